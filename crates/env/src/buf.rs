@@ -1,0 +1,56 @@
+//! Aligned buffers for direct I/O.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Alignment, and the unit of length, of every [`IoBuf`].
+pub const IO_ALIGN_BYTES: usize = 4096;
+
+#[repr(C, align(4096))]
+#[derive(Clone, Copy)]
+struct IoPage([u8; IO_ALIGN_BYTES]);
+
+// SAFETY: a byte array with no padding (size equals alignment) and no invalid bit patterns.
+#[allow(unsafe_code)]
+unsafe impl Zeroable for IoPage {}
+// SAFETY: as above; `Copy`, `'static`, no interior mutability, no pointers.
+#[allow(unsafe_code)]
+unsafe impl Pod for IoPage {}
+
+/// An owned byte buffer, aligned to 4096, with a length that is a multiple of 4096.
+#[derive(Clone)]
+pub struct IoBuf {
+    pages: Vec<IoPage>,
+}
+
+impl IoBuf {
+    /// A zeroed buffer.
+    ///
+    /// # Panics
+    /// When `len_bytes` is not a multiple of [`IO_ALIGN_BYTES`].
+    #[must_use]
+    pub fn zeroed(len_bytes: usize) -> IoBuf {
+        assert!(len_bytes.is_multiple_of(IO_ALIGN_BYTES), "{len_bytes} is not a multiple of 4096");
+        IoBuf { pages: vec![IoPage::zeroed(); len_bytes / IO_ALIGN_BYTES] }
+    }
+
+    /// A copy of `bytes`, zero-padded to the next multiple of 4096.
+    #[must_use]
+    pub fn copy_from(bytes: &[u8]) -> IoBuf {
+        let mut buf = IoBuf::zeroed(bytes.len().next_multiple_of(IO_ALIGN_BYTES));
+        buf[..bytes.len()].copy_from_slice(bytes);
+        buf
+    }
+}
+
+impl std::ops::Deref for IoBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.pages)
+    }
+}
+
+impl std::ops::DerefMut for IoBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.pages)
+    }
+}

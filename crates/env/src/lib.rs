@@ -1,0 +1,191 @@
+//! The one environment: everything the kernel may ask of the outside world.
+//!
+//! Time, randomness, tasks, files and network come in through [`Env`], so that a whole cluster runs
+//! inside one thread, from one seed, under simulated faults (`env::simulated`), and the same code
+//! runs on the operating system (`env::real`). The layers above never call the OS themselves, never
+//! read a clock and never iterate a randomly seeded map.
+//!
+//! What it promises: FIFO delivery on a connection; a write is durable when `write_at` on a file
+//! opened with `dsync`, or a `sync` after it, has returned; a dropped future of file I/O does not stop
+//! the I/O (the buffer is owned by it until it ends).
+
+pub mod buf;
+pub mod real;
+pub mod simulated;
+
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use buf::IoBuf;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Monotonic time in microseconds since an arbitrary start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    /// Microseconds from `earlier` to `self`; 0 if `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Micros) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Which threads of the real environment run a task. The simulator has one thread for all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// The threads that serve peers (LMS, LMD, interconnect readers): nothing else runs there.
+    Serve,
+    /// The log writer's own thread.
+    Log,
+    /// Everything else in the background (DBWR, CKPT, SMON, recovery …).
+    Background,
+}
+
+/// How a file is opened. `direct` asks for direct I/O (offsets, lengths and buffers are multiples
+/// of 4096 then); `dsync` makes each write durable before it returns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenOptions {
+    pub create_new: bool,
+    pub direct: bool,
+    pub dsync: bool,
+}
+
+/// An open file. All calls are positional; `IoBuf`s are aligned and owned by the call while it runs.
+pub trait RawFile: Send + Sync {
+    /// Reads exactly `buf.len()` bytes at `offset_bytes`; reading past the end is `UnexpectedEof`.
+    fn read_at(&self, offset_bytes: u64, buf: IoBuf) -> BoxFuture<'_, (io::Result<()>, IoBuf)>;
+    /// Writes the whole buffer at `offset_bytes`.
+    fn write_at(&self, offset_bytes: u64, buf: IoBuf) -> BoxFuture<'_, (io::Result<()>, IoBuf)>;
+    /// Makes all completed writes durable.
+    fn sync(&self) -> BoxFuture<'_, io::Result<()>>;
+    /// Length in bytes.
+    fn size_bytes(&self) -> io::Result<u64>;
+    /// Grows the file to `size_bytes`, with the space allocated. Never shrinks it.
+    fn allocate(&self, size_bytes: u64) -> io::Result<()>;
+}
+
+/// Sending half of a connection: frames go out in order. `send` only queues; an error means that
+/// the connection is broken for good.
+pub trait FrameSender: Send + Sync {
+    fn send(&self, frame: Vec<u8>) -> io::Result<()>;
+    /// Breaks the connection in both directions; frames not yet received are lost.
+    fn close(&self);
+}
+
+/// Receiving half: `None` once the connection is broken.
+pub trait FrameReceiver: Send {
+    fn recv(&mut self) -> BoxFuture<'_, Option<Vec<u8>>>;
+}
+
+/// One duplex connection of frames (length-prefixed byte strings).
+pub struct Connection {
+    pub sender: Arc<dyn FrameSender>,
+    pub receiver: Box<dyn FrameReceiver>,
+}
+
+pub trait Listener: Send {
+    /// The address bound, port filled in.
+    fn local_addr(&self) -> String;
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<Connection>>;
+}
+
+/// An exclusive lock on bytes of a file, tied to the life of the process that holds it (open file
+/// description lock). Dropping it releases it.
+pub trait FileLock: Send + Sync {}
+
+/// What an environment must provide. Code uses [`Env`].
+pub trait EnvImpl: Send + Sync {
+    fn now(&self) -> Micros;
+    fn wall_us(&self) -> i64;
+    fn random(&self) -> u64;
+    fn spawn(&self, name: &'static str, lane: Lane, task: BoxFuture<'static, ()>) -> TaskHandle;
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+    fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn RawFile>>;
+    fn exists(&self, path: &Path) -> bool;
+    /// Names in a folder, sorted.
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
+    /// `Ok(None)`: somebody else holds it.
+    fn try_lock(
+        &self,
+        path: &Path,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> io::Result<Option<Box<dyn FileLock>>>;
+    /// Whether somebody holds the lock; never takes it.
+    fn is_locked(&self, path: &Path, offset_bytes: u64, len_bytes: u64) -> io::Result<bool>;
+    fn listen(&self, addr: &str) -> BoxFuture<'_, io::Result<Box<dyn Listener>>>;
+    fn connect(&self, addr: &str) -> BoxFuture<'_, io::Result<Connection>>;
+    /// Ends another process of this host at once (eviction). In the simulator: the instance whose
+    /// process id it is.
+    fn kill_process(&self, pid: u32) -> io::Result<()>;
+    /// Own process id (simulated: a number per instance incarnation).
+    fn pid(&self) -> u32;
+    /// Stops this instance now, without writing anything more: an invariant is broken. In the real
+    /// environment the process ends with exit code 70; in the simulator the instance is crashed.
+    fn abort_instance(&self, reason: &str) -> !;
+}
+
+/// Handle to a spawned task; dropping it lets the task go on.
+pub struct TaskHandle {
+    abort: Box<dyn Fn() + Send + Sync>,
+}
+
+impl TaskHandle {
+    #[must_use]
+    pub fn new(abort: Box<dyn Fn() + Send + Sync>) -> TaskHandle {
+        TaskHandle { abort }
+    }
+
+    /// Drops the task's future at its next await (at once if it is waiting).
+    pub fn abort(&self) {
+        (self.abort)();
+    }
+}
+
+/// The time limit of [`Env::timeout`] passed.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub struct Elapsed;
+
+/// A handle to the environment; cheap to clone.
+#[derive(Clone)]
+pub struct Env(Arc<dyn EnvImpl>);
+
+impl std::ops::Deref for Env {
+    type Target = dyn EnvImpl;
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl Env {
+    #[must_use]
+    pub fn new(inner: Arc<dyn EnvImpl>) -> Env {
+        Env(inner)
+    }
+
+    /// Starts a task. `Send` is demanded in the simulator too, so that no latch guard survives an
+    /// await.
+    pub fn spawn_task<F>(&self, name: &'static str, lane: Lane, task: F) -> TaskHandle
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.0.spawn(name, lane, Box::pin(task))
+    }
+
+    /// # Errors
+    /// [`Elapsed`] when `limit` passes first; the future is dropped then.
+    pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+        let sleep = self.0.sleep(limit);
+        let future = std::pin::pin!(future);
+        match futures::future::select(future, sleep).await {
+            futures::future::Either::Left((out, _)) => Ok(out),
+            futures::future::Either::Right(((), _)) => Err(Elapsed),
+        }
+    }
+}

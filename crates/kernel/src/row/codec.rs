@@ -1,0 +1,274 @@
+//! Rows to bytes and back. See the README for the layout.
+
+use super::{ColType, Datum, TypeKind};
+
+const WIDE: u16 = 0x8000;
+const COUNT_MASK: u16 = 0x3fff;
+const NULL_NARROW: u16 = 0x8000;
+const NULL_WIDE: u32 = 0x8000_0000;
+const HEADER_BYTES: usize = 2;
+const NARROW_DATA_BYTES_MAX: usize = 0x7fff;
+
+/// Bytes that are not a row of the given types.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("malformed row: {0}")]
+pub struct RowError(&'static str);
+
+/// Appends the row to `out`. `types` and `values` go in parallel; a value's variant is that of its
+/// column's kind, or NULL.
+///
+/// # Panics
+/// If they do not fit each other: whoever encodes has coerced the values before.
+pub fn encode_row(types: &[ColType], values: &[Datum<'_>], out: &mut Vec<u8>) {
+    assert_eq!(types.len(), values.len(), "as many values as columns");
+    let count = u16::try_from(values.len()).expect("column count fits 14 bits");
+    assert!(count <= COUNT_MASK, "column count fits 14 bits");
+    let data_bytes: usize = values.iter().map(data_bytes_of).sum();
+    let wide = data_bytes > NARROW_DATA_BYTES_MAX;
+    let offset_bytes = if wide { 4 } else { 2 };
+    out.reserve(HEADER_BYTES + values.len() * offset_bytes + data_bytes);
+    let header = if wide { count | WIDE } else { count };
+    out.extend_from_slice(&header.to_le_bytes());
+    let offsets_at = out.len();
+    out.resize(offsets_at + values.len() * offset_bytes, 0);
+    let data_at = out.len();
+    for (i, (ty, value)) in types.iter().zip(values).enumerate() {
+        assert!(fits(ty.kind, value), "value {value:?} in a column of type {ty}");
+        append_data(value, out);
+        let end = out.len() - data_at;
+        let at = offsets_at + i * offset_bytes;
+        if wide {
+            let mut end = u32::try_from(end).expect("rows stay below 2 GiB");
+            if value.is_null() {
+                end |= NULL_WIDE;
+            }
+            out[at..at + 4].copy_from_slice(&end.to_le_bytes());
+        } else {
+            let mut end = u16::try_from(end).expect("narrow rows stay below 32 KiB");
+            if value.is_null() {
+                end |= NULL_NARROW;
+            }
+            out[at..at + 2].copy_from_slice(&end.to_le_bytes());
+        }
+    }
+}
+
+fn fits(kind: TypeKind, value: &Datum<'_>) -> bool {
+    match value {
+        Datum::Null => true,
+        Datum::Bool(_) => kind == TypeKind::Bool,
+        Datum::Int2(_) => kind == TypeKind::Int2,
+        Datum::Int4(_) => kind == TypeKind::Int4,
+        Datum::Int8(_) => kind == TypeKind::Int8,
+        Datum::Float8(_) => kind == TypeKind::Float8,
+        Datum::Numeric(..) => kind == TypeKind::Numeric,
+        Datum::Text(_) => kind.is_text(),
+        Datum::Bytea(_) => kind == TypeKind::Bytea,
+        Datum::Date(_) => kind == TypeKind::Date,
+        Datum::Timestamp(_) => kind == TypeKind::Timestamp,
+        Datum::Timestamptz(_) => kind == TypeKind::Timestamptz,
+    }
+}
+
+fn data_bytes_of(value: &Datum<'_>) -> usize {
+    match value {
+        Datum::Null => 0,
+        Datum::Bool(_) => 1,
+        Datum::Int2(_) => 2,
+        Datum::Int4(_) | Datum::Date(_) => 4,
+        Datum::Int8(_) | Datum::Float8(_) | Datum::Timestamp(_) | Datum::Timestamptz(_) => 8,
+        Datum::Numeric(v, _) => 1 + int_bytes(*v),
+        Datum::Text(v) => v.len(),
+        Datum::Bytea(v) => v.len(),
+    }
+}
+
+fn append_data(value: &Datum<'_>, out: &mut Vec<u8>) {
+    match value {
+        Datum::Null => {}
+        Datum::Bool(v) => out.push(u8::from(*v)),
+        Datum::Int2(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Datum::Int4(v) | Datum::Date(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Datum::Int8(v) | Datum::Timestamp(v) | Datum::Timestamptz(v) => {
+            out.extend_from_slice(&v.to_le_bytes());
+        }
+        Datum::Float8(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Datum::Numeric(v, scale) => {
+            out.push(*scale);
+            out.extend_from_slice(&v.to_le_bytes()[..int_bytes(*v)]);
+        }
+        Datum::Text(v) => out.extend_from_slice(v.as_bytes()),
+        Datum::Bytea(v) => out.extend_from_slice(v),
+    }
+}
+
+/// Bytes of the shortest two's complement form.
+fn int_bytes(v: i128) -> usize {
+    let significant = if v < 0 { 128 - v.leading_ones() } else { 128 - v.leading_zeros() };
+    (significant as usize + 1).div_ceil(8).max(1)
+}
+
+/// One row's bytes, readable column by column.
+#[derive(Clone, Copy)]
+pub struct RowView<'a> {
+    types: &'a [ColType],
+    bytes: &'a [u8],
+    count: usize,
+    wide: bool,
+}
+
+impl<'a> RowView<'a> {
+    /// A view of bytes that [`encode_row`] made with these types, or a prefix of them.
+    ///
+    /// # Panics
+    /// If there is no header; [`RowView::get`] does if the rest is malformed. Bytes of unknown
+    /// origin go through [`RowView::checked`].
+    #[must_use]
+    pub fn new(types: &'a [ColType], bytes: &'a [u8]) -> RowView<'a> {
+        let header = u16::from_le_bytes([bytes[0], bytes[1]]);
+        let count = usize::from(header & COUNT_MASK);
+        RowView { types, bytes, count, wide: header & WIDE != 0 }
+    }
+
+    /// Like [`RowView::new`], after checking every column, so that reading cannot fail.
+    ///
+    /// # Errors
+    /// [`RowError`] says what is wrong with the bytes.
+    pub fn checked(types: &'a [ColType], bytes: &'a [u8]) -> Result<RowView<'a>, RowError> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(RowError("no header"));
+        }
+        let view = RowView::new(types, bytes);
+        if view.count > types.len() {
+            return Err(RowError("more columns than its table"));
+        }
+        let Some(data_bytes) = bytes.len().checked_sub(view.data_at()) else {
+            return Err(RowError("offsets are cut off"));
+        };
+        let mut start = 0;
+        for (i, ty) in types.iter().enumerate().take(view.count) {
+            let (end, null) = view.end_of(i);
+            if end < start || end > data_bytes || (null && end != start) {
+                return Err(RowError("offset out of order"));
+            }
+            let data = &bytes[view.data_at() + start..view.data_at() + end];
+            if !null {
+                check_data(ty.kind, data)?;
+            }
+            start = end;
+        }
+        if start != data_bytes {
+            return Err(RowError("bytes after the last column"));
+        }
+        Ok(view)
+    }
+
+    /// Number of columns stored; those after it read as NULL.
+    #[must_use]
+    pub fn stored_count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether column `i` is NULL.
+    #[must_use]
+    pub fn is_null(&self, i: usize) -> bool {
+        i >= self.count || self.end_of(i).1
+    }
+
+    /// The bytes of column `i` as stored; `None` for NULL.
+    #[must_use]
+    pub fn raw(&self, i: usize) -> Option<&'a [u8]> {
+        if i >= self.count {
+            return None;
+        }
+        let (end, null) = self.end_of(i);
+        if null {
+            return None;
+        }
+        let start = if i == 0 { 0 } else { self.end_of(i - 1).0 };
+        let data_at = self.data_at();
+        Some(&self.bytes[data_at + start..data_at + end])
+    }
+
+    /// The value of column `i` (from 0).
+    ///
+    /// # Panics
+    /// If the bytes are not a row of these types.
+    #[must_use]
+    pub fn get(&self, i: usize) -> Datum<'a> {
+        match self.raw(i) {
+            None => Datum::Null,
+            Some(data) => decode(self.types[i].kind, data),
+        }
+    }
+
+    /// All columns of the table, in order.
+    pub fn iter(self) -> impl Iterator<Item = Datum<'a>> {
+        (0..self.types.len()).map(move |i| self.get(i))
+    }
+
+    fn data_at(&self) -> usize {
+        HEADER_BYTES + self.count * if self.wide { 4 } else { 2 }
+    }
+
+    #[inline]
+    fn end_of(&self, i: usize) -> (usize, bool) {
+        if self.wide {
+            let at = HEADER_BYTES + i * 4;
+            let raw = u32::from_le_bytes(array(&self.bytes[at..at + 4]));
+            ((raw & !NULL_WIDE) as usize, raw & NULL_WIDE != 0)
+        } else {
+            let at = HEADER_BYTES + i * 2;
+            let raw = u16::from_le_bytes(array(&self.bytes[at..at + 2]));
+            (usize::from(raw & !NULL_NARROW), raw & NULL_NARROW != 0)
+        }
+    }
+}
+
+fn check_data(kind: TypeKind, data: &[u8]) -> Result<(), RowError> {
+    if let Some(width) = kind.width_bytes() {
+        if data.len() != width {
+            return Err(RowError("a value of the wrong width"));
+        }
+        if kind == TypeKind::Bool && data[0] > 1 {
+            return Err(RowError("a boolean that is neither 0 nor 1"));
+        }
+    } else if kind == TypeKind::Numeric {
+        if data.len() < 2 || data.len() > 17 {
+            return Err(RowError("a numeric of the wrong width"));
+        }
+    } else if kind.is_text() && std::str::from_utf8(data).is_err() {
+        return Err(RowError("text that is not UTF-8"));
+    }
+    Ok(())
+}
+
+#[inline]
+fn array<const N: usize>(data: &[u8]) -> [u8; N] {
+    data.try_into().expect("a value of its type's width")
+}
+
+#[inline]
+fn decode(kind: TypeKind, data: &[u8]) -> Datum<'_> {
+    match kind {
+        TypeKind::Bool => Datum::Bool(data[0] != 0),
+        TypeKind::Int2 => Datum::Int2(i16::from_le_bytes(array(data))),
+        TypeKind::Int4 => Datum::Int4(i32::from_le_bytes(array(data))),
+        TypeKind::Int8 => Datum::Int8(i64::from_le_bytes(array(data))),
+        TypeKind::Float8 => Datum::Float8(f64::from_le_bytes(array(data))),
+        TypeKind::Date => Datum::Date(i32::from_le_bytes(array(data))),
+        TypeKind::Timestamp => Datum::Timestamp(i64::from_le_bytes(array(data))),
+        TypeKind::Timestamptz => Datum::Timestamptz(i64::from_le_bytes(array(data))),
+        TypeKind::Numeric => {
+            let (scale, rest) = data.split_first().expect("a numeric has a scale");
+            let negative = rest.last().expect("a numeric has digits") & 0x80 != 0;
+            let mut wide = if negative { [0xff; 16] } else { [0; 16] };
+            wide[..rest.len()].copy_from_slice(rest);
+            Datum::Numeric(i128::from_le_bytes(wide), *scale)
+        }
+        TypeKind::Text | TypeKind::Varchar | TypeKind::Char => {
+            Datum::Text(std::str::from_utf8(data).expect("text is stored as UTF-8"))
+        }
+        TypeKind::Bytea => Datum::Bytea(data),
+    }
+}

@@ -1,0 +1,212 @@
+//! Keys whose bytes compare as their values do. See the README for the form.
+
+use super::{ColType, Datum, TypeKind, Value};
+
+const PRESENT: u8 = 0x01;
+const NULL: u8 = 0xfe;
+const AFTER_ALL: u8 = 0xff;
+const NEGATIVE: u8 = 0x01;
+const ZERO: u8 = 0x02;
+const POSITIVE: u8 = 0x03;
+/// Largest number of decimal digits of an `i128`.
+const DIGITS_MAX: usize = 39;
+
+/// Bytes that are not a key of the given types.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("malformed key: {0}")]
+pub struct KeyError(&'static str);
+
+/// Appends the key of `values` and says whether one of them is NULL (such a key never violates a
+/// unique index).
+pub fn encode_key(values: &[Datum<'_>], out: &mut Vec<u8>) -> bool {
+    let mut has_null = false;
+    for value in values {
+        has_null |= value.is_null();
+        encode_one(value, out);
+    }
+    has_null
+}
+
+/// Makes `key`, a prefix of whole columns, greater than all keys that begin with it.
+pub fn key_prefix_end(key: &mut Vec<u8>) {
+    key.push(AFTER_ALL);
+}
+
+fn encode_one(value: &Datum<'_>, out: &mut Vec<u8>) {
+    if value.is_null() {
+        out.push(NULL);
+        return;
+    }
+    out.push(PRESENT);
+    match value {
+        Datum::Null => {}
+        Datum::Bool(v) => out.push(u8::from(*v)),
+        Datum::Int2(v) => out.extend_from_slice(&(v ^ i16::MIN).to_be_bytes()),
+        Datum::Int4(v) | Datum::Date(v) => out.extend_from_slice(&(v ^ i32::MIN).to_be_bytes()),
+        Datum::Int8(v) | Datum::Timestamp(v) | Datum::Timestamptz(v) => {
+            out.extend_from_slice(&(v ^ i64::MIN).to_be_bytes());
+        }
+        Datum::Float8(v) => out.extend_from_slice(&float_bits(*v).to_be_bytes()),
+        Datum::Numeric(v, scale) => encode_numeric(*v, *scale, out),
+        Datum::Text(v) => encode_bytes(v.as_bytes(), out),
+        Datum::Bytea(v) => encode_bytes(v, out),
+    }
+}
+
+/// Bits whose unsigned order is SQL's: -0 equals 0, NaN is the greatest.
+fn float_bits(v: f64) -> u64 {
+    let v = if v == 0.0 { 0.0 } else { v };
+    let v = if v.is_nan() { f64::NAN.copysign(1.0) } else { v };
+    let bits = v.to_bits();
+    if bits >> 63 == 0 { bits | (1 << 63) } else { !bits }
+}
+
+fn encode_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|b| *b == 0) {
+        out.extend_from_slice(&rest[..=at]);
+        out.push(0xff);
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+    out.extend_from_slice(&[0, 0]);
+}
+
+/// Sign, then the decimal exponent of the first digit, then the digits in pairs, each plus one so
+/// that 0 ends them; trailing zeros are gone, so equal values have equal bytes.
+#[allow(clippy::cast_possible_truncation)] // single digits
+fn encode_numeric(v: i128, scale: u8, out: &mut Vec<u8>) {
+    if v == 0 {
+        out.push(ZERO);
+        return;
+    }
+    let mut digits = [0u8; DIGITS_MAX];
+    let mut start = DIGITS_MAX;
+    let mut rest = v.unsigned_abs();
+    while rest > 0 {
+        start -= 1;
+        digits[start] = (rest % 10) as u8;
+        rest /= 10;
+    }
+    let digits = &digits[start..];
+    let exponent = digits.len() as i16 - i16::from(scale);
+    let significant = digits.iter().rposition(|d| *d != 0).map_or(0, |last| last + 1);
+    out.push(if v < 0 { NEGATIVE } else { POSITIVE });
+    let from = out.len();
+    out.extend_from_slice(&(exponent ^ i16::MIN).to_be_bytes());
+    for pair in digits[..significant].chunks(2) {
+        let low = pair.get(1).copied().unwrap_or(0);
+        out.push(pair[0] * 10 + low + 1);
+    }
+    out.push(0);
+    if v < 0 {
+        out[from..].iter_mut().for_each(|b| *b = !*b);
+    }
+}
+
+/// Appends the values of a key to `out`. Numeric values come back without trailing zeros.
+///
+/// # Errors
+/// [`KeyError`] if the bytes are not a key of these types.
+pub fn decode_key(types: &[ColType], key: &[u8], out: &mut Vec<Value>) -> Result<(), KeyError> {
+    let mut rest = key;
+    for ty in types {
+        let marker = take(&mut rest, 1)?[0];
+        match marker {
+            NULL => out.push(Value::Null),
+            PRESENT => out.push(decode_one(ty.kind, &mut rest)?),
+            _ => return Err(KeyError("unknown marker")),
+        }
+    }
+    if rest.is_empty() { Ok(()) } else { Err(KeyError("bytes after the last column")) }
+}
+
+fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], KeyError> {
+    let (head, tail) = rest.split_at_checked(count).ok_or(KeyError("cut off"))?;
+    *rest = tail;
+    Ok(head)
+}
+
+fn take_array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], KeyError> {
+    take(rest, N)?.try_into().map_err(|_| KeyError("cut off"))
+}
+
+fn decode_one(kind: TypeKind, rest: &mut &[u8]) -> Result<Value, KeyError> {
+    Ok(match kind {
+        TypeKind::Bool => Value::Bool(take(rest, 1)?[0] != 0),
+        TypeKind::Int2 => Value::Int2(i16::from_be_bytes(take_array(rest)?) ^ i16::MIN),
+        TypeKind::Int4 => Value::Int4(i32::from_be_bytes(take_array(rest)?) ^ i32::MIN),
+        TypeKind::Date => Value::Date(i32::from_be_bytes(take_array(rest)?) ^ i32::MIN),
+        TypeKind::Int8 => Value::Int8(i64::from_be_bytes(take_array(rest)?) ^ i64::MIN),
+        TypeKind::Timestamp => Value::Timestamp(i64::from_be_bytes(take_array(rest)?) ^ i64::MIN),
+        TypeKind::Timestamptz => {
+            Value::Timestamptz(i64::from_be_bytes(take_array(rest)?) ^ i64::MIN)
+        }
+        TypeKind::Float8 => {
+            let bits = u64::from_be_bytes(take_array(rest)?);
+            let bits = if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits };
+            Value::Float8(f64::from_bits(bits))
+        }
+        TypeKind::Numeric => decode_numeric(rest)?,
+        TypeKind::Text | TypeKind::Varchar | TypeKind::Char => {
+            let bytes = decode_bytes(rest)?;
+            let text = String::from_utf8(bytes).map_err(|_| KeyError("text is not UTF-8"))?;
+            Value::Text(text.into_boxed_str())
+        }
+        TypeKind::Bytea => Value::Bytea(decode_bytes(rest)?.into_boxed_slice()),
+    })
+}
+
+fn decode_bytes(rest: &mut &[u8]) -> Result<Vec<u8>, KeyError> {
+    let mut out = Vec::new();
+    loop {
+        let at = rest.iter().position(|b| *b == 0).ok_or(KeyError("text without end"))?;
+        out.extend_from_slice(take(rest, at)?);
+        match take(rest, 2)?[1] {
+            0x00 => return Ok(out),
+            0xff => out.push(0),
+            _ => return Err(KeyError("unknown escape")),
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // at most 40 digits
+fn decode_numeric(rest: &mut &[u8]) -> Result<Value, KeyError> {
+    let sign = take(rest, 1)?[0];
+    let flip = match sign {
+        ZERO => return Ok(Value::Numeric(0, 0)),
+        POSITIVE => 0x00,
+        NEGATIVE => 0xff,
+        _ => return Err(KeyError("unknown sign")),
+    };
+    let exponent: [u8; 2] = take_array(rest)?;
+    let exponent = i16::from_be_bytes(exponent.map(|b| b ^ flip)) ^ i16::MIN;
+    let mut value: u128 = 0;
+    let mut digits: i16 = 0;
+    loop {
+        let pair = take(rest, 1)?[0] ^ flip;
+        if pair == 0 {
+            break;
+        }
+        let overflow = KeyError("numeric out of range");
+        value = value.checked_mul(100).ok_or(overflow.clone())?;
+        value = value.checked_add(u128::from(pair) - 1).ok_or(overflow)?;
+        digits += 2;
+    }
+    let mut scale = digits - exponent;
+    while value.is_multiple_of(10) && value > 0 && scale > 0 {
+        value /= 10;
+        scale -= 1;
+    }
+    while scale < 0 {
+        value = value.checked_mul(10).ok_or(KeyError("numeric out of range"))?;
+        scale += 1;
+    }
+    let scale = u8::try_from(scale).map_err(|_| KeyError("numeric out of range"))?;
+    let magnitude = if sign == NEGATIVE {
+        0i128.checked_sub_unsigned(value)
+    } else {
+        i128::try_from(value).ok()
+    };
+    Ok(Value::Numeric(magnitude.ok_or(KeyError("numeric out of range"))?, scale))
+}

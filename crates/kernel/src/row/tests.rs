@@ -1,0 +1,221 @@
+//! Round trips, random access, order of keys against order of values, and bytes that are no row.
+
+use super::*;
+use std::cmp::Ordering;
+
+fn all_types() -> Vec<ColType> {
+    TypeKind::ALL.into_iter().map(ColType::new).collect()
+}
+
+fn samples() -> Vec<Vec<Datum<'static>>> {
+    let full = vec![
+        Datum::Bool(true),
+        Datum::Int2(-7),
+        Datum::Int4(i32::MIN),
+        Datum::Int8(i64::MAX),
+        Datum::Float8(-2.5),
+        Datum::Numeric(-12_345, 2),
+        Datum::Text("häuser"),
+        Datum::Text(""),
+        Datum::Text("pad"),
+        Datum::Bytea(&[0, 255, 0]),
+        Datum::Date(-1),
+        Datum::Timestamp(1),
+        Datum::Timestamptz(i64::MIN + 1),
+    ];
+    let mut every_other = full.clone();
+    every_other.iter_mut().step_by(2).for_each(|d| *d = Datum::Null);
+    vec![full, every_other, vec![Datum::Null; 13]]
+}
+
+#[test]
+fn rows_come_back_column_by_column() {
+    let types = all_types();
+    for row in samples() {
+        let mut bytes = Vec::new();
+        encode_row(&types, &row, &mut bytes);
+        let view = RowView::checked(&types, &bytes).unwrap();
+        for i in (0..row.len()).rev() {
+            assert_eq!(view.get(i), row[i], "column {i}");
+            assert_eq!(view.is_null(i), row[i].is_null());
+        }
+    }
+}
+
+#[test]
+fn missing_columns_read_as_null() {
+    let types = all_types();
+    let mut bytes = Vec::new();
+    encode_row(&types[..2], &[Datum::Bool(false), Datum::Int2(3)], &mut bytes);
+    let view = RowView::new(&types, &bytes);
+    assert_eq!(view.stored_count(), 2);
+    assert_eq!(view.get(1), Datum::Int2(3));
+    assert_eq!(view.get(2), Datum::Null);
+    assert_eq!(view.iter().count(), types.len());
+}
+
+#[test]
+fn long_rows_use_wide_offsets() {
+    let types = [ColType::new(TypeKind::Text), ColType::new(TypeKind::Int4)];
+    let long = "x".repeat(1 << 20);
+    for text in [&long[..32_763], &long[..32_764], &long[..]] {
+        let mut bytes = Vec::new();
+        encode_row(&types, &[Datum::Text(text), Datum::Int4(9)], &mut bytes);
+        let view = RowView::checked(&types, &bytes).unwrap();
+        assert_eq!(view.get(0), Datum::Text(text));
+        assert_eq!(view.get(1), Datum::Int4(9));
+    }
+}
+
+#[test]
+fn numerics_of_every_size_come_back() {
+    let types = [ColType::new(TypeKind::Numeric)];
+    for value in [0, 1, -1, 127, 128, -128, -129, i128::MAX, i128::MIN, 10i128.pow(38)] {
+        let mut bytes = Vec::new();
+        encode_row(&types, &[Datum::Numeric(value, 9)], &mut bytes);
+        let got = RowView::checked(&types, &bytes).unwrap().get(0);
+        assert_eq!(got, Datum::Numeric(value, 9));
+    }
+}
+
+#[test]
+fn damaged_bytes_never_panic_when_checked() {
+    let types = all_types();
+    let mut bytes = Vec::new();
+    encode_row(&types, &samples()[0], &mut bytes);
+    for cut in 0..bytes.len() {
+        assert!(RowView::checked(&types, &bytes[..cut]).is_err(), "cut at {cut}");
+    }
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            if let Ok(view) = RowView::checked(&types, &damaged) {
+                assert_eq!(view.iter().count(), types.len());
+            }
+        }
+    }
+}
+
+fn key(values: &[Datum<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_key(values, &mut out);
+    out
+}
+
+/// Each list is in ascending order without equals: the keys must be too.
+#[test]
+fn keys_order_as_values() {
+    let lists: Vec<Vec<Datum<'_>>> = vec![
+        vec![Datum::Bool(false), Datum::Bool(true), Datum::Null],
+        vec![Datum::Int2(i16::MIN), Datum::Int2(-1), Datum::Int2(0), Datum::Int2(i16::MAX)],
+        vec![Datum::Int4(i32::MIN), Datum::Int4(-1), Datum::Int4(0), Datum::Int4(7), Datum::Null],
+        vec![Datum::Int8(i64::MIN), Datum::Int8(-256), Datum::Int8(255), Datum::Int8(256)],
+        vec![
+            Datum::Float8(f64::NEG_INFINITY),
+            Datum::Float8(-1e300),
+            Datum::Float8(-1.0),
+            Datum::Float8(-f64::MIN_POSITIVE),
+            Datum::Float8(0.0),
+            Datum::Float8(1e-300),
+            Datum::Float8(2.0),
+            Datum::Float8(f64::INFINITY),
+            Datum::Float8(f64::NAN),
+            Datum::Null,
+        ],
+        vec![
+            Datum::Text(""),
+            Datum::Text("\0"),
+            Datum::Text("\0\0"),
+            Datum::Text("\0a"),
+            Datum::Text("\u{1}"),
+            Datum::Text("a"),
+            Datum::Text("a\0"),
+            Datum::Text("a\0b"),
+            Datum::Text("a\u{1}"),
+            Datum::Text("ab"),
+            Datum::Text("b"),
+            Datum::Text("é"),
+            Datum::Null,
+        ],
+        vec![Datum::Bytea(&[]), Datum::Bytea(&[0]), Datum::Bytea(&[0, 255]), Datum::Bytea(&[255])],
+        vec![Datum::Date(-10), Datum::Date(0), Datum::Date(10)],
+        vec![Datum::Timestamp(i64::MIN), Datum::Timestamp(-1), Datum::Timestamp(1)],
+    ];
+    for list in lists {
+        for (i, a) in list.iter().enumerate() {
+            for (j, b) in list.iter().enumerate() {
+                let (ka, kb) = (key(&[*a]), key(&[*b]));
+                assert_eq!(ka.cmp(&kb), i.cmp(&j), "{a:?} and {b:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numeric_keys_order_by_value_whatever_the_scale() {
+    let mut values: Vec<(i128, u8)> = Vec::new();
+    let mut state = 88_172_645_463_325_252u64;
+    for _ in 0..400 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let magnitude = i128::from(state as i64) >> (state % 60);
+        values.push((magnitude, (state >> 8) as u8 % 12));
+    }
+    values.extend([(0, 0), (0, 5), (15, 1), (150, 2), (-15, 1), (-150, 2), (100, 0), (1, 0)]);
+    for &(a, sa) in &values {
+        for &(b, sb) in &values {
+            let want = (a * 10i128.pow(u32::from(sb))).cmp(&(b * 10i128.pow(u32::from(sa))));
+            let got = key(&[Datum::Numeric(a, sa)]).cmp(&key(&[Datum::Numeric(b, sb)]));
+            assert_eq!(got, want, "{a}e-{sa} and {b}e-{sb}");
+        }
+    }
+}
+
+#[test]
+fn keys_of_several_columns_order_column_by_column() {
+    let short_first = key(&[Datum::Text("a"), Datum::Int4(9)]);
+    let long_first = key(&[Datum::Text("ab"), Datum::Int4(1)]);
+    assert_eq!(short_first.cmp(&long_first), Ordering::Less);
+    let mut end = key(&[Datum::Text("a")]);
+    key_prefix_end(&mut end);
+    assert!(key(&[Datum::Text("a"), Datum::Null]) < end);
+    assert!(end < long_first);
+}
+
+#[test]
+fn keys_are_decodable() {
+    let types = all_types();
+    for row in samples() {
+        let mut bytes = Vec::new();
+        assert_eq!(encode_key(&row, &mut bytes), row.iter().any(Datum::is_null));
+        let mut got = Vec::new();
+        decode_key(&types, &bytes, &mut got).unwrap();
+        let want: Vec<Value> = row.iter().map(Datum::to_value).collect();
+        assert_eq!(got, want);
+        for cut in 0..bytes.len() {
+            assert!(decode_key(&types, &bytes[..cut], &mut Vec::new()).is_err());
+        }
+    }
+    for (v, scale, want, want_scale) in
+        [(150, 2, 15, 1), (1200, 0, 1200, 0), (-100, 2, -1, 0), (i128::MIN, 0, i128::MIN, 0)]
+    {
+        let bytes = key(&[Datum::Numeric(v, scale)]);
+        let mut got = Vec::new();
+        decode_key(&[ColType::new(TypeKind::Numeric)], &bytes, &mut got).unwrap();
+        assert_eq!(got, [Value::Numeric(want, want_scale)]);
+    }
+}
+
+#[test]
+fn type_codes_and_modifiers_come_back() {
+    for kind in TypeKind::ALL {
+        assert_eq!(TypeKind::from_code(kind.code()), Some(kind));
+    }
+    assert_eq!(TypeKind::from_code(0), None);
+    assert_eq!(ColType::numeric(10, 2).precision_scale(), Some((10, 2)));
+    assert_eq!(ColType::numeric(10, 2).to_string(), "numeric(10,2)");
+    assert_eq!(ColType::with_length(TypeKind::Varchar, 30).length(), Some(30));
+    assert_eq!(ColType::with_length(TypeKind::Char, 84).to_string(), "character(84)");
+}

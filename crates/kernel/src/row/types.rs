@@ -1,0 +1,170 @@
+//! The types a column can have. Their codes are stored in the dictionary and must never change.
+
+use std::fmt;
+
+/// What kind of values a column holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum TypeKind {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float8,
+    Numeric,
+    Text,
+    Varchar,
+    Char,
+    Bytea,
+    Date,
+    Timestamp,
+    Timestamptz,
+}
+
+impl TypeKind {
+    /// All kinds, in the order of their codes.
+    pub const ALL: [TypeKind; 13] = [
+        TypeKind::Bool,
+        TypeKind::Int2,
+        TypeKind::Int4,
+        TypeKind::Int8,
+        TypeKind::Float8,
+        TypeKind::Numeric,
+        TypeKind::Text,
+        TypeKind::Varchar,
+        TypeKind::Char,
+        TypeKind::Bytea,
+        TypeKind::Date,
+        TypeKind::Timestamp,
+        TypeKind::Timestamptz,
+    ];
+
+    /// The number stored in the dictionary.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            TypeKind::Bool => 1,
+            TypeKind::Int2 => 2,
+            TypeKind::Int4 => 3,
+            TypeKind::Int8 => 4,
+            TypeKind::Float8 => 5,
+            TypeKind::Numeric => 6,
+            TypeKind::Text => 7,
+            TypeKind::Varchar => 8,
+            TypeKind::Char => 9,
+            TypeKind::Bytea => 10,
+            TypeKind::Date => 11,
+            TypeKind::Timestamp => 12,
+            TypeKind::Timestamptz => 13,
+        }
+    }
+
+    /// Inverse of [`TypeKind::code`].
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<TypeKind> {
+        TypeKind::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+
+    /// Whether the values are character strings.
+    #[must_use]
+    pub const fn is_text(self) -> bool {
+        matches!(self, TypeKind::Text | TypeKind::Varchar | TypeKind::Char)
+    }
+
+    /// Bytes of a value in a row, where all values have the same.
+    #[must_use]
+    pub const fn width_bytes(self) -> Option<usize> {
+        match self {
+            TypeKind::Bool => Some(1),
+            TypeKind::Int2 => Some(2),
+            TypeKind::Int4 | TypeKind::Date => Some(4),
+            TypeKind::Int8 | TypeKind::Float8 | TypeKind::Timestamp | TypeKind::Timestamptz => {
+                Some(8)
+            }
+            TypeKind::Numeric
+            | TypeKind::Text
+            | TypeKind::Varchar
+            | TypeKind::Char
+            | TypeKind::Bytea => None,
+        }
+    }
+}
+
+/// A column's type: its kind and PostgreSQL's `atttypmod` (-1: none).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ColType {
+    pub kind: TypeKind,
+    pub modifier: i32,
+}
+
+impl ColType {
+    /// A type without a modifier.
+    #[must_use]
+    pub const fn new(kind: TypeKind) -> ColType {
+        ColType { kind, modifier: -1 }
+    }
+
+    /// `varchar(n)` or `char(n)`.
+    #[must_use]
+    pub const fn with_length(kind: TypeKind, length: i32) -> ColType {
+        ColType { kind, modifier: length + 4 }
+    }
+
+    /// `numeric(precision, scale)`.
+    #[must_use]
+    pub const fn numeric(precision: u8, scale: u8) -> ColType {
+        ColType {
+            kind: TypeKind::Numeric,
+            modifier: (((precision as i32) << 16) | scale as i32) + 4,
+        }
+    }
+
+    /// The length limit in characters of `varchar(n)` and `char(n)`.
+    #[must_use]
+    pub fn length(self) -> Option<usize> {
+        match self.kind {
+            TypeKind::Varchar | TypeKind::Char if self.modifier >= 4 => {
+                usize::try_from(self.modifier - 4).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// Precision and scale of `numeric(p, s)`; `None` if unconstrained.
+    #[must_use]
+    pub fn precision_scale(self) -> Option<(u8, u8)> {
+        if self.kind != TypeKind::Numeric || self.modifier < 4 {
+            return None;
+        }
+        let packed = self.modifier - 4;
+        Some((u8::try_from(packed >> 16).ok()?, u8::try_from(packed & 0xffff).ok()?))
+    }
+}
+
+/// As PostgreSQL's `format_type` writes it.
+impl fmt::Display for ColType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.kind {
+            TypeKind::Bool => "boolean",
+            TypeKind::Int2 => "smallint",
+            TypeKind::Int4 => "integer",
+            TypeKind::Int8 => "bigint",
+            TypeKind::Float8 => "double precision",
+            TypeKind::Numeric => "numeric",
+            TypeKind::Text => "text",
+            TypeKind::Varchar => "character varying",
+            TypeKind::Char => "character",
+            TypeKind::Bytea => "bytea",
+            TypeKind::Date => "date",
+            TypeKind::Timestamp => "timestamp without time zone",
+            TypeKind::Timestamptz => "timestamp with time zone",
+        };
+        f.write_str(name)?;
+        if let Some(length) = self.length() {
+            write!(f, "({length})")?;
+        }
+        if let Some((precision, scale)) = self.precision_scale() {
+            write!(f, "({precision},{scale})")?;
+        }
+        Ok(())
+    }
+}
