@@ -181,23 +181,29 @@ fn decode_numeric(rest: &mut &[u8]) -> Result<Value, KeyError> {
     };
     let exponent: [u8; 2] = take_array(rest)?;
     let exponent = i16::from_be_bytes(exponent.map(|b| b ^ flip)) ^ i16::MIN;
-    let mut value: u128 = 0;
-    let mut digits: i16 = 0;
+    // Zeros wait until a digit follows them: the last digits may be zeros that do not fit.
+    let (mut value, mut digits, mut zeros) = (0u128, 0i16, 0u32);
     loop {
         let pair = take(rest, 1)?[0] ^ flip;
         if pair == 0 {
             break;
         }
-        let overflow = KeyError("numeric out of range");
-        value = value.checked_mul(100).ok_or(overflow.clone())?;
-        value = value.checked_add(u128::from(pair) - 1).ok_or(overflow)?;
-        digits += 2;
+        let pair = pair - 1;
+        for digit in [pair / 10, pair % 10] {
+            if digit == 0 {
+                zeros += 1;
+                continue;
+            }
+            let factor = 10u128.checked_pow(zeros + 1);
+            value = factor
+                .and_then(|factor| value.checked_mul(factor))
+                .and_then(|value| value.checked_add(u128::from(digit)))
+                .ok_or(KeyError("numeric out of range"))?;
+            digits += zeros as i16 + 1;
+            zeros = 0;
+        }
     }
-    let mut scale = digits - exponent;
-    while value.is_multiple_of(10) && value > 0 && scale > 0 {
-        value /= 10;
-        scale -= 1;
-    }
+    let mut scale = i32::from(digits) - i32::from(exponent);
     while scale < 0 {
         value = value.checked_mul(10).ok_or(KeyError("numeric out of range"))?;
         scale += 1;
