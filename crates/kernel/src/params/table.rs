@@ -1,0 +1,243 @@
+//! The table of parameters, and the values of one instance.
+
+use super::value::{Kind, Modifiable, ParamDef, ParamError, ParamRow};
+use parking_lot::RwLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Declares the parameters: the definition table, the value store and an accessor for each.
+///
+/// Numeric kinds get an accessor of the type named after `->`; text ones return a `String`.
+macro_rules! parameters {
+    ($( $name:ident : $kind:expr, $default:literal, $when:ident -> $ty:tt, $doc:literal; )*) => {
+        /// Every parameter there is, in the order of `v$parameter`.
+        pub const PARAMETERS: &[ParamDef] = &[
+            $( ParamDef { name: stringify!($name), kind: $kind, default: $default,
+                          modifiable: Modifiable::$when, description: $doc }, )*
+        ];
+
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[derive(Clone, Copy)]
+        enum Index { $( $name, )* }
+
+        impl Parameters {
+            $( parameters!(@accessor $name $ty $doc); )*
+        }
+    };
+    (@accessor $name:ident text $doc:literal) => {
+        #[doc = $doc]
+        #[must_use]
+        pub fn $name(&self) -> String {
+            self.text(Index::$name)
+        }
+    };
+    (@accessor $name:ident bool $doc:literal) => {
+        #[doc = $doc]
+        #[must_use]
+        pub fn $name(&self) -> bool {
+            self.number(Index::$name) != 0
+        }
+    };
+    (@accessor $name:ident word $doc:literal) => {
+        #[doc = $doc]
+        #[must_use]
+        pub fn $name(&self) -> &'static str {
+            self.word(Index::$name)
+        }
+    };
+    (@accessor $name:ident $ty:ident $doc:literal) => {
+        #[doc = $doc]
+        ///
+        /// In its base unit: bytes, seconds or milliseconds where it has one.
+        ///
+        /// # Panics
+        /// Never: the declared range fits the type, which a test checks.
+        #[must_use]
+        pub fn $name(&self) -> $ty {
+            $ty::try_from(self.number(Index::$name)).expect("declared range fits the type")
+        }
+    };
+}
+
+const KIB: i64 = 1 << 10;
+const MIB: i64 = 1 << 20;
+const GIB: i64 = 1 << 30;
+const TIB: i64 = 1 << 40;
+const DAY_S: i64 = 86_400;
+const WEEK_MS: i64 = 7 * DAY_S * 1_000;
+
+parameters! {
+    db_cache_size: Kind::Bytes { min: MIB, max: TIB }, "128M", Startup -> u64,
+        "Memory of the buffer cache.";
+    log_buffer: Kind::Bytes { min: 256 * KIB, max: GIB }, "8M", Startup -> u64,
+        "Memory of the redo log buffer.";
+    log_file_size: Kind::Bytes { min: MIB, max: 64 * GIB }, "64M", Startup -> u64,
+        "Size of each redo log file; used when an instance's redo thread is made.";
+    log_files: Kind::Int { min: 2, max: 16 }, "3", Startup -> usize,
+        "Number of redo log files of an instance; used when its redo thread is made.";
+    undo_retention: Kind::Seconds { min: 0, max: 30 * DAY_S }, "900s", System -> u64,
+        "Seconds for which undo of committed transactions is kept for old snapshots.";
+    fast_start_mttr_target: Kind::Seconds { min: 1, max: 3_600 }, "5s", System -> u64,
+        "Bound for the seconds that crash recovery of this instance may take; \
+         the checkpoint is kept close enough for it.";
+    filesystemio_options: Kind::Choice(&["none", "directio", "asynch", "setall"]), "setall",
+        Startup -> word,
+        "How files are opened: setall and directio demand direct I/O, none and asynch go \
+         through the operating system's cache.";
+    gcs_server_processes: Kind::Int { min: 1, max: 64 }, "1", Startup -> usize,
+        "Number of block server (LMS) threads.";
+    pga_aggregate_target: Kind::Bytes { min: 16 * MIB, max: TIB }, "256M", Startup -> u64,
+        "Memory for sorts, hashes and other work areas of all statements together.";
+    max_connections: Kind::Int { min: 1, max: 10_000 }, "100", Startup -> usize,
+        "Number of client connections; one more is refused with 53300.";
+    open_cursors: Kind::Int { min: 10, max: 65_535 }, "1000", Startup -> usize,
+        "Number of prepared statements that one session may hold.";
+    statement_timeout: Kind::Millis { min: 0, max: WEEK_MS }, "0", Session -> u64,
+        "Milliseconds after which a statement is cancelled; 0 means never.";
+    lock_timeout: Kind::Millis { min: 0, max: WEEK_MS }, "0", Session -> u64,
+        "Milliseconds after which a wait for a lock is given up; 0 means never.";
+    alert_log: Kind::Text, "", Startup -> text,
+        "Path of the alert log; empty means alert_K.log in the database's folder.";
+}
+
+/// The values of one instance's parameters.
+pub struct Parameters {
+    numbers: Box<[AtomicI64]>,
+    texts: RwLock<Vec<String>>,
+}
+
+impl Default for Parameters {
+    fn default() -> Parameters {
+        let defaults =
+            PARAMETERS.iter().map(|p| AtomicI64::new(p.kind.parse(p.default).unwrap_or(0)));
+        Parameters {
+            numbers: defaults.collect(),
+            texts: RwLock::new(PARAMETERS.iter().map(|p| p.default.to_owned()).collect()),
+        }
+    }
+}
+
+impl Parameters {
+    /// Sets a value before the instance runs (from `skein.toml`, or a test).
+    ///
+    /// # Errors
+    /// Unknown name, or a value its kind does not allow.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), ParamError> {
+        let (at, def) = find(name)?;
+        let number = check(def, value)?;
+        self.store(at, number, value);
+        Ok(())
+    }
+
+    /// Changes a value of the running instance (`alter system set`).
+    ///
+    /// # Errors
+    /// As [`Parameters::set`], and [`ParamError::Fixed`] for one that only `skein.toml` sets.
+    pub fn alter_system(&self, name: &str, value: &str) -> Result<(), ParamError> {
+        let (at, def) = find(name)?;
+        if def.modifiable == Modifiable::Startup {
+            return Err(ParamError::Fixed { name: def.name.to_owned() });
+        }
+        let number = check(def, value)?;
+        self.store(at, number, value);
+        Ok(())
+    }
+
+    /// Checks a value that a session sets for itself; gives its number in the base unit.
+    ///
+    /// # Errors
+    /// As [`Parameters::set`], and [`ParamError::Fixed`] for one that a session may not set.
+    pub fn check_session(name: &str, value: &str) -> Result<i64, ParamError> {
+        let (_, def) = find(name)?;
+        if !def.modifiable.in_session() {
+            return Err(ParamError::Fixed { name: def.name.to_owned() });
+        }
+        check(def, value)
+    }
+
+    /// A value as a user would write it.
+    ///
+    /// # Errors
+    /// Unknown name.
+    pub fn show(&self, name: &str) -> Result<String, ParamError> {
+        let (at, _) = find(name)?;
+        Ok(self.row(at).display_value)
+    }
+
+    /// All rows of `v$parameter`.
+    #[must_use]
+    pub fn rows(&self) -> Vec<ParamRow> {
+        (0..PARAMETERS.len()).map(|at| self.row(at)).collect()
+    }
+
+    /// Whether files must be opened with direct I/O.
+    #[must_use]
+    pub fn direct_io(&self) -> bool {
+        matches!(self.filesystemio_options(), "setall" | "directio")
+    }
+
+    fn row(&self, at: usize) -> ParamRow {
+        let def = &PARAMETERS[at];
+        let number = self.numbers[at].load(Ordering::Relaxed);
+        let (value, display_value) = if def.kind == Kind::Text {
+            let text = self.texts.read()[at].clone();
+            (text.clone(), text)
+        } else {
+            (def.kind.value_text(number), def.kind.display_text(number))
+        };
+        let is_default = if def.kind == Kind::Text {
+            value == def.default
+        } else {
+            def.kind.parse(def.default) == Some(number)
+        };
+        ParamRow {
+            num: i32::try_from(at + 1).unwrap_or(i32::MAX),
+            name: def.name,
+            type_name: def.kind.type_name(),
+            value,
+            display_value,
+            default_value: def.default,
+            is_default,
+            system_modifiable: def.modifiable.system_word(),
+            session_modifiable: def.modifiable.in_session(),
+            description: def.description,
+        }
+    }
+
+    fn store(&self, at: usize, number: i64, text: &str) {
+        self.numbers[at].store(number, Ordering::Relaxed);
+        text.clone_into(&mut self.texts.write()[at]);
+    }
+
+    fn number(&self, index: Index) -> i64 {
+        self.numbers[index as usize].load(Ordering::Relaxed)
+    }
+
+    fn text(&self, index: Index) -> String {
+        self.texts.read()[index as usize].clone()
+    }
+
+    fn word(&self, index: Index) -> &'static str {
+        let Kind::Choice(words) = PARAMETERS[index as usize].kind else { return "" };
+        usize::try_from(self.number(index)).ok().and_then(|at| words.get(at)).copied().unwrap_or("")
+    }
+}
+
+fn find(name: &str) -> Result<(usize, &'static ParamDef), ParamError> {
+    PARAMETERS
+        .iter()
+        .enumerate()
+        .find(|(_, p)| p.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| ParamError::Unknown { name: name.to_owned() })
+}
+
+/// The value's number; 0 for text.
+fn check(def: &ParamDef, value: &str) -> Result<i64, ParamError> {
+    if def.kind == Kind::Text {
+        return Ok(0);
+    }
+    def.kind.parse(value).ok_or_else(|| ParamError::Invalid {
+        name: def.name.to_owned(),
+        value: value.to_owned(),
+        expected: def.kind.expected(),
+    })
+}

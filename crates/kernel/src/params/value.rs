@@ -1,0 +1,213 @@
+//! Kinds of parameter values: how they are written, checked and shown.
+
+use std::fmt;
+
+/// What a parameter's value is, and which values it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number in a range, both ends included.
+    Int { min: i64, max: i64 },
+    /// A size in bytes; written as a number or with K, M, G, T.
+    Bytes { min: i64, max: i64 },
+    /// A duration in seconds; written as a number or with s, min, h, d.
+    Seconds { min: i64, max: i64 },
+    /// A duration in milliseconds; written as a number or with ms, s, min, h.
+    Millis { min: i64, max: i64 },
+    /// `true` or `false` (also on/off, yes/no, 1/0).
+    Bool,
+    /// One of a list of words; held as the word's position.
+    Choice(&'static [&'static str]),
+    /// Any text.
+    Text,
+}
+
+/// When a parameter may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Modifiable {
+    /// Only in `skein.toml`, before the instance starts.
+    Startup,
+    /// At any time, for the whole instance (`alter system set`).
+    System,
+    /// At any time, for the instance or for one session (`set`, `alter session set`).
+    Session,
+}
+
+impl Modifiable {
+    /// The word views show: the field's `FALSE` / `IMMEDIATE`.
+    #[must_use]
+    pub fn system_word(self) -> &'static str {
+        match self {
+            Modifiable::Startup => "FALSE",
+            Modifiable::System | Modifiable::Session => "IMMEDIATE",
+        }
+    }
+
+    /// Whether one session may change it for itself.
+    #[must_use]
+    pub fn in_session(self) -> bool {
+        self == Modifiable::Session
+    }
+}
+
+/// One parameter as declared.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamDef {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// The default as a user would write it.
+    pub default: &'static str,
+    pub modifiable: Modifiable,
+    /// One sentence for `v$parameter` and the comment in `skein.toml`.
+    pub description: &'static str,
+}
+
+/// One row of `v$parameter`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamRow {
+    /// Position in the table, from 1.
+    pub num: i32,
+    pub name: &'static str,
+    /// The word for the kind: `integer`, `big integer`, `boolean`, `string`.
+    pub type_name: &'static str,
+    /// The value in its base unit (bytes, seconds, milliseconds).
+    pub value: String,
+    /// The value as a user would write it (`128M`).
+    pub display_value: String,
+    pub default_value: &'static str,
+    pub is_default: bool,
+    /// `FALSE` or `IMMEDIATE`.
+    pub system_modifiable: &'static str,
+    pub session_modifiable: bool,
+    pub description: &'static str,
+}
+
+/// Why a value was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParamError {
+    Unknown { name: String },
+    Invalid { name: String, value: String, expected: String },
+    Fixed { name: String },
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParamError::Unknown { name } => write!(f, "unknown parameter \"{name}\""),
+            ParamError::Invalid { name, value, expected } => {
+                write!(f, "invalid value \"{value}\" for parameter \"{name}\": expected {expected}")
+            }
+            ParamError::Fixed { name } => write!(
+                f,
+                "parameter \"{name}\" cannot be changed while the instance runs; \
+                 set it in skein.toml and restart"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ParamError {}
+
+const BYTE_UNITS: &[(&str, i64)] = &[
+    ("tb", 1 << 40),
+    ("t", 1 << 40),
+    ("gb", 1 << 30),
+    ("g", 1 << 30),
+    ("mb", 1 << 20),
+    ("m", 1 << 20),
+    ("kb", 1 << 10),
+    ("k", 1 << 10),
+    ("b", 1),
+];
+const SECOND_UNITS: &[(&str, i64)] = &[("min", 60), ("d", 86_400), ("h", 3_600), ("s", 1)];
+const MILLI_UNITS: &[(&str, i64)] = &[("ms", 1), ("min", 60_000), ("h", 3_600_000), ("s", 1_000)];
+
+impl Kind {
+    /// The value's number: for text kinds there is none.
+    pub(super) fn parse(self, text: &str) -> Option<i64> {
+        let text = text.trim();
+        match self {
+            Kind::Int { min, max } => in_range(text.parse().ok()?, min, max),
+            Kind::Bytes { min, max } => in_range(with_unit(text, BYTE_UNITS)?, min, max),
+            Kind::Seconds { min, max } => in_range(with_unit(text, SECOND_UNITS)?, min, max),
+            Kind::Millis { min, max } => in_range(with_unit(text, MILLI_UNITS)?, min, max),
+            Kind::Bool => match text.to_ascii_lowercase().as_str() {
+                "true" | "on" | "yes" | "1" => Some(1),
+                "false" | "off" | "no" | "0" => Some(0),
+                _ => None,
+            },
+            Kind::Choice(words) => {
+                let at = words.iter().position(|w| w.eq_ignore_ascii_case(text))?;
+                i64::try_from(at).ok()
+            }
+            Kind::Text => None,
+        }
+    }
+
+    /// What a user should have written.
+    pub(super) fn expected(self) -> String {
+        match self {
+            Kind::Int { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::Bytes { min, max } => {
+                format!("a size from {} to {}, such as 64M", bytes_text(min), bytes_text(max))
+            }
+            Kind::Seconds { min, max } => format!("seconds from {min} to {max}"),
+            Kind::Millis { min, max } => format!("milliseconds from {min} to {max}"),
+            Kind::Bool => "true or false".to_owned(),
+            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::Text => "text".to_owned(),
+        }
+    }
+
+    /// The number in its base unit, as text.
+    pub(super) fn value_text(self, number: i64) -> String {
+        match self {
+            Kind::Bool => if number == 0 { "FALSE" } else { "TRUE" }.to_owned(),
+            Kind::Choice(words) => usize::try_from(number)
+                .ok()
+                .and_then(|at| words.get(at))
+                .map_or_else(String::new, |w| (*w).to_owned()),
+            _ => number.to_string(),
+        }
+    }
+
+    /// The number as a user would write it.
+    pub(super) fn display_text(self, number: i64) -> String {
+        match self {
+            Kind::Bytes { .. } => bytes_text(number),
+            _ => self.value_text(number),
+        }
+    }
+
+    /// The field's word for the kind.
+    pub(super) fn type_name(self) -> &'static str {
+        match self {
+            Kind::Int { .. } | Kind::Seconds { .. } | Kind::Millis { .. } => "integer",
+            Kind::Bytes { .. } => "big integer",
+            Kind::Bool => "boolean",
+            Kind::Choice(_) | Kind::Text => "string",
+        }
+    }
+}
+
+fn in_range(value: i64, min: i64, max: i64) -> Option<i64> {
+    (min..=max).contains(&value).then_some(value)
+}
+
+fn with_unit(text: &str, units: &[(&str, i64)]) -> Option<i64> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, factor) = units
+        .iter()
+        .find_map(|(unit, factor)| lower.strip_suffix(unit).map(|d| (d, *factor)))
+        .unwrap_or((&lower, 1));
+    digits.trim().parse::<i64>().ok()?.checked_mul(factor)
+}
+
+/// A size with the largest unit that divides it.
+fn bytes_text(bytes: i64) -> String {
+    for (unit, shift) in [("T", 40), ("G", 30), ("M", 20), ("K", 10)] {
+        if bytes != 0 && bytes % (1_i64 << shift) == 0 {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
