@@ -1,0 +1,540 @@
+//! Operations: the only ways a block changes.
+//!
+//! One [`Op`] is the body of one change vector. `apply` serves the running instance, crash recovery
+//! and the simulator alike, and is a function of the block and the operation alone. Each
+//! transactional operation has an [`Inverse`], computed from the block as it stands *before* the
+//! change and kept in the undo record.
+
+use crate::bytes::{DecodeError, Reader, Write, put_u16};
+use crate::itl::{self, Itl, ItlChange};
+use crate::layout::{self, Kind};
+use crate::rows::{self, DELETED};
+use crate::types::{Dba, ObjId, Rowid, Scn, Version};
+use crate::undo;
+
+/// What an operation does; see the variants.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Op {
+    /// Makes the block anew, whatever it held. `itl`: entries to start with (0: not transactional).
+    Format { kind: Kind, obj: ObjId, birth: Scn, level: u8, itl: u8 },
+    /// Makes the block anew with this body (bytes 40.. up to the end, as [`Op::image_of`] packs it).
+    FormatImage { kind: Kind, obj: ObjId, body: Vec<u8> },
+    /// Replaces the body of a block (a split's left half).
+    Image { kind: Kind, obj: ObjId, body: Vec<u8> },
+    /// Overwrites bytes at offsets.
+    Patch(Vec<(u16, Vec<u8>)>),
+    HeapInsert { itl: ItlChange, slot: u16, flags: u8, bytes: Vec<u8> },
+    HeapUpdate { itl: ItlChange, slot: u16, flags: u8, bytes: Vec<u8> },
+    HeapDelete { itl: ItlChange, slot: u16 },
+    HeapLock { itl: ItlChange, slot: u16 },
+    /// Purges deleted rows and trims capacities; the rows' changers have committed.
+    Settle { slots: Vec<u16> },
+    LeafInsert { itl: ItlChange, key: Vec<u8>, rowid: Rowid },
+    /// Marks the entry deleted.
+    LeafMark { itl: ItlChange, key: Vec<u8> },
+    /// Gives a marked entry of a unique index a new rowid and life.
+    LeafRevive { itl: ItlChange, key: Vec<u8>, rowid: Rowid },
+    /// Removes marked entries (ascending positions); `scn` is at or above their deletes.
+    LeafPurge { positions: Vec<u16>, scn: Scn },
+    /// Adds the parent entry of a split.
+    BranchInsert { key: Vec<u8>, child: Dba },
+    /// Appends one undo record to an undo block.
+    UndoAppend { record: Vec<u8> },
+    /// Takes one change of a transaction back and restores its ITL entry.
+    Rollback { itl_idx: u8, saved: Itl, inverse: Inverse },
+}
+
+/// How to take a change back. `lock` is the row's lock byte to restore.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Inverse {
+    /// Only the ITL entry is restored.
+    Nothing,
+    HeapRemove { slot: u16 },
+    HeapRestore { slot: u16, flags: u8, lock: u8, bytes: Vec<u8> },
+    HeapUnlock { slot: u16, lock: u8 },
+    /// `root`: the index, to find the leaf again after splits.
+    LeafRemove { root: Dba, key: Vec<u8> },
+    LeafRestore { root: Dba, key: Vec<u8>, flags: u8, lock: u8, rowid: Rowid },
+}
+
+fn put_image(out: &mut Vec<u8>, tag: u8, kind: Kind, obj: ObjId, body: &[u8]) {
+    out.u8(tag);
+    out.u8(kind as u8);
+    out.u32(obj.0);
+    out.bytes32(body);
+}
+
+impl Op {
+    /// The body of `b` as `Image` carries it: bytes 40.., with the gap of slotted blocks left out.
+    #[must_use]
+    pub fn image_of(b: &[u8]) -> Vec<u8> {
+        b[40..].to_vec()
+    }
+
+    /// Whether redo of this operation must be durable before even a consistent-read copy may leave
+    /// (hazard H1): structure is never taken back.
+    #[must_use]
+    pub fn is_structural(&self) -> bool {
+        matches!(
+            self,
+            Op::Format { .. }
+                | Op::FormatImage { .. }
+                | Op::Image { .. }
+                | Op::Settle { .. }
+                | Op::LeafPurge { .. }
+                | Op::BranchInsert { .. }
+        )
+    }
+
+    /// Whether the operation makes the block anew, at any lower version.
+    #[must_use]
+    pub fn is_format(&self) -> bool {
+        matches!(self, Op::Format { .. } | Op::FormatImage { .. })
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Op::Format { kind, obj, birth, level, itl } => {
+                out.u8(0);
+                out.u8(*kind as u8);
+                out.u32(obj.0);
+                out.u64(birth.0);
+                out.u8(*level);
+                out.u8(*itl);
+            }
+            Op::FormatImage { kind, obj, body } => put_image(out, 1, *kind, *obj, body),
+            Op::Image { kind, obj, body } => put_image(out, 2, *kind, *obj, body),
+            Op::Patch(parts) => {
+                out.u8(3);
+                out.u16(crate::bytes::u16_of(parts.len()));
+                for (off, bytes) in parts {
+                    out.u16(*off);
+                    out.bytes16(bytes);
+                }
+            }
+            Op::HeapInsert { itl, slot, flags, bytes } => {
+                out.u8(4);
+                itl.encode(out);
+                out.u16(*slot);
+                out.u8(*flags);
+                out.bytes16(bytes);
+            }
+            Op::HeapUpdate { itl, slot, flags, bytes } => {
+                out.u8(5);
+                itl.encode(out);
+                out.u16(*slot);
+                out.u8(*flags);
+                out.bytes16(bytes);
+            }
+            Op::HeapDelete { itl, slot } => {
+                out.u8(6);
+                itl.encode(out);
+                out.u16(*slot);
+            }
+            Op::HeapLock { itl, slot } => {
+                out.u8(7);
+                itl.encode(out);
+                out.u16(*slot);
+            }
+            Op::Settle { slots } => {
+                out.u8(8);
+                put_positions(out, slots);
+            }
+            Op::LeafInsert { itl, key, rowid } => {
+                out.u8(9);
+                itl.encode(out);
+                out.u64(rowid.to_u64());
+                out.bytes16(key);
+            }
+            Op::LeafMark { itl, key } => {
+                out.u8(10);
+                itl.encode(out);
+                out.bytes16(key);
+            }
+            Op::LeafRevive { itl, key, rowid } => {
+                out.u8(11);
+                itl.encode(out);
+                out.u64(rowid.to_u64());
+                out.bytes16(key);
+            }
+            Op::LeafPurge { positions, scn } => {
+                out.u8(12);
+                out.u64(scn.0);
+                put_positions(out, positions);
+            }
+            Op::BranchInsert { key, child } => {
+                out.u8(13);
+                out.u64(child.to_u64());
+                out.bytes16(key);
+            }
+            Op::UndoAppend { record } => {
+                out.u8(14);
+                out.bytes16(record);
+            }
+            Op::Rollback { itl_idx, saved, inverse } => {
+                out.u8(15);
+                out.u8(*itl_idx);
+                saved.encode(out);
+                inverse.encode(out);
+            }
+        }
+    }
+
+    /// # Errors
+    /// The bytes are not an operation of this or an older release.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Op, DecodeError> {
+        Ok(match r.u8()? {
+            0 => Op::Format {
+                kind: kind_of(r)?,
+                obj: ObjId(r.u32()?),
+                birth: Scn(r.u64()?),
+                level: r.u8()?,
+                itl: r.u8()?,
+            },
+            1 => Op::FormatImage {
+                kind: kind_of(r)?,
+                obj: ObjId(r.u32()?),
+                body: r.bytes32()?.to_vec(),
+            },
+            2 => {
+                Op::Image { kind: kind_of(r)?, obj: ObjId(r.u32()?), body: r.bytes32()?.to_vec() }
+            }
+            3 => {
+                let n = r.u16()?;
+                let mut parts = Vec::new();
+                for _ in 0..n {
+                    parts.push((r.u16()?, r.bytes16()?.to_vec()));
+                }
+                Op::Patch(parts)
+            }
+            4 => Op::HeapInsert {
+                itl: ItlChange::decode(r)?,
+                slot: r.u16()?,
+                flags: r.u8()?,
+                bytes: r.bytes16()?.to_vec(),
+            },
+            5 => Op::HeapUpdate {
+                itl: ItlChange::decode(r)?,
+                slot: r.u16()?,
+                flags: r.u8()?,
+                bytes: r.bytes16()?.to_vec(),
+            },
+            6 => Op::HeapDelete { itl: ItlChange::decode(r)?, slot: r.u16()? },
+            7 => Op::HeapLock { itl: ItlChange::decode(r)?, slot: r.u16()? },
+            8 => Op::Settle { slots: get_positions(r)? },
+            9 => {
+                let itl = ItlChange::decode(r)?;
+                let rowid = Rowid::from_u64(r.u64()?);
+                Op::LeafInsert { itl, key: r.bytes16()?.to_vec(), rowid }
+            }
+            10 => Op::LeafMark { itl: ItlChange::decode(r)?, key: r.bytes16()?.to_vec() },
+            11 => {
+                let itl = ItlChange::decode(r)?;
+                let rowid = Rowid::from_u64(r.u64()?);
+                Op::LeafRevive { itl, key: r.bytes16()?.to_vec(), rowid }
+            }
+            12 => {
+                let scn = Scn(r.u64()?);
+                Op::LeafPurge { positions: get_positions(r)?, scn }
+            }
+            13 => {
+                let child = Dba::from_u64(r.u64()?);
+                Op::BranchInsert { key: r.bytes16()?.to_vec(), child }
+            }
+            14 => Op::UndoAppend { record: r.bytes16()?.to_vec() },
+            15 => Op::Rollback {
+                itl_idx: r.u8()?,
+                saved: Itl::decode(r)?,
+                inverse: Inverse::decode(r)?,
+            },
+            _ => return Err(r.error()),
+        })
+    }
+
+    /// Applies the operation to the content of `b` (not to version and SCN).
+    ///
+    /// # Panics
+    /// When the operation does not fit the block: the caller has checked versions, so this is a bug.
+    pub fn apply(&self, b: &mut [u8], dba: Dba) {
+        match self {
+            Op::Format { kind, obj, birth, level, itl } => {
+                layout::init(b, *kind, dba, *obj, *birth);
+                match kind {
+                    Kind::Heap | Kind::Leaf | Kind::Branch => rows::init(b, *level, *itl),
+                    Kind::Undo => undo::init(b),
+                    _ => {}
+                }
+            }
+            Op::FormatImage { kind, obj, body } | Op::Image { kind, obj, body } => {
+                layout::init(b, *kind, dba, *obj, Scn::ZERO);
+                b[40..40 + body.len()].copy_from_slice(body);
+            }
+            Op::Patch(parts) => {
+                for (off, bytes) in parts {
+                    let at = usize::from(*off);
+                    assert!(at >= layout::HEADER_BYTES, "a patch may not touch the header");
+                    b[at..at + bytes.len()].copy_from_slice(bytes);
+                }
+            }
+            Op::HeapInsert { itl, slot, flags, bytes } => {
+                itl.apply(b);
+                rows::insert_at(b, *slot, *flags, itl.idx + 1, bytes);
+            }
+            Op::HeapUpdate { itl, slot, flags, bytes } => {
+                itl.apply(b);
+                rows::replace(b, *slot, *flags, itl.idx + 1, bytes);
+            }
+            Op::HeapDelete { itl, slot } => {
+                itl.apply(b);
+                let flags = rows::get(b, *slot).expect("the row is there").flags;
+                rows::set_flags(b, *slot, flags | DELETED);
+                rows::set_lock(b, *slot, itl.idx + 1);
+            }
+            Op::HeapLock { itl, slot } => {
+                itl.apply(b);
+                rows::set_lock(b, *slot, itl.idx + 1);
+            }
+            Op::Settle { slots } => rows::settle(b, slots),
+            Op::LeafInsert { itl, key, rowid } => {
+                itl.apply(b);
+                rows::insert_entry(b, 0, itl.idx + 1, rowid.to_u64(), key);
+            }
+            Op::LeafMark { itl, key } => {
+                itl.apply(b);
+                let pos = rows::search(b, key).expect("the entry is there");
+                rows::set_flags(b, pos, DELETED);
+                rows::set_lock(b, pos, itl.idx + 1);
+            }
+            Op::LeafRevive { itl, key, rowid } => {
+                itl.apply(b);
+                let pos = rows::search(b, key).expect("the entry is there");
+                rows::set_flags(b, pos, 0);
+                rows::set_lock(b, pos, itl.idx + 1);
+                rows::set_value(b, pos, rowid.to_u64());
+            }
+            Op::LeafPurge { positions, scn } => {
+                for &pos in positions.iter().rev() {
+                    rows::remove_entry(b, pos);
+                }
+                let scn = rows::purged_scn(b).max(*scn);
+                rows::set_purged_scn(b, scn);
+            }
+            Op::BranchInsert { key, child } => {
+                rows::insert_entry(b, 0, 0, child.to_u64(), key);
+            }
+            Op::UndoAppend { record } => undo::append(b, record),
+            Op::Rollback { itl_idx, saved, inverse } => {
+                inverse.apply(b);
+                if *itl_idx < itl::count(b) {
+                    itl::put(b, *itl_idx, saved);
+                }
+            }
+        }
+    }
+}
+
+fn kind_of(r: &mut Reader<'_>) -> Result<Kind, DecodeError> {
+    Kind::from_u8(r.u8()?).ok_or(r.error())
+}
+
+fn put_positions(out: &mut Vec<u8>, positions: &[u16]) {
+    out.u16(crate::bytes::u16_of(positions.len()));
+    for &p in positions {
+        out.u16(p);
+    }
+}
+
+fn get_positions(r: &mut Reader<'_>) -> Result<Vec<u16>, DecodeError> {
+    let n = r.u16()?;
+    (0..n).map(|_| r.u16()).collect()
+}
+
+impl Inverse {
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Inverse::Nothing => out.u8(0),
+            Inverse::HeapRemove { slot } => {
+                out.u8(1);
+                out.u16(*slot);
+            }
+            Inverse::HeapRestore { slot, flags, lock, bytes } => {
+                out.u8(2);
+                out.u16(*slot);
+                out.u8(*flags);
+                out.u8(*lock);
+                out.bytes16(bytes);
+            }
+            Inverse::HeapUnlock { slot, lock } => {
+                out.u8(3);
+                out.u16(*slot);
+                out.u8(*lock);
+            }
+            Inverse::LeafRemove { root, key } => {
+                out.u8(4);
+                out.u64(root.to_u64());
+                out.bytes16(key);
+            }
+            Inverse::LeafRestore { root, key, flags, lock, rowid } => {
+                out.u8(5);
+                out.u64(root.to_u64());
+                out.u8(*flags);
+                out.u8(*lock);
+                out.u64(rowid.to_u64());
+                out.bytes16(key);
+            }
+        }
+    }
+
+    /// # Errors
+    /// The bytes are not an inverse.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Inverse, DecodeError> {
+        Ok(match r.u8()? {
+            0 => Inverse::Nothing,
+            1 => Inverse::HeapRemove { slot: r.u16()? },
+            2 => Inverse::HeapRestore {
+                slot: r.u16()?,
+                flags: r.u8()?,
+                lock: r.u8()?,
+                bytes: r.bytes16()?.to_vec(),
+            },
+            3 => Inverse::HeapUnlock { slot: r.u16()?, lock: r.u8()? },
+            4 => {
+                let root = Dba::from_u64(r.u64()?);
+                Inverse::LeafRemove { root, key: r.bytes16()?.to_vec() }
+            }
+            5 => {
+                let root = Dba::from_u64(r.u64()?);
+                let (flags, lock) = (r.u8()?, r.u8()?);
+                let rowid = Rowid::from_u64(r.u64()?);
+                Inverse::LeafRestore { root, key: r.bytes16()?.to_vec(), flags, lock, rowid }
+            }
+            _ => return Err(r.error()),
+        })
+    }
+
+    /// The index key of a leaf change.
+    #[must_use]
+    pub fn leaf_key(&self) -> Option<(Dba, &[u8])> {
+        match self {
+            Inverse::LeafRemove { root, key } | Inverse::LeafRestore { root, key, .. } => {
+                Some((*root, key))
+            }
+            _ => None,
+        }
+    }
+
+    /// Free bytes the block must have for [`Inverse::apply`], at the most.
+    #[must_use]
+    pub fn room_bytes(&self) -> usize {
+        match self {
+            Inverse::HeapRestore { slot, bytes, .. } => {
+                2 * (usize::from(*slot) + 1) + rows::ROW_HEADER_BYTES + bytes.len() + 16
+            }
+            Inverse::LeafRestore { key, .. } => rows::entry_bytes(key) + 16,
+            _ => 0,
+        }
+    }
+
+    /// Takes the change back in `b`. On a clone the row or entry may be gone (purged since) or the
+    /// key may belong to another leaf (split since, hazard H9): both are legitimate there.
+    pub fn apply(&self, b: &mut [u8]) {
+        match self {
+            Inverse::Nothing => {}
+            Inverse::HeapRemove { slot } => {
+                if rows::get(b, *slot).is_some() {
+                    rows::remove_at(b, *slot);
+                }
+            }
+            Inverse::HeapRestore { slot, flags, lock, bytes } => {
+                if rows::get(b, *slot).is_some() {
+                    rows::replace(b, *slot, *flags, *lock, bytes);
+                } else {
+                    rows::insert_at(b, *slot, *flags, *lock, bytes);
+                }
+            }
+            Inverse::HeapUnlock { slot, lock } => {
+                if rows::get(b, *slot).is_some() {
+                    rows::set_lock(b, *slot, *lock);
+                }
+            }
+            Inverse::LeafRemove { key, .. } => {
+                if let Ok(pos) = rows::search(b, key) {
+                    rows::remove_entry(b, pos);
+                }
+            }
+            Inverse::LeafRestore { key, flags, lock, rowid, .. } => {
+                if !rows::covers(b, key) {
+                    return;
+                }
+                match rows::search(b, key) {
+                    Ok(pos) => {
+                        rows::set_flags(b, pos, *flags);
+                        rows::set_lock(b, pos, *lock);
+                        rows::set_value(b, pos, rowid.to_u64());
+                    }
+                    Err(_) => rows::insert_entry(b, *flags, *lock, rowid.to_u64(), key),
+                }
+            }
+        }
+    }
+}
+
+/// One change vector: which block, the version it had, what happens.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Vector {
+    pub dba: Dba,
+    pub before: Version,
+    pub op: Op,
+}
+
+/// What [`Vector::replay`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replay {
+    Applied,
+    /// The block is at or beyond the version this vector makes.
+    Skipped,
+    /// The block is older than the vector's predecessor: something is missing.
+    Gap,
+}
+
+impl Vector {
+    /// The version the vector makes, given the redo record's SCN.
+    #[must_use]
+    pub fn after(&self, scn: Scn) -> Version {
+        if self.op.is_format() { Version { format: scn, count: 0 } } else { self.before.next() }
+    }
+
+    /// Applies to a block known to be at `before`.
+    pub fn apply(&self, b: &mut [u8], scn: Scn) {
+        apply_at(b, self.dba, &self.op, self.before, scn);
+    }
+
+    /// Recovery: applies if the block stands exactly at the predecessor.
+    pub fn replay(&self, b: &mut [u8], scn: Scn) -> Replay {
+        let have = layout::version(b);
+        if have >= self.after(scn) {
+            return Replay::Skipped;
+        }
+        if !self.op.is_format() && have != self.before {
+            return Replay::Gap;
+        }
+        apply_at(b, self.dba, &self.op, self.before, scn);
+        Replay::Applied
+    }
+}
+
+/// Applies `op` to `b`, whose version is `before`, and stamps the new version and SCN.
+pub fn apply_at(b: &mut [u8], dba: Dba, op: &Op, before: Version, scn: Scn) {
+    op.apply(b, dba);
+    let after = if op.is_format() { Version { format: scn, count: 0 } } else { before.next() };
+    layout::set_version(b, after);
+    layout::set_scn(b, scn);
+}
+
+/// A patch of one u16 field.
+#[must_use]
+pub fn patch_u16(off: u16, v: u16) -> (u16, Vec<u8>) {
+    let mut b = vec![0; 2];
+    put_u16(&mut b, 0, v);
+    (off, b)
+}
