@@ -51,6 +51,7 @@ pub enum Lane {
 /// of 4096 then); `dsync` makes each write durable before it returns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
+    /// Make the file (and missing folders above it); fails if it exists.
     pub create_new: bool,
     pub direct: bool,
     pub dsync: bool,
@@ -126,6 +127,9 @@ pub trait EnvImpl: Send + Sync {
     fn kill_process(&self, pid: u32) -> io::Result<()>;
     /// Own process id (simulated: a number per instance incarnation).
     fn pid(&self) -> u32;
+    /// When a process of this host started, in a unit of its own: with the process id it names a
+    /// process for good, since ids are used again. `None`: there is no such process.
+    fn process_start_time(&self, pid: u32) -> Option<u64>;
     /// Stops this instance now, without writing anything more: an invariant is broken. In the real
     /// environment the process ends with exit code 70; in the simulator the instance is crashed.
     fn abort_instance(&self, reason: &str) -> !;
@@ -180,7 +184,11 @@ impl Env {
 
     /// # Errors
     /// [`Elapsed`] when `limit` passes first; the future is dropped then.
-    pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+    pub async fn timeout<F: Future>(
+        &self,
+        limit: Duration,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
         let sleep = self.0.sleep(limit);
         let future = std::pin::pin!(future);
         match futures::future::select(future, sleep).await {

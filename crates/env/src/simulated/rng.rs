@@ -1,0 +1,52 @@
+//! The simulator's random numbers: splitmix64, the same on every machine for ever.
+
+/// A seeded generator.
+pub(super) struct Rng(u64);
+
+impl Rng {
+    pub(super) fn new(seed: u64) -> Rng {
+        Rng(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// A number in `low..=high`.
+    pub(super) fn between(&mut self, (low, high): (u64, u64)) -> u64 {
+        low + self.below(high.saturating_sub(low) + 1)
+    }
+
+    pub(super) fn chance(&mut self, probability: f64) -> bool {
+        // 53 bits, so that the conversion is exact.
+        let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        unit < probability
+    }
+}
+
+/// The finalizer of splitmix64: a bijection that spreads every bit.
+pub(super) fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A quick hash of bytes, eight at a time, for the trace.
+pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
+    let mut h = bytes.len() as u64;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let word = chunk.iter().rev().fold(0_u64, |w, b| (w << 8) | u64::from(*b));
+        h = (h ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    }
+    for b in chunks.remainder() {
+        h = (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    mix(h)
+}
