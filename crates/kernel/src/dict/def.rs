@@ -1,0 +1,192 @@
+//! What the dictionary hands out: definitions of tables, indexes, sequences and users.
+//!
+//! Plain values, shared by `Arc`, never changed after they were made: a change of an object makes a
+//! new definition with a new version. They do no I/O and know nothing of how they are stored.
+
+use std::sync::Arc;
+
+use block::{Dba, ObjId, Scn};
+
+use crate::row::{ColType, Datum, encode_row};
+
+/// A column of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ColumnDef {
+    pub name: String,
+    pub ty: ColType,
+    pub not_null: bool,
+    /// SQL text of the default expression.
+    pub default: Option<String>,
+}
+
+/// A table as of one version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableDef {
+    pub obj: ObjId,
+    pub schema: String,
+    pub name: String,
+    /// The user who made it.
+    pub owner: ObjId,
+    pub columns: Vec<ColumnDef>,
+    /// The types of `columns`, as the row codec takes them.
+    pub types: Vec<ColType>,
+    /// Header block of its heap segment.
+    pub header: Dba,
+    /// SCN of the segment's creation or the table's last truncation: older snapshots cannot read it.
+    pub birth: Scn,
+    /// Its indexes, in the order they were made.
+    pub indexes: Vec<Arc<IndexDef>>,
+    /// Changes with every change of the definition and is never used twice in a database.
+    pub version: u64,
+}
+
+impl TableDef {
+    /// Position of the column called `name`.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// The index behind the primary key.
+    #[must_use]
+    pub fn primary_key(&self) -> Option<&Arc<IndexDef>> {
+        self.indexes.iter().find(|index| index.primary)
+    }
+
+    /// Encodes a row of this table.
+    #[must_use]
+    pub fn encode(&self, values: &[Datum<'_>]) -> Vec<u8> {
+        let mut row = Vec::new();
+        encode_row(&self.types, values, &mut row);
+        row
+    }
+}
+
+/// An index as of its table's version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexDef {
+    pub obj: ObjId,
+    pub name: String,
+    pub table: ObjId,
+    /// Positions of the key's columns in the table, from 0.
+    pub columns: Vec<u16>,
+    pub unique: bool,
+    pub primary: bool,
+    /// Name of the constraint it enforces.
+    pub constraint: Option<String>,
+    /// Header block of its segment.
+    pub header: Dba,
+    /// Root block; stays for the life of the segment.
+    pub root: Dba,
+    /// SCN of the segment's creation: older snapshots must not use the index.
+    pub birth: Scn,
+}
+
+/// A sequence's definition. How far it has got is not part of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SequenceDef {
+    pub obj: ObjId,
+    pub schema: String,
+    pub name: String,
+    pub owner: ObjId,
+    pub start: i64,
+    pub increment: i64,
+    pub min: i64,
+    pub max: i64,
+    /// Values an instance takes at once; 1: nocache.
+    pub cache: i64,
+    pub cycle: bool,
+    /// Values come in the order of the requests, over all instances.
+    pub order: bool,
+    /// The table it belongs to (`serial`), with which it is dropped.
+    pub table: Option<ObjId>,
+    pub version: u64,
+}
+
+/// A user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserDef {
+    pub obj: ObjId,
+    pub name: String,
+    /// What a password is checked against (SCRAM-SHA-256 verifier); `None`: no password is accepted.
+    pub verifier: Option<String>,
+    pub superuser: bool,
+}
+
+/// What an object is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ObjectKind {
+    Table,
+    Index,
+    Sequence,
+}
+
+impl ObjectKind {
+    /// The letter stored in the dictionary, as in PostgreSQL's `relkind`.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            ObjectKind::Table => "r",
+            ObjectKind::Index => "i",
+            ObjectKind::Sequence => "S",
+        }
+    }
+
+    /// Inverse of [`ObjectKind::code`].
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<ObjectKind> {
+        [ObjectKind::Table, ObjectKind::Index, ObjectKind::Sequence]
+            .into_iter()
+            .find(|kind| kind.code() == code)
+    }
+}
+
+/// What every object has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectDef {
+    pub obj: ObjId,
+    pub owner: ObjId,
+    pub schema: String,
+    pub name: String,
+    pub kind: ObjectKind,
+    /// SCN shortly before it was made.
+    pub created: Scn,
+    pub version: u64,
+}
+
+/// A table to be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewTable {
+    pub schema: String,
+    pub name: String,
+    pub owner: ObjId,
+    pub columns: Vec<ColumnDef>,
+    /// Primary key and unique constraints.
+    pub indexes: Vec<NewIndex>,
+}
+
+/// An index to be made. A primary key makes its columns not null.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewIndex {
+    pub name: String,
+    pub columns: Vec<u16>,
+    pub unique: bool,
+    pub primary: bool,
+    pub constraint: Option<String>,
+}
+
+/// A sequence to be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewSequence {
+    pub schema: String,
+    pub name: String,
+    pub owner: ObjId,
+    pub start: i64,
+    pub increment: i64,
+    pub min: i64,
+    pub max: i64,
+    pub cache: i64,
+    pub cycle: bool,
+    pub order: bool,
+    pub table: Option<ObjId>,
+}
