@@ -1,0 +1,159 @@
+//! The connections there are: their number, who may cancel them, how to end them all.
+//!
+//! What it promises: a cancel request needs the session's secret, reaches only a session that is
+//! busy, and says nothing to who sent it; a session is listed from log-on until its thread is done.
+
+use crate::engine::Interrupt;
+use crate::stream::Stream;
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// One session that has logged on.
+pub struct Entry {
+    secret: i32,
+    stream: Arc<Stream>,
+    interrupt: Arc<dyn Interrupt>,
+    busy: AtomicBool,
+}
+
+impl Entry {
+    /// Whether the session works on a request (and does not wait for the next).
+    pub fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Release);
+    }
+}
+
+/// All connections of one instance.
+#[derive(Default)]
+pub struct Registry {
+    sessions: Mutex<BTreeMap<i32, Arc<Entry>>>,
+    /// Threads that serve a connection, before and after log-on.
+    threads: Mutex<BTreeMap<u64, Arc<Stream>>>,
+    threads_done: Condvar,
+    /// Connections that count against `max_connections`.
+    connections: AtomicUsize,
+    next_pid: AtomicI32,
+    stopping: AtomicBool,
+}
+
+/// A connection's place among `max_connections`; dropping it frees the place.
+pub struct Slot(Arc<Registry>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A connection's thread as the registry knows it; dropping it says that the thread is done.
+pub struct ThreadGuard(Arc<Registry>, u64);
+
+impl Drop for ThreadGuard {
+    fn drop(&mut self) {
+        self.0.threads.lock().remove(&self.1);
+        self.0.threads_done.notify_all();
+    }
+}
+
+impl Registry {
+    /// Takes a place if fewer than `max` are taken.
+    pub fn take_slot(self: &Arc<Registry>, max: usize) -> Option<Slot> {
+        self.connections
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < max).then_some(n + 1))
+            .ok()
+            .map(|_| Slot(Arc::clone(self)))
+    }
+
+    /// Lists the thread number `id` that serves `stream`.
+    pub fn add_thread(self: &Arc<Registry>, id: u64, stream: Arc<Stream>) -> ThreadGuard {
+        self.threads.lock().insert(id, stream);
+        ThreadGuard(Arc::clone(self), id)
+    }
+
+    /// Number of threads that serve connections.
+    pub fn thread_count(&self) -> usize {
+        self.threads.lock().len()
+    }
+
+    /// The number a client is told for its session.
+    pub fn next_pid(&self) -> i32 {
+        self.next_pid.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX
+    }
+
+    /// Lists a session.
+    pub fn add_session(
+        &self,
+        pid: i32,
+        secret: i32,
+        stream: Arc<Stream>,
+        interrupt: Arc<dyn Interrupt>,
+    ) -> Arc<Entry> {
+        let entry = Arc::new(Entry { secret, stream, interrupt, busy: AtomicBool::new(false) });
+        self.sessions.lock().insert(pid, Arc::clone(&entry));
+        entry
+    }
+
+    /// Strikes a session off.
+    pub fn remove_session(&self, pid: i32) {
+        self.sessions.lock().remove(&pid);
+    }
+
+    /// Cancels what session `pid` does, if `secret` is its secret.
+    pub fn cancel(&self, pid: i32, secret: i32) {
+        let sessions = self.sessions.lock();
+        if let Some(entry) = sessions.get(&pid)
+            && entry.secret == secret
+            && entry.busy.load(Ordering::Acquire)
+        {
+            entry.interrupt.cancel();
+        }
+    }
+
+    /// Terminates busy sessions whose client has gone away: nobody waits for what they do.
+    pub fn terminate_abandoned(&self) {
+        for entry in self.sessions.lock().values() {
+            if entry.busy.load(Ordering::Acquire) && entry.stream.is_gone() {
+                entry.interrupt.terminate();
+            }
+        }
+    }
+
+    /// Whether the server is being shut down.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Ends all sessions: the busy ones at their next wait, the idle ones at once; each tells its
+    /// client 57P01. Sockets still in use after `limit` are cut. True when all threads are done.
+    pub fn shut_down(&self, limit: Duration) -> bool {
+        self.stopping.store(true, Ordering::Release);
+        for entry in self.sessions.lock().values() {
+            entry.interrupt.terminate();
+        }
+        for stream in self.threads.lock().values() {
+            stream.shutdown(Shutdown::Read);
+        }
+        if self.wait_for_threads(limit) {
+            return true;
+        }
+        for stream in self.threads.lock().values() {
+            stream.shutdown(Shutdown::Both);
+        }
+        self.wait_for_threads(limit)
+    }
+
+    fn wait_for_threads(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut threads = self.threads.lock();
+        while !threads.is_empty() {
+            if self.threads_done.wait_until(&mut threads, deadline).timed_out() {
+                return threads.is_empty();
+            }
+        }
+        true
+    }
+}

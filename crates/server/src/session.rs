@@ -1,0 +1,547 @@
+//! The message loop of one session.
+//!
+//! What it promises: messages are handled in order; after an error in the extended protocol all is
+//! skipped up to Sync; one write answers what the client waits for. A panic while a message is
+//! handled ends that statement with `XX000`, not the session.
+//!
+//! Reads block the thread: it is the session's own. Everything else is awaited.
+
+use crate::engine::{ClientWaits, Fetched, Parameters, Session};
+use crate::input::Input;
+use crate::message::{Bind, DecodeError, Frontend, Target, decode};
+use crate::output::Output;
+use crate::registry::{Entry, Registry};
+use crate::report::{Report, Severity};
+use crate::stream::Stream;
+use futures::FutureExt;
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+/// A bound statement, with what Describe needs of it.
+struct Portal<S: Session> {
+    portal: S::Portal,
+    prepared: S::Prepared,
+    result_formats: Vec<i16>,
+    /// It has given its command tag: executing it again gives nothing more.
+    done: Option<String>,
+}
+
+/// Which protocol a copy from the client came in by; it decides what follows the copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CopyVia {
+    Simple,
+    Extended,
+}
+
+/// How a session's loop goes on after a message.
+enum Next {
+    Continue,
+    /// The client said goodbye, or was told why it must go.
+    Close,
+}
+
+/// One logged-on session and its protocol state.
+pub struct Conn<S: Session> {
+    session: S,
+    out: Output,
+    prepared_max: usize,
+    statements: HashMap<String, S::Prepared>,
+    portals: HashMap<String, Portal<S>>,
+    /// Unnamed ones are replaced at each use: they stay out of the maps.
+    unnamed_statement: Option<S::Prepared>,
+    unnamed_portal: Option<Portal<S>>,
+    /// What is left of a simple query while one of its statements copies from the client.
+    simple: VecDeque<S::Statement>,
+    copy_in: Option<CopyVia>,
+    skip_to_sync: bool,
+}
+
+/// What a logged-on session works with.
+pub struct Parts<S: Session> {
+    pub session: S,
+    pub out: Output,
+    pub input: Input,
+    pub stream: Arc<Stream>,
+    pub entry: Arc<Entry>,
+    pub registry: Arc<Registry>,
+    pub prepared_max: usize,
+}
+
+/// Serves a session until it ends. Log-on is done and answered; the loop begins with a read.
+pub async fn serve<S: Session>(parts: Parts<S>) {
+    let Parts { session, mut out, mut input, stream, entry, registry, prepared_max } = parts;
+    let waits = session.client_waits();
+    out.set_waits(Arc::clone(&waits));
+    let mut conn = Conn {
+        session,
+        out,
+        prepared_max,
+        statements: HashMap::new(),
+        portals: HashMap::new(),
+        unnamed_statement: None,
+        unnamed_portal: None,
+        simple: VecDeque::new(),
+        copy_in: None,
+        skip_to_sync: false,
+    };
+    'session: loop {
+        loop {
+            match input.next_message() {
+                Ok(Some((tag, body))) => {
+                    entry.set_busy(true);
+                    match conn.message(tag, input.body(body)).await {
+                        Next::Continue => {}
+                        Next::Close => break 'session,
+                    }
+                }
+                Ok(None) => break,
+                Err(report) => {
+                    conn.out.report(&report);
+                    break 'session;
+                }
+            }
+        }
+        entry.set_busy(false);
+        if conn.out.is_broken() || !read_more(&mut input, &stream, &*waits) {
+            if registry.is_stopping() {
+                conn.out.report(&shutting_down());
+            }
+            break;
+        }
+    }
+    conn.out.flush();
+    entry.set_busy(false);
+    let Conn { session, portals, unnamed_portal, .. } = conn;
+    drop((portals, unnamed_portal));
+    session.close().await;
+}
+
+/// The error a client gets when the instance stops.
+pub fn shutting_down() -> Report {
+    Report::fatal("57P01", "terminating connection due to administrator command")
+}
+
+/// Waits for bytes; false when there will be none.
+fn read_more(input: &mut Input, stream: &Stream, waits: &dyn ClientWaits) -> bool {
+    let mut outcome = Ok(0);
+    waits.read(&mut || outcome = input.fill(&mut { stream }));
+    matches!(outcome, Ok(n) if n > 0)
+}
+
+impl<S: Session> Conn<S> {
+    /// Handles one message, and answers if it failed.
+    async fn message(&mut self, tag: u8, body: &[u8]) -> Next {
+        if self.skip_to_sync && !matches!(tag, b'S' | b'X') {
+            return Next::Continue;
+        }
+        let message = match decode(tag, body) {
+            Ok(message) => message,
+            Err(DecodeError::Malformed(why)) => {
+                self.out.report(&Report::protocol(why));
+                return Next::Close;
+            }
+            Err(DecodeError::NotUtf8) => {
+                let report = Report::error("22021", "invalid byte sequence for encoding \"UTF8\"");
+                return self.failed(report, via(tag)).await;
+            }
+        };
+        if message == Frontend::Terminate {
+            return Next::Close;
+        }
+        let handled = AssertUnwindSafe(self.handle(message)).catch_unwind().await;
+        let report = match handled {
+            Ok(Ok(())) => return Next::Continue,
+            Ok(Err(report)) => report,
+            Err(panic) => internal_error(&*panic),
+        };
+        self.failed(report, via(tag)).await
+    }
+
+    async fn handle(&mut self, message: Frontend<'_>) -> Result<(), Report> {
+        match message {
+            Frontend::Bind(bind) => self.bind(bind).await,
+            Frontend::Execute { portal, max_rows } => self.execute(portal, max_rows).await,
+            Frontend::Sync => self.sync().await,
+            Frontend::Describe(target, name) => self.describe(target, name),
+            Frontend::Parse { name, query, param_oids } => {
+                self.parse(name, query, &param_oids).await
+            }
+            Frontend::Close(target, name) => {
+                self.close(target, name);
+                Ok(())
+            }
+            Frontend::Flush => {
+                self.out.flush();
+                Ok(())
+            }
+            Frontend::Query(text) => self.query(text).await,
+            Frontend::CopyData(data) if self.copy_in.is_some() => {
+                self.session.copy_data(data).await
+            }
+            Frontend::CopyDone => match self.copy_in.take() {
+                Some(via) => self.copy_done(via).await,
+                None => Ok(()),
+            },
+            Frontend::CopyFail(reason) => match self.copy_in.take() {
+                Some(_) => Err(self.session.copy_fail(reason).await),
+                None => Ok(()),
+            },
+            // What a client sent before it learned that its copy had failed.
+            Frontend::CopyData(_) | Frontend::Terminate => Ok(()),
+            Frontend::FunctionCall => {
+                Err(Report::error("0A000", "function call messages are not supported"))
+            }
+        }
+    }
+
+    /// Answers a failed message.
+    async fn failed(&mut self, report: Report, via: CopyVia) -> Next {
+        let via = self.copy_in.take().unwrap_or(via);
+        self.simple.clear();
+        self.put_notices();
+        self.out.report(&report);
+        if report.severity == Severity::Fatal || self.out.is_broken() {
+            return Next::Close;
+        }
+        self.session.fail_transaction().await;
+        match via {
+            CopyVia::Simple => self.end_request().await,
+            CopyVia::Extended => {
+                self.skip_to_sync = true;
+                // A client that copies waits for nothing and would not send Sync before it knows.
+                self.out.flush_if_large();
+                Next::Continue
+            }
+        }
+    }
+
+    // ---- simple protocol ----------------------------------------------------------------------
+
+    async fn query(&mut self, text: &str) -> Result<(), Report> {
+        self.session.begin_request();
+        // A simple query ends the unnamed statement and portal of the extended protocol.
+        self.unnamed_statement = None;
+        self.unnamed_portal = None;
+        self.simple = self.session.split(text)?.into();
+        if self.simple.is_empty() {
+            self.out.bare(b'I');
+        }
+        self.run_simple().await
+    }
+
+    /// Runs the statements of a simple query that are left, unless one of them begins a copy.
+    async fn run_simple(&mut self) -> Result<(), Report> {
+        while let Some(statement) = self.simple.pop_front() {
+            let prepared = self.session.prepare_statement(statement).await?;
+            let none = Parameters { values: Vec::new(), formats: Vec::new() };
+            let mut portal = self.session.bind(&prepared, none, &[]).await?;
+            let description = self.session.describe(&prepared);
+            if description.returns_rows {
+                self.out.row_description(description.columns, &[]);
+            }
+            match self.session.fetch(&mut portal, 0, &mut self.out).await? {
+                Fetched::Complete(tag) => {
+                    drop(portal);
+                    self.simple_complete(&tag).await?;
+                }
+                Fetched::CopyIn { binary, columns } => {
+                    self.begin_copy_in(CopyVia::Simple, binary, columns);
+                    return Ok(());
+                }
+                Fetched::Empty => self.out.bare(b'I'),
+                Fetched::Suspended => {
+                    return Err(Report::error("XX000", "a statement stopped before its end"));
+                }
+            }
+        }
+        self.end_simple().await
+    }
+
+    /// The tag of a simple query's last statement is sent only when the commit has succeeded.
+    async fn simple_complete(&mut self, tag: &str) -> Result<(), Report> {
+        self.out.close_row();
+        if self.simple.is_empty() {
+            self.session.sync().await?;
+        }
+        if self.out.is_copying() {
+            self.out.copy_out_done();
+        }
+        self.put_notices();
+        self.out.command_complete(tag);
+        Ok(())
+    }
+
+    async fn end_simple(&mut self) -> Result<(), Report> {
+        self.session.sync().await?;
+        self.ready();
+        Ok(())
+    }
+
+    fn begin_copy_in(&mut self, via: CopyVia, binary: bool, columns: usize) {
+        self.copy_in = Some(via);
+        self.put_notices();
+        self.out.copy_in(binary, columns);
+        self.out.flush();
+    }
+
+    async fn copy_done(&mut self, via: CopyVia) -> Result<(), Report> {
+        // From here on an error belongs to what came before the copy's end.
+        let done = self.session.copy_done().await;
+        match (done, via) {
+            (Ok(tag), CopyVia::Simple) => {
+                self.simple_complete(&tag).await?;
+                self.run_simple().await
+            }
+            (Ok(tag), CopyVia::Extended) => {
+                self.put_notices();
+                self.out.command_complete(&tag);
+                Ok(())
+            }
+            (Err(report), via) => {
+                // `failed` looks here for the protocol that the copy came by.
+                self.copy_in = Some(via);
+                Err(report)
+            }
+        }
+    }
+
+    // ---- extended protocol --------------------------------------------------------------------
+
+    async fn parse(&mut self, name: &str, query: &str, oids: &[u32]) -> Result<(), Report> {
+        self.session.begin_request();
+        if !name.is_empty() {
+            if self.statements.contains_key(name) {
+                return Err(Report::error(
+                    "42P05",
+                    format!("prepared statement \"{name}\" already exists"),
+                ));
+            }
+            if self.statements.len() >= self.prepared_max {
+                return Err(Report::error(
+                    "53400",
+                    format!("maximum open cursors exceeded ({})", self.prepared_max),
+                )
+                .with_hint("Close prepared statements, or raise open_cursors."));
+            }
+        }
+        let prepared = self.session.prepare(query, oids).await?;
+        if name.is_empty() {
+            self.unnamed_statement = Some(prepared);
+        } else {
+            self.statements.insert(name.to_owned(), prepared);
+        }
+        self.out.bare(b'1');
+        Ok(())
+    }
+
+    fn statement(&self, name: &str) -> Result<&S::Prepared, Report> {
+        if name.is_empty() {
+            return self.unnamed_statement.as_ref().ok_or_else(|| {
+                Report::error("26000", "unnamed prepared statement does not exist")
+            });
+        }
+        self.statements.get(name).ok_or_else(|| {
+            Report::error("26000", format!("prepared statement \"{name}\" does not exist"))
+        })
+    }
+
+    fn portal(&mut self, name: &str) -> Result<&mut Portal<S>, Report> {
+        let portal =
+            if name.is_empty() { self.unnamed_portal.as_mut() } else { self.portals.get_mut(name) };
+        portal.ok_or_else(|| Report::error("34000", format!("portal \"{name}\" does not exist")))
+    }
+
+    async fn bind(&mut self, bind: Bind<'_>) -> Result<(), Report> {
+        self.session.begin_request();
+        let prepared = self.statement(bind.statement)?.clone();
+        let description = self.session.describe(&prepared);
+        let (got, wanted) = (bind.params.len(), description.param_oids.len());
+        if got != wanted {
+            return Err(Report::error(
+                "08P01",
+                format!(
+                    "bind message supplies {got} parameters, but prepared statement \"{}\" \
+                     requires {wanted}",
+                    bind.statement
+                ),
+            ));
+        }
+        let (formats, columns) = (bind.result_formats.len(), description.columns.len());
+        if formats > 1 && formats != columns {
+            return Err(Report::error(
+                "08P01",
+                format!(
+                    "bind message has {formats} result formats but query has {columns} columns"
+                ),
+            ));
+        }
+        if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) {
+            return Err(Report::error(
+                "42P03",
+                format!("cursor \"{}\" already exists", bind.portal),
+            ));
+        }
+        let parameters = Parameters { values: bind.params, formats: bind.param_formats };
+        // The old portal goes first: what it holds may be what the new one needs.
+        if bind.portal.is_empty() {
+            self.unnamed_portal = None;
+        }
+        let portal = self.session.bind(&prepared, parameters, &bind.result_formats).await?;
+        let portal = Portal { portal, prepared, result_formats: bind.result_formats, done: None };
+        if bind.portal.is_empty() {
+            self.unnamed_portal = Some(portal);
+        } else {
+            self.portals.insert(bind.portal.to_owned(), portal);
+        }
+        self.out.bare(b'2');
+        Ok(())
+    }
+
+    fn describe(&mut self, target: Target, name: &str) -> Result<(), Report> {
+        match target {
+            Target::Statement => {
+                let prepared = self.statement(name)?.clone();
+                let description = self.session.describe(&prepared);
+                self.out.parameter_description(description.param_oids);
+                self.describe_rows(&prepared, &[]);
+            }
+            Target::Portal => {
+                let portal = self.portal(name)?;
+                let prepared = portal.prepared.clone();
+                let formats = std::mem::take(&mut portal.result_formats);
+                self.describe_rows(&prepared, &formats);
+                self.portal(name)?.result_formats = formats;
+            }
+        }
+        Ok(())
+    }
+
+    fn describe_rows(&mut self, prepared: &S::Prepared, formats: &[i16]) {
+        let description = self.session.describe(prepared);
+        if description.returns_rows {
+            self.out.row_description(description.columns, formats);
+        } else {
+            self.out.bare(b'n');
+        }
+    }
+
+    async fn execute(&mut self, name: &str, max_rows: usize) -> Result<(), Report> {
+        self.session.begin_request();
+        let portal =
+            if name.is_empty() { self.unnamed_portal.as_mut() } else { self.portals.get_mut(name) };
+        let Some(portal) = portal else {
+            return Err(Report::error("34000", format!("portal \"{name}\" does not exist")));
+        };
+        if let Some(tag) = &portal.done {
+            let tag = tag.clone();
+            return self.execute_again(&tag);
+        }
+        let fetched = self.session.fetch(&mut portal.portal, max_rows, &mut self.out).await?;
+        self.out.close_row();
+        if let Fetched::Complete(tag) = &fetched {
+            portal.done = Some(tag.clone());
+        }
+        match fetched {
+            Fetched::Complete(tag) => {
+                if self.out.is_copying() {
+                    self.out.copy_out_done();
+                }
+                self.put_notices();
+                self.out.command_complete(&tag);
+            }
+            Fetched::Suspended => self.out.bare(b's'),
+            Fetched::CopyIn { binary, columns } => {
+                portal.done = Some("COPY 0".to_owned());
+                self.begin_copy_in(CopyVia::Extended, binary, columns);
+            }
+            Fetched::Empty => self.out.bare(b'I'),
+        }
+        Ok(())
+    }
+
+    /// A finished query gives no more rows; anything else must not be done twice.
+    fn execute_again(&mut self, tag: &str) -> Result<(), Report> {
+        if tag.starts_with("SELECT") {
+            self.out.command_complete("SELECT 0");
+            return Ok(());
+        }
+        Err(Report::error("55000", "portal has been run and cannot be run again"))
+    }
+
+    fn close(&mut self, target: Target, name: &str) {
+        match (target, name.is_empty()) {
+            (Target::Statement, true) => self.unnamed_statement = None,
+            (Target::Statement, false) => drop(self.statements.remove(name)),
+            (Target::Portal, true) => self.unnamed_portal = None,
+            (Target::Portal, false) => drop(self.portals.remove(name)),
+        }
+        self.out.bare(b'3');
+    }
+
+    async fn sync(&mut self) -> Result<(), Report> {
+        self.skip_to_sync = false;
+        if self.copy_in.take().is_some() {
+            // A Sync inside a copy is a client that gave up without saying so.
+            let report = self.session.copy_fail("unexpected Sync during COPY from stdin").await;
+            self.out.report(&report);
+            self.session.fail_transaction().await;
+        }
+        self.end_simple().await
+    }
+
+    // ---- ends of requests ---------------------------------------------------------------------
+
+    /// Ends the implicit transaction of a failed request.
+    async fn end_request(&mut self) -> Next {
+        if let Err(report) = self.session.sync().await {
+            self.out.report(&report);
+            if report.severity == Severity::Fatal {
+                return Next::Close;
+            }
+        }
+        self.ready();
+        Next::Continue
+    }
+
+    fn ready(&mut self) {
+        let status = self.session.transaction_status();
+        if status == b'I' {
+            // Portals live as long as their transaction.
+            self.unnamed_portal = None;
+            self.portals.clear();
+        }
+        self.put_notices();
+        self.out.ready(status);
+        self.out.flush();
+    }
+
+    /// Notices and changed settings that have come up since the last call.
+    fn put_notices(&mut self) {
+        for notice in self.session.take_notices() {
+            self.out.report(&notice);
+        }
+        for (name, value) in self.session.take_parameter_changes() {
+            self.out.parameter_status(&name, &value);
+        }
+    }
+}
+
+/// The protocol that a message with this tag belongs to. Sync counts as simple: a failed one is
+/// answered with ReadyForQuery at once, since no other Sync will come.
+fn via(tag: u8) -> CopyVia {
+    match tag {
+        b'P' | b'B' | b'D' | b'E' | b'C' | b'H' => CopyVia::Extended,
+        _ => CopyVia::Simple,
+    }
+}
+
+fn internal_error(panic: &(dyn std::any::Any + Send)) -> Report {
+    let why = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panic".to_owned());
+    Report::error("XX000", format!("internal error: {why}"))
+        .with_hint("This is a bug. The session goes on; the alert log has the place.")
+}
