@@ -54,3 +54,10 @@ impl std::ops::DerefMut for IoBuf {
         bytemuck::cast_slice_mut(&mut self.pages)
     }
 }
+
+impl std::fmt::Debug for IoBuf {
+    /// The length only: contents are blocks, too long to show.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "IoBuf({} bytes)", self.len())
+    }
+}
