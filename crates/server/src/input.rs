@@ -228,7 +228,7 @@ mod tests {
             let mut input = Input::default();
             input.fill(&mut &bytes[..]).unwrap();
             let e = input.next_message().unwrap_err();
-            assert_eq!(e.code, "08P01", "{bytes:?}");
+            assert_eq!(e.code(), "08P01", "{bytes:?}");
             assert_eq!(input.buf.len(), IDLE_BYTES);
         }
     }

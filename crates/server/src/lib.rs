@@ -29,4 +29,4 @@ mod stream;
 pub use auth::scram_verifier;
 pub use listener::{Server, ServerConfig};
 pub use output::Output;
-pub use report::{Report, Severity};
+pub use report::{Extra, Report, Severity};

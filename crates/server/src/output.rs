@@ -208,23 +208,26 @@ impl Output {
             self.copying = false;
         }
         let at = self.begin(if is_error { b'E' } else { b'N' });
-        let position = report.position.map(|p| p.to_string());
-        let optional = [
-            (b'D', report.detail.as_deref()),
-            (b'H', report.hint.as_deref()),
-            (b'P', position.as_deref()),
-        ];
         let always = [
             (b'S', report.severity.word()),
             (b'V', report.severity.word()),
-            (b'C', report.code.as_str()),
+            (b'C', report.code()),
             (b'M', report.message.as_str()),
         ];
-        let optional = optional.into_iter().filter_map(|(tag, text)| text.map(|t| (tag, t)));
-        let more = report.fields.iter().map(|(tag, text)| (*tag, text.as_str()));
-        for (tag, text) in always.into_iter().chain(optional).chain(more) {
-            self.buf.put_u8(tag);
-            self.put_text(text);
+        for (tag, text) in always {
+            self.put_field(tag, text);
+        }
+        if let Some(extra) = report.extra() {
+            let position = extra.position.map(|p| p.to_string());
+            let optional = [(b'D', &extra.detail), (b'H', &extra.hint), (b'P', &position)];
+            for (tag, text) in optional {
+                if let Some(text) = text {
+                    self.put_field(tag, text);
+                }
+            }
+            for (tag, text) in &extra.fields {
+                self.put_field(*tag, text);
+            }
         }
         self.buf.put_u8(0);
         self.patch_length(at);
@@ -269,6 +272,11 @@ impl Output {
 
     fn put_count(&mut self, count: usize) {
         self.buf.put_u16(u16::try_from(count).unwrap_or(u16::MAX));
+    }
+
+    fn put_field(&mut self, tag: u8, text: &str) {
+        self.buf.put_u8(tag);
+        self.put_text(text);
     }
 
     /// A zero byte inside would end the text early and make what follows a forged field.

@@ -30,13 +30,19 @@ impl Severity {
     }
 }
 
-/// An error or a notice: what `ErrorResponse` and `NoticeResponse` carry.
+/// An error or a notice: what `ErrorResponse` and `NoticeResponse` carry. Small, since it is the
+/// error of nearly every call here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub severity: Severity,
-    /// SQLSTATE, five characters.
-    pub code: String,
+    code: [u8; 5],
     pub message: String,
+    extra: Option<Box<Extra>>,
+}
+
+/// What only some reports have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extra {
     pub detail: Option<String>,
     pub hint: Option<String>,
     /// Position in the statement's text, in characters, from 1.
@@ -49,15 +55,30 @@ impl Report {
     /// A report of `severity` with nothing but code and message.
     #[must_use]
     pub fn new(severity: Severity, code: &str, message: impl Into<String>) -> Report {
-        Report {
-            severity,
-            code: code.to_owned(),
-            message: message.into(),
-            detail: None,
-            hint: None,
-            position: None,
-            fields: Vec::new(),
+        let mut sqlstate = *b"XX000";
+        if code.len() == sqlstate.len() && code.is_ascii() {
+            sqlstate.copy_from_slice(code.as_bytes());
         }
+        Report { severity, code: sqlstate, message: message.into(), extra: None }
+    }
+
+    /// The SQLSTATE.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        std::str::from_utf8(&self.code).unwrap_or("XX000")
+    }
+
+    /// What it says beside its message, if anything.
+    #[must_use]
+    pub fn extra(&self) -> Option<&Extra> {
+        self.extra.as_deref()
+    }
+
+    /// The same, saying `extra` too.
+    #[must_use]
+    pub fn with_extra(mut self, extra: Extra) -> Report {
+        self.extra = Some(Box::new(extra));
+        self
     }
 
     /// An error of one statement.
@@ -81,13 +102,13 @@ impl Report {
     /// The same with a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Report {
-        self.hint = Some(hint.into());
+        self.extra.get_or_insert_default().hint = Some(hint.into());
         self
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.severity.word(), self.code, self.message)
+        write!(f, "{} {}: {}", self.severity.word(), self.code(), self.message)
     }
 }

@@ -289,7 +289,7 @@ mod tests {
         for len in 0..body.len() {
             assert!(parse_startup(PROTOCOL_3_0, &body[..len]).is_err(), "cut at {len}");
         }
-        assert_eq!(parse_startup(PROTOCOL_3_0, b"\0").unwrap_err().code, "28000");
+        assert_eq!(parse_startup(PROTOCOL_3_0, b"\0").unwrap_err().code(), "28000");
         assert!(parse_startup(PROTOCOL_3_0, b"user\0a\0\0x").is_err());
         assert!(parse_options("-x", &mut Vec::new()).is_err());
     }

@@ -305,7 +305,7 @@ fn encryption_requests_are_declined_and_newer_versions_negotiated() {
         s.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"N");
     }
-    let body = b"\0\x03\0\x02user\0ann\0database\0toy\0_pq_.x\01\0\0";
+    let body = b"\0\x03\0\x02user\0ann\0database\0toy\0_pq_.x\0on\0\0";
     s.write_all(&framed(None, body)).unwrap();
     let answer = until_ready(&mut s);
     assert!(answer[0].0 == b'v' && has(&answer[0], "_pq_.x"));
