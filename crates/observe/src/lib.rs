@@ -1,1 +1,28 @@
+#![doc = include_str!("../README.md")]
 
+mod alert;
+mod cancel;
+mod ctx;
+mod events;
+mod observer;
+pub mod reference;
+mod session;
+mod split;
+mod stats;
+mod totals;
+
+#[cfg(test)]
+mod tests;
+
+pub use alert::{AlertLevel, AlertLine, AlertLog, AlertSink, format_wall};
+pub use cancel::{CancelFlag, CancelWait, Interrupt};
+pub use ctx::Ctx;
+pub use events::{DRIVER_TCP, EVENT_COUNT, WaitClass, WaitEvent, enq_p1};
+pub use observer::{HistogramRow, Observer, SessionEventRow, SystemEventRow};
+pub use session::{Session, SessionKind, SessionRow, SessionState, WaitView};
+pub use split::{
+    BlockWaitSplit, TransferClass, TransferHow, TransferKind, TransferRow, TransferTimes,
+    TransferTotals,
+};
+pub use stats::{STAT_COUNT, Stat, StatClass, Unit};
+pub use totals::{EventTotals, HISTOGRAM_BUCKETS, LiveTotals, Totals, bucket, bucket_limit_us};

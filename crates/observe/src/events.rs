@@ -1,0 +1,370 @@
+//! The registry of wait events: one declarative table from which the enum, names, classes, parameter
+//! labels, view rows and the manual page come.
+//!
+//! What it promises: a name is unique, every event has a class and a sentence that says what the
+//! session waits for. What it must never do: hold an event that no code can raise. The names are the
+//! field's, so that its scripts and habits carry over; ours alone are marked in the text.
+
+use std::fmt;
+
+/// What kind of thing a wait is for. Reports leave [`WaitClass::Idle`] out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum WaitClass {
+    Administrative,
+    Application,
+    Cluster,
+    Commit,
+    Concurrency,
+    Configuration,
+    Idle,
+    Network,
+    Other,
+    SystemIo,
+    UserIo,
+}
+
+impl WaitClass {
+    /// The class as the views show it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            WaitClass::Administrative => "Administrative",
+            WaitClass::Application => "Application",
+            WaitClass::Cluster => "Cluster",
+            WaitClass::Commit => "Commit",
+            WaitClass::Concurrency => "Concurrency",
+            WaitClass::Configuration => "Configuration",
+            WaitClass::Idle => "Idle",
+            WaitClass::Network => "Network",
+            WaitClass::Other => "Other",
+            WaitClass::SystemIo => "System I/O",
+            WaitClass::UserIo => "User I/O",
+        }
+    }
+
+    /// Whether time in this class is somebody's loss: everything but idleness.
+    #[must_use]
+    pub const fn counts(self) -> bool {
+        !matches!(self, WaitClass::Idle)
+    }
+}
+
+impl fmt::Display for WaitClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One line of the registry.
+pub(crate) struct EventInfo {
+    pub name: &'static str,
+    pub class: WaitClass,
+    pub p: [&'static str; 3],
+    pub doc: &'static str,
+}
+
+macro_rules! wait_events {
+    ($($variant:ident: $name:literal, $class:ident, [$p1:literal, $p2:literal, $p3:literal],
+       $doc:literal;)*) => {
+        /// Everything a session can wait for.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u16)]
+        pub enum WaitEvent { $(#[doc = $doc] $variant,)* }
+
+        impl WaitEvent {
+            /// All events, in the order of the registry.
+            pub const ALL: &'static [WaitEvent] = &[$(WaitEvent::$variant,)*];
+        }
+
+        static INFO: &[EventInfo] = &[$(EventInfo {
+            name: $name,
+            class: WaitClass::$class,
+            p: [$p1, $p2, $p3],
+            doc: $doc,
+        },)*];
+    };
+}
+
+wait_events! {
+    // ---- data files
+    DbFileSequentialRead: "db file sequential read", UserIo, ["file#", "block#", "blocks"],
+        "A single block is read from disk into the cache: index, row by rowid, undo, header.";
+    DbFileScatteredRead: "db file scattered read", UserIo, ["file#", "block#", "blocks"],
+        "Several neighbouring blocks are read into cache buffers for a scan.";
+    DbFileParallelRead: "db file parallel read", UserIo, ["files", "blocks", "requests"],
+        "Several single blocks are read at once: prefetch and recovery.";
+    DbFileParallelWrite: "db file parallel write", SystemIo, ["requests", "interrupt", "timeout"],
+        "The block writer waits for a batch of data block writes.";
+    DbFileSingleWrite: "db file single write", SystemIo, ["file#", "block#", "blocks"],
+        "A file header or another single block is written outside the block writer's batches.";
+    DirectPathRead: "direct path read", UserIo, ["file number", "first dba", "block cnt"],
+        "Blocks are read into private memory, past the cache.";
+    DirectPathWrite: "direct path write", UserIo, ["file number", "first dba", "block cnt"],
+        "Blocks are written from private memory, past the cache.";
+    DirectPathReadTemp: "direct path read temp", UserIo, ["file number", "first dba", "block cnt"],
+        "A sort or hash join reads back what it spilled.";
+    DirectPathWriteTemp: "direct path write temp", UserIo,
+        ["file number", "first dba", "block cnt"],
+        "A sort or hash join spills to the temporary file.";
+    LocalWriteWait: "local write wait", UserIo, ["file#", "block#", ""],
+        "A session waits until a block of its own is on disk: truncate, reuse of space.";
+    DataFileInitWrite: "Data file init write", UserIo, ["count", "intr", "timeout"],
+        "Newly allotted space is being formatted.";
+
+    // ---- redo
+    LogFileSync: "log file sync", Commit, ["buffer#", "sync scn", ""],
+        "A commit waits until its redo is durable.";
+    LogFileParallelWrite: "log file parallel write", SystemIo, ["files", "blocks", "requests"],
+        "The log writer waits for its own write.";
+    LogFileSequentialRead: "log file sequential read", SystemIo, ["log#", "block#", "blocks"],
+        "Recovery or the archiver reads redo.";
+    LogFileSingleWrite: "log file single write", SystemIo, ["log#", "block#", "blocks"],
+        "The header of a log file is written.";
+    LogBufferSpace: "log buffer space", Configuration, ["", "", ""],
+        "Redo is produced faster than it is written: the log buffer is full.";
+    LogFileSwitchCompletion: "log file switch completion", Configuration, ["", "", ""],
+        "A session waits while the log writer moves on to the next log file.";
+    LogFileSwitchCheckpoint: "log file switch (checkpoint incomplete)", Configuration, ["", "", ""],
+        "The next log file still holds redo that a checkpoint needs.";
+    LogFileSwitchArchiving: "log file switch (archiving needed)", Configuration, ["", "", ""],
+        "The next log file is not archived yet.";
+
+    // ---- control file
+    ControlFileSequentialRead: "control file sequential read", SystemIo,
+        ["file#", "block#", "blocks"],
+        "A block of the control file is read.";
+    ControlFileParallelWrite: "control file parallel write", SystemIo,
+        ["files", "block#", "requests"],
+        "Blocks of the control file are written.";
+
+    // ---- buffer cache, this instance only
+    FreeBufferWaits: "free buffer waits", Configuration, ["file#", "block#", "set-id#"],
+        "No clean buffer was found for a block: the block writer is behind or the cache too small.";
+    WriteCompleteWaits: "write complete waits", Configuration, ["file#", "block#", ""],
+        "The block is just being written to disk and may not be changed.";
+    BufferBusyWaits: "buffer busy waits", Concurrency, ["file#", "block#", "class#"],
+        "Another session of this instance has the block pinned in a way that excludes this one.";
+    ReadByOtherSession: "read by other session", UserIo, ["file#", "block#", "class#"],
+        "Another session of this instance is reading the block from disk.";
+
+    // ---- global cache: requests in flight (placeholders), and what became of them
+    GcCrRequest: "gc cr request", Cluster, ["file#", "block#", "class#"],
+        "A consistent copy was asked for; renamed when the outcome is known.";
+    GcCurrentRequest: "gc current request", Cluster, ["file#", "block#", "id#"],
+        "The newest version of a block was asked for; renamed when the outcome is known.";
+    GcCrMultiBlockRequest: "gc cr multi block request", Cluster, ["file#", "block#", "class#"],
+        "A scan asked for several blocks at once to read them consistently.";
+    GcCurrentMultiBlockRequest: "gc current multi block request", Cluster,
+        ["file#", "block#", "id#"],
+        "Several blocks were asked for at once in their newest version.";
+    GcCrBlock2Way: "gc cr block 2-way", Cluster, ["file#", "block#", "class#"],
+        "A consistent copy came from the block's master itself.";
+    GcCrBlock3Way: "gc cr block 3-way", Cluster, ["file#", "block#", "class#"],
+        "A consistent copy came from an instance that is not the block's master.";
+    GcCrBlockBusy: "gc cr block busy", Cluster, ["file#", "block#", "class#"],
+        "A consistent copy came late: the holder waited for a log flush, a pin or a commit.";
+    GcCrBlockCongested: "gc cr block congested", Cluster, ["file#", "block#", "class#"],
+        "A consistent copy came late: the request stood over 1 ms in a block server's queue.";
+    GcCrBlockLost: "gc cr block lost", Cluster, ["file#", "block#", "class#"],
+        "No answer to a request for a consistent copy came in time or the epoch ended; asked again.";
+    GcCurrentBlock2Way: "gc current block 2-way", Cluster, ["file#", "block#", "class#"],
+        "The newest version came from the block's master itself.";
+    GcCurrentBlock3Way: "gc current block 3-way", Cluster, ["file#", "block#", "class#"],
+        "The newest version came from an instance that is not the block's master.";
+    GcCurrentBlockBusy: "gc current block busy", Cluster, ["file#", "block#", "class#"],
+        "The newest version came late: the holder waited for a log flush or a pin, or others queued.";
+    GcCurrentBlockCongested: "gc current block congested", Cluster, ["file#", "block#", "class#"],
+        "The newest version came late: the request stood over 1 ms in a block server's queue.";
+    GcCurrentBlockLost: "gc current block lost", Cluster, ["file#", "block#", "class#"],
+        "No answer to a request for the newest version came in time or the epoch ended; asked again.";
+    GcCrGrant2Way: "gc cr grant 2-way", Cluster, ["file#", "block#", "class#"],
+        "No instance holds the block: the master gave leave to read it from disk, for a query.";
+    GcCrGrantBusy: "gc cr grant busy", Cluster, ["file#", "block#", "class#"],
+        "Leave to read from disk for a query came late because others asked for the block.";
+    GcCrGrantCongested: "gc cr grant congested", Cluster, ["file#", "block#", "class#"],
+        "Leave to read from disk for a query came late: the master's queue was over 1 ms long.";
+    GcCurrentGrant2Way: "gc current grant 2-way", Cluster, ["file#", "block#", "class#"],
+        "The master gave the right asked for without an image: from disk, or to the copy held.";
+    GcCurrentGrantBusy: "gc current grant busy", Cluster, ["file#", "block#", "class#"],
+        "A right to the newest version came late because others asked for or shared the block.";
+    GcCurrentGrantCongested: "gc current grant congested", Cluster, ["file#", "block#", "class#"],
+        "A right to the newest version came late: the master's queue was over 1 ms long.";
+    GcCrDiskRead: "gc cr disk read", Cluster, ["file#", "block#", "class#"],
+        "The holder could not serve an undo block and told the asker to read it from disk.";
+    GcCrFailure: "gc cr failure", Cluster, ["file#", "block#", "class#"],
+        "The holder answered a request for a consistent copy with an error; asked again.";
+    GcCurrentRetry: "gc current retry", Cluster, ["file#", "block#", "class#"],
+        "The answer to a request for the newest version was of no use; asked again.";
+    GcBufferBusyAcquire: "gc buffer busy acquire", Cluster, ["file#", "block#", "class#"],
+        "Another session of this instance has already asked the cluster for this block.";
+    GcBufferBusyRelease: "gc buffer busy release", Cluster, ["file#", "block#", "class#"],
+        "Another instance is taking the block away; this session must wait and ask for it again.";
+    GcQuiesce: "gc quiesce", Cluster, ["file#", "block#", "class#"],
+        "Block requests wait while the membership of the cluster changes.";
+    GcRecoveryQuiesce: "gc recovery quiesce", Cluster, ["file#", "block#", "class#"],
+        "The block may have been left unfinished by a dead instance and is being recovered.";
+    GcsLogFlushSync: "gcs log flush sync", Other, ["waittime", "poll", "event"],
+        "A block server's answer waits until the log writer has made the block's redo durable.";
+    GcsRemoteMessage: "gcs remote message", Idle, ["waittime", "poll", "event"],
+        "A block server has nothing to do.";
+    GesRemoteMessage: "ges remote message", Idle, ["waittime", "loop", "p3"],
+        "The enqueue server has nothing to do.";
+    GesReconfiguration: "ges global resource directory to be unfrozen", Other, ["epoch", "", ""],
+        "An enqueue request waits while the membership of the cluster changes.";
+
+    // ---- commit and visibility across instances
+    WaitForScnAck: "wait for scn ack", Other, ["instance", "scn", ""],
+        "A commit waits until every open instance has acknowledged its SCN.";
+    CommitOutcome: "commit outcome", Concurrency, ["usn<<16 | slot", "sequence", "scn"],
+        "A reader's snapshot covers a transaction that is just committing; it waits for the outcome \
+         (a name of our own).";
+    TransactionEnquiry: "transaction state enquiry", Cluster,
+        ["usn<<16 | slot", "sequence", "instance"],
+        "The state of a transaction is asked from the instance that owns it (a name of our own).";
+
+    // ---- enqueues
+    EnqTxRowLock: "enq: TX - row lock contention", Application,
+        ["name|mode", "usn<<16 | slot", "sequence"],
+        "The row is locked by another open transaction, or an equal unique key is in flight.";
+    EnqTxIndex: "enq: TX - index contention", Concurrency,
+        ["name|mode", "usn<<16 | slot", "sequence"],
+        "An inserter waits for another session's split of an index block.";
+    EnqTxAllocateItl: "enq: TX - allocate ITL entry", Configuration,
+        ["name|mode", "usn<<16 | slot", "sequence"],
+        "All ITL entries of the block are taken by open transactions and there is no room for one.";
+    EnqTxContention: "enq: TX - contention", Other, ["name|mode", "usn<<16 | slot", "sequence"],
+        "A transaction's end is awaited for another reason than a row, an index or an ITL entry.";
+    EnqTm: "enq: TM - contention", Application, ["name|mode", "object #", "table/partition"],
+        "The table is locked in a mode that excludes this one: DDL against DML, LOCK TABLE.";
+    EnqHw: "enq: HW - contention", Configuration, ["name|mode", "table space #", "block"],
+        "Another session is raising the high-water mark of the segment.";
+    EnqSq: "enq: SQ - contention", Configuration, ["name|mode", "object #", "0"],
+        "Another session is refilling the cache of the sequence.";
+    EnqUs: "enq: US - contention", Other, ["name|mode", "undo segment #", "0"],
+        "An undo segment is being created, extended or taken over.";
+    EnqCf: "enq: CF - contention", Other, ["name|mode", "0", "operation"],
+        "Another instance is changing the control file.";
+    EnqIr: "enq: IR - contention", Other, ["name|mode", "id1", "id2"],
+        "Another instance is recovering a dead one.";
+    EnqTs: "enq: TS - contention", Other, ["name|mode", "table space #", "dba"],
+        "Extents of the tablespace are being allotted or given back by another session.";
+    EnqRc: "enq: RC - Result Cache: Contention", Application, ["name|mode", "chunkNo", "blockNo"],
+        "Another session is computing the result that is wanted.";
+    RowCacheLock: "row cache lock", Concurrency, ["cache id", "mode", "request"],
+        "A dictionary entry is being loaded or changed on this or another instance.";
+    LibraryCacheLock: "library cache lock", Concurrency,
+        ["handle address", "lock address", "100*mode+namespace"],
+        "A statement waits for the definition of an object that DDL is changing.";
+    LibraryCachePin: "library cache pin", Concurrency,
+        ["handle address", "pin address", "100*mode+namespace"],
+        "The same statement is being planned by another session.";
+
+    // ---- undo and recovery
+    UndoSegmentExtension: "undo segment extension", Configuration, ["segment#", "", ""],
+        "An undo segment is being extended by another session.";
+    UndoSegmentTxSlot: "undo segment tx slot", Configuration, ["segment#", "", ""],
+        "Every slot of every online transaction table is taken.";
+    DeadTransactionRollback: "wait for a undo record", Other, ["undo seg#", "slot#", "wrap#"],
+        "A transaction of a dead instance or session is being rolled back.";
+
+    // ---- clients
+    SqlNetMessageFromClient: "SQL*Net message from client", Idle, ["driver id", "#bytes", ""],
+        "The session waits for its client's next message.";
+    SqlNetMessageToClient: "SQL*Net message to client", Network, ["driver id", "#bytes", ""],
+        "A message is being handed to the network.";
+    SqlNetMoreDataFromClient: "SQL*Net more data from client", Network, ["driver id", "#bytes", ""],
+        "The rest of a message or of a COPY is awaited from the client.";
+    SqlNetMoreDataToClient: "SQL*Net more data to client", Network, ["driver id", "#bytes", ""],
+        "The client does not take the rows as fast as they are produced.";
+
+    // ---- background
+    RdbmsIpcMessage: "rdbms ipc message", Idle, ["timeout", "", ""],
+        "A background process has nothing to do.";
+    RdbmsIpcReply: "rdbms ipc reply", Other, ["from_process", "timeout", ""],
+        "A session waits for a background process of this instance: checkpoint, log switch.";
+    SmonTimer: "smon timer", Idle, ["sleep time", "failed", ""],
+        "The clean-up process sleeps until its next round.";
+    PmonTimer: "pmon timer", Idle, ["duration", "", ""],
+        "The membership process sleeps until its next heartbeat.";
+    ReliableMessage: "reliable message", Other, ["channel context", "channel handle", "message"],
+        "A broadcast to all instances waits for its acknowledgements.";
+    CheckpointCompleted: "checkpoint completed", Configuration, ["", "", ""],
+        "A session waits for a checkpoint it has asked for.";
+    IpcSendCompletion: "IPC send completion sync", Other, ["instance", "", ""],
+        "The queue to another instance is full; the sender waits until it drains.";
+    PgSleep: "PL/SQL lock timer", Idle, ["duration", "", ""],
+        "The session asked to sleep.";
+}
+
+/// How many events there are; sizes the per-session arrays.
+pub const EVENT_COUNT: usize = WaitEvent::ALL.len();
+
+impl WaitEvent {
+    fn info(self) -> &'static EventInfo {
+        &INFO[self.index()]
+    }
+
+    /// Position in [`WaitEvent::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Number shown in the views (`event#`), from 1.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self as u32 + 1
+    }
+
+    /// Inverse of [`WaitEvent::number`]; `None` for 0 and for what is not registered.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<WaitEvent> {
+        let index = usize::try_from(number).ok()?.checked_sub(1)?;
+        WaitEvent::ALL.get(index).copied()
+    }
+
+    /// The name as the views show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// The event with this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<WaitEvent> {
+        WaitEvent::ALL.iter().copied().find(|e| e.name() == name)
+    }
+
+    #[must_use]
+    pub fn class(self) -> WaitClass {
+        self.info().class
+    }
+
+    /// Labels of p1, p2 and p3; empty where the parameter means nothing.
+    #[must_use]
+    pub fn p_labels(self) -> [&'static str; 3] {
+        self.info().p
+    }
+
+    /// One sentence: what is waited for.
+    #[must_use]
+    pub fn doc(self) -> &'static str {
+        self.info().doc
+    }
+}
+
+impl fmt::Display for WaitEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// p1 of an `enq:` event: the two letters of the type in the high half, the mode (1 null, 2 SS, 3 SX,
+/// 4 S, 5 SSX, 6 X) in the low half.
+#[must_use]
+pub const fn enq_p1(name: [u8; 2], mode: u8) -> u64 {
+    ((name[0] as u64) << 24) | ((name[1] as u64) << 16) | mode as u64
+}
+
+/// p1 of the `SQL*Net` events: the letters "TCP".
+pub const DRIVER_TCP: u64 = 1_413_697_536;

@@ -1,0 +1,260 @@
+//! All that is observed in one instance: its sessions, their totals, block transfers, alert log.
+//!
+//! What it promises: instance totals never go back; a session that ends moves its totals from the
+//! live ones to the closed ones in one step. What it must never do: be asked on the path of a wait.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use env::Env;
+use parking_lot::Mutex;
+
+use crate::alert::{AlertLevel, AlertLog};
+use crate::ctx::Ctx;
+use crate::events::WaitEvent;
+use crate::session::{Session, SessionKind, SessionRow, SessionState};
+use crate::split::BlockWaitSplit;
+use crate::stats::Stat;
+use crate::totals::{EventTotals, HISTOGRAM_BUCKETS, Totals, bucket_limit_us};
+
+#[derive(Default)]
+struct Registry {
+    sessions: BTreeMap<u32, Arc<SessionState>>,
+    next_serial: u32,
+    closed_user: Totals,
+    closed_background: Totals,
+}
+
+/// One instance as seen by whoever asks how it does.
+pub struct Observer {
+    env: Env,
+    instance: u8,
+    started_wall_us: i64,
+    registry: Mutex<Registry>,
+    /// Waits for blocks by serving instance.
+    pub block_waits: BlockWaitSplit,
+    pub alert_log: AlertLog,
+}
+
+/// Totals of one event over the instance: `v$system_event`.
+#[derive(Clone, Debug)]
+pub struct SystemEventRow {
+    pub event: WaitEvent,
+    pub all: EventTotals,
+    /// Of clients' sessions only.
+    pub foreground: EventTotals,
+}
+
+/// Totals of one event in one session: `v$session_event`.
+#[derive(Clone, Debug)]
+pub struct SessionEventRow {
+    pub sid: u32,
+    pub serial: u32,
+    pub event: WaitEvent,
+    pub totals: EventTotals,
+}
+
+/// One bucket: `v$event_histogram`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistogramRow {
+    pub event: WaitEvent,
+    /// Upper bound, exclusive; `None`: no bound.
+    pub below_us: Option<u64>,
+    pub count: u64,
+}
+
+impl Observer {
+    /// For instance number `instance` (from 1).
+    #[must_use]
+    pub fn new(env: Env, instance: u8) -> Arc<Observer> {
+        let started_wall_us = env.wall_us();
+        Arc::new(Observer {
+            env,
+            instance,
+            started_wall_us,
+            registry: Mutex::default(),
+            block_waits: BlockWaitSplit::default(),
+            alert_log: AlertLog::default(),
+        })
+    }
+
+    #[must_use]
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    #[must_use]
+    pub fn instance(&self) -> u8 {
+        self.instance
+    }
+
+    /// When this observer was made, wall clock in µs since 1970.
+    #[must_use]
+    pub fn started_wall_us(&self) -> i64 {
+        self.started_wall_us
+    }
+
+    /// Opens a session under the lowest free sid.
+    #[must_use]
+    pub fn open_session(self: &Arc<Self>, kind: SessionKind, name: &str) -> Arc<Session> {
+        let wall_us = self.env.wall_us();
+        let mut registry = self.registry.lock();
+        let mut sid = 1;
+        for &used in registry.sessions.keys() {
+            if used != sid {
+                break;
+            }
+            sid += 1;
+        }
+        registry.next_serial += 1;
+        let serial = registry.next_serial;
+        let state = Arc::new(SessionState::new(sid, serial, kind, name, wall_us));
+        registry.sessions.insert(sid, Arc::clone(&state));
+        drop(registry);
+        if kind == SessionKind::User {
+            state.totals.add_stat(Stat::LogonsCumulative, 1);
+        }
+        Arc::new(Session { state, observer: Arc::clone(self) })
+    }
+
+    /// Opens a session and wraps it with the environment: what a task carries along.
+    #[must_use]
+    pub fn ctx(self: &Arc<Self>, kind: SessionKind, name: &str) -> Ctx {
+        Ctx {
+            env: self.env.clone(),
+            session: self.open_session(kind, name),
+            observer: Arc::clone(self),
+        }
+    }
+
+    pub(crate) fn close_session(&self, state: &SessionState) {
+        let mut registry = self.registry.lock();
+        let registry = &mut *registry;
+        registry.sessions.remove(&state.sid());
+        let closed = match state.kind() {
+            SessionKind::User => &mut registry.closed_user,
+            SessionKind::Background => &mut registry.closed_background,
+        };
+        closed.add_live(&state.totals);
+    }
+
+    /// Writes to the alert log, stamped with the wall clock.
+    pub fn alert(&self, level: AlertLevel, text: impl Into<String>) {
+        self.alert_log.write(self.env.wall_us(), level, text);
+    }
+
+    /// The open session with this sid.
+    #[must_use]
+    pub fn session(&self, sid: u32) -> Option<Arc<SessionState>> {
+        self.registry.lock().sessions.get(&sid).cloned()
+    }
+
+    /// All open sessions by sid.
+    #[must_use]
+    pub fn session_states(&self) -> Vec<Arc<SessionState>> {
+        self.registry.lock().sessions.values().cloned().collect()
+    }
+
+    /// Open sessions of clients now ("logons current").
+    #[must_use]
+    pub fn user_session_count(&self) -> usize {
+        let registry = self.registry.lock();
+        registry.sessions.values().filter(|s| s.kind() == SessionKind::User).count()
+    }
+
+    /// `v$session` and `v$session_wait`.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<SessionRow> {
+        let states = self.session_states();
+        let now = self.env.now();
+        states.iter().map(|s| s.row(now)).collect()
+    }
+
+    /// `v$session_event`: what each open session has waited for.
+    #[must_use]
+    pub fn session_events(&self) -> Vec<SessionEventRow> {
+        let mut rows = Vec::new();
+        for state in self.session_states() {
+            for &event in WaitEvent::ALL {
+                let totals = state.totals.event(event);
+                if totals.waits > 0 {
+                    let (sid, serial) = (state.sid(), state.serial());
+                    rows.push(SessionEventRow { sid, serial, event, totals });
+                }
+            }
+        }
+        rows
+    }
+
+    /// Totals of clients' and of background sessions, open and ended.
+    fn totals(&self) -> (Totals, Totals) {
+        let registry = self.registry.lock();
+        let mut user = registry.closed_user.clone();
+        let mut background = registry.closed_background.clone();
+        for state in registry.sessions.values() {
+            match state.kind() {
+                SessionKind::User => user.add_live(&state.totals),
+                SessionKind::Background => background.add_live(&state.totals),
+            }
+        }
+        (user, background)
+    }
+
+    /// `v$system_event`: all events that have happened.
+    #[must_use]
+    pub fn system_events(&self) -> Vec<SystemEventRow> {
+        let (user, background) = self.totals();
+        let mut rows = Vec::new();
+        for &event in WaitEvent::ALL {
+            let foreground = user.events[event.index()].clone();
+            let mut all = background.events[event.index()].clone();
+            all.add(&foreground);
+            if all.waits > 0 {
+                rows.push(SystemEventRow { event, all, foreground });
+            }
+        }
+        rows
+    }
+
+    /// `v$event_histogram`: all buckets up to the highest in use, for events that have happened.
+    #[must_use]
+    pub fn event_histogram(&self) -> Vec<HistogramRow> {
+        let mut rows = Vec::new();
+        for row in self.system_events() {
+            let top = row.all.histogram.iter().rposition(|n| *n > 0).unwrap_or(0);
+            for at in 0..=top.min(HISTOGRAM_BUCKETS - 1) {
+                let (event, count) = (row.event, row.all.histogram[at]);
+                rows.push(HistogramRow { event, below_us: bucket_limit_us(at), count });
+            }
+        }
+        rows
+    }
+
+    /// `v$sysstat`: every statistic.
+    #[must_use]
+    pub fn sysstat(&self) -> Vec<(Stat, u64)> {
+        let (user, background) = self.totals();
+        let sum = |s: Stat| user.stats[s.index()] + background.stats[s.index()];
+        Stat::ALL.iter().map(|&s| (s, sum(s))).collect()
+    }
+
+    /// One statistic over the instance.
+    #[must_use]
+    pub fn stat(&self, stat: Stat) -> u64 {
+        let registry = self.registry.lock();
+        let live: u64 = registry.sessions.values().map(|s| s.totals.stat(stat)).sum();
+        live + registry.closed_user.stats[stat.index()]
+            + registry.closed_background.stats[stat.index()]
+    }
+
+    /// `v$sesstat`: every statistic of the open sessions, as (sid, statistic, value).
+    #[must_use]
+    pub fn sesstat(&self) -> Vec<(u32, Stat, u64)> {
+        let states = self.session_states();
+        let of = |s: &Arc<SessionState>| {
+            let s = Arc::clone(s);
+            Stat::ALL.iter().map(move |&stat| (s.sid(), stat, s.totals.stat(stat)))
+        };
+        states.iter().flat_map(of).collect()
+    }
+}

@@ -1,0 +1,337 @@
+//! One session: who it is, what it does, what it waits for, what it has waited for.
+//!
+//! What it promises: reading a session from elsewhere never stops it, and a reader sees the event
+//! and the parameters of one and the same wait. Only the session's own task begins and ends waits.
+//! What it must never do: allocate or lock on the path of a wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+
+use env::Micros;
+use parking_lot::Mutex;
+
+use crate::cancel::CancelFlag;
+use crate::events::WaitEvent;
+use crate::observer::Observer;
+use crate::totals::LiveTotals;
+
+/// Whom a session works for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SessionKind {
+    /// A client.
+    User,
+    /// A process of the instance itself.
+    Background,
+}
+
+impl SessionKind {
+    /// As `v$session.type` shows it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            SessionKind::User => "USER",
+            SessionKind::Background => "BACKGROUND",
+        }
+    }
+}
+
+/// What a session looks like at one moment.
+#[derive(Clone, Debug)]
+pub struct SessionRow {
+    pub sid: u32,
+    pub serial: u32,
+    pub kind: SessionKind,
+    pub program: Arc<str>,
+    pub username: Arc<str>,
+    pub machine: Arc<str>,
+    pub module: Arc<str>,
+    pub action: Arc<str>,
+    pub sql_text: Option<Arc<str>>,
+    /// Whether it is working for its client now (background: always).
+    pub active: bool,
+    /// Since when it is active or not, wall clock in µs since 1970.
+    pub last_call_wall_us: i64,
+    pub logon_wall_us: i64,
+    pub wait: WaitView,
+}
+
+/// The current wait of a session, or the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitView {
+    /// Counts the session's waits.
+    pub seq: u32,
+    pub waiting: bool,
+    /// `None`: has not waited yet.
+    pub event: Option<WaitEvent>,
+    pub p: [u64; 3],
+    /// Waiting: so far. Else: how long the last wait took.
+    pub wait_us: u64,
+    /// Time since the last wait ended; 0 while waiting.
+    pub since_last_us: u64,
+}
+
+/// The words that describe a session; changed rarely.
+#[derive(Clone)]
+struct Identity {
+    program: Arc<str>,
+    username: Arc<str>,
+    machine: Arc<str>,
+    module: Arc<str>,
+    action: Arc<str>,
+}
+
+/// The wait in progress or the last one, under a sequence lock with one writer.
+#[derive(Default)]
+struct Current {
+    /// Odd while the fields change.
+    generation: AtomicU32,
+    /// Number of the event, 0: none yet.
+    event: AtomicU32,
+    waiting: AtomicBool,
+    seq: AtomicU32,
+    p: [AtomicU64; 3],
+    since_us: AtomicU64,
+    last_us: AtomicU64,
+}
+
+/// One session; reached through the [`Observer`] by others, through [`Session`] by its own task.
+pub struct SessionState {
+    sid: u32,
+    serial: u32,
+    kind: SessionKind,
+    identity: Mutex<Identity>,
+    sql_text: Mutex<Option<Arc<str>>>,
+    active: AtomicBool,
+    last_call_wall_us: AtomicI64,
+    logon_wall_us: i64,
+    current: Current,
+    pub(crate) totals: LiveTotals,
+    cancel: CancelFlag,
+}
+
+impl SessionState {
+    pub(crate) fn new(
+        sid: u32,
+        serial: u32,
+        kind: SessionKind,
+        name: &str,
+        wall_us: i64,
+    ) -> SessionState {
+        let empty: Arc<str> = Arc::from("");
+        SessionState {
+            sid,
+            serial,
+            kind,
+            identity: Mutex::new(Identity {
+                program: Arc::from(name),
+                username: empty.clone(),
+                machine: empty.clone(),
+                module: empty.clone(),
+                action: empty,
+            }),
+            sql_text: Mutex::new(None),
+            active: AtomicBool::new(kind == SessionKind::Background),
+            last_call_wall_us: AtomicI64::new(wall_us),
+            logon_wall_us: wall_us,
+            current: Current::default(),
+            totals: LiveTotals::default(),
+            cancel: CancelFlag::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn sid(&self) -> u32 {
+        self.sid
+    }
+
+    /// Tells sessions apart that had the same sid one after the other.
+    #[must_use]
+    pub fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    #[must_use]
+    pub fn kind(&self) -> SessionKind {
+        self.kind
+    }
+
+    /// What ends this session's waits early.
+    #[must_use]
+    pub fn cancel_flag(&self) -> &CancelFlag {
+        &self.cancel
+    }
+
+    /// Live counters.
+    #[must_use]
+    pub fn totals(&self) -> &LiveTotals {
+        &self.totals
+    }
+
+    pub fn set_program(&self, program: &str) {
+        self.identity.lock().program = Arc::from(program);
+    }
+
+    pub fn set_username(&self, username: &str) {
+        self.identity.lock().username = Arc::from(username);
+    }
+
+    /// Where the client is.
+    pub fn set_machine(&self, machine: &str) {
+        self.identity.lock().machine = Arc::from(machine);
+    }
+
+    pub fn set_module(&self, module: &str, action: &str) {
+        let mut identity = self.identity.lock();
+        identity.module = Arc::from(module);
+        identity.action = Arc::from(action);
+    }
+
+    /// The statement that runs now; kept afterwards as the last one.
+    pub fn set_sql(&self, text: Option<Arc<str>>) {
+        *self.sql_text.lock() = text;
+    }
+
+    #[must_use]
+    pub fn sql(&self) -> Option<Arc<str>> {
+        self.sql_text.lock().clone()
+    }
+
+    /// A call of the client begins (`true`) or ends.
+    pub fn set_active(&self, active: bool, wall_us: i64) {
+        self.active.store(active, Ordering::Relaxed);
+        self.last_call_wall_us.store(wall_us, Ordering::Relaxed);
+    }
+
+    /// Shows a wait unless another is being shown; returns its token, 0 if it is not shown.
+    pub(crate) fn show(&self, event: WaitEvent, p: [u64; 3], since: Micros) -> u32 {
+        let c = &self.current;
+        if c.waiting.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let seq = c.seq.load(Ordering::Relaxed).wrapping_add(1).max(1);
+        c.write(|c| {
+            c.seq.store(seq, Ordering::Relaxed);
+            c.event.store(event.number(), Ordering::Relaxed);
+            for (cell, value) in c.p.iter().zip(p) {
+                cell.store(value, Ordering::Relaxed);
+            }
+            c.since_us.store(since.0, Ordering::Relaxed);
+            c.waiting.store(true, Ordering::Relaxed);
+        });
+        seq
+    }
+
+    /// Ends a wait and counts it as `event`, which may differ from the one shown so far.
+    pub(crate) fn end(
+        &self,
+        token: u32,
+        event: WaitEvent,
+        since: Micros,
+        now: Micros,
+        timed_out: bool,
+    ) {
+        let us = now.since(since);
+        self.totals.add_wait(event, us, timed_out);
+        let c = &self.current;
+        if token == 0 || c.seq.load(Ordering::Relaxed) != token {
+            return;
+        }
+        c.write(|c| {
+            c.event.store(event.number(), Ordering::Relaxed);
+            c.waiting.store(false, Ordering::Relaxed);
+            c.since_us.store(now.0, Ordering::Relaxed);
+            c.last_us.store(us, Ordering::Relaxed);
+        });
+    }
+
+    /// The current or last wait.
+    #[must_use]
+    pub fn wait_view(&self, now: Micros) -> WaitView {
+        self.current.read(now)
+    }
+
+    /// Everything the views show of it.
+    #[must_use]
+    pub fn row(&self, now: Micros) -> SessionRow {
+        let identity = self.identity.lock().clone();
+        SessionRow {
+            sid: self.sid,
+            serial: self.serial,
+            kind: self.kind,
+            program: identity.program,
+            username: identity.username,
+            machine: identity.machine,
+            module: identity.module,
+            action: identity.action,
+            sql_text: self.sql(),
+            active: self.active.load(Ordering::Relaxed),
+            last_call_wall_us: self.last_call_wall_us.load(Ordering::Relaxed),
+            logon_wall_us: self.logon_wall_us,
+            wait: self.wait_view(now),
+        }
+    }
+}
+
+/// How often a reader tries to see one consistent state before it takes what it has: the writer
+/// is never slowed by readers, so a reader must not wait for it for ever.
+const READ_ATTEMPTS: u32 = 1000;
+
+impl Current {
+    fn write(&self, change: impl FnOnce(&Current)) {
+        let generation = self.generation.load(Ordering::Relaxed);
+        self.generation.store(generation.wrapping_add(1) | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        change(self);
+        self.generation.store((generation | 1).wrapping_add(1), Ordering::Release);
+    }
+
+    fn read(&self, now: Micros) -> WaitView {
+        let mut attempt = 0;
+        loop {
+            let before = self.generation.load(Ordering::Acquire);
+            let view = self.read_once(now);
+            fence(Ordering::Acquire);
+            let same = self.generation.load(Ordering::Relaxed) == before;
+            attempt += 1;
+            if (same && before.is_multiple_of(2)) || attempt == READ_ATTEMPTS {
+                return view;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn read_once(&self, now: Micros) -> WaitView {
+        let event = WaitEvent::from_number(self.event.load(Ordering::Relaxed));
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        let elapsed_us = now.since(Micros(self.since_us.load(Ordering::Relaxed)));
+        let last_us = self.last_us.load(Ordering::Relaxed);
+        WaitView {
+            seq: self.seq.load(Ordering::Relaxed),
+            waiting,
+            event,
+            p: [0, 1, 2].map(|i| self.p[i].load(Ordering::Relaxed)),
+            wait_us: if waiting { elapsed_us } else { last_us },
+            since_last_us: if waiting || event.is_none() { 0 } else { elapsed_us },
+        }
+    }
+}
+
+/// The own handle of a session's task; when the last clone of its `Arc` goes, the session ends and
+/// its totals are added to the instance's.
+pub struct Session {
+    pub(crate) state: Arc<SessionState>,
+    pub(crate) observer: Arc<Observer>,
+}
+
+impl std::ops::Deref for Session {
+    type Target = SessionState;
+    fn deref(&self) -> &SessionState {
+        &self.state
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.observer.close_session(&self.state);
+    }
+}

@@ -1,0 +1,291 @@
+//! The registry of statistics: counters that every session keeps and the instance sums.
+//!
+//! Names are the field's. What it promises: a counter only grows; times are microseconds (`unit` says
+//! so; the field shows centiseconds). What it must never do: hold a counter that nothing raises.
+
+use std::fmt;
+
+/// What a statistic counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    Count,
+    Bytes,
+    Micros,
+    Blocks,
+}
+
+impl Unit {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::Micros => "us",
+            Unit::Blocks => "blocks",
+        }
+    }
+}
+
+/// What a statistic is about; sums of these numbers combine, as in the field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StatClass {
+    User = 1,
+    Redo = 2,
+    Enqueue = 4,
+    Cache = 8,
+    Rac = 32,
+    Sql = 64,
+}
+
+impl StatClass {
+    /// The number the views show.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
+}
+
+struct StatInfo {
+    name: &'static str,
+    class: StatClass,
+    unit: Unit,
+    doc: &'static str,
+}
+
+macro_rules! statistics {
+    ($($variant:ident: $name:literal, $class:ident, $unit:ident, $doc:literal;)*) => {
+        /// A counter of work done.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u16)]
+        pub enum Stat { $(#[doc = $doc] $variant,)* }
+
+        impl Stat {
+            /// All statistics, in the order of the registry.
+            pub const ALL: &'static [Stat] = &[$(Stat::$variant,)*];
+        }
+
+        static INFO: &[StatInfo] = &[$(StatInfo {
+            name: $name,
+            class: StatClass::$class,
+            unit: Unit::$unit,
+            doc: $doc,
+        },)*];
+    };
+}
+
+statistics! {
+    // ---- sessions and statements
+    LogonsCumulative: "logons cumulative", User, Count, "Sessions that clients have opened.";
+    UserCalls: "user calls", User, Count, "Messages from clients that asked for work.";
+    UserCommits: "user commits", User, Count, "Transactions with changes that were committed.";
+    UserRollbacks: "user rollbacks", User, Count, "Transactions that were rolled back on request.";
+    ExecuteCount: "execute count", Sql, Count, "Statements run.";
+    ParseCountTotal: "parse count (total)", Sql, Count, "Statements parsed, plan found or not.";
+    ParseCountHard: "parse count (hard)", Sql, Count, "Statements planned anew.";
+    ParseCountFailures: "parse count (failures)", Sql, Count, "Statements that failed to parse.";
+    SortsMemory: "sorts (memory)", Sql, Count, "Sorts that stayed in memory.";
+    SortsDisk: "sorts (disk)", Sql, Count, "Sorts that spilled to disk.";
+    SortsRows: "sorts (rows)", Sql, Count, "Rows sorted.";
+    TableScanRows: "table scan rows gotten", Sql, Count, "Rows that full scans have looked at.";
+    TableScanBlocks: "table scan blocks gotten", Sql, Blocks, "Blocks that full scans have visited.";
+    TableFetchByRowid: "table fetch by rowid", Sql, Count, "Rows fetched by their address.";
+    TableFetchContinued: "table fetch continued row", Sql, Count,
+        "Further pieces read of rows that were moved or chained.";
+    BytesReceivedFromClient: "bytes received via SQL*Net from client", User, Bytes,
+        "Bytes read from clients.";
+    BytesSentToClient: "bytes sent via SQL*Net to client", User, Bytes, "Bytes sent to clients.";
+    RoundtripsClient: "SQL*Net roundtrips to/from client", User, Count,
+        "Times the client was answered and waited for.";
+
+    // ---- buffer cache
+    ConsistentGets: "consistent gets", Cache, Count, "Blocks visited as of a snapshot.";
+    DbBlockGets: "db block gets", Cache, Count, "Blocks visited in their newest version.";
+    DbBlockChanges: "db block changes", Cache, Count, "Change vectors applied to cached blocks.";
+    ConsistentChanges: "consistent changes", Cache, Count,
+        "Undo records applied to make consistent copies.";
+    NoWorkGets: "no work - consistent read gets", Cache, Count,
+        "Consistent gets that needed neither undo nor cleanout.";
+    CrBlocksCreated: "CR blocks created", Cache, Blocks, "Consistent copies made with undo.";
+    CleanoutsOnly: "cleanouts only - consistent read gets", Cache, Count,
+        "Consistent gets that only had to learn commit SCNs.";
+    ImmediateCleanouts: "immediate (CURRENT) block cleanout applications", Cache, Count,
+        "Blocks stamped with the commit SCN by the committing session.";
+    CleanoutEntries: "commit cleanouts", Cache, Count, "ITL entries stamped with a commit SCN.";
+    PhysicalReads: "physical reads", Cache, Blocks, "Blocks read from disk.";
+    PhysicalReadRequests: "physical read total IO requests", Cache, Count,
+        "Read requests for data blocks.";
+    PhysicalReadMultiRequests: "physical read total multi block requests", Cache, Count,
+        "Read requests for more than one block.";
+    PhysicalWrites: "physical writes", Cache, Blocks, "Blocks written to disk.";
+    PhysicalWriteRequests: "physical write total IO requests", Cache, Count,
+        "Write requests for data blocks.";
+    DbwrCheckpointBuffers: "DBWR checkpoint buffers written", Cache, Blocks,
+        "Blocks written so that a checkpoint could move on.";
+    DbwrLruBuffers: "DBWR lru buffers written", Cache, Blocks,
+        "Blocks written to make room in the cache.";
+    DbwrCheckpoints: "DBWR checkpoints", Cache, Count, "Times a thread checkpoint moved on.";
+    DbwrDoubleWriteBlocks: "DBWR double-write blocks", Cache, Blocks,
+        "Blocks written to the double-write area first.";
+    FreeBufferRequested: "free buffer requested", Cache, Count, "Buffers needed for a block.";
+    FreeBufferInspected: "free buffer inspected", Cache, Count,
+        "Buffers passed over in search of a free one.";
+    BlockChecksumRetries: "physical read checksum retries", Cache, Count,
+        "Blocks read again because their checksum was wrong.";
+    TornBlocksRestored: "torn blocks restored", Cache, Blocks,
+        "Blocks restored from the double-write area in recovery.";
+
+    // ---- redo
+    RedoEntries: "redo entries", Redo, Count, "Redo records appended.";
+    RedoSize: "redo size", Redo, Bytes, "Redo produced.";
+    RedoWrites: "redo writes", Redo, Count, "Writes by the log writer.";
+    RedoBlocksWritten: "redo blocks written", Redo, Count, "Sectors of redo written.";
+    RedoWastage: "redo wastage", Redo, Bytes, "Redo written only to fill a sector.";
+    RedoWriteTime: "redo write time", Redo, Micros, "Time of the log writer's writes.";
+    RedoSynchWrites: "redo synch writes", Redo, Count, "Commits that waited for the log writer.";
+    RedoSynchTime: "redo synch time", Redo, Micros, "Time that commits waited for the log writer.";
+    RedoLogSpaceRequests: "redo log space requests", Redo, Count,
+        "Waits for space in the log files.";
+    RedoBufferRetries: "redo buffer allocation retries", Redo, Count,
+        "Waits for space in the log buffer.";
+    LogSwitches: "redo log switches", Redo, Count, "Moves to the next log file.";
+    RecoveryRedoRead: "redo bytes read by recovery", Redo, Bytes, "Redo read in recovery.";
+    RecoveryVectors: "recovery change vectors applied", Redo, Count,
+        "Change vectors that recovery applied.";
+
+    // ---- undo and transactions
+    UndoSize: "undo change vector size", Cache, Bytes, "Bytes of undo records.";
+    UndoRecordsApplied: "rollback changes - undo records applied", Cache, Count,
+        "Undo records applied to take changes back.";
+    TransactionRollbacks: "transaction rollbacks", Cache, Count, "Transactions rolled back.";
+    UndoBlocksRead: "data blocks consistent reads - undo records applied", Cache, Count,
+        "Undo records read for consistent copies.";
+    UndoTableConsistentReads: "transaction tables consistent reads - undo records applied", Cache,
+        Count, "Look-ups of a transaction's outcome in its table.";
+    SnapshotTooOld: "snapshot too old errors", Cache, Count,
+        "Reads that failed because their undo was gone.";
+    DeadTransactionsRecovered: "dead transactions rolled back", Cache, Count,
+        "Transactions of dead instances and sessions that were rolled back.";
+    Savepoints: "savepoints set", User, Count, "Savepoints set.";
+    HeapRowMigrations: "rows migrated", Cache, Count, "Rows that outgrew their block and moved.";
+    LeafSplits: "leaf node splits", Cache, Count, "Index leaf blocks split.";
+    LeafSplits9010: "leaf node 90-10 splits", Cache, Count, "Leaf splits at the right end.";
+    BranchSplits: "branch node splits", Cache, Count, "Index branch blocks split.";
+    RootSplits: "root node splits", Cache, Count, "Times an index grew one level higher.";
+
+    // ---- enqueues
+    EnqueueRequests: "enqueue requests", Enqueue, Count, "Enqueues asked for.";
+    EnqueueWaits: "enqueue waits", Enqueue, Count, "Enqueue requests that had to wait.";
+    EnqueueTimeouts: "enqueue timeouts", Enqueue, Count, "Enqueue requests given up.";
+    EnqueueReleases: "enqueue releases", Enqueue, Count, "Enqueues given back.";
+    EnqueueDeadlocks: "enqueue deadlocks", Enqueue, Count, "Deadlocks broken here.";
+    GlobalEnqueueGetsSync: "global enqueue gets sync", Enqueue, Count,
+        "Enqueues asked from another instance.";
+    GlobalEnqueueGetTime: "global enqueue get time", Enqueue, Micros,
+        "Time that requests for enqueues of other instances took.";
+    GlobalEnqueueReleases: "global enqueue releases", Enqueue, Count,
+        "Enqueues given back to another instance.";
+
+    // ---- global cache
+    GcCrBlocksReceived: "gc cr blocks received", Rac, Blocks, "Consistent copies received.";
+    GcCrReceiveTime: "gc cr block receive time", Rac, Micros,
+        "From asking for a consistent copy until it was here.";
+    GcCurrentBlocksReceived: "gc current blocks received", Rac, Blocks,
+        "Blocks received in their newest version.";
+    GcCurrentReceiveTime: "gc current block receive time", Rac, Micros,
+        "From asking for the newest version until it was here.";
+    GcCrBlocksServed: "gc cr blocks served", Rac, Blocks, "Consistent copies served.";
+    GcCrBuildTime: "gc cr block build time", Rac, Micros,
+        "Time to make consistent copies for others.";
+    GcCrFlushTime: "gc cr block flush time", Rac, Micros,
+        "Time that consistent copies for others waited for the log writer.";
+    GcCrFlushes: "gc cr block flushes", Rac, Count,
+        "Consistent copies for others that waited for the log writer.";
+    GcCrSendTime: "gc cr block send time", Rac, Micros, "Time to send consistent copies.";
+    GcCurrentBlocksServed: "gc current blocks served", Rac, Blocks,
+        "Blocks served in their newest version.";
+    GcCurrentPinTime: "gc current block pin time", Rac, Micros,
+        "Time that blocks for others waited for local pins.";
+    GcCurrentFlushTime: "gc current block flush time", Rac, Micros,
+        "Time that blocks for others waited for the log writer.";
+    GcCurrentFlushes: "gc current block flushes", Rac, Count,
+        "Blocks for others that waited for the log writer.";
+    GcCurrentSendTime: "gc current block send time", Rac, Micros,
+        "Time to send blocks in their newest version.";
+    GcLocalGrants: "gc local grants", Rac, Count, "Rights granted without a message.";
+    GcRemoteGrants: "gc remote grants", Rac, Count, "Rights granted by another instance.";
+    GcBlocksLost: "gc blocks lost", Rac, Blocks, "Block requests that had to be asked again.";
+    GcBlocksCorrupt: "gc blocks corrupt", Rac, Blocks, "Blocks received with a wrong checksum.";
+    GcLightWorks: "gc cr light works", Rac, Count,
+        "Copies sent unfinished because finishing them would have meant reading undo.";
+    GcFairnessDownConverts: "gc fairness down converts", Rac, Count,
+        "Rights reduced to shared because readers kept asking.";
+    GcPastImages: "gc past images kept", Rac, Count, "Dirty blocks given away and kept as images.";
+    GcPastImagesDropped: "gc past images dropped", Rac, Count,
+        "Past images dropped because a newer version reached the disk.";
+    GcInvalidations: "gc invalidations", Rac, Count, "Shared copies given up for a writer.";
+    GcDowngrades: "gc down converts", Rac, Count, "Exclusive rights reduced to shared.";
+    GcsMessagesSent: "gcs messages sent", Rac, Count, "Block service messages sent.";
+    GcsMessagesReceived: "gcs messages received", Rac, Count, "Block service messages received.";
+    GesMessagesSent: "ges messages sent", Rac, Count, "Enqueue service messages sent.";
+    GesMessagesReceived: "ges messages received", Rac, Count, "Enqueue service messages received.";
+    GcKbytesSent: "gc kbytes sent", Rac, Count, "Kilobytes of blocks and messages sent to peers.";
+    DbwrFusionWrites: "DBWR fusion writes", Rac, Blocks,
+        "Blocks written because another instance's checkpoint needed them.";
+    ScnBroadcasts: "redo write broadcast ack count", Rac, Count,
+        "Commit SCNs that all instances acknowledged.";
+    ScnBroadcastTime: "redo write broadcast ack time", Rac, Micros,
+        "Time until all instances had acknowledged a commit SCN.";
+    TransactionEnquiries: "transaction state enquiries", Rac, Count,
+        "Questions about a transaction's state to the instance that owns it.";
+    Reconfigurations: "cluster reconfigurations", Rac, Count, "Epoch changes gone through.";
+    InstanceRecoveries: "instance recoveries", Rac, Count, "Dead instances recovered here.";
+}
+
+/// How many statistics there are.
+pub const STAT_COUNT: usize = Stat::ALL.len();
+
+impl Stat {
+    fn info(self) -> &'static StatInfo {
+        &INFO[self.index()]
+    }
+
+    /// Position in [`Stat::ALL`]; `statistic#` in the views.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name as the views show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// The statistic with this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Stat> {
+        Stat::ALL.iter().copied().find(|s| s.name() == name)
+    }
+
+    #[must_use]
+    pub fn class(self) -> StatClass {
+        self.info().class
+    }
+
+    #[must_use]
+    pub fn unit(self) -> Unit {
+        self.info().unit
+    }
+
+    /// One sentence: what is counted.
+    #[must_use]
+    pub fn doc(self) -> &'static str {
+        self.info().doc
+    }
+}
+
+impl fmt::Display for Stat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,554 @@
+//! Registry completeness, accounting of waits, interruption, folding of totals.
+//!
+//! The clock is a number that the tests move; nothing here waits for real time, but the one
+//! measurement at the end, which is run by hand.
+
+use std::collections::BTreeSet;
+use std::future::{Future, pending, poll_fn};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use env::{
+    BoxFuture, Connection, Elapsed, Env, EnvImpl, FileLock, Lane, Listener, Micros, OpenOptions,
+    RawFile, TaskHandle,
+};
+
+use crate::*;
+
+/// 2026-11-21T10:00:00.123456Z.
+const WALL_US: i64 = 1_795_255_200_123_456;
+
+/// An environment of nothing but a clock.
+#[derive(Default)]
+struct Clock {
+    now_us: AtomicU64,
+}
+
+impl Clock {
+    fn advance(&self, us: u64) {
+        self.now_us.fetch_add(us, Ordering::SeqCst);
+    }
+}
+
+struct ClockEnv(Arc<Clock>);
+
+impl EnvImpl for ClockEnv {
+    fn now(&self) -> Micros {
+        Micros(self.0.now_us.load(Ordering::SeqCst))
+    }
+    fn wall_us(&self) -> i64 {
+        WALL_US
+    }
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let clock = Arc::clone(&self.0);
+        let at = clock.now_us.load(Ordering::SeqCst) + duration.as_micros() as u64;
+        Box::pin(poll_fn(move |_| {
+            if clock.now_us.load(Ordering::SeqCst) >= at { Poll::Ready(()) } else { Poll::Pending }
+        }))
+    }
+    fn random(&self) -> u64 {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn spawn(&self, _: &'static str, _: Lane, _: BoxFuture<'static, ()>) -> TaskHandle {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn open(&self, _: &Path, _: OpenOptions) -> io::Result<Arc<dyn RawFile>> {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn exists(&self, _: &Path) -> bool {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn list(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn try_lock(&self, _: &Path, _: u64, _: u64) -> io::Result<Option<Box<dyn FileLock>>> {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn is_locked(&self, _: &Path, _: u64, _: u64) -> io::Result<bool> {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn listen(&self, _: &str) -> BoxFuture<'_, io::Result<Box<dyn Listener>>> {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn connect(&self, _: &str) -> BoxFuture<'_, io::Result<Connection>> {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn kill_process(&self, _: u32) -> io::Result<()> {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn pid(&self) -> u32 {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn process_start_time(&self, _: u32) -> Option<u64> {
+        unreachable!("the tests of observe need a clock only")
+    }
+    fn abort_instance(&self, reason: &str) -> ! {
+        panic!("{reason}")
+    }
+}
+
+fn world() -> (Arc<Clock>, Arc<Observer>) {
+    let clock = Arc::new(Clock::default());
+    let env = Env::new(Arc::new(ClockEnv(Arc::clone(&clock))));
+    (clock, Observer::new(env, 1))
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Woken(AtomicU32);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Ready with `value` once the clock shows `at_us`.
+async fn at<T: Copy>(clock: &Clock, at_us: u64, value: T) -> T {
+    poll_fn(|_| {
+        if clock.now_us.load(Ordering::SeqCst) >= at_us {
+            Poll::Ready(value)
+        } else {
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+#[test]
+fn every_event_has_a_unique_name_a_class_and_a_sentence() {
+    let mut names = BTreeSet::new();
+    for &event in WaitEvent::ALL {
+        assert!(names.insert(event.name()), "{event} is registered twice");
+        assert!(event.doc().ends_with('.') && event.doc().len() > 10, "{event}: no sentence");
+        assert_eq!(WaitEvent::by_name(event.name()), Some(event));
+        assert_eq!(WaitEvent::from_number(event.number()), Some(event));
+        let labels = event.p_labels();
+        let used = labels.iter().take_while(|l| !l.is_empty()).count();
+        assert!(labels[used..].iter().all(|l| l.is_empty()), "{event}: a gap in the labels");
+        let prefix_class = [("gc ", WaitClass::Cluster), ("log file sync", WaitClass::Commit)];
+        for (prefix, class) in prefix_class {
+            assert!(!event.name().starts_with(prefix) || event.class() == class, "{event}");
+        }
+        let enqueue = event.name().starts_with("enq: ");
+        assert_eq!(enqueue, labels[0] == "name|mode", "{event}: p1 of an enqueue is its name");
+    }
+    assert_eq!(WaitEvent::from_number(0), None);
+    assert_eq!(WaitEvent::from_number(EVENT_COUNT as u32 + 1), None);
+    assert!(!WaitEvent::SqlNetMessageFromClient.class().counts());
+}
+
+#[test]
+fn every_statistic_has_a_unique_name_and_a_sentence() {
+    let mut names = BTreeSet::new();
+    for &stat in Stat::ALL {
+        assert!(names.insert(stat.name()), "{stat} is registered twice");
+        assert!(stat.doc().ends_with('.'), "{stat}: no sentence");
+        assert_eq!(Stat::by_name(stat.name()), Some(stat));
+        let time = stat.name().ends_with(" time");
+        assert_eq!(time, stat.unit() == Unit::Micros, "{stat}: times are microseconds");
+    }
+}
+
+#[test]
+fn the_first_parameter_of_an_enqueue_packs_type_and_mode() {
+    assert_eq!(enq_p1(*b"TX", 6), 1_415_053_318);
+    assert_eq!(enq_p1(*b"HW", 6), 1_213_661_190);
+    assert_eq!(enq_p1(*b"TM", 3), 1_414_332_419);
+    assert_eq!(enq_p1(*b"SQ", 6), 1_397_817_350);
+}
+
+#[test]
+fn a_wait_is_shown_while_it_lasts_and_counted_when_it_ends() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let event = WaitEvent::DbFileSequentialRead;
+    clock.advance(100);
+    let mut wait = pin!(ctx.wait(event, [4, 128, 1], at(&clock, 350, 7)));
+    assert!(poll(wait.as_mut()).is_pending());
+    clock.advance(150);
+    let view = ctx.session.wait_view(ctx.env.now());
+    assert_eq!((view.waiting, view.event, view.p), (true, Some(event), [4, 128, 1]));
+    assert_eq!((view.wait_us, view.seq), (150, 1));
+    clock.advance(100);
+    assert_eq!(poll(wait.as_mut()), Poll::Ready(7));
+    clock.advance(5);
+    let view = ctx.session.wait_view(ctx.env.now());
+    assert_eq!((view.waiting, view.wait_us, view.since_last_us), (false, 250, 5));
+    let totals = ctx.session.totals().event(event);
+    assert_eq!((totals.waits, totals.timeouts), (1, 0));
+    assert_eq!((totals.time_us, totals.max_us), (250, 250));
+    let row = &observer.sessions()[0];
+    assert_eq!((&*row.program, row.sid, row.wait), ("psql", 1, view));
+}
+
+#[test]
+fn what_is_ready_at_once_is_no_wait() {
+    let (_, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let mut wait = pin!(ctx.wait(WaitEvent::LogFileSync, [0; 3], async { 1 }));
+    assert_eq!(poll(wait.as_mut()), Poll::Ready(1));
+    let mut wait = pin!(ctx.wait_or_cancel(WaitEvent::LogFileSync, [0; 3], async { 2 }));
+    assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(2)));
+    assert_eq!(ctx.session.wait_view(ctx.env.now()).event, None);
+    assert!(observer.system_events().is_empty());
+    assert!(observer.session_events().is_empty());
+}
+
+#[test]
+fn a_dropped_wait_ends() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    {
+        let mut wait = pin!(ctx.wait(WaitEvent::EnqTxRowLock, [0; 3], pending::<()>()));
+        assert!(poll(wait.as_mut()).is_pending());
+        clock.advance(40);
+    }
+    let view = ctx.session.wait_view(ctx.env.now());
+    assert_eq!((view.waiting, view.wait_us), (false, 40));
+    assert_eq!(ctx.session.totals().event(WaitEvent::EnqTxRowLock).time_us, 40);
+}
+
+#[test]
+fn a_placeholder_is_counted_under_the_name_of_the_outcome() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let answer = at(&clock, 90, ("block", WaitEvent::GcCrBlock3Way));
+    let mut wait = pin!(ctx.wait_relabel(WaitEvent::GcCrRequest, [4, 9, 1], answer));
+    assert!(poll(wait.as_mut()).is_pending());
+    let shown = ctx.session.wait_view(ctx.env.now());
+    assert_eq!(shown.event, Some(WaitEvent::GcCrRequest));
+    clock.advance(90);
+    assert_eq!(poll(wait.as_mut()), Poll::Ready("block"));
+    assert_eq!(ctx.session.totals().event(WaitEvent::GcCrRequest).waits, 0);
+    assert_eq!(ctx.session.totals().event(WaitEvent::GcCrBlock3Way).time_us, 90);
+    let last = ctx.session.wait_view(ctx.env.now());
+    assert_eq!((last.event, last.p), (Some(WaitEvent::GcCrBlock3Way), [4, 9, 1]));
+}
+
+#[test]
+fn a_wait_around_another_is_shown_when_the_inner_one_ends() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let inner = async {
+        ctx.wait(WaitEvent::DbFileSequentialRead, [1, 2, 1], at(&clock, 10, ())).await;
+        at(&clock, 30, ()).await;
+    };
+    // The inner wait begins first: the outer one is known to be a wait only once it is pending.
+    let mut outer = pin!(ctx.wait(WaitEvent::RowCacheLock, [8, 0, 3], inner));
+    assert!(poll(outer.as_mut()).is_pending());
+    let view = ctx.session.wait_view(ctx.env.now());
+    assert_eq!((view.waiting, view.event), (true, Some(WaitEvent::DbFileSequentialRead)));
+    clock.advance(10);
+    assert!(poll(outer.as_mut()).is_pending());
+    let view = ctx.session.wait_view(ctx.env.now());
+    assert_eq!((view.waiting, view.event), (true, Some(WaitEvent::RowCacheLock)));
+    clock.advance(20);
+    assert!(poll(outer.as_mut()).is_ready());
+    assert!(!ctx.session.wait_view(ctx.env.now()).waiting);
+    assert_eq!(ctx.session.totals().event(WaitEvent::DbFileSequentialRead).time_us, 10);
+    assert_eq!(ctx.session.totals().event(WaitEvent::RowCacheLock).time_us, 30);
+}
+
+#[test]
+fn a_cancel_wakes_the_waiter_and_ends_its_wait() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut cx = Context::from_waker(&waker);
+    let mut wait = pin!(ctx.wait_or_cancel(WaitEvent::EnqTxRowLock, [0; 3], pending::<()>()));
+    assert!(wait.as_mut().poll(&mut cx).is_pending());
+    assert!(wait.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(ctx.session.cancel_flag().listeners(), 1, "one task listens once");
+    clock.advance(70);
+    observer.session(1).expect("open").cancel_flag().cancel();
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wait.as_mut().poll(&mut cx), Poll::Ready(Err(Interrupt::Cancelled)));
+    assert_eq!(ctx.check_interrupt(), Err(Interrupt::Cancelled));
+}
+
+#[test]
+fn an_interrupted_wait_leaves_no_listener_and_no_current_wait() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    {
+        let mut wait = pin!(ctx.wait_or_cancel(WaitEvent::EnqTm, [0; 3], pending::<()>()));
+        assert!(poll(wait.as_mut()).is_pending());
+        clock.advance(70);
+        ctx.session.cancel_flag().terminate();
+        assert_eq!(poll(wait.as_mut()), Poll::Ready(Err(Interrupt::Terminated)));
+    }
+    assert_eq!(ctx.session.cancel_flag().listeners(), 0);
+    assert!(!ctx.session.wait_view(ctx.env.now()).waiting);
+    assert_eq!(ctx.session.totals().event(WaitEvent::EnqTm).time_us, 70);
+    ctx.session.cancel_flag().begin_statement();
+    assert_eq!(ctx.check_interrupt(), Err(Interrupt::Terminated), "termination stays");
+}
+
+#[test]
+fn a_cancel_between_statements_is_forgotten() {
+    let (_, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    ctx.session.cancel_flag().cancel();
+    ctx.session.cancel_flag().begin_statement();
+    assert_eq!(ctx.check_interrupt(), Ok(()));
+    let mut wait = pin!(ctx.wait_or_cancel(WaitEvent::EnqTm, [0; 3], pending::<()>()));
+    assert!(poll(wait.as_mut()).is_pending());
+}
+
+#[test]
+fn a_wait_that_must_finish_is_not_interrupted() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let mut wait = pin!(ctx.wait(WaitEvent::LogFileSync, [0; 3], at(&clock, 20, ())));
+    assert!(poll(wait.as_mut()).is_pending());
+    ctx.session.cancel_flag().terminate();
+    assert!(poll(wait.as_mut()).is_pending());
+    clock.advance(20);
+    assert!(poll(wait.as_mut()).is_ready());
+}
+
+#[test]
+fn waits_can_be_awaited_by_tasks_that_move_between_threads() {
+    fn is_send<T: Send>(_: &T) {}
+    let (_, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    is_send(&ctx.wait(WaitEvent::EnqTm, [0; 3], async {}));
+    is_send(&ctx.wait_or_cancel(WaitEvent::EnqTm, [0; 3], async {}));
+    is_send(&ctx.wait_for_or_cancel(WaitEvent::EnqTm, [0; 3], Duration::ZERO, async {}));
+}
+
+#[test]
+fn the_deadline_of_a_statement_ends_its_waits() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    ctx.session.cancel_flag().set_deadline(Some(Micros(500)));
+    let mut wait = pin!(ctx.wait_or_cancel(WaitEvent::EnqTxRowLock, [0; 3], pending::<()>()));
+    assert!(poll(wait.as_mut()).is_pending());
+    clock.advance(499);
+    assert!(poll(wait.as_mut()).is_pending());
+    assert_eq!(ctx.check_interrupt(), Ok(()));
+    clock.advance(1);
+    assert_eq!(poll(wait.as_mut()), Poll::Ready(Err(Interrupt::TimedOut)));
+    assert_eq!(ctx.check_interrupt(), Err(Interrupt::TimedOut));
+    assert_eq!(ctx.session.totals().event(WaitEvent::EnqTxRowLock).timeouts, 1);
+}
+
+#[test]
+fn a_limit_of_the_wait_itself_counts_as_a_timeout() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let limit = Duration::from_micros(30);
+    {
+        let event = WaitEvent::EnqTxRowLock;
+        let mut wait = pin!(ctx.wait_for_or_cancel(event, [0; 3], limit, pending::<()>()));
+        assert!(poll(wait.as_mut()).is_pending());
+        clock.advance(30);
+        assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(Err(Elapsed))));
+    }
+    {
+        let event = WaitEvent::RdbmsIpcMessage;
+        let mut wait = pin!(ctx.wait_for(event, [0; 3], limit, pending::<()>()));
+        assert!(poll(wait.as_mut()).is_pending());
+        clock.advance(30);
+        assert_eq!(poll(wait.as_mut()), Poll::Ready(Err(Elapsed)));
+    }
+    for event in [WaitEvent::EnqTxRowLock, WaitEvent::RdbmsIpcMessage] {
+        let totals = ctx.session.totals().event(event);
+        assert_eq!((totals.waits, totals.timeouts, totals.time_us), (1, 1, 30), "{event}");
+    }
+}
+
+#[test]
+fn totals_of_a_session_outlive_it() {
+    let (_, observer) = world();
+    let user = observer.ctx(SessionKind::User, "psql");
+    let lgwr = observer.ctx(SessionKind::Background, "LGWR");
+    user.record_wait(WaitEvent::LogFileSync, 100);
+    user.bump(Stat::UserCommits, 2);
+    lgwr.record_wait(WaitEvent::LogFileSync, 900);
+    lgwr.bump(Stat::RedoWrites, 1);
+    let check = |when: &str| {
+        let rows = observer.system_events();
+        assert_eq!(rows.len(), 1, "{when}");
+        assert_eq!((rows[0].all.waits, rows[0].all.time_us), (2, 1000), "{when}");
+        assert_eq!((rows[0].all.max_us, rows[0].foreground.time_us), (900, 100), "{when}");
+        assert_eq!(observer.stat(Stat::UserCommits), 2, "{when}");
+        let sysstat = observer.sysstat();
+        assert_eq!(sysstat.len(), STAT_COUNT);
+        assert!(sysstat.contains(&(Stat::RedoWrites, 1)), "{when}");
+        assert!(sysstat.contains(&(Stat::LogonsCumulative, 1)), "{when}");
+    };
+    check("both open");
+    let clone = user.clone();
+    drop(user);
+    assert_eq!(observer.user_session_count(), 1, "a clone keeps the session open");
+    drop(clone);
+    assert_eq!(observer.user_session_count(), 0);
+    check("the client is gone");
+    assert!(observer.session(1).is_none());
+    drop(lgwr);
+    check("both are gone");
+    let again = observer.open_session(SessionKind::User, "psql");
+    assert_eq!((again.sid(), again.serial()), (1, 3), "the sid is used again, the serial is not");
+}
+
+#[test]
+fn the_histogram_counts_each_wait_in_its_power_of_two() {
+    assert_eq!([0, 1, 2, 3, 4, 1023, 1024].map(bucket), [0, 1, 2, 2, 3, 10, 11]);
+    assert_eq!(bucket(u64::MAX), HISTOGRAM_BUCKETS - 1);
+    assert_eq!(bucket_limit_us(HISTOGRAM_BUCKETS - 1), None);
+    for us in [0_u64, 1, 2, 7, 8, 1 << 20] {
+        assert!(bucket_limit_us(bucket(us)).is_some_and(|limit| us < limit), "{us}");
+    }
+    let (_, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    for us in [0, 3, 3, 5] {
+        ctx.record_wait(WaitEvent::LogFileSync, us);
+    }
+    let counts: Vec<_> = observer.event_histogram().iter().map(|r| (r.below_us, r.count)).collect();
+    assert_eq!(counts, [(Some(1), 1), (Some(2), 0), (Some(4), 2), (Some(8), 1)]);
+}
+
+#[test]
+fn a_transfer_is_split_and_the_rest_is_the_interconnect() {
+    let split = BlockWaitSplit::default();
+    let times = TransferTimes {
+        total_us: 100,
+        master_queue_us: 5,
+        lms_queue_us: 10,
+        build_us: 20,
+        pin_us: 1,
+        flush_us: 30,
+        send_us: 4,
+    };
+    let (cr, data) = (TransferKind::Cr, TransferClass::Data);
+    split.record(2, cr, data, TransferHow::Busy, &times);
+    let fast = TransferTimes { total_us: 40, ..TransferTimes::default() };
+    split.record(2, cr, data, TransferHow::TwoWay, &fast);
+    split.record(2, cr, data, TransferHow::Lost, &TransferTimes::default());
+    split.record(3, TransferKind::Current, TransferClass::UndoHeader, TransferHow::ThreeWay, &fast);
+    let rows = split.rows();
+    assert_eq!(rows.len(), 2);
+    let sums = &rows[0].totals;
+    assert_eq!((rows[0].instance, rows[0].kind, rows[0].class), (2, cr, data));
+    assert_eq!((sums.blocks(), sums.how_count), (2, [1, 0, 1, 0, 1]));
+    assert_eq!((sums.total_us, sums.interconnect_us, sums.flush_us), (140, 70, 30));
+    assert_eq!((sums.flushes, sums.max_us), (1, 100));
+    assert_eq!((rows[1].instance, rows[1].class), (3, TransferClass::UndoHeader));
+    let odd = TransferTimes { total_us: 1, flush_us: 9, ..TransferTimes::default() };
+    assert_eq!(odd.interconnect_us(), 0, "clocks of two hosts may disagree");
+}
+
+#[test]
+fn alert_lines_carry_the_wall_clock_and_reach_a_sink_set_later() {
+    let (_, observer) = world();
+    let ctx = observer.ctx(SessionKind::Background, "SMON");
+    ctx.alert(AlertLevel::Info, "opening\nthe database\n");
+    let seen = Arc::new(parking_lot::Mutex::new(Vec::<String>::new()));
+    let sink = Arc::clone(&seen);
+    observer.alert_log.set_sink(Box::new(move |line: &str| sink.lock().push(line.to_owned())));
+    ctx.alert(AlertLevel::Error, "read block 4.128");
+    let expected = [
+        "2026-11-21T10:00:00.123456Z opening\n    the database",
+        "2026-11-21T10:00:00.123456Z error: read block 4.128",
+    ];
+    assert_eq!(*seen.lock(), expected);
+    assert_eq!(observer.alert_log.lines().len(), 2);
+    assert_eq!(format_wall(0), "1970-01-01T00:00:00.000000Z");
+    assert_eq!(format_wall(951_782_400_000_000), "2000-02-29T00:00:00.000000Z");
+    assert_eq!(format_wall(-1), "1969-12-31T23:59:59.999999Z");
+}
+
+/// Lets the other thread end also when an assertion fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_reader_sees_event_and_parameters_of_one_wait() {
+    let (_, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
+        scope.spawn(|| {
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                n += 1;
+                for _ in 0..200 {
+                    std::hint::spin_loop();
+                }
+                let event = WaitEvent::ALL[n as usize % EVENT_COUNT];
+                let mut wait = pin!(ctx.wait(event, [n, n, n], pending::<()>()));
+                assert!(poll(wait.as_mut()).is_pending());
+            }
+        });
+        let state = observer.session(ctx.session.sid()).expect("open");
+        let mut seen = BTreeSet::new();
+        while seen.len() < 200 {
+            let view = state.wait_view(Micros(0));
+            let Some(event) = view.event else { continue };
+            let n = view.p[0];
+            assert_eq!(view.p, [n; 3]);
+            assert_eq!(WaitEvent::ALL[n as usize % EVENT_COUNT], event);
+            seen.insert(n);
+        }
+    });
+}
+
+#[test]
+fn the_manual_pages_are_those_of_the_registries() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    let pages = [
+        ("wait-events.md", reference::wait_events_page()),
+        ("statistics.md", reference::statistics_page()),
+    ];
+    let bless = std::env::var_os("BLESS").is_some();
+    for (name, page) in pages {
+        let path = docs.join(name);
+        if bless {
+            std::fs::create_dir_all(&docs).expect("docs/reference can be made");
+            std::fs::write(&path, &page).expect("the page can be written");
+        }
+        let there = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(there == page, "docs/reference/{name} is old: run `cargo x bless`");
+    }
+}
+
+/// What a wait costs: `cargo test --release -p skein-observe -- --ignored --nocapture cost`.
+#[test]
+#[ignore = "a measurement, not a check"]
+fn cost_of_a_wait() {
+    let (_, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let rounds = 1_000_000_u32;
+    let start = std::time::Instant::now();
+    for _ in 0..rounds {
+        let mut first = true;
+        let once =
+            poll_fn(
+                move |_| {
+                    if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(()) }
+                },
+            );
+        let mut wait = pin!(ctx.wait(WaitEvent::LogFileSync, [1, 2, 3], once));
+        let _ = poll(wait.as_mut());
+        let _ = poll(wait.as_mut());
+    }
+    println!("{} ns a wait, clock readings aside", start.elapsed().as_nanos() / u128::from(rounds));
+}

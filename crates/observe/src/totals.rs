@@ -1,0 +1,161 @@
+//! Counters of waits and statistics: the live ones of a session, and plain sums of them.
+//!
+//! What it promises: counting is a few relaxed atomic additions on memory that only this session
+//! writes, so sessions never fight over a cache line. What it must never do: take a lock or allocate
+//! on a path that has run before.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::events::{EVENT_COUNT, WaitEvent};
+use crate::stats::{STAT_COUNT, Stat};
+
+/// Buckets of a wait histogram: bucket `i` counts waits below `2^i` µs (and not below the one
+/// before); the last one has no upper bound.
+pub const HISTOGRAM_BUCKETS: usize = 27;
+
+/// The bucket of a wait of `us` microseconds.
+#[must_use]
+pub fn bucket(us: u64) -> usize {
+    let bits = (u64::BITS - us.leading_zeros()) as usize;
+    bits.min(HISTOGRAM_BUCKETS - 1)
+}
+
+/// Upper bound (exclusive) of a bucket in µs; `None` for the last.
+#[must_use]
+pub fn bucket_limit_us(bucket: usize) -> Option<u64> {
+    (bucket + 1 < HISTOGRAM_BUCKETS).then(|| 1 << bucket)
+}
+
+/// Live counters of one event in one session.
+#[derive(Default)]
+struct LiveEvent {
+    waits: AtomicU64,
+    timeouts: AtomicU64,
+    time_us: AtomicU64,
+    max_us: AtomicU64,
+    histogram: [AtomicU32; HISTOGRAM_BUCKETS],
+}
+
+/// Live counters of a session. The table of events is allocated at the first wait, each event's
+/// counters at its first: an idle session stays small.
+pub struct LiveTotals {
+    events: OnceLock<Box<[OnceLock<Box<LiveEvent>>]>>,
+    stats: Box<[AtomicU64]>,
+}
+
+impl Default for LiveTotals {
+    fn default() -> Self {
+        LiveTotals {
+            events: OnceLock::new(),
+            stats: (0..STAT_COUNT).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+}
+
+impl LiveTotals {
+    /// Counts one finished wait.
+    pub fn add_wait(&self, event: WaitEvent, us: u64, timed_out: bool) {
+        let table = self.events.get_or_init(|| (0..EVENT_COUNT).map(|_| OnceLock::new()).collect());
+        let live = table[event.index()].get_or_init(Box::default);
+        live.waits.fetch_add(1, Relaxed);
+        live.time_us.fetch_add(us, Relaxed);
+        if timed_out {
+            live.timeouts.fetch_add(1, Relaxed);
+        }
+        if us > live.max_us.load(Relaxed) {
+            live.max_us.fetch_max(us, Relaxed);
+        }
+        live.histogram[bucket(us)].fetch_add(1, Relaxed);
+    }
+
+    /// Raises a statistic.
+    pub fn add_stat(&self, stat: Stat, n: u64) {
+        self.stats[stat.index()].fetch_add(n, Relaxed);
+    }
+
+    #[must_use]
+    pub fn stat(&self, stat: Stat) -> u64 {
+        self.stats[stat.index()].load(Relaxed)
+    }
+
+    /// Totals of one event; all 0 if it never happened.
+    #[must_use]
+    pub fn event(&self, event: WaitEvent) -> EventTotals {
+        let mut sum = EventTotals::default();
+        if let Some(live) = self.live(event) {
+            sum.add_live(live);
+        }
+        sum
+    }
+
+    fn live(&self, event: WaitEvent) -> Option<&LiveEvent> {
+        self.events.get().and_then(|t| t[event.index()].get()).map(|b| &**b)
+    }
+}
+
+/// Sums of one event.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct EventTotals {
+    pub waits: u64,
+    pub timeouts: u64,
+    pub time_us: u64,
+    pub max_us: u64,
+    pub histogram: [u64; HISTOGRAM_BUCKETS],
+}
+
+impl EventTotals {
+    fn add_live(&mut self, live: &LiveEvent) {
+        self.waits += live.waits.load(Relaxed);
+        self.timeouts += live.timeouts.load(Relaxed);
+        self.time_us += live.time_us.load(Relaxed);
+        self.max_us = self.max_us.max(live.max_us.load(Relaxed));
+        for (sum, part) in self.histogram.iter_mut().zip(&live.histogram) {
+            *sum += u64::from(part.load(Relaxed));
+        }
+    }
+
+    /// Adds another sum.
+    pub fn add(&mut self, other: &EventTotals) {
+        self.waits += other.waits;
+        self.timeouts += other.timeouts;
+        self.time_us += other.time_us;
+        self.max_us = self.max_us.max(other.max_us);
+        for (sum, part) in self.histogram.iter_mut().zip(&other.histogram) {
+            *sum += *part;
+        }
+    }
+
+    /// Mean in µs; 0 without waits.
+    #[must_use]
+    pub fn average_us(&self) -> u64 {
+        self.time_us.checked_div(self.waits).unwrap_or(0)
+    }
+}
+
+/// Plain sums over sessions: of those that have ended, or of all.
+#[derive(Clone, Debug)]
+pub struct Totals {
+    pub events: Vec<EventTotals>,
+    pub stats: Vec<u64>,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Totals { events: vec![EventTotals::default(); EVENT_COUNT], stats: vec![0; STAT_COUNT] }
+    }
+}
+
+impl Totals {
+    /// Adds a session's counters.
+    pub fn add_live(&mut self, live: &LiveTotals) {
+        for &event in WaitEvent::ALL {
+            if let Some(part) = live.live(event) {
+                self.events[event.index()].add_live(part);
+            }
+        }
+        for (sum, part) in self.stats.iter_mut().zip(&live.stats) {
+            *sum += part.load(Relaxed);
+        }
+    }
+}
