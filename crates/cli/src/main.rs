@@ -1,1 +1,254 @@
-fn main() {}
+//! `skein`: the one binary. It makes a database, runs and stops its instances, shows their state,
+//! runs statements, and looks into blocks and redo.
+//!
+//! What it promises: every failure has a message on stderr and an exit code that says whose it is
+//! (see `--help`). Nothing here knows what is in a block; [`node`] is the only part that opens one.
+
+mod config;
+mod dump;
+mod error;
+mod init;
+mod layout;
+mod lun;
+mod node;
+mod runtime;
+mod sql_client;
+mod start;
+mod status;
+mod stop;
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 a statement or request failed; 2 wrong usage or settings; 3 not possible now \
+(no database, already one, already running, not running); 4 the disk group is missing, damaged, \
+full or refuses direct I/O; 5 an address cannot be used; 70 an internal invariant is broken.";
+
+const EXAMPLES: &str = "\
+A database in five minutes:
+  SKEIN_PASSWORD=secret skein init /tmp/db
+  skein start /tmp/db --all
+  skein status /tmp/db
+  skein sql /tmp/db -c 'select 1'
+  PGPASSWORD=secret psql -h 127.0.0.1 -p 6501 -U skein
+  skein stop /tmp/db";
+
+/// One SQL database that several server processes open at once from the same disks.
+#[derive(Parser)]
+#[command(name = "skein", version, after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a database: a disk group with the system files, settings, a superuser.
+    ///
+    /// The superuser is `skein`, with the password in SKEIN_PASSWORD, or one that is made up and
+    /// printed once. A folder that holds anything is refused.
+    Init(InitArgs),
+    /// Start one instance in the foreground, or all in the background.
+    Start(StartArgs),
+    /// Stop one instance or all, in order; or abort them, as a power cut would.
+    Stop {
+        /// The database's folder.
+        dir: PathBuf,
+        /// Only this instance.
+        #[arg(long, value_name = "K")]
+        instance: Option<u16>,
+        /// End the process at once; the next start recovers.
+        #[arg(long)]
+        abort: bool,
+    },
+    /// Show every instance: DOWN, STARTING, RECOVERING, OPEN or STOPPING, its address and process.
+    Status {
+        /// The database's folder.
+        dir: PathBuf,
+        /// As JSON, for programs.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run statements as the superuser, over the Unix socket in the database's folder.
+    Sql(SqlArgs),
+    /// Print a block or redo as an engineer reads it. Instances may run meanwhile.
+    Dump {
+        #[command(subcommand)]
+        what: DumpCommand,
+    },
+    /// Add to a database.
+    Add {
+        #[command(subcommand)]
+        what: AddCommand,
+    },
+}
+
+#[derive(Args)]
+struct InitArgs {
+    /// The folder to make.
+    dir: PathBuf,
+    /// Number of instances, 1 to 8.
+    #[arg(long, default_value_t = 3)]
+    instances: u16,
+    /// Number of LUN files.
+    #[arg(long, default_value_t = 4)]
+    luns: u16,
+    /// Size of each; the space is allocated.
+    #[arg(long, default_value = "1G", value_parser = parse_size)]
+    lun_size: u64,
+    /// Instance K listens on 127.0.0.1:P+K-1; 0 takes free ports.
+    #[arg(long, value_name = "P", default_value_t = 6501)]
+    port_base: u16,
+}
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["instance", "all"]))]
+struct StartArgs {
+    /// The database's folder.
+    dir: PathBuf,
+    /// Run this instance in the foreground; SIGTERM or Ctrl-C stops it in order.
+    #[arg(long, value_name = "K")]
+    instance: Option<u16>,
+    /// Start all instances in the background; returns when all are open.
+    #[arg(long)]
+    all: bool,
+    /// Leave the terminal's session first (how --all starts each instance).
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+#[derive(Args)]
+struct SqlArgs {
+    /// The database's folder.
+    dir: PathBuf,
+    /// Through this instance; else the first one that is open.
+    #[arg(long, value_name = "K")]
+    instance: Option<u16>,
+    /// Run this text instead of a file. May be given several times.
+    #[arg(short, long, value_name = "SQL", conflicts_with = "file")]
+    command: Vec<String>,
+    /// A file of statements; without it they are read from standard input.
+    file: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum DumpCommand {
+    /// A block by its address, such as 4.128: header, transactions, rows.
+    Block {
+        /// The database's folder.
+        dir: PathBuf,
+        /// FILE.BLOCK
+        address: String,
+    },
+    /// The redo of one instance.
+    Redo {
+        /// The database's folder.
+        dir: PathBuf,
+        /// Whose redo.
+        #[arg(long, value_name = "K", default_value_t = 1)]
+        instance: u16,
+        /// Only records that change this block (FILE.BLOCK).
+        #[arg(long)]
+        block: Option<String>,
+    },
+}
+
+#[derive(Subcommand)]
+enum AddCommand {
+    /// Add a LUN to the disk group; running instances use its space at once.
+    Lun {
+        /// The database's folder.
+        dir: PathBuf,
+        /// Size of the new LUN.
+        #[arg(long, default_value = "1G", value_parser = parse_size)]
+        lun_size: u64,
+        /// Path of the new file or device; without it the next file in DIR/luns.
+        #[arg(long)]
+        path: Option<PathBuf>,
+    },
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let number = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &lower[number.len()..] {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        unit => return Err(format!("unknown unit \"{unit}\"; use K, M, G or T")),
+    };
+    let number: u64 = number.trim().parse().map_err(|_| "expected a size, such as 512M")?;
+    number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
+}
+
+fn dispatch(cli: Cli) -> error::Result<()> {
+    match cli.command {
+        Command::Init(a) => init::run(&init::Request {
+            dir: &a.dir,
+            instances: a.instances,
+            luns: a.luns,
+            lun_size_bytes: a.lun_size,
+            port_base: a.port_base,
+        }),
+        Command::Start(a) => match a.instance {
+            Some(k) => {
+                if a.detached {
+                    // Fails only for a group leader, which is detached already.
+                    let _ = nix::unistd::setsid();
+                }
+                start::foreground(&a.dir, k)
+            }
+            None => start::all(&a.dir),
+        },
+        Command::Stop { dir, instance, abort } => stop::run(&dir, instance, abort),
+        Command::Status { dir, json } => status::run(&dir, json),
+        Command::Sql(a) => sql_client::run(&a.dir, a.instance, &a.command, a.file.as_deref()),
+        Command::Dump { what: DumpCommand::Block { dir, address } } => dump::block(&dir, &address),
+        Command::Dump { what: DumpCommand::Redo { dir, instance, block } } => {
+            dump::redo(&dir, instance, block.as_deref())
+        }
+        Command::Add { what: AddCommand::Lun { dir, lun_size, path } } => {
+            lun::add(&dir, lun_size, path.as_deref())
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    // A reader that closes our output early (head) is no failure worth a panic message.
+    let cli = Cli::parse();
+    match dispatch(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("skein: {e}");
+            ExitCode::from(e.code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("1G"), Ok(1 << 30));
+        assert_eq!(parse_size(" 64 MiB"), Ok(64 << 20));
+        assert_eq!(parse_size("4096"), Ok(4096));
+        for bad in ["", "G", "1X", "-1G", "99999999999T"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+}

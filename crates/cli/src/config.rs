@@ -1,0 +1,244 @@
+//! `skein.toml`: the settings of a database, written with comments, read strictly.
+//!
+//! What it promises: a key that does not exist and a value that is not allowed are errors naming
+//! them; what is not written has the default that the file's comments show.
+
+use crate::error::{CliError, Doing, Result};
+use crate::layout::Layout;
+use kernel::params::{Modifiable, PARAMETERS, Parameters};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Highest number of instances of one database.
+pub const INSTANCES_MAX: u16 = 8;
+
+/// The file as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    instances: u16,
+    #[serde(default)]
+    parameters: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    instance: BTreeMap<String, BTreeMap<String, toml::Value>>,
+}
+
+/// The settings of a database.
+#[derive(Debug)]
+pub struct Config {
+    pub instances: u16,
+    common: BTreeMap<String, String>,
+    own: BTreeMap<u16, Own>,
+}
+
+/// What is set for one instance alone.
+#[derive(Debug, Default)]
+struct Own {
+    listen: Option<String>,
+    interconnect: Option<String>,
+    parameters: BTreeMap<String, String>,
+}
+
+/// Everything one instance is started with.
+pub struct InstanceConfig {
+    /// Address for clients.
+    pub listen: String,
+    /// Address for the other instances.
+    pub interconnect: String,
+    pub parameters: Parameters,
+}
+
+impl Config {
+    /// Reads and checks the file.
+    pub fn load(layout: &Layout) -> Result<Config> {
+        let path = layout.settings();
+        if !path.exists() {
+            return Err(CliError::state(format!(
+                "there is no database in {} (make one with: skein init {})",
+                layout.dir().display(),
+                layout.dir().display()
+            )));
+        }
+        let text =
+            std::fs::read_to_string(&path).doing(format_args!("read {}", path.display()))?;
+        Config::parse(&text).map_err(|e| CliError::usage(format!("{}: {e}", path.display())))
+    }
+
+    /// Checks a text that is to become the file.
+    pub fn check_text(text: &str) -> Result<Config> {
+        Config::parse(text).map_err(CliError::usage)
+    }
+
+    fn parse(text: &str) -> std::result::Result<Config, String> {
+        let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
+        if !(1..=INSTANCES_MAX).contains(&file.instances) {
+            return Err(format!("instances must be from 1 to {INSTANCES_MAX}"));
+        }
+        let scratch = Parameters::default();
+        let common = checked(&scratch, "parameters", file.parameters)?;
+        let mut own = BTreeMap::new();
+        for (number, mut table) in file.instance {
+            let k = number.parse().ok().filter(|k| (1..=file.instances).contains(k)).ok_or_else(
+                || format!("[instance.{number}]: there are instances 1 to {}", file.instances),
+            )?;
+            let section = format!("instance.{k}");
+            let listen = take_address(&mut table, &section, "listen")?;
+            let interconnect = take_address(&mut table, &section, "interconnect")?;
+            let parameters = checked(&scratch, &section, table)?;
+            own.insert(k, Own { listen, interconnect, parameters });
+        }
+        Ok(Config { instances: file.instances, common, own })
+    }
+
+    /// Whether `k` is one of the database's instances.
+    pub fn check_instance(&self, k: u16) -> Result<()> {
+        if (1..=self.instances).contains(&k) {
+            return Ok(());
+        }
+        Err(CliError::usage(format!(
+            "there is no instance {k}: this database has instances 1 to {}",
+            self.instances
+        )))
+    }
+
+    /// The address clients of instance `k` are told in advance (its port may be 0).
+    pub fn listen(&self, k: u16) -> String {
+        let own = self.own.get(&k).and_then(|own| own.listen.clone());
+        own.unwrap_or_else(|| "127.0.0.1:0".to_owned())
+    }
+
+    /// What instance `k` is started with.
+    pub fn for_instance(&self, k: u16) -> Result<InstanceConfig> {
+        self.check_instance(k)?;
+        let parameters = Parameters::default();
+        let own = self.own.get(&k);
+        let settings = self.common.iter().chain(own.iter().flat_map(|own| &own.parameters));
+        for (name, value) in settings {
+            parameters.set(name, value).map_err(|e| CliError::usage(e.to_string()))?;
+        }
+        let interconnect = own.and_then(|own| own.interconnect.clone());
+        Ok(InstanceConfig {
+            listen: self.listen(k),
+            interconnect: interconnect.unwrap_or_else(|| "127.0.0.1:0".to_owned()),
+            parameters,
+        })
+    }
+}
+
+fn take_address(
+    table: &mut BTreeMap<String, toml::Value>,
+    section: &str,
+    key: &str,
+) -> std::result::Result<Option<String>, String> {
+    let Some(value) = table.remove(key) else { return Ok(None) };
+    let text = value.as_str().unwrap_or_default();
+    match text.parse::<std::net::SocketAddr>() {
+        Ok(_) => Ok(Some(text.to_owned())),
+        Err(_) => Err(format!("[{section}] {key} must be \"address:port\", not {value}")),
+    }
+}
+
+fn checked(
+    scratch: &Parameters,
+    section: &str,
+    table: BTreeMap<String, toml::Value>,
+) -> std::result::Result<BTreeMap<String, String>, String> {
+    let mut settings = BTreeMap::new();
+    for (name, value) in table {
+        let text = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Boolean(yes) => yes.to_string(),
+            other => return Err(format!("[{section}] {name}: {other} is not a parameter's value")),
+        };
+        scratch.set(&name, &text).map_err(|e| format!("[{section}] {e}"))?;
+        settings.insert(name, text);
+    }
+    Ok(settings)
+}
+
+/// The text of a new `skein.toml`.
+pub fn template(instances: u16, port_base: u16) -> String {
+    let mut text = String::new();
+    text.push_str(
+        "# Settings of a Skein database. Read when an instance starts; `show parameter` shows what\n\
+         # is in force. A key that does not exist is an error.\n\n",
+    );
+    let _ = writeln!(text, "# Number of instances; each has a section below.");
+    let _ = writeln!(text, "instances = {instances}\n");
+    text.push_str("# Parameters of all instances. Those left out have the value shown.\n[parameters]\n");
+    for p in PARAMETERS {
+        let when = match p.modifiable {
+            Modifiable::Startup => "",
+            Modifiable::System => " (alter system)",
+            Modifiable::Session => " (alter system, set)",
+        };
+        let _ = writeln!(text, "# {}{when}\n# {} = \"{}\"", p.description, p.name, p.default);
+    }
+    for k in 1..=instances {
+        let port = if port_base == 0 { 0 } else { port_base + k - 1 };
+        let _ = write!(
+            text,
+            "\n[instance.{k}]\n\
+             # Where clients connect; port 0 takes a free one, which `skein status` shows.\n\
+             listen = \"127.0.0.1:{port}\"\n\
+             # Where the other instances connect; port 0 takes a free one and publishes it.\n\
+             interconnect = \"127.0.0.1:0\"\n\
+             # Any parameter written here is for this instance alone.\n"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_is_read_back_with_all_defaults() {
+        let config = Config::parse(&template(3, 6501)).unwrap();
+        assert_eq!(config.instances, 3);
+        let two = config.for_instance(2).unwrap();
+        assert_eq!(two.listen, "127.0.0.1:6502");
+        assert!(two.parameters.rows().iter().all(|r| r.is_default));
+        assert!(config.for_instance(4).is_err());
+        assert_eq!(Config::parse(&template(1, 0)).unwrap().listen(1), "127.0.0.1:0");
+    }
+
+    #[test]
+    fn every_parameter_can_be_uncommented() {
+        let text = template(1, 0);
+        for p in PARAMETERS {
+            let line = format!("# {} = ", p.name);
+            assert!(text.contains(&line), "{}", p.name);
+            Config::parse(&text.replace(&line, &line[2..])).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_instance_overrides_the_common_value() {
+        let text = "instances = 2\n[parameters]\ndb_cache_size = \"64M\"\nlog_files = 4\n\
+                    [instance.2]\ndb_cache_size = \"32M\"\n";
+        let config = Config::parse(text).unwrap();
+        assert_eq!(config.for_instance(1).unwrap().parameters.db_cache_size(), 64 << 20);
+        let two = config.for_instance(2).unwrap().parameters;
+        assert_eq!((two.db_cache_size(), two.log_files()), (32 << 20, 4));
+    }
+
+    #[test]
+    fn errors_name_the_key() {
+        for (text, named) in [
+            ("instances = 1\nport = 3\n", "port"),
+            ("instances = 1\n[parameters]\ndb_cash_size = 1\n", "db_cash_size"),
+            ("instances = 1\n[parameters]\nlog_files = 1\n", "log_files"),
+            ("instances = 1\n[parameters]\nlog_files = [1]\n", "log_files"),
+            ("instances = 1\n[instance.1]\nlisten = \"here\"\n", "listen"),
+            ("instances = 1\n[instance.2]\n", "instance.2"),
+            ("instances = 99\n", "instances"),
+        ] {
+            let e = Config::parse(text).unwrap_err();
+            assert!(e.contains(named), "{text}: {e}");
+        }
+    }
+}

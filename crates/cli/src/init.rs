@@ -1,0 +1,137 @@
+//! `skein init`: makes a database.
+
+use crate::config::{Config, INSTANCES_MAX, template};
+use crate::error::{CliError, Doing, Exit, Result};
+use crate::layout::Layout;
+use crate::node;
+use rand::Rng;
+use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+const GENERATED_PASSWORD_CHARS: usize = 20;
+
+/// What was asked for.
+pub struct Request<'a> {
+    pub dir: &'a Path,
+    pub instances: u16,
+    pub luns: u16,
+    pub lun_size_bytes: u64,
+    pub port_base: u16,
+}
+
+/// Makes the database and says what was made. What a failed attempt has made is taken away again.
+pub fn run(request: &Request<'_>) -> Result<()> {
+    check(request)?;
+    let layout = Layout::new(request.dir);
+    let made_dir = claim_folder(&layout)?;
+    let made = make(request, &layout);
+    if made.is_err() {
+        // Only what `init` makes: the folder was empty before.
+        let _ = if made_dir {
+            std::fs::remove_dir_all(layout.dir())
+        } else {
+            empty_folder(layout.dir())
+        };
+    }
+    made
+}
+
+fn check(request: &Request<'_>) -> Result<()> {
+    if !(1..=INSTANCES_MAX).contains(&request.instances) {
+        return Err(CliError::usage(format!("--instances must be from 1 to {INSTANCES_MAX}")));
+    }
+    if request.port_base != 0 && request.port_base.checked_add(request.instances - 1).is_none() {
+        return Err(CliError::usage("--port-base leaves no room for that many ports"));
+    }
+    Ok(())
+}
+
+/// Makes the folder, or takes an empty one; true if it was made.
+fn claim_folder(layout: &Layout) -> Result<bool> {
+    let dir = layout.dir();
+    if layout.settings().exists() {
+        return Err(CliError::state(format!("{} already holds a database", dir.display())));
+    }
+    if dir.exists() {
+        let mut entries = std::fs::read_dir(dir).doing(format_args!("read {}", dir.display()))?;
+        if entries.next().is_some() {
+            return Err(CliError::state(format!("{} is not empty", dir.display())));
+        }
+        std::fs::set_permissions(dir, Permissions::from_mode(0o700))
+            .doing(format_args!("set the mode of {}", dir.display()))?;
+        return Ok(false);
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.doing(format_args!("make {}", dir.display()))?;
+    Ok(true)
+}
+
+fn empty_folder(dir: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            std::fs::remove_dir_all(path)?;
+        } else {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn make(request: &Request<'_>, layout: &Layout) -> Result<()> {
+    let given = std::env::var("SKEIN_PASSWORD").ok().filter(|p| !p.is_empty());
+    let password = given.clone().unwrap_or_else(generated_password);
+    std::fs::create_dir(layout.run()).doing("make the folder for running instances")?;
+    write_private(&layout.secret(), &rand::random::<[u8; 32]>())?;
+    let text = template(request.instances, request.port_base);
+    let config = Config::check_text(&text)?;
+    node::create_database(
+        layout,
+        &config,
+        request.luns,
+        request.lun_size_bytes,
+        &server::scram_verifier(&password),
+    )?;
+    // Last: a folder without settings holds no database.
+    write_private(&layout.settings(), text.as_bytes())?;
+    report(request, layout, &config, given.is_none().then_some(password.as_str()));
+    Ok(())
+}
+
+fn report(request: &Request<'_>, layout: &Layout, config: &Config, generated: Option<&str>) {
+    let dir = layout.dir().display();
+    println!("database skein made in {dir}");
+    println!("  disk group    {} LUNs of {} MiB", request.luns, request.lun_size_bytes >> 20);
+    for k in 1..=request.instances {
+        let listen = config.listen(k);
+        match listen.strip_suffix(":0") {
+            Some(host) => println!("  instance {k}    {host}, a free port"),
+            None => println!("  instance {k}    {listen}"),
+        }
+    }
+    println!("  settings      {}", layout.settings().display());
+    match generated {
+        Some(password) => println!("  superuser     skein, password {password} (shown only now)"),
+        None => println!("  superuser     skein, password from SKEIN_PASSWORD"),
+    }
+    println!("start it with: skein start {dir} --all");
+}
+
+fn generated_password() -> String {
+    let mut rng = rand::rng();
+    (0..GENERATED_PASSWORD_CHARS)
+        .map(|_| char::from(rng.sample(rand::distr::Alphanumeric)))
+        .collect()
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut f| f.write_all(bytes).and_then(|()| f.sync_all()));
+    written.map_err(|e| CliError::new(Exit::Failed, format!("write {}: {e}", path.display())))
+}
