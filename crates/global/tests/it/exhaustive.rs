@@ -1,0 +1,186 @@
+//! Small worlds, explored whole: three instances, one block, a few wishes each, every order in
+//! which channels deliver and I/O ends (FIFO within a channel). Each state is checked against the
+//! invariants; each end state must be at rest with nobody waiting.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+use block::InstanceNo;
+use global::holder::HolderEvent;
+use global::msg::Want;
+
+use crate::world::{Session, World, cr};
+
+/// What a user does to the block at an instance, at any moment.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Act {
+    Read,
+    /// Take X and change the block once.
+    Change,
+    Cr,
+    Write,
+    Evict,
+    Checkpoint,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Act(usize),
+    Deliver(InstanceNo, InstanceNo),
+    Io(InstanceNo),
+}
+
+struct Explorer {
+    plans: Vec<Vec<Act>>,
+    seen: HashSet<u64, BuildHasherDefault<DefaultHasher>>,
+    states: usize,
+    ends: usize,
+    limit: usize,
+}
+
+/// A world and how far each instance's plan is.
+#[derive(Clone)]
+struct State {
+    world: World,
+    done: Vec<usize>,
+}
+
+impl Explorer {
+    fn moves(&self, s: &State) -> Vec<Move> {
+        let mut moves = Vec::new();
+        for (k, plan) in self.plans.iter().enumerate() {
+            if s.done[k] < plan.len() {
+                moves.push(Move::Act(k));
+            }
+        }
+        for (from, to) in s.world.busy_channels() {
+            moves.push(Move::Deliver(from, to));
+        }
+        for (&i, n) in &s.world.nodes {
+            if n.flushing || n.reading || n.writing.is_some() || n.comparing {
+                moves.push(Move::Io(i));
+            }
+        }
+        moves
+    }
+
+    fn make(&self, s: &mut State, m: Move) {
+        match m {
+            Move::Act(k) => {
+                let act = self.plans[k][s.done[k]];
+                s.done[k] += 1;
+                self.act(&mut s.world, InstanceNo(k as u8 + 1), act);
+                s.world.check();
+            }
+            Move::Deliver(from, to) => {
+                s.world.deliver(from, to);
+            }
+            Move::Io(i) => {
+                s.world.io(i);
+            }
+        }
+    }
+
+    fn act(&self, w: &mut World, i: InstanceNo, act: Act) {
+        let newest = w.newest;
+        let want = |want| Session { want, newest };
+        match act {
+            Act::Read => w.want(i, want(Want::S)),
+            Act::Change => w.want(i, want(Want::X)),
+            Act::Cr => w.want(i, want(cr(newest.count))),
+            Act::Write => {
+                let n = &w.nodes[&i];
+                if n.dirty && n.holder.readable() && n.writing.is_none() {
+                    w.start_write(i);
+                }
+            }
+            Act::Evict => w.step(i, HolderEvent::EvictWanted),
+            Act::Checkpoint => w.step(i, HolderEvent::CheckpointPast),
+        }
+    }
+
+    /// Depth first, with the path kept for the report of a failure.
+    fn explore(&mut self, start: State) {
+        let mut stack = vec![(start, Vec::new())];
+        while let Some((state, path)) = stack.pop() {
+            let hash = self.seen.hasher().hash_one((&state.world, &state.done));
+            if !self.seen.insert(hash) {
+                continue;
+            }
+            self.states += 1;
+            guarded(&path, || {
+                assert!(self.states <= self.limit, "more states than this test is sized for");
+            });
+            let moves = self.moves(&state);
+            if moves.is_empty() {
+                self.ends += 1;
+                guarded(&path, || state.world.check_at_rest());
+            }
+            for m in moves {
+                let mut next = state.clone();
+                let mut path = path.clone();
+                path.push(m);
+                guarded(&path, || self.make(&mut next, m));
+                stack.push((next, path));
+            }
+        }
+    }
+}
+
+/// Runs `step`; if it panics, tells how the world came there.
+fn guarded(path: &[Move], step: impl FnOnce()) {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(step));
+    if let Err(panic) = result {
+        println!("after {} moves, the last of which are:", path.len());
+        for m in &path[path.len().saturating_sub(40)..] {
+            println!("  {m:?}");
+        }
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn explore(name: &str, master: u8, plans: &[&[Act]]) {
+    let mut world = World::new(u8::try_from(plans.len()).expect("few"), master, 5);
+    for n in world.nodes.values_mut() {
+        n.auto_change = true;
+    }
+    let plans: Vec<Vec<Act>> = plans.iter().map(|p| p.to_vec()).collect();
+    let done = vec![0; plans.len()];
+    let mut e = Explorer { plans, seen: HashSet::default(), states: 0, ends: 0, limit: 100_000 };
+    e.explore(State { world, done });
+    println!("{name}: {} states, {} ends", e.states, e.ends);
+    assert!(e.ends > 0);
+}
+
+use Act::{Change, Checkpoint, Cr, Evict, Read, Write};
+
+#[test]
+fn two_changers_with_two_changes_each() {
+    explore("change+change", 1, &[&[Change, Change], &[Change, Change]]);
+}
+
+#[test]
+fn three_changers() {
+    explore("three changers", 1, &[&[Change], &[Change], &[Change]]);
+}
+
+#[test]
+fn readers_and_a_changer() {
+    explore("read/change", 1, &[&[Read, Change], &[Read], &[Change]]);
+}
+
+#[test]
+fn writes_and_evictions() {
+    explore("write/evict", 1, &[&[Change, Write], &[Change, Evict], &[]]);
+    explore("evict/read", 2, &[&[Read, Evict], &[Change], &[]]);
+}
+
+#[test]
+fn consistent_reads_meet_moving_blocks() {
+    explore("cr", 1, &[&[Change], &[Cr], &[Change]]);
+}
+
+#[test]
+fn checkpoints_of_past_images() {
+    explore("checkpoint", 2, &[&[Change, Checkpoint], &[Change], &[]]);
+}
