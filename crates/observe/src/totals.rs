@@ -5,7 +5,7 @@
 //! on a path that has run before.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::events::{EVENT_COUNT, WaitEvent};
 use crate::stats::{STAT_COUNT, Stat};
@@ -30,11 +30,11 @@ pub fn bucket_limit_us(bucket: usize) -> Option<u64> {
 /// Live counters of one event in one session.
 #[derive(Default)]
 struct LiveEvent {
-    waits: AtomicU64,
     timeouts: AtomicU64,
     time_us: AtomicU64,
     max_us: AtomicU64,
-    histogram: [AtomicU32; HISTOGRAM_BUCKETS],
+    /// Its sum is the number of waits: one atomic addition less.
+    histogram: [AtomicU64; HISTOGRAM_BUCKETS],
 }
 
 /// Live counters of a session. The table of events is allocated at the first wait, each event's
@@ -58,7 +58,6 @@ impl LiveTotals {
     pub fn add_wait(&self, event: WaitEvent, us: u64, timed_out: bool) {
         let table = self.events.get_or_init(|| (0..EVENT_COUNT).map(|_| OnceLock::new()).collect());
         let live = table[event.index()].get_or_init(Box::default);
-        live.waits.fetch_add(1, Relaxed);
         live.time_us.fetch_add(us, Relaxed);
         if timed_out {
             live.timeouts.fetch_add(1, Relaxed);
@@ -106,12 +105,13 @@ pub struct EventTotals {
 
 impl EventTotals {
     fn add_live(&mut self, live: &LiveEvent) {
-        self.waits += live.waits.load(Relaxed);
         self.timeouts += live.timeouts.load(Relaxed);
         self.time_us += live.time_us.load(Relaxed);
         self.max_us = self.max_us.max(live.max_us.load(Relaxed));
         for (sum, part) in self.histogram.iter_mut().zip(&live.histogram) {
-            *sum += u64::from(part.load(Relaxed));
+            let count = part.load(Relaxed);
+            *sum += count;
+            self.waits += count;
         }
     }
 
