@@ -1,0 +1,21 @@
+#![doc = include_str!("README.md")]
+
+mod build;
+mod descend;
+mod key;
+mod modify;
+mod scan;
+mod seg;
+mod shape;
+mod split;
+
+#[cfg(test)]
+mod tests;
+
+pub use build::Builder;
+pub use descend::{Finder, find_leaf};
+pub use key::{entry_key, same_key};
+pub use modify::{InsertOutcome, delete, insert};
+pub use scan::{RangeScan, lookup};
+pub use seg::{IndexSeg, create};
+pub use shape::KEY_BYTES_MAX;

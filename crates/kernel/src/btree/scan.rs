@@ -1,0 +1,301 @@
+//! Reads: one key, or a range in either direction, as of a snapshot.
+//!
+//! Each leaf is read consistent by itself; its bounds and links are those of the block as it stands
+//! now, so nothing is lost or met twice when leaves split under a scan: the scan goes on from a key,
+//! never from a position. A leaf from which a delete was purged that the snapshot must not see is
+//! `snapshot too old` (hazard H11), never a missing row.
+
+use std::ops::Bound;
+
+use block::rows;
+use block::{Dba, Rowid};
+use observe::Ctx;
+
+use super::descend::{Seek, descend};
+use super::seg::IndexSeg;
+use crate::error::{Error, Result};
+use crate::read::{self, Expect};
+use crate::txn::Snapshot;
+
+/// Times a leaf found on the way down may turn out to be another block before it is taken for a bug.
+const RESTARTS_MAX: u32 = 100;
+
+/// What one look at a leaf found.
+enum Look<T> {
+    Found(T),
+    /// The key is right of here.
+    Right(Dba),
+    /// Not the leaf: descend again.
+    Lost,
+    TooOld,
+}
+
+/// The row that the live entry of exactly this key points to.
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`]; [`Error::ObjectGone`]; what reading blocks can fail with.
+pub async fn lookup(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    seg: &IndexSeg,
+    key: &[u8],
+) -> Result<Option<Rowid>> {
+    on_leaf(ctx, snap, seg, Seek::At(key), None, |b| {
+        let entry = rows::search(b, key).ok().map(|pos| rows::entry(b, pos));
+        entry.filter(|e| !e.is_deleted()).map(|e| Rowid::from_u64(e.value))
+    })
+    .await
+}
+
+/// Runs `f` on the leaf that `seek` wants, as of the snapshot. `hint` is where it probably is.
+async fn on_leaf<T: Send>(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    seg: &IndexSeg,
+    seek: Seek<'_>,
+    hint: Option<Dba>,
+    f: impl FnOnce(&[u8]) -> T + Send,
+) -> Result<T> {
+    let cache = &snap.core().cache;
+    let mut f = Some(f);
+    let mut hint = hint;
+    for _ in 0..RESTARTS_MAX {
+        let mut leaf = match hint.take() {
+            Some(leaf) => leaf,
+            None => descend(ctx, cache, seg, seek, 0, &mut None).await?,
+        };
+        loop {
+            let expect = Expect { obj: seg.obj, birth: seg.birth };
+            let look =
+                read::consistent(ctx, snap, leaf, expect, |b| look(seg, snap, seek, b, &mut f));
+            match look.await? {
+                Look::Found(out) => return Ok(out),
+                Look::Right(right) => leaf = right,
+                Look::Lost => break,
+                Look::TooOld => {
+                    return Err(Error::too_old(snap.scn(), "deleted index entries were purged"));
+                }
+            }
+        }
+    }
+    Err(Error::Invariant(format!("index {} at {}: no leaf for a key", seg.obj, seg.root)))
+}
+
+fn look<T, F: FnOnce(&[u8]) -> T>(
+    seg: &IndexSeg,
+    snap: &Snapshot,
+    seek: Seek<'_>,
+    b: &[u8],
+    f: &mut Option<F>,
+) -> Look<T> {
+    if !seg.owns(b) || rows::level(b) != 0 || seek.is_before(b) {
+        return Look::Lost;
+    }
+    if seek.is_beyond(b) {
+        return Look::Right(rows::right(b));
+    }
+    if rows::purged_scn(b) > snap.scn() {
+        return Look::TooOld;
+    }
+    f.take().map_or(Look::Lost, |f| Look::Found(f(b)))
+}
+
+/// Where a scan goes on.
+enum At {
+    Start,
+    /// Forward: entries from this key on; probably in this leaf.
+    From(Vec<u8>, Dba),
+    /// Backward: entries below this key.
+    Below(Vec<u8>),
+    End,
+}
+
+/// A scan over a range of keys, leaf by leaf.
+pub struct RangeScan {
+    seg: IndexSeg,
+    snap: Snapshot,
+    low: Bound<Vec<u8>>,
+    high: Bound<Vec<u8>>,
+    backward: bool,
+    at: At,
+}
+
+/// What a leaf says about where to go on.
+struct Rest {
+    entries: u32,
+    at: At,
+}
+
+impl RangeScan {
+    /// Entries between the bounds, ascending, or descending if `backward`. Bounds compare with whole
+    /// entry keys, in a non-unique index with the rowid at their end.
+    #[must_use]
+    pub fn new(
+        seg: IndexSeg,
+        snap: Snapshot,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+        backward: bool,
+    ) -> RangeScan {
+        RangeScan { seg, snap, low, high, backward, at: At::Start }
+    }
+
+    /// The snapshot the scan reads at.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snap
+    }
+
+    /// Calls `each` for the live entries of the next leaf that has some in the range. `false`: the
+    /// range is at its end, `each` was not called.
+    ///
+    /// # Errors
+    /// As [`lookup`]. The scan may be asked again after an interrupt.
+    pub async fn next_leaf(
+        &mut self,
+        ctx: &Ctx,
+        mut each: impl FnMut(&[u8], Rowid) + Send,
+    ) -> Result<bool> {
+        while !matches!(self.at, At::End) {
+            ctx.check_interrupt()?;
+            let rest = if self.backward {
+                self.leaf_backward(ctx, &mut each).await?
+            } else {
+                self.leaf_forward(ctx, &mut each).await?
+            };
+            self.at = rest.at;
+            if rest.entries > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Fills `out` with the entries of the next leaf that has some. `false`: the end, `out` is empty.
+    ///
+    /// # Errors
+    /// As [`RangeScan::next_leaf`].
+    pub async fn next_batch(&mut self, ctx: &Ctx, out: &mut Vec<(Vec<u8>, Rowid)>) -> Result<bool> {
+        out.clear();
+        self.next_leaf(ctx, |key, rowid| out.push((key.to_vec(), rowid))).await
+    }
+
+    async fn leaf_forward(
+        &self,
+        ctx: &Ctx,
+        each: &mut (impl FnMut(&[u8], Rowid) + Send),
+    ) -> Result<Rest> {
+        let (from, hint) = match (&self.at, &self.low) {
+            (At::From(key, leaf), _) => (Bound::Included(key.as_slice()), Some(*leaf)),
+            (_, low) => (as_slice(low), None),
+        };
+        let seek = match from {
+            Bound::Included(key) | Bound::Excluded(key) => Seek::At(key),
+            Bound::Unbounded => Seek::At(&[]),
+        };
+        let high = as_slice(&self.high);
+        on_leaf(ctx, &self.snap, &self.seg, seek, hint, |b| {
+            let mut entries = 0;
+            for pos in first_position(b, from)..rows::slot_count(b) {
+                let entry = rows::entry(b, pos);
+                if is_above(entry.key, high) {
+                    return Rest { entries, at: At::End };
+                }
+                if !entry.is_deleted() {
+                    each(entry.key, Rowid::from_u64(entry.value));
+                    entries += 1;
+                }
+            }
+            let at = match rows::high_key(b) {
+                Some(key) if !is_above(key, high) => At::From(key.to_vec(), rows::right(b)),
+                _ => At::End,
+            };
+            Rest { entries, at }
+        })
+        .await
+    }
+
+    async fn leaf_backward(
+        &self,
+        ctx: &Ctx,
+        each: &mut (impl FnMut(&[u8], Rowid) + Send),
+    ) -> Result<Rest> {
+        let to = match (&self.at, &self.high) {
+            (At::Below(key), _) => Bound::Excluded(key.as_slice()),
+            (_, high) => as_slice(high),
+        };
+        let seek = match to {
+            Bound::Included(key) => Seek::At(key),
+            Bound::Excluded([]) => return Ok(Rest { entries: 0, at: At::End }),
+            Bound::Excluded(key) => Seek::Below(key),
+            Bound::Unbounded => Seek::Last,
+        };
+        let low = as_slice(&self.low);
+        on_leaf(ctx, &self.snap, &self.seg, seek, None, |b| {
+            let mut entries = 0;
+            for pos in (0..end_position(b, to)).rev() {
+                let entry = rows::entry(b, pos);
+                if is_below(entry.key, low) {
+                    return Rest { entries, at: At::End };
+                }
+                if !entry.is_deleted() {
+                    each(entry.key, Rowid::from_u64(entry.value));
+                    entries += 1;
+                }
+            }
+            let at = match rows::low_key(b) {
+                // Everything left of here is below the leaf's low key.
+                Some(key) if !starts_at_or_above(low, key) => At::Below(key.to_vec()),
+                _ => At::End,
+            };
+            Rest { entries, at }
+        })
+        .await
+    }
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+/// Position of the first entry at or above the bound.
+fn first_position(b: &[u8], from: Bound<&[u8]>) -> u16 {
+    match from {
+        Bound::Unbounded => 0,
+        Bound::Included(key) => rows::search(b, key).unwrap_or_else(|pos| pos),
+        Bound::Excluded(key) => rows::search(b, key).map_or_else(|pos| pos, |pos| pos + 1),
+    }
+}
+
+/// Position after the last entry at or below the bound.
+fn end_position(b: &[u8], to: Bound<&[u8]>) -> u16 {
+    match to {
+        Bound::Unbounded => rows::slot_count(b),
+        Bound::Included(key) => rows::search(b, key).map_or_else(|pos| pos, |pos| pos + 1),
+        Bound::Excluded(key) => rows::search(b, key).unwrap_or_else(|pos| pos),
+    }
+}
+
+fn is_above(key: &[u8], high: Bound<&[u8]>) -> bool {
+    match high {
+        Bound::Unbounded => false,
+        Bound::Included(h) => key > h,
+        Bound::Excluded(h) => key >= h,
+    }
+}
+
+fn is_below(key: &[u8], low: Bound<&[u8]>) -> bool {
+    match low {
+        Bound::Unbounded => false,
+        Bound::Included(l) => key < l,
+        Bound::Excluded(l) => key <= l,
+    }
+}
+
+/// Whether no key below `key` is in a range with this low bound.
+fn starts_at_or_above(low: Bound<&[u8]>, key: &[u8]) -> bool {
+    match low {
+        Bound::Unbounded => false,
+        Bound::Included(l) | Bound::Excluded(l) => key <= l,
+    }
+}

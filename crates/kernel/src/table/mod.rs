@@ -1,0 +1,13 @@
+#![doc = include_str!("README.md")]
+
+mod change;
+mod query;
+
+pub use change::{delete, insert, lock, update};
+pub use query::{
+    Direction, Granule, IndexScan, Scan, fetch, index_lookup, index_range, index_seg, scan,
+    scan_granule, scan_granules,
+};
+
+pub use crate::heap::Change;
+pub use crate::txn::LockWait;

@@ -1,0 +1,155 @@
+//! Rows as of a snapshot: by address, by key, by key range, all.
+
+use std::ops::Bound;
+
+use block::Rowid;
+use observe::{Ctx, Stat};
+
+use crate::btree::{self, IndexSeg, RangeScan};
+use crate::dict::{IndexDef, TableDef};
+use crate::error::{Error, Result};
+use crate::heap::{self, HeapSeg};
+use crate::row::key_prefix_end;
+use crate::txn::Snapshot;
+
+pub use crate::heap::{Granule, Scan};
+
+/// Which end of a range comes first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
+/// The table's heap as the heap module names it.
+pub(super) fn heap_seg(def: &TableDef) -> HeapSeg {
+    HeapSeg { obj: def.obj, header: def.header, birth: def.birth }
+}
+
+/// The index as the btree module names it.
+#[must_use]
+pub fn index_seg(index: &IndexDef) -> IndexSeg {
+    IndexSeg {
+        obj: index.obj,
+        header: index.header,
+        root: index.root,
+        birth: index.birth,
+        unique: index.unique,
+    }
+}
+
+/// Puts the row at `rowid` into `out` (cleared first). `false`: the snapshot shows none there.
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`]; what reading blocks can fail with.
+pub async fn fetch(
+    ctx: &Ctx,
+    def: &TableDef,
+    rowid: Rowid,
+    snap: &Snapshot,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    ctx.bump(Stat::TableFetchByRowid, 1);
+    heap::fetch(ctx, &heap_seg(def), rowid, snap, out).await
+}
+
+/// A scan over all rows.
+///
+/// # Errors
+/// What reading the segment header can fail with.
+pub async fn scan(ctx: &Ctx, def: &TableDef, snap: &Snapshot) -> Result<Scan> {
+    heap::scan(ctx, &heap_seg(def), snap).await
+}
+
+/// Parts of a full scan that can be read independently; together they are the whole table.
+///
+/// # Errors
+/// What reading the segment header can fail with.
+pub async fn scan_granules(ctx: &Ctx, def: &TableDef, snap: &Snapshot) -> Result<Vec<Granule>> {
+    heap::scan_granules(ctx, &heap_seg(def), snap).await
+}
+
+/// A scan over one granule.
+#[must_use]
+pub fn scan_granule(def: &TableDef, snap: &Snapshot, granule: Granule) -> Scan {
+    heap::scan_granule(&heap_seg(def), snap, granule)
+}
+
+/// The row whose entry in a unique index has exactly this key, into `row` (cleared first).
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`]; [`Error::Corrupt`] if the entry points to no row.
+pub async fn index_lookup(
+    ctx: &Ctx,
+    def: &TableDef,
+    index: &IndexDef,
+    key: &[u8],
+    snap: &Snapshot,
+    row: &mut Vec<u8>,
+) -> Result<Option<Rowid>> {
+    let Some(rowid) = btree::lookup(ctx, snap, &index_seg(index), key).await? else {
+        row.clear();
+        return Ok(None);
+    };
+    if fetch(ctx, def, rowid, snap, row).await? {
+        return Ok(Some(rowid));
+    }
+    let what = format!("index {} has an entry for row {rowid}, which is not there", index.name);
+    Err(Error::Corrupt { dba: rowid.dba, what })
+}
+
+/// A range of an index, entry by entry.
+pub struct IndexScan(RangeScan);
+
+impl IndexScan {
+    /// Fills `out` with the next entries, a leaf's worth. `false`: the end, `out` is empty.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`]; what reading blocks can fail with.
+    pub async fn next_batch(&mut self, ctx: &Ctx, out: &mut Vec<(Vec<u8>, Rowid)>) -> Result<bool> {
+        self.0.next_batch(ctx, out).await
+    }
+
+    /// Calls `each` for the next entries, a leaf's worth. `false`: the end.
+    ///
+    /// # Errors
+    /// As [`IndexScan::next_batch`].
+    pub async fn next_leaf(
+        &mut self,
+        ctx: &Ctx,
+        each: impl FnMut(&[u8], Rowid) + Send,
+    ) -> Result<bool> {
+        self.0.next_leaf(ctx, each).await
+    }
+}
+
+/// Entries whose key lies between the bounds. A bound is a prefix of whole columns and stands for all
+/// keys that begin with it: `Included` takes them in, `Excluded` leaves them out. So `= 5` on the
+/// first column is `Included(5)` to `Included(5)`, whatever else the index holds.
+#[must_use]
+pub fn index_range(
+    _ctx: &Ctx,
+    index: &IndexDef,
+    low: Bound<&[u8]>,
+    high: Bound<&[u8]>,
+    direction: Direction,
+    snap: &Snapshot,
+) -> IndexScan {
+    let after = |key: &[u8]| {
+        let mut key = key.to_vec();
+        key_prefix_end(&mut key);
+        key
+    };
+    let low = match low {
+        Bound::Unbounded => Bound::Unbounded,
+        Bound::Included(key) => Bound::Included(key.to_vec()),
+        Bound::Excluded(key) => Bound::Included(after(key)),
+    };
+    let high = match high {
+        Bound::Unbounded => Bound::Unbounded,
+        Bound::Included(key) => Bound::Excluded(after(key)),
+        Bound::Excluded(key) => Bound::Excluded(key.to_vec()),
+    };
+    let backward = direction == Direction::Backward;
+    IndexScan(RangeScan::new(index_seg(index), snap.clone(), low, high, backward))
+}
