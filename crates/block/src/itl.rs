@@ -97,7 +97,7 @@ pub fn iter(b: &[u8]) -> impl Iterator<Item = (u8, Itl)> + '_ {
 /// `{xid, uba, undo_no}`, uncommitted. Another transaction's entry there is taken over: its commit
 /// SCN (already known to be final) is remembered in the header and every lock byte that names the
 /// entry is cleared. `idx` equal to the count makes a new entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ItlChange {
     pub idx: u8,
     pub xid: Xid,

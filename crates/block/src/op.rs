@@ -251,6 +251,20 @@ impl Op {
         })
     }
 
+    /// Names the transaction's entry in a transactional operation; others are left as they are.
+    pub fn set_itl(&mut self, change: ItlChange) {
+        match self {
+            Op::HeapInsert { itl, .. }
+            | Op::HeapUpdate { itl, .. }
+            | Op::HeapDelete { itl, .. }
+            | Op::HeapLock { itl, .. }
+            | Op::LeafInsert { itl, .. }
+            | Op::LeafMark { itl, .. }
+            | Op::LeafRevive { itl, .. } => *itl = change,
+            _ => {}
+        }
+    }
+
     /// Applies the operation to the content of `b` (not to version and SCN).
     ///
     /// # Panics

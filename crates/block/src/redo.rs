@@ -10,6 +10,8 @@ use crate::op::{Op, Vector};
 use crate::types::{Dba, Rba, Scn, Version, Xid};
 
 pub const RECORD_HEADER_BYTES: usize = 43;
+/// Format SCN of a version made by a format earlier in the same record, whose SCN is not yet known.
+pub const SAME_RECORD: Scn = Scn::MAX;
 
 /// What a record is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,9 +181,18 @@ pub fn parse(bytes: &[u8]) -> Result<Record, DecodeError> {
     let mut vectors = Vec::with_capacity(usize::from(n));
     for _ in 0..n {
         let dba = Dba::from_u64(r.u64()?);
-        let before = Version { format: Scn(r.u64()?), count: r.u64()? };
+        let mut before = Version { format: Scn(r.u64()?), count: r.u64()? };
+        if before.format == SAME_RECORD {
+            before.format = scn;
+        }
         let mut op = Reader::new(r.bytes32()?);
         vectors.push(Vector { dba, before, op: Op::decode(&mut op)? });
     }
     Ok(Record { rba, incarnation, prev_crc, crc, scn, xid, kind, vectors, length_bytes })
+}
+
+/// crc32c of `b`: the checksum of everything on disk.
+#[must_use]
+pub fn crc(b: &[u8]) -> u32 {
+    crc32c::crc32c(b)
 }

@@ -1,1 +1,20 @@
+//! The engine of one instance: blocks, redo, undo, transactions, rows, indexes, recovery.
+//!
+//! A module may use only those to its left:
+//! `error, params, row, clock < redo < cache < change < space < undo < txn < read < heap, btree <
+//! dict, seq, table < recovery < gcs, instance`. Each folder has a README with its rules.
 
+pub mod cache;
+pub mod change;
+mod clock;
+pub mod error;
+pub mod params;
+pub mod read;
+pub mod redo;
+pub mod row;
+pub mod space;
+pub mod txn;
+pub mod undo;
+
+pub use clock::ScnClock;
+pub use error::{Error, Result};

@@ -1,0 +1,376 @@
+//! DBWR and CKPT: write dirty blocks through the double-write area, and move the checkpoint.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use block::bytes::{Reader, Write};
+use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Rba, Version, layout};
+use disk::Group;
+use env::{IoBuf, Lane};
+use observe::{Ctx, Stat, WaitEvent};
+
+use super::buffer::Buffer;
+use super::pool::Cache;
+use crate::error::Result;
+
+/// File of the double-write areas.
+pub const DW_FILE: u16 = 2;
+/// Blocks of one batch; an area is one header block more.
+pub const DW_BLOCKS: u32 = 127;
+const DW_MAGIC: u32 = 0x534b_4457;
+
+/// First block of instance `k`'s double-write area.
+#[must_use]
+pub fn dw_first_block(k: InstanceNo) -> u32 {
+    u32::from(k.0 - 1) * (DW_BLOCKS + 1)
+}
+
+/// How DBWR works.
+#[derive(Clone, Copy, Debug)]
+pub struct Dbwr {
+    /// Redo behind the log's end above which dirty blocks are written (`fast_start_mttr_target`).
+    pub lag_bytes: u64,
+    pub interval: Duration,
+}
+
+struct Copied {
+    buffer: Arc<Buffer>,
+    version: Version,
+    image: IoBuf,
+}
+
+impl Cache {
+    /// Puts a changed buffer on the dirty list. The caller holds its latch and the gate.
+    pub(crate) fn mark_dirty(
+        &self,
+        buffer: &Arc<Buffer>,
+        st: &mut super::State,
+        from: Rba,
+        to: Rba,
+        structural: bool,
+    ) {
+        if !st.dirty {
+            st.dirty = true;
+            // A past image here is older and keeps its own place; the current image starts anew.
+            st.first_dirty = from;
+            self.dirty.lock().insert((from, buffer.dba), buffer.clone());
+        }
+        if st.writing && st.redirty.is_none() {
+            st.redirty = Some(from);
+        }
+        st.last_rba = to;
+        if structural {
+            st.struct_rba = to;
+        }
+    }
+
+    /// Buffers on the dirty list.
+    #[must_use]
+    pub fn dirty_count(&self) -> usize {
+        self.dirty.lock().len()
+    }
+
+    /// Starts DBWR (which is also CKPT).
+    pub fn start_dbwr(self: &Arc<Cache>, ctx: Ctx, me: InstanceNo, config: Dbwr) {
+        let cache = self.clone();
+        self.env.spawn_task("DBWR", Lane::Background, async move {
+            loop {
+                let wake = cache.dbwr_wake.notified();
+                // Woken or timed out: either way a round is due.
+                let idle = WaitEvent::RdbmsIpcMessage;
+                let _ = ctx.wait_for(idle, [30, 0, 0], config.interval, wake).await;
+                if let Err(e) = cache.write_round(&ctx, me, config.lag_bytes).await {
+                    ctx.alert(observe::AlertLevel::Error, format!("DBWR cannot write: {e}"));
+                    cache.env.abort_instance(&format!("DBWR cannot write: {e}"));
+                }
+            }
+        });
+    }
+
+    async fn write_round(&self, ctx: &Ctx, me: InstanceNo, lag_bytes: u64) -> Result<()> {
+        // At least half of the ring stays free for new redo, whatever the target.
+        let lag = lag_bytes.min(self.log.ring_bytes() / 2);
+        loop {
+            let need_free = self.need_free.swap(false, Ordering::SeqCst);
+            let target = Rba(self.log.next().0.saturating_sub(lag));
+            let many = self.dirty_count() > self.capacity_blocks() / 2;
+            let limit = if need_free || many { Rba::MAX } else { target };
+            let batch = self.oldest_dirty(limit);
+            if batch.is_empty() {
+                break;
+            }
+            let full = batch.len() >= DW_BLOCKS as usize;
+            if need_free {
+                ctx.bump(Stat::DbwrLruBuffers, batch.len() as u64);
+            } else {
+                ctx.bump(Stat::DbwrCheckpointBuffers, batch.len() as u64);
+            }
+            self.write_batch(ctx, me, batch).await?;
+            self.freed.notify_waiters();
+            if !full {
+                break;
+            }
+        }
+        self.advance_checkpoint(ctx).await
+    }
+
+    /// Up to a batch of dirty buffers whose first change is below `limit`, oldest first.
+    fn oldest_dirty(&self, limit: Rba) -> Vec<Arc<Buffer>> {
+        let dirty = self.dirty.lock();
+        dirty.range(..(limit, Dba::NONE)).take(DW_BLOCKS as usize).map(|(_, b)| b.clone()).collect()
+    }
+
+    /// Writes the buffers that can be written now: copies, flushes redo, double-write, data files.
+    ///
+    /// # Errors
+    /// A disk error; nothing is lost then, the blocks stay dirty.
+    pub async fn write_batch(
+        &self,
+        ctx: &Ctx,
+        me: InstanceNo,
+        buffers: Vec<Arc<Buffer>>,
+    ) -> Result<()> {
+        let mut copies = Vec::with_capacity(buffers.len());
+        let mut wanted = Vec::new();
+        let mut upto = Rba::ZERO;
+        for buffer in buffers {
+            let mut st = buffer.latch().write();
+            if let Some(pi) = &st.past_image {
+                wanted.push((buffer.dba, pi.version));
+            }
+            if !st.dirty || st.writing || st.mode == Mode::N || st.recovering {
+                continue;
+            }
+            let Some(image) = &st.image else { continue };
+            let image = image.clone();
+            upto = upto.max(st.last_rba);
+            st.writing = true;
+            st.redirty = None;
+            drop(st);
+            let version = layout::version(&image);
+            copies.push(Copied { buffer, version, image });
+        }
+        if !wanted.is_empty()
+            && let Some(grants) = self.grants.get()
+        {
+            grants.request_writes(&wanted);
+        }
+        if copies.is_empty() {
+            return Ok(());
+        }
+        copies.sort_by_key(|c| c.buffer.dba);
+        self.log.nudge(upto);
+        ctx.wait(WaitEvent::RdbmsIpcReply, [0; 3], self.log.flushed(upto)).await;
+        for c in &mut copies {
+            layout::seal(&mut c.image);
+            assert!(
+                layout::dba(&c.image) == c.buffer.dba,
+                "buffer of {} holds block {}",
+                c.buffer.dba,
+                layout::dba(&c.image)
+            );
+        }
+        let result = self.write_copies(ctx, me, &copies).await;
+        self.finish_writes(&copies, result.is_ok());
+        result
+    }
+
+    async fn write_copies(&self, ctx: &Ctx, me: InstanceNo, copies: &[Copied]) -> Result<()> {
+        let requests = copies.len() as u64;
+        ctx.wait(WaitEvent::DbFileParallelWrite, [requests, 0, 0], async {
+            let area = dw_batch(copies);
+            self.group.write_blocks(DW_FILE, dw_first_block(me), area).await?;
+            ctx.bump(Stat::DbwrDoubleWriteBlocks, requests);
+            let mut at = 0;
+            let mut writes = Vec::new();
+            while at < copies.len() {
+                let first = copies[at].buffer.dba;
+                let mut n = 1;
+                while at + n < copies.len()
+                    && copies[at + n].buffer.dba.file == first.file
+                    && copies[at + n].buffer.dba.block
+                        == first.block + u32::try_from(n).expect("a batch is small")
+                {
+                    n += 1;
+                }
+                let mut buf = IoBuf::zeroed(n * BLOCK_BYTES);
+                for (i, c) in copies[at..at + n].iter().enumerate() {
+                    buf[i * BLOCK_BYTES..(i + 1) * BLOCK_BYTES].copy_from_slice(&c.image);
+                }
+                writes.push(self.group.write_blocks(first.file, first.block, buf));
+                ctx.bump(Stat::PhysicalWriteRequests, 1);
+                at += n;
+            }
+            ctx.bump(Stat::PhysicalWrites, requests);
+            self.data_writes.fetch_add(requests, Ordering::SeqCst);
+            for chunk in futures_chunks(writes).await {
+                chunk?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    fn finish_writes(&self, copies: &[Copied], ok: bool) {
+        for c in copies {
+            let mut st = c.buffer.latch().write();
+            st.writing = false;
+            if ok && st.dirty {
+                let old = (st.first_dirty, c.buffer.dba);
+                let mut dirty = self.dirty.lock();
+                dirty.remove(&old);
+                match st.redirty.take() {
+                    Some(from) => {
+                        st.first_dirty = from;
+                        dirty.insert((from, c.buffer.dba), c.buffer.clone());
+                    }
+                    None => st.dirty = false,
+                }
+            }
+            drop(st);
+            c.buffer.changed.notify_waiters();
+            if ok && let Some(grants) = self.grants.get().filter(|_| !self.is_alone()) {
+                grants.written(&c.buffer, c.version);
+            }
+            // A write in flight counts as a pin for whoever waits to take the block away.
+            if c.buffer.pin_count() == 0 && c.buffer.pin_waiter.swap(false, Ordering::SeqCst) {
+                self.pins_dropped(&c.buffer);
+            }
+        }
+    }
+
+    /// The position below which all changes of this instance are on disk.
+    #[must_use]
+    pub fn checkpoint_position(&self) -> Rba {
+        let next = {
+            let _gate = self.gate.write();
+            self.log.next()
+        };
+        let oldest = self.dirty.lock().keys().next().map(|k| k.0);
+        oldest.unwrap_or(next).min(next)
+    }
+
+    /// # Errors
+    /// The control file cannot be written.
+    pub async fn advance_checkpoint(&self, ctx: &Ctx) -> Result<()> {
+        let position = self.checkpoint_position();
+        let behind = position.0.saturating_sub(self.log.checkpoint().0);
+        if behind == 0 {
+            return Ok(());
+        }
+        // The checkpoint is a record boundary below the durable end: scan starts there.
+        let position = position.min(self.log.durable());
+        self.log.set_checkpoint(ctx, position).await?;
+        ctx.bump(Stat::DbwrCheckpoints, 1);
+        Ok(())
+    }
+
+    /// Writes everything that is dirty now and moves the checkpoint past it.
+    ///
+    /// # Errors
+    /// A disk error.
+    pub async fn checkpoint_all(&self, ctx: &Ctx, me: InstanceNo) -> Result<()> {
+        let upto = self.log.next();
+        self.log.nudge(upto);
+        self.log.flushed(upto).await;
+        loop {
+            let batch = self.oldest_dirty(upto);
+            if batch.is_empty() {
+                break;
+            }
+            let before = self.checkpoint_position();
+            self.write_batch(ctx, me, batch).await?;
+            if self.checkpoint_position() <= before {
+                // Past images, or writes of DBWR in flight: wait for those who write them.
+                self.env.sleep(Duration::from_millis(2)).await;
+                ctx.check_interrupt()?;
+            }
+        }
+        self.advance_checkpoint(ctx).await
+    }
+}
+
+/// Awaits all writes at once.
+async fn futures_chunks<F: Future>(writes: Vec<F>) -> Vec<F::Output> {
+    futures::future::join_all(writes).await
+}
+
+/// The image of a double-write area: header, then the blocks.
+fn dw_batch(copies: &[Copied]) -> IoBuf {
+    let mut head = Vec::with_capacity(BLOCK_BYTES);
+    head.u32(DW_MAGIC);
+    head.u32(u32::try_from(copies.len()).expect("a batch is small"));
+    for c in copies {
+        head.u64(c.buffer.dba.to_u64());
+    }
+    let crc = block::redo::crc(&head);
+    head.u32(crc);
+    let mut out = IoBuf::zeroed((copies.len() + 1) * BLOCK_BYTES);
+    out[..head.len()].copy_from_slice(&head);
+    for (i, c) in copies.iter().enumerate() {
+        out[(i + 1) * BLOCK_BYTES..(i + 2) * BLOCK_BYTES].copy_from_slice(&c.image);
+    }
+    out
+}
+
+/// The whole blocks of instance `k`'s double-write area.
+async fn dw_read(group: &Group, k: InstanceNo) -> Result<Vec<(Dba, IoBuf)>> {
+    let all = group.read_blocks(DW_FILE, dw_first_block(k), DW_BLOCKS + 1).await?;
+    let mut out = Vec::new();
+    let mut r = Reader::new(&all[..BLOCK_BYTES]);
+    let (Ok(magic), Ok(n)) = (r.u32(), r.u32()) else { return Ok(out) };
+    if magic != DW_MAGIC || n > DW_BLOCKS {
+        return Ok(out);
+    }
+    let addresses: Vec<u64> = (0..n).filter_map(|_| r.u64().ok()).collect();
+    let end = r.at();
+    if r.u32().ok() != Some(block::redo::crc(&all[..end])) {
+        return Ok(out);
+    }
+    for (i, addr) in addresses.into_iter().enumerate() {
+        let dba = Dba::from_u64(addr);
+        let image = &all[(i + 1) * BLOCK_BYTES..(i + 2) * BLOCK_BYTES];
+        if layout::check(image, dba).is_ok() {
+            out.push((dba, IoBuf::copy_from(image)));
+        }
+    }
+    Ok(out)
+}
+
+/// Restores every block that the dead instances `of` may have torn: those of their double-write
+/// areas whose data-file copy fails its checks, from the highest valid version over all the areas
+/// of `all` (hazard C11). Returns how many.
+///
+/// # Errors
+/// A disk error.
+pub async fn restore_torn(
+    group: &Group,
+    of: &[InstanceNo],
+    all: &[InstanceNo],
+) -> Result<Vec<Dba>> {
+    let mut best: std::collections::BTreeMap<Dba, (Version, IoBuf)> = Default::default();
+    let mut suspects = std::collections::BTreeSet::new();
+    for &k in all {
+        for (dba, image) in dw_read(group, k).await? {
+            if of.contains(&k) {
+                suspects.insert(dba);
+            }
+            let version = layout::version(&image);
+            if best.get(&dba).is_none_or(|(v, _)| *v < version) {
+                best.insert(dba, (version, image));
+            }
+        }
+    }
+    let mut restored = Vec::new();
+    for dba in suspects {
+        let now = group.read_blocks(dba.file, dba.block, 1).await?;
+        if layout::check(&now, dba).is_err()
+            && let Some((_, image)) = best.remove(&dba)
+        {
+            group.write_blocks(dba.file, dba.block, image).await?;
+            restored.push(dba);
+        }
+    }
+    Ok(restored)
+}

@@ -1,0 +1,302 @@
+//! See the README.
+
+use std::sync::Arc;
+
+use block::itl::{self, Itl};
+use block::layout::{self, Kind};
+use block::undo::UndoRecord;
+use block::{BLOCK_BYTES, Dba, ObjId, Scn, UndoNo, Xid, rows};
+use observe::{Ctx, Stat};
+
+use crate::error::{Error, Result};
+use crate::txn::{Core, Snapshot, TxStatus};
+
+/// What the reader expects the block to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Expect {
+    pub kind: Kind,
+    pub obj: ObjId,
+    pub birth: Scn,
+}
+
+impl Expect {
+    /// Whether the block is what is expected. A block of the segment that is not yet formatted is
+    /// `Ok(false)`: it has no rows.
+    fn check(&self, b: &[u8], scn: Scn) -> Result<bool> {
+        if layout::kind(b) == self.kind
+            && layout::obj(b) == self.obj
+            && layout::birth(b) == self.birth
+        {
+            if self.birth > scn {
+                return Err(Error::too_old(scn, "the object was created or truncated later"));
+            }
+            return Ok(true);
+        }
+        if layout::kind(b) == Kind::Free {
+            return Ok(false);
+        }
+        if layout::obj(b) != self.obj || layout::birth(b) != self.birth {
+            // The space has been given to another segment, or to a later life of this one.
+            return Err(Error::ObjectGone);
+        }
+        Ok(false)
+    }
+}
+
+/// How visible an ITL entry is to a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sight {
+    Visible,
+    /// Invisible, and still running (or rolled back meanwhile, in a copy).
+    Active,
+    /// Invisible: committed later, at exactly this SCN.
+    Later(Scn),
+    /// Own changes beyond the own position.
+    OwnLater,
+    /// Committing at or below the snapshot: wait.
+    Outcome,
+    /// Only another instance knows.
+    Ask,
+    TooOld,
+}
+
+fn judge(snap: &Snapshot, e: &Itl, known: Option<TxStatus>) -> Sight {
+    if e.xid.is_none() {
+        return Sight::Visible;
+    }
+    if snap.own() == Some(e.xid) {
+        return if e.undo_no <= snap.own_undo_no() { Sight::Visible } else { Sight::OwnLater };
+    }
+    let status = if e.scn == Scn::ZERO {
+        match known.or_else(|| snap.core().local_status(e.xid)) {
+            Some(status) => status,
+            None => return Sight::Ask,
+        }
+    } else if e.bound {
+        TxStatus::CommittedBy(e.scn)
+    } else {
+        TxStatus::Committed(e.scn)
+    };
+    match status {
+        TxStatus::Active => Sight::Active,
+        TxStatus::Committing(scn) if scn <= snap.scn() => Sight::Outcome,
+        TxStatus::Committing(_) => Sight::Active,
+        TxStatus::Committed(scn) if scn <= snap.scn() => Sight::Visible,
+        TxStatus::Committed(scn) => Sight::Later(scn),
+        TxStatus::CommittedBy(scn) if scn <= snap.scn() => Sight::Visible,
+        TxStatus::CommittedBy(_) => Sight::TooOld,
+        // Rolled back: in a current block nothing of it is left but the entry.
+        TxStatus::Gone => Sight::Visible,
+    }
+}
+
+fn all_visible(snap: &Snapshot, b: &[u8]) -> bool {
+    itl::iter(b).all(|(_, e)| judge(snap, &e, None) == Sight::Visible)
+}
+
+/// A clone to be taken back, with what was known of its transactions when it was made: one that
+/// rolls back meanwhile has left its changes in the clone (hazard H10).
+struct Clone {
+    bytes: Vec<u8>,
+    known: Vec<(Xid, TxStatus)>,
+}
+
+/// What the fast path left to do.
+enum First<R> {
+    Done(R),
+    Clone(Clone),
+}
+
+/// Undo that is gone because its transaction ended meanwhile: the block is read again this often.
+const RETRIES_MAX: u32 = 8;
+
+/// Runs `f` once on block `dba` as of `snap`. `Ok(None)`: the block is not formatted (or of another
+/// kind of the same segment): it has no rows.
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`], [`Error::ObjectGone`]; disk errors; interrupted.
+pub async fn consistent<R>(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    dba: Dba,
+    expect: Expect,
+    f: impl FnOnce(&[u8]) -> R + Send,
+) -> Result<Option<R>> {
+    let core = snap.core();
+    let mut f = Some(f);
+    for _ in 0..RETRIES_MAX {
+        let clone = if let Some(copy) = remote_copy(ctx, snap, dba).await? {
+            ctx.bump(Stat::ConsistentGets, 1);
+            if !expect.check(&copy, snap.scn())? {
+                return Ok(None);
+            }
+            Clone { bytes: copy, known: Vec::new() }
+        } else {
+            let first =
+                core.cache.read(ctx, dba, |b| first_look(snap, expect, b, &mut f)).await??;
+            match first {
+                None => return Ok(None),
+                Some(First::Done(out)) => {
+                    ctx.bump(Stat::NoWorkGets, 1);
+                    return Ok(Some(out));
+                }
+                Some(First::Clone(clone)) => clone,
+            }
+        };
+        ctx.bump(Stat::CrBlocksCreated, 1);
+        if let Some(clone) = undo_clone(ctx, snap, clone, expect).await? {
+            let f = f.take().expect("called once");
+            return Ok(Some(f(&clone)));
+        }
+    }
+    ctx.bump(Stat::SnapshotTooOld, 1);
+    Err(Error::too_old(snap.scn(), "undo has been used anew"))
+}
+
+fn first_look<R>(
+    snap: &Snapshot,
+    expect: Expect,
+    b: &[u8],
+    f: &mut Option<impl FnOnce(&[u8]) -> R>,
+) -> Result<Option<First<R>>> {
+    if !expect.check(b, snap.scn())? {
+        return Ok(None);
+    }
+    if all_visible(snap, b) {
+        let f = f.take().expect("called once");
+        return Ok(Some(First::Done(f(b))));
+    }
+    let unknown = itl::iter(b).map(|(_, e)| e).filter(|e| !e.xid.is_none() && e.scn == Scn::ZERO);
+    let core = snap.core();
+    let known = unknown.filter_map(|e| Some((e.xid, core.local_status(e.xid)?))).collect();
+    let bytes = rows::expand(b, 2 * BLOCK_BYTES);
+    Ok(Some(First::Clone(Clone { bytes, known })))
+}
+
+/// A copy from the cluster, if this instance has no right to the block and another one changes it.
+async fn remote_copy(ctx: &Ctx, snap: &Snapshot, dba: Dba) -> Result<Option<Vec<u8>>> {
+    let core = snap.core();
+    let Some(peers) = core.peers() else { return Ok(None) };
+    if core.cache.is_readable(dba) {
+        return Ok(None);
+    }
+    let copy = peers.consistent_copy(ctx, dba, snap.scn()).await?;
+    Ok(copy.map(|c| if c.len() <= BLOCK_BYTES { rows::expand(&c, 2 * BLOCK_BYTES) } else { c }))
+}
+
+/// Takes back, on a clone, everything the snapshot does not see; `None` if undo it needs is gone.
+async fn undo_clone(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    clone: Clone,
+    expect: Expect,
+) -> Result<Option<Vec<u8>>> {
+    let core = snap.core().clone();
+    let Clone { mut bytes, mut known } = clone;
+    loop {
+        let Some((idx, e, sight)) = next_to_undo(snap, &bytes, &known) else {
+            return Ok(Some(bytes));
+        };
+        match sight {
+            Sight::TooOld => {
+                ctx.bump(Stat::SnapshotTooOld, 1);
+                return Err(Error::too_old(snap.scn(), "when a transaction ended is forgotten"));
+            }
+            Sight::Outcome => {
+                core.await_outcome(ctx, e.xid).await?;
+                known.retain(|(x, _)| *x != e.xid);
+                known.push((e.xid, core.status(ctx, e.xid).await?));
+            }
+            Sight::Ask => {
+                // Asked after the copy was made: one rolled back since must still be undone (H10).
+                let status = match core.status(ctx, e.xid).await? {
+                    TxStatus::Gone => TxStatus::Active,
+                    status => status,
+                };
+                known.push((e.xid, status));
+            }
+            Sight::Visible => return Ok(Some(bytes)),
+            Sight::Active | Sight::Later(_) | Sight::OwnLater => {
+                let Some(record) = undo_record(ctx, &core, &e, expect).await? else {
+                    return Ok(None);
+                };
+                ctx.bump(Stat::UndoBlocksRead, 1);
+                take_back(&mut bytes, idx, &record)?;
+            }
+        }
+    }
+}
+
+/// The entry to deal with next: one that needs an answer, else the active one, else the one with the
+/// greatest commit SCN.
+fn next_to_undo(
+    snap: &Snapshot,
+    clone: &[u8],
+    known: &[(Xid, TxStatus)],
+) -> Option<(u8, Itl, Sight)> {
+    let mut best: Option<(u8, Itl, Sight)> = None;
+    for (i, e) in itl::iter(clone) {
+        let state = known.iter().find(|(x, _)| *x == e.xid).map(|(_, s)| *s);
+        let sight = judge(snap, &e, state);
+        let better = match (sight, best.as_ref().map(|b| b.2)) {
+            (Sight::Visible, _) => false,
+            (Sight::Ask | Sight::Outcome, _) => return Some((i, e, sight)),
+            (_, None) => true,
+            (Sight::Active | Sight::OwnLater, Some(Sight::Later(_))) => true,
+            (Sight::Later(a), Some(Sight::Later(b))) => a > b,
+            _ => false,
+        };
+        if better {
+            best = Some((i, e, sight));
+        }
+    }
+    // A bound may hide a commit above another's exact SCN: nothing is undone before it is settled.
+    let mut too_old = itl::iter(clone).filter(|(_, e)| judge(snap, e, None) == Sight::TooOld);
+    match too_old.next() {
+        Some((i, e)) => Some((i, e, Sight::TooOld)),
+        None => best,
+    }
+}
+
+/// The undo record an entry points to, if it is still there and is the one expected.
+async fn undo_record(
+    ctx: &Ctx,
+    core: &Arc<Core>,
+    e: &Itl,
+    expect: Expect,
+) -> Result<Option<UndoRecord>> {
+    let find = |b: &[u8]| {
+        let record = UndoRecord::find(b, e.uba, e.xid)?;
+        let fits =
+            record.undo_no == e.undo_no && record.obj == expect.obj && record.birth == expect.birth;
+        fits.then_some(record)
+    };
+    if core.segment(e.xid.usn).is_some() {
+        return core.cache.read(ctx, e.uba.dba, find).await;
+    }
+    let Some(peers) = core.peers() else { return Ok(None) };
+    let image = peers.undo_block(ctx, e.xid, e.uba).await?;
+    Ok(find(&image))
+}
+
+/// Applies one undo record to the clone.
+fn take_back(clone: &mut Vec<u8>, idx: u8, record: &UndoRecord) -> Result<()> {
+    let outside = record.inverse.leaf_key().is_some_and(|(_, key)| !rows::covers(clone, key));
+    if !outside {
+        let room = record.inverse.room_bytes();
+        if rows::free_bytes(clone) < room {
+            let to = (clone.len() + room).next_multiple_of(BLOCK_BYTES);
+            if to > 56 * 1024 {
+                return Err(Error::Invariant("a consistent-read clone grew too large".to_owned()));
+            }
+            *clone = rows::expand(clone, to);
+        }
+        record.inverse.apply(clone);
+    }
+    let lower = record.saved.xid != record.xid || record.saved.undo_no < record.undo_no;
+    if !lower || record.undo_no == UndoNo(0) {
+        return Err(Error::Invariant(format!("undo of {} does not go back", record.xid)));
+    }
+    itl::put(clone, idx, &record.saved);
+    Ok(())
+}

@@ -1,0 +1,5 @@
+#![doc = include_str!("README.md")]
+
+mod consistent;
+
+pub use consistent::{Expect, consistent};

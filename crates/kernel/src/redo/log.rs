@@ -1,0 +1,440 @@
+//! The log buffer and LGWR.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use block::redo::{self, Body, RECORD_HEADER_BYTES, RecordKind, Stamp};
+use block::{InstanceNo, Rba, Scn, Xid};
+use disk::Group;
+use env::{Env, IoBuf, Lane};
+use observe::{Ctx, Stat, WaitEvent};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::control::{ThreadState, ThreadStatus, read_thread, write_thread};
+use super::files::{LOG_SECTOR_BYTES, LogFileHeader, Ring};
+use crate::clock::ScnClock;
+use crate::error::{Error, Result};
+
+/// Settings of the log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogConfig {
+    /// Redo that may wait in memory before sessions wait (`log buffer space`).
+    pub buffer_bytes: usize,
+}
+
+struct Buffer {
+    bytes: Vec<u8>,
+    /// Position of `bytes[0]`.
+    start: Rba,
+    prev_crc: u32,
+}
+
+impl Buffer {
+    fn next(&self) -> Rba {
+        Rba(self.start.0 + self.bytes.len() as u64)
+    }
+}
+
+/// Where LGWR is in the ring.
+struct Position {
+    seq: u32,
+    first: Rba,
+}
+
+/// This instance's redo thread.
+pub struct Log {
+    env: Env,
+    group: Arc<Group>,
+    ring: Ring,
+    config: LogConfig,
+    incarnation: u32,
+    clock: Arc<ScnClock>,
+    buffer: Mutex<Buffer>,
+    position: Mutex<Position>,
+    /// Sequence number of the thread state last written, and its checkpoint.
+    state: tokio::sync::Mutex<(u64, ThreadState)>,
+    /// Records below this are durable.
+    durable: AtomicU64,
+    /// Nothing at or above this may be appended: the ring's room.
+    limit: AtomicU64,
+    checkpoint: AtomicU64,
+    wanted: AtomicU64,
+    wake: Notify,
+    flushed: Notify,
+    room: Notify,
+    closing: AtomicBool,
+    /// Extra time each flush takes, for experiments (`_lgwr_flush_delay_us`).
+    delay_us: AtomicU64,
+}
+
+impl Log {
+    /// Opens thread `k`, which must be closed (or recovered): begins a new log file with a new
+    /// incarnation and marks the thread open, durably.
+    ///
+    /// # Errors
+    /// The thread is still open (its redo may be needed), or the disk failed.
+    pub async fn open(
+        env: &Env,
+        group: &Arc<Group>,
+        k: InstanceNo,
+        clock: &Arc<ScnClock>,
+        config: LogConfig,
+    ) -> Result<Arc<Log>> {
+        let ring = Ring::open(group, k)?;
+        let (state_seq, old) = read_thread(group, k).await?;
+        if old.status == ThreadStatus::Open {
+            return Err(Error::Invariant(format!("redo thread {k} is open: it needs recovery")));
+        }
+        clock.raise(old.scn);
+        let first = Rba(old.checkpoint.0.next_multiple_of(LOG_SECTOR_BYTES));
+        let incarnation = old.incarnation + 1;
+        let seq = old.log_seq + 1;
+        let header = LogFileHeader { thread: k, incarnation, seq, first };
+        group.write_at(ring.file_of(seq), 0, header.encode()).await?;
+        let state = ThreadState {
+            status: ThreadStatus::Open,
+            incarnation,
+            checkpoint: first,
+            log_seq: seq,
+            scn: clock.current(),
+        };
+        write_thread(group, k, state_seq + 1, &state).await?;
+        let log = Arc::new(Log {
+            env: env.clone(),
+            group: group.clone(),
+            ring,
+            config,
+            incarnation,
+            clock: clock.clone(),
+            buffer: Mutex::new(Buffer { bytes: Vec::new(), start: first, prev_crc: 0 }),
+            position: Mutex::new(Position { seq, first }),
+            state: tokio::sync::Mutex::new((state_seq + 1, state)),
+            durable: AtomicU64::new(first.0),
+            limit: AtomicU64::new(0),
+            checkpoint: AtomicU64::new(first.0),
+            wanted: AtomicU64::new(0),
+            wake: Notify::new(),
+            flushed: Notify::new(),
+            room: Notify::new(),
+            closing: AtomicBool::new(false),
+            delay_us: AtomicU64::new(0),
+        });
+        log.set_limit(first);
+        Ok(log)
+    }
+
+    #[must_use]
+    pub fn thread(&self) -> InstanceNo {
+        self.ring.thread
+    }
+
+    #[must_use]
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// Redo below this position is durable.
+    #[must_use]
+    pub fn durable(&self) -> Rba {
+        Rba(self.durable.load(Ordering::SeqCst))
+    }
+
+    /// Where the next record will stand.
+    #[must_use]
+    pub fn next(&self) -> Rba {
+        self.buffer.lock().next()
+    }
+
+    #[must_use]
+    pub fn checkpoint(&self) -> Rba {
+        Rba(self.checkpoint.load(Ordering::SeqCst))
+    }
+
+    /// Redo the whole ring holds, in bytes.
+    #[must_use]
+    pub fn ring_bytes(&self) -> u64 {
+        self.ring.capacity_bytes * u64::from(self.ring.files)
+    }
+
+    pub fn set_flush_delay_us(&self, us: u64) {
+        self.delay_us.store(us, Ordering::Relaxed);
+    }
+
+    /// Room kept free for those who have passed `throttle` and not yet appended.
+    fn margin_bytes(&self) -> u64 {
+        (self.ring.capacity_bytes / 2).min(16 << 20)
+    }
+
+    /// The ring may be written up to the start of the file that holds the checkpoint.
+    fn set_limit(&self, checkpoint: Rba) {
+        let position = self.position.lock();
+        let back = position.first.0.saturating_sub(checkpoint.0);
+        let files_back = back.div_ceil(self.ring.capacity_bytes);
+        let oldest = position.first.0 - files_back * self.ring.capacity_bytes;
+        let limit = oldest + u64::from(self.ring.files) * self.ring.capacity_bytes;
+        drop(position);
+        self.limit.store(limit, Ordering::SeqCst);
+        self.room.notify_waiters();
+    }
+
+    fn has_room(&self) -> (bool, bool) {
+        let buffer = self.buffer.lock();
+        let in_buffer = buffer.bytes.len() <= self.config.buffer_bytes;
+        let in_ring = buffer.next().0 + self.margin_bytes() <= self.limit.load(Ordering::SeqCst);
+        (in_buffer, in_ring)
+    }
+
+    /// Waits until there is room for more redo. Called before anything is pinned.
+    ///
+    /// # Errors
+    /// The session was interrupted, or the instance closes.
+    pub async fn throttle(&self, ctx: &Ctx) -> Result<()> {
+        loop {
+            let waiting = self.room.notified();
+            let mut waiting = std::pin::pin!(waiting);
+            waiting.as_mut().enable();
+            let (in_buffer, in_ring) = self.has_room();
+            if in_buffer && in_ring {
+                return Ok(());
+            }
+            if self.closing.load(Ordering::SeqCst) {
+                return Err(Error::Closing);
+            }
+            let event = if in_ring {
+                ctx.bump(Stat::RedoBufferRetries, 1);
+                self.wake.notify_one();
+                WaitEvent::LogBufferSpace
+            } else {
+                ctx.bump(Stat::RedoLogSpaceRequests, 1);
+                WaitEvent::LogFileSwitchCheckpoint
+            };
+            ctx.wait_or_cancel(event, [0; 3], waiting).await?;
+        }
+    }
+
+    /// Appends a record; called under the latches of all its blocks. `scn` if the caller has drawn
+    /// one (commit); else the record gets the clock's, a new one if it formats a block.
+    pub fn append(
+        &self,
+        body: &Body,
+        xid: Xid,
+        kind: RecordKind,
+        scn: Option<Scn>,
+        new_scn: bool,
+    ) -> (Rba, Rba, Scn) {
+        let mut buffer = self.buffer.lock();
+        let scn = match scn {
+            Some(scn) => scn,
+            None if new_scn => self.clock.tick(),
+            None => self.clock.current(),
+        };
+        let rba = buffer.next();
+        let end = Rba(rba.0 + body.record_bytes() as u64);
+        if end.0 > self.limit.load(Ordering::SeqCst) {
+            drop(buffer);
+            self.env.abort_instance("redo would overwrite what a checkpoint still needs");
+        }
+        let stamp =
+            Stamp { rba, incarnation: self.incarnation, prev_crc: buffer.prev_crc, scn, xid, kind };
+        let crc = redo::encode(&stamp, body, &mut buffer.bytes);
+        buffer.prev_crc = crc;
+        (rba, end, scn)
+    }
+
+    /// Waits until everything below `upto` is durable. The caller names the wait.
+    pub async fn flushed(&self, upto: Rba) {
+        loop {
+            if self.durable() >= upto {
+                return;
+            }
+            let waiting = self.flushed.notified();
+            let mut waiting = std::pin::pin!(waiting);
+            waiting.as_mut().enable();
+            if self.durable() >= upto {
+                return;
+            }
+            self.wanted.fetch_max(upto.0, Ordering::SeqCst);
+            self.wake.notify_one();
+            waiting.await;
+        }
+    }
+
+    /// Asks LGWR to write what is there, without waiting.
+    pub fn nudge(&self, upto: Rba) {
+        if self.durable() < upto {
+            self.wanted.fetch_max(upto.0, Ordering::SeqCst);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Starts LGWR. An I/O error ends the instance: what was not written cannot be acknowledged.
+    pub fn start_writer(self: &Arc<Log>, ctx: Ctx) {
+        let log = self.clone();
+        self.env.spawn_task("LGWR", Lane::Log, async move {
+            loop {
+                let more = log.durable() < Rba(log.wanted.load(Ordering::SeqCst))
+                    || log.buffer.lock().bytes.len() > log.config.buffer_bytes / 3;
+                if !more {
+                    if log.closing.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let _ = ctx
+                        .wait_for(
+                            WaitEvent::RdbmsIpcMessage,
+                            [300, 0, 0],
+                            Duration::from_secs(3),
+                            log.wake.notified(),
+                        )
+                        .await;
+                    continue;
+                }
+                if let Err(e) = log.write_buffer(&ctx).await {
+                    log.env.abort_instance(&format!("LGWR cannot write: {e}"));
+                }
+            }
+        });
+    }
+
+    /// Takes what is in the buffer, pads it to a sector and writes it.
+    async fn write_buffer(&self, ctx: &Ctx) -> Result<()> {
+        let (bytes, start) = {
+            let mut buffer = self.buffer.lock();
+            let used = buffer.bytes.len();
+            if used == 0 {
+                self.wanted.store(self.durable().0, Ordering::SeqCst);
+                return Ok(());
+            }
+            let sector = usize::try_from(LOG_SECTOR_BYTES).expect("small");
+            let mut fill = used.next_multiple_of(sector) - used;
+            if fill > 0 && fill < RECORD_HEADER_BYTES {
+                fill += sector;
+            }
+            if fill > 0 {
+                let stamp = Stamp {
+                    rba: buffer.next(),
+                    incarnation: self.incarnation,
+                    prev_crc: buffer.prev_crc,
+                    scn: self.clock.current(),
+                    xid: Xid::NONE,
+                    kind: RecordKind::Pad,
+                };
+                buffer.prev_crc = redo::encode_pad(&stamp, fill, &mut buffer.bytes);
+                ctx.bump(Stat::RedoWastage, fill as u64);
+            }
+            let start = buffer.start;
+            buffer.start = buffer.next();
+            let keep = buffer.bytes.capacity().min(1 << 20);
+            (std::mem::replace(&mut buffer.bytes, Vec::with_capacity(keep)), start)
+        };
+        self.room.notify_waiters();
+        let delay = self.delay_us.load(Ordering::Relaxed);
+        let began = self.env.now();
+        let blocks = (bytes.len() / block::BLOCK_BYTES) as u64;
+        ctx.wait(WaitEvent::LogFileParallelWrite, [1, blocks, 1], async {
+            if delay > 0 {
+                self.env.sleep(Duration::from_micros(delay)).await;
+            }
+            self.write_stream(start, &bytes).await
+        })
+        .await?;
+        ctx.bump(Stat::RedoWrites, 1);
+        ctx.bump(Stat::RedoBlocksWritten, bytes.len() as u64 / 512);
+        ctx.bump(Stat::RedoWriteTime, self.env.now().since(began));
+        self.durable.store(start.0 + bytes.len() as u64, Ordering::SeqCst);
+        self.flushed.notify_waiters();
+        Ok(())
+    }
+
+    /// Writes a whole number of sectors at `start`, switching files as needed.
+    async fn write_stream(&self, start: Rba, bytes: &[u8]) -> Result<()> {
+        let mut at = start.0;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (seq, first) = {
+                let p = self.position.lock();
+                (p.seq, p.first.0)
+            };
+            let end = first + self.ring.capacity_bytes;
+            if at == end {
+                self.switch_file(seq + 1, Rba(end)).await?;
+                continue;
+            }
+            let n = usize::try_from(end - at).unwrap_or(usize::MAX).min(rest.len());
+            let offset = LOG_SECTOR_BYTES + (at - first);
+            self.group
+                .write_at(self.ring.file_of(seq), offset, IoBuf::copy_from(&rest[..n]))
+                .await?;
+            at += n as u64;
+            rest = &rest[n..];
+        }
+        Ok(())
+    }
+
+    async fn switch_file(&self, seq: u32, first: Rba) -> Result<()> {
+        let header =
+            LogFileHeader { thread: self.ring.thread, incarnation: self.incarnation, seq, first };
+        self.group.write_at(self.ring.file_of(seq), 0, header.encode()).await?;
+        *self.position.lock() = Position { seq, first };
+        Ok(())
+    }
+
+    /// Notes durably that recovery would start at `rba`.
+    ///
+    /// # Errors
+    /// The control file cannot be written.
+    pub async fn set_checkpoint(&self, ctx: &Ctx, rba: Rba) -> Result<()> {
+        let mut guard = self.state.lock().await;
+        if rba <= guard.1.checkpoint {
+            return Ok(());
+        }
+        let seq = guard.0 + 1;
+        let state = ThreadState {
+            checkpoint: rba,
+            log_seq: self.position.lock().seq,
+            scn: self.clock.current(),
+            ..guard.1
+        };
+        ctx.wait(
+            WaitEvent::ControlFileParallelWrite,
+            [1, 1, 1],
+            write_thread(&self.group, self.ring.thread, seq, &state),
+        )
+        .await?;
+        *guard = (seq, state);
+        self.checkpoint.store(rba.0, Ordering::SeqCst);
+        drop(guard);
+        self.set_limit(rba);
+        Ok(())
+    }
+
+    /// Stops LGWR after the last flush and marks the thread closed: everything is on disk.
+    ///
+    /// # Errors
+    /// The control file cannot be written.
+    pub async fn close(&self, ctx: &Ctx) -> Result<()> {
+        let end = self.next();
+        self.flushed(end).await;
+        let mut guard = self.state.lock().await;
+        let seq = guard.0 + 1;
+        let state = ThreadState {
+            status: ThreadStatus::Closed,
+            checkpoint: self.next(),
+            log_seq: self.position.lock().seq,
+            scn: self.clock.current(),
+            ..guard.1
+        };
+        ctx.wait(
+            WaitEvent::ControlFileParallelWrite,
+            [1, 1, 1],
+            write_thread(&self.group, self.ring.thread, seq, &state),
+        )
+        .await?;
+        *guard = (seq, state);
+        self.closing.store(true, Ordering::SeqCst);
+        self.wake.notify_one();
+        self.room.notify_waiters();
+        Ok(())
+    }
+}

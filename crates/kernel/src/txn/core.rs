@@ -1,0 +1,195 @@
+//! What the transactions of one instance share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use block::{Dba, InstanceNo, Scn, Uba, Xid};
+use env::{BoxFuture, Env, IoBuf};
+use observe::Ctx;
+use parking_lot::RwLock;
+
+use super::locks::TableLocks;
+use super::snapshot::Snapshots;
+use super::status::TxStatus;
+use super::wait::Waits;
+use crate::cache::Cache;
+use crate::clock::ScnClock;
+use crate::error::{Error, Result};
+use crate::redo::Log;
+use crate::space::Space;
+use crate::undo::{Cursor, Segment};
+
+/// Settings of transactions.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreConfig {
+    /// `undo_retention` in µs.
+    pub undo_retention_us: u64,
+}
+
+/// Finds the leaf of an index that covers a key now: rollback of an entry after a split.
+pub trait LeafFinder: Send + Sync {
+    fn find_leaf<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        core: &'a Arc<Core>,
+        root: Dba,
+        key: &'a [u8],
+    ) -> BoxFuture<'a, Result<Dba>>;
+}
+
+/// The other instances, as transactions need them.
+pub trait Peers: Send + Sync {
+    /// State of a transaction of another instance; the owner's clock is raised to `scn` first.
+    fn status<'a>(&'a self, ctx: &'a Ctx, xid: Xid, scn: Scn) -> BoxFuture<'a, Result<TxStatus>>;
+    /// Returns once `xid`, of another instance, may have ended.
+    fn await_end<'a>(&'a self, ctx: &'a Ctx, xid: Xid) -> BoxFuture<'a, Result<()>>;
+    /// A copy of an undo block of another instance that has the record, in no mode.
+    fn undo_block<'a>(&'a self, ctx: &'a Ctx, xid: Xid, uba: Uba) -> BoxFuture<'a, Result<IoBuf>>;
+    /// Tells all live instances a commit SCN and returns when all have acknowledged it.
+    fn broadcast<'a>(&'a self, ctx: &'a Ctx, scn: Scn) -> BoxFuture<'a, Result<()>>;
+    /// Lowest snapshot the other instances may have.
+    fn horizon(&self) -> Scn;
+    /// A consistent-read base of a block this instance has no right to: its image (a copy with what
+    /// the asker may not see partly taken back), or `None` if the asker now holds the block in S.
+    fn consistent_copy<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        dba: Dba,
+        scn: Scn,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>>>;
+}
+
+/// Shared by all transactions of an instance.
+pub struct Core {
+    pub env: Env,
+    pub me: InstanceNo,
+    pub cache: Arc<Cache>,
+    pub log: Arc<Log>,
+    pub clock: Arc<ScnClock>,
+    pub space: Space,
+    pub config: CoreConfig,
+    pub snapshots: Snapshots,
+    pub waits: Waits,
+    pub table_locks: TableLocks,
+    /// Segments this instance answers for: its own, and those it has adopted.
+    pub(super) segments: RwLock<BTreeMap<u16, Arc<Segment>>>,
+    /// Its own segments, for new transactions.
+    pub(super) own: RwLock<Vec<Arc<Segment>>>,
+    next_segment: AtomicUsize,
+    pub(super) next_local_id: AtomicU64,
+    pub(super) leaf_finder: OnceLock<Arc<dyn LeafFinder>>,
+    pub(super) peers: OnceLock<Arc<dyn Peers>>,
+}
+
+impl Core {
+    #[must_use]
+    pub fn new(
+        env: &Env,
+        me: InstanceNo,
+        cache: &Arc<Cache>,
+        space: Space,
+        config: CoreConfig,
+    ) -> Arc<Core> {
+        Arc::new(Core {
+            env: env.clone(),
+            me,
+            cache: cache.clone(),
+            log: cache.log.clone(),
+            clock: cache.clock.clone(),
+            space,
+            config,
+            snapshots: Snapshots::default(),
+            waits: Waits::default(),
+            table_locks: TableLocks::default(),
+            segments: RwLock::new(BTreeMap::new()),
+            own: RwLock::new(Vec::new()),
+            next_segment: AtomicUsize::new(0),
+            next_local_id: AtomicU64::new(1),
+            leaf_finder: OnceLock::new(),
+            peers: OnceLock::new(),
+        })
+    }
+
+    pub fn set_leaf_finder(&self, finder: Arc<dyn LeafFinder>) {
+        assert!(self.leaf_finder.set(finder).is_ok(), "the leaf finder is set once");
+    }
+
+    pub fn set_peers(&self, peers: Arc<dyn Peers>) {
+        assert!(self.peers.set(peers).is_ok(), "the peers are set once");
+    }
+
+    /// The other instances; `None` while this one is alone.
+    #[must_use]
+    pub fn peers(&self) -> Option<&Arc<dyn Peers>> {
+        if self.cache.is_alone() { None } else { self.peers.get() }
+    }
+
+    #[must_use]
+    pub fn current_scn(&self) -> Scn {
+        self.clock.current()
+    }
+
+    /// Every snapshot in the cluster is at or above this.
+    #[must_use]
+    pub fn horizon(&self) -> Scn {
+        let local = self.snapshots.horizon(&self.clock);
+        match self.peers() {
+            Some(peers) => local.min(peers.horizon()),
+            None => local,
+        }
+    }
+
+    /// Starts answering for an undo segment; `own`: new transactions may use it.
+    pub fn add_segment(&self, segment: Arc<Segment>, own: bool) {
+        self.segments.write().insert(segment.usn, segment.clone());
+        if own {
+            self.own.write().push(segment);
+        }
+    }
+
+    /// Stops answering for a segment.
+    pub fn remove_segment(&self, usn: u16) {
+        self.segments.write().remove(&usn);
+        self.own.write().retain(|s| s.usn != usn);
+    }
+
+    #[must_use]
+    pub fn segment(&self, usn: u16) -> Option<Arc<Segment>> {
+        self.segments.read().get(&usn).cloned()
+    }
+
+    #[must_use]
+    pub fn all_segments(&self) -> Vec<Arc<Segment>> {
+        self.segments.read().values().cloned().collect()
+    }
+
+    /// Begins a transaction in one of the own segments, spread evenly.
+    pub(super) async fn begin_undo(&self, ctx: &Ctx) -> Result<Cursor> {
+        let own = self.own.read().clone();
+        if own.is_empty() {
+            return Err(Error::Invariant("the instance has no undo segment".to_owned()));
+        }
+        let horizon = self.horizon();
+        let mut rounds = 0;
+        loop {
+            let start = self.next_segment.fetch_add(1, Ordering::Relaxed);
+            for i in 0..own.len() {
+                let segment = &own[(start + i) % own.len()];
+                // The first round prefers slots whose outcome no snapshot needs any more.
+                let limit = if rounds == 0 { horizon } else { Scn::MAX };
+                let retention = self.config.undo_retention_us;
+                let cursor = segment.begin(ctx, &self.cache, &self.space, limit, retention).await?;
+                if let Some(cursor) = cursor {
+                    return Ok(cursor);
+                }
+            }
+            rounds += 1;
+            if rounds > 1 {
+                let wait = std::time::Duration::from_millis(5);
+                let event = observe::WaitEvent::UndoSegmentTxSlot;
+                ctx.wait_or_cancel(event, [0; 3], self.env.sleep(wait)).await?;
+            }
+        }
+    }
+}

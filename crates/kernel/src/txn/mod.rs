@@ -1,0 +1,19 @@
+#![doc = include_str!("README.md")]
+
+mod core;
+mod end;
+mod locks;
+mod modify;
+mod rollback;
+mod snapshot;
+mod status;
+mod transaction;
+mod wait;
+
+pub use self::core::{Core, CoreConfig, LeafFinder, Peers};
+pub use locks::{TableLocks, TmMode};
+pub use modify::{LockState, Outcome, Step, Target, View};
+pub use snapshot::{Snapshot, Snapshots};
+pub use status::TxStatus;
+pub use transaction::{Isolation, Savepoint, Transaction};
+pub use wait::{LockWait, WaitTarget, Waits};

@@ -1,0 +1,385 @@
+//! The one way to make a transactional change to a block.
+
+use block::itl::{self, Itl, ItlChange};
+use block::layout::Kind;
+use block::op::{Inverse, Op};
+use block::redo::RecordKind;
+use block::undo::{self, TxState, UndoRecord};
+use block::{ObjId, Scn, Uba, UndoNo, Xid};
+use observe::{Ctx, Stat};
+
+use super::core::Core;
+use super::status::TxStatus;
+use super::transaction::{CLEANOUT_BLOCKS_MAX, Transaction};
+use crate::cache::Pin;
+use crate::change::{Change, Stamped};
+use crate::error::{Error, Result};
+use crate::undo::Cursor;
+
+/// What the block belongs to; goes into the undo record.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub obj: ObjId,
+    pub birth: Scn,
+}
+
+/// What the caller decides on seeing the block.
+pub enum Step<T> {
+    /// Make this change; the operation's ITL change is filled in.
+    Change { op: Op, inverse: Inverse, out: T },
+    /// Make this redo-only change of the block instead.
+    Redo { op: Op, out: T },
+    /// Change nothing.
+    Stop(T),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Outcome<T> {
+    Changed(T),
+    Redone(T),
+    Stopped(T),
+    /// No ITL entry is free or reusable and there is no room for one: wait for one of these.
+    NoItl(Vec<Xid>),
+}
+
+/// State of a row's lock byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockState {
+    /// No transaction is named, or one that has left nothing behind.
+    Free,
+    Mine,
+    /// The last changer committed at this SCN (or at the latest then).
+    Committed(Scn),
+    Active(Xid),
+}
+
+/// The ITL of the block as the changing transaction may judge it.
+pub struct View<'a> {
+    own: Xid,
+    own_idx: Option<u8>,
+    /// Index of the entry the change will use; `None`: there is none.
+    chosen: Option<u8>,
+    grows: bool,
+    states: &'a [LockState],
+}
+
+impl View<'_> {
+    #[must_use]
+    pub fn xid(&self) -> Xid {
+        self.own
+    }
+
+    /// What a row's lock byte means now.
+    #[must_use]
+    pub fn lock_state(&self, lock: u8) -> LockState {
+        match lock.checked_sub(1) {
+            None => LockState::Free,
+            Some(idx) => self.states.get(usize::from(idx)).copied().unwrap_or(LockState::Free),
+        }
+    }
+
+    /// The lock byte to restore if a change of a row with this one is taken back.
+    #[must_use]
+    pub fn saved_lock(&self, lock: u8) -> u8 {
+        match (self.own_idx, lock.checked_sub(1)) {
+            (Some(own), Some(idx)) if own == idx => lock,
+            _ => 0,
+        }
+    }
+
+    /// Bytes that must stay free for the transaction's new ITL entry.
+    #[must_use]
+    pub fn itl_room(&self) -> usize {
+        if self.grows { itl::ITL_ENTRY_BYTES } else { 0 }
+    }
+
+    /// Whether the transaction has, or can get, an entry.
+    #[must_use]
+    pub fn has_entry(&self) -> bool {
+        self.chosen.is_some()
+    }
+}
+
+/// Highest commit SCN a taken-over entry may have, and below which a bound is good enough.
+struct Limits {
+    exact: Scn,
+    horizon: Scn,
+}
+
+struct Judged {
+    states: Vec<LockState>,
+    own_idx: Option<u8>,
+    chosen: Option<u8>,
+    grows: bool,
+    running: Vec<Xid>,
+}
+
+fn judge(
+    core: &Core,
+    b: &mut [u8],
+    own: Xid,
+    remote: &[(Xid, TxStatus)],
+    limits: &Limits,
+) -> Option<Judged> {
+    let mut states = Vec::with_capacity(usize::from(itl::count(b)));
+    let mut running = Vec::new();
+    let mut own_idx = None;
+    let mut free = None;
+    let mut best: Option<(Scn, u8)> = None;
+    for i in 0..itl::count(b) {
+        let e = itl::get(b, i);
+        let state = if e.xid.is_none() {
+            free = free.or(Some(i));
+            LockState::Free
+        } else if e.xid == own {
+            own_idx = Some(i);
+            LockState::Mine
+        } else {
+            let status = settled(core, b, i, &e, remote)?;
+            match status {
+                TxStatus::Active | TxStatus::Committing(_) => {
+                    running.push(e.xid);
+                    LockState::Active(e.xid)
+                }
+                TxStatus::Committed(scn) => {
+                    if scn <= limits.exact && best.is_none_or(|(s, _)| scn < s) {
+                        best = Some((scn, i));
+                    }
+                    LockState::Committed(scn)
+                }
+                TxStatus::CommittedBy(scn) => {
+                    if scn <= limits.horizon && best.is_none_or(|(s, _)| scn < s) {
+                        best = Some((scn, i));
+                    }
+                    LockState::Committed(scn)
+                }
+                // Rolled back: the entry is free (in a current block, hazard H10).
+                TxStatus::Gone => {
+                    free = free.or(Some(i));
+                    LockState::Free
+                }
+            }
+        };
+        states.push(state);
+    }
+    let reuse = own_idx.or(free).or(best.map(|b| b.1));
+    let grows = reuse.is_none() && itl::has_room_to_grow(b);
+    let chosen = reuse.or(grows.then(|| itl::count(b)));
+    Some(Judged { states, own_idx, chosen, grows, running })
+}
+
+/// State of the transaction of entry `i`; what is found out is cleaned out. `None`: another
+/// instance must be asked first.
+fn settled(
+    core: &Core,
+    b: &mut [u8],
+    i: u8,
+    e: &Itl,
+    remote: &[(Xid, TxStatus)],
+) -> Option<TxStatus> {
+    if e.scn != Scn::ZERO {
+        return Some(if e.bound {
+            TxStatus::CommittedBy(e.scn)
+        } else {
+            TxStatus::Committed(e.scn)
+        });
+    }
+    let status = match core.local_status(e.xid) {
+        Some(status) => status,
+        None => remote.iter().find(|(x, _)| *x == e.xid).map(|(_, s)| *s)?,
+    };
+    match status {
+        TxStatus::Committed(scn) => itl::put(b, i, &Itl { scn, bound: false, ..*e }),
+        TxStatus::CommittedBy(scn) => itl::put(b, i, &Itl { scn, bound: true, ..*e }),
+        _ => {}
+    }
+    Some(status)
+}
+
+/// Entries whose state only another instance knows.
+fn unknown_remote(core: &Core, b: &[u8], own: Xid) -> Vec<Xid> {
+    itl::iter(b)
+        .map(|(_, e)| e)
+        .filter(|e| !e.xid.is_none() && e.scn == Scn::ZERO && e.xid != own)
+        .map(|e| e.xid)
+        .filter(|x| core.local_status(*x).is_none())
+        .collect()
+}
+
+/// The transaction's undo cursor, put back when the change is over, however it ends.
+struct Borrowed<'a> {
+    txn: &'a Transaction,
+    cursor: Option<Cursor>,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        self.txn.inner.lock().cursor = self.cursor.take();
+    }
+}
+
+impl Transaction {
+    /// Makes one transactional change to the block of `pin`, which the caller holds in X. `f` sees
+    /// the block under its latch and decides; it is called at most once.
+    ///
+    /// # Errors
+    /// No undo space; a disk error; the session was interrupted. Nothing is changed then.
+    pub async fn change_block<T: Send>(
+        &self,
+        ctx: &Ctx,
+        pin: &Pin,
+        target: Target,
+        f: impl FnOnce(&[u8], &View<'_>) -> Step<T> + Send,
+    ) -> Result<Outcome<T>> {
+        let core = self.core().clone();
+        let _turn = self.turn.lock().await;
+        let mut borrowed = self.borrow_cursor(ctx).await?;
+        let cursor = borrowed.cursor.as_mut().expect("just begun");
+        let own = cursor.xid;
+        let retention = core.config.undo_retention_us;
+        let horizon = core.horizon();
+        cursor.prepare(ctx, &core.cache, &core.space, horizon, retention).await?;
+        let statement_scn = self.inner.lock().statement_scn;
+        let exact = if statement_scn == Scn::ZERO { Scn::MAX } else { statement_scn };
+        let limits = Limits { exact, horizon };
+        let unknown = unknown_remote(&core, &pin.read(), own);
+        let mut remote = Vec::with_capacity(unknown.len());
+        for xid in unknown {
+            remote.push((xid, core.status(ctx, xid).await?));
+        }
+        Ok(self.change_latched(ctx, pin, target, cursor, &remote, &limits, f))
+    }
+
+    /// Gets everything a change needs but the block: room in the log, an Xid, undo. Called before
+    /// the block is pinned, so that nothing of it is waited for under the pin.
+    ///
+    /// # Errors
+    /// As [`Transaction::change_block`].
+    pub async fn ready(&self, ctx: &Ctx) -> Result<()> {
+        let core = self.core().clone();
+        core.log.throttle(ctx).await?;
+        let _turn = self.turn.lock().await;
+        let mut borrowed = self.borrow_cursor(ctx).await?;
+        let cursor = borrowed.cursor.as_mut().expect("just begun");
+        let retention = core.config.undo_retention_us;
+        cursor.prepare(ctx, &core.cache, &core.space, core.horizon(), retention).await
+    }
+
+    async fn borrow_cursor(&self, ctx: &Ctx) -> Result<Borrowed<'_>> {
+        let cursor = {
+            let mut inner = self.inner.lock();
+            if inner.ended {
+                return Err(Error::Invariant("the transaction has ended".to_owned()));
+            }
+            inner.cursor.take()
+        };
+        let cursor = match cursor {
+            Some(cursor) => cursor,
+            None => self.core().begin_undo(ctx).await?,
+        };
+        Ok(Borrowed { txn: self, cursor: Some(cursor) })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn change_latched<T>(
+        &self,
+        ctx: &Ctx,
+        pin: &Pin,
+        target: Target,
+        cursor: &mut Cursor,
+        remote: &[(Xid, TxStatus)],
+        limits: &Limits,
+        f: impl FnOnce(&[u8], &View<'_>) -> Step<T>,
+    ) -> Outcome<T> {
+        let core = self.core().clone();
+        let own = cursor.xid;
+        let block_pin = cursor.block.clone();
+        let spare_pin = cursor.spare.as_ref().map(|s| s.0.clone());
+        let header_pin = cursor.segment.header.clone();
+        let mut change = Change::begin(&core.cache, &[pin, &block_pin]);
+        let judged = judge(&core, change.block_mut_for_hints(0), own, remote, limits)
+            .expect("X is held: no new entry of another instance can have come");
+        let view = View {
+            own,
+            own_idx: judged.own_idx,
+            chosen: judged.chosen,
+            grows: judged.grows,
+            states: &judged.states,
+        };
+        let (mut op, inverse, out) = match f(change.block(0), &view) {
+            Step::Stop(out) => return Outcome::Stopped(out),
+            Step::Redo { op, out } => {
+                change.push(0, op);
+                let stamped = change.commit(own, RecordKind::Change);
+                count(ctx, &stamped);
+                return Outcome::Redone(out);
+            }
+            Step::Change { op, inverse, out } => (op, inverse, out),
+        };
+        let Some(idx) = judged.chosen else { return Outcome::NoItl(judged.running) };
+        let b = change.block(0);
+        let saved = if idx < itl::count(b) { itl::get(b, idx) } else { Itl::default() };
+        let saved = if saved.xid != own && saved.scn == Scn::ZERO { Itl::default() } else { saved };
+        let undo_no = UndoNo(cursor.undo_no.0 + 1);
+        let record = UndoRecord {
+            xid: own,
+            undo_no,
+            prev: cursor.tail,
+            target: pin.dba(),
+            obj: target.obj,
+            birth: target.birth,
+            itl_idx: idx,
+            saved,
+            inverse,
+        }
+        .encode();
+        // Undo goes to the current block, or on to the spare if it does not fit.
+        let mut at = 1;
+        let mut first_of_block = cursor.fresh;
+        if !cursor.fresh && !undo::fits(change.block(1), record.len()) {
+            at = change.add(spare_pin.as_ref().expect("prepared"));
+            cursor.move_on();
+            first_of_block = true;
+        }
+        let rec = if first_of_block { 0 } else { undo::record_count(change.block(at)) };
+        if first_of_block {
+            let op =
+                Op::Format { kind: Kind::Undo, obj: ObjId(0), birth: Scn::ZERO, level: 0, itl: 0 };
+            change.push(at, op);
+        }
+        let uba = Uba { dba: cursor.block.dba(), rec };
+        let undo_bytes = record.len();
+        change.push(at, Op::UndoAppend { record });
+        let taken = if saved.xid == own { Scn::ZERO } else { saved.scn };
+        op.set_itl(ItlChange { idx, xid: own, uba, undo_no, taken });
+        change.push(0, op);
+        if !cursor.begun || first_of_block {
+            let slot = cursor.slot(TxState::Active, Scn::ZERO);
+            let header = change.add(&header_pin);
+            let forgotten = cursor.segment.forgotten().0.to_le_bytes().to_vec();
+            let off = block::bytes::u16_of(undo::OFF_FORGOTTEN);
+            change.push(header, Op::Patch(vec![slot.patch(own.slot), (off, forgotten)]));
+        }
+        let stamped = change.commit(own, RecordKind::Change);
+        cursor.begun = true;
+        cursor.fresh = false;
+        cursor.tail = uba;
+        cursor.undo_no = undo_no;
+        count(ctx, &stamped);
+        ctx.bump(Stat::UndoSize, undo_bytes as u64);
+        let mut inner = self.inner.lock();
+        if inner.changed.len() < CLEANOUT_BLOCKS_MAX
+            && !inner.changed.iter().any(|b| b.dba == pin.dba())
+        {
+            inner.changed.push(pin.buffer.clone());
+        }
+        Outcome::Changed(out)
+    }
+}
+
+pub(super) fn count(ctx: &Ctx, stamped: &Stamped) {
+    ctx.bump(Stat::RedoEntries, 1);
+    ctx.bump(Stat::RedoSize, stamped.redo_bytes as u64);
+    ctx.bump(Stat::DbBlockChanges, stamped.vectors as u64);
+}

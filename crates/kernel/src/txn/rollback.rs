@@ -1,0 +1,224 @@
+//! Rollback: to a savepoint, of a whole transaction, and of transactions found active after a crash.
+
+use std::sync::Arc;
+
+use block::layout::{self, Kind};
+use block::op::Op;
+use block::redo::RecordKind;
+use block::undo::{TxSlot, TxState, UndoRecord};
+use block::{Dba, Mode, Scn, Uba, UndoNo, Xid, itl, rows, undo};
+use observe::{Ctx, Stat};
+
+use super::core::Core;
+use super::end::run;
+use super::modify::count;
+use super::transaction::{Savepoint, Transaction};
+use crate::change::Change;
+use crate::error::{Error, Result};
+use crate::undo::{Segment, TxMem};
+
+/// What became of one undo record.
+enum Undone {
+    Yes,
+    /// The key has moved to another leaf meanwhile: find it again.
+    Moved,
+}
+
+impl Core {
+    /// Takes one change back. `progress`: the header slot to write in the same redo record.
+    async fn undo_one(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        record: &UndoRecord,
+        segment: &Segment,
+        progress: Option<&TxSlot>,
+    ) -> Result<()> {
+        loop {
+            self.log.throttle(ctx).await?;
+            let target = match record.inverse.leaf_key() {
+                Some((root, key)) => match self.find_leaf(ctx, root, key).await {
+                    Ok(leaf) => leaf,
+                    Err(Error::ObjectGone) => {
+                        self.note_progress(ctx, record.xid, segment, progress);
+                        return Ok(());
+                    }
+                    Err(e) => return Err(e),
+                },
+                None => record.target,
+            };
+            if let Undone::Yes = self.undo_at(ctx, record, target, segment, progress).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn find_leaf(self: &Arc<Core>, ctx: &Ctx, root: Dba, key: &[u8]) -> Result<Dba> {
+        let finder = self.leaf_finder.get().ok_or(Error::Closing)?;
+        finder.find_leaf(ctx, self, root, key).await
+    }
+
+    async fn undo_at(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        record: &UndoRecord,
+        target: Dba,
+        segment: &Segment,
+        progress: Option<&TxSlot>,
+    ) -> Result<Undone> {
+        let pin = self.cache.pin(ctx, target, Mode::X).await?;
+        let mut change = Change::begin(&self.cache, &[&pin, &segment.header]);
+        let b = change.block(0);
+        let ours = matches!(layout::kind(b), Kind::Heap | Kind::Leaf)
+            && layout::obj(b) == record.obj
+            && layout::birth(b) == record.birth;
+        if ours
+            && let Some((_, key)) = record.inverse.leaf_key()
+            && !rows::covers(b, key)
+        {
+            return Ok(Undone::Moved);
+        }
+        // Done already, or the segment is gone: only the progress is noted (hazard C9).
+        let entry = ours.then(|| itl::find(b, record.xid)).flatten();
+        let entry = entry.filter(|&i| itl::get(b, i).undo_no >= record.undo_no);
+        if let Some(itl_idx) = entry {
+            let op = Op::Rollback { itl_idx, saved: record.saved, inverse: record.inverse.clone() };
+            change.push(0, op);
+            ctx.bump(Stat::UndoRecordsApplied, 1);
+        }
+        if let Some(slot) = progress {
+            change.push(1, Op::Patch(vec![slot.patch(record.xid.slot)]));
+        }
+        if entry.is_some() || progress.is_some() {
+            let stamped = change.commit(record.xid, RecordKind::Change);
+            count(ctx, &stamped);
+        }
+        Ok(Undone::Yes)
+    }
+
+    fn note_progress(&self, ctx: &Ctx, xid: Xid, segment: &Segment, progress: Option<&TxSlot>) {
+        if let Some(slot) = progress {
+            let mut change = Change::begin(&self.cache, &[&segment.header]);
+            change.push(0, Op::Patch(vec![slot.patch(xid.slot)]));
+            let stamped = change.commit(xid, RecordKind::Change);
+            count(ctx, &stamped);
+        }
+    }
+
+    /// The undo record at `uba`, of a segment this instance answers for.
+    async fn own_undo(&self, ctx: &Ctx, uba: Uba, xid: Xid) -> Result<UndoRecord> {
+        let found = self.cache.read(ctx, uba.dba, |b| UndoRecord::find(b, uba, xid)).await?;
+        found.ok_or_else(|| {
+            Error::Invariant(format!("undo record {uba} of transaction {xid} is missing"))
+        })
+    }
+
+    /// Rolls back a transaction found active in a segment this instance answers for (after a
+    /// crash), going on where an earlier rollback stopped.
+    ///
+    /// # Errors
+    /// A disk error; the rest is done by a later try.
+    pub async fn roll_back_dead(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        segment: &Arc<Segment>,
+        xid: Xid,
+    ) -> Result<()> {
+        let slot = TxSlot::get(&segment.header.read(), xid.slot);
+        if slot.seq != xid.seq || slot.state != TxState::Active {
+            segment.finish_recovered(xid);
+            return Ok(());
+        }
+        let mut at = if slot.rolling_back {
+            slot.next
+        } else {
+            let dba = slot.undo;
+            let last = self.cache.read(ctx, dba, |b| undo::last_of(b, xid)).await?;
+            last.map_or(Uba::NONE, |rec| Uba { dba, rec })
+        };
+        while !at.is_none() {
+            let record = self.own_undo(ctx, at, xid).await?;
+            at = record.prev;
+            let progress = TxSlot { rolling_back: true, next: at, ..slot };
+            self.undo_one(ctx, &record, segment, Some(&progress)).await?;
+        }
+        self.end_slot(ctx, xid, segment);
+        segment.finish_recovered(xid);
+        ctx.bump(Stat::DeadTransactionsRecovered, 1);
+        Ok(())
+    }
+
+    /// Writes "rolled back" into the header slot.
+    fn end_slot(&self, ctx: &Ctx, xid: Xid, segment: &Segment) {
+        let slot = TxSlot { seq: xid.seq, ..TxSlot::default() };
+        self.note_progress(ctx, xid, segment, Some(&slot));
+    }
+}
+
+impl Transaction {
+    /// Takes back everything after `to`. The transaction can go on.
+    ///
+    /// # Errors
+    /// A disk error: the transaction must then be rolled back as a whole.
+    pub async fn rollback_to(&self, ctx: &Ctx, to: Savepoint) -> Result<()> {
+        let _turn = self.turn.lock().await;
+        self.undo_down_to(ctx, to.0, false).await
+    }
+
+    async fn undo_down_to(&self, ctx: &Ctx, to: UndoNo, whole: bool) -> Result<()> {
+        let core = self.core().clone();
+        let position = {
+            let inner = self.inner.lock();
+            inner.cursor.as_ref().map(|c| (c.tail, c.xid, c.segment.clone(), c.block.dba()))
+        };
+        let Some((mut at, xid, segment, block)) = position else { return Ok(()) };
+        while !at.is_none() {
+            let record = core.own_undo(ctx, at, xid).await?;
+            if record.undo_no <= to {
+                break;
+            }
+            let progress = whole.then_some(TxSlot {
+                seq: xid.seq,
+                state: TxState::Active,
+                undo: block,
+                scn: Scn::ZERO,
+                next: record.prev,
+                rolling_back: true,
+            });
+            core.undo_one(ctx, &record, &segment, progress.as_ref()).await?;
+            at = record.prev;
+            if let Some(cursor) = &mut self.inner.lock().cursor {
+                cursor.tail = at;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes everything back and ends the transaction.
+    ///
+    /// # Errors
+    /// A disk error: the transaction stays, and the call can be repeated.
+    pub async fn rollback(&self, ctx: &Ctx) -> Result<()> {
+        let core = self.core().clone();
+        let _turn = self.turn.lock().await;
+        if self.inner.lock().ended {
+            return Ok(());
+        }
+        self.undo_down_to(ctx, UndoNo(0), true).await?;
+        let (cursor, rest) = self.take_all()?;
+        if let Some(mut cursor) = cursor {
+            let segment = cursor.segment.clone();
+            if cursor.begun {
+                core.end_slot(ctx, cursor.xid, &segment);
+                ctx.bump(Stat::TransactionRollbacks, 1);
+            }
+            run(rest.on_rollback);
+            core.table_locks.release_all(self);
+            segment.finish(&mut cursor, TxMem::Free, core.env.now());
+        } else {
+            run(rest.on_rollback);
+            core.table_locks.release_all(self);
+        }
+        ctx.bump(Stat::UserRollbacks, 1);
+        Ok(())
+    }
+}

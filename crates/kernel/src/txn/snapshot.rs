@@ -1,0 +1,160 @@
+//! Snapshots, and the oldest of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use block::{Scn, UndoNo, Xid};
+use parking_lot::Mutex;
+
+use super::core::Core;
+use crate::clock::ScnClock;
+
+#[derive(Default)]
+struct Inner {
+    /// SCNs of transactions whose commit is under way here.
+    committing: BTreeSet<Scn>,
+    /// Snapshots in use, with how many share each.
+    live: BTreeMap<Scn, usize>,
+}
+
+/// The snapshots of one instance.
+#[derive(Default)]
+pub struct Snapshots {
+    inner: Mutex<Inner>,
+    /// Highest commit SCN another instance has broadcast.
+    remote_floor: AtomicU64,
+}
+
+impl Snapshots {
+    /// Draws a commit SCN. From here on new snapshots lie below it until `committed`.
+    pub(super) fn begin_commit(&self, clock: &ScnClock) -> Scn {
+        let mut inner = self.inner.lock();
+        let scn = clock.tick();
+        inner.committing.insert(scn);
+        scn
+    }
+
+    pub(super) fn end_commit(&self, scn: Scn) {
+        self.inner.lock().committing.remove(&scn);
+    }
+
+    /// Another instance has committed at `scn`: snapshots taken from now on see it.
+    pub fn raise_floor(&self, scn: Scn) {
+        self.remote_floor.fetch_max(scn.0, Ordering::SeqCst);
+    }
+
+    fn newest(&self, inner: &Inner, clock: &ScnClock) -> Scn {
+        match inner.committing.first() {
+            Some(lowest) => Scn(lowest.0 - 1),
+            None => clock.current(),
+        }
+    }
+
+    fn take(&self, clock: &ScnClock, floor: Scn) -> Scn {
+        let mut inner = self.inner.lock();
+        let remote = Scn(self.remote_floor.load(Ordering::SeqCst));
+        let scn = self.newest(&inner, clock).max(floor).max(remote);
+        *inner.live.entry(scn).or_insert(0) += 1;
+        scn
+    }
+
+    fn retain(&self, scn: Scn) {
+        *self.inner.lock().live.entry(scn).or_insert(0) += 1;
+    }
+
+    fn release(&self, scn: Scn) {
+        let mut inner = self.inner.lock();
+        if let Some(n) = inner.live.get_mut(&scn) {
+            *n -= 1;
+            if *n == 0 {
+                inner.live.remove(&scn);
+            }
+        }
+    }
+
+    /// No snapshot of this instance, now or later, is below this.
+    #[must_use]
+    pub fn horizon(&self, clock: &ScnClock) -> Scn {
+        let inner = self.inner.lock();
+        let newest = self.newest(&inner, clock);
+        inner.live.keys().next().copied().unwrap_or(newest).min(newest)
+    }
+
+    /// Lowest commit SCN under way here, if any.
+    #[must_use]
+    pub fn lowest_committing(&self) -> Option<Scn> {
+        self.inner.lock().committing.first().copied()
+    }
+}
+
+/// What a statement sees: everything committed at or before `scn`, and its own transaction's
+/// changes up to `own_undo_no`. Registered while any clone lives.
+pub struct Snapshot {
+    core: Arc<Core>,
+    scn: Scn,
+    own: Option<Xid>,
+    own_undo_no: UndoNo,
+}
+
+impl Snapshot {
+    /// A new snapshot, not below `floor`.
+    #[must_use]
+    pub fn take(core: &Arc<Core>, floor: Scn, own: Option<(Xid, UndoNo)>) -> Snapshot {
+        let scn = core.snapshots.take(&core.clock, floor);
+        Snapshot {
+            core: core.clone(),
+            scn,
+            own: own.map(|o| o.0),
+            own_undo_no: own.map_or(UndoNo(0), |o| o.1),
+        }
+    }
+
+    /// The same point in time, with another view of the own transaction.
+    #[must_use]
+    pub fn with_own(&self, own: Option<(Xid, UndoNo)>) -> Snapshot {
+        let mut s = self.clone();
+        s.own = own.map(|o| o.0);
+        s.own_undo_no = own.map_or(UndoNo(0), |o| o.1);
+        s
+    }
+
+    #[must_use]
+    pub fn scn(&self) -> Scn {
+        self.scn
+    }
+
+    #[must_use]
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    #[must_use]
+    pub fn own(&self) -> Option<Xid> {
+        self.own
+    }
+
+    /// The last own change that the statement sees.
+    #[must_use]
+    pub fn own_undo_no(&self) -> UndoNo {
+        self.own_undo_no
+    }
+}
+
+impl Clone for Snapshot {
+    fn clone(&self) -> Snapshot {
+        self.core.snapshots.retain(self.scn);
+        Snapshot {
+            core: self.core.clone(),
+            scn: self.scn,
+            own: self.own,
+            own_undo_no: self.own_undo_no,
+        }
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.core.snapshots.release(self.scn);
+    }
+}

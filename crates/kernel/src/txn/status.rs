@@ -1,0 +1,94 @@
+//! What state a transaction is in.
+
+use std::sync::Arc;
+
+use block::{Scn, Xid};
+use observe::{Ctx, Stat, WaitEvent};
+
+use super::core::Core;
+use crate::error::{Error, Result};
+use crate::undo::TxMem;
+
+/// State of a transaction, as its owner tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TxStatus {
+    Active,
+    /// Its commit record is appended with this SCN, its outcome not yet certain.
+    Committing(Scn),
+    Committed(Scn),
+    /// Committed at this SCN or before; when exactly is forgotten.
+    CommittedBy(Scn),
+    /// Rolled back, or never was.
+    Gone,
+}
+
+impl TxStatus {
+    /// Current reads: the transaction has not ended (hazard C8).
+    #[must_use]
+    pub fn is_running(self) -> bool {
+        matches!(self, TxStatus::Active | TxStatus::Committing(_))
+    }
+}
+
+impl Core {
+    /// State of a transaction of a segment this instance answers for; `None` for others.
+    #[must_use]
+    pub fn local_status(&self, xid: Xid) -> Option<TxStatus> {
+        let segments = self.segments.read();
+        let segment = segments.get(&xid.usn)?;
+        Some(match segment.status(xid) {
+            Ok(TxMem::Active) => TxStatus::Active,
+            Ok(TxMem::Committing(scn)) => TxStatus::Committing(scn),
+            Ok(TxMem::Committed(scn)) => TxStatus::Committed(scn),
+            Ok(TxMem::Free) => TxStatus::Gone,
+            Err(bound) => TxStatus::CommittedBy(bound),
+        })
+    }
+
+    /// State of any transaction; asks its owner if that is another instance.
+    ///
+    /// # Errors
+    /// The session was interrupted.
+    pub async fn status(&self, ctx: &Ctx, xid: Xid) -> Result<TxStatus> {
+        if let Some(status) = self.local_status(xid) {
+            return Ok(status);
+        }
+        let Some(peers) = self.peers() else {
+            // Alone, every segment is answered for here: what no segment knows never was.
+            return Err(Error::Invariant(format!("no instance answers for transaction {xid}")));
+        };
+        ctx.bump(Stat::TransactionEnquiries, 1);
+        let p = [u64::from(xid.usn), u64::from(xid.slot), u64::from(xid.seq)];
+        let asked = peers.status(ctx, xid, self.clock.current());
+        ctx.wait_or_cancel(WaitEvent::TransactionEnquiry, p, asked).await?
+    }
+
+    /// Waits until a committing transaction's outcome is known.
+    ///
+    /// # Errors
+    /// The session was interrupted.
+    pub async fn await_outcome(self: &Arc<Core>, ctx: &Ctx, xid: Xid) -> Result<()> {
+        let p = [u64::from(xid.usn), u64::from(xid.slot), u64::from(xid.seq)];
+        ctx.wait_or_cancel(WaitEvent::CommitOutcome, p, self.await_end(ctx, xid)).await?
+    }
+
+    /// Returns once the transaction may have ended; the caller asks again. Names no wait itself.
+    pub(super) async fn await_end(&self, ctx: &Ctx, xid: Xid) -> Result<()> {
+        let segment = self.segment(xid.usn);
+        if let Some(segment) = segment {
+            let Some(notify) = segment.waiter(xid) else { return Ok(()) };
+            let woken = notify.notified();
+            let mut woken = std::pin::pin!(woken);
+            woken.as_mut().enable();
+            // It may have ended between the two steps.
+            if segment.waiter(xid).is_some() {
+                woken.await;
+            }
+            return Ok(());
+        }
+        match self.peers() {
+            Some(peers) => peers.await_end(ctx, xid).await,
+            None => Ok(()),
+        }
+    }
+}

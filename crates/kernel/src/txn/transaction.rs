@@ -1,0 +1,150 @@
+//! One transaction: its snapshot, its undo, its hooks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use block::{Scn, UndoNo, Xid};
+use observe::Ctx;
+use parking_lot::Mutex;
+
+use super::core::Core;
+use super::snapshot::Snapshot;
+use crate::cache::Buffer;
+use crate::error::{Error, Result};
+use crate::undo::Cursor;
+
+/// Isolation levels offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Isolation {
+    #[default]
+    ReadCommitted,
+    RepeatableRead,
+}
+
+/// A point in a transaction to which it can be rolled back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Savepoint(pub(super) UndoNo);
+
+pub(super) type Hook = Box<dyn FnOnce() + Send>;
+
+pub(super) struct Inner {
+    pub cursor: Option<Cursor>,
+    /// REPEATABLE READ: the transaction's snapshot.
+    pub snapshot: Option<Snapshot>,
+    /// SCN of the snapshot last given to a statement.
+    pub statement_scn: Scn,
+    /// Blocks changed, for cleanout at commit.
+    pub changed: Vec<Arc<Buffer>>,
+    pub on_commit: Vec<Hook>,
+    pub on_rollback: Vec<Hook>,
+    pub ended: bool,
+}
+
+/// Blocks remembered for cleanout at commit; more are left to whoever finds them.
+pub(super) const CLEANOUT_BLOCKS_MAX: usize = 64;
+
+/// A transaction. At most one statement works in it at a time.
+pub struct Transaction {
+    core: Arc<Core>,
+    pub(super) local_id: u64,
+    isolation: Isolation,
+    /// Snapshots are not below this: the session's last commit.
+    floor: Scn,
+    pub(super) inner: Mutex<Inner>,
+    /// One change at a time: the cursor is taken out while a change awaits.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    pub(super) has_table_locks: AtomicBool,
+}
+
+impl Transaction {
+    /// Begins a transaction; costs nothing until it changes something.
+    #[must_use]
+    pub fn begin(core: &Arc<Core>, isolation: Isolation, floor: Scn) -> Arc<Transaction> {
+        let id = core.next_local_id.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Transaction {
+            core: core.clone(),
+            local_id: id,
+            isolation,
+            floor,
+            inner: Mutex::new(Inner {
+                cursor: None,
+                snapshot: None,
+                statement_scn: Scn::ZERO,
+                changed: Vec::new(),
+                on_commit: Vec::new(),
+                on_rollback: Vec::new(),
+                ended: false,
+            }),
+            turn: tokio::sync::Mutex::new(()),
+            has_table_locks: AtomicBool::new(false),
+        })
+    }
+
+    #[must_use]
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// The transaction's Xid, once it has changed something.
+    #[must_use]
+    pub fn xid(&self) -> Option<Xid> {
+        self.inner.lock().cursor.as_ref().map(|c| c.xid)
+    }
+
+    /// The snapshot for the next statement.
+    ///
+    /// # Errors
+    /// The transaction has ended.
+    #[allow(clippy::unused_async)]
+    pub async fn snapshot(&self, _ctx: &Ctx) -> Result<Snapshot> {
+        self.snapshot_now()
+    }
+
+    /// As [`Transaction::snapshot`], for callers that cannot await.
+    ///
+    /// # Errors
+    /// The transaction has ended.
+    pub fn snapshot_now(&self) -> Result<Snapshot> {
+        let mut inner = self.inner.lock();
+        if inner.ended {
+            return Err(Error::Invariant("the transaction has ended".to_owned()));
+        }
+        let own = inner.cursor.as_ref().map(|c| (c.xid, c.undo_no));
+        let snapshot = match (self.isolation, &inner.snapshot) {
+            (Isolation::RepeatableRead, Some(s)) => s.with_own(own),
+            _ => Snapshot::take(&self.core, self.floor, own),
+        };
+        if self.isolation == Isolation::RepeatableRead && inner.snapshot.is_none() {
+            inner.snapshot = Some(snapshot.clone());
+        }
+        inner.statement_scn = snapshot.scn();
+        Ok(snapshot)
+    }
+
+    /// A point to roll back to.
+    #[must_use]
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint(self.inner.lock().cursor.as_ref().map_or(UndoNo(0), |c| c.undo_no))
+    }
+
+    /// Runs `f` once the transaction has durably committed, before its locks are released.
+    pub fn on_commit(&self, f: Box<dyn FnOnce() + Send>) {
+        self.inner.lock().on_commit.push(f);
+    }
+
+    /// Runs `f` if the transaction is rolled back as a whole.
+    pub fn on_rollback(&self, f: Box<dyn FnOnce() + Send>) {
+        self.inner.lock().on_rollback.push(f);
+    }
+
+    /// Whether it has changed nothing so far.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.inner.lock().cursor.is_none()
+    }
+}

@@ -1,0 +1,8 @@
+#![doc = include_str!("README.md")]
+
+mod segment;
+
+pub use segment::{
+    Cursor, Segment, TxMem, UNDO_EXTENT_BLOCKS, UNDO_FILE, UNDO_HEADER_FILE, UndoReport,
+    format_header, header_dba, segments_of,
+};

@@ -1,0 +1,533 @@
+//! One undo segment in memory.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::bytes::{get_u16, get_u64};
+use block::layout::{self, Kind};
+use block::op::Op;
+use block::redo::RecordKind;
+use block::undo::{
+    self, OFF_EXTENT_LIST, OFF_EXTENTS, OFF_FORGOTTEN, TX_SLOT_COUNT, TxSlot, TxState,
+    UNDO_EXTENTS_MAX,
+};
+use block::{Dba, InstanceNo, Mode, ObjId, Scn, Uba, UndoNo, Xid};
+use env::Micros;
+use observe::Ctx;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use tokio::sync::Notify;
+
+use crate::cache::{Cache, Pin};
+use crate::change::Change;
+use crate::error::{Error, Result};
+use crate::space::Space;
+
+/// File of the undo blocks.
+pub const UNDO_FILE: u16 = 3;
+/// File of the segment headers: block number = segment number. The highest of the data files, so
+/// that a header may be latched after any other block.
+pub const UNDO_HEADER_FILE: u16 = 63;
+/// Blocks of an undo extent.
+pub const UNDO_EXTENT_BLOCKS: u32 = 128;
+/// Undo segments an instance is born with.
+const SEGMENTS_PER_INSTANCE: u16 = 10;
+/// A block with less room than this is not used on by another transaction.
+const POOL_ROOM_BYTES: usize = 1024;
+
+#[must_use]
+pub fn header_dba(usn: u16) -> Dba {
+    Dba::new(UNDO_HEADER_FILE, u32::from(usn))
+}
+
+/// The segments instance `k` is born with.
+pub fn segments_of(k: InstanceNo) -> impl Iterator<Item = u16> {
+    let first = u16::from(k.0 - 1) * SEGMENTS_PER_INSTANCE + 1;
+    first..first + SEGMENTS_PER_INSTANCE
+}
+
+/// Formats the header of a new segment. Database creation only.
+///
+/// # Errors
+/// A disk error.
+pub async fn format_header(ctx: &Ctx, cache: &Arc<Cache>, usn: u16) -> Result<()> {
+    let pin = cache.pin_new(ctx, header_dba(usn)).await?;
+    let mut change = Change::begin(cache, &[&pin]);
+    let op =
+        Op::Format { kind: Kind::UndoHeader, obj: ObjId(0), birth: Scn::ZERO, level: 0, itl: 0 };
+    change.push(0, op);
+    change.commit(Xid::NONE, RecordKind::Change);
+    Ok(())
+}
+
+/// State of a transaction in its slot, as its owner knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TxMem {
+    Free,
+    Active,
+    /// The commit record is appended, its outcome not yet certain.
+    Committing(Scn),
+    Committed(Scn),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct MemSlot {
+    seq: u32,
+    state: TxMem,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    first: Dba,
+    active: u32,
+    last_scn: Scn,
+    last_end: Micros,
+}
+
+struct Inner {
+    slots: Vec<MemSlot>,
+    /// Slots that may be used anew, oldest end first.
+    reuse: VecDeque<u16>,
+    forgotten: Scn,
+    extents: Vec<Extent>,
+    current: usize,
+    next_block: u32,
+    pool: Vec<(Dba, usize)>,
+    /// Reserved but unformatted blocks.
+    spares: Vec<(Dba, usize)>,
+    waiters: FxHashMap<u16, Arc<Notify>>,
+}
+
+/// What `v$rollstat`-like reports show.
+#[derive(Clone, Copy, Debug)]
+pub struct UndoReport {
+    pub usn: u16,
+    pub extents: usize,
+    pub active: usize,
+}
+
+/// An undo segment this instance answers for.
+pub struct Segment {
+    pub usn: u16,
+    pub header: Arc<Pin>,
+    inner: Mutex<Inner>,
+}
+
+/// Where a transaction writes its undo.
+pub struct Cursor {
+    pub segment: Arc<Segment>,
+    pub xid: Xid,
+    pub block: Arc<Pin>,
+    extent: usize,
+    /// The block has not been formatted yet.
+    pub fresh: bool,
+    /// The header does not name the transaction yet.
+    pub begun: bool,
+    pub tail: Uba,
+    pub undo_no: UndoNo,
+    /// Reserved for a record that does not fit the current block.
+    pub spare: Option<(Arc<Pin>, usize)>,
+    used: Vec<usize>,
+}
+
+impl Segment {
+    /// Loads the segment from its header block.
+    ///
+    /// # Errors
+    /// The header cannot be read.
+    pub async fn load(ctx: &Ctx, cache: &Arc<Cache>, usn: u16) -> Result<Segment> {
+        let pin = cache.pin(ctx, header_dba(usn), Mode::X).await?;
+        let now = cache.env.now();
+        let (slots, extents, forgotten) = {
+            let b = pin.read();
+            if layout::kind(&b) != Kind::UndoHeader {
+                let what = "not an undo segment header".to_owned();
+                return Err(Error::Corrupt { dba: pin.dba(), what });
+            }
+            let slots: Vec<MemSlot> = (0..TX_SLOT_COUNT)
+                .map(|i| {
+                    let s = TxSlot::get(&b, i);
+                    let state = match s.state {
+                        TxState::Free => TxMem::Free,
+                        TxState::Active => TxMem::Active,
+                        TxState::Committed => TxMem::Committed(s.scn),
+                    };
+                    MemSlot { seq: s.seq, state }
+                })
+                .collect();
+            let n = usize::from(get_u16(&b, OFF_EXTENTS)).min(UNDO_EXTENTS_MAX);
+            let extents: Vec<Extent> = (0..n)
+                .map(|i| Extent {
+                    first: Dba::from_u64(get_u64(&b, OFF_EXTENT_LIST + 8 * i)),
+                    active: 0,
+                    last_scn: cache.clock.current(),
+                    last_end: now,
+                })
+                .collect();
+            (slots, extents, Scn(get_u64(&b, OFF_FORGOTTEN)))
+        };
+        let reuse =
+            (0..TX_SLOT_COUNT).filter(|&i| slots[usize::from(i)].state != TxMem::Active).collect();
+        let inner = Inner {
+            slots,
+            reuse,
+            forgotten,
+            // What is there may be needed by readers and by rollback: begin with the oldest extent
+            // only after its retention.
+            current: extents.len(),
+            extents,
+            next_block: UNDO_EXTENT_BLOCKS,
+            pool: Vec::new(),
+            spares: Vec::new(),
+            waiters: FxHashMap::default(),
+        };
+        Ok(Segment { usn, header: Arc::new(pin), inner: Mutex::new(inner) })
+    }
+
+    /// Transactions that were active when the header was written: to be rolled back.
+    #[must_use]
+    pub fn active(&self) -> Vec<Xid> {
+        let inner = self.inner.lock();
+        let all = (0..TX_SLOT_COUNT).zip(&inner.slots);
+        all.filter(|(_, s)| s.state == TxMem::Active)
+            .map(|(slot, s)| Xid { usn: self.usn, slot, seq: s.seq })
+            .collect()
+    }
+
+    /// State of `xid`; `Err(bound)`: forgotten, it ended at that SCN or before.
+    pub fn status(&self, xid: Xid) -> std::result::Result<TxMem, Scn> {
+        let inner = self.inner.lock();
+        let slot = inner.slots[usize::from(xid.slot)];
+        match slot.seq.cmp(&xid.seq) {
+            std::cmp::Ordering::Equal => Ok(slot.state),
+            // Beyond what the table knows: it never was (hazard H1).
+            std::cmp::Ordering::Less => Ok(TxMem::Free),
+            std::cmp::Ordering::Greater => Err(inner.forgotten),
+        }
+    }
+
+    /// A notifier that is woken when `xid` ends; `None` if it has ended.
+    pub fn waiter(&self, xid: Xid) -> Option<Arc<Notify>> {
+        let mut inner = self.inner.lock();
+        let slot = inner.slots[usize::from(xid.slot)];
+        let running = matches!(slot.state, TxMem::Active | TxMem::Committing(_));
+        if slot.seq != xid.seq || !running {
+            return None;
+        }
+        Some(inner.waiters.entry(xid.slot).or_default().clone())
+    }
+
+    /// Sets the state of a running transaction. `f` runs in the same critical section (it draws the
+    /// commit SCN there, hazard H8).
+    pub fn set_state(&self, xid: Xid, f: impl FnOnce() -> TxMem) -> TxMem {
+        let mut inner = self.inner.lock();
+        let slot = &mut inner.slots[usize::from(xid.slot)];
+        assert!(slot.seq == xid.seq, "slot of {xid} has been used anew");
+        slot.state = f();
+        slot.state
+    }
+
+    /// Takes a slot for a new transaction; `None` if all are active.
+    fn take_slot(&self, horizon: Scn) -> Option<Xid> {
+        let mut inner = self.inner.lock();
+        let i = inner.reuse.pop_front()?;
+        let old = inner.slots[usize::from(i)];
+        if let TxMem::Committed(scn) = old.state {
+            // Young slots wait their turn while another segment has older ones.
+            if scn > horizon && inner.reuse.len() > usize::from(TX_SLOT_COUNT) / 2 {
+                inner.reuse.push_front(i);
+                return None;
+            }
+            inner.forgotten = inner.forgotten.max(scn);
+        }
+        let seq = old.seq + 1;
+        inner.slots[usize::from(i)] = MemSlot { seq, state: TxMem::Active };
+        Some(Xid { usn: self.usn, slot: i, seq })
+    }
+
+    /// Highest commit SCN whose slot has been used anew.
+    #[must_use]
+    pub fn forgotten(&self) -> Scn {
+        self.inner.lock().forgotten
+    }
+
+    /// Begins a transaction here: a slot and an undo block. `None`: no slot is free.
+    ///
+    /// # Errors
+    /// No undo space; a disk error.
+    pub async fn begin(
+        self: &Arc<Segment>,
+        ctx: &Ctx,
+        cache: &Arc<Cache>,
+        space: &Space,
+        horizon: Scn,
+        retention_us: u64,
+    ) -> Result<Option<Cursor>> {
+        let Some(xid) = self.take_slot(horizon) else { return Ok(None) };
+        let pooled = self.inner.lock().pool.pop();
+        let block = match pooled {
+            Some((dba, extent)) => cache.pin(ctx, dba, Mode::X).await.map(|p| (p, extent, false)),
+            None => self
+                .new_block(ctx, cache, space, horizon, retention_us)
+                .await
+                .map(|(p, extent)| (p, extent, true)),
+        };
+        let (pin, extent, fresh) = match block {
+            Ok(b) => b,
+            Err(e) => {
+                self.abandon(xid);
+                return Err(e);
+            }
+        };
+        self.inner.lock().extents[extent].active += 1;
+        Ok(Some(Cursor {
+            segment: self.clone(),
+            xid,
+            block: Arc::new(pin),
+            extent,
+            fresh,
+            begun: false,
+            tail: Uba::NONE,
+            undo_no: UndoNo(0),
+            spare: None,
+            used: vec![extent],
+        }))
+    }
+
+    /// Gives back the slot of a transaction that has changed nothing.
+    fn abandon(&self, xid: Xid) {
+        let mut inner = self.inner.lock();
+        inner.slots[usize::from(xid.slot)].state = TxMem::Free;
+        inner.reuse.push_back(xid.slot);
+    }
+
+    /// A block for undo, pinned for formatting.
+    async fn new_block(
+        &self,
+        ctx: &Ctx,
+        cache: &Arc<Cache>,
+        space: &Space,
+        horizon: Scn,
+        retention_us: u64,
+    ) -> Result<(Pin, usize)> {
+        loop {
+            let found = {
+                let mut inner = self.inner.lock();
+                if let Some(spare) = inner.spares.pop() {
+                    Some(spare)
+                } else {
+                    inner.take_block(cache.env.now(), horizon, retention_us)
+                }
+            };
+            if let Some((dba, extent)) = found {
+                return Ok((cache.pin_new(ctx, dba).await?, extent));
+            }
+            self.extend(ctx, cache, space, horizon).await?;
+        }
+    }
+
+    /// Adds an extent, or with no room takes the oldest that no active transaction needs.
+    async fn extend(
+        &self,
+        ctx: &Ctx,
+        cache: &Arc<Cache>,
+        space: &Space,
+        horizon: Scn,
+    ) -> Result<()> {
+        let count = self.inner.lock().extents.len();
+        let room = if count < UNDO_EXTENTS_MAX {
+            space.alloc_extent(ctx, UNDO_FILE, UNDO_EXTENT_BLOCKS).await
+        } else {
+            Err(Error::DiskFull { what: format!("undo segment {} is at its limit", self.usn) })
+        };
+        match room {
+            Ok(first) => {
+                let at = {
+                    let mut inner = self.inner.lock();
+                    inner.extents.push(Extent {
+                        first,
+                        active: 0,
+                        last_scn: Scn::ZERO,
+                        last_end: Micros(0),
+                    });
+                    inner.current = inner.extents.len() - 1;
+                    inner.next_block = 0;
+                    inner.current
+                };
+                let mut change = Change::begin(cache, &[&self.header]);
+                let list = u16::try_from(OFF_EXTENT_LIST + 8 * at).expect("inside a block");
+                let count = block::bytes::u16_of(at + 1);
+                change.push(
+                    0,
+                    Op::Patch(vec![
+                        block::op::patch_u16(block::bytes::u16_of(OFF_EXTENTS), count),
+                        (list, first.to_u64().to_le_bytes().to_vec()),
+                    ]),
+                );
+                change.commit(Xid::NONE, RecordKind::Change);
+                Ok(())
+            }
+            Err(e @ Error::DiskFull { .. }) => {
+                let mut inner = self.inner.lock();
+                if inner.steal(horizon) { Ok(()) } else { Err(e) }
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    #[must_use]
+    pub fn report(&self) -> UndoReport {
+        let inner = self.inner.lock();
+        let active = inner.slots.iter().filter(|s| s.state == TxMem::Active).count();
+        UndoReport { usn: self.usn, extents: inner.extents.len(), active }
+    }
+
+    /// The transaction has ended in `state`: its slot and blocks may be used on.
+    pub fn finish(&self, cursor: &mut Cursor, state: TxMem, now: Micros) {
+        let xid = cursor.xid;
+        let room = {
+            let b = cursor.block.read();
+            !cursor.fresh && undo::fits(&b, POOL_ROOM_BYTES)
+        };
+        let mut inner = self.inner.lock();
+        let slot = &mut inner.slots[usize::from(xid.slot)];
+        assert!(slot.seq == xid.seq, "slot of {xid} has been used anew");
+        slot.state = state;
+        inner.reuse.push_back(xid.slot);
+        let scn = if let TxMem::Committed(scn) = state { scn } else { Scn::ZERO };
+        for &e in &cursor.used {
+            let extent = &mut inner.extents[e];
+            extent.active -= 1;
+            extent.last_scn = extent.last_scn.max(scn);
+            extent.last_end = now;
+        }
+        if cursor.fresh {
+            inner.spares.push((cursor.block.dba(), cursor.extent));
+        } else if room && inner.pool.len() < 8 {
+            inner.pool.push((cursor.block.dba(), cursor.extent));
+        }
+        if let Some((pin, extent)) = cursor.spare.take() {
+            inner.extents[extent].active -= 1;
+            inner.spares.push((pin.dba(), extent));
+        }
+        if let Some(w) = inner.waiters.remove(&xid.slot) {
+            w.notify_waiters();
+        }
+    }
+
+    /// A transaction found active at start-up has been rolled back.
+    pub fn finish_recovered(&self, xid: Xid) {
+        let mut inner = self.inner.lock();
+        inner.slots[usize::from(xid.slot)].state = TxMem::Free;
+        inner.reuse.push_back(xid.slot);
+        if let Some(w) = inner.waiters.remove(&xid.slot) {
+            w.notify_waiters();
+        }
+    }
+}
+
+impl Inner {
+    /// The next block of the ring, if the extent it lies in may be used.
+    fn take_block(&mut self, now: Micros, horizon: Scn, retention_us: u64) -> Option<(Dba, usize)> {
+        if self.current < self.extents.len() && self.next_block < UNDO_EXTENT_BLOCKS {
+            return Some(self.advance());
+        }
+        if self.extents.is_empty() {
+            return None;
+        }
+        let next = (self.current + 1) % self.extents.len().max(1);
+        let e = self.extents[next];
+        let old = e.last_scn < horizon && now.since(e.last_end) > retention_us;
+        if e.active > 0 || !old || self.has_active_slots_from_before() {
+            return None;
+        }
+        self.enter(next);
+        Some(self.advance())
+    }
+
+    /// Transactions found active at start-up have records in extents not counted here.
+    fn has_active_slots_from_before(&self) -> bool {
+        let counted: u32 = self.extents.iter().map(|e| e.active).sum();
+        counted == 0 && self.slots.iter().any(|s| s.state == TxMem::Active)
+    }
+
+    fn enter(&mut self, extent: usize) {
+        self.pool.retain(|&(_, e)| e != extent);
+        self.spares.retain(|&(_, e)| e != extent);
+        self.current = extent;
+        self.next_block = 0;
+    }
+
+    fn advance(&mut self) -> (Dba, usize) {
+        let first = self.extents[self.current].first;
+        let dba = Dba::new(first.file, first.block + self.next_block);
+        self.next_block += 1;
+        (dba, self.current)
+    }
+
+    /// Enters the extent whose transactions ended first, retention or not.
+    fn steal(&mut self, _horizon: Scn) -> bool {
+        if self.has_active_slots_from_before() {
+            return false;
+        }
+        let idle = (0..self.extents.len()).filter(|&i| self.extents[i].active == 0);
+        match idle.min_by_key(|&i| self.extents[i].last_end) {
+            Some(i) => {
+                self.enter(i);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Cursor {
+    /// Makes sure that any undo record can be written: if the current block may be too full, a
+    /// spare is at hand.
+    ///
+    /// # Errors
+    /// No undo space.
+    pub async fn prepare(
+        &mut self,
+        ctx: &Ctx,
+        cache: &Arc<Cache>,
+        space: &Space,
+        horizon: Scn,
+        retention_us: u64,
+    ) -> Result<()> {
+        let roomy = self.fresh || undo::fits(&self.block.read(), undo::UNDO_RECORD_BYTES_MAX);
+        if roomy || self.spare.is_some() {
+            return Ok(());
+        }
+        let segment = self.segment.clone();
+        let (pin, extent) = segment.new_block(ctx, cache, space, horizon, retention_us).await?;
+        segment.inner.lock().extents[extent].active += 1;
+        self.spare = Some((Arc::new(pin), extent));
+        Ok(())
+    }
+
+    /// Makes the spare the current block.
+    ///
+    /// # Panics
+    /// When there is none: `prepare` comes first.
+    pub fn move_on(&mut self) {
+        let (pin, extent) = self.spare.take().expect("a spare undo block");
+        self.block = pin;
+        self.extent = extent;
+        self.fresh = true;
+        self.used.push(extent);
+    }
+
+    /// The header slot as it must be once the next record is in the current block.
+    #[must_use]
+    pub fn slot(&self, state: TxState, scn: Scn) -> TxSlot {
+        TxSlot {
+            seq: self.xid.seq,
+            state,
+            undo: self.block.dba(),
+            scn,
+            next: Uba::NONE,
+            rolling_back: false,
+        }
+    }
+}
