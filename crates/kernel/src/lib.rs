@@ -8,6 +8,7 @@ pub mod cache;
 pub mod change;
 mod clock;
 pub mod error;
+pub mod heap;
 pub mod params;
 pub mod read;
 pub mod redo;

@@ -1,0 +1,53 @@
+#![doc = include_str!("README.md")]
+
+mod chain;
+mod insert;
+mod judge;
+mod modify;
+mod scan;
+mod settle;
+
+use block::undo::{UNDO_RECORD_BYTES_MAX, UNDO_RECORD_FIXED_BYTES};
+
+pub use crate::space::SegmentId as HeapSeg;
+pub use insert::insert;
+pub use modify::{delete, lock, update};
+pub use scan::{Granule, Scan, fetch, scan, scan_granule, scan_granules};
+
+/// What became of an attempt to change or lock a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The row was as the snapshot sees it and is changed or locked now.
+    Done,
+    /// The row is not as seen: somebody, perhaps this transaction, has changed it since. It is locked
+    /// now and nothing else has been done; here it is.
+    Newer(Vec<u8>),
+    /// The row has been deleted meanwhile.
+    Gone,
+    /// The row is locked by another transaction and the caller wanted to skip such rows.
+    Skipped,
+}
+
+/// The longest row.
+pub const ROW_BYTES_MAX: usize = 16 << 20;
+/// The most bytes of a row that one block holds: a longer row is cut into pieces.
+pub const ROW_PIECE_BYTES_MAX: usize = 7000;
+/// Room an insert leaves in a block for its rows to grow.
+const RESERVE_BYTES: usize = 800;
+/// Bytes of an undo record's inverse besides the row itself (tag, slot, flags, lock, length).
+const RESTORE_FIXED_BYTES: usize = 7;
+
+// The undo of any change of a row piece fits an undo block.
+const _: () = assert!(
+    UNDO_RECORD_FIXED_BYTES + RESTORE_FIXED_BYTES + ROW_PIECE_BYTES_MAX <= UNDO_RECORD_BYTES_MAX
+);
+// A piece of full length fits an empty block with its first ITL entries, the reserve kept.
+const _: () = assert!(
+    block::rows::OFF_ITL
+        + block::itl::ITL_INITIAL as usize * block::itl::ITL_ENTRY_BYTES
+        + block::rows::ROW_HEADER_BYTES
+        + ROW_PIECE_BYTES_MAX
+        + 2
+        + RESERVE_BYTES
+        <= block::BLOCK_BYTES
+);

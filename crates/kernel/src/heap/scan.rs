@@ -1,0 +1,218 @@
+//! Rows as of a snapshot: one by its address, or all of them.
+//!
+//! What a statement reads here is exactly what its snapshot shows: deleted rows and pieces are left
+//! out, heads are followed to their pieces at the same snapshot.
+
+use block::layout;
+use block::{Dba, MASTER_GROUP_BLOCKS, Rowid, rows};
+use observe::Ctx;
+
+use super::HeapSeg;
+use super::chain::{self, Stub};
+use crate::error::{Error, Result};
+use crate::read::{self, Expect};
+use crate::txn::Snapshot;
+
+/// Blocks of one granule, at the most.
+const GRANULE_BLOCKS: u32 = 4 * MASTER_GROUP_BLOCKS;
+
+/// Whether a block belongs to the segment as it is now.
+pub(super) fn is_own(b: &[u8], seg: &HeapSeg) -> bool {
+    layout::kind(b) == layout::Kind::Heap
+        && layout::obj(b) == seg.obj
+        && layout::birth(b) == seg.birth
+}
+
+pub(super) async fn consistent<R>(
+    ctx: &Ctx,
+    seg: &HeapSeg,
+    snap: &Snapshot,
+    dba: Dba,
+    f: impl FnOnce(&[u8]) -> R + Send,
+) -> Result<Option<R>> {
+    let expect = Expect { kind: layout::Kind::Heap, obj: seg.obj, birth: seg.birth };
+    read::consistent(ctx, snap, dba, expect, f).await
+}
+
+/// What stands at a row's address.
+enum Found {
+    Nothing,
+    Row,
+    Head(Stub),
+}
+
+/// The row at `rowid` as `snap` shows it, into `out` (cleared first). `false`: it shows none.
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`]; what reading blocks can fail with.
+pub async fn fetch(
+    ctx: &Ctx,
+    seg: &HeapSeg,
+    rowid: Rowid,
+    snap: &Snapshot,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    out.clear();
+    let found = consistent(ctx, seg, snap, rowid.dba, |b| {
+        match rows::get(b, rowid.slot).filter(|r| r.flags & (rows::DELETED | rows::PIECE) == 0) {
+            None => Found::Nothing,
+            Some(row) => match Stub::of(&row) {
+                Some(stub) => Found::Head(stub),
+                None => {
+                    out.extend_from_slice(row.bytes);
+                    Found::Row
+                }
+            },
+        }
+    });
+    match found.await?.unwrap_or(Found::Nothing) {
+        Found::Nothing => Ok(false),
+        Found::Row => Ok(true),
+        Found::Head(stub) => {
+            chain::read_consistent(ctx, seg, snap, stub, out).await?;
+            Ok(true)
+        }
+    }
+}
+
+/// A run of neighbouring blocks of a table, one part of a full scan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Granule {
+    pub first: Dba,
+    pub blocks: u32,
+}
+
+/// A scan over all rows, block by block.
+pub struct Scan {
+    seg: HeapSeg,
+    snap: Snapshot,
+    granules: Vec<Granule>,
+    /// Granule being read, and the next block in it.
+    at: (usize, u32),
+    /// Blocks of that granule that have been asked for ahead.
+    ahead: u32,
+    /// Heads met in the block at hand; their pieces are read once its latch is released.
+    heads: Vec<(Rowid, Stub)>,
+    row: Vec<u8>,
+}
+
+impl Scan {
+    fn new(seg: &HeapSeg, snap: &Snapshot, granules: Vec<Granule>) -> Scan {
+        Scan {
+            seg: *seg,
+            snap: snap.clone(),
+            granules,
+            at: (0, 0),
+            ahead: 0,
+            heads: Vec::new(),
+            row: Vec::new(),
+        }
+    }
+
+    /// Calls `each` for the rows of the next block that has been formatted. `false`: the end.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`]; [`Error::ObjectGone`]; what reading blocks can fail with.
+    pub async fn next_block(
+        &mut self,
+        ctx: &Ctx,
+        mut each: impl FnMut(Rowid, &[u8]) + Send,
+    ) -> Result<bool> {
+        let Some(dba) = self.advance(ctx).await? else { return Ok(false) };
+        self.heads.clear();
+        let heads = &mut self.heads;
+        let visit = |b: &[u8]| visit_rows(b, dba, heads, &mut each);
+        match consistent(ctx, &self.seg, &self.snap, dba, visit).await {
+            Ok(_) => {}
+            Err(e @ Error::ObjectGone) => {
+                let space = &self.snap.core().space;
+                if space.is_raw(ctx, self.seg, dba).await? {
+                    return Ok(true);
+                }
+                // It may have been formatted between the two looks; if it was not, it is not ours.
+                let heads = &mut self.heads;
+                let visit = |b: &[u8]| visit_rows(b, dba, heads, &mut each);
+                consistent(ctx, &self.seg, &self.snap, dba, visit).await.map_err(|_| e)?;
+            }
+            Err(e) => return Err(e),
+        }
+        for (rowid, stub) in std::mem::take(&mut self.heads) {
+            chain::read_consistent(ctx, &self.seg, &self.snap, stub, &mut self.row).await?;
+            each(rowid, &self.row);
+        }
+        Ok(true)
+    }
+
+    /// Address of the next block, read ahead with its neighbours.
+    async fn advance(&mut self, ctx: &Ctx) -> Result<Option<Dba>> {
+        let Some(granule) = self.granules.get(self.at.0).copied() else { return Ok(None) };
+        let (_, within) = self.at;
+        let dba = Dba::new(granule.first.file, granule.first.block + within);
+        if within >= self.ahead {
+            let to_border = MASTER_GROUP_BLOCKS - dba.block % MASTER_GROUP_BLOCKS;
+            let count = to_border.min(granule.blocks - within);
+            self.ahead = within + count;
+            if count > 1 {
+                self.snap.core().cache.prefetch(ctx, dba, count).await?;
+            }
+        }
+        self.at.1 += 1;
+        if self.at.1 >= granule.blocks {
+            self.at = (self.at.0 + 1, 0);
+            self.ahead = 0;
+        }
+        ctx.check_interrupt()?;
+        Ok(Some(dba))
+    }
+}
+
+fn visit_rows(
+    b: &[u8],
+    dba: Dba,
+    heads: &mut Vec<(Rowid, Stub)>,
+    each: &mut impl FnMut(Rowid, &[u8]),
+) {
+    for slot in 0..rows::slot_count(b) {
+        let Some(row) = rows::get(b, slot) else { continue };
+        if row.flags & (rows::DELETED | rows::PIECE) != 0 {
+            continue;
+        }
+        let rowid = Rowid { dba, slot };
+        match Stub::of(&row) {
+            Some(stub) => heads.push((rowid, stub)),
+            None => each(rowid, row.bytes),
+        }
+    }
+}
+
+/// A scan over the whole table.
+///
+/// # Errors
+/// [`Error::ObjectGone`]: the table was dropped; what reading its header can fail with.
+pub async fn scan(ctx: &Ctx, seg: &HeapSeg, snap: &Snapshot) -> Result<Scan> {
+    Ok(Scan::new(seg, snap, scan_granules(ctx, seg, snap).await?))
+}
+
+/// Parts of a full scan, in address order; together they are the whole table.
+///
+/// # Errors
+/// As [`scan`].
+pub async fn scan_granules(ctx: &Ctx, seg: &HeapSeg, snap: &Snapshot) -> Result<Vec<Granule>> {
+    let mut granules = Vec::new();
+    for (first, count) in snap.core().space.scan_ranges(ctx, *seg).await? {
+        let end = first.block + count;
+        let mut at = first.block;
+        while at < end {
+            let blocks = (GRANULE_BLOCKS - at % GRANULE_BLOCKS).min(end - at);
+            granules.push(Granule { first: Dba::new(first.file, at), blocks });
+            at += blocks;
+        }
+    }
+    Ok(granules)
+}
+
+/// A scan over one granule.
+#[must_use]
+pub fn scan_granule(seg: &HeapSeg, snap: &Snapshot, granule: Granule) -> Scan {
+    Scan::new(seg, snap, vec![granule])
+}

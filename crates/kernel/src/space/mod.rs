@@ -1,0 +1,10 @@
+#![doc = include_str!("README.md")]
+
+mod files;
+mod insert;
+mod layout;
+mod segment;
+
+pub use files::{DATA_FILE, Reservation, Space, UNDO_FILE};
+pub use layout::{EXTENTS_MAX, Extent, SegmentInfo, SegmentKind, UNIT_BLOCKS};
+pub use segment::SegmentId;
