@@ -21,6 +21,8 @@ pub enum Act {
     Write,
     Evict,
     Checkpoint,
+    /// All sessions there give up.
+    Cancel,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +97,10 @@ impl Explorer {
                 }
             }
             Act::Evict => w.step(i, HolderEvent::EvictWanted),
+            Act::Cancel => {
+                w.node(i).waiting.clear();
+                w.step(i, HolderEvent::Cancel);
+            }
             Act::Checkpoint => w.step(i, HolderEvent::CheckpointPast),
         }
     }
@@ -146,41 +152,45 @@ fn explore(name: &str, master: u8, plans: &[&[Act]]) {
     }
     let plans: Vec<Vec<Act>> = plans.iter().map(|p| p.to_vec()).collect();
     let done = vec![0; plans.len()];
-    let mut e = Explorer { plans, seen: HashSet::default(), states: 0, ends: 0, limit: 100_000 };
+    let mut e = Explorer { plans, seen: HashSet::default(), states: 0, ends: 0, limit: 400_000 };
     e.explore(State { world, done });
     println!("{name}: {} states, {} ends", e.states, e.ends);
     assert!(e.ends > 0);
 }
 
-use Act::{Change, Checkpoint, Cr, Evict, Read, Write};
+use Act::{Cancel, Change, Checkpoint, Cr, Evict, Read, Write};
 
 #[test]
-fn two_changers_with_two_changes_each() {
-    explore("change+change", 1, &[&[Change, Change], &[Change, Change]]);
-}
-
-#[test]
-fn three_changers() {
-    explore("three changers", 1, &[&[Change], &[Change], &[Change]]);
-}
-
-#[test]
-fn readers_and_a_changer() {
-    explore("read/change", 1, &[&[Read, Change], &[Read], &[Change]]);
+fn three_instances_with_two_wishes_each() {
+    explore("three changers, twice", 1, &[&[Change, Change], &[Change, Change], &[Change]]);
+    explore("readers and changers", 1, &[&[Read, Change], &[Read, Change], &[Change]]);
+    explore("reader, upgrader, changer", 3, &[&[Read, Change], &[Change, Read], &[Read]]);
 }
 
 #[test]
 fn writes_and_evictions() {
-    explore("write/evict", 1, &[&[Change, Write], &[Change, Evict], &[]]);
-    explore("evict/read", 2, &[&[Read, Evict], &[Change], &[]]);
+    explore("a write meets a changer", 1, &[&[Change, Write], &[Change, Write], &[]]);
+    explore("an eviction meets a changer", 2, &[&[Read, Evict], &[Change], &[Read]]);
+    explore("everybody lets go", 1, &[&[Change, Write, Evict], &[Read, Evict], &[Change]]);
+    explore("and comes back", 2, &[&[Read, Evict, Read], &[Change, Write, Evict], &[]]);
 }
 
 #[test]
 fn consistent_reads_meet_moving_blocks() {
-    explore("cr", 1, &[&[Change], &[Cr], &[Change]]);
+    explore("cr", 1, &[&[Change, Cr], &[Cr], &[Change]]);
+    explore("cr and eviction", 2, &[&[Change, Write, Evict], &[Cr], &[Change]]);
+    explore("cr by the one who lost it", 3, &[&[Change, Cr], &[Change, Cr], &[]]);
 }
 
 #[test]
 fn checkpoints_of_past_images() {
-    explore("checkpoint", 2, &[&[Change, Checkpoint], &[Change], &[]]);
+    explore("h17", 2, &[&[Change, Checkpoint], &[Change], &[]]);
+    explore("h17 and a third", 1, &[&[Change, Checkpoint], &[Change], &[Read]]);
+    explore("past image at a writer", 3, &[&[Change, Checkpoint], &[Change, Checkpoint], &[Change]]);
+}
+
+#[test]
+fn cancels_meet_grants() {
+    explore("m7", 1, &[&[Change], &[Change, Cancel], &[Change]]);
+    explore("m7 by readers", 2, &[&[Read, Cancel, Change], &[Change], &[Read, Cancel]]);
 }

@@ -169,14 +169,20 @@ impl World {
         let mut wake = false;
         for effect in out {
             wake |= effect == HolderEffect::Wake;
-            self.perform(i, effect, &event);
+            self.perform(i, effect, &event, before);
         }
         if wake {
             self.wake(i);
         }
     }
 
-    fn perform(&mut self, i: InstanceNo, effect: HolderEffect, event: &HolderEvent) {
+    fn perform(
+        &mut self,
+        i: InstanceNo,
+        effect: HolderEffect,
+        event: &HolderEvent,
+        before: Mode,
+    ) {
         match effect {
             HolderEffect::ToMaster(msg) => {
                 let to = self.master_no;
@@ -185,7 +191,8 @@ impl World {
             HolderEffect::Ship(ship) => {
                 let n = &self.nodes[&i];
                 assert!(!n.dirty || n.durable, "invariant 3: shipped before its redo is durable");
-                assert!(n.writing.is_none(), "C6: shipped with a write in flight");
+                let demoted = n.holder.mode() < before;
+                assert!(!demoted || n.writing.is_none(), "C6: demoted with a write in flight");
                 assert_eq!(ship.info.version, n.version);
                 assert_ne!(n.holder.mode(), Mode::X, "shipped before the demotion");
                 self.send(i, ship.to, Packet::Block(ship.info));
