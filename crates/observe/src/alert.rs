@@ -114,8 +114,8 @@ pub fn format_wall(wall_us: i64) -> String {
     )
 }
 
-/// Proleptic Gregorian date of a day number (0 = 1970-01-01), counting years from March, so that the
-/// leap day is the last of its year.
+/// Proleptic Gregorian date of a day number (0 = 1970-01-01), counting years from March, so that
+/// the leap day is the last of its year.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,8 +1,9 @@
 //! How a session is told to stop: a flag that waits listen to.
 //!
-//! What it promises: a cancel that is set before or during a wait ends that wait; a cancel that comes
-//! between statements is forgotten by [`CancelFlag::begin_statement`]; a termination is never
-//! forgotten. What it must never do: interrupt a wait that did not ask for it (rollback must finish).
+//! What it promises: a cancel that is set before or during a wait ends that wait; a cancel that
+//! comes between statements is forgotten by [`CancelFlag::begin_statement`]; a termination is never
+//! forgotten. What it must never do: interrupt a wait that did not ask for it (rollback must
+//! finish).
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,10 +1,9 @@
 //! What travels with every call: who works, in which environment, and how waits are named.
 //!
-//! What it promises: a future that is ready at once is no wait and costs nothing; any other is shown
-//! while it lasts and counted when it ends, also when it is dropped half-way. Every await in the
-//! kernel that can take time goes through one of these functions.
-//! What it must never do: interrupt anything in [`Ctx::wait`]; only the functions that return an
-//! [`Interrupt`] end early.
+//! What it promises: a future that is ready at once is no wait and costs nothing; any other is
+//! shown while it lasts and counted when it ends, also when it is dropped half-way. Every await in
+//! the kernel that can take time goes through one of these functions. What it must never do:
+//! interrupt anything in [`Ctx::wait`]; only the functions that return an [`Interrupt`] end early.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

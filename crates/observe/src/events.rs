@@ -1,9 +1,9 @@
-//! The registry of wait events: one declarative table from which the enum, names, classes, parameter
-//! labels, view rows and the manual page come.
+//! The registry of wait events: one declarative table from which the enum, names, classes,
+//! parameter labels, view rows and the manual page come.
 //!
 //! What it promises: a name is unique, every event has a class and a sentence that says what the
-//! session waits for. What it must never do: hold an event that no code can raise. The names are the
-//! field's, so that its scripts and habits carry over; ours alone are marked in the text.
+//! session waits for. What it must never do: hold an event that no code can raise. The names are
+//! the field's, so that its scripts and habits carry over; ours alone are marked in the text.
 
 use std::fmt;
 
@@ -166,17 +166,17 @@ wait_events! {
     GcCrBlockCongested: "gc cr block congested", Cluster, ["file#", "block#", "class#"],
         "A consistent copy came late: the request stood over 1 ms in a block server's queue.";
     GcCrBlockLost: "gc cr block lost", Cluster, ["file#", "block#", "class#"],
-        "No answer to a request for a consistent copy came in time or the epoch ended; asked again.";
+        "No consistent copy came in time, or the epoch ended; asked again.";
     GcCurrentBlock2Way: "gc current block 2-way", Cluster, ["file#", "block#", "class#"],
         "The newest version came from the block's master itself.";
     GcCurrentBlock3Way: "gc current block 3-way", Cluster, ["file#", "block#", "class#"],
         "The newest version came from an instance that is not the block's master.";
     GcCurrentBlockBusy: "gc current block busy", Cluster, ["file#", "block#", "class#"],
-        "The newest version came late: the holder waited for a log flush or a pin, or others queued.";
+        "The newest version came late: a log flush or a pin at the holder, or others queued.";
     GcCurrentBlockCongested: "gc current block congested", Cluster, ["file#", "block#", "class#"],
         "The newest version came late: the request stood over 1 ms in a block server's queue.";
     GcCurrentBlockLost: "gc current block lost", Cluster, ["file#", "block#", "class#"],
-        "No answer to a request for the newest version came in time or the epoch ended; asked again.";
+        "No newest version came in time, or the epoch ended; asked again.";
     GcCrGrant2Way: "gc cr grant 2-way", Cluster, ["file#", "block#", "class#"],
         "No instance holds the block: the master gave leave to read it from disk, for a query.";
     GcCrGrantBusy: "gc cr grant busy", Cluster, ["file#", "block#", "class#"],
@@ -216,11 +216,10 @@ wait_events! {
     WaitForScnAck: "wait for scn ack", Other, ["instance", "scn", ""],
         "A commit waits until every open instance has acknowledged its SCN.";
     CommitOutcome: "commit outcome", Concurrency, ["usn<<16 | slot", "sequence", "scn"],
-        "A reader's snapshot covers a transaction that is just committing; it waits for the outcome \
-         (a name of our own).";
+        "A reader's snapshot covers a transaction just committing: its outcome is awaited (our name).";
     TransactionEnquiry: "transaction state enquiry", Cluster,
         ["usn<<16 | slot", "sequence", "instance"],
-        "The state of a transaction is asked from the instance that owns it (a name of our own).";
+        "The state of a transaction is asked from the instance that owns it (our name).";
 
     // ---- enqueues
     EnqTxRowLock: "enq: TX - row lock contention", Application,
@@ -359,8 +358,8 @@ impl fmt::Display for WaitEvent {
     }
 }
 
-/// p1 of an `enq:` event: the two letters of the type in the high half, the mode (1 null, 2 SS, 3 SX,
-/// 4 S, 5 SSX, 6 X) in the low half.
+/// p1 of an `enq:` event: the two letters of the type in the high half, the mode (1 null, 2 SS, 3
+/// SX, 4 S, 5 SSX, 6 X) in the low half.
 #[must_use]
 pub const fn enq_p1(name: [u8; 2], mode: u8) -> u64 {
     ((name[0] as u64) << 24) | ((name[1] as u64) << 16) | mode as u64

@@ -2,8 +2,8 @@
 //!
 //! The asker records what the Block message brought back: time in the master's and the holder's
 //! queues, to build, to wait for pins and for the log writer, to send. What is left of the total is
-//! the interconnect. Behind `v$instance_cache_transfer` and `v$gc_wait_split`. What it must never do:
-//! estimate; a part that was not measured stays 0 and is counted as interconnect.
+//! the interconnect. Behind `v$instance_cache_transfer` and `v$gc_wait_split`. What it must never
+//! do: estimate; a part that was not measured stays 0 and is counted as interconnect.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

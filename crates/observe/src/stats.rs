@@ -1,7 +1,8 @@
 //! The registry of statistics: counters that every session keeps and the instance sums.
 //!
-//! Names are the field's. What it promises: a counter only grows; times are microseconds (`unit` says
-//! so; the field shows centiseconds). What it must never do: hold a counter that nothing raises.
+//! Names are the field's. What it promises: a counter only grows; times are microseconds (`unit`
+//! says so; the field shows centiseconds). What it must never do: hold a counter that nothing
+//! raises.
 
 use std::fmt;
 
@@ -87,7 +88,7 @@ statistics! {
     SortsDisk: "sorts (disk)", Sql, Count, "Sorts that spilled to disk.";
     SortsRows: "sorts (rows)", Sql, Count, "Rows sorted.";
     TableScanRows: "table scan rows gotten", Sql, Count, "Rows that full scans have looked at.";
-    TableScanBlocks: "table scan blocks gotten", Sql, Blocks, "Blocks that full scans have visited.";
+    TableScanBlocks: "table scan blocks gotten", Sql, Blocks, "Blocks visited by full scans.";
     TableFetchByRowid: "table fetch by rowid", Sql, Count, "Rows fetched by their address.";
     TableFetchContinued: "table fetch continued row", Sql, Count,
         "Further pieces read of rows that were moved or chained.";

@@ -1,8 +1,8 @@
 //! Counters of waits and statistics: the live ones of a session, and plain sums of them.
 //!
 //! What it promises: counting is a few relaxed atomic additions on memory that only this session
-//! writes, so sessions never fight over a cache line. What it must never do: take a lock or allocate
-//! on a path that has run before.
+//! writes, so sessions never fight over a cache line. What it must never do: take a lock or
+//! allocate on a path that has run before.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

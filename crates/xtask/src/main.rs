@@ -1,1 +1,56 @@
-fn main() {}
+//! `cargo x …`: the one entry to building, testing and demonstrating Skein.
+//!
+//! It runs cargo and looks at the tree; it imports none of our crates, so that it builds in seconds
+//! and works when they do not. What it must never do: pass when something did not run.
+
+mod demo;
+mod harness;
+mod run;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo x COMMAND
+
+  test            all that CI runs; the last line is `N passed, N failed`
+  unit            the fast tests of the pure crates and the kernel (below a minute)
+  tidy            layers, names, lengths, licences: the rules that need no compiler
+  sim [SEED]      the cluster simulation: fixed seeds and a fresh one, or the one given
+  demo [ARGS]     builds Skein and demonstrates it (`cargo x demo --help`)
+  bless           rewrites goldens and generated pages; review the difference
+  bench [NAME]    runs bench/NAME against a fresh build; without a name lists what there is
+
+Build products go to CARGO_TARGET_DIR, by default ~/.cache/skein/target.";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match args.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", &args[..]),
+    };
+    run::set_target_dir();
+    let result = match command {
+        "test" => test::test(),
+        "unit" => test::unit(),
+        "tidy" => tidy::command(),
+        "sim" => test::sim(rest.first().map(String::as_str)),
+        "demo" => demo::demo(rest),
+        "bless" => test::bless(),
+        "bench" => demo::bench(rest),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        other => Err(format!("no such command: {other}\n\n{USAGE}")),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

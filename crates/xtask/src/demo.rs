@@ -1,0 +1,68 @@
+//! `cargo x demo` and `cargo x bench`: build the shipped binary and run it.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::run::{self, RunDir};
+
+/// Builds `skein` and `skein-demo` and puts copies of both into one folder.
+fn build_into(dir: &RunDir) -> Result<Option<PathBuf>, String> {
+    let build = ["build", "--release", "-p", "skein-cli", "-p", "skein-lab", "--bins"];
+    let Some(executables) = run::build(&build)? else {
+        return Ok(None);
+    };
+    let bin = dir.path().join("bin");
+    fs::create_dir_all(&bin).map_err(|e| format!("make {}: {e}", bin.display()))?;
+    for name in ["skein", "skein-demo"] {
+        let exe = executables.iter().find(|e| e.target == name);
+        let exe = exe.ok_or_else(|| format!("the build made no executable {name}"))?;
+        fs::copy(&exe.path, bin.join(name)).map_err(|e| format!("copy {name}: {e}"))?;
+    }
+    Ok(Some(bin))
+}
+
+/// Replaces this process by `skein-demo`, so that Ctrl-C reaches nobody else. It owns the folder
+/// from then on and removes it at its end.
+pub fn demo(args: &[String]) -> Result<bool, String> {
+    let mut dir = RunDir::new("demo")?;
+    let Some(bin) = build_into(&dir)? else {
+        return Ok(false);
+    };
+    dir.keep();
+    let mut command = Command::new(bin.join("skein-demo"));
+    command.arg("--work-dir").arg(dir.path()).args(args).env("SKEIN_BIN", bin.join("skein"));
+    let error = command.exec();
+    let _ = fs::remove_dir_all(dir.path());
+    Err(format!("run skein-demo: {error}"))
+}
+
+/// Runs `bench/NAME` with a fresh build.
+pub fn bench(args: &[String]) -> Result<bool, String> {
+    let folder = run::root().join("bench");
+    let Some((name, rest)) = args.split_first() else {
+        let entries = fs::read_dir(&folder).map_err(|e| format!("read bench/: {e}"))?;
+        let mut names: Vec<_> =
+            entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
+        names.sort();
+        println!("{}", names.join("\n"));
+        return Ok(true);
+    };
+    let script = folder.join(name);
+    if name.contains('/') || !script.is_file() {
+        return Err(format!("there is no bench/{name}"));
+    }
+    let dir = RunDir::new("bench")?;
+    let Some(bin) = build_into(&dir)? else {
+        return Ok(false);
+    };
+    let status = Command::new(&script)
+        .args(rest)
+        .current_dir(run::root())
+        .env("SKEIN_BIN", bin.join("skein"))
+        .env("SKEIN_WORK_DIR", dir.path())
+        .status()
+        .map_err(|e| format!("run bench/{name}: {e}"))?;
+    Ok(status.success())
+}

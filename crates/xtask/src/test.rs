@@ -1,0 +1,130 @@
+//! `cargo x test | unit | sim | bless`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::harness::{Harness, Tally};
+use crate::run::{self, Executable, RunDir};
+use crate::tidy;
+
+/// Run one test at a time: each starts clusters of several processes.
+const CLUSTER_PACKAGES: [&str; 2] = ["skein-cli", "skein-lab"];
+const SIM_PACKAGE: &str = "skein-sim";
+/// The crates that do not depend on DataFusion: tests without a long build.
+const FAST_PACKAGES: [&str; 8] = [
+    "xtask",
+    "skein-block",
+    "skein-env",
+    "skein-observe",
+    "skein-global",
+    "skein-disk",
+    "skein-cluster",
+    "skein-kernel",
+];
+
+/// All that CI runs.
+pub fn test() -> Result<bool, String> {
+    let mut tally = Tally::default();
+    tally.check("formatting (cargo fmt)", run::step(&["fmt", "--all", "--check"])?);
+    tidy::run(&mut tally)?;
+    let clippy = ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    tally.check("clippy", run::step(&clippy)?);
+    let build = ["build", "--release", "--workspace", "--bins", "--tests"];
+    let built = run::build(&build)?;
+    tally.check("build", built.is_some());
+    if let Some(executables) = built {
+        run_all(&executables, &mut tally)?;
+    }
+    Ok(tally.finish())
+}
+
+/// Runs all harnesses: first the ordinary, then the simulation, last those that start processes.
+fn run_all(executables: &[Executable], tally: &mut Tally) -> Result<(), String> {
+    let dir = RunDir::new("test")?;
+    let mut env = vec![("SKEIN_SIM_FRESH_SEED", fresh_seed().to_string())];
+    for exe in executables.iter().filter(|e| !e.test) {
+        let path = dir.take(exe)?;
+        if exe.target == "skein" {
+            env.push(("SKEIN_BIN", path.display().to_string()));
+        }
+    }
+    let rank = |e: &Executable| match e.package.as_str() {
+        SIM_PACKAGE => 1,
+        p if CLUSTER_PACKAGES.contains(&p) => 2,
+        _ => 0,
+    };
+    let mut tests: Vec<&Executable> = executables.iter().filter(|e| e.test).collect();
+    tests.sort_by_key(|e| rank(e));
+    tally.check("test executables were built", !tests.is_empty());
+    for exe in tests {
+        let path = dir.take(exe)?;
+        let args: &[&str] = match rank(exe) {
+            1 => &["--nocapture"],
+            2 => &["--test-threads=1"],
+            _ => &[],
+        };
+        let name = format!("{} {}", exe.package, exe.target);
+        Harness { name, exe: &path, dir: &exe.package_dir, args, env: &env }.run(tally)?;
+        // Test executables are large; a run holds one at a time.
+        let _ = std::fs::remove_file(&path);
+    }
+    Ok(())
+}
+
+/// Seeds that nobody chose; printed by the simulation, so that a failure can be run again.
+fn fresh_seed() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    since.as_secs()
+}
+
+fn package_args<'a>(command: &[&'a str], packages: &[&'a str]) -> Vec<&'a str> {
+    let mut args = command.to_vec();
+    args.extend(packages.iter().flat_map(|p| ["-p", *p]));
+    args
+}
+
+/// The fast tests.
+pub fn unit() -> Result<bool, String> {
+    let mut tally = Tally::default();
+    tidy::run(&mut tally)?;
+    let args = package_args(&["build", "--release", "--tests"], &FAST_PACKAGES);
+    match run::build(&args)? {
+        Some(executables) => run_all(&executables, &mut tally)?,
+        None => tally.check("build", false),
+    }
+    Ok(tally.finish())
+}
+
+/// The simulation, with a seed of the caller's if given.
+pub fn sim(seed: Option<&str>) -> Result<bool, String> {
+    let seed = match seed {
+        Some(text) => Some(text.parse::<u64>().map_err(|e| format!("seed {text}: {e}"))?),
+        None => None,
+    };
+    let Some(executables) = run::build(&["build", "--release", "--tests", "-p", SIM_PACKAGE])?
+    else {
+        return Ok(false);
+    };
+    let mut tally = Tally::default();
+    let dir = RunDir::new("sim")?;
+    let env = match seed {
+        Some(seed) => ("SKEIN_SIM_SEED", seed.to_string()),
+        None => ("SKEIN_SIM_FRESH_SEED", fresh_seed().to_string()),
+    };
+    for exe in executables.iter().filter(|e| e.test && e.package == SIM_PACKAGE) {
+        let path = dir.take(exe)?;
+        let name = format!("{} {}", exe.package, exe.target);
+        let (args, env) = (&["--nocapture"][..], std::slice::from_ref(&env));
+        Harness { name, exe: &path, dir: &exe.package_dir, args, env }.run(&mut tally)?;
+    }
+    Ok(tally.finish())
+}
+
+/// Rewrites goldens and generated pages: the tests do it themselves when `BLESS` is set.
+pub fn bless() -> Result<bool, String> {
+    let args = package_args(&["test", "--release"], &FAST_PACKAGES);
+    println!("== BLESS=1 cargo {}", args.join(" "));
+    let status =
+        run::cargo(&args).env("BLESS", "1").status().map_err(|e| format!("run cargo: {e}"))?;
+    println!("now review `git diff`");
+    Ok(status.success())
+}
