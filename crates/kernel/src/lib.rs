@@ -4,6 +4,7 @@
 //! `error, params, row, clock < redo < cache < change < space < undo < txn < read < heap, btree <
 //! dict, seq, table < recovery < gcs, instance`. Each folder has a README with its rules.
 
+pub mod btree;
 pub mod cache;
 pub mod change;
 mod clock;

@@ -62,8 +62,8 @@ pub async fn insert(
     if key.len() > KEY_BYTES_MAX {
         return Err(Error::KeyTooLong { bytes: key.len(), limit: KEY_BYTES_MAX });
     }
-    let found = change_entry(ctx, txn, seg, key, rowid, |b, view, horizon| {
-        insert_step(seg, key, rowid, b, view, horizon)
+    let found = change_entry(ctx, txn, seg, key, rowid, |b, view| {
+        insert_step(txn.core(), seg, key, rowid, b, view)
     })
     .await?;
     Ok(match found {
@@ -84,7 +84,7 @@ pub async fn delete(
     rowid: Rowid,
 ) -> Result<()> {
     let found =
-        change_entry(ctx, txn, seg, key, rowid, |b, view, _| delete_step(seg, key, rowid, b, view))
+        change_entry(ctx, txn, seg, key, rowid, |b, view| delete_step(seg, key, rowid, b, view))
             .await?;
     match found {
         Found::Missing => Err(Error::Invariant(format!(
@@ -103,7 +103,7 @@ async fn change_entry(
     seg: &IndexSeg,
     key: &[u8],
     rowid: Rowid,
-    step: impl Fn(&[u8], &View<'_>, Scn) -> Step<Found> + Send + Sync,
+    step: impl Fn(&[u8], &View<'_>) -> Step<Found> + Send + Sync,
 ) -> Result<Found> {
     let core = txn.core();
     let target = Target { obj: seg.obj, birth: seg.birth };
@@ -113,11 +113,10 @@ async fn change_entry(
         if let Some(hop) = hop {
             split::add_parent_entry(ctx, core, seg, &hop).await?;
         }
-        let horizon = core.horizon();
         core.log.throttle(ctx).await?;
         let pin = core.cache.pin(ctx, leaf, Mode::X).await?;
         let outcome = loop {
-            match txn.change_block(ctx, &pin, target, |b, view| step(b, view, horizon)).await? {
+            match txn.change_block(ctx, &pin, target, &step).await? {
                 Outcome::Redone(_) => {}
                 outcome => break outcome,
             }
@@ -125,7 +124,7 @@ async fn change_entry(
         let found = match outcome {
             Outcome::Changed(found) | Outcome::Stopped(found) | Outcome::Redone(found) => found,
             Outcome::NoItl(xids) => {
-                relieve(ctx, txn, seg, pin, key, horizon, &xids).await?;
+                relieve(ctx, txn, seg, pin, key, &xids).await?;
                 continue;
             }
         };
@@ -155,12 +154,12 @@ fn misplaced(seg: &IndexSeg, key: &[u8], b: &[u8]) -> Option<Found> {
 }
 
 fn insert_step(
+    core: &Core,
     seg: &IndexSeg,
     key: &[u8],
     rowid: Rowid,
     b: &[u8],
     view: &View<'_>,
-    horizon: Scn,
 ) -> Step<Found> {
     if let Some(found) = misplaced(seg, key, b) {
         return Step::Stop(found);
@@ -168,7 +167,7 @@ fn insert_step(
     let itl = ItlChange::default();
     let Ok(pos) = rows::search(b, key) else {
         if rows::free_bytes(b) < rows::entry_bytes(key) + view.itl_room() {
-            return purge_step(b, view, horizon);
+            return purge_step(b, view, core.horizon());
         }
         return Step::Change {
             op: Op::LeafInsert { itl, key: key.to_vec(), rowid },
@@ -250,14 +249,13 @@ async fn relieve(
     seg: &IndexSeg,
     pin: Pin,
     key: &[u8],
-    horizon: Scn,
     xids: &[Xid],
 ) -> Result<()> {
     let core = txn.core();
     let target = Target { obj: seg.obj, birth: seg.birth };
     let purge = |b: &[u8], view: &View<'_>| match misplaced(seg, key, b) {
         Some(found) => Step::Stop(found),
-        None => purge_step(b, view, horizon),
+        None => purge_step(b, view, core.horizon()),
     };
     let outcome = txn.change_block(ctx, &pin, target, purge).await?;
     if !matches!(outcome, Outcome::Stopped(Found::Full)) {

@@ -7,6 +7,7 @@
 
 use std::ops::Bound;
 
+use block::layout::Kind;
 use block::rows;
 use block::{Dba, Rowid};
 use observe::Ctx;
@@ -65,10 +66,9 @@ async fn on_leaf<T: Send>(
             None => descend(ctx, cache, seg, seek, 0, &mut None).await?,
         };
         loop {
-            let expect = Expect { obj: seg.obj, birth: seg.birth };
-            let look =
-                read::consistent(ctx, snap, leaf, expect, |b| look(seg, snap, seek, b, &mut f));
-            match look.await? {
+            let expect = Expect { kind: Kind::Leaf, obj: seg.obj, birth: seg.birth };
+            let look = read::consistent(ctx, snap, leaf, expect, |b| look(snap, seek, b, &mut f));
+            match look.await?.unwrap_or(Look::Lost) {
                 Look::Found(out) => return Ok(out),
                 Look::Right(right) => leaf = right,
                 Look::Lost => break,
@@ -82,13 +82,12 @@ async fn on_leaf<T: Send>(
 }
 
 fn look<T, F: FnOnce(&[u8]) -> T>(
-    seg: &IndexSeg,
     snap: &Snapshot,
     seek: Seek<'_>,
     b: &[u8],
     f: &mut Option<F>,
 ) -> Look<T> {
-    if !seg.owns(b) || rows::level(b) != 0 || seek.is_before(b) {
+    if seek.is_before(b) {
         return Look::Lost;
     }
     if seek.is_beyond(b) {

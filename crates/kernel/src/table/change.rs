@@ -137,7 +137,8 @@ async fn insert_entry(
     match btree::insert(ctx, txn, &index_seg(index), key, rowid).await? {
         InsertOutcome::Done => Ok(()),
         InsertOutcome::Duplicate => {
-            Err(Error::UniqueViolation { index: index.name.clone(), key: key.to_vec() })
+            let index = index.constraint.as_ref().unwrap_or(&index.name).clone();
+            Err(Error::UniqueViolation { index, key: key.to_vec() })
         }
     }
 }
