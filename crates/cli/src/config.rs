@@ -60,8 +60,7 @@ impl Config {
                 layout.dir().display()
             )));
         }
-        let text =
-            std::fs::read_to_string(&path).doing(format_args!("read {}", path.display()))?;
+        let text = std::fs::read_to_string(&path).doing(format_args!("read {}", path.display()))?;
         Config::parse(&text).map_err(|e| CliError::usage(format!("{}: {e}", path.display())))
     }
 
@@ -167,7 +166,9 @@ pub fn template(instances: u16, port_base: u16) -> String {
     );
     let _ = writeln!(text, "# Number of instances; each has a section below.");
     let _ = writeln!(text, "instances = {instances}\n");
-    text.push_str("# Parameters of all instances. Those left out have the value shown.\n[parameters]\n");
+    text.push_str(
+        "# Parameters of all instances. Those left out have the value shown.\n[parameters]\n",
+    );
     for p in PARAMETERS {
         let when = match p.modifiable {
             Modifiable::Startup => "",

@@ -4,6 +4,7 @@
 //! What it promises: every failure has a message on stderr and an exit code that says whose it is
 //! (see `--help`). Nothing here knows what is in a block; [`node`] is the only part that opens one.
 
+mod block_text;
 mod config;
 mod dump;
 mod error;

@@ -13,7 +13,12 @@ use std::path::Path;
 use tokio_postgres::{AsyncMessage, Client, NoTls, SimpleQueryMessage};
 
 /// Runs `commands`, or the statements in `file`, or those on standard input.
-pub fn run(dir: &Path, instance: Option<u16>, commands: &[String], file: Option<&Path>) -> Result<()> {
+pub fn run(
+    dir: &Path,
+    instance: Option<u16>,
+    commands: &[String],
+    file: Option<&Path>,
+) -> Result<()> {
     let layout = Layout::new(dir);
     let port = find_port(&layout, instance)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -294,9 +299,6 @@ mod tests {
             header: vec!["id".into(), "name".into()],
             rows: vec![vec!["1".into(), "Zoë".into()], vec!["100".into(), String::new()]],
         };
-        assert_eq!(
-            table.text(),
-            " id  | name\n-----+------\n 1   | Zoë\n 100 |\n(2 rows)\n"
-        );
+        assert_eq!(table.text(), " id  | name\n-----+------\n 1   | Zoë\n 100 |\n(2 rows)\n");
     }
 }

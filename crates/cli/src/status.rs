@@ -58,8 +58,7 @@ pub fn run(dir: &Path, json: bool) -> Result<()> {
     let directory = layout.dir().display().to_string();
     let status = Status { database: "skein".to_owned(), directory, instances };
     if json {
-        let text =
-            serde_json::to_string(&status).map_err(|e| CliError::failed(e.to_string()))?;
+        let text = serde_json::to_string(&status).map_err(|e| CliError::failed(e.to_string()))?;
         println!("{text}");
         return Ok(());
     }

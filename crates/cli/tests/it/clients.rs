@@ -1,0 +1,103 @@
+//! Clients as they come: psql, pgbench, a driver.
+
+use crate::db::{Db, PASSWORD, succeed, wait_until};
+use tokio_postgres::{Client, NoTls};
+
+async fn connect(db: &Db, k: u16) -> Client {
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(db.port(k)).user("skein").dbname("skein").password(PASSWORD);
+    let (client, connection) = config.connect(NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    client
+}
+
+#[test]
+fn pgbench_runs_unmodified() {
+    let db = Db::open(1);
+    succeed(db.client("pgbench", 1).args(["-i", "-s", "1", "-q"]));
+    assert_eq!(db.sql(1, "select count(*) from pgbench_accounts"), "100000");
+    for mode in ["simple", "extended", "prepared"] {
+        for script in [&["-S"][..], &[], &["-N"]] {
+            let mut pgbench = db.client("pgbench", 1);
+            pgbench.args(["-n", "-c", "2", "-t", "50", "-M", mode]).args(script);
+            let said = succeed(&mut pgbench);
+            assert!(said.contains("number of failed transactions: 0"), "{mode}: {said}");
+        }
+    }
+    let sums = "select (select sum(abalance) from pgbench_accounts) \
+                = (select sum(bbalance) from pgbench_branches) as a, \
+                (select sum(tbalance) from pgbench_tellers) is not null as b";
+    assert_eq!(db.sql(1, sums).split('|').count(), 2);
+    let history = db.sql(1, "select count(*) from pgbench_history");
+    assert_eq!(history, "600", "3 modes, 2 scripts that write, 2 clients, 50 each");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blocked_statement_can_be_cancelled() {
+    let db = Db::open(1);
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "insert into t values (1, 0)");
+    let (holder, waiter) = (connect(&db, 1).await, connect(&db, 1).await);
+    holder.batch_execute("begin; update t set v = 1 where id = 1").await.unwrap();
+    let cancel = waiter.cancel_token();
+    let blocked = tokio::spawn(async move {
+        let outcome = waiter.batch_execute("update t set v = 2 where id = 1").await;
+        (outcome, waiter)
+    });
+    wait_until("it waits for the row", || {
+        db.sql(1, "select count(*) from v$session_wait where event like 'enq: TX%'") == "1"
+    });
+    cancel.cancel_query(NoTls).await.unwrap();
+    let (outcome, waiter) = blocked.await.unwrap();
+    assert_eq!(outcome.unwrap_err().code().unwrap().code(), "57014");
+    holder.batch_execute("commit").await.unwrap();
+    waiter.batch_execute("update t set v = 3 where id = 1").await.unwrap();
+    assert_eq!(db.sql(1, "select v from t"), "3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_disappears_gives_its_locks_back() {
+    let db = Db::open(1);
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "insert into t values (1, 0)");
+    {
+        let client = connect(&db, 1).await;
+        client.batch_execute("begin; update t set v = 1 where id = 1").await.unwrap();
+    }
+    db.sql(1, "update t set v = v + 10 where id = 1");
+    assert_eq!(db.sql(1, "select v from t"), "10");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_tells_clients_why() {
+    let db = Db::open(1);
+    let client = connect(&db, 1).await;
+    client.batch_execute("select 1").await.unwrap();
+    db.stop();
+    let e = client.batch_execute("select 1").await.unwrap_err();
+    assert!(e.is_closed() || e.code().is_some_and(|c| c.code() == "57P01"), "{e}");
+    assert_eq!(db.state(1), "DOWN");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_and_rows_travel_in_binary() {
+    let db = Db::open(1);
+    let client = connect(&db, 1).await;
+    client
+        .batch_execute("create table t (a int8 primary key, b text, c float8, d bool, e bytea)")
+        .await
+        .unwrap();
+    let insert = "insert into t values ($1, $2, $3, $4, $5)";
+    let bytes = vec![0_u8, 1, 255];
+    client.execute(insert, &[&7_i64, &"x'y", &1.5_f64, &true, &bytes]).await.unwrap();
+    client
+        .execute(insert, &[&8_i64, &None::<String>, &None::<f64>, &None::<bool>, &None::<Vec<u8>>])
+        .await
+        .unwrap();
+    let rows = client.query("select * from t order by a", &[]).await.unwrap();
+    assert_eq!(rows[0].get::<_, String>("b"), "x'y");
+    assert_eq!(rows[0].get::<_, f64>("c"), 1.5);
+    assert!(rows[0].get::<_, bool>("d"));
+    assert_eq!(rows[0].get::<_, Vec<u8>>("e"), bytes);
+    assert_eq!(rows[1].get::<_, Option<String>>("b"), None);
+}

@@ -1,0 +1,99 @@
+//! A database from `init` to the end of its instances.
+
+use crate::db::{Db, Folder, fail, skein, succeed};
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn committed_rows_survive_stop_and_kill() {
+    let db = Db::open(1);
+    db.sql(1, "create table t (id int primary key, v text)");
+    db.sql(1, "insert into t values (1, 'one'), (2, 'two')");
+    assert_eq!(db.sql(1, "select id, v from t order by id"), "1|one\n2|two");
+    db.stop();
+    assert_eq!(db.state(1), "DOWN");
+    db.start_all();
+    assert_eq!(db.sql(1, "select count(*) from t"), "2");
+    db.sql(1, "insert into t values (3, 'three')");
+    db.abort(1);
+    db.start_all();
+    assert_eq!(db.sql(1, "select id, v from t order by id"), "1|one\n2|two\n3|three");
+    assert_eq!(db.sql(1, "select v from t where id = 3"), "three");
+}
+
+#[test]
+fn init_makes_private_files_and_prints_a_generated_password_once() {
+    let folder = Folder::new();
+    let said = succeed(skein().env_remove("SKEIN_PASSWORD").arg("init").arg(&folder.0).args([
+        "--instances",
+        "1",
+        "--luns",
+        "2",
+        "--lun-size",
+        "256M",
+        "--port-base",
+        "0",
+    ]));
+    assert!(said.contains("password ") && said.contains("shown only now"), "{said}");
+    let mode =
+        |path: &str| std::fs::metadata(folder.0.join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode("secret"), mode("skein.toml")), (0o700, 0o600, 0o600));
+    assert_eq!(std::fs::metadata(folder.0.join("secret")).unwrap().len(), 32);
+}
+
+#[test]
+fn init_refuses_a_folder_that_holds_anything() {
+    let db = Db::init(1);
+    let before = std::fs::read(db.dir().join("skein.toml")).unwrap();
+    let said = fail(3, &mut db.skein("init"));
+    assert!(said.contains("already holds a database"), "{said}");
+    assert_eq!(std::fs::read(db.dir().join("skein.toml")).unwrap(), before);
+
+    let folder = Folder::new();
+    std::fs::create_dir_all(&folder.0).unwrap();
+    std::fs::write(folder.0.join("letter.txt"), "keep me").unwrap();
+    let said = fail(3, skein().arg("init").arg(&folder.0));
+    assert!(said.contains("is not empty"), "{said}");
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+}
+
+#[test]
+fn a_failed_init_leaves_nothing() {
+    let folder = Folder::new();
+    fail(2, skein().arg("init").arg(&folder.0).args(["--instances", "9"]));
+    fail(2, skein().arg("init").arg(&folder.0).args(["--lun-size", "1K", "--luns", "1"]));
+    assert!(!folder.0.exists());
+}
+
+#[test]
+fn status_tells_down_from_open_and_stop_of_what_is_down_is_an_error() {
+    let db = Db::init(2);
+    assert_eq!((db.state(1), db.state(2)), ("DOWN".into(), "DOWN".into()));
+    let said = fail(3, db.skein("stop").args(["--instance", "2"]));
+    assert!(said.contains("instance 2 is not running"), "{said}");
+    fail(3, db.skein("sql").args(["-c", "select 1"]));
+    fail(2, db.skein("stop").args(["--instance", "3"]));
+    db.start_all();
+    assert_eq!((db.state(1), db.state(2)), ("OPEN".into(), "OPEN".into()));
+    db.stop();
+    assert_eq!(db.state(2), "DOWN");
+}
+
+#[test]
+fn the_owner_needs_no_password_in_the_databases_folder() {
+    let db = Db::open(1);
+    let said = succeed(db.skein("sql").args(["-c", "select 1 as one; select 'a' as b"]));
+    assert!(said.contains(" one\n-----\n 1\n(1 row)"), "{said}");
+    let said = fail(1, db.skein("sql").args(["-c", "select 1/0"]));
+    assert!(said.contains("22012"), "{said}");
+    let mut psql = db.client("psql", 1);
+    psql.env("PGHOST", db.dir()).env_remove("PGPASSWORD").args(["-X", "-A", "-t", "-w"]);
+    assert_eq!(succeed(psql.args(["-c", "select current_user"])).trim(), "skein");
+}
+
+#[test]
+fn show_parameter_reads_the_settings_back() {
+    let db = Db::init_with(1, "256M", "undo_retention = \"77s\"\n");
+    db.start_all();
+    assert!(db.sql(1, "show parameter undo_retention").contains("77"));
+    assert_eq!(db.sql(1, "select value from v$parameter where name = 'undo_retention'"), "77");
+}

@@ -1,0 +1,10 @@
+//! The real binary, real processes, real clients.
+//!
+//! Each test makes a database of its own in a temporary folder, on free ports, and takes all of it
+//! away when it ends, however it ends. Tests wait for conditions; a limit on a wait only bounds how
+//! long a failure takes.
+
+mod clients;
+mod db;
+mod faults;
+mod life;
