@@ -157,8 +157,8 @@ fn checked(
     Ok(settings)
 }
 
-/// The text of a new `skein.toml`.
-pub fn template(instances: u16, port_base: u16) -> String {
+/// The text of a new `skein.toml`, in which `set` is not left to the defaults.
+pub fn template(instances: u16, port_base: u16, set: &[(&str, &str)]) -> String {
     let mut text = String::new();
     text.push_str(
         "# Settings of a Skein database. Read when an instance starts; `show parameter` shows what\n\
@@ -175,7 +175,14 @@ pub fn template(instances: u16, port_base: u16) -> String {
             Modifiable::System => " (alter system)",
             Modifiable::Session => " (alter system, set)",
         };
-        let _ = writeln!(text, "# {}{when}\n# {} = \"{}\"", p.description, p.name, p.default);
+        let said = set.iter().find(|(name, _)| *name == p.name);
+        let (mark, value) = said.map_or(("# ", p.default), |(_, value)| ("", *value));
+        let value = toml::Value::from(value);
+        let _ = writeln!(text, "# {}{when}\n{mark}{} = {value}", p.description, p.name);
+    }
+    // A name that does not exist is written too, for the check of the text to find.
+    for (name, value) in set.iter().filter(|(n, _)| !PARAMETERS.iter().any(|p| p.name == *n)) {
+        let _ = writeln!(text, "{} = {}", toml::Value::from(*name), toml::Value::from(*value));
     }
     for k in 1..=instances {
         let port = if port_base == 0 { 0 } else { port_base + k - 1 };
@@ -198,18 +205,23 @@ mod tests {
 
     #[test]
     fn the_template_is_read_back_with_all_defaults() {
-        let config = Config::parse(&template(3, 6501)).unwrap();
+        let config = Config::parse(&template(3, 6501, &[])).unwrap();
         assert_eq!(config.instances, 3);
         let two = config.for_instance(2).unwrap();
         assert_eq!(two.listen, "127.0.0.1:6502");
         assert!(two.parameters.rows().iter().all(|r| r.is_default));
         assert!(config.for_instance(4).is_err());
-        assert_eq!(Config::parse(&template(1, 0)).unwrap().listen(1), "127.0.0.1:0");
+        assert_eq!(Config::parse(&template(1, 0, &[])).unwrap().listen(1), "127.0.0.1:0");
+        let buffered = Config::parse(&template(1, 0, &[("filesystemio_options", "none")])).unwrap().for_instance(1).unwrap();
+        assert!(!buffered.parameters.direct_io());
+        assert!(Config::parse(&template(1, 0, &[("log_files", "no\"such")])).is_err());
+        let e = Config::parse(&template(1, 0, &[("a b", "1")])).unwrap_err();
+        assert!(e.contains("\"a b\""), "{e}");
     }
 
     #[test]
     fn every_parameter_can_be_uncommented() {
-        let text = template(1, 0);
+        let text = template(1, 0, &[]);
         for p in PARAMETERS {
             let line = format!("# {} = ", p.name);
             assert!(text.contains(&line), "{}", p.name);

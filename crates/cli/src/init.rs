@@ -19,14 +19,18 @@ pub struct Request<'a> {
     pub luns: u16,
     pub lun_size_bytes: u64,
     pub port_base: u16,
+    /// Parameters to write to the settings: `name=value`.
+    pub set: &'a [String],
 }
 
 /// Makes the database and says what was made. What a failed attempt has made is taken away again.
 pub fn run(request: &Request<'_>) -> Result<()> {
     check(request)?;
     let layout = Layout::new(request.dir);
+    let text = template(request.instances, request.port_base, &settings(request.set)?);
+    let config = Config::check_text(&text)?;
     let made_dir = claim_folder(&layout)?;
-    let made = make(request, &layout);
+    let made = make(request, &layout, &config, &text);
     if made.is_err() {
         // Only what `init` makes: the folder was empty before.
         let _ = if made_dir {
@@ -46,6 +50,16 @@ fn check(request: &Request<'_>) -> Result<()> {
         return Err(CliError::usage("--port-base leaves no room for that many ports"));
     }
     Ok(())
+}
+
+fn settings(set: &[String]) -> Result<Vec<(&str, &str)>> {
+    set.iter()
+        .map(|text| {
+            text.split_once('=')
+                .map(|(name, value)| (name.trim(), value.trim()))
+                .ok_or_else(|| CliError::usage(format!("--set {text}: expected NAME=VALUE")))
+        })
+        .collect()
 }
 
 /// Makes the folder, or takes an empty one; true if it was made.
@@ -80,23 +94,21 @@ fn empty_folder(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn make(request: &Request<'_>, layout: &Layout) -> Result<()> {
+fn make(request: &Request<'_>, layout: &Layout, config: &Config, text: &str) -> Result<()> {
     let given = std::env::var("SKEIN_PASSWORD").ok().filter(|p| !p.is_empty());
     let password = given.clone().unwrap_or_else(generated_password);
     std::fs::create_dir(layout.run()).doing("make the folder for running instances")?;
     write_private(&layout.secret(), &rand::random::<[u8; 32]>())?;
-    let text = template(request.instances, request.port_base);
-    let config = Config::check_text(&text)?;
     node::create_database(
         layout,
-        &config,
+        config,
         request.luns,
         request.lun_size_bytes,
         &server::scram_verifier(&password),
     )?;
     // Last: a folder without settings holds no database.
     write_private(&layout.settings(), text.as_bytes())?;
-    report(request, layout, &config, given.is_none().then_some(password.as_str()));
+    report(request, layout, config, given.is_none().then_some(password.as_str()));
     Ok(())
 }
 

@@ -105,6 +105,10 @@ struct InitArgs {
     /// Instance K listens on 127.0.0.1:P+K-1; 0 takes free ports.
     #[arg(long, value_name = "P", default_value_t = 6501)]
     port_base: u16,
+    /// A parameter to write to skein.toml, such as log_file_size=16M, or filesystemio_options=none
+    /// for file systems that refuse direct I/O. May be given several times.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
 }
 
 #[derive(Args)]
@@ -197,6 +201,7 @@ fn dispatch(cli: Cli) -> error::Result<()> {
             luns: a.luns,
             lun_size_bytes: a.lun_size,
             port_base: a.port_base,
+            set: &a.set,
         }),
         Command::Start(a) => match a.instance {
             Some(k) => {

@@ -80,33 +80,21 @@ pub struct Db {
 impl Db {
     /// Makes a small database. Nothing is started.
     pub fn init(instances: u16) -> Db {
-        Db::init_with(instances, "256M", "")
+        Db::init_with(instances, "256M", &[])
     }
 
-    /// The same with a size of each of its two LUNs, and lines for `[parameters]`.
-    pub fn init_with(instances: u16, lun_size: &str, parameters: &str) -> Db {
+    /// The same with a size of each of its two LUNs, and further parameters.
+    pub fn init_with(instances: u16, lun_size: &str, set: &[&str]) -> Db {
         let folder = Folder::new();
-        succeed(
-            skein()
-                .arg("init")
-                .arg(&folder.0)
-                .args(["--instances", &instances.to_string(), "--luns", "2"])
-                .args(["--lun-size", lun_size, "--port-base", "0"]),
-        );
-        let db = Db { folder, instances };
-        // Small, so that many tests run side by side; direct I/O is refused by some temporary
-        // file systems.
-        db.edit_settings(|text| {
-            text.replace(
-                "[parameters]\n",
-                &format!(
-                    "[parameters]\ndb_cache_size = \"32M\"\nlog_file_size = \"8M\"\n\
-                     filesystemio_options = \"{}\"\n{parameters}\n",
-                    filesystemio(&db.folder.0)
-                ),
-            )
-        });
-        db
+        let mut init = skein();
+        init.arg("init").arg(&folder.0).args(["--instances", &instances.to_string()]);
+        init.args(["--luns", "2", "--lun-size", lun_size, "--port-base", "0"]);
+        // Small, so that many tests run side by side.
+        for setting in ["db_cache_size=32M", "log_file_size=8M", filesystemio()].iter().chain(set) {
+            init.args(["--set", setting]);
+        }
+        succeed(&mut init);
+        Db { folder, instances }
     }
 
     /// The same with all instances open.
@@ -231,13 +219,17 @@ impl Drop for Db {
     }
 }
 
-/// `setall` where the folder takes direct I/O, else `none`.
-fn filesystemio(dir: &Path) -> &'static str {
+/// Direct I/O where temporary files take it.
+pub fn filesystemio() -> &'static str {
     use std::os::unix::fs::OpenOptionsExt;
     const O_DIRECT: i32 = 0o40000;
-    let lun = dir.join("luns/lun0");
-    match std::fs::File::options().read(true).custom_flags(O_DIRECT).open(lun) {
-        Ok(_) => "setall",
-        Err(_) => "none",
+    let name = format!("skein-direct-{}-{:?}", std::process::id(), std::thread::current().id());
+    let path = std::env::temp_dir().join(name);
+    let file =
+        std::fs::File::options().create(true).append(true).custom_flags(O_DIRECT).open(&path);
+    let _ = std::fs::remove_file(path);
+    match file {
+        Ok(_) => "filesystemio_options=setall",
+        Err(_) => "filesystemio_options=none",
     }
 }

@@ -133,7 +133,7 @@ fn a_damaged_disk_group_is_named() {
 
 #[test]
 fn one_connection_too_many_is_refused_and_says_why() {
-    let db = Db::init_with(1, "256M", "max_connections = 2\n");
+    let db = Db::init_with(1, "256M", &["max_connections=2"]);
     db.start_all();
     let hold = |seconds: u32| {
         let mut psql = db.client("psql", 1);
@@ -158,7 +158,7 @@ fn one_connection_too_many_is_refused_and_says_why() {
 
 #[test]
 fn a_full_disk_group_fails_the_statement_and_goes_on_after_add_lun() {
-    let db = Db::init_with(1, "128M", "");
+    let db = Db::init_with(1, "128M", &[]);
     db.start_all();
     db.sql(1, "create table small (id int primary key)");
     db.sql(1, "create table big (id int, v text)");

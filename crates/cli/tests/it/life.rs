@@ -32,6 +32,10 @@ fn init_makes_private_files_and_prints_a_generated_password_once() {
         "256M",
         "--port-base",
         "0",
+        "--set",
+        "log_file_size=8M",
+        "--set",
+        crate::db::filesystemio(),
     ]));
     assert!(said.contains("password ") && said.contains("shown only now"), "{said}");
     let mode =
@@ -92,7 +96,7 @@ fn the_owner_needs_no_password_in_the_databases_folder() {
 
 #[test]
 fn show_parameter_reads_the_settings_back() {
-    let db = Db::init_with(1, "256M", "undo_retention = \"77s\"\n");
+    let db = Db::init_with(1, "256M", &["undo_retention=77s"]);
     db.start_all();
     assert!(db.sql(1, "show parameter undo_retention").contains("77"));
     assert_eq!(db.sql(1, "select value from v$parameter where name = 'undo_retention'"), "77");
