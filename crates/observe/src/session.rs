@@ -107,6 +107,7 @@ pub struct SessionState {
     current: Current,
     pub(crate) totals: LiveTotals,
     cancel: CancelFlag,
+    commit_floor: AtomicU64,
 }
 
 impl SessionState {
@@ -136,6 +137,7 @@ impl SessionState {
             current: Current::default(),
             totals: LiveTotals::default(),
             cancel: CancelFlag::default(),
+            commit_floor: AtomicU64::new(0),
         }
     }
 
@@ -153,6 +155,17 @@ impl SessionState {
     #[must_use]
     pub fn kind(&self) -> SessionKind {
         self.kind
+    }
+
+    /// SCN of the session's last commit: its next snapshot may not be below it.
+    #[must_use]
+    pub fn commit_floor(&self) -> u64 {
+        self.commit_floor.load(Ordering::Relaxed)
+    }
+
+    /// Raises [`SessionState::commit_floor`].
+    pub fn raise_commit_floor(&self, scn: u64) {
+        self.commit_floor.fetch_max(scn, Ordering::Relaxed);
     }
 
     /// What ends this session's waits early.

@@ -533,6 +533,7 @@ fn the_manual_pages_are_those_of_the_registries() {
 /// What a wait costs: `cargo test --release -p skein-observe -- --ignored --nocapture cost`.
 #[test]
 #[ignore = "a measurement, not a check"]
+#[allow(clippy::disallowed_methods)] // it measures real time
 fn cost_of_a_wait() {
     let (_, observer) = world();
     let ctx = observer.ctx(SessionKind::User, "psql");

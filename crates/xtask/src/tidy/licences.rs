@@ -35,6 +35,16 @@ pub fn check(metadata: &Value) -> Vec<String> {
     complaints
 }
 
+/// Every dependency of the workspace has its line in `docs/dependencies.md`.
+pub fn undescribed(manifest: &str, page: &str) -> Vec<String> {
+    let table = manifest.split("[workspace.dependencies]").nth(1).unwrap_or("");
+    let lines = table.lines().take_while(|l| !l.starts_with('['));
+    let names = lines.filter_map(|l| l.split_once('=').map(|(name, _)| name.trim()));
+    let ours = |name: &&str| name.starts_with("skein-") || name.contains(['"', ' ']);
+    let found = names.filter(|n| !ours(n) && !page.contains(&format!("| {n} |")));
+    found.map(|n| format!("docs/dependencies.md: say what {n} is for")).collect()
+}
+
 /// Whether an SPDX expression can be met with the list. `/` is the old way to write OR.
 fn allowed(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
@@ -95,6 +105,14 @@ mod tests {
         for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT", "MIT)", "MIT Apache-2.0", "OR MIT"] {
             assert!(!allowed(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_undescribed_dependency_is_found() {
+        let manifest = "[workspace.dependencies]\nskein-a = 1\nclap = { x = 1,\n  \"y\"] }\n\
+                        nix = 2\n[lints]\nz = 1\n";
+        let found = undescribed(manifest, "| clap | command line |");
+        assert_eq!(found, ["docs/dependencies.md: say what nix is for"]);
     }
 
     #[test]

@@ -21,11 +21,17 @@ pub fn command() -> Result<bool, String> {
 pub fn run(tally: &mut Tally) -> Result<(), String> {
     println!("== tidy");
     let metadata = run::metadata()?;
+    let root = run::root();
+    let text = |name: &str| {
+        std::fs::read_to_string(root.join(name)).map_err(|e| format!("read {name}: {e}"))
+    };
+    let page = text("docs/dependencies.md")?;
     let mut rules = vec![
         ("layers of crates", layers::check(&metadata)),
         ("licences of dependencies", licences::check(&metadata)),
+        ("reasons for dependencies", licences::undescribed(&text("Cargo.toml")?, &page)),
     ];
-    rules.extend(sources::check(&run::root())?);
+    rules.extend(sources::check(&root)?);
     for (name, complaints) in rules {
         for complaint in &complaints {
             println!("{complaint}");
