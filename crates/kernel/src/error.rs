@@ -11,6 +11,8 @@ pub enum Error {
     // ---- the user's statement
     #[error("duplicate key in unique index {index}")]
     UniqueViolation { index: String, key: Vec<u8> },
+    #[error("column \"{column}\" of relation \"{table}\" contains null values")]
+    NullValue { table: String, column: String },
     #[error("the row is locked by another transaction")]
     RowLocked,
     #[error("the lock was not granted in time")]

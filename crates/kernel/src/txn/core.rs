@@ -1,5 +1,6 @@
 //! What the transactions of one instance share.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +20,9 @@ use crate::error::{Error, Result};
 use crate::redo::Log;
 use crate::space::Space;
 use crate::undo::{Cursor, Segment};
+
+/// Gates for index splits: enough that two indexes rarely share one.
+pub const INDEX_GATES: usize = 64;
 
 /// Settings of transactions.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +76,9 @@ pub struct Core {
     pub snapshots: Snapshots,
     pub waits: Waits,
     pub table_locks: TableLocks,
+    /// Splitting an index block goes through the gate its address falls on: one session splits, the
+    /// others wait (`enq: TX - index contention`) and look again.
+    pub index_gates: [tokio::sync::Mutex<()>; INDEX_GATES],
     /// Segments this instance answers for: its own, and those it has adopted.
     pub(super) segments: RwLock<BTreeMap<u16, Arc<Segment>>>,
     /// Its own segments, for new transactions.
@@ -80,6 +87,8 @@ pub struct Core {
     pub(super) next_local_id: AtomicU64,
     pub(super) leaf_finder: OnceLock<Arc<dyn LeafFinder>>,
     pub(super) peers: OnceLock<Arc<dyn Peers>>,
+    /// The dictionary's own state, of a type that only `dict` knows.
+    dictionary: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Core {
@@ -102,12 +111,14 @@ impl Core {
             snapshots: Snapshots::default(),
             waits: Waits::default(),
             table_locks: TableLocks::default(),
+            index_gates: std::array::from_fn(|_| tokio::sync::Mutex::new(())),
             segments: RwLock::new(BTreeMap::new()),
             own: RwLock::new(Vec::new()),
             next_segment: AtomicUsize::new(0),
             next_local_id: AtomicU64::new(1),
             leaf_finder: OnceLock::new(),
             peers: OnceLock::new(),
+            dictionary: OnceLock::new(),
         })
     }
 
@@ -117,6 +128,16 @@ impl Core {
 
     pub fn set_peers(&self, peers: Arc<dyn Peers>) {
         assert!(self.peers.set(peers).is_ok(), "the peers are set once");
+    }
+
+    pub fn set_dictionary(&self, dictionary: Box<dyn Any + Send + Sync>) {
+        assert!(self.dictionary.set(dictionary).is_ok(), "the dictionary is opened once");
+    }
+
+    /// What `dict` keeps here; `None` until it is open.
+    #[must_use]
+    pub fn dictionary(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.dictionary.get().map(|dictionary| &**dictionary)
     }
 
     /// The other instances; `None` while this one is alone.

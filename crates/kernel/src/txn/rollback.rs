@@ -161,6 +161,7 @@ impl Transaction {
     /// A disk error: the transaction must then be rolled back as a whole.
     pub async fn rollback_to(&self, ctx: &Ctx, to: Savepoint) -> Result<()> {
         let _turn = self.turn.lock().await;
+        self.rollbacks_to.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.undo_down_to(ctx, to.0, false).await
     }
 

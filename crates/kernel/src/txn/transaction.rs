@@ -1,7 +1,7 @@
 //! One transaction: its snapshot, its undo, its hooks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::{Scn, UndoNo, Xid};
 use observe::Ctx;
@@ -54,6 +54,8 @@ pub struct Transaction {
     /// One change at a time: the cursor is taken out while a change awaits.
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) has_table_locks: AtomicBool,
+    /// How often it was rolled back to a savepoint.
+    pub(super) rollbacks_to: AtomicU64,
 }
 
 impl Transaction {
@@ -77,6 +79,7 @@ impl Transaction {
             }),
             turn: tokio::sync::Mutex::new(()),
             has_table_locks: AtomicBool::new(false),
+            rollbacks_to: AtomicU64::new(0),
         })
     }
 
@@ -124,6 +127,28 @@ impl Transaction {
         }
         inner.statement_scn = snapshot.scn();
         Ok(snapshot)
+    }
+
+    /// What is committed now and the transaction's own changes, whatever its isolation level: for
+    /// the dictionary, which is always read as it stands. Commits under way count as committed, so a
+    /// reader waits for their outcome.
+    ///
+    /// # Errors
+    /// The transaction has ended.
+    pub fn newest_snapshot(&self) -> Result<Snapshot> {
+        let inner = self.inner.lock();
+        if inner.ended {
+            return Err(Error::Invariant("the transaction has ended".to_owned()));
+        }
+        let own = inner.cursor.as_ref().map(|c| (c.xid, c.undo_no));
+        Ok(Snapshot::take(&self.core, self.core.current_scn(), own))
+    }
+
+    /// How often it was rolled back to a savepoint: what was read of its own changes before the last
+    /// time may be gone.
+    #[must_use]
+    pub fn rollbacks_to(&self) -> u64 {
+        self.rollbacks_to.load(Ordering::Relaxed)
     }
 
     /// A point to roll back to.

@@ -1,0 +1,265 @@
+//! The dictionary's own tables: their numbers, columns and indexes.
+//!
+//! Every release must find the tables of its database, so numbers, column order and types are
+//! promises; new columns go to the end, new tables get new numbers. What is declared here is all that
+//! the bootstrap needs to make and to read them.
+
+use std::sync::Arc;
+
+use block::{Dba, ObjId, Scn};
+
+use super::def::{ColumnDef, IndexDef, TableDef};
+use crate::row::{ColType, TypeKind};
+
+/// The schema of the dictionary's tables.
+pub const SYS: &str = "sys";
+/// The schema that users get when they name none.
+pub const PUBLIC: &str = "public";
+/// Schemas in which users make no objects.
+pub const RESERVED_SCHEMAS: [&str; 3] = [SYS, "pg_catalog", "information_schema"];
+/// The user who owns the dictionary.
+pub const SUPERUSER: &str = "skein";
+pub const SUPERUSER_OBJ: ObjId = ObjId(10);
+/// Objects of users are numbered from here; PostgreSQL's own OIDs are all below.
+pub const USER_OBJ_MIN: u32 = 16_384;
+
+/// The table that says where the others are.
+pub(super) const BOOTSTRAP_OBJ: ObjId = ObjId(1);
+
+/// Where a fixed segment is; one row of the bootstrap table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub obj: ObjId,
+    pub header: Dba,
+    /// Root block; [`Dba::NONE`] for a table.
+    pub root: Dba,
+    pub birth: Scn,
+}
+
+/// Columns of the bootstrap table: obj, header, root, birth.
+pub(super) const BOOTSTRAP_TYPES: [ColType; 4] = [ColType::new(TypeKind::Int8); 4];
+
+/// An index of a dictionary table. All are unique.
+pub(super) struct FixedIndex {
+    pub obj: ObjId,
+    pub name: &'static str,
+    pub columns: &'static [u16],
+}
+
+/// A table of the dictionary.
+pub(super) struct FixedTable {
+    pub obj: ObjId,
+    pub name: &'static str,
+    /// Name, kind, not null.
+    pub columns: &'static [(&'static str, TypeKind, bool)],
+    pub indexes: &'static [FixedIndex],
+}
+
+/// Names the fixed tables, in the order of [`TABLES`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fixed {
+    Obj,
+    Tab,
+    Col,
+    Ind,
+    Seq,
+    User,
+    Props,
+    Orphan,
+}
+
+use TypeKind::{Bool, Int4, Int8, Text};
+
+/// All of them. `obj$` by number and by name; `ind$` by number and by table.
+pub(super) const TABLES: [FixedTable; 8] = [
+    FixedTable {
+        obj: ObjId(2),
+        name: "obj$",
+        columns: &[
+            ("obj", Int8, true),
+            ("owner", Int8, true),
+            ("schema", Text, true),
+            ("name", Text, true),
+            ("kind", Text, true),
+            ("created", Int8, true),
+            ("version", Int8, true),
+        ],
+        indexes: &[
+            FixedIndex { obj: ObjId(20), name: "i_obj1", columns: &[0] },
+            FixedIndex { obj: ObjId(21), name: "i_obj2", columns: &[2, 3] },
+        ],
+    },
+    FixedTable {
+        obj: ObjId(3),
+        name: "tab$",
+        columns: &[("obj", Int8, true), ("header", Int8, true), ("birth", Int8, true)],
+        indexes: &[FixedIndex { obj: ObjId(22), name: "i_tab1", columns: &[0] }],
+    },
+    FixedTable {
+        obj: ObjId(4),
+        name: "col$",
+        columns: &[
+            ("obj", Int8, true),
+            ("position", Int4, true),
+            ("name", Text, true),
+            ("type", Int4, true),
+            ("modifier", Int4, true),
+            ("not_null", Bool, true),
+            ("default", Text, false),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(23), name: "i_col1", columns: &[0, 1] }],
+    },
+    FixedTable {
+        obj: ObjId(5),
+        name: "ind$",
+        columns: &[
+            ("obj", Int8, true),
+            ("table", Int8, true),
+            ("columns", Text, true),
+            ("unique", Bool, true),
+            ("primary", Bool, true),
+            ("constraint", Text, false),
+            ("header", Int8, true),
+            ("root", Int8, true),
+            ("birth", Int8, true),
+        ],
+        indexes: &[
+            FixedIndex { obj: ObjId(24), name: "i_ind1", columns: &[0] },
+            FixedIndex { obj: ObjId(25), name: "i_ind2", columns: &[1, 0] },
+        ],
+    },
+    FixedTable {
+        obj: ObjId(6),
+        name: "seq$",
+        columns: &[
+            ("obj", Int8, true),
+            ("start", Int8, true),
+            ("increment", Int8, true),
+            ("min", Int8, true),
+            ("max", Int8, true),
+            ("cache", Int8, true),
+            ("cycle", Bool, true),
+            ("order", Bool, true),
+            ("table", Int8, false),
+            ("highwater", Int8, true),
+            ("used", Bool, true),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(26), name: "i_seq1", columns: &[0] }],
+    },
+    FixedTable {
+        obj: ObjId(7),
+        name: "user$",
+        columns: &[
+            ("obj", Int8, true),
+            ("name", Text, true),
+            ("verifier", Text, false),
+            ("superuser", Bool, true),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(27), name: "i_user1", columns: &[1] }],
+    },
+    FixedTable {
+        obj: ObjId(8),
+        name: "props$",
+        columns: &[("name", Text, true), ("value", Text, true)],
+        indexes: &[FixedIndex { obj: ObjId(28), name: "i_props1", columns: &[0] }],
+    },
+    FixedTable {
+        obj: ObjId(9),
+        name: "orphan$",
+        columns: &[
+            ("header", Int8, true),
+            ("birth", Int8, true),
+            ("obj", Int8, true),
+            ("instance", Int4, true),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(29), name: "i_orphan1", columns: &[0, 1] }],
+    },
+];
+
+impl FixedTable {
+    /// The definition, once it is known where the segments are. `None` if a place is missing.
+    pub fn define(&self, places: &[Place]) -> Option<TableDef> {
+        let find = |obj: ObjId| places.iter().find(|place| place.obj == obj).copied();
+        let own = find(self.obj)?;
+        let columns: Vec<ColumnDef> = self
+            .columns
+            .iter()
+            .map(|(name, kind, not_null)| ColumnDef {
+                name: (*name).to_owned(),
+                ty: ColType::new(*kind),
+                not_null: *not_null,
+                default: None,
+            })
+            .collect();
+        let indexes = self
+            .indexes
+            .iter()
+            .map(|index| {
+                let place = find(index.obj)?;
+                Some(Arc::new(IndexDef {
+                    obj: index.obj,
+                    name: index.name.to_owned(),
+                    table: self.obj,
+                    columns: index.columns.to_vec(),
+                    unique: true,
+                    primary: false,
+                    constraint: None,
+                    header: place.header,
+                    root: place.root,
+                    birth: place.birth,
+                }))
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some(TableDef {
+            obj: self.obj,
+            schema: SYS.to_owned(),
+            name: self.name.to_owned(),
+            owner: SUPERUSER_OBJ,
+            types: columns.iter().map(|column| column.ty).collect(),
+            columns,
+            header: own.header,
+            birth: own.birth,
+            indexes,
+            version: u64::from(self.obj.0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_and_below_the_users() {
+        let mut numbers = vec![BOOTSTRAP_OBJ.0, SUPERUSER_OBJ.0];
+        for table in &TABLES {
+            numbers.push(table.obj.0);
+            numbers.extend(table.indexes.iter().map(|index| index.obj.0));
+        }
+        let count = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), count);
+        assert!(numbers.iter().all(|number| *number < USER_OBJ_MIN));
+    }
+
+    #[test]
+    fn index_columns_are_columns_and_never_null() {
+        for table in &TABLES {
+            for index in table.indexes {
+                for column in index.columns {
+                    assert!(table.columns[usize::from(*column)].2, "{}", index.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_place_is_noticed() {
+        assert!(TABLES[Fixed::Obj as usize].define(&[]).is_none());
+        let place = |obj| Place { obj, header: Dba::new(4, 1), root: Dba::NONE, birth: Scn(1) };
+        let places: Vec<Place> = [8, 28].map(|obj| place(ObjId(obj))).to_vec();
+        let def = TABLES[Fixed::Props as usize].define(&places).expect("all places given");
+        assert_eq!((def.name.as_str(), def.indexes.len()), ("props$", 1));
+    }
+}

@@ -1,0 +1,283 @@
+//! Definitions by name and by number, and the lists behind the catalog views.
+//!
+//! A transaction that has changed an object reads it from the dictionary itself, with its own
+//! changes; everybody else goes through the row cache, which holds what is committed.
+
+use std::sync::Arc;
+
+use block::ObjId;
+use observe::Ctx;
+
+use super::cache::{Entry, RowCacheStat};
+use super::def::{ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef};
+use super::fixed::Fixed;
+use super::locks::ObjectMode;
+use super::records::{
+    object_by_name, object_by_obj, object_of, read_sequence, read_table, read_user, user_of,
+};
+use super::state::{Dict, autonomous, newest, of};
+use super::store;
+use crate::error::Result;
+use crate::txn::{Core, Snapshot, Transaction};
+
+/// How often a definition is read again because it changed while it was read. After that it is used
+/// as read, uncached: whoever relies on it checks its version under a lock.
+const LOAD_TRIES: u32 = 8;
+
+/// How an object was named.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    Name(&'a str, &'a str),
+    Obj(ObjId),
+}
+
+impl Wanted<'_> {
+    async fn find(self, ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Option<ObjectDef>> {
+        match self {
+            Wanted::Name(schema, name) => object_by_name(ctx, dict, snap, schema, name).await,
+            Wanted::Obj(obj) => object_by_obj(ctx, dict, snap, obj).await,
+        }
+    }
+}
+
+/// The definition of the object at this snapshot, if it is a table or a sequence.
+async fn read_entry(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    object: &ObjectDef,
+) -> Result<Option<Entry>> {
+    Ok(match object.kind {
+        ObjectKind::Table => {
+            let def = read_table(ctx, dict, snap, object).await?;
+            def.map(|def| Entry::Table(Arc::new(def)))
+        }
+        ObjectKind::Sequence => {
+            let def = read_sequence(ctx, dict, snap, object).await?;
+            def.map(|def| Entry::Sequence(Arc::new(def)))
+        }
+        ObjectKind::Index => None,
+    })
+}
+
+/// Reads a committed definition and puts it into the row cache.
+async fn load(ctx: &Ctx, core: &Arc<Core>, wanted: Wanted<'_>) -> Result<Option<Entry>> {
+    let dict = of(core)?;
+    let reader = autonomous(core);
+    let mut tries = 0;
+    loop {
+        let snap = newest(&reader)?;
+        let Some(found) = wanted.find(ctx, dict, &snap).await? else { return Ok(None) };
+        dict.locks.lock_object(ctx, found.obj, ObjectMode::S).await?;
+        // What counts is what is there now that we have the right to keep it.
+        let generation = dict.cache.generation();
+        let snap = newest(&reader)?;
+        let Some(object) = wanted.find(ctx, dict, &snap).await? else { return Ok(None) };
+        let entry = read_entry(ctx, dict, &snap, &object).await?;
+        tries += 1;
+        let Some(entry) = entry else { return Ok(None) };
+        let kept = object.obj == found.obj && dict.cache.put(generation, entry.clone());
+        if kept || tries == LOAD_TRIES {
+            return Ok(Some(entry));
+        }
+    }
+}
+
+/// Reads a definition that the transaction has changed.
+async fn read_own(ctx: &Ctx, txn: &Arc<Transaction>, wanted: Wanted<'_>) -> Result<Option<Entry>> {
+    let dict = of(txn.core())?;
+    let snap = newest(txn)?;
+    let Some(object) = wanted.find(ctx, dict, &snap).await? else { return Ok(None) };
+    dict.note_version(txn, object.obj, object.version);
+    read_entry(ctx, dict, &snap, &object).await
+}
+
+fn as_table(entry: Option<Entry>) -> Option<Arc<TableDef>> {
+    match entry {
+        Some(Entry::Table(def)) => Some(def),
+        _ => None,
+    }
+}
+
+fn as_sequence(entry: Option<Entry>) -> Option<Arc<SequenceDef>> {
+    match entry {
+        Some(Entry::Sequence(def)) => Some(def),
+        _ => None,
+    }
+}
+
+/// The table with this name.
+///
+/// # Errors
+/// What reading the dictionary's blocks can fail with.
+pub async fn table(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    schema: &str,
+    name: &str,
+) -> Result<Option<Arc<TableDef>>> {
+    let dict = of(txn.core())?;
+    let wanted = Wanted::Name(schema, name);
+    if dict.has_touched_name(txn, schema, name) {
+        return read_own(ctx, txn, wanted).await.map(as_table);
+    }
+    match dict.cache.table(schema, name) {
+        Some(def) => Ok(Some(def)),
+        None => load(ctx, txn.core(), wanted).await.map(as_table),
+    }
+}
+
+/// The table with this number.
+///
+/// # Errors
+/// As [`table`].
+pub async fn table_by_obj(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    obj: ObjId,
+) -> Result<Option<Arc<TableDef>>> {
+    let dict = of(txn.core())?;
+    if dict.has_touched_object(txn, obj) {
+        return read_own(ctx, txn, Wanted::Obj(obj)).await.map(as_table);
+    }
+    match dict.cache.table_by_obj(obj) {
+        Some(def) => Ok(Some(def)),
+        None => load(ctx, txn.core(), Wanted::Obj(obj)).await.map(as_table),
+    }
+}
+
+/// The sequence with this name.
+///
+/// # Errors
+/// As [`table`].
+pub async fn sequence(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    schema: &str,
+    name: &str,
+) -> Result<Option<Arc<SequenceDef>>> {
+    let dict = of(txn.core())?;
+    let wanted = Wanted::Name(schema, name);
+    if dict.has_touched_name(txn, schema, name) {
+        return read_own(ctx, txn, wanted).await.map(as_sequence);
+    }
+    match dict.cache.sequence(schema, name) {
+        Some(def) => Ok(Some(def)),
+        None => load(ctx, txn.core(), wanted).await.map(as_sequence),
+    }
+}
+
+/// The user with this name.
+///
+/// # Errors
+/// As [`table`].
+pub async fn user(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<Option<Arc<UserDef>>> {
+    let dict = of(txn.core())?;
+    if dict.has_touched_user(txn, name) {
+        let snap = newest(txn)?;
+        return Ok(read_user(ctx, dict, &snap, name).await?.map(Arc::new));
+    }
+    if let Some(user) = dict.cache.user(name) {
+        return Ok(Some(user));
+    }
+    let reader = autonomous(txn.core());
+    let mut tries = 0;
+    loop {
+        let snap = newest(&reader)?;
+        let Some(found) = read_user(ctx, dict, &snap, name).await? else { return Ok(None) };
+        dict.locks.lock_object(ctx, found.obj, ObjectMode::S).await?;
+        let generation = dict.cache.generation();
+        let snap = newest(&reader)?;
+        let Some(user) = read_user(ctx, dict, &snap, name).await? else { return Ok(None) };
+        let user = Arc::new(user);
+        tries += 1;
+        let same = user.obj == found.obj;
+        if (same && dict.cache.put_user(generation, Arc::clone(&user))) || tries == LOAD_TRIES {
+            return Ok(Some(user));
+        }
+    }
+}
+
+/// Whether a definition in this version is still what the transaction would be given. Plans ask it
+/// before each use, changes of rows again under their TM lock. `false` may also mean that nobody
+/// looked the object up lately.
+#[must_use]
+pub fn is_current(txn: &Transaction, obj: ObjId, version: u64) -> bool {
+    of(txn.core()).is_ok_and(|dict| dict.is_current(txn, obj, version))
+}
+
+/// What has this name: tables, indexes and sequences share one name space.
+///
+/// # Errors
+/// As [`table`].
+pub async fn object(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    schema: &str,
+    name: &str,
+) -> Result<Option<ObjectDef>> {
+    let snap = newest(txn)?;
+    object_by_name(ctx, of(txn.core())?, &snap, schema, name).await
+}
+
+/// All objects, those of the dictionary included, in the order of their names.
+///
+/// # Errors
+/// As [`table`].
+pub async fn objects(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<ObjectDef>> {
+    let snap = newest(txn)?;
+    all_objects(ctx, of(txn.core())?, &snap).await
+}
+
+async fn all_objects(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Vec<ObjectDef>> {
+    let rows = store::all(ctx, snap, dict.fixed(Fixed::Obj)).await?;
+    let mut objects = rows.iter().map(object_of).collect::<Result<Vec<_>>>()?;
+    objects.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+    Ok(objects)
+}
+
+/// All tables, those of the dictionary included, in the order of their names.
+///
+/// # Errors
+/// As [`table`].
+pub async fn tables(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<Arc<TableDef>>> {
+    let mut tables = Vec::new();
+    for object in objects(ctx, txn).await? {
+        if object.kind == ObjectKind::Table {
+            tables.extend(table_by_obj(ctx, txn, object.obj).await?);
+        }
+    }
+    Ok(tables)
+}
+
+/// All sequences, in the order of their names.
+///
+/// # Errors
+/// As [`table`].
+pub async fn sequences(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<Arc<SequenceDef>>> {
+    let mut sequences = Vec::new();
+    for object in objects(ctx, txn).await? {
+        if object.kind == ObjectKind::Sequence {
+            sequences.extend(sequence(ctx, txn, &object.schema, &object.name).await?);
+        }
+    }
+    Ok(sequences)
+}
+
+/// All users, in the order of their names.
+///
+/// # Errors
+/// As [`table`].
+pub async fn users(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<UserDef>> {
+    let snap = newest(txn)?;
+    let rows = store::all(ctx, &snap, of(txn.core())?.fixed(Fixed::User)).await?;
+    let mut users = rows.iter().map(user_of).collect::<Result<Vec<_>>>()?;
+    users.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(users)
+}
+
+/// The row cache's counters, one line for each kind of entry.
+#[must_use]
+pub fn row_cache_stats(core: &Core) -> Vec<RowCacheStat> {
+    of(core).map(|dict| dict.cache.stats()).unwrap_or_default()
+}

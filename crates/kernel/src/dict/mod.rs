@@ -1,0 +1,40 @@
+#![doc = include_str!("README.md")]
+
+mod bootstrap;
+mod cache;
+mod ddl;
+mod ddl_index;
+mod ddl_other;
+mod def;
+mod fixed;
+mod ids;
+mod locks;
+mod lookup;
+mod names;
+mod records;
+mod segments;
+mod state;
+mod store;
+
+pub use bootstrap::{bootstrap, open};
+pub use cache::RowCacheStat;
+pub use ddl::{COLUMNS_MAX, add_column, create_table, drop_table, set_not_null, truncate_table};
+pub use ddl_index::{INDEX_COLUMNS_MAX, create_index, drop_constraint, drop_index};
+pub use ddl_other::{create_sequence, create_user, drop_sequence, drop_user, set_password};
+pub use def::{
+    ColumnDef, IndexDef, NewIndex, NewSequence, NewTable, ObjectDef, ObjectKind, SequenceDef,
+    TableDef, UserDef,
+};
+pub use fixed::{PUBLIC, RESERVED_SCHEMAS, SUPERUSER, SUPERUSER_OBJ, SYS, USER_OBJ_MIN};
+pub use locks::{ObjectLocks, ObjectMode, OneInstance};
+pub use lookup::{
+    is_current, object, objects, row_cache_stats, sequence, sequences, table, table_by_obj, tables,
+    user, users,
+};
+pub use names::NAME_BYTES_MAX;
+pub use segments::free_orphans;
+pub use state::{Dict, invalidate, invalidate_all};
+
+pub(crate) use fixed::Fixed;
+pub(crate) use state::{autonomous, finish, newest, of};
+pub(crate) use store::{Record, change, obj_key, one};

@@ -1,0 +1,285 @@
+//! Between rows of the dictionary's tables and definitions.
+//!
+//! Reads one object's rows at one snapshot and puts its definition together; makes the values of
+//! the rows that describe an object. Knows nothing of caches and locks.
+
+use std::sync::Arc;
+
+use block::{Dba, ObjId, Rowid, Scn};
+use observe::Ctx;
+
+use super::def::{ColumnDef, IndexDef, ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef};
+use super::fixed::Fixed;
+use super::state::Dict;
+use super::store::{self, Record, int4, int8, obj, text_or_null};
+use crate::error::Result;
+use crate::row::{ColType, Datum, TypeKind};
+use crate::txn::Snapshot;
+
+/// Positions of columns that are read or changed by themselves.
+pub(super) mod at {
+    pub const OBJ_VERSION: usize = 6;
+    pub const TAB_HEADER: usize = 1;
+    pub const TAB_BIRTH: usize = 2;
+    pub const COL_NOT_NULL: usize = 5;
+    pub const IND_HEADER: usize = 6;
+    pub const IND_ROOT: usize = 7;
+    pub const IND_BIRTH: usize = 8;
+    pub const SEQ_TABLE: usize = 8;
+    pub const USER_VERIFIER: usize = 2;
+}
+
+pub(super) fn object_of(row: &Record) -> Result<ObjectDef> {
+    Ok(ObjectDef {
+        obj: row.obj(0)?,
+        owner: row.obj(1)?,
+        schema: row.text(2)?.to_owned(),
+        name: row.text(3)?.to_owned(),
+        kind: ObjectKind::from_code(row.text(4)?).ok_or_else(|| row.unknown("object kind"))?,
+        created: row.scn(5)?,
+        version: row.number(at::OBJ_VERSION)?,
+    })
+}
+
+pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 7]> {
+    Ok([
+        obj(def.obj),
+        obj(def.owner),
+        Datum::Text(&def.schema),
+        Datum::Text(&def.name),
+        Datum::Text(def.kind.code()),
+        int8(def.created.0)?,
+        int8(def.version)?,
+    ])
+}
+
+pub(super) async fn object_by_name(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    schema: &str,
+    name: &str,
+) -> Result<Option<ObjectDef>> {
+    let key = [Datum::Text(schema), Datum::Text(name)];
+    let row = store::one(ctx, snap, dict.fixed(Fixed::Obj), 1, &key).await?;
+    row.as_ref().map(object_of).transpose()
+}
+
+pub(super) async fn object_by_obj(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    number: ObjId,
+) -> Result<Option<ObjectDef>> {
+    let row = store::one(ctx, snap, dict.fixed(Fixed::Obj), 0, &[obj(number)]).await?;
+    row.as_ref().map(object_of).transpose()
+}
+
+pub(super) fn table_values(number: ObjId, header: Dba, birth: Scn) -> Result<[Datum<'static>; 3]> {
+    Ok([obj(number), int8(header.to_u64())?, int8(birth.0)?])
+}
+
+pub(super) fn column_of(row: &Record) -> Result<ColumnDef> {
+    let code = u8::try_from(row.int(3)?).map_err(|_| row.unknown("type"))?;
+    Ok(ColumnDef {
+        name: row.text(2)?.to_owned(),
+        ty: ColType {
+            kind: TypeKind::from_code(code).ok_or_else(|| row.unknown("type"))?,
+            modifier: row.int4(4)?,
+        },
+        not_null: row.bool(at::COL_NOT_NULL)?,
+        default: row.text_or_null(6)?.map(str::to_owned),
+    })
+}
+
+pub(super) fn column_values(
+    number: ObjId,
+    position: usize,
+    def: &ColumnDef,
+) -> Result<[Datum<'_>; 7]> {
+    Ok([
+        obj(number),
+        int4(position)?,
+        Datum::Text(&def.name),
+        Datum::Int4(i32::from(def.ty.kind.code())),
+        Datum::Int4(def.ty.modifier),
+        Datum::Bool(def.not_null),
+        text_or_null(def.default.as_deref()),
+    ])
+}
+
+/// `name` is kept in `obj$`.
+pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
+    let columns = row
+        .text(2)?
+        .split(',')
+        .map(|position| position.parse().map_err(|_| row.unknown("list of columns")))
+        .collect::<Result<Vec<u16>>>()?;
+    Ok(IndexDef {
+        obj: row.obj(0)?,
+        name,
+        table: row.obj(1)?,
+        columns,
+        unique: row.bool(3)?,
+        primary: row.bool(4)?,
+        constraint: row.text_or_null(5)?.map(str::to_owned),
+        header: row.dba(at::IND_HEADER)?,
+        root: row.dba(at::IND_ROOT)?,
+        birth: row.scn(at::IND_BIRTH)?,
+    })
+}
+
+/// The positions of an index's columns as `ind$` keeps them.
+pub(super) fn column_list(columns: &[u16]) -> String {
+    let positions: Vec<String> = columns.iter().map(u16::to_string).collect();
+    positions.join(",")
+}
+
+pub(super) fn index_values<'a>(def: &'a IndexDef, columns: &'a str) -> Result<[Datum<'a>; 9]> {
+    Ok([
+        obj(def.obj),
+        obj(def.table),
+        Datum::Text(columns),
+        Datum::Bool(def.unique),
+        Datum::Bool(def.primary),
+        text_or_null(def.constraint.as_deref()),
+        int8(def.header.to_u64())?,
+        int8(def.root.to_u64())?,
+        int8(def.birth.0)?,
+    ])
+}
+
+/// The table's definition; `None` if the object is none or is not there at this snapshot.
+pub(super) async fn read_table(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    object: &ObjectDef,
+) -> Result<Option<TableDef>> {
+    let key = [obj(object.obj)];
+    let Some(tab) = store::one(ctx, snap, dict.fixed(Fixed::Tab), 0, &key).await? else {
+        return Ok(None);
+    };
+    let columns = store::by_key(ctx, snap, dict.fixed(Fixed::Col), 0, &key)
+        .await?
+        .iter()
+        .map(column_of)
+        .collect::<Result<Vec<_>>>()?;
+    let mut indexes = Vec::new();
+    for row in store::by_key(ctx, snap, dict.fixed(Fixed::Ind), 1, &key).await? {
+        let number = row.obj(0)?;
+        let name = object_by_obj(ctx, dict, snap, number).await?;
+        let name = name.ok_or_else(|| row.unknown("index"))?.name;
+        indexes.push(Arc::new(index_of(&row, name)?));
+    }
+    Ok(Some(TableDef {
+        obj: object.obj,
+        schema: object.schema.clone(),
+        name: object.name.clone(),
+        owner: object.owner,
+        types: columns.iter().map(|column| column.ty).collect(),
+        columns,
+        header: tab.dba(at::TAB_HEADER)?,
+        birth: tab.scn(at::TAB_BIRTH)?,
+        indexes,
+        version: object.version,
+    }))
+}
+
+pub(super) fn sequence_of(row: &Record, object: &ObjectDef) -> Result<SequenceDef> {
+    Ok(SequenceDef {
+        obj: object.obj,
+        schema: object.schema.clone(),
+        name: object.name.clone(),
+        owner: object.owner,
+        start: row.int(1)?,
+        increment: row.int(2)?,
+        min: row.int(3)?,
+        max: row.int(4)?,
+        cache: row.int(5)?,
+        cycle: row.bool(6)?,
+        order: row.bool(7)?,
+        table: row.obj_or_null(at::SEQ_TABLE)?,
+        version: object.version,
+    })
+}
+
+pub(super) async fn read_sequence(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    object: &ObjectDef,
+) -> Result<Option<SequenceDef>> {
+    let row = store::one(ctx, snap, dict.fixed(Fixed::Seq), 0, &[obj(object.obj)]).await?;
+    row.map(|row| sequence_of(&row, object)).transpose()
+}
+
+/// A new sequence's row: nothing handed out yet, so the high-water mark is the first value, unused.
+pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 11] {
+    [
+        obj(def.obj),
+        Datum::Int8(def.start),
+        Datum::Int8(def.increment),
+        Datum::Int8(def.min),
+        Datum::Int8(def.max),
+        Datum::Int8(def.cache),
+        Datum::Bool(def.cycle),
+        Datum::Bool(def.order),
+        def.table.map_or(Datum::Null, obj),
+        Datum::Int8(def.start),
+        Datum::Bool(false),
+    ]
+}
+
+pub(super) fn user_of(row: &Record) -> Result<UserDef> {
+    Ok(UserDef {
+        obj: row.obj(0)?,
+        name: row.text(1)?.to_owned(),
+        verifier: row.text_or_null(at::USER_VERIFIER)?.map(str::to_owned),
+        superuser: row.bool(3)?,
+    })
+}
+
+pub(super) fn user_values(def: &UserDef) -> [Datum<'_>; 4] {
+    [
+        obj(def.obj),
+        Datum::Text(&def.name),
+        text_or_null(def.verifier.as_deref()),
+        Datum::Bool(def.superuser),
+    ]
+}
+
+pub(super) async fn read_user(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    name: &str,
+) -> Result<Option<UserDef>> {
+    let row = store::one(ctx, snap, dict.fixed(Fixed::User), 0, &[Datum::Text(name)]).await?;
+    row.as_ref().map(user_of).transpose()
+}
+
+/// A segment that belongs to nobody, or to a transaction that has not committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Orphan {
+    pub header: Dba,
+    pub birth: Scn,
+    pub obj: ObjId,
+    /// The instance that frees it.
+    pub instance: u8,
+}
+
+pub(super) fn orphan_of(row: &Record) -> Result<(Rowid, Orphan)> {
+    let instance = u8::try_from(row.int(3)?).map_err(|_| row.unknown("instance"))?;
+    let (header, birth, obj) = (row.dba(0)?, row.scn(1)?, row.obj(2)?);
+    Ok((row.rowid, Orphan { header, birth, obj, instance }))
+}
+
+pub(super) fn orphan_values(orphan: &Orphan) -> Result<[Datum<'static>; 4]> {
+    Ok([
+        int8(orphan.header.to_u64())?,
+        int8(orphan.birth.0)?,
+        obj(orphan.obj),
+        Datum::Int4(i32::from(orphan.instance)),
+    ])
+}

@@ -1,0 +1,225 @@
+//! The dictionary of one open instance: the fixed tables, the row cache, and what open transactions
+//! have changed but not committed.
+//!
+//! Promises: the definitions a transaction has changed are seen by it alone until it commits, and at
+//! its commit nobody here gets an older one, before the commit is acknowledged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use block::{ObjId, Xid};
+use observe::{Ctx, Observer};
+use parking_lot::Mutex;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::cache::RowCache;
+use super::def::TableDef;
+use super::fixed::Fixed;
+use super::ids::Ids;
+use super::locks::{ObjectLocks, ObjectMode};
+use super::segments;
+use crate::error::{Error, Result};
+use crate::seq::Caches;
+use crate::txn::{Core, Isolation, Snapshot, Transaction};
+
+/// What a transaction has changed in the dictionary.
+#[derive(Default)]
+pub(super) struct Touched {
+    /// With the version last read and how often the transaction had rolled back to a savepoint then;
+    /// `None`: changed since it was read.
+    pub objects: FxHashMap<ObjId, Option<(u64, u64)>>,
+    pub names: FxHashSet<(String, String)>,
+    pub users: FxHashSet<String>,
+    /// Whether its end leaves segments to be freed.
+    pub orphans: bool,
+}
+
+/// See the module. Kept by [`Core`], reached with [`of`].
+pub struct Dict {
+    fixed: Vec<Arc<TableDef>>,
+    pub(super) cache: RowCache,
+    pub(super) locks: Arc<dyn ObjectLocks>,
+    pub(super) ids: Ids,
+    pub(super) segments: segments::Guard,
+    /// Opens the sessions of background work.
+    pub(super) observer: Arc<Observer>,
+    pub(crate) sequences: Caches,
+    touched: Mutex<FxHashMap<Xid, Touched>>,
+    /// Number of entries of `touched`, so that look-ups need not lock it.
+    touched_count: AtomicUsize,
+}
+
+impl Dict {
+    pub(super) fn new(
+        fixed: Vec<Arc<TableDef>>,
+        locks: Arc<dyn ObjectLocks>,
+        observer: Arc<Observer>,
+    ) -> Dict {
+        Dict {
+            cache: RowCache::new(fixed.clone()),
+            fixed,
+            locks,
+            ids: Ids::default(),
+            segments: segments::Guard::default(),
+            observer,
+            sequences: Caches::default(),
+            touched: Mutex::default(),
+            touched_count: AtomicUsize::new(0),
+        }
+    }
+
+    /// A table of the dictionary.
+    pub(crate) fn fixed(&self, table: Fixed) -> &Arc<TableDef> {
+        &self.fixed[table as usize]
+    }
+
+    /// Whether the transaction has changed what `matches` looks for.
+    fn has_touched(&self, txn: &Transaction, matches: impl FnOnce(&Touched) -> bool) -> bool {
+        if self.touched_count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let Some(xid) = txn.xid() else { return false };
+        self.touched.lock().get(&xid).is_some_and(matches)
+    }
+
+    pub(crate) fn has_touched_object(&self, txn: &Transaction, obj: ObjId) -> bool {
+        self.has_touched(txn, |touched| touched.objects.contains_key(&obj))
+    }
+
+    /// Notes the version in which the transaction sees an object that it has changed.
+    pub(super) fn note_version(&self, txn: &Transaction, obj: ObjId, version: u64) {
+        let Some(xid) = txn.xid() else { return };
+        if let Some(touched) = self.touched.lock().get_mut(&xid)
+            && let Some(seen) = touched.objects.get_mut(&obj)
+        {
+            *seen = Some((version, txn.rollbacks_to()));
+        }
+    }
+
+    /// Whether this is the version in which the transaction sees the object.
+    pub(super) fn is_current(&self, txn: &Transaction, obj: ObjId, version: u64) -> bool {
+        let mut own = None;
+        self.has_touched(txn, |touched| {
+            own = touched.objects.get(&obj).copied();
+            own.is_some()
+        });
+        match own {
+            None => self.cache.is_current(obj, version),
+            Some(seen) => seen == Some((version, txn.rollbacks_to())),
+        }
+    }
+
+    pub(super) fn has_touched_name(&self, txn: &Transaction, schema: &str, name: &str) -> bool {
+        self.has_touched(txn, |touched| touched.names.iter().any(|(s, n)| s == schema && n == name))
+    }
+
+    pub(super) fn has_touched_user(&self, txn: &Transaction, name: &str) -> bool {
+        self.has_touched(txn, |touched| touched.users.contains(name))
+    }
+}
+
+/// The dictionary of this instance.
+///
+/// # Errors
+/// [`Error::Closing`] while the instance is not open.
+pub(crate) fn of(core: &Core) -> Result<&Dict> {
+    core.dictionary().and_then(|dict| dict.downcast_ref::<Dict>()).ok_or(Error::Closing)
+}
+
+/// A transaction of the dictionary's own, committed or rolled back before its caller goes on.
+pub(crate) fn autonomous(core: &Arc<Core>) -> Arc<Transaction> {
+    Transaction::begin(core, Isolation::ReadCommitted, core.current_scn())
+}
+
+/// What is committed now and what the transaction itself has changed, whatever its isolation level:
+/// the dictionary is always read as it stands.
+pub(crate) fn newest(txn: &Arc<Transaction>) -> Result<Snapshot> {
+    txn.newest_snapshot()
+}
+
+/// Ends an [`autonomous`] transaction as its work has ended: committed means durable.
+pub(crate) async fn finish<T>(ctx: &Ctx, txn: &Arc<Transaction>, result: Result<T>) -> Result<T> {
+    match result {
+        Ok(value) => {
+            txn.commit(ctx).await?;
+            Ok(value)
+        }
+        Err(e) => {
+            txn.rollback(ctx).await?;
+            Err(e)
+        }
+    }
+}
+
+/// Takes the right to change the object's definition; kept until the transaction ends.
+pub(super) async fn exclude(ctx: &Ctx, txn: &Transaction, obj: ObjId) -> Result<()> {
+    of(txn.core())?.locks.lock_object(ctx, obj, ObjectMode::X).await
+}
+
+/// Notes what the transaction is about to change, after the locks are taken and the transaction has
+/// an Xid (its first change of a dictionary row). From here on it alone reads around the row cache.
+pub(super) fn touch(txn: &Arc<Transaction>, note: impl FnOnce(&mut Touched)) -> Result<()> {
+    let dict = of(txn.core())?;
+    let xid = txn
+        .xid()
+        .ok_or_else(|| Error::Invariant("a dictionary change without a transaction".into()))?;
+    let first = {
+        let mut all = dict.touched.lock();
+        let first = !all.contains_key(&xid);
+        note(all.entry(xid).or_default());
+        if first {
+            dict.touched_count.fetch_add(1, Ordering::Relaxed);
+        }
+        first
+    };
+    if first {
+        let core = Arc::clone(txn.core());
+        txn.on_commit(Box::new(move || ended(&core, xid, true)));
+        let core = Arc::clone(txn.core());
+        txn.on_rollback(Box::new(move || ended(&core, xid, false)));
+    }
+    Ok(())
+}
+
+/// The transaction's changes are durable and visible, or taken back; its locks are still held and
+/// nobody has been told yet.
+fn ended(core: &Arc<Core>, xid: Xid, committed: bool) {
+    let Ok(dict) = of(core) else { return };
+    let Some(touched) = dict.touched.lock().remove(&xid) else { return };
+    dict.touched_count.fetch_sub(1, Ordering::Relaxed);
+    for obj in touched.objects.keys() {
+        if committed {
+            dict.cache.invalidate(*obj);
+            dict.sequences.forget(*obj);
+        }
+        dict.locks.unlock_object(*obj);
+    }
+    if committed {
+        for user in &touched.users {
+            dict.cache.invalidate_user(user);
+        }
+    }
+    if committed {
+        // A snapshot taken from now on sees the change, even if commits before it are under way.
+        core.snapshots.raise_floor(core.current_scn());
+    }
+    if touched.orphans {
+        // The dictionary is open: its transaction has just ended.
+        let _ = segments::free_in_background(core);
+    }
+}
+
+/// Another instance is going to change the object: its definition must not be used any more.
+pub fn invalidate(core: &Core, obj: ObjId) {
+    if let Ok(dict) = of(core) {
+        dict.cache.invalidate(obj);
+        dict.sequences.forget(obj);
+    }
+}
+
+/// Forgets all definitions; see [`ObjectLocks`].
+pub fn invalidate_all(core: &Core) {
+    if let Ok(dict) = of(core) {
+        dict.cache.clear();
+    }
+}
