@@ -8,13 +8,22 @@ pub mod btree;
 pub mod cache;
 pub mod change;
 mod clock;
+pub mod dict;
 pub mod error;
 pub mod heap;
+pub mod instance;
 pub mod params;
 pub mod read;
+pub mod recovery;
 pub mod redo;
+#[cfg(test)]
+mod rig;
 pub mod row;
+pub mod seq;
 pub mod space;
+pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod txn;
 pub mod undo;
 

@@ -178,38 +178,15 @@ impl Cache {
 
     async fn write_copies(&self, ctx: &Ctx, me: InstanceNo, copies: &[Copied]) -> Result<()> {
         let requests = copies.len() as u64;
-        ctx.wait(WaitEvent::DbFileParallelWrite, [requests, 0, 0], async {
-            let area = dw_batch(copies);
-            self.group.write_blocks(DW_FILE, dw_first_block(me), area).await?;
-            ctx.bump(Stat::DbwrDoubleWriteBlocks, requests);
-            let mut at = 0;
-            let mut writes = Vec::new();
-            while at < copies.len() {
-                let first = copies[at].buffer.dba;
-                let mut n = 1;
-                while at + n < copies.len()
-                    && copies[at + n].buffer.dba.file == first.file
-                    && copies[at + n].buffer.dba.block
-                        == first.block + u32::try_from(n).expect("a batch is small")
-                {
-                    n += 1;
-                }
-                let mut buf = IoBuf::zeroed(n * BLOCK_BYTES);
-                for (i, c) in copies[at..at + n].iter().enumerate() {
-                    buf[i * BLOCK_BYTES..(i + 1) * BLOCK_BYTES].copy_from_slice(&c.image);
-                }
-                writes.push(self.group.write_blocks(first.file, first.block, buf));
-                ctx.bump(Stat::PhysicalWriteRequests, 1);
-                at += n;
-            }
-            ctx.bump(Stat::PhysicalWrites, requests);
-            self.data_writes.fetch_add(requests, Ordering::SeqCst);
-            for chunk in futures_chunks(writes).await {
-                chunk?;
-            }
-            Ok(())
-        })
-        .await
+        let images: Vec<(Dba, IoBuf)> =
+            copies.iter().map(|c| (c.buffer.dba, c.image.clone())).collect();
+        let write = write_images(&self.group, me, &images);
+        let n = ctx.wait(WaitEvent::DbFileParallelWrite, [requests, 0, 0], write).await?;
+        ctx.bump(Stat::DbwrDoubleWriteBlocks, requests);
+        ctx.bump(Stat::PhysicalWriteRequests, n);
+        ctx.bump(Stat::PhysicalWrites, requests);
+        self.data_writes.fetch_add(requests, Ordering::SeqCst);
+        Ok(())
     }
 
     fn finish_writes(&self, copies: &[Copied], ok: bool) {
@@ -291,25 +268,54 @@ impl Cache {
     }
 }
 
-/// Awaits all writes at once.
-async fn futures_chunks<F: Future>(writes: Vec<F>) -> Vec<F::Output> {
-    futures::future::join_all(writes).await
+/// Writes sealed images, ascending by address and at most a batch, to the double-write area of
+/// instance `k` and then to the data files. Returns the number of data-file requests.
+///
+/// # Errors
+/// A disk error.
+pub async fn write_images(group: &Group, k: InstanceNo, images: &[(Dba, IoBuf)]) -> Result<u64> {
+    assert!(images.len() <= DW_BLOCKS as usize, "a batch has at most {DW_BLOCKS} blocks");
+    group.write_blocks(DW_FILE, dw_first_block(k), dw_batch(images)).await?;
+    let mut at = 0;
+    let mut writes = Vec::new();
+    while at < images.len() {
+        let first = images[at].0;
+        let mut n = 1;
+        while at + n < images.len()
+            && images[at + n].0.file == first.file
+            && images[at + n].0.block
+                == first.block + u32::try_from(n).expect("a batch is small")
+        {
+            n += 1;
+        }
+        let mut buf = IoBuf::zeroed(n * BLOCK_BYTES);
+        for (i, (_, image)) in images[at..at + n].iter().enumerate() {
+            buf[i * BLOCK_BYTES..(i + 1) * BLOCK_BYTES].copy_from_slice(image);
+        }
+        writes.push(group.write_blocks(first.file, first.block, buf));
+        at += n;
+    }
+    let requests = writes.len() as u64;
+    for result in futures::future::join_all(writes).await {
+        result?;
+    }
+    Ok(requests)
 }
 
 /// The image of a double-write area: header, then the blocks.
-fn dw_batch(copies: &[Copied]) -> IoBuf {
+fn dw_batch(images: &[(Dba, IoBuf)]) -> IoBuf {
     let mut head = Vec::with_capacity(BLOCK_BYTES);
     head.u32(DW_MAGIC);
-    head.u32(u32::try_from(copies.len()).expect("a batch is small"));
-    for c in copies {
-        head.u64(c.buffer.dba.to_u64());
+    head.u32(u32::try_from(images.len()).expect("a batch is small"));
+    for (dba, _) in images {
+        head.u64(dba.to_u64());
     }
     let crc = block::redo::crc(&head);
     head.u32(crc);
-    let mut out = IoBuf::zeroed((copies.len() + 1) * BLOCK_BYTES);
+    let mut out = IoBuf::zeroed((images.len() + 1) * BLOCK_BYTES);
     out[..head.len()].copy_from_slice(&head);
-    for (i, c) in copies.iter().enumerate() {
-        out[(i + 1) * BLOCK_BYTES..(i + 2) * BLOCK_BYTES].copy_from_slice(&c.image);
+    for (i, (_, image)) in images.iter().enumerate() {
+        out[(i + 1) * BLOCK_BYTES..(i + 2) * BLOCK_BYTES].copy_from_slice(image);
     }
     out
 }

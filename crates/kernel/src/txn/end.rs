@@ -71,6 +71,7 @@ impl Transaction {
             }
         }
         guard.done();
+        ctx.session.raise_commit_floor(scn.0);
         ctx.bump(Stat::UserCommits, 1);
         Ok(scn)
     }

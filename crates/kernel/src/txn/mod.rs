@@ -10,7 +10,7 @@ mod status;
 mod transaction;
 mod wait;
 
-pub use self::core::{Core, CoreConfig, LeafFinder, Peers};
+pub use self::core::{Core, CoreConfig, INDEX_GATES, LeafFinder, Peers};
 pub use locks::{TableLocks, TmMode};
 pub use modify::{LockState, Outcome, Step, Target, View};
 pub use snapshot::{Snapshot, Snapshots};

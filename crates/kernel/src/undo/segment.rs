@@ -96,6 +96,8 @@ struct Inner {
     /// Reserved but unformatted blocks.
     spares: Vec<(Dba, usize)>,
     waiters: FxHashMap<u16, Arc<Notify>>,
+    /// Found active at loading: their records may lie in any extent.
+    left_by_crash: Vec<Xid>,
 }
 
 /// What `v$rollstat`-like reports show.
@@ -168,7 +170,13 @@ impl Segment {
         };
         let reuse =
             (0..TX_SLOT_COUNT).filter(|&i| slots[usize::from(i)].state != TxMem::Active).collect();
+        let left_by_crash = (0..TX_SLOT_COUNT)
+            .zip(&slots)
+            .filter(|(_, s)| s.state == TxMem::Active)
+            .map(|(slot, s)| Xid { usn, slot, seq: s.seq })
+            .collect();
         let inner = Inner {
+            left_by_crash,
             slots,
             reuse,
             forgotten,
@@ -184,14 +192,10 @@ impl Segment {
         Ok(Segment { usn, header: Arc::new(pin), inner: Mutex::new(inner) })
     }
 
-    /// Transactions that were active when the header was written: to be rolled back.
+    /// Transactions that were active when the segment was loaded and are not rolled back yet.
     #[must_use]
-    pub fn active(&self) -> Vec<Xid> {
-        let inner = self.inner.lock();
-        let all = (0..TX_SLOT_COUNT).zip(&inner.slots);
-        all.filter(|(_, s)| s.state == TxMem::Active)
-            .map(|(slot, s)| Xid { usn: self.usn, slot, seq: s.seq })
-            .collect()
+    pub fn left_by_crash(&self) -> Vec<Xid> {
+        self.inner.lock().left_by_crash.clone()
     }
 
     /// State of `xid`; `Err(bound)`: forgotten, it ended at that SCN or before.
@@ -322,7 +326,7 @@ impl Segment {
             if let Some((dba, extent)) = found {
                 return Ok((cache.pin_new(ctx, dba).await?, extent));
             }
-            self.extend(ctx, cache, space, horizon).await?;
+            self.extend(ctx, cache, space).await?;
         }
     }
 
@@ -332,7 +336,6 @@ impl Segment {
         ctx: &Ctx,
         cache: &Arc<Cache>,
         space: &Space,
-        horizon: Scn,
     ) -> Result<()> {
         let count = self.inner.lock().extents.len();
         let room = if count < UNDO_EXTENTS_MAX {
@@ -369,7 +372,7 @@ impl Segment {
             }
             Err(e @ Error::DiskFull { .. }) => {
                 let mut inner = self.inner.lock();
-                if inner.steal(horizon) { Ok(()) } else { Err(e) }
+                if inner.steal() { Ok(()) } else { Err(e) }
             }
             Err(e) => Err(e),
         }
@@ -418,6 +421,7 @@ impl Segment {
     /// A transaction found active at start-up has been rolled back.
     pub fn finish_recovered(&self, xid: Xid) {
         let mut inner = self.inner.lock();
+        inner.left_by_crash.retain(|x| *x != xid);
         inner.slots[usize::from(xid.slot)].state = TxMem::Free;
         inner.reuse.push_back(xid.slot);
         if let Some(w) = inner.waiters.remove(&xid.slot) {
@@ -438,17 +442,11 @@ impl Inner {
         let next = (self.current + 1) % self.extents.len().max(1);
         let e = self.extents[next];
         let old = e.last_scn < horizon && now.since(e.last_end) > retention_us;
-        if e.active > 0 || !old || self.has_active_slots_from_before() {
+        if e.active > 0 || !old || !self.left_by_crash.is_empty() {
             return None;
         }
         self.enter(next);
         Some(self.advance())
-    }
-
-    /// Transactions found active at start-up have records in extents not counted here.
-    fn has_active_slots_from_before(&self) -> bool {
-        let counted: u32 = self.extents.iter().map(|e| e.active).sum();
-        counted == 0 && self.slots.iter().any(|s| s.state == TxMem::Active)
     }
 
     fn enter(&mut self, extent: usize) {
@@ -466,8 +464,8 @@ impl Inner {
     }
 
     /// Enters the extent whose transactions ended first, retention or not.
-    fn steal(&mut self, _horizon: Scn) -> bool {
-        if self.has_active_slots_from_before() {
+    fn steal(&mut self) -> bool {
+        if !self.left_by_crash.is_empty() {
             return false;
         }
         let idle = (0..self.extents.len()).filter(|&i| self.extents[i].active == 0);

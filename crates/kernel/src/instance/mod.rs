@@ -1,0 +1,7 @@
+#![doc = include_str!("README.md")]
+
+mod create;
+mod open;
+
+pub use create::{NewDatabase, create_database};
+pub use open::{Instance, InstanceConfig, Phase};

@@ -1,0 +1,5 @@
+#![doc = include_str!("README.md")]
+
+mod threads;
+
+pub use threads::{Collected, ThreadEnd, apply_vectors, close_threads, collect, recover_all};
