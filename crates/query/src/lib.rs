@@ -1,1 +1,33 @@
+//! Relational execution: values and their wire forms, scalar expressions over rows, table providers and
+//! scan nodes for DataFusion, and the planner around them.
+//!
+//! What it promises: a plan is built once and executed with new parameters and a new snapshot each time; what a
+//! statement reads comes from the snapshot in its [`ExecState`]. What it must never do: write rows (that is the
+//! statement drivers' in `sql`), or let DataFusion see a clause that it would silently ignore.
 
+mod aggregates;
+pub mod arith;
+mod arrow_rows;
+pub mod cast;
+pub mod datetime;
+pub mod error;
+mod expr_planner;
+pub mod functions;
+pub mod planner;
+mod provider;
+mod pushdown;
+pub mod scalar;
+mod scan;
+pub mod sqltype;
+pub mod state;
+pub mod store;
+pub mod types;
+pub mod wire;
+
+pub use arrow_rows::{ColumnReader, RowBatchBuilder};
+pub use error::{PgError, Result, Severity};
+pub use planner::{Planner, Relation, TableSet};
+pub use provider::{ROW_COLUMN, ROWID_COLUMN, TARGET_CATALOG, TableScanSource};
+pub use scalar::Scalar;
+pub use state::{ExecState, Override};
+pub use types::{PgColumn, PgType};

@@ -1,0 +1,392 @@
+//! Rows to Arrow arrays, and Arrow arrays to values.
+//!
+//! What it promises: only the columns asked for are decoded; numerics get the scale of their Arrow type.
+
+use crate::arith::rescale;
+use crate::cast::trim_zeros;
+use crate::datetime::{EPOCH_DAYS, EPOCH_US};
+use crate::error::{PgError, Result};
+use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type};
+use block::Rowid;
+use datafusion::arrow::array::*;
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use kernel::row::{ColType, Datum, RowView, TypeKind, Value};
+use std::sync::Arc;
+
+/// Where a column of a batch comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    Column(usize),
+    /// The row's address, as a 64-bit integer.
+    Rowid,
+    /// The row's bytes.
+    Row,
+}
+
+enum Builder {
+    Bool(BooleanBuilder),
+    Int2(Int16Builder),
+    Int4(Int32Builder),
+    Int8(Int64Builder),
+    Float8(Float64Builder),
+    Numeric(Decimal128Builder, u8),
+    Text(StringBuilder),
+    Bytea(BinaryBuilder),
+    Date(Date32Builder),
+    Timestamp(TimestampMicrosecondBuilder),
+}
+
+impl Builder {
+    fn new(ty: ColType) -> Builder {
+        match ty.kind {
+            TypeKind::Bool => Builder::Bool(BooleanBuilder::new()),
+            TypeKind::Int2 => Builder::Int2(Int16Builder::new()),
+            TypeKind::Int4 => Builder::Int4(Int32Builder::new()),
+            TypeKind::Int8 => Builder::Int8(Int64Builder::new()),
+            TypeKind::Float8 => Builder::Float8(Float64Builder::new()),
+            TypeKind::Numeric => {
+                let (_, scale) =
+                    ty.precision_scale().unwrap_or((NUMERIC_PRECISION, FREE_NUMERIC_SCALE));
+                let builder = Decimal128Builder::new().with_data_type(arrow_type(ty));
+                Builder::Numeric(builder, scale)
+            }
+            TypeKind::Text | TypeKind::Varchar | TypeKind::Char => {
+                Builder::Text(StringBuilder::new())
+            }
+            TypeKind::Bytea => Builder::Bytea(BinaryBuilder::new()),
+            TypeKind::Date => Builder::Date(Date32Builder::new()),
+            TypeKind::Timestamp | TypeKind::Timestamptz => Builder::Timestamp(
+                TimestampMicrosecondBuilder::new().with_data_type(arrow_type(ty)),
+            ),
+        }
+    }
+
+    fn append(&mut self, datum: &Datum<'_>) -> Result<()> {
+        match (self, datum) {
+            (Builder::Bool(b), Datum::Bool(v)) => b.append_value(*v),
+            (Builder::Int2(b), Datum::Int2(v)) => b.append_value(*v),
+            (Builder::Int4(b), Datum::Int4(v)) => b.append_value(*v),
+            (Builder::Int8(b), Datum::Int8(v)) => b.append_value(*v),
+            (Builder::Float8(b), Datum::Float8(v)) => b.append_value(*v),
+            (Builder::Numeric(b, to), Datum::Numeric(v, scale)) => {
+                let v = if scale == to { Some(*v) } else { rescale(*v, *scale, *to) };
+                let v = v.filter(|v| v.unsigned_abs() < 10u128.pow(38)).ok_or_else(|| {
+                    PgError::new("22003", "numeric value is too large to compute with")
+                        .with_detail("22 digits before the point are computed with.")
+                })?;
+                b.append_value(v);
+            }
+            (Builder::Text(b), Datum::Text(v)) => b.append_value(v),
+            (Builder::Bytea(b), Datum::Bytea(v)) => b.append_value(v),
+            (Builder::Date(b), Datum::Date(v)) => b.append_value(v.saturating_add(EPOCH_DAYS)),
+            (Builder::Timestamp(b), Datum::Timestamp(v) | Datum::Timestamptz(v)) => {
+                b.append_value(v.saturating_add(EPOCH_US));
+            }
+            (builder, Datum::Null) => builder.append_null(),
+            (_, other) => return Err(PgError::internal(format!("{other:?} in another column"))),
+        }
+        Ok(())
+    }
+
+    fn append_null(&mut self) {
+        match self {
+            Builder::Bool(b) => b.append_null(),
+            Builder::Int2(b) => b.append_null(),
+            Builder::Int4(b) => b.append_null(),
+            Builder::Int8(b) => b.append_null(),
+            Builder::Float8(b) => b.append_null(),
+            Builder::Numeric(b, _) => b.append_null(),
+            Builder::Text(b) => b.append_null(),
+            Builder::Bytea(b) => b.append_null(),
+            Builder::Date(b) => b.append_null(),
+            Builder::Timestamp(b) => b.append_null(),
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Builder::Bool(b) => Arc::new(b.finish()),
+            Builder::Int2(b) => Arc::new(b.finish()),
+            Builder::Int4(b) => Arc::new(b.finish()),
+            Builder::Int8(b) => Arc::new(b.finish()),
+            Builder::Float8(b) => Arc::new(b.finish()),
+            Builder::Numeric(b, _) => Arc::new(b.finish()),
+            Builder::Text(b) => Arc::new(b.finish()),
+            Builder::Bytea(b) => Arc::new(b.finish()),
+            Builder::Date(b) => Arc::new(b.finish()),
+            Builder::Timestamp(b) => Arc::new(b.finish()),
+        }
+    }
+}
+
+/// Collects rows into one record batch.
+pub struct RowBatchBuilder {
+    schema: SchemaRef,
+    columns: Vec<(Source, Builder)>,
+    len: usize,
+    bytes: usize,
+}
+
+impl RowBatchBuilder {
+    /// `types` are those of the table; `schema` goes in parallel with `sources`.
+    #[must_use]
+    pub fn new(types: &[ColType], sources: &[Source], schema: SchemaRef) -> RowBatchBuilder {
+        let columns = sources
+            .iter()
+            .map(|source| {
+                let builder = match source {
+                    Source::Column(i) => Builder::new(types[*i]),
+                    Source::Rowid => Builder::new(ColType::new(TypeKind::Int8)),
+                    Source::Row => Builder::new(ColType::new(TypeKind::Bytea)),
+                };
+                (*source, builder)
+            })
+            .collect();
+        RowBatchBuilder { schema, columns, len: 0, bytes: 0 }
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of the rows taken in: long rows make a batch full early.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes in one row.
+    ///
+    /// # Errors
+    /// 22003 for a numeric that cannot be computed with.
+    pub fn append(&mut self, rowid: Rowid, row: &[u8], view: &RowView<'_>) -> Result<()> {
+        for (source, builder) in &mut self.columns {
+            match source {
+                Source::Column(i) => builder.append(&view.get(*i))?,
+                Source::Rowid => builder.append(&Datum::Int8(rowid.to_u64().cast_signed()))?,
+                Source::Row => builder.append(&Datum::Bytea(row))?,
+            }
+        }
+        self.len += 1;
+        self.bytes += row.len();
+        Ok(())
+    }
+
+    /// The batch so far; the builder is empty afterwards.
+    ///
+    /// # Errors
+    /// Arrow's, which mean a bug.
+    pub fn finish(&mut self) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(self.len));
+        let arrays = self.columns.iter_mut().map(|(_, builder)| builder.finish()).collect();
+        self.len = 0;
+        self.bytes = 0;
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
+    }
+}
+
+/// An array of values of type `ty`; `arrow` may be a decimal of another scale.
+///
+/// # Errors
+/// 22003 for a numeric that does not fit.
+pub fn single_column(ty: ColType, arrow: &DataType, values: &[Value]) -> Result<ArrayRef> {
+    let mut builder = match arrow {
+        DataType::Decimal128(_, scale) => {
+            let scale = u8::try_from(*scale).unwrap_or(0);
+            Builder::Numeric(Decimal128Builder::new().with_data_type(arrow.clone()), scale)
+        }
+        _ => Builder::new(ty),
+    };
+    for value in values {
+        builder.append(&value.as_datum())?;
+    }
+    Ok(builder.finish())
+}
+
+/// Reads values out of an array.
+pub enum ColumnReader {
+    Null,
+    Bool(BooleanArray),
+    Int2(Int16Array),
+    Int4(Int32Array),
+    Int8(Int64Array),
+    UInt8(UInt64Array),
+    Float8(Float64Array),
+    Numeric { array: Decimal128Array, scale: u8, trim: bool },
+    Text(StringArray),
+    Bytea(BinaryArray),
+    Date(Date32Array),
+    Timestamp { array: TimestampMicrosecondArray, zoned: bool },
+}
+
+fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    Ok(cast_with_options(array, to, &options)?)
+}
+
+fn down<T: Array + Clone + 'static>(array: &ArrayRef) -> Result<T> {
+    let found = array.as_any().downcast_ref::<T>().cloned();
+    found.ok_or_else(|| PgError::internal(format!("array of type {}", array.data_type())))
+}
+
+impl ColumnReader {
+    /// A reader of `array`, whose field is `field`.
+    ///
+    /// # Errors
+    /// 0A000 for a type that has no counterpart.
+    pub fn new(array: &ArrayRef, field: &Field) -> Result<ColumnReader> {
+        let to = |ty: &DataType| converted(array, ty);
+        Ok(match array.data_type() {
+            DataType::Null => ColumnReader::Null,
+            DataType::Boolean => ColumnReader::Bool(down(array)?),
+            DataType::Int16 => ColumnReader::Int2(down(array)?),
+            DataType::Int8 | DataType::UInt8 => ColumnReader::Int2(down(&to(&DataType::Int16)?)?),
+            DataType::Int32 => ColumnReader::Int4(down(array)?),
+            DataType::UInt16 => ColumnReader::Int4(down(&to(&DataType::Int32)?)?),
+            DataType::Int64 => ColumnReader::Int8(down(array)?),
+            DataType::UInt32 => ColumnReader::Int8(down(&to(&DataType::Int64)?)?),
+            DataType::UInt64 => ColumnReader::UInt8(down(array)?),
+            DataType::Float64 => ColumnReader::Float8(down(array)?),
+            DataType::Float16 | DataType::Float32 => {
+                ColumnReader::Float8(down(&to(&DataType::Float64)?)?)
+            }
+            DataType::Decimal128(..) => {
+                let array: Decimal128Array = down(array)?;
+                let scale = u8::try_from(array.scale()).unwrap_or(0);
+                ColumnReader::Numeric { array, scale, trim: trims(field, scale) }
+            }
+            DataType::Decimal256(_, scale) => {
+                let array = down(&to(&DataType::Decimal128(NUMERIC_PRECISION, *scale))?)?;
+                let scale = u8::try_from(*scale).unwrap_or(0);
+                ColumnReader::Numeric { array, scale, trim: trims(field, scale) }
+            }
+            DataType::Utf8 => ColumnReader::Text(down(array)?),
+            DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(..) => {
+                ColumnReader::Text(down(&to(&DataType::Utf8)?)?)
+            }
+            DataType::Binary => ColumnReader::Bytea(down(array)?),
+            DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+                ColumnReader::Bytea(down(&to(&DataType::Binary)?)?)
+            }
+            DataType::Date32 => ColumnReader::Date(down(array)?),
+            DataType::Date64 => ColumnReader::Date(down(&to(&DataType::Date32)?)?),
+            DataType::Timestamp(_, zone) => {
+                let micros = to(&DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
+                ColumnReader::Timestamp { array: down(&micros)?, zoned: zone.is_some() }
+            }
+            DataType::List(_) | DataType::LargeList(_) => ColumnReader::Text(list_text(array)?),
+            _ => ColumnReader::Text(formatted(array)?),
+        })
+    }
+
+    /// The value at `row`.
+    #[must_use]
+    pub fn get(&self, row: usize) -> Datum<'_> {
+        if self.is_null(row) {
+            return Datum::Null;
+        }
+        match self {
+            ColumnReader::Null => Datum::Null,
+            ColumnReader::Bool(a) => Datum::Bool(a.value(row)),
+            ColumnReader::Int2(a) => Datum::Int2(a.value(row)),
+            ColumnReader::Int4(a) => Datum::Int4(a.value(row)),
+            ColumnReader::Int8(a) => Datum::Int8(a.value(row)),
+            ColumnReader::UInt8(a) => match i64::try_from(a.value(row)) {
+                Ok(v) => Datum::Int8(v),
+                Err(_) => Datum::Numeric(i128::from(a.value(row)), 0),
+            },
+            ColumnReader::Float8(a) => Datum::Float8(a.value(row)),
+            ColumnReader::Numeric { array, scale, trim } => {
+                let (v, scale) = (array.value(row), *scale);
+                let (v, scale) = if *trim { trim_zeros(v, scale) } else { (v, scale) };
+                Datum::Numeric(v, scale)
+            }
+            ColumnReader::Text(a) => Datum::Text(a.value(row)),
+            ColumnReader::Bytea(a) => Datum::Bytea(a.value(row)),
+            ColumnReader::Date(a) => Datum::Date(a.value(row).saturating_sub(EPOCH_DAYS)),
+            ColumnReader::Timestamp { array, zoned } => {
+                let us = array.value(row).saturating_sub(EPOCH_US);
+                if *zoned { Datum::Timestamptz(us) } else { Datum::Timestamp(us) }
+            }
+        }
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        match self {
+            ColumnReader::Null => true,
+            ColumnReader::Bool(a) => a.is_null(row),
+            ColumnReader::Int2(a) => a.is_null(row),
+            ColumnReader::Int4(a) => a.is_null(row),
+            ColumnReader::Int8(a) => a.is_null(row),
+            ColumnReader::UInt8(a) => a.is_null(row),
+            ColumnReader::Float8(a) => a.is_null(row),
+            ColumnReader::Numeric { array, .. } => array.is_null(row),
+            ColumnReader::Text(a) => a.is_null(row),
+            ColumnReader::Bytea(a) => a.is_null(row),
+            ColumnReader::Date(a) => a.is_null(row),
+            ColumnReader::Timestamp { array, .. } => array.is_null(row),
+        }
+    }
+}
+
+/// Whether zeros at the end of a decimal are of our making: an unconstrained numeric, or computed from one.
+fn trims(field: &Field, scale: u8) -> bool {
+    let constrained = field.metadata().get("skein.type").is_some_and(|t| !t.ends_with(":-1"));
+    !constrained && scale >= FREE_NUMERIC_SCALE && scale != 16
+}
+
+/// Lists as PostgreSQL writes arrays.
+fn list_text(array: &ArrayRef) -> Result<StringArray> {
+    let mut out = StringBuilder::new();
+    for row in 0..array.len() {
+        if array.is_null(row) {
+            out.append_null();
+            continue;
+        }
+        let items = match array.data_type() {
+            DataType::LargeList(_) => down::<LargeListArray>(array)?.value(row),
+            _ => down::<ListArray>(array)?.value(row),
+        };
+        let text = formatted(&items)?;
+        let items: Vec<String> = (0..text.len())
+            .map(|i| {
+                if text.is_null(i) {
+                    return "NULL".to_owned();
+                }
+                let item = text.value(i);
+                let plain = !item.is_empty()
+                    && !item.contains(['"', '\\', '{', '}', ',', ' '])
+                    && !item.eq_ignore_ascii_case("null");
+                if plain {
+                    item.to_owned()
+                } else {
+                    format!("\"{}\"", item.replace('\\', "\\\\").replace('"', "\\\""))
+                }
+            })
+            .collect();
+        out.append_value(format!("{{{}}}", items.join(",")));
+    }
+    Ok(out.finish())
+}
+
+fn formatted(array: &ArrayRef) -> Result<StringArray> {
+    let options = FormatOptions::default();
+    let formatter = ArrayFormatter::try_new(array, &options)?;
+    let mut out = StringBuilder::new();
+    for row in 0..array.len() {
+        if array.is_null(row) {
+            out.append_null();
+        } else {
+            out.append_value(formatter.value(row).try_to_string()?);
+        }
+    }
+    Ok(out.finish())
+}

@@ -1,0 +1,426 @@
+//! Dates and timestamps as PostgreSQL reads and writes them (ISO, MDY).
+//!
+//! Days and microseconds count from 2000-01-01. What it promises: what it writes it reads back.
+//! Left out: infinity, intervals, week and Julian forms.
+
+use crate::error::{PgError, Result};
+use chrono::{Offset, TimeZone};
+use datafusion::arrow::array::timezone::Tz;
+use std::str::FromStr;
+
+pub const US_PER_SECOND: i64 = 1_000_000;
+pub const US_PER_DAY: i64 = 86_400 * US_PER_SECOND;
+/// Days from 1970-01-01 to 2000-01-01.
+pub const EPOCH_DAYS: i32 = 10_957;
+/// Microseconds from 1970-01-01 to 2000-01-01.
+pub const EPOCH_US: i64 = EPOCH_DAYS as i64 * US_PER_DAY;
+
+/// A session's time zone.
+#[derive(Clone, Copy, Debug)]
+pub struct Zone(Tz);
+
+impl Zone {
+    /// UTC.
+    ///
+    /// # Panics
+    /// Never: the name is known.
+    #[must_use]
+    pub fn utc() -> Zone {
+        Zone(Tz::from_str("+00:00").expect("an offset is a time zone"))
+    }
+
+    /// A zone by name (`Europe/Berlin`) or offset (`+02:00`).
+    ///
+    /// # Errors
+    /// 22023 for an unknown one.
+    pub fn parse(name: &str) -> Result<Zone> {
+        let trimmed = name.trim();
+        if ["utc", "gmt", "z", "etc/utc", "default"]
+            .contains(&trimmed.to_ascii_lowercase().as_str())
+        {
+            return Ok(Zone::utc());
+        }
+        if let Ok(hours) = trimmed.parse::<i32>()
+            && hours.abs() <= 15
+        {
+            let text = format!("{}{:02}:00", if hours < 0 { '-' } else { '+' }, hours.abs());
+            return Zone::parse_known(&text, name);
+        }
+        Zone::parse_known(trimmed, name)
+    }
+
+    fn parse_known(text: &str, shown: &str) -> Result<Zone> {
+        Tz::from_str(text).map(Zone).map_err(|_| {
+            PgError::new("22023", format!("invalid value for parameter \"TimeZone\": \"{shown}\""))
+        })
+    }
+
+    /// Seconds east of Greenwich at an instant.
+    #[must_use]
+    pub fn offset_at(&self, us: i64) -> i32 {
+        let seconds = (us + EPOCH_US).div_euclid(US_PER_SECOND);
+        chrono::DateTime::from_timestamp(seconds, 0).map_or(0, |at| {
+            self.0.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc()
+        })
+    }
+
+    /// The instant a local time means; the earlier one where it is ambiguous.
+    #[must_use]
+    pub fn to_utc(&self, local_us: i64) -> i64 {
+        let guess = local_us - i64::from(self.offset_at(local_us)) * US_PER_SECOND;
+        local_us - i64::from(self.offset_at(guess)) * US_PER_SECOND
+    }
+}
+
+/// Year, month, day of a day number (proleptic Gregorian, year 0 is 1 BC).
+#[must_use]
+#[allow(clippy::cast_possible_truncation)] // month and day are small
+pub fn civil(days: i32) -> (i64, u32, u32) {
+    let z = i64::from(days) + i64::from(EPOCH_DAYS) + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let day = (doy - (153 * mp + 2) / 5 + 1) as u32;
+    let month = (if mp < 10 { mp + 3 } else { mp - 9 }) as u32;
+    (yoe + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Day number of a date; `None` if there is no such day.
+#[must_use]
+pub fn days_of(year: i64, month: u32, day: u32) -> Option<i32> {
+    if !(1..=12).contains(&month) || day == 0 || day > days_in_month(year, month) {
+        return None;
+    }
+    let y = if month <= 2 { year - 1 } else { year };
+    let era = y.div_euclid(400);
+    let yoe = y.rem_euclid(400);
+    let mp = i64::from((month + 9) % 12);
+    let doy = (153 * mp + 2) / 5 + i64::from(day) - 1;
+    let doe = yoe * 365 + yoe / 4 - yoe / 100 + doy;
+    let days = era * 146_097 + doe - 719_468 - i64::from(EPOCH_DAYS);
+    i32::try_from(days).ok()
+}
+
+fn days_in_month(year: i64, month: u32) -> u32 {
+    let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+fn push_padded(out: &mut Vec<u8>, value: i64, width: usize) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = value.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    let have = digits.len() - at;
+    out.extend(std::iter::repeat_n(b'0', width.saturating_sub(have)));
+    out.extend_from_slice(&digits[at..]);
+}
+
+fn push_date_part(days: i32, out: &mut Vec<u8>) -> bool {
+    let (year, month, day) = civil(days);
+    let before_christ = year <= 0;
+    push_padded(out, if before_christ { 1 - year } else { year }, 4);
+    out.push(b'-');
+    push_padded(out, month.into(), 2);
+    out.push(b'-');
+    push_padded(out, day.into(), 2);
+    before_christ
+}
+
+/// Appends a date.
+pub fn push_date(days: i32, out: &mut Vec<u8>) {
+    if push_date_part(days, out) {
+        out.extend_from_slice(b" BC");
+    }
+}
+
+/// Appends a time of day, its fraction without trailing zeros.
+pub fn push_time(us_of_day: i64, out: &mut Vec<u8>) {
+    let seconds = us_of_day / US_PER_SECOND;
+    push_padded(out, seconds / 3600, 2);
+    out.push(b':');
+    push_padded(out, seconds / 60 % 60, 2);
+    out.push(b':');
+    push_padded(out, seconds % 60, 2);
+    let mut fraction = us_of_day % US_PER_SECOND;
+    if fraction > 0 {
+        out.push(b'.');
+        let mut width = 6;
+        while fraction % 10 == 0 {
+            fraction /= 10;
+            width -= 1;
+        }
+        push_padded(out, fraction, width);
+    }
+}
+
+fn split_days(us: i64) -> (i32, i64) {
+    let days = us.div_euclid(US_PER_DAY);
+    (i32::try_from(days).unwrap_or(i32::MAX), us.rem_euclid(US_PER_DAY))
+}
+
+/// Appends a timestamp without time zone.
+pub fn push_timestamp(us: i64, out: &mut Vec<u8>) {
+    let (days, time) = split_days(us);
+    let before_christ = push_date_part(days, out);
+    out.push(b' ');
+    push_time(time, out);
+    if before_christ {
+        out.extend_from_slice(b" BC");
+    }
+}
+
+/// Appends an instant in local time with its offset.
+pub fn push_timestamptz(us: i64, zone: &Zone, out: &mut Vec<u8>) {
+    let offset = zone.offset_at(us);
+    let (days, time) = split_days(us + i64::from(offset) * US_PER_SECOND);
+    let before_christ = push_date_part(days, out);
+    out.push(b' ');
+    push_time(time, out);
+    out.push(if offset < 0 { b'-' } else { b'+' });
+    let offset = i64::from(offset.abs());
+    push_padded(out, offset / 3600, 2);
+    if offset % 3600 != 0 {
+        out.push(b':');
+        push_padded(out, offset / 60 % 60, 2);
+    }
+    if offset % 60 != 0 {
+        out.push(b':');
+        push_padded(out, offset % 60, 2);
+    }
+    if before_christ {
+        out.extend_from_slice(b" BC");
+    }
+}
+
+/// What a date or timestamp text says.
+struct Parts {
+    days: i32,
+    time_us: i64,
+    offset_s: Option<i32>,
+    zone: Option<Zone>,
+}
+
+fn invalid(type_name: &str, text: &str) -> PgError {
+    PgError::new("22007", format!("invalid input syntax for type {type_name}: \"{text}\""))
+}
+
+fn field_range(text: &str) -> PgError {
+    PgError::new("22008", format!("date/time field value out of range: \"{text}\""))
+}
+
+fn parse_parts(type_name: &str, text: &str, now_us: i64) -> Result<Parts> {
+    let trimmed = text.trim();
+    let (body, before_christ) = match trimmed.strip_suffix("BC").or(trimmed.strip_suffix("bc")) {
+        Some(rest) => (rest.trim_end(), true),
+        None => (trimmed, false),
+    };
+    if let Some(parts) = special_word(body, now_us) {
+        return Ok(parts);
+    }
+    let date_len = body.find([' ', 'T', 't']).unwrap_or(body.len());
+    let (date, rest) = body.split_at(date_len);
+    let (year, month, day) = parse_date_fields(date).ok_or_else(|| invalid(type_name, text))?;
+    let year = if before_christ { 1 - year } else { year };
+    let days = days_of(year, month, day).ok_or_else(|| field_range(text))?;
+    let rest = rest.trim_start_matches(['T', 't']).trim();
+    let mut parts = Parts { days, time_us: 0, offset_s: None, zone: None };
+    if rest.is_empty() {
+        return Ok(parts);
+    }
+    let time_len = rest.find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
+    let (time, zone) = rest.split_at(time_len.unwrap_or(rest.len()));
+    parts.time_us = parse_time(time).ok_or_else(|| invalid(type_name, text))?;
+    if parts.time_us > US_PER_DAY {
+        return Err(field_range(text));
+    }
+    let zone = zone.trim();
+    if zone.starts_with(['+', '-']) {
+        parts.offset_s = Some(parse_offset(zone).ok_or_else(|| invalid(type_name, text))?);
+    } else if !zone.is_empty() {
+        parts.zone = Some(Zone::parse(zone).map_err(|_| invalid(type_name, text))?);
+    }
+    Ok(parts)
+}
+
+fn special_word(word: &str, now_us: i64) -> Option<Parts> {
+    let (today, _) = split_days(now_us);
+    let at = |days, time_us| Some(Parts { days, time_us, offset_s: Some(0), zone: None });
+    match word.to_ascii_lowercase().as_str() {
+        "epoch" => at(-EPOCH_DAYS, 0),
+        "now" => at(today, now_us.rem_euclid(US_PER_DAY)),
+        "today" => at(today, 0),
+        "tomorrow" => at(today + 1, 0),
+        "yesterday" => at(today - 1, 0),
+        _ => None,
+    }
+}
+
+fn parse_date_fields(date: &str) -> Option<(i64, u32, u32)> {
+    if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) {
+        let year = date[..4].parse().ok()?;
+        return Some((year, date[4..6].parse().ok()?, date[6..].parse().ok()?));
+    }
+    let separator = ['-', '/', '.'].into_iter().find(|c| date.contains(*c))?;
+    let mut fields = date.split(separator);
+    let (a, b, c) = (fields.next()?, fields.next()?, fields.next()?);
+    if fields.next().is_some() || [a, b, c].iter().any(|f| f.is_empty()) {
+        return None;
+    }
+    let month_name = |text: &str| -> Option<u32> {
+        let names =
+            ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+        let lower = text.to_ascii_lowercase();
+        let at = names.iter().position(|name| lower.starts_with(name))?;
+        u32::try_from(at + 1).ok()
+    };
+    let month = |text: &str| text.parse().ok().or_else(|| month_name(text));
+    if a.len() >= 3 && a.parse::<i64>().is_ok() {
+        return Some((a.parse().ok()?, month(b)?, c.parse().ok()?));
+    }
+    if let Some(named) = month_name(b) {
+        return Some((c.parse().ok()?, named, a.parse().ok()?)); // 01-jan-2024
+    }
+    Some((c.parse().ok()?, month(a)?, b.parse().ok()?)) // month first, as DateStyle MDY says
+}
+
+fn parse_time(time: &str) -> Option<i64> {
+    let mut fields = time.split(':');
+    let hours: i64 = fields.next()?.parse().ok()?;
+    let minutes: i64 = fields.next()?.parse().ok()?;
+    let (seconds, fraction) = match fields.next() {
+        None => (0, 0),
+        Some(text) => {
+            let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+            (whole.parse::<i64>().ok()?, parse_fraction(fraction)?)
+        }
+    };
+    if fields.next().is_some() || minutes > 59 || seconds > 60 || hours > 24 {
+        return None;
+    }
+    Some(((hours * 60 + minutes) * 60 + seconds) * US_PER_SECOND + fraction)
+}
+
+/// A fraction of a second in microseconds, rounded.
+fn parse_fraction(text: &str) -> Option<i64> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    if !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let mut us = 0;
+    for i in 0..6 {
+        us = us * 10 + text.as_bytes().get(i).map_or(0, |b| i64::from(b - b'0'));
+    }
+    let round_up = text.as_bytes().get(6).is_some_and(|b| *b >= b'5');
+    Some(us + i64::from(round_up))
+}
+
+fn parse_offset(text: &str) -> Option<i32> {
+    let negative = text.starts_with('-');
+    let digits: String = text[1..].chars().filter(|c| *c != ':').collect();
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let part = |from: usize, to: usize| digits.get(from..to).map_or(Some(0), |s| s.parse().ok());
+    let seconds: i32 = if digits.len() <= 2 {
+        digits.parse::<i32>().ok()? * 3600
+    } else {
+        let hours: i32 = part(0, 2)?;
+        let minutes: i32 = part(2, 4)?;
+        let seconds: i32 = part(4, 6)?;
+        hours * 3600 + minutes * 60 + seconds
+    };
+    Some(if negative { -seconds } else { seconds })
+}
+
+/// Reads a date.
+///
+/// # Errors
+/// 22007 or 22008.
+pub fn parse_date(text: &str, now_us: i64) -> Result<i32> {
+    Ok(parse_parts("date", text, now_us)?.days)
+}
+
+/// Reads a timestamp; a time zone in the text is ignored, as PostgreSQL does.
+///
+/// # Errors
+/// 22007 or 22008.
+pub fn parse_timestamp(text: &str, now_us: i64) -> Result<i64> {
+    let parts = parse_parts("timestamp", text, now_us)?;
+    Ok(i64::from(parts.days) * US_PER_DAY + parts.time_us)
+}
+
+/// Reads an instant; without a zone in the text it is local to `zone`.
+///
+/// # Errors
+/// 22007 or 22008.
+pub fn parse_timestamptz(text: &str, zone: &Zone, now_us: i64) -> Result<i64> {
+    let parts = parse_parts("timestamp with time zone", text, now_us)?;
+    let local = i64::from(parts.days) * US_PER_DAY + parts.time_us;
+    Ok(match (parts.offset_s, parts.zone) {
+        (Some(offset), _) => local - i64::from(offset) * US_PER_SECOND,
+        (None, Some(named)) => named.to_utc(local),
+        (None, None) => zone.to_utc(local),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(f: impl Fn(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        f(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn dates_come_back() {
+        for days in (-800_000..800_000).step_by(997) {
+            let shown = text(|out| push_date(days, out));
+            assert_eq!(parse_date(&shown, 0).unwrap(), days, "{shown}");
+        }
+        assert_eq!(text(|out| push_date(0, out)), "2000-01-01");
+        assert_eq!(text(|out| push_date(-EPOCH_DAYS, out)), "1970-01-01");
+        assert_eq!(parse_date("2024-02-29", 0).unwrap(), 8825);
+        assert_eq!(parse_date("2023-02-29", 0).unwrap_err().code, "22008");
+        assert_eq!(parse_date("yesterdayish", 0).unwrap_err().code, "22007");
+    }
+
+    #[test]
+    fn timestamps_come_back() {
+        for us in [0, 1, -1, 123_456_000, US_PER_DAY * 9000 + 1_500_000, -EPOCH_US] {
+            let shown = text(|out| push_timestamp(us, out));
+            assert_eq!(parse_timestamp(&shown, 0).unwrap(), us, "{shown}");
+        }
+        assert_eq!(text(|out| push_timestamp(1_500_000, out)), "2000-01-01 00:00:01.5");
+    }
+
+    #[test]
+    fn instants_follow_the_zone() {
+        let berlin = Zone::parse("Europe/Berlin").unwrap();
+        let shown = text(|out| push_timestamptz(0, &berlin, out));
+        assert_eq!(shown, "2000-01-01 01:00:00+01");
+        assert_eq!(parse_timestamptz(&shown, &Zone::utc(), 0).unwrap(), 0);
+        assert_eq!(parse_timestamptz("2000-01-01 01:00", &berlin, 0).unwrap(), 0);
+        let half = Zone::parse("+05:30").unwrap();
+        assert_eq!(text(|out| push_timestamptz(0, &half, out)), "2000-01-01 05:30:00+05:30");
+        assert!(Zone::parse("Nowhere/Else").is_err());
+    }
+}

@@ -1,0 +1,304 @@
+//! Errors as a PostgreSQL client sees them, and the one table that gives kernel errors their SQLSTATE.
+//!
+//! What it promises: every error that leaves this crate has a SQLSTATE a driver can branch on.
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use observe::Interrupt;
+use std::fmt;
+
+pub type Result<T> = std::result::Result<T, PgError>;
+
+/// How bad an error or notice is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    Error,
+    Fatal,
+    Warning,
+    Notice,
+    Info,
+}
+
+impl Severity {
+    /// The word in the message.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "ERROR",
+            Severity::Fatal => "FATAL",
+            Severity::Warning => "WARNING",
+            Severity::Notice => "NOTICE",
+            Severity::Info => "INFO",
+        }
+    }
+}
+
+/// An error or notice in PostgreSQL's shape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgError {
+    pub severity: Severity,
+    pub code: &'static str,
+    pub message: String,
+    pub detail: Option<Box<str>>,
+    pub hint: Option<Box<str>>,
+    /// Character position in the statement, from 1.
+    pub position: Option<u32>,
+    /// Name of the violated constraint.
+    pub constraint: Option<Box<str>>,
+}
+
+impl PgError {
+    #[must_use]
+    pub fn new(code: &'static str, message: impl Into<String>) -> PgError {
+        PgError {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            constraint: None,
+        }
+    }
+
+    #[must_use]
+    pub fn notice(severity: Severity, message: impl Into<String>) -> PgError {
+        PgError { severity, ..PgError::new("00000", message) }
+    }
+
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> PgError {
+        self.detail = Some(detail.into().into_boxed_str());
+        self
+    }
+
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> PgError {
+        self.hint = Some(hint.into().into_boxed_str());
+        self
+    }
+
+    #[must_use]
+    pub fn with_constraint(mut self, name: &str) -> PgError {
+        self.constraint = Some(name.into());
+        self
+    }
+
+    /// 0A000: a feature that does not exist here.
+    #[must_use]
+    pub fn unsupported(what: impl fmt::Display) -> PgError {
+        PgError::new("0A000", format!("{what} is not supported"))
+    }
+
+    /// XX000: a bug of ours.
+    #[must_use]
+    pub fn internal(what: impl fmt::Display) -> PgError {
+        PgError::new("XX000", format!("internal error: {what}"))
+    }
+
+    #[must_use]
+    pub fn undefined_table(name: impl fmt::Display) -> PgError {
+        PgError::new("42P01", format!("relation \"{name}\" does not exist"))
+    }
+
+    #[must_use]
+    pub fn undefined_column(name: impl fmt::Display) -> PgError {
+        PgError::new("42703", format!("column \"{name}\" does not exist"))
+    }
+
+    #[must_use]
+    pub fn syntax(message: impl Into<String>) -> PgError {
+        PgError::new("42601", message)
+    }
+
+    #[must_use]
+    pub fn invalid_text(type_name: &str, text: &str) -> PgError {
+        let message = format!("invalid input syntax for type {type_name}: \"{text}\"");
+        PgError::new("22P02", message)
+    }
+
+    #[must_use]
+    pub fn out_of_range(type_name: &str) -> PgError {
+        PgError::new("22003", format!("{type_name} out of range"))
+    }
+
+    #[must_use]
+    pub fn division_by_zero() -> PgError {
+        PgError::new("22012", "division by zero")
+    }
+}
+
+impl fmt::Display for PgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.severity.name(), self.message, self.code)
+    }
+}
+
+impl std::error::Error for PgError {}
+
+impl From<Interrupt> for PgError {
+    fn from(interrupt: Interrupt) -> PgError {
+        match interrupt {
+            Interrupt::Cancelled => {
+                PgError::new("57014", "canceling statement due to user request")
+            }
+            Interrupt::TimedOut => {
+                PgError::new("57014", "canceling statement due to statement timeout")
+            }
+            Interrupt::Terminated => PgError {
+                severity: Severity::Fatal,
+                ..PgError::new("57P01", "terminating connection due to administrator command")
+            },
+        }
+    }
+}
+
+/// The table of SQLSTATEs. What names a row's key or constraint is completed by whoever knows the table.
+impl From<kernel::Error> for PgError {
+    fn from(error: kernel::Error) -> PgError {
+        use kernel::Error as E;
+        let text = error.to_string();
+        match error {
+            E::Interrupt(interrupt) => interrupt.into(),
+            E::UniqueViolation { index, .. } => PgError::new(
+                "23505",
+                format!("duplicate key value violates unique constraint \"{index}\""),
+            )
+            .with_constraint(&index),
+            E::RowLocked => PgError::new("55P03", "could not obtain lock on row"),
+            E::LockTimeout => PgError::new("55P03", "canceling statement due to lock timeout"),
+            E::Deadlock => PgError::new("40P01", "deadlock detected"),
+            E::Serialization(_) => {
+                PgError::new("40001", "could not serialize access due to concurrent update")
+                    .with_detail(text)
+                    .with_hint("The transaction might succeed if retried.")
+            }
+            E::SnapshotTooOld(_) => PgError::new("72000", text)
+                .with_hint("Undo is kept for undo_retention seconds; long queries need more."),
+            E::RowTooLong { .. } | E::KeyTooLong { .. } => PgError::new("54000", text),
+            E::UndefinedObject(_) => PgError::new("42704", text),
+            E::DuplicateObject(_) => PgError::new("42710", text),
+            E::DependentObjects(_) => PgError::new("2BP01", text),
+            E::SequenceExhausted(name) => PgError::new(
+                "2200H",
+                format!("nextval: reached maximum or minimum value of sequence \"{name}\""),
+            ),
+            E::Invalid(_) => PgError::new("22023", text),
+            E::DiskFull { .. } => PgError::new("53100", text)
+                .with_hint("Add space with \"skein add lun\"; the instance goes on."),
+            E::Corrupt { .. } | E::LogDamaged { .. } => PgError::new("XX001", text),
+            E::Disk(_) => PgError::new("58030", text),
+            E::ObjectGone => PgError::new("40001", text)
+                .with_hint("The definition changed under the statement; run it again."),
+            E::Closing => PgError::new("57P01", text),
+            _ => PgError::new("XX000", text),
+        }
+    }
+}
+
+impl From<ArrowError> for PgError {
+    fn from(error: ArrowError) -> PgError {
+        match error {
+            ArrowError::DivideByZero => PgError::division_by_zero(),
+            ArrowError::ArithmeticOverflow(text) => PgError::new("22003", text),
+            ArrowError::CastError(text) => PgError::new("22P02", text),
+            ArrowError::ParseError(text) => PgError::new("22007", text),
+            ArrowError::ExternalError(inner) => match inner.downcast::<PgError>() {
+                Ok(ours) => *ours,
+                Err(inner) => match inner.downcast::<DataFusionError>() {
+                    Ok(inner) => (*inner).into(),
+                    Err(inner) => PgError::internal(inner),
+                },
+            },
+            other => PgError::new("22000", other.to_string()),
+        }
+    }
+}
+
+impl From<DataFusionError> for PgError {
+    fn from(error: DataFusionError) -> PgError {
+        match error {
+            DataFusionError::ArrowError(inner, _) => (*inner).into(),
+            DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+                (*inner).into()
+            }
+            DataFusionError::Shared(inner) => shared(&inner),
+            DataFusionError::External(inner) => match inner.downcast::<PgError>() {
+                Ok(ours) => *ours,
+                Err(inner) => PgError::internal(inner),
+            },
+            DataFusionError::SQL(inner, _) => PgError::syntax(inner.to_string()),
+            DataFusionError::NotImplemented(text) => PgError::new("0A000", text),
+            DataFusionError::ResourcesExhausted(text) => PgError::new("53200", text),
+            DataFusionError::SchemaError(inner, _) => schema_error(&inner.to_string()),
+            DataFusionError::Plan(text) => plan_error(&text),
+            DataFusionError::Execution(text) => execution_error(text),
+            DataFusionError::Collection(mut all) if !all.is_empty() => all.swap_remove(0).into(),
+            other => PgError::internal(other.strip_backtrace()),
+        }
+    }
+}
+
+/// An error several readers share cannot be taken apart; what it holds is looked at instead.
+fn shared(error: &DataFusionError) -> PgError {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast_ref::<PgError>() {
+            Some(ours) => ours.clone(),
+            None => PgError::internal(inner),
+        },
+        DataFusionError::Shared(inner) => shared(inner),
+        DataFusionError::Context(_, inner) => shared(inner),
+        other => PgError::internal(other.strip_backtrace()),
+    }
+}
+
+fn schema_error(text: &str) -> PgError {
+    if text.contains("No field named") {
+        let name = text
+            .split("No field named ")
+            .nth(1)
+            .and_then(|rest| rest.split(". Valid").next())
+            .unwrap_or("?")
+            .trim_end_matches('.');
+        PgError::undefined_column(name.split(". Did").next().unwrap_or(name).trim_matches('"'))
+    } else if text.contains("Ambiguous") {
+        PgError::new("42702", text)
+    } else {
+        PgError::new("42601", text)
+    }
+}
+
+fn plan_error(text: &str) -> PgError {
+    if text.contains("Invalid function") {
+        return PgError::new("42883", text.lines().next().unwrap_or(text).to_owned());
+    }
+    if text.contains("not found") && text.contains("table") {
+        return PgError::new("42P01", text);
+    }
+    if text.contains("must appear in the GROUP BY") || text.contains("must be part of GROUP BY") {
+        return PgError::new("42803", text);
+    }
+    if text.contains("coerce") || text.contains("type") {
+        return PgError::new("42804", text);
+    }
+    PgError::new("42601", text)
+}
+
+fn execution_error(text: String) -> PgError {
+    let lower = text.to_ascii_lowercase();
+    if lower.contains("overflow") {
+        PgError::new("22003", text)
+    } else if lower.contains("divide by zero") {
+        PgError::division_by_zero()
+    } else if lower.contains("more than one row") {
+        PgError::new("21000", "more than one row returned by a subquery used as an expression")
+    } else {
+        PgError::new("22000", text)
+    }
+}
+
+impl From<PgError> for DataFusionError {
+    fn from(error: PgError) -> DataFusionError {
+        DataFusionError::External(Box::new(error))
+    }
+}

@@ -1,0 +1,215 @@
+//! Operators and aggregates with PostgreSQL's types: integers overflow with an error, `sum(bigint)` and `avg(integer)`
+//! are numeric, an untyped literal takes the type of the other side.
+
+use crate::arith::Op;
+use crate::cast::parse_text;
+use crate::error::PgError;
+use crate::functions::{RowFunction, arithmetic_function, numeric_function};
+use crate::pushdown::scalar_value_of;
+use crate::scalar::common_number;
+use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of};
+use crate::wire::FormatEnv;
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast as cast_expr};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use kernel::row::{ColType, Datum, TypeKind, Value};
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Debug)]
+pub struct PgExprPlanner;
+
+fn op_of(op: &BinaryOperator) -> Option<Op> {
+    Some(match op {
+        BinaryOperator::Plus => Op::Add,
+        BinaryOperator::Minus => Op::Sub,
+        BinaryOperator::Multiply => Op::Mul,
+        BinaryOperator::Divide => Op::Div,
+        BinaryOperator::Modulo => Op::Mod,
+        _ => return None,
+    })
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+    )
+}
+
+fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    match expr {
+        Expr::Placeholder(p) => p.field.as_ref().map(|f| f.data_type().clone()),
+        Expr::Literal(value, _) if value.is_null() => None,
+        other => other.get_type(schema).ok().filter(|ty| *ty != DataType::Null),
+    }
+}
+
+fn is_text(ty: &DataType) -> bool {
+    matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Gives an untyped parameter or a text literal the type of the other side.
+fn adopt(expr: Expr, own: Option<&DataType>, other: Option<&DataType>) -> DfResult<Expr> {
+    let Some(other) = other else { return Ok(expr) };
+    match &expr {
+        Expr::Placeholder(p) if own.is_none() => {
+            Ok(Expr::Placeholder(Placeholder::new_with_field(
+                p.id.clone(),
+                Some(Arc::new(Field::new("", other.clone(), true))),
+            )))
+        }
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) if !is_text(other) => {
+            let Some(ty) = col_type_of(other) else { return Ok(expr) };
+            let ty =
+                if ty.kind == TypeKind::Numeric { ColType::new(TypeKind::Numeric) } else { ty };
+            let value = parse_text(text, ty, &FormatEnv::plain())?;
+            Ok(Expr::Literal(scalar_value_of(&value, ty), None))
+        }
+        _ => Ok(expr),
+    }
+}
+
+fn call(function: Arc<datafusion::logical_expr::ScalarUDF>, args: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, args))
+}
+
+fn cast_to(expr: Expr, from: &DataType, to: &DataType) -> Expr {
+    if from == to { expr } else { cast_expr(expr, to.clone()) }
+}
+
+fn plan_arithmetic(
+    op: Op,
+    left: Expr,
+    right: Expr,
+    lt: &DataType,
+    rt: &DataType,
+) -> Result<Expr, (Expr, Expr)> {
+    if let Some(dates) = plan_date(op, &left, &right, lt, rt) {
+        return Ok(dates);
+    }
+    let (Some(a), Some(b)) = (col_type_of(lt), col_type_of(rt)) else { return Err((left, right)) };
+    let Some(kind) = common_number(a.kind, b.kind) else { return Err((left, right)) };
+    match kind {
+        TypeKind::Numeric if matches!(op, Op::Mul | Op::Div) => {
+            let (sa, sb) = (scale_of(lt), scale_of(rt));
+            let free = [lt, rt].iter().any(|ty| is_free(ty));
+            let scale = match op {
+                Op::Mul if free => FREE_NUMERIC_SCALE,
+                Op::Mul => (sa + sb).min(30),
+                _ => 16.max(sa).max(sb),
+            };
+            Ok(call(numeric_function(op, scale), vec![left, right]))
+        }
+        TypeKind::Numeric => Err((left, right)),
+        TypeKind::Float8 if !matches!(op, Op::Div | Op::Mod) => Err((left, right)),
+        kind => match arithmetic_function(op, kind) {
+            Some(function) => {
+                let to = arrow_type(ColType::new(kind));
+                Ok(call(function, vec![cast_to(left, lt, &to), cast_to(right, rt, &to)]))
+            }
+            None => Err((left, right)),
+        },
+    }
+}
+
+fn scale_of(ty: &DataType) -> u8 {
+    match ty {
+        DataType::Decimal128(_, scale) => u8::try_from(*scale).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn is_free(ty: &DataType) -> bool {
+    *ty == DataType::Decimal128(NUMERIC_PRECISION, FREE_NUMERIC_SCALE.cast_signed())
+}
+
+/// `date ± integer`, `date - date`.
+fn plan_date(op: Op, left: &Expr, right: &Expr, lt: &DataType, rt: &DataType) -> Option<Expr> {
+    let integer = |ty: &DataType| matches!(ty, DataType::Int16 | DataType::Int32 | DataType::Int64);
+    let days = |datum: &Datum<'_>| match datum {
+        Datum::Date(v) => i64::from(*v),
+        Datum::Int2(v) => i64::from(*v),
+        Datum::Int4(v) => i64::from(*v),
+        Datum::Int8(v) => *v,
+        _ => 0,
+    };
+    let date =
+        |v: i64| i32::try_from(v).map(Value::Date).map_err(|_| PgError::out_of_range("date"));
+    let function = match (lt, op, rt) {
+        (DataType::Date32, Op::Sub, DataType::Date32) => {
+            RowFunction::new("$date_diff", Some(2), ColType::new(TypeKind::Int4), true, move |a| {
+                i32::try_from(days(&a[0]) - days(&a[1]))
+                    .map(Value::Int4)
+                    .map_err(|_| PgError::out_of_range("integer"))
+            })
+        }
+        (DataType::Date32, Op::Add | Op::Sub, rt) if integer(rt) => {
+            let name = if op == Op::Add { "$date_plus" } else { "$date_minus" };
+            RowFunction::new(name, Some(2), ColType::new(TypeKind::Date), true, move |a| {
+                let n = days(&a[1]);
+                date(days(&a[0]).saturating_add(if op == Op::Add { n } else { n.saturating_neg() }))
+            })
+        }
+        _ => return None,
+    };
+    Some(call(function.into_udf(), vec![left.clone(), right.clone()]))
+}
+
+impl ExprPlanner for PgExprPlanner {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> DfResult<PlannerResult<RawBinaryExpr>> {
+        let op = op_of(&expr.op);
+        if op.is_none() && !is_comparison(&expr.op) {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let (lt, rt) = (type_of(&expr.left, schema), type_of(&expr.right, schema));
+        // Date plus a text literal means an interval; that is DataFusion's business.
+        let temporal = |ty: &Option<DataType>| ty.as_ref().is_some_and(DataType::is_temporal);
+        if op.is_some() && (temporal(&lt) != temporal(&rt)) && (lt.is_none() || rt.is_none()) {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let left = adopt(expr.left, lt.as_ref(), rt.as_ref())?;
+        let right = adopt(expr.right, rt.as_ref(), lt.as_ref())?;
+        let (lt, rt) = (type_of(&left, schema), type_of(&right, schema));
+        if let (Some(op), Some(lt), Some(rt)) = (op, &lt, &rt) {
+            return Ok(match plan_arithmetic(op, left, right, lt, rt) {
+                Ok(planned) => PlannerResult::Planned(planned),
+                Err((left, right)) => {
+                    PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right })
+                }
+            });
+        }
+        Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }))
+    }
+
+    fn plan_aggregate(
+        &self,
+        mut expr: RawAggregateExpr,
+    ) -> DfResult<PlannerResult<RawAggregateExpr>> {
+        let name = expr.func.name();
+        if !matches!(name, "sum" | "avg") || expr.args.len() != 1 {
+            return Ok(PlannerResult::Original(expr));
+        }
+        // The argument's type is known only with a schema, which this hook lacks: a function decides when types
+        // are. See `aggregate_argument`.
+        let wrapper = crate::aggregates::argument_function(name == "avg");
+        let arg = expr.args.swap_remove(0);
+        expr.args.push(call(wrapper, vec![arg]));
+        Ok(PlannerResult::Original(expr))
+    }
+}

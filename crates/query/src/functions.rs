@@ -1,0 +1,334 @@
+//! Functions that DataFusion lacks or has with other rules: PostgreSQL's arithmetic and casts, and the functions that
+//! clients call on the catalog.
+//!
+//! They work row by row on values; that is fast enough for what they are, and their rules are written once, in
+//! [`crate::arith`] and [`crate::cast`]. What they must never do: depend on the session (such values arrive as
+//! parameters).
+
+use crate::arith::{self, Op};
+use crate::arrow_rows::{ColumnReader, single_column};
+use crate::cast::{CastMode, cast, to_numeric};
+use crate::error::{PgError, Result};
+use crate::scalar::arithmetic;
+use crate::types::{PgType, arrow_type, col_type_of, field_with_meta};
+use crate::wire::FormatEnv;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use kernel::row::{ColType, Datum, TypeKind, Value};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// What a function does with the values of one row.
+pub type RowFn = dyn Fn(&[Datum<'_>]) -> Result<Value> + Send + Sync;
+
+/// A function evaluated row by row.
+pub struct RowFunction {
+    name: String,
+    signature: Signature,
+    returns: ColType,
+    arrow: DataType,
+    /// What clients are told the type is.
+    shown: PgType,
+    /// NULL for a NULL argument, without a call.
+    strict: bool,
+    eval: Box<RowFn>,
+}
+
+impl RowFunction {
+    /// A function of any arguments.
+    #[must_use]
+    pub fn new(
+        name: &str,
+        arg_count: Option<usize>,
+        returns: ColType,
+        strict: bool,
+        eval: impl Fn(&[Datum<'_>]) -> Result<Value> + Send + Sync + 'static,
+    ) -> RowFunction {
+        let signature = match arg_count {
+            Some(0) => Signature::nullary(Volatility::Immutable),
+            Some(count) => Signature::any(count, Volatility::Immutable),
+            None => Signature::variadic_any(Volatility::Immutable),
+        };
+        RowFunction {
+            name: name.to_owned(),
+            signature,
+            returns,
+            arrow: arrow_type(returns),
+            shown: PgType::of(returns),
+            strict,
+            eval: Box::new(eval),
+        }
+    }
+
+    /// With arguments of exactly these types.
+    #[must_use]
+    pub fn with_types(mut self, types: Vec<DataType>) -> RowFunction {
+        self.signature = Signature::exact(types, Volatility::Immutable);
+        self
+    }
+
+    /// A decimal result of exactly this type.
+    #[must_use]
+    pub fn with_arrow(mut self, arrow: DataType) -> RowFunction {
+        self.arrow = arrow;
+        self
+    }
+
+    #[must_use]
+    pub fn into_udf(self) -> Arc<ScalarUDF> {
+        Arc::new(ScalarUDF::new_from_impl(self))
+    }
+}
+
+impl fmt::Debug for RowFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowFunction").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for RowFunction {
+    fn eq(&self, other: &RowFunction) -> bool {
+        self.name == other.name && self.arrow == other.arrow
+    }
+}
+
+impl Eq for RowFunction {}
+
+impl Hash for RowFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for RowFunction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> DfResult<DataType> {
+        Ok(self.arrow.clone())
+    }
+
+    fn return_field_from_args(&self, _args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+        Ok(Arc::new(field_with_meta(&self.name, self.arrow.clone(), self.shown)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { args.number_rows };
+        let mut readers = Vec::with_capacity(args.args.len());
+        for (arg, field) in args.args.iter().zip(&args.arg_fields) {
+            let array = arg.to_array(rows)?;
+            readers.push(ColumnReader::new(&array, field)?);
+        }
+        let mut values = Vec::with_capacity(readers.len());
+        let mut out = Vec::with_capacity(rows);
+        for row in 0..rows {
+            values.clear();
+            values.extend(readers.iter().map(|reader| reader.get(row)));
+            out.push(if self.strict && values.iter().any(Datum::is_null) {
+                Value::Null
+            } else {
+                (self.eval)(&values)?
+            });
+        }
+        let array = single_column(self.returns, &self.arrow, &out)?;
+        Ok(if constant {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)
+        } else {
+            ColumnarValue::Array(array)
+        })
+    }
+}
+
+fn ty(kind: TypeKind) -> ColType {
+    ColType::new(kind)
+}
+
+const OPS: [(Op, &str); 5] =
+    [(Op::Add, "add"), (Op::Sub, "sub"), (Op::Mul, "mul"), (Op::Div, "div"), (Op::Mod, "mod")];
+const KINDS: [(TypeKind, &str); 4] = [
+    (TypeKind::Int2, "int2"),
+    (TypeKind::Int4, "int4"),
+    (TypeKind::Int8, "int8"),
+    (TypeKind::Float8, "float8"),
+];
+
+/// The function for an operation in a kind of number; numerics see [`numeric_function`].
+#[must_use]
+pub fn arithmetic_function(op: Op, kind: TypeKind) -> Option<Arc<ScalarUDF>> {
+    let op_name = OPS.iter().find(|(o, _)| *o == op)?.1;
+    let kind_name = KINDS.iter().find(|(k, _)| *k == kind)?.1;
+    let arrow = arrow_type(ty(kind));
+    let name = format!("${kind_name}_{op_name}");
+    let function = RowFunction::new(&name, Some(2), ty(kind), true, move |args| {
+        Ok(arithmetic(op, kind, &args[0], &args[1])?.into_value())
+    });
+    Some(function.with_types(vec![arrow.clone(), arrow]).into_udf())
+}
+
+/// Inverse of the naming in [`arithmetic_function`].
+#[must_use]
+pub fn arithmetic_of(name: &str) -> Option<(Op, TypeKind)> {
+    let (kind, op) = name.strip_prefix('$')?.split_once('_')?;
+    let op = OPS.iter().find(|(_, o)| *o == op)?.0;
+    let kind = KINDS.iter().find(|(_, k)| *k == kind)?.0;
+    Some((op, kind))
+}
+
+/// Multiplication or division of decimals with a result of `scale` digits.
+#[must_use]
+pub fn numeric_function(op: Op, scale: u8) -> Arc<ScalarUDF> {
+    let op_name = if op == Op::Mul { "mul" } else { "div" };
+    let name = format!("$numeric_{op_name}_{scale}");
+    let arrow = DataType::Decimal128(38, scale.cast_signed());
+    RowFunction::new(&name, Some(2), ty(TypeKind::Numeric), true, move |args| {
+        let (v, s) = arith::numeric(op, to_numeric(&args[0])?, to_numeric(&args[1])?)?;
+        let v = arith::rescale(v, s, scale).ok_or_else(|| PgError::out_of_range("numeric"))?;
+        Ok(Value::Numeric(v, scale))
+    })
+    .with_arrow(arrow)
+    .into_udf()
+}
+
+/// The conversion to `to`, under a name that [`cast_of`] reads.
+#[must_use]
+pub fn cast_name(to: ColType) -> String {
+    format!("$cast_{}_{}", to.kind.code(), to.modifier)
+}
+
+/// The function of a name made by [`cast_name`].
+#[must_use]
+pub fn cast_of(name: &str) -> Option<Arc<ScalarUDF>> {
+    let (code, modifier) = name.strip_prefix("$cast_")?.split_once('_')?;
+    let kind = TypeKind::from_code(code.parse().ok()?)?;
+    let to = ColType { kind, modifier: modifier.parse().ok()? };
+    let function = RowFunction::new(name, Some(1), to, true, move |args| {
+        cast(&args[0], to, CastMode::Explicit, &FormatEnv::plain())
+    });
+    Some(function.into_udf())
+}
+
+/// Whether a cast from `from` changes nothing.
+#[must_use]
+pub fn cast_is_identity(from: &Field, to: ColType) -> bool {
+    col_type_of(from.data_type()).is_some_and(|ty| {
+        ty.kind == to.kind && to.modifier == -1 && arrow_type(to) == *from.data_type()
+    })
+}
+
+fn text(datum: &Datum<'_>) -> String {
+    crate::wire::to_text(datum, &FormatEnv::plain())
+}
+
+fn constant(name: &str, returns: TypeKind, value: Value) -> RowFunction {
+    RowFunction::new(name, None, ty(returns), false, move |_| Ok(value.clone()))
+}
+
+fn text_value(text: impl Into<Box<str>>) -> Value {
+    Value::Text(text.into())
+}
+
+/// Functions on the catalog whose answer depends on nothing, and small ones of PostgreSQL.
+#[must_use]
+pub fn builtin_functions() -> Vec<RowFunction> {
+    let yes = || Value::Bool(true);
+    let mut all: Vec<RowFunction> = [
+        "pg_table_is_visible",
+        "pg_type_is_visible",
+        "pg_function_is_visible",
+        "pg_opclass_is_visible",
+        "pg_operator_is_visible",
+        "pg_collation_is_visible",
+        "pg_conversion_is_visible",
+        "pg_statistics_obj_is_visible",
+        "pg_ts_config_is_visible",
+        "has_table_privilege",
+        "has_column_privilege",
+        "has_schema_privilege",
+        "has_database_privilege",
+        "has_sequence_privilege",
+        "has_any_column_privilege",
+        "has_function_privilege",
+        "pg_has_role",
+    ]
+    .iter()
+    .map(|name| constant(name, TypeKind::Bool, yes()))
+    .collect();
+    for name in ["pg_is_in_recovery", "pg_is_other_temp_schema", "pg_relation_is_publishable"] {
+        all.push(constant(name, TypeKind::Bool, Value::Bool(false)));
+    }
+    for name in [
+        "obj_description",
+        "col_description",
+        "shobj_description",
+        "pg_tablespace_location",
+        "pg_get_ruledef",
+    ] {
+        all.push(constant(name, TypeKind::Text, Value::Null));
+    }
+    all.push(constant("pg_get_userbyid", TypeKind::Text, text_value("skein")));
+    all.push(constant("pg_encoding_to_char", TypeKind::Text, text_value("UTF8")));
+    all.push(RowFunction::new("pg_get_expr", None, ty(TypeKind::Text), false, |args| {
+        Ok(args.first().map_or(Value::Null, Datum::to_value))
+    }));
+    all.push(RowFunction::new("format_type", Some(2), ty(TypeKind::Text), false, |args| {
+        let number = |datum: &Datum<'_>| text(datum).parse::<i64>().ok();
+        let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
+        let modifier = number(&args[1]).unwrap_or(-1);
+        Ok(text_value(format_type(oid, modifier)))
+    }));
+    all.push(RowFunction::new("quote_ident", Some(1), ty(TypeKind::Text), true, |args| {
+        Ok(text_value(quote_ident(&text(&args[0]))))
+    }));
+    all.push(RowFunction::new("quote_literal", Some(1), ty(TypeKind::Text), true, |args| {
+        Ok(text_value(format!("'{}'", text(&args[0]).replace('\'', "''"))))
+    }));
+    all
+}
+
+/// An identifier, in quotes if it needs them.
+#[must_use]
+pub fn quote_ident(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$');
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// A type's name from its OID and modifier.
+#[must_use]
+pub fn format_type(type_oid: i64, modifier: i64) -> String {
+    use crate::types::{col_type_of_oid, oid};
+    let Ok(type_oid) = u32::try_from(type_oid) else { return "???".to_owned() };
+    let modifier = i32::try_from(modifier).unwrap_or(-1);
+    match type_oid {
+        oid::NAME => "name".to_owned(),
+        oid::OID => "oid".to_owned(),
+        oid::CHAR => "\"char\"".to_owned(),
+        oid::FLOAT4 => "real".to_owned(),
+        oid::INTERVAL => "interval".to_owned(),
+        oid::TIME => "time without time zone".to_owned(),
+        oid::REGCLASS => "regclass".to_owned(),
+        oid::REGTYPE => "regtype".to_owned(),
+        oid::REGPROC => "regproc".to_owned(),
+        oid::INT2VECTOR => "int2vector".to_owned(),
+        oid::OIDVECTOR => "oidvector".to_owned(),
+        oid::TEXT_ARRAY => "text[]".to_owned(),
+        other => match col_type_of_oid(other) {
+            Some(ty) => ColType { kind: ty.kind, modifier }.to_string(),
+            None => "???".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,411 @@
+//! From a bound syntax tree to a plan, and from a plan to rows. All of DataFusion's planning passes through here.
+//!
+//! What it promises: a plan is optimised once; it is executed with its own task context each time, so that one plan
+//! serves many sessions. What it must never do: plan a statement the binder has not checked.
+
+use crate::arrow_rows::ColumnReader;
+use crate::error::{PgError, Result};
+use crate::expr_planner::PgExprPlanner;
+use crate::functions::{builtin_functions, cast_of};
+use crate::provider::{TARGET_CATALOG, TableScanSource};
+use crate::pushdown::scalar_value_of;
+use crate::state::ExecState;
+use crate::types::{PgColumn, PgType, arrow_type, col_type_of, field_with_meta};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use datafusion::catalog::{TableFunctionArgs, TableProvider};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue, TableReference};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::planner::{
+    ContextProvider, ExprPlanner, RelationPlanner, TypePlanner,
+};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, displayable, execute_stream,
+};
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast::{self, Statement};
+use kernel::dict::TableDef;
+use kernel::row::{ColType, TypeKind, Value};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// What a name in a statement stands for.
+#[derive(Clone, Debug)]
+pub enum Relation {
+    Table(Arc<TableDef>),
+    /// Rows made when the statement was bound: a catalog or `v$` view.
+    Rows(Arc<dyn TableProvider>),
+}
+
+/// The relations a statement names, and functions that exist only for it.
+#[derive(Default)]
+pub struct TableSet {
+    relations: BTreeMap<(Option<String>, String), Relation>,
+    functions: BTreeMap<String, Arc<ScalarUDF>>,
+}
+
+impl TableSet {
+    /// Adds what `schema.name`, or `name` alone, stands for.
+    pub fn insert(&mut self, schema: Option<&str>, name: &str, relation: Relation) {
+        self.relations.insert((schema.map(str::to_owned), name.to_owned()), relation);
+    }
+
+    pub fn add_function(&mut self, function: Arc<ScalarUDF>) {
+        self.functions.insert(function.name().to_owned(), function);
+    }
+
+    fn get(&self, schema: Option<&str>, name: &str) -> Option<&Relation> {
+        self.relations.get(&(schema.map(str::to_owned), name.to_owned()))
+    }
+}
+
+/// A plan with what the protocol must know of it.
+pub struct PlannedQuery {
+    pub plan: LogicalPlan,
+    pub columns: Vec<PgColumn>,
+    pub params: Vec<ColType>,
+    /// Whether parameters are read only inside scans, so that one physical plan serves all executions.
+    pub reusable: bool,
+}
+
+/// The planner of one instance.
+pub struct Planner {
+    state: SessionState,
+    config: SessionConfig,
+    runtime: Arc<RuntimeEnv>,
+}
+
+impl Planner {
+    /// `memory_bytes` bounds what sorts, joins and aggregations of all sessions hold before they spill.
+    ///
+    /// # Errors
+    /// DataFusion's.
+    pub fn new(memory_bytes: usize) -> Result<Planner> {
+        let runtime =
+            Arc::new(RuntimeEnvBuilder::new().with_memory_limit(memory_bytes, 1.0).build()?);
+        let mut config = SessionConfig::new()
+            .with_target_partitions(1)
+            .with_information_schema(false)
+            .with_create_default_catalog_and_schema(false);
+        let options = config.options_mut();
+        options.sql_parser.map_string_types_to_utf8view = false;
+        options.sql_parser.parse_float_as_decimal = true;
+        options.execution.time_zone = Some(crate::types::UTC.to_owned());
+        options.optimizer.repartition_joins = false;
+        options.optimizer.repartition_aggregations = false;
+        options.optimizer.repartition_sorts = false;
+        options.optimizer.repartition_windows = false;
+        options.optimizer.enable_dynamic_filter_pushdown = false;
+        let builder = SessionStateBuilder::new()
+            .with_config(config.clone())
+            .with_runtime_env(runtime.clone())
+            .with_default_features();
+        let mut state = builder.build();
+        let ours: Vec<_> = builtin_functions().into_iter().map(|f| f.into_udf()).collect();
+        for function in ours {
+            use datafusion::execution::FunctionRegistry;
+            state.register_udf(function)?;
+        }
+        Ok(Planner { state, config, runtime })
+    }
+
+    fn parser_options() -> ParserOptions {
+        ParserOptions {
+            parse_float_as_decimal: true,
+            enable_ident_normalization: true,
+            support_varchar_with_length: true,
+            enable_options_value_normalization: false,
+            collect_spans: false,
+            map_string_types_to_utf8view: false,
+            default_null_ordering: NullOrdering::NullsMax,
+        }
+    }
+
+    /// Plans a query that the binder has checked. `params` holds the types known so far.
+    ///
+    /// # Errors
+    /// What DataFusion finds wrong, with a SQLSTATE.
+    pub fn plan(
+        &self,
+        statement: Statement,
+        tables: &TableSet,
+        params: &[Option<ColType>],
+    ) -> Result<PlannedQuery> {
+        let context = Context::new(&self.state, tables);
+        let fields: Vec<Option<FieldRef>> = params
+            .iter()
+            .map(|ty| ty.map(|ty| Arc::new(field_with_meta("", arrow_type(ty), PgType::of(ty)))))
+            .collect();
+        let mut planning = PlannerContext::new();
+        if !fields.is_empty() {
+            planning = planning.with_prepare_param_data_types(fields);
+        }
+        let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
+        let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
+        let params = param_types(&raw, params)?;
+        let plan = self.state.optimize(&raw)?;
+        let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();
+        let reusable = !has_parameters(&plan)?;
+        Ok(PlannedQuery { plan, columns, params, reusable })
+    }
+
+    /// The plan with values in place of its parameters.
+    ///
+    /// # Errors
+    /// DataFusion's.
+    pub fn with_values(&self, query: &PlannedQuery, values: &[Value]) -> Result<LogicalPlan> {
+        let scalars: Vec<ScalarValue> = values
+            .iter()
+            .zip(&query.params)
+            .map(|(value, ty)| scalar_value_of(value, *ty))
+            .collect();
+        Ok(query.plan.clone().with_param_values(scalars)?)
+    }
+
+    /// # Errors
+    /// DataFusion's.
+    pub async fn physical(&self, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.state.query_planner().create_physical_plan(plan, &self.state).await?)
+    }
+
+    /// Runs a plan. A plan that has run before is reset first.
+    ///
+    /// # Errors
+    /// DataFusion's.
+    pub fn execute(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        state: Arc<ExecState>,
+        again: bool,
+    ) -> Result<SendableRecordBatchStream> {
+        let plan = if again { reset_plan_states(plan.clone())? } else { plan.clone() };
+        let config = self.config.clone().with_extension(state);
+        let task = Arc::new(TaskContext::new(
+            None,
+            String::new(),
+            config,
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            self.runtime.clone(),
+        ));
+        if plan.output_partitioning().partition_count() == 1 {
+            return Ok(plan.execute(0, task)?);
+        }
+        Ok(execute_stream(plan, task)?)
+    }
+}
+
+/// Lines that show a plan.
+#[must_use]
+pub fn explain(plan: &Arc<dyn ExecutionPlan>, with_metrics: bool) -> Vec<String> {
+    let shown = if with_metrics {
+        datafusion::physical_plan::display::DisplayableExecutionPlan::with_metrics(plan.as_ref())
+            .indent(false)
+            .to_string()
+    } else {
+        displayable(plan.as_ref()).indent(false).to_string()
+    };
+    shown.lines().map(str::to_owned).collect()
+}
+
+/// Readers for the columns of a batch.
+///
+/// # Errors
+/// 0A000 for a type that has no counterpart.
+pub fn readers(batch: &RecordBatch) -> Result<Vec<ColumnReader>> {
+    let fields = batch.schema_ref().fields();
+    batch.columns().iter().zip(fields).map(|(a, f)| ColumnReader::new(a, f)).collect()
+}
+
+/// Types of the parameters: as declared, else as DataFusion infers them, else text.
+fn param_types(plan: &LogicalPlan, declared: &[Option<ColType>]) -> Result<Vec<ColType>> {
+    let inferred = plan.get_parameter_fields()?;
+    let mut types: Vec<Option<ColType>> = declared.to_vec();
+    for (name, field) in inferred {
+        let number: usize = name
+            .strip_prefix('$')
+            .and_then(|n| n.parse().ok())
+            .filter(|n| *n > 0)
+            .ok_or_else(|| PgError::new("42P02", format!("there is no parameter {name}")))?;
+        if types.len() < number {
+            types.resize(number, None);
+        }
+        let slot = &mut types[number - 1];
+        if slot.is_none() {
+            *slot = field.and_then(|f| col_type_of(f.data_type()));
+        }
+    }
+    Ok(types.into_iter().map(|ty| ty.unwrap_or(ColType::new(TypeKind::Text))).collect())
+}
+
+/// Whether parameters occur anywhere but in the filters that scans evaluate.
+fn has_parameters(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if !matches!(node, LogicalPlan::TableScan(_)) {
+            node.apply_expressions(|expr| {
+                expr.apply(|part| {
+                    found |= matches!(part, Expr::Placeholder(_));
+                    Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+                })
+            })?;
+        }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Names and functions of one planning.
+struct Context<'a> {
+    state: &'a SessionState,
+    tables: &'a TableSet,
+    planners: Vec<Arc<dyn ExprPlanner>>,
+}
+
+impl<'a> Context<'a> {
+    fn new(state: &'a SessionState, tables: &'a TableSet) -> Context<'a> {
+        let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(PgExprPlanner)];
+        planners.extend(state.expr_planners().iter().cloned());
+        Context { state, tables, planners }
+    }
+}
+
+impl ContextProvider for Context<'_> {
+    fn get_table_source(&self, name: TableReference) -> DfResult<Arc<dyn TableSource>> {
+        let target = name.catalog() == Some(TARGET_CATALOG);
+        let relation = self
+            .tables
+            .get(name.schema(), name.table())
+            .or_else(|| self.tables.get(None, name.table()).filter(|_| target))
+            .ok_or_else(|| DataFusionError::from(PgError::undefined_table(name.table())))?;
+        Ok(match relation {
+            Relation::Table(table) => {
+                provider_as_source(Arc::new(TableScanSource::new(table.clone(), target)))
+            }
+            Relation::Rows(provider) => provider_as_source(provider.clone()),
+        })
+    }
+
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> DfResult<Arc<dyn TableSource>> {
+        let function =
+            self.state.table_functions().get(name).cloned().ok_or_else(|| {
+                PgError::new("42883", format!("function {name}(...) does not exist"))
+            })?;
+        let context = SimplifyContext::builder()
+            .with_config_options(Arc::clone(self.state.config_options()))
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        let schema = DFSchema::empty();
+        let args = args
+            .into_iter()
+            .map(|arg| simplifier.coerce(arg, &schema).and_then(|e| simplifier.simplify(e)))
+            .map(|arg| arg.map(widened))
+            .collect::<DfResult<Vec<_>>>()?;
+        let args = TableFunctionArgs::new(&args, self.state);
+        Ok(provider_as_source(function.create_table_provider_with_args(args)?))
+    }
+
+    fn create_cte_work_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+    ) -> DfResult<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        &self.planners
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        self.state.relation_planners()
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(PgTypePlanner))
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        if let Some(function) = self.tables.functions.get(name) {
+            return Some(function.clone());
+        }
+        self.state.scalar_functions().get(name).cloned().or_else(|| cast_of(name))
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.state.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.state.scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.state.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.state.window_functions().keys().cloned().collect()
+    }
+}
+
+/// Table functions ask for 64-bit literals where ours are 32 bits wide.
+fn widened(expr: Expr) -> Expr {
+    match expr {
+        Expr::Literal(ScalarValue::Int32(Some(v)), meta) => {
+            Expr::Literal(ScalarValue::Int64(Some(i64::from(v))), meta)
+        }
+        other => other,
+    }
+}
+
+/// SQL type names as Arrow types, with what Arrow cannot say in the field's metadata.
+#[derive(Debug)]
+struct PgTypePlanner;
+
+impl TypePlanner for PgTypePlanner {
+    fn plan_type_field(&self, sql_type: &ast::DataType) -> DfResult<Option<FieldRef>> {
+        let Some(ty) = crate::sqltype::col_type_of_sql(sql_type)? else { return Ok(None) };
+        Ok(Some(Arc::new(field_with_meta("", arrow_type(ty), PgType::of(ty)))))
+    }
+}

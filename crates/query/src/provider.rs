@@ -1,0 +1,108 @@
+//! Tables as DataFusion's planner sees them.
+//!
+//! What it promises: a filter is taken over only if the scan evaluates it exactly; hidden columns (the row's address and
+//! bytes) exist only for the target of a statement that changes or locks rows.
+
+use crate::pushdown::{Columns, convert_filter};
+use crate::scan::{Access, ScanExec};
+use crate::types::field_of_column;
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use kernel::dict::TableDef;
+use kernel::row::ColType;
+use std::sync::Arc;
+
+/// Catalog name under which the target of a statement is planned.
+pub const TARGET_CATALOG: &str = "$target";
+/// Hidden column: the row's address.
+pub const ROWID_COLUMN: &str = "$rowid";
+/// Hidden column: the row's bytes.
+pub const ROW_COLUMN: &str = "$row";
+
+/// A table to scan.
+#[derive(Debug)]
+pub struct TableScanSource {
+    table: Arc<TableDef>,
+    types: Arc<[ColType]>,
+    schema: SchemaRef,
+    target: bool,
+}
+
+impl TableScanSource {
+    /// With hidden columns if `target`.
+    #[must_use]
+    pub fn new(table: Arc<TableDef>, target: bool) -> TableScanSource {
+        let columns = table.columns.iter().enumerate();
+        let mut fields: Vec<Field> =
+            columns.map(|(i, column)| field_of_column(column, table.obj.0, i)).collect();
+        if target {
+            fields.push(Field::new(ROWID_COLUMN, DataType::Int64, false));
+            fields.push(Field::new(ROW_COLUMN, DataType::Binary, false));
+        }
+        let types = table.columns.iter().map(|column| column.ty).collect();
+        TableScanSource { table, types, schema: Arc::new(Schema::new(fields)), target }
+    }
+
+    fn with_columns<R>(&self, f: impl FnOnce(&Columns<'_>) -> R) -> R {
+        let names: Vec<&str> = self.table.columns.iter().map(|c| c.name.as_str()).collect();
+        f(&Columns { names: &names, types: &self.types })
+    }
+}
+
+#[async_trait]
+impl TableProvider for TableScanSource {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        Ok(self.with_columns(|columns| {
+            let exact = |filter: &&Expr| match convert_filter(filter, columns) {
+                Some(_) => TableProviderFilterPushDown::Exact,
+                None => TableProviderFilterPushDown::Unsupported,
+            };
+            filters.iter().map(exact).collect()
+        }))
+    }
+
+    async fn scan(
+        &self,
+        _session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let converted = self.with_columns(|columns| {
+            filters.iter().map(|f| convert_filter(f, columns)).collect::<Option<Vec<_>>>()
+        });
+        let filters = converted
+            .ok_or_else(|| crate::PgError::internal("a filter that the scan did not accept"))?;
+        let projection = match projection {
+            Some(columns) => columns.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let access = Access::choose(&self.table, &self.types, &filters);
+        let schema = Arc::new(self.schema.project(&projection)?);
+        Ok(Arc::new(ScanExec::new(
+            self.table.clone(),
+            self.types.clone(),
+            projection,
+            schema,
+            filters,
+            access,
+            limit,
+            self.target,
+        )))
+    }
+}

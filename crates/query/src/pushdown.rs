@@ -1,0 +1,241 @@
+//! DataFusion's expressions as ours, where they can be; a filter that can is evaluated inside the scan.
+//!
+//! What it promises: a converted filter keeps exactly the rows that DataFusion's would. That lets a plan with
+//! parameters in such filters be built once: they never become physical expressions.
+
+use crate::arith::Op;
+use crate::cast::CastMode;
+use crate::datetime::{EPOCH_DAYS, EPOCH_US};
+use crate::functions::arithmetic_of;
+use crate::scalar::{CmpOp, Scalar, common_number};
+use crate::types::col_type_of;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use kernel::row::{ColType, TypeKind, Value};
+
+/// What a table's columns are, by name.
+pub struct Columns<'a> {
+    pub names: &'a [&'a str],
+    pub types: &'a [ColType],
+}
+
+/// An expression of ours with its kind; the kind of an untyped NULL or parameter is unknown.
+struct Typed {
+    scalar: Scalar,
+    kind: Option<TypeKind>,
+}
+
+/// The filter as a condition of ours.
+#[must_use]
+pub fn convert_filter(expr: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
+    let typed = convert(expr, columns)?;
+    matches!(typed.kind, Some(TypeKind::Bool)).then_some(typed.scalar)
+}
+
+fn boolean(scalar: Scalar) -> Option<Typed> {
+    Some(Typed { scalar, kind: Some(TypeKind::Bool) })
+}
+
+fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
+    match expr {
+        Expr::Alias(alias) => convert(&alias.expr, columns),
+        Expr::Column(column) => {
+            let at = columns.names.iter().position(|name| *name == column.name)?;
+            Some(Typed { scalar: Scalar::Column(at), kind: Some(columns.types[at].kind) })
+        }
+        Expr::Literal(value, _) => {
+            let value = value_of(value)?;
+            let kind = crate::cast::kind_of(&value.as_datum());
+            Some(Typed { scalar: Scalar::Const(value), kind })
+        }
+        Expr::Placeholder(placeholder) => {
+            let number: usize = placeholder.id.strip_prefix('$')?.parse().ok()?;
+            let kind = placeholder
+                .field
+                .as_ref()
+                .and_then(|field| col_type_of(field.data_type()))
+                .map(|ty| ty.kind);
+            Some(Typed { scalar: Scalar::Param(number.checked_sub(1)?), kind })
+        }
+        Expr::BinaryExpr(binary) => convert_binary(binary, columns),
+        Expr::Not(inner) => boolean(Scalar::Not(Box::new(condition(inner, columns)?))),
+        Expr::IsNull(inner) => boolean(Scalar::IsNull(Box::new(convert(inner, columns)?.scalar))),
+        Expr::IsNotNull(inner) => {
+            let null = Scalar::IsNull(Box::new(convert(inner, columns)?.scalar));
+            boolean(Scalar::Not(Box::new(null)))
+        }
+        Expr::Between(between) => {
+            let low = compare(CmpOp::Ge, &between.expr, &between.low, columns)?;
+            let high = compare(CmpOp::Le, &between.expr, &between.high, columns)?;
+            negated(Scalar::and(low, high), between.negated)
+        }
+        Expr::InList(list) => {
+            let value = convert(&list.expr, columns)?;
+            let items: Option<Vec<Scalar>> = list
+                .list
+                .iter()
+                .map(|item| {
+                    let item = convert(item, columns)?;
+                    comparable(value.kind, item.kind).then_some(item.scalar)
+                })
+                .collect();
+            negated(Scalar::In(Box::new(value.scalar), items?), list.negated)
+        }
+        Expr::Like(like) if like.escape_char.is_none() => {
+            let (text, pattern) = (convert(&like.expr, columns)?, convert(&like.pattern, columns)?);
+            if !text.kind?.is_text() || pattern.kind.is_some_and(|kind| !kind.is_text()) {
+                return None;
+            }
+            let sides = Box::new((text.scalar, pattern.scalar));
+            negated(Scalar::Like(sides, like.case_insensitive), like.negated)
+        }
+        Expr::Negative(inner) => {
+            let inner = convert(inner, columns)?;
+            Some(Typed { scalar: Scalar::Neg(Box::new(inner.scalar)), kind: inner.kind })
+        }
+        Expr::Cast(cast) => {
+            let inner = convert(&cast.expr, columns)?;
+            let ty = col_type_of(cast.field.data_type())?;
+            // Text that is no number is DataFusion's error to word; decimals have its rounding.
+            if inner.kind.is_some_and(TypeKind::is_text) && !ty.kind.is_text() {
+                return None;
+            }
+            let scalar = Scalar::Cast(Box::new(inner.scalar), ty, CastMode::Explicit);
+            Some(Typed { scalar, kind: Some(ty.kind) })
+        }
+        Expr::ScalarFunction(call) => {
+            let (op, kind) = arithmetic_of(call.func.name())?;
+            let [left, right] = &call.args[..] else { return None };
+            arith(op, kind, convert(left, columns)?, convert(right, columns)?)
+        }
+        _ => None,
+    }
+}
+
+fn negated(scalar: Scalar, negated: bool) -> Option<Typed> {
+    boolean(if negated { Scalar::Not(Box::new(scalar)) } else { scalar })
+}
+
+fn condition(expr: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
+    let typed = convert(expr, columns)?;
+    matches!(typed.kind, Some(TypeKind::Bool) | None).then_some(typed.scalar)
+}
+
+fn arith(op: Op, kind: TypeKind, left: Typed, right: Typed) -> Option<Typed> {
+    let scalar = Scalar::Arith(op, kind, Box::new((left.scalar, right.scalar)));
+    Some(Typed { scalar, kind: Some(kind) })
+}
+
+fn convert_binary(binary: &BinaryExpr, columns: &Columns<'_>) -> Option<Typed> {
+    let op = match binary.op {
+        Operator::And | Operator::Or => {
+            let sides =
+                Box::new((condition(&binary.left, columns)?, condition(&binary.right, columns)?));
+            let and = binary.op == Operator::And;
+            return boolean(if and { Scalar::And(sides) } else { Scalar::Or(sides) });
+        }
+        Operator::Eq => CmpOp::Eq,
+        Operator::NotEq => CmpOp::Ne,
+        Operator::Lt => CmpOp::Lt,
+        Operator::LtEq => CmpOp::Le,
+        Operator::Gt => CmpOp::Gt,
+        Operator::GtEq => CmpOp::Ge,
+        _ => return None,
+    };
+    boolean(compare(op, &binary.left, &binary.right, columns)?)
+}
+
+fn compare(op: CmpOp, left: &Expr, right: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
+    let (left, right) = (convert(left, columns)?, convert(right, columns)?);
+    comparable(left.kind, right.kind)
+        .then(|| Scalar::compare(op, trimmed(&left, &right), trimmed(&right, &left)))
+}
+
+/// Blanks at the end mean nothing beside a char column, whose own are not stored.
+fn trimmed(this: &Typed, other: &Typed) -> Scalar {
+    if other.kind == Some(TypeKind::Char) && this.kind != Some(TypeKind::Char) {
+        let ty = ColType::new(TypeKind::Char);
+        Scalar::Cast(Box::new(this.scalar.clone()), ty, CastMode::Explicit)
+    } else {
+        this.scalar.clone()
+    }
+}
+
+fn comparable(a: Option<TypeKind>, b: Option<TypeKind>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            a == b || (a.is_text() && b.is_text()) || common_number(a, b).is_some()
+        }
+        _ => true,
+    }
+}
+
+/// A constant of DataFusion's as ours.
+#[must_use]
+pub fn value_of(value: &ScalarValue) -> Option<Value> {
+    Some(match value {
+        v if v.is_null() => Value::Null,
+        ScalarValue::Boolean(Some(v)) => Value::Bool(*v),
+        ScalarValue::Int8(Some(v)) => Value::Int2(i16::from(*v)),
+        ScalarValue::Int16(Some(v)) => Value::Int2(*v),
+        ScalarValue::Int32(Some(v)) => Value::Int4(*v),
+        ScalarValue::Int64(Some(v)) => Value::Int8(*v),
+        ScalarValue::UInt64(Some(v)) => Value::Numeric(i128::from(*v), 0),
+        ScalarValue::Float64(Some(v)) => Value::Float8(*v),
+        ScalarValue::Decimal128(Some(v), _, scale) => {
+            Value::Numeric(*v, u8::try_from(*scale).ok()?)
+        }
+        ScalarValue::Utf8(Some(v))
+        | ScalarValue::LargeUtf8(Some(v))
+        | ScalarValue::Utf8View(Some(v)) => Value::Text(v.as_str().into()),
+        ScalarValue::Binary(Some(v)) => Value::Bytea(v.as_slice().into()),
+        ScalarValue::Date32(Some(v)) => Value::Date(v.checked_sub(EPOCH_DAYS)?),
+        ScalarValue::TimestampMicrosecond(Some(v), zone) => timestamp(*v, zone.is_some())?,
+        ScalarValue::TimestampNanosecond(Some(v), zone) => {
+            timestamp(v.div_euclid(1000), zone.is_some())?
+        }
+        ScalarValue::TimestampMillisecond(Some(v), zone) => {
+            timestamp(v.checked_mul(1000)?, zone.is_some())?
+        }
+        ScalarValue::TimestampSecond(Some(v), zone) => {
+            timestamp(v.checked_mul(1_000_000)?, zone.is_some())?
+        }
+        _ => return None,
+    })
+}
+
+fn timestamp(unix_us: i64, zoned: bool) -> Option<Value> {
+    let us = unix_us.checked_sub(EPOCH_US)?;
+    Some(if zoned { Value::Timestamptz(us) } else { Value::Timestamp(us) })
+}
+
+/// A value of ours as a constant of DataFusion's, of the type that plans have for it.
+#[must_use]
+pub fn scalar_value_of(value: &Value, ty: ColType) -> ScalarValue {
+    use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, UTC, arrow_type};
+    match value {
+        Value::Null => ScalarValue::try_from(&arrow_type(ty)).unwrap_or(ScalarValue::Null),
+        Value::Bool(v) => ScalarValue::Boolean(Some(*v)),
+        Value::Int2(v) => ScalarValue::Int16(Some(*v)),
+        Value::Int4(v) => ScalarValue::Int32(Some(*v)),
+        Value::Int8(v) => ScalarValue::Int64(Some(*v)),
+        Value::Float8(v) => ScalarValue::Float64(Some(*v)),
+        Value::Numeric(v, scale) => {
+            let to = (*scale).max(if ty.precision_scale().is_some() { *scale } else { 0 });
+            let to = if ty.precision_scale().is_none() { FREE_NUMERIC_SCALE.max(to) } else { to };
+            match crate::arith::rescale(*v, *scale, to) {
+                Some(v) => ScalarValue::Decimal128(Some(v), NUMERIC_PRECISION, to.cast_signed()),
+                None => ScalarValue::Decimal128(Some(*v), NUMERIC_PRECISION, scale.cast_signed()),
+            }
+        }
+        Value::Text(v) => ScalarValue::Utf8(Some(v.to_string())),
+        Value::Bytea(v) => ScalarValue::Binary(Some(v.to_vec())),
+        Value::Date(v) => ScalarValue::Date32(Some(v.saturating_add(EPOCH_DAYS))),
+        Value::Timestamp(v) => {
+            ScalarValue::TimestampMicrosecond(Some(v.saturating_add(EPOCH_US)), None)
+        }
+        Value::Timestamptz(v) => {
+            ScalarValue::TimestampMicrosecond(Some(v.saturating_add(EPOCH_US)), Some(UTC.into()))
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Names of types in SQL text.
+
+use crate::error::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{
+    CharacterLength, DataType, ExactNumberInfo, ObjectName, TimezoneInfo,
+};
+use kernel::row::{ColType, TypeKind};
+
+/// Longest `varchar(n)` and `char(n)`, as in PostgreSQL.
+const LENGTH_MAX: u64 = 10_485_760;
+
+/// The type a name means; `None` for names DataFusion may know (intervals, arrays).
+///
+/// # Errors
+/// 22023 for a modifier out of range; 42704 for an unknown name; 0A000 for types of PostgreSQL that are missing here.
+pub fn col_type_of_sql(sql: &DataType) -> Result<Option<ColType>> {
+    let plain = |kind| Ok(Some(ColType::new(kind)));
+    match sql {
+        DataType::Boolean | DataType::Bool => plain(TypeKind::Bool),
+        DataType::SmallInt(_) | DataType::Int2(_) => plain(TypeKind::Int2),
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => plain(TypeKind::Int4),
+        DataType::BigInt(_) | DataType::Int8(_) => plain(TypeKind::Int8),
+        DataType::DoublePrecision
+        | DataType::Float8
+        | DataType::Double(ExactNumberInfo::None)
+        | DataType::Float(_)
+        | DataType::Real
+        | DataType::Float4 => plain(TypeKind::Float8),
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => {
+            numeric_type(*info).map(Some)
+        }
+        DataType::Text | DataType::Clob(_) => plain(TypeKind::Text),
+        DataType::Varchar(length)
+        | DataType::CharacterVarying(length)
+        | DataType::CharVarying(length) => text_type(TypeKind::Varchar, length.as_ref()).map(Some),
+        DataType::Char(length) | DataType::Character(length) => {
+            let one = CharacterLength::IntegerLength { length: 1, unit: None };
+            text_type(TypeKind::Char, Some(length.as_ref().unwrap_or(&one))).map(Some)
+        }
+        DataType::Bytea => plain(TypeKind::Bytea),
+        DataType::Date => plain(TypeKind::Date),
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            plain(TypeKind::Timestamp)
+        }
+        DataType::Timestamp(..) => plain(TypeKind::Timestamptz),
+        DataType::Regclass => plain(TypeKind::Int8),
+        DataType::Custom(name, modifiers) => custom_type(name, modifiers),
+        DataType::Interval { .. } | DataType::Array(_) => Ok(None),
+        other => Err(PgError::unsupported(format!("type {other}"))),
+    }
+}
+
+fn numeric_type(info: ExactNumberInfo) -> Result<ColType> {
+    let (precision, scale) = match info {
+        ExactNumberInfo::None => return Ok(ColType::new(TypeKind::Numeric)),
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    let in_range = (1..=38).contains(&precision);
+    match (u8::try_from(precision), u8::try_from(scale)) {
+        (Ok(p), Ok(s)) if in_range && s <= p => Ok(ColType::numeric(p, s)),
+        _ if !in_range => Err(PgError::new(
+            "22023",
+            format!("NUMERIC precision {precision} must be between 1 and 38"),
+        )),
+        _ => Err(PgError::new(
+            "22023",
+            format!("NUMERIC scale {scale} must be between 0 and precision {precision}"),
+        )),
+    }
+}
+
+fn text_type(kind: TypeKind, length: Option<&CharacterLength>) -> Result<ColType> {
+    match length {
+        None => Ok(ColType::new(kind)),
+        Some(CharacterLength::IntegerLength { length, .. }) => limited(kind, *length),
+        Some(CharacterLength::Max) => Err(PgError::unsupported("length MAX")),
+    }
+}
+
+fn limited(kind: TypeKind, length: u64) -> Result<ColType> {
+    let name = if kind == TypeKind::Char { "char" } else { "varchar" };
+    match i32::try_from(length) {
+        Ok(n) if n >= 1 && length <= LENGTH_MAX => Ok(ColType::with_length(kind, n)),
+        Ok(0) => Err(PgError::new("22023", format!("length for type {name} must be at least 1"))),
+        _ => {
+            Err(PgError::new("22023", format!("length for type {name} cannot exceed {LENGTH_MAX}")))
+        }
+    }
+}
+
+fn custom_type(name: &ObjectName, modifiers: &[String]) -> Result<Option<ColType>> {
+    let last = name.0.last().and_then(|part| part.as_ident());
+    let lower = last.map(|ident| ident.value.to_ascii_lowercase()).unwrap_or_default();
+    let kind = match lower.as_str() {
+        "bool" | "boolean" => TypeKind::Bool,
+        "int2" | "smallint" => TypeKind::Int2,
+        "int4" | "int" | "integer" => TypeKind::Int4,
+        "int8" | "bigint" | "oid" | "regclass" | "regtype" | "xid" => TypeKind::Int8,
+        "float8" | "float4" => TypeKind::Float8,
+        "number" | "numeric" | "decimal" => {
+            let numbers: Result<Vec<u64>> = modifiers
+                .iter()
+                .map(|m| m.trim().parse().map_err(|_| PgError::syntax("invalid type modifier")))
+                .collect();
+            let info = match numbers?[..] {
+                [] => ExactNumberInfo::None,
+                [p] => ExactNumberInfo::Precision(p),
+                [p, s] => {
+                    ExactNumberInfo::PrecisionAndScale(p, i64::try_from(s).unwrap_or(i64::MAX))
+                }
+                _ => return Err(PgError::syntax("invalid type modifier")),
+            };
+            return numeric_type(info).map(Some);
+        }
+        "varchar2" | "nvarchar2" | "varchar" => {
+            let Some(length) = modifiers.first() else {
+                return Ok(Some(ColType::new(TypeKind::Varchar)));
+            };
+            let digits = length.split_whitespace().next().unwrap_or("");
+            let length = digits.parse().map_err(|_| PgError::syntax("invalid type modifier"))?;
+            return limited(TypeKind::Varchar, length).map(Some);
+        }
+        "bpchar" => TypeKind::Char,
+        "text" | "clob" | "name" | "char" | "regproc" | "unknown" | "cstring" => TypeKind::Text,
+        "bytea" | "raw" | "blob" => TypeKind::Bytea,
+        "date" => TypeKind::Date,
+        "timestamp" => TypeKind::Timestamp,
+        "timestamptz" => TypeKind::Timestamptz,
+        "json" | "jsonb" | "uuid" | "xml" | "inet" | "money" | "time" | "timetz" | "interval" => {
+            return Err(PgError::unsupported(format!("type {lower}")));
+        }
+        _ => return Err(PgError::new("42704", format!("type \"{name}\" does not exist"))),
+    };
+    Ok(Some(ColType::new(kind)))
+}

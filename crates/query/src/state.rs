@@ -1,0 +1,27 @@
+//! What one execution of a plan works with. Plans are shared; this is not.
+
+use crate::wire::FormatEnv;
+use block::Rowid;
+use kernel::row::Value;
+use kernel::txn::Snapshot;
+use observe::Ctx;
+use std::sync::Arc;
+
+/// Rows that stand in for the target table of a statement: the new version of a row that another
+/// transaction has changed, or the rows that `RETURNING` speaks of.
+pub struct Override {
+    pub rows: Vec<(Rowid, Vec<u8>)>,
+}
+
+/// Session, snapshot and parameters of one execution.
+pub struct ExecState {
+    pub ctx: Ctx,
+    pub snapshot: Snapshot,
+    pub params: Vec<Value>,
+    pub env: FormatEnv,
+    /// Read instead of the target table, if set.
+    pub target: Option<Override>,
+}
+
+/// A state as it travels in DataFusion's task context.
+pub type SharedState = Arc<ExecState>;

@@ -1,0 +1,278 @@
+//! PostgreSQL's types as clients see them, and their Arrow counterparts.
+//!
+//! What it promises: each column type has one Arrow type; what Arrow cannot say (varchar and its
+//! length, `oid`, `name`) travels as field metadata and comes back in [`PgColumn`].
+
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+use kernel::dict::ColumnDef;
+use kernel::row::{ColType, TypeKind};
+use std::collections::HashMap;
+
+/// OIDs of the types we name.
+pub mod oid {
+    pub const BOOL: u32 = 16;
+    pub const BYTEA: u32 = 17;
+    pub const CHAR: u32 = 18;
+    pub const NAME: u32 = 19;
+    pub const INT8: u32 = 20;
+    pub const INT2: u32 = 21;
+    pub const INT2VECTOR: u32 = 22;
+    pub const INT4: u32 = 23;
+    pub const REGPROC: u32 = 24;
+    pub const TEXT: u32 = 25;
+    pub const OID: u32 = 26;
+    pub const OIDVECTOR: u32 = 30;
+    pub const PG_NODE_TREE: u32 = 194;
+    pub const FLOAT4: u32 = 700;
+    pub const FLOAT8: u32 = 701;
+    pub const UNKNOWN: u32 = 705;
+    pub const TEXT_ARRAY: u32 = 1009;
+    pub const BPCHAR: u32 = 1042;
+    pub const VARCHAR: u32 = 1043;
+    pub const DATE: u32 = 1082;
+    pub const TIME: u32 = 1083;
+    pub const TIMESTAMP: u32 = 1114;
+    pub const TIMESTAMPTZ: u32 = 1184;
+    pub const INTERVAL: u32 = 1186;
+    pub const NUMERIC: u32 = 1700;
+    pub const REGCLASS: u32 = 2205;
+    pub const REGTYPE: u32 = 2206;
+    pub const VOID: u32 = 2278;
+}
+
+/// Digits after the point that unconstrained numerics have inside DataFusion, whose decimals have a fixed
+/// scale. Trailing zeros are not shown on output.
+pub const FREE_NUMERIC_SCALE: u8 = 15;
+/// Precision of every decimal computed with.
+pub const NUMERIC_PRECISION: u8 = 38;
+/// Time zone of `timestamptz` in Arrow.
+pub const UTC: &str = "+00:00";
+const META_TYPE: &str = "skein.type";
+const META_SOURCE: &str = "skein.column";
+
+/// A type as the protocol names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PgType {
+    pub oid: u32,
+    pub typmod: i32,
+}
+
+impl PgType {
+    #[must_use]
+    pub const fn new(oid: u32) -> PgType {
+        PgType { oid, typmod: -1 }
+    }
+
+    #[must_use]
+    pub const fn of(ty: ColType) -> PgType {
+        let oid = match ty.kind {
+            TypeKind::Bool => oid::BOOL,
+            TypeKind::Int2 => oid::INT2,
+            TypeKind::Int4 => oid::INT4,
+            TypeKind::Int8 => oid::INT8,
+            TypeKind::Float8 => oid::FLOAT8,
+            TypeKind::Numeric => oid::NUMERIC,
+            TypeKind::Text => oid::TEXT,
+            TypeKind::Varchar => oid::VARCHAR,
+            TypeKind::Char => oid::BPCHAR,
+            TypeKind::Bytea => oid::BYTEA,
+            TypeKind::Date => oid::DATE,
+            TypeKind::Timestamp => oid::TIMESTAMP,
+            TypeKind::Timestamptz => oid::TIMESTAMPTZ,
+        };
+        PgType { oid, typmod: ty.modifier }
+    }
+
+    /// `pg_type.typlen`: -1 for variable length.
+    #[must_use]
+    pub const fn typlen(self) -> i16 {
+        match self.oid {
+            oid::BOOL | oid::CHAR => 1,
+            oid::INT2 => 2,
+            oid::INT4
+            | oid::FLOAT4
+            | oid::DATE
+            | oid::OID
+            | oid::REGPROC
+            | oid::REGCLASS
+            | oid::REGTYPE
+            | oid::VOID => 4,
+            oid::INT8 | oid::FLOAT8 | oid::TIMESTAMP | oid::TIMESTAMPTZ | oid::TIME => 8,
+            oid::INTERVAL => 16,
+            oid::NAME => 64,
+            oid::UNKNOWN => -2,
+            _ => -1,
+        }
+    }
+}
+
+/// One column of a result, as RowDescription has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgColumn {
+    pub name: String,
+    pub oid: u32,
+    pub typlen: i16,
+    pub typmod: i32,
+    pub table_oid: u32,
+    pub attnum: i16,
+}
+
+impl PgColumn {
+    #[must_use]
+    pub fn new(name: impl Into<String>, ty: PgType) -> PgColumn {
+        PgColumn {
+            name: name.into(),
+            oid: ty.oid,
+            typlen: ty.typlen(),
+            typmod: ty.typmod,
+            table_oid: 0,
+            attnum: 0,
+        }
+    }
+
+    /// The column that a field of a plan's output is.
+    #[must_use]
+    pub fn of_field(field: &Field) -> PgColumn {
+        let mut column = PgColumn::new(field.name().clone(), pg_type_of_field(field));
+        if let Some((table, attnum)) = field.metadata().get(META_SOURCE).and_then(|s| pair(s)) {
+            column.table_oid = u32::try_from(table).unwrap_or(0);
+            column.attnum = i16::try_from(attnum).unwrap_or(0);
+        }
+        column
+    }
+}
+
+fn pair(text: &str) -> Option<(i64, i64)> {
+    let (a, b) = text.split_once(':')?;
+    Some((a.parse().ok()?, b.parse().ok()?))
+}
+
+/// The Arrow type that holds values of `ty`.
+#[must_use]
+pub fn arrow_type(ty: ColType) -> DataType {
+    match ty.kind {
+        TypeKind::Bool => DataType::Boolean,
+        TypeKind::Int2 => DataType::Int16,
+        TypeKind::Int4 => DataType::Int32,
+        TypeKind::Int8 => DataType::Int64,
+        TypeKind::Float8 => DataType::Float64,
+        TypeKind::Numeric => {
+            let (precision, scale) =
+                ty.precision_scale().unwrap_or((NUMERIC_PRECISION, FREE_NUMERIC_SCALE));
+            DataType::Decimal128(precision, i8::try_from(scale).unwrap_or(i8::MAX))
+        }
+        TypeKind::Text | TypeKind::Varchar | TypeKind::Char => DataType::Utf8,
+        TypeKind::Bytea => DataType::Binary,
+        TypeKind::Date => DataType::Date32,
+        TypeKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+        TypeKind::Timestamptz => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+    }
+}
+
+/// The column type closest to an Arrow type; `None` if there is none.
+#[must_use]
+pub fn col_type_of(ty: &DataType) -> Option<ColType> {
+    Some(match ty {
+        DataType::Boolean => ColType::new(TypeKind::Bool),
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => ColType::new(TypeKind::Int2),
+        DataType::Int32 | DataType::UInt16 => ColType::new(TypeKind::Int4),
+        DataType::Int64 | DataType::UInt32 | DataType::UInt64 => ColType::new(TypeKind::Int8),
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => ColType::new(TypeKind::Float8),
+        DataType::Decimal128(precision, scale) => {
+            if *precision == NUMERIC_PRECISION || *scale < 0 {
+                ColType::new(TypeKind::Numeric)
+            } else {
+                ColType::numeric(*precision, u8::try_from(*scale).unwrap_or(0))
+            }
+        }
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {
+            ColType::new(TypeKind::Text)
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+            ColType::new(TypeKind::Bytea)
+        }
+        DataType::Date32 => ColType::new(TypeKind::Date),
+        DataType::Timestamp(_, None) => ColType::new(TypeKind::Timestamp),
+        DataType::Timestamp(_, Some(_)) => ColType::new(TypeKind::Timestamptz),
+        _ => return None,
+    })
+}
+
+/// What a client is told about values of a field: the metadata if there are any, else the Arrow type.
+#[must_use]
+pub fn pg_type_of_field(field: &Field) -> PgType {
+    let from_meta = field.metadata().get(META_TYPE).and_then(|s| pair(s)).and_then(|(oid, m)| {
+        Some(PgType { oid: u32::try_from(oid).ok()?, typmod: i32::try_from(m).ok()? })
+    });
+    let plain = pg_type_of(field.data_type());
+    match from_meta {
+        // Casts and functions may carry the metadata of their argument: believed only if it fits.
+        Some(ty) if same_family(ty.oid, field.data_type()) => ty,
+        _ => plain,
+    }
+}
+
+fn same_family(oid: u32, ty: &DataType) -> bool {
+    match ty {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => !matches!(
+            oid,
+            oid::BOOL | oid::INT2 | oid::INT4 | oid::INT8 | oid::FLOAT8 | oid::NUMERIC | oid::OID
+        ),
+        DataType::Int64 => matches!(oid, oid::INT8 | oid::OID | oid::REGCLASS | oid::REGTYPE),
+        DataType::Decimal128(..) => oid == oid::NUMERIC,
+        other => pg_type_of(other).oid == oid,
+    }
+}
+
+fn pg_type_of(ty: &DataType) -> PgType {
+    match ty {
+        DataType::Decimal128(..) | DataType::Decimal256(..) => PgType::new(oid::NUMERIC),
+        DataType::Float32 => PgType::new(oid::FLOAT4),
+        DataType::Interval(_) | DataType::Duration(_) => PgType::new(oid::INTERVAL),
+        DataType::Time32(_) | DataType::Time64(_) => PgType::new(oid::TIME),
+        DataType::List(_) | DataType::LargeList(_) => PgType::new(oid::TEXT_ARRAY),
+        other => col_type_of(other).map_or(PgType::new(oid::TEXT), PgType::of),
+    }
+}
+
+/// Field of a table's column.
+#[must_use]
+pub fn field_of_column(column: &ColumnDef, table_oid: u32, position: usize) -> Field {
+    let field = Field::new(&column.name, arrow_type(column.ty), !column.not_null);
+    let ty = PgType::of(column.ty);
+    let metadata = HashMap::from([
+        (META_TYPE.to_owned(), format!("{}:{}", ty.oid, ty.typmod)),
+        (META_SOURCE.to_owned(), format!("{table_oid}:{}", position + 1)),
+    ]);
+    field.with_metadata(metadata)
+}
+
+/// Field that is shown to clients as a value of type `shown`.
+#[must_use]
+pub fn field_with_meta(name: &str, data_type: DataType, shown: PgType) -> Field {
+    let metadata =
+        HashMap::from([(META_TYPE.to_owned(), format!("{}:{}", shown.oid, shown.typmod))]);
+    Field::new(name, data_type, true).with_metadata(metadata)
+}
+
+/// The column type of a parameter OID; `None` if unspecified or unknown here.
+#[must_use]
+pub fn col_type_of_oid(oid: u32) -> Option<ColType> {
+    let kind = match oid {
+        oid::BOOL => TypeKind::Bool,
+        oid::INT2 => TypeKind::Int2,
+        oid::INT4 => TypeKind::Int4,
+        oid::INT8 | oid::OID | oid::REGCLASS | oid::REGTYPE => TypeKind::Int8,
+        oid::FLOAT4 | oid::FLOAT8 => TypeKind::Float8,
+        oid::NUMERIC => TypeKind::Numeric,
+        oid::TEXT | oid::NAME | oid::CHAR => TypeKind::Text,
+        oid::VARCHAR => TypeKind::Varchar,
+        oid::BPCHAR => TypeKind::Char,
+        oid::BYTEA => TypeKind::Bytea,
+        oid::DATE => TypeKind::Date,
+        oid::TIMESTAMP => TypeKind::Timestamp,
+        oid::TIMESTAMPTZ => TypeKind::Timestamptz,
+        _ => return None,
+    };
+    Some(ColType::new(kind))
+}
