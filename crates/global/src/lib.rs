@@ -6,14 +6,20 @@
 //!
 //! Read `hazards.md` first: the comments here cite its numbers.
 
+pub mod epoch;
+pub mod ges;
 pub mod holder;
 pub mod map;
 pub mod master;
 pub mod msg;
+mod set;
 mod wire;
 
+pub use epoch::{EpochEffect, EpochEvent, EpochMachine, Rebuild};
+pub use ges::{GesMaster, GesShadow};
 pub use holder::{Duty, Facts, Holder, HolderEffect, HolderEvent};
 pub use map::MasterMap;
 pub use master::{Master, MasterEffect};
 pub use msg::{Epoch, ReqId, Seq};
+pub use set::InstanceSet;
 pub use wire::DecodeError;

@@ -18,8 +18,9 @@ use block::{Dba, InstanceNo, Mode, Version};
 use rustc_hash::FxHashMap;
 
 pub use self::entry::EntryView;
-use self::entry::{Ask, Conversion, Entry, InstanceSet, Stage};
+use self::entry::{Ask, Conversion, Entry, Stage};
 use crate::msg::{Grant, HolderMsg, MasterMsg, Promoted, Seq, Source, Timings, Want};
+use crate::set::InstanceSet;
 
 /// A message the master sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,19 +100,21 @@ impl Master {
         }
     }
 
-    /// Makes `who`'s S copy or past image the current, dirty block; a duty found by a rebuild.
-    /// A past image is compared with disk there before it is trusted.
+    /// Has the newest past image compared with disk, and promoted if it is newer: a duty found by
+    /// a rebuild.
     pub fn promote(&mut self, now_us: u64, addr: Dba, out: &mut Vec<MasterEffect>) {
-        let Some(entry) = self.entries.get_mut(&addr) else { return };
-        if entry.conv().is_some() || entry.recovery().is_some() {
-            return;
-        }
-        let mut step = Step { me: self.me, last_seq: &mut self.last_seq, addr, now_us, entry, out };
-        if step.entry.x.is_none() && step.entry.s.is_empty() {
-            step.start_promotion();
-        } else {
-            step.make_writer();
-        }
+        self.with_entry(now_us, addr, out, |step| {
+            if step.entry.conv().is_none() && step.entry.recovery().is_none() {
+                step.start_promotion();
+            }
+        });
+    }
+
+    /// Tells a holder that it is the writer and that past images wait for its write.
+    pub fn tell_writer(&mut self, addr: Dba, to: InstanceNo, out: &mut Vec<MasterEffect>) {
+        self.last_seq += 1;
+        let seq = Seq(self.last_seq);
+        out.push(MasterEffect { to, addr, msg: HolderMsg::BecomeWriter { seq } });
     }
 
     /// Locks a block for recovery: requests for it park until [`Master::recovered`].
@@ -491,11 +494,6 @@ impl Step<'_> {
 
     /// The writer among the holders in S; appoints one if nobody is (C1, M9).
     fn make_writer(&mut self) -> Option<InstanceNo> {
-        if let Some(x) = self.entry.x {
-            let seq = self.next_seq();
-            self.send(x, HolderMsg::BecomeWriter { seq });
-            return Some(x);
-        }
         if self.entry.writer.is_none()
             && let Some(to) = self.pick_source(self.entry.s)
         {

@@ -7,36 +7,11 @@ use block::{Dba, InstanceNo, Mode, Version};
 
 use super::Queue;
 use crate::msg::{Have, ReqId, Seq, Want};
+use crate::set::InstanceSet;
 
 /// The most requests that wait for one block: one per instance, and each may have a CR request that
 /// came back from a holder in the same moment.
 pub const QUEUE_MAX: usize = 16;
-
-/// A set of instances, as bits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct InstanceSet(u16);
-
-impl InstanceSet {
-    pub fn contains(self, i: InstanceNo) -> bool {
-        self.0 & (1 << i.0) != 0
-    }
-
-    pub fn insert(&mut self, i: InstanceNo) {
-        self.0 |= 1 << i.0;
-    }
-
-    pub fn without(self, i: InstanceNo) -> InstanceSet {
-        InstanceSet(self.0 & !(1 << i.0))
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub fn iter(self) -> impl Iterator<Item = InstanceNo> {
-        (1..=block::INSTANCES_MAX).map(InstanceNo).filter(move |&i| self.contains(i))
-    }
-}
 
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

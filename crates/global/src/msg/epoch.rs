@@ -83,6 +83,10 @@ pub enum EpochMessage {
     Thaw {
         epoch: Epoch,
     },
+    /// Recoverer to all: the table locks of dead transactions are taken (H18); enqueues go on.
+    ThawEnqueues {
+        epoch: Epoch,
+    },
     /// Recoverer to masters: these are on disk, unlock them.
     RecoveredBlocks {
         epoch: Epoch,
@@ -108,4 +112,5 @@ wire_enum!(EpochMessage {
     7 => RecoveredBlocks { epoch, items },
     8 => RecoveryDone { epoch, scn },
     9 => RecoveryDoneAck { epoch },
+    10 => ThawEnqueues { epoch },
 });

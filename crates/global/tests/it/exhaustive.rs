@@ -186,7 +186,11 @@ fn consistent_reads_meet_moving_blocks() {
 fn checkpoints_of_past_images() {
     explore("h17", 2, &[&[Change, Checkpoint], &[Change], &[]]);
     explore("h17 and a third", 1, &[&[Change, Checkpoint], &[Change], &[Read]]);
-    explore("past image at a writer", 3, &[&[Change, Checkpoint], &[Change, Checkpoint], &[Change]]);
+    explore(
+        "past image at a writer",
+        3,
+        &[&[Change, Checkpoint], &[Change, Checkpoint], &[Change]],
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Golden scripts and explorations of the global cache's machines.
 
+mod change_epoch;
 mod exhaustive;
 mod script;
 mod world;

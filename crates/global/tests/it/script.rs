@@ -137,6 +137,7 @@ fn cluster_command(w: &mut World, words: &[&str]) {
         ["show"] => show(w),
         ["crash", who] => w.crash(instance(who)),
         ["epoch"] => w.change_epoch(),
+
         _ => panic!("unknown command {words:?}"),
     }
 }
@@ -203,7 +204,7 @@ fn node_command(w: &mut World, i: InstanceNo, act: &str) {
             w.step(i, HolderEvent::Cancel);
         }
         "repeat" => w.step(i, HolderEvent::Repeat),
-        "freeze" => w.node(i).frozen = true,
+        "freeze" => w.freeze(i),
         _ => match act.strip_prefix("want CR@") {
             Some(scn) => w.want(i, want(cr(scn.parse().expect("an SCN")))),
             None => panic!("unknown command {act:?}"),
@@ -219,4 +220,9 @@ fn master_scripts() {
 #[test]
 fn holder_scripts() {
     run_folder("holder", || Box::new(Blocks(None)));
+}
+
+#[test]
+fn epoch_scripts() {
+    run_folder("epoch", || Box::new(Blocks(None)));
 }

@@ -2,13 +2,13 @@
 //! version numbers. Drives the machines as the kernel must, and checks the invariants after each
 //! step from outside.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use block::{Dba, InstanceNo, Mode, Scn, Version, Xid};
 use global::holder::{Facts, Holder, HolderEffect, HolderEvent};
 use global::master::{Master, MasterEffect};
-use global::msg::{BlockInfo, HolderMsg, MasterMsg, ReqId, Timings, Want};
+use global::msg::{BlockInfo, HolderMsg, Holding, MasterMsg, ReqId, Want};
 
 pub const ADDR: Dba = Dba::new(4, 128);
 
@@ -22,7 +22,12 @@ pub enum Packet {
     ToMaster(MasterMsg),
     ToHolder(HolderMsg),
     Block(BlockInfo),
-    Cr { req_id: ReqId, version: Version },
+    Cr {
+        req_id: ReqId,
+        version: Version,
+    },
+    /// The last packet of an epoch on its channel.
+    Marker,
 }
 
 /// A session that waits for the block. `newest`: what a consistent copy must contain at least.
@@ -46,7 +51,11 @@ pub struct Node {
     pub reading: bool,
     pub flushing: bool,
     pub comparing: bool,
+    /// Markers sent, those of others awaited.
     pub frozen: bool,
+    pub markers: BTreeSet<InstanceNo>,
+    /// What it reported when it entered the epoch that is being rebuilt.
+    pub report: Option<Option<Holding>>,
     pub alive: bool,
     pub waiting: Vec<Session>,
     /// Changes to make as soon as X is here (explorations).
@@ -60,12 +69,19 @@ pub struct World {
     pub masters: BTreeMap<InstanceNo, Master>,
     pub channels: BTreeMap<(InstanceNo, InstanceNo), VecDeque<Packet>>,
     pub disk: Version,
+    /// The version on disk at the start.
+    pub first: Version,
     /// The version of the last change made anywhere.
     pub newest: Version,
+    /// Every change: its version, by whom, and whether its redo is durable.
+    pub log: Vec<(Version, InstanceNo, bool)>,
+    /// False from the first Marker to the thaw.
+    pub open: bool,
+    /// What waits for the directory to be rebuilt.
+    pub for_master: Vec<(InstanceNo, InstanceNo, MasterMsg)>,
     pub next_req: u64,
     pub trace: Vec<String>,
     pub tracing: bool,
-    /// Violations, if the script expects to see them; explorations panic at once.
     pub now_us: u64,
 }
 
@@ -80,7 +96,8 @@ impl Hash for World {
                 (pair, queue).hash(state);
             }
         }
-        (self.disk, self.newest).hash(state);
+        (self.disk, self.newest, &self.log, self.open).hash(state);
+        (self.master_no, &self.for_master).hash(state);
     }
 }
 
@@ -100,6 +117,8 @@ impl World {
             flushing: false,
             comparing: false,
             frozen: false,
+            markers: BTreeSet::new(),
+            report: None,
             alive: true,
             waiting: Vec::new(),
             auto_change: false,
@@ -110,7 +129,11 @@ impl World {
             masters: all.map(|i| (i, Master::new(i))).collect(),
             channels: BTreeMap::new(),
             disk: v(disk),
+            first: v(disk),
             newest: v(disk),
+            log: Vec::new(),
+            open: true,
+            for_master: Vec::new(),
             next_req: 0,
             trace: Vec::new(),
             tracing: false,
@@ -176,13 +199,7 @@ impl World {
         }
     }
 
-    fn perform(
-        &mut self,
-        i: InstanceNo,
-        effect: HolderEffect,
-        event: &HolderEvent,
-        before: Mode,
-    ) {
+    fn perform(&mut self, i: InstanceNo, effect: HolderEffect, event: &HolderEvent, before: Mode) {
         match effect {
             HolderEffect::ToMaster(msg) => {
                 let to = self.master_no;
@@ -255,7 +272,7 @@ impl World {
     }
 
     /// Sessions look again: take what is here, ask for what is not.
-    fn wake(&mut self, i: InstanceNo) {
+    pub fn wake(&mut self, i: InstanceNo) {
         for s in std::mem::take(&mut self.node(i).waiting) {
             self.want(i, s);
         }
@@ -266,6 +283,10 @@ impl World {
             return;
         }
         let mode = session.want.mode();
+        if !self.open {
+            self.node(i).waiting.push(session);
+            return; // Asked again at the thaw.
+        }
         let usable = match session.want {
             Want::Cr { .. } => self.nodes[&i].holder.readable(),
             Want::S | Want::X => self.nodes[&i].holder.admits(mode),
@@ -300,7 +321,12 @@ impl World {
         n.dirty = true;
         n.durable = false;
         self.newest = next;
+        self.log.push((next, i, false));
         self.note(|| format!("i{i}: changed to {next}"));
+    }
+
+    fn log_durable(&mut self, i: InstanceNo) {
+        self.log.iter_mut().filter(|e| e.1 == i).for_each(|e| e.2 = true);
     }
 
     pub fn start_write(&mut self, i: InstanceNo) {
@@ -309,6 +335,8 @@ impl World {
         assert!(n.writing.is_none());
         // Write-ahead: the write itself waits for the log, which we count as done with it.
         n.durable = true;
+        self.log_durable(i);
+        let n = self.node(i);
         n.writing = Some(n.version);
         let version = n.version;
         self.note(|| format!("i{i}: writing {version}"));
@@ -328,6 +356,7 @@ impl World {
         let n = self.node(i);
         n.flushing = false;
         n.durable = true;
+        self.log_durable(i);
         self.step(i, HolderEvent::FlushDone);
     }
 
@@ -376,6 +405,10 @@ impl World {
             return false;
         };
         match packet {
+            Packet::Marker => {
+                self.node(to).markers.insert(from);
+                self.try_enter(to);
+            }
             Packet::ToMaster(msg) => self.to_master(from, to, &msg),
             Packet::ToHolder(msg) => self.step(to, HolderEvent::Message { from, msg }),
             Packet::Block(info) => self.step(to, HolderEvent::Block { from, info }),
@@ -385,9 +418,14 @@ impl World {
         true
     }
 
-    fn to_master(&mut self, from: InstanceNo, to: InstanceNo, msg: &MasterMsg) {
+    pub fn to_master(&mut self, from: InstanceNo, to: InstanceNo, msg: &MasterMsg) {
         if self.nodes[&to].frozen {
             return; // A master that has sent its Markers can neither grant nor forward (C2).
+        }
+        if self.nodes[&to].report.is_some() {
+            // The directory is not rebuilt yet.
+            self.for_master.push((from, to, *msg));
+            return;
         }
         let mut out = Vec::new();
         let now_us = self.now_us;
@@ -460,10 +498,12 @@ impl World {
 
     /// The invariants, by the holders' own view.
     pub fn check(&self) {
+        if !self.open {
+            self.check_exclusive();
+            return;
+        }
+        self.check_exclusive();
         let alive = || self.nodes.values().filter(|n| n.alive);
-        let x = alive().filter(|n| n.holder.mode() == Mode::X).count();
-        let s = alive().filter(|n| n.holder.mode() == Mode::S).count();
-        assert!(x <= 1 && (x == 0 || s == 0), "invariant 1: {x} in X, {s} in S");
         let current = || alive().filter(|n| n.holder.readable());
         for n in current() {
             assert_eq!(n.version, self.newest, "invariant 2: a current copy is not the newest");
@@ -481,6 +521,13 @@ impl World {
                 "invariant 4: a past image nobody will replace on disk"
             );
         }
+    }
+
+    fn check_exclusive(&self) {
+        let alive = || self.nodes.values().filter(|n| n.alive);
+        let x = alive().filter(|n| n.holder.mode() == Mode::X).count();
+        let s = alive().filter(|n| n.holder.mode() == Mode::S).count();
+        assert!(x <= 1 && (x == 0 || s == 0), "invariant 1: {x} in X, {s} in S");
     }
 
     /// Whether the newest version is on disk, or has somebody who will bring it there: a dirty
@@ -502,30 +549,6 @@ impl World {
         let converting =
             self.masters.values().any(|m| m.view(ADDR).is_some_and(|v| v.asker.is_some()));
         dirty || flying || nobody || drop_under_way || converting
-    }
-
-    /// The instance dies: what it has sent and nobody has applied is discarded (C3).
-    pub fn crash(&mut self, who: InstanceNo) {
-        self.node(who).alive = false;
-        self.channels.retain(|&(from, to), _| from != who && to != who);
-        self.note(|| format!("i{who} dies"));
-    }
-
-    /// The living enter a new epoch: what is in their channels is delivered first (channels are
-    /// FIFO and a Marker ends each), then everything under way is void and the directory is rebuilt.
-    pub fn change_epoch(&mut self) {
-        let living: Vec<InstanceNo> =
-            self.nodes.iter().filter(|(_, n)| n.alive).map(|(&i, _)| i).collect();
-        for &i in &living {
-            self.node(i).frozen = true;
-        }
-        self.deliver_all();
-        for &i in &living {
-            self.step(i, HolderEvent::EnterEpoch);
-        }
-        for m in self.masters.values_mut() {
-            m.clear();
-        }
     }
 
     /// At rest: nothing in the channels, no I/O. Then nobody may be waiting (invariant 9).
@@ -552,11 +575,7 @@ fn show(packet: &Packet) -> String {
         Packet::ToMaster(m) => m.to_string(),
         Packet::ToHolder(m) => m.to_string(),
         Packet::Block(info) => info.to_string(),
+        Packet::Marker => "Marker".into(),
         Packet::Cr { version, .. } => format!("CrBlock from {version}"),
     }
-}
-
-#[allow(dead_code)]
-pub fn no_timings() -> Timings {
-    Timings::default()
 }

@@ -1,0 +1,2 @@
+pub struct GesMaster;
+pub struct GesShadow;
