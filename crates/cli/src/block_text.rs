@@ -105,7 +105,13 @@ fn index_entries(text: &mut String, b: &[u8], slots: u16) {
         } else {
             format!("child {}", Dba::from_u64(e.value))
         };
-        let _ = writeln!(text, "{at}  {}lock {}  {value}  key {}", flags(e.flags), e.lock, shown(e.key));
+        let _ = writeln!(
+            text,
+            "{at}  {}lock {}  {value}  key {}",
+            flags(e.flags),
+            e.lock,
+            shown(e.key)
+        );
     }
 }
 

@@ -212,7 +212,10 @@ mod tests {
         assert!(two.parameters.rows().iter().all(|r| r.is_default));
         assert!(config.for_instance(4).is_err());
         assert_eq!(Config::parse(&template(1, 0, &[])).unwrap().listen(1), "127.0.0.1:0");
-        let buffered = Config::parse(&template(1, 0, &[("filesystemio_options", "none")])).unwrap().for_instance(1).unwrap();
+        let buffered = Config::parse(&template(1, 0, &[("filesystemio_options", "none")]))
+            .unwrap()
+            .for_instance(1)
+            .unwrap();
         assert!(!buffered.parameters.direct_io());
         assert!(Config::parse(&template(1, 0, &[("log_files", "no\"such")])).is_err());
         let e = Config::parse(&template(1, 0, &[("a b", "1")])).unwrap_err();

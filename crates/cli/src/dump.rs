@@ -3,7 +3,7 @@
 
 use crate::block_text;
 use crate::config::Config;
-use crate::error::{CliError, Exit, Result};
+use crate::error::{CliError, Result};
 use crate::layout::Layout;
 use crate::node;
 use block::redo::Record;
@@ -36,15 +36,14 @@ pub fn redo(dir: &Path, k: u16, address: Option<&str>) -> Result<()> {
     let wanted = address.map(parse_address).transpose()?;
     let thread = u8::try_from(k).map(InstanceNo).map_err(|e| CliError::usage(e.to_string()))?;
     node::with_group(&layout, &config, async |group| {
-        let kernel = |e: kernel::Error| CliError::new(Exit::DiskGroup, e.to_string());
-        let (_, state) = read_thread(&group, thread).await.map_err(kernel)?;
+        let (_, state) = read_thread(&group, thread).await?;
         print_text(&format!(
             "redo thread {k}: {:?}, incarnation {}, checkpoint {}, log sequence {}, scn {}\n",
             state.status, state.incarnation, state.checkpoint, state.log_seq, state.scn
         ))?;
-        let ring = Ring::open(&group, thread).map_err(kernel)?;
-        let mut scan = Scan::open(&group, ring, &state).await.map_err(kernel)?;
-        while let Some(record) = scan.next().await.map_err(kernel)? {
+        let ring = Ring::open(&group, thread)?;
+        let mut scan = Scan::open(&group, ring, &state).await?;
+        while let Some(record) = scan.next().await? {
             if wanted.is_none_or(|dba| record.vectors.iter().any(|v| v.dba == dba)) {
                 print_text(&record_text(&record))?;
             }
@@ -79,9 +78,9 @@ fn print_text(text: &str) -> Result<()> {
 }
 
 fn parse_address(text: &str) -> Result<Dba> {
-    let parts = text.split_once('.').and_then(|(file, block)| {
-        Some(Dba::new(file.parse().ok()?, block.parse().ok()?))
-    });
+    let parts = text
+        .split_once('.')
+        .and_then(|(file, block)| Some(Dba::new(file.parse().ok()?, block.parse().ok()?)));
     parts.ok_or_else(|| CliError::usage(format!("\"{text}\" is no block address such as 4.128")))
 }
 

@@ -27,10 +27,6 @@ impl Layout {
         self.dir.join("secret")
     }
 
-    pub fn voting(&self) -> PathBuf {
-        self.dir.join("voting")
-    }
-
     /// Files of running instances; nothing in it outlives them.
     pub fn run(&self) -> PathBuf {
         self.dir.join("run")

@@ -1,0 +1,270 @@
+//! The only part of the command line that opens a database: makes one, runs an instance of it.
+//!
+//! What it promises: the client port opens when the instance is open and not before; an orderly end
+//! (SIGTERM, Ctrl-C) ends the sessions, then closes the instance; what the alert log could not be
+//! told goes to stderr.
+
+use crate::config::{Config, InstanceConfig};
+use crate::error::{CliError, Doing, Exit, Result};
+use crate::layout::Layout;
+use crate::runtime::{RuntimeGuard, State, probe};
+use disk::{DirectIo, Group, Options};
+use env::Env;
+use env::real::{RealConfig, RealEnv};
+use kernel::instance::{Instance, NewDatabase, create_database as make_files};
+use kernel::redo::{ThreadStatus, read_thread};
+use observe::{AlertLevel, Observer, SessionKind};
+use server::sql_engine::SqlEngine;
+use server::{Server, ServerConfig};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a session may take to end when the instance stops, before its socket is cut.
+const SESSION_END_LIMIT: Duration = Duration::from_secs(30);
+
+impl From<kernel::Error> for CliError {
+    fn from(e: kernel::Error) -> CliError {
+        use kernel::Error::{Corrupt, Disk, DiskFull, Invariant, LogDamaged};
+        let exit = match e {
+            Disk(_) | DiskFull { .. } | Corrupt { .. } | LogDamaged { .. } => Exit::DiskGroup,
+            Invariant(_) => Exit::Invariant,
+            _ => Exit::Failed,
+        };
+        CliError::new(exit, e.to_string())
+    }
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().doing("start a runtime")
+}
+
+fn instance_no(k: u16) -> Result<block::InstanceNo> {
+    u8::try_from(k).map(block::InstanceNo).map_err(|e| CliError::usage(e.to_string()))
+}
+
+fn group_options(instance: &InstanceConfig) -> Options {
+    let direct = instance.parameters.direct_io();
+    let direct_io = if direct { DirectIo::Required } else { DirectIo::Off };
+    Options { direct_io, ..Options::default() }
+}
+
+/// Where instance `k` writes its alert log.
+pub fn alert_path(layout: &Layout, config: &Config, k: u16) -> Result<PathBuf> {
+    let set = config.for_instance(k)?.parameters.alert_log();
+    // A relative path is relative to the database; an absolute one replaces it.
+    Ok(if set.is_empty() { layout.alert_log(k) } else { layout.dir().join(set) })
+}
+
+/// Makes the disk group, the system files, the redo threads and the superuser.
+pub fn create_database(
+    layout: &Layout,
+    config: &Config,
+    luns: u16,
+    lun_size_bytes: u64,
+    verifier: &str,
+) -> Result<()> {
+    let first = config.for_instance(1)?;
+    let new = NewDatabase {
+        dir: layout.dir(),
+        options: group_options(&first),
+        instances: u8::try_from(config.instances).map_err(|e| CliError::usage(e.to_string()))?,
+        luns,
+        lun_size_bytes,
+        log_files: u16::try_from(first.parameters.log_files())
+            .map_err(|e| CliError::usage(e.to_string()))?,
+        log_file_bytes: first.parameters.log_file_size(),
+        verifier,
+    };
+    let env = RealEnv::new();
+    let observer = Observer::new(env.clone(), 1);
+    let ctx = observer.ctx(SessionKind::Background, "init");
+    runtime()?.block_on(make_files(&ctx, &env, &new))?;
+    Ok(())
+}
+
+/// Opens the disk group beside whatever runs, for `work` on it.
+pub fn with_group(
+    layout: &Layout,
+    config: &Config,
+    work: impl AsyncFnOnce(Arc<Group>) -> Result<()>,
+) -> Result<()> {
+    let options = group_options(&config.for_instance(1)?);
+    let env = RealEnv::new();
+    runtime()?.block_on(async {
+        let group = Group::open_with(&env, layout.dir(), options).await?;
+        work(group).await
+    })
+}
+
+/// Runs instance `k` until it is told to stop.
+pub fn run(
+    layout: &Layout,
+    config: &Config,
+    k: u16,
+    settings: InstanceConfig,
+    guard: &RuntimeGuard,
+) -> Result<()> {
+    let me = instance_no(k)?;
+    refuse_beside_others(layout, config, k)?;
+    check_address(&settings.listen)?;
+    let secret = read_secret(layout)?;
+    let serve_threads = settings.parameters.gcs_server_processes();
+    let env = RealEnv::with_config(RealConfig { serve_threads, ..RealConfig::default() });
+    let observer = Observer::new(env.clone(), me.0);
+    write_alerts_to(&observer, &alert_path(layout, config, k)?)?;
+    note_panics(&observer);
+    let told = format!("starting instance {k} of {}", layout.dir().display());
+    observer.alert(AlertLevel::Info, told);
+    runtime()?.block_on(async {
+        let ran = serve(layout, config, k, settings, guard, &env, &observer, secret).await;
+        match &ran {
+            Ok(()) => observer.alert(AlertLevel::Info, "instance closed"),
+            Err(e) => observer.alert(AlertLevel::Error, e.to_string()),
+        }
+        ran
+    })
+}
+
+#[allow(clippy::too_many_arguments)] // The parts of one start; a struct would only rename them.
+async fn serve(
+    layout: &Layout,
+    config: &Config,
+    k: u16,
+    settings: InstanceConfig,
+    guard: &RuntimeGuard,
+    env: &Env,
+    observer: &Arc<Observer>,
+    secret: [u8; 32],
+) -> Result<()> {
+    // From here on a signal is an order to stop, also while the instance opens.
+    let mut term = signal(SignalKind::terminate()).doing("listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).doing("listen for Ctrl-C")?;
+    if needs_recovery(layout, config, &settings, env).await? {
+        guard.set_state(State::Recovering)?;
+    }
+    let listen = settings.listen;
+    let params = Arc::new(settings.parameters);
+    let instance = {
+        let config = kernel::instance::InstanceConfig {
+            dir: layout.dir().to_owned(),
+            me: instance_no(k)?,
+            params: Arc::clone(&params),
+        };
+        let opening = Instance::open(env, observer, config);
+        tokio::select! {
+            opened = opening => opened?,
+            // Nothing is open that would have to be closed: the next start recovers.
+            _ = term.recv() => return Err(CliError::failed("stopped while opening")),
+            _ = interrupt.recv() => return Err(CliError::failed("stopped while opening")),
+        }
+    };
+    let server_config = ServerConfig {
+        listen,
+        socket_dir: Some(layout.dir().to_owned()),
+        max_connections: params.max_connections(),
+        open_cursors: params.open_cursors(),
+    };
+    let engine = Arc::new(SqlEngine::new(Arc::clone(&instance), secret));
+    let server = match Server::start(engine, server_config) {
+        Ok(server) => server,
+        Err(e) => {
+            instance.close().await?;
+            return Err(CliError::new(Exit::Network, format!("open the client port: {e}")));
+        }
+    };
+    let address = server.address();
+    guard.set_open(address.to_string(), settings.interconnect)?;
+    observer.alert(AlertLevel::Info, format!("instance {k} open on {address}"));
+    println!("instance {k} open on {address}");
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    observer.alert(AlertLevel::Info, "stopping: ending the sessions");
+    guard.set_state(State::Stopping)?;
+    let ended = tokio::task::spawn_blocking(move || server.stop(SESSION_END_LIMIT)).await;
+    if !ended.unwrap_or(false) {
+        observer.alert(AlertLevel::Warning, "sessions did not end in time; closing without them");
+    }
+    instance.close().await?;
+    Ok(())
+}
+
+/// Whether a redo thread is open whose instance does not run.
+async fn needs_recovery(
+    layout: &Layout,
+    config: &Config,
+    settings: &InstanceConfig,
+    env: &Env,
+) -> Result<bool> {
+    let group = Group::open_with(env, layout.dir(), group_options(settings)).await?;
+    for k in 1..=config.instances {
+        let (_, thread) = read_thread(&group, instance_no(k)?).await?;
+        let runs = probe(layout, k)?.is_some_and(|r| r.state == State::Open);
+        if thread.status == ThreadStatus::Open && !runs {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The kernel does not yet share blocks between instances: two at once would lose changes.
+fn refuse_beside_others(layout: &Layout, config: &Config, k: u16) -> Result<()> {
+    for other in (1..=config.instances).filter(|other| *other != k) {
+        if probe(layout, other)?.is_some() {
+            return Err(CliError::state(format!(
+                "instance {other} is running, and instances cannot share the database yet"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Fails early when the client port is taken: recovery would be for nothing. The port is given back
+/// at once, since it must refuse clients until the instance is open.
+fn check_address(listen: &str) -> Result<()> {
+    match std::net::TcpListener::bind(listen) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(CliError::new(Exit::Network, format!("cannot listen on {listen}: {e}"))),
+    }
+}
+
+fn read_secret(layout: &Layout) -> Result<[u8; 32]> {
+    let path = layout.secret();
+    let bytes = std::fs::read(&path).doing(format_args!("read {}", path.display()))?;
+    bytes.try_into().map_err(|_| CliError::usage(format!("{} must hold 32 bytes", path.display())))
+}
+
+/// Appends the alert log's lines to a file.
+fn write_alerts_to(observer: &Observer, path: &std::path::Path) -> Result<()> {
+    let file = File::options().create(true).append(true).open(path);
+    let file = file.doing(format_args!("open the alert log {}", path.display()))?;
+    observer.alert_log.set_sink(Box::new(move |line: &str| {
+        // One write a line, so that lines of several writers do not mix.
+        if (&file).write_all(format!("{line}\n").as_bytes()).is_err() {
+            eprintln!("{line}");
+        }
+    }));
+    Ok(())
+}
+
+/// A panic's place goes to the alert log; what becomes of it is decided where it is caught.
+fn note_panics(observer: &Arc<Observer>) {
+    let observer = Arc::downgrade(observer);
+    std::panic::set_hook(Box::new(move |info| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("?");
+        let backtrace = std::backtrace::Backtrace::force_capture();
+        let text = format!("panic in thread {name}: {info}\n{backtrace}");
+        eprintln!("{text}");
+        // The log's own lock may be what the panicking thread holds.
+        if let Some(observer) = observer.upgrade() {
+            observer.alert(AlertLevel::Error, text);
+        }
+    }));
+}
