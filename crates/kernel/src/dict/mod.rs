@@ -16,6 +16,9 @@ mod segments;
 mod state;
 mod store;
 
+#[cfg(test)]
+mod tests;
+
 pub use bootstrap::{bootstrap, open};
 pub use cache::RowCacheStat;
 pub use ddl::{COLUMNS_MAX, add_column, create_table, drop_table, set_not_null, truncate_table};

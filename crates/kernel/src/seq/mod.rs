@@ -3,5 +3,8 @@
 mod cache;
 mod next;
 
+#[cfg(test)]
+mod tests;
+
 pub use cache::{CachedSequence, Caches};
 pub use next::{cached, last_value, nextval, setval};

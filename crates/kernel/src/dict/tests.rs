@@ -1,0 +1,395 @@
+//! The dictionary on one instance in a simulated world: DDL commits, rolls back and reaches others
+//! at the right moment, and its segments go with it.
+
+use std::sync::Arc;
+
+use observe::Ctx;
+
+use super::*;
+use crate::error::Error;
+use crate::row::{ColType, Datum, TypeKind};
+use crate::table;
+use crate::testing::TestInstance;
+use crate::txn::Transaction;
+
+struct World {
+    t: TestInstance,
+    ctx: Ctx,
+}
+
+fn world() -> World {
+    let t = TestInstance::new(7, 1024);
+    let ctx = t.session("dict");
+    t.run(bootstrap(&ctx, &t.core, Arc::new(OneInstance))).expect("a dictionary");
+    World { t, ctx }
+}
+
+fn column(name: &str, kind: TypeKind) -> ColumnDef {
+    ColumnDef { name: name.into(), ty: ColType::new(kind), not_null: false, default: None }
+}
+
+fn accounts() -> NewTable {
+    NewTable {
+        schema: "public".into(),
+        name: "accounts".into(),
+        owner: SUPERUSER_OBJ,
+        columns: vec![column("id", TypeKind::Int4), column("name", TypeKind::Text)],
+        indexes: vec![NewIndex {
+            name: "accounts_pkey".into(),
+            columns: vec![0],
+            unique: true,
+            primary: true,
+            constraint: Some("accounts_pkey".into()),
+        }],
+    }
+}
+
+fn by_name() -> NewIndex {
+    NewIndex {
+        name: "accounts_name".into(),
+        columns: vec![1],
+        unique: false,
+        primary: false,
+        constraint: None,
+    }
+}
+
+impl World {
+    async fn find(&self, txn: &Arc<Transaction>) -> Option<Arc<TableDef>> {
+        table(&self.ctx, txn, "public", "accounts").await.expect("the dictionary is readable")
+    }
+
+    async fn make(&self) -> Arc<TableDef> {
+        let txn = self.t.begin();
+        let def = create_table(&self.ctx, &txn, accounts()).await.expect("a new table");
+        txn.commit(&self.ctx).await.expect("commit");
+        def
+    }
+
+    async fn add(&self, txn: &Arc<Transaction>, def: &TableDef, id: i32, name: &str) {
+        let row = def.encode(&[Datum::Int4(id), Datum::Text(name)]);
+        table::insert(&self.ctx, txn, def, &row).await.expect("a new row");
+    }
+
+    async fn count(&self, txn: &Arc<Transaction>, def: &TableDef) -> usize {
+        let snap = txn.snapshot(&self.ctx).await.expect("a snapshot");
+        let mut scan = table::scan(&self.ctx, def, &snap).await.expect("a scan");
+        let mut count = 0;
+        while scan.next_block(&self.ctx, |_, _| count += 1).await.expect("a block") {}
+        count
+    }
+
+    async fn orphans(&self) -> usize {
+        let reader = self.t.begin();
+        let dict = of(&self.t.core).expect("open");
+        let snap = newest(&reader).expect("a snapshot");
+        store::all(&self.ctx, &snap, dict.fixed(Fixed::Orphan)).await.expect("rows").len()
+    }
+}
+
+#[test]
+fn the_dictionary_describes_itself() {
+    let w = world();
+    w.t.run(async {
+        let txn = w.t.begin();
+        let all = tables(&w.ctx, &txn).await.expect("a list");
+        assert_eq!(all.len(), fixed::TABLES.len() + 1);
+        for declared in &fixed::TABLES {
+            let def = all.iter().find(|def| def.obj == declared.obj).expect("it is listed");
+            let core = &w.t.core;
+            let cached = of(core).expect("open").cache.table_by_obj(def.obj).expect("fixed");
+            assert_eq!(**def, *cached);
+            // What the rows of the dictionary say is what the bootstrap made of the declaration.
+            let snap = newest(&txn).expect("a snapshot");
+            let dict = of(core).expect("open");
+            let object = object(&w.ctx, &txn, SYS, declared.name).await.expect("read");
+            let object = object.expect("it has a row");
+            let read = records::read_table(&w.ctx, dict, &snap, &object).await.expect("read");
+            assert_eq!(read.expect("it has rows"), *cached);
+        }
+        let found = user(&w.ctx, &txn, SUPERUSER).await.expect("read").expect("the superuser");
+        assert!(found.superuser && found.obj == SUPERUSER_OBJ);
+    });
+}
+
+#[test]
+fn a_table_is_seen_by_its_maker_at_once_and_by_others_at_commit() {
+    let w = world();
+    w.t.run(async {
+        let (maker, other) = (w.t.begin(), w.t.begin());
+        let def = create_table(&w.ctx, &maker, accounts()).await.expect("a new table");
+        assert!(def.obj.0 >= USER_OBJ_MIN);
+        assert!(def.columns[0].not_null, "a primary key makes its columns not null");
+        assert_eq!(w.find(&maker).await.expect("own"), def);
+        assert!(is_current(&maker, def.obj, def.version));
+        assert!(w.find(&other).await.is_none());
+        assert!(!is_current(&other, def.obj, def.version));
+        w.add(&maker, &def, 1, "a").await;
+        assert_eq!(w.count(&maker, &def).await, 1);
+        maker.commit(&w.ctx).await.expect("commit");
+        let seen = w.find(&other).await.expect("committed");
+        assert_eq!(seen, def);
+        assert!(is_current(&other, def.obj, def.version));
+        assert_eq!(w.count(&w.t.begin(), &seen).await, 1);
+        assert_eq!(w.orphans().await, 0);
+    });
+}
+
+#[test]
+fn rollback_takes_a_table_and_its_segments_back() {
+    let w = world();
+    w.t.run(async {
+        let txn = w.t.begin();
+        let def = create_table(&w.ctx, &txn, accounts()).await.expect("a new table");
+        w.add(&txn, &def, 1, "a").await;
+        txn.rollback(&w.ctx).await.expect("rollback");
+        assert!(w.find(&w.t.begin()).await.is_none());
+        free_orphans(&w.ctx, &w.t.core).await.expect("freed");
+        assert_eq!(w.orphans().await, 0);
+        let gone = w.t.core.space.segment_info(&w.ctx, def.header).await;
+        assert!(matches!(gone, Err(Error::ObjectGone)), "{gone:?}");
+        // The name is free again, the number is not used twice.
+        assert!(w.make().await.obj > def.obj);
+    });
+}
+
+#[test]
+fn rollback_to_a_savepoint_takes_ddl_back() {
+    let w = world();
+    w.t.run(async {
+        let def = w.make().await;
+        let txn = w.t.begin();
+        w.add(&txn, &def, 1, "a").await;
+        let savepoint = txn.savepoint();
+        create_index(&w.ctx, &txn, &def, by_name()).await.expect("a new index");
+        let with = w.find(&txn).await.expect("own");
+        assert_eq!(with.indexes.len(), 2);
+        txn.rollback_to(&w.ctx, savepoint).await.expect("rolled back");
+        assert!(!is_current(&txn, def.obj, with.version), "the version is gone");
+        let without = w.find(&txn).await.expect("own");
+        assert_eq!(without, def);
+        assert!(is_current(&txn, def.obj, def.version));
+        txn.commit(&w.ctx).await.expect("commit");
+        assert_eq!(w.find(&w.t.begin()).await.expect("committed"), def);
+        free_orphans(&w.ctx, &w.t.core).await.expect("freed");
+        assert_eq!(w.orphans().await, 0);
+    });
+}
+
+#[test]
+fn a_dropped_table_is_freed_after_the_commit_only() {
+    let w = world();
+    w.t.run(async {
+        let def = w.make().await;
+        let txn = w.t.begin();
+        drop_table(&w.ctx, &txn, &def).await.expect("dropped");
+        assert!(w.find(&txn).await.is_none());
+        let other = w.t.begin();
+        assert_eq!(w.find(&other).await.expect("still there"), def);
+        assert!(is_current(&other, def.obj, def.version));
+        assert_eq!(free_orphans(&w.ctx, &w.t.core).await.expect("nothing to free"), 0);
+        txn.commit(&w.ctx).await.expect("commit");
+        assert!(!is_current(&other, def.obj, def.version));
+        assert!(w.find(&other).await.is_none());
+        free_orphans(&w.ctx, &w.t.core).await.expect("freed");
+        for header in [def.header, def.indexes[0].header] {
+            let gone = w.t.core.space.segment_info(&w.ctx, header).await;
+            assert!(matches!(gone, Err(Error::ObjectGone)), "{gone:?}");
+        }
+        assert!(object(&w.ctx, &other, "public", "accounts_pkey").await.expect("read").is_none());
+    });
+}
+
+#[test]
+fn a_rolled_back_drop_leaves_everything() {
+    let w = world();
+    w.t.run(async {
+        let def = w.make().await;
+        let txn = w.t.begin();
+        w.add(&txn, &def, 1, "a").await;
+        drop_table(&w.ctx, &txn, &def).await.expect("dropped");
+        txn.rollback(&w.ctx).await.expect("rollback");
+        free_orphans(&w.ctx, &w.t.core).await.expect("nothing to free");
+        let txn = w.t.begin();
+        let found = w.find(&txn).await.expect("still there");
+        assert_eq!(found, def);
+        assert_eq!(w.count(&txn, &found).await, 0);
+        w.add(&txn, &found, 1, "a").await;
+        txn.commit(&w.ctx).await.expect("commit");
+    });
+}
+
+#[test]
+fn truncate_empties_the_table_and_gives_it_new_segments() {
+    let w = world();
+    w.t.run(async {
+        let def = w.make().await;
+        let txn = w.t.begin();
+        for id in 0..100 {
+            w.add(&txn, &def, id, "a").await;
+        }
+        txn.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        truncate_table(&w.ctx, &txn, &def).await.expect("truncated");
+        let empty = w.find(&txn).await.expect("own");
+        assert_eq!(w.count(&txn, &empty).await, 0);
+        assert_eq!(w.count(&w.t.begin(), &def).await, 100, "others still see the rows");
+        w.add(&txn, &empty, 5, "again").await;
+        txn.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        let after = w.find(&txn).await.expect("committed");
+        assert_eq!(w.count(&txn, &after).await, 1);
+        assert_ne!((after.header, after.birth), (def.header, def.birth));
+        assert_eq!(after.obj, def.obj);
+        free_orphans(&w.ctx, &w.t.core).await.expect("freed");
+        assert_eq!(w.orphans().await, 0);
+    });
+}
+
+#[test]
+fn an_index_holds_the_rows_that_were_there() {
+    let w = world();
+    w.t.run(async {
+        let def = w.make().await;
+        let txn = w.t.begin();
+        for id in 0..500 {
+            w.add(&txn, &def, id, if id % 2 == 0 { "even" } else { "odd" }).await;
+        }
+        txn.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        create_index(&w.ctx, &txn, &def, by_name()).await.expect("a new index");
+        txn.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        let def = w.find(&txn).await.expect("committed");
+        let index = def.indexes.iter().find(|i| i.name == "accounts_name").expect("the index");
+        let snap = txn.snapshot(&w.ctx).await.expect("a snapshot");
+        let found =
+            store::by_key(&w.ctx, &snap, &def, 1, &[Datum::Text("odd")]).await.expect("read");
+        assert_eq!((found.len(), index.columns.as_slice()), (250, [1].as_slice()));
+
+        let unique = NewIndex { name: "u".into(), unique: true, ..by_name() };
+        let refused = create_index(&w.ctx, &txn, &def, unique).await;
+        assert!(matches!(&refused, Err(Error::UniqueViolation { index, .. }) if index == "u"));
+        txn.rollback(&w.ctx).await.expect("rollback");
+
+        let txn = w.t.begin();
+        let kept = drop_index(&w.ctx, &txn, "public", "accounts_pkey").await;
+        assert!(matches!(kept, Err(Error::DependentObjects(_))));
+        drop_index(&w.ctx, &txn, "public", "accounts_name").await.expect("dropped");
+        drop_constraint(&w.ctx, &txn, &def, "accounts_pkey").await.expect("dropped");
+        assert_eq!(w.find(&txn).await.expect("own").indexes.len(), 0);
+        txn.commit(&w.ctx).await.expect("commit");
+    });
+}
+
+#[test]
+fn a_primary_key_refuses_nulls_and_a_second_one() {
+    let w = world();
+    w.t.run(async {
+        let txn = w.t.begin();
+        let plain = NewTable { indexes: vec![], ..accounts() };
+        let def = create_table(&w.ctx, &txn, plain).await.expect("a new table");
+        let row = def.encode(&[Datum::Null, Datum::Text("a")]);
+        table::insert(&w.ctx, &txn, &def, &row).await.expect("a new row");
+        let pkey = accounts().indexes.remove(0);
+        let savepoint = txn.savepoint();
+        let refused = create_index(&w.ctx, &txn, &def, pkey.clone()).await;
+        assert!(matches!(&refused, Err(Error::NullValue { column, .. }) if column == "id"));
+        txn.rollback_to(&w.ctx, savepoint).await.expect("rolled back");
+        truncate_table(&w.ctx, &txn, &def).await.expect("truncated");
+        create_index(&w.ctx, &txn, &def, pkey.clone()).await.expect("a primary key");
+        let def = w.find(&txn).await.expect("own");
+        assert!(def.columns[0].not_null && def.primary_key().is_some());
+        let second = NewIndex { name: "second".into(), ..pkey };
+        let refused = create_index(&w.ctx, &txn, &def, second).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))));
+        txn.rollback(&w.ctx).await.expect("rollback");
+    });
+}
+
+#[test]
+fn a_new_column_reads_null_in_old_rows() {
+    let w = world();
+    w.t.run(async {
+        let def = w.make().await;
+        let txn = w.t.begin();
+        w.add(&txn, &def, 1, "a").await;
+        txn.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        let strict = ColumnDef { not_null: true, ..column("c", TypeKind::Int8) };
+        let refused = add_column(&w.ctx, &txn, &def, strict).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))));
+        add_column(&w.ctx, &txn, &def, column("c", TypeKind::Int8)).await.expect("added");
+        let twice = add_column(&w.ctx, &txn, &def, column("c", TypeKind::Int8)).await;
+        assert!(matches!(twice, Err(Error::DuplicateObject(_))));
+        txn.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        let def = w.find(&txn).await.expect("committed");
+        let snap = txn.snapshot(&w.ctx).await.expect("a snapshot");
+        let rows = store::all(&w.ctx, &snap, &def).await.expect("rows");
+        assert_eq!(rows[0].obj_or_null(2).expect("a value"), None);
+    });
+}
+
+#[test]
+fn names_are_taken_once() {
+    let w = world();
+    w.t.run(async {
+        w.make().await;
+        let txn = w.t.begin();
+        let twice = create_table(&w.ctx, &txn, accounts()).await;
+        assert!(matches!(twice, Err(Error::DuplicateObject(_))));
+        let hidden = NewTable { schema: "sys".into(), ..accounts() };
+        assert!(matches!(create_table(&w.ctx, &txn, hidden).await, Err(Error::Invalid(_))));
+        let system = table(&w.ctx, &txn, SYS, "obj$").await.expect("read").expect("fixed");
+        assert!(matches!(drop_table(&w.ctx, &txn, &system).await, Err(Error::Invalid(_))));
+        txn.rollback(&w.ctx).await.expect("rollback");
+    });
+}
+
+#[test]
+fn a_user_and_the_password_follow_the_transaction() {
+    let w = world();
+    w.t.run(async {
+        let (maker, other) = (w.t.begin(), w.t.begin());
+        create_user(&w.ctx, &maker, "ann", None, false).await.expect("a new user");
+        assert!(user(&w.ctx, &maker, "ann").await.expect("read").is_some());
+        assert!(user(&w.ctx, &other, "ann").await.expect("read").is_none());
+        maker.commit(&w.ctx).await.expect("commit");
+        let ann = user(&w.ctx, &other, "ann").await.expect("read").expect("committed");
+        assert_eq!(ann.verifier, None);
+        let txn = w.t.begin();
+        set_password(&w.ctx, &txn, "ann", Some("SCRAM")).await.expect("set");
+        txn.commit(&w.ctx).await.expect("commit");
+        let ann = user(&w.ctx, &other, "ann").await.expect("read").expect("committed");
+        assert_eq!(ann.verifier.as_deref(), Some("SCRAM"));
+        let txn = w.t.begin();
+        let twice = create_user(&w.ctx, &txn, "ann", None, false).await;
+        assert!(matches!(twice, Err(Error::DuplicateObject(_))));
+        assert!(matches!(
+            drop_user(&w.ctx, &txn, SUPERUSER).await,
+            Err(Error::DependentObjects(_))
+        ));
+        txn.rollback(&w.ctx).await.expect("rollback");
+        let txn = w.t.begin();
+        drop_user(&w.ctx, &txn, "ann").await.expect("dropped");
+        txn.commit(&w.ctx).await.expect("commit");
+        assert!(user(&w.ctx, &other, "ann").await.expect("read").is_none());
+        assert_eq!(users(&w.ctx, &other).await.expect("a list").len(), 1);
+    });
+}
+
+#[test]
+fn a_hit_costs_no_read_and_is_counted() {
+    let w = world();
+    w.t.run(async {
+        w.make().await;
+        let txn = w.t.begin();
+        let first = w.find(&txn).await.expect("there");
+        let before = row_cache_stats(&w.t.core)[0];
+        let again = w.find(&txn).await.expect("there");
+        let after = row_cache_stats(&w.t.core)[0];
+        assert!(Arc::ptr_eq(&first, &again));
+        assert_eq!((after.gets, after.misses), (before.gets + 1, before.misses));
+    });
+}
