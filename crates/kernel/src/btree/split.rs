@@ -13,7 +13,7 @@ use block::redo::RecordKind;
 use block::rows;
 use block::{Dba, Mode, Xid};
 use env::BoxFuture;
-use observe::{Ctx, Stat};
+use observe::{Ctx, Stat, WaitEvent, enq_p1};
 
 use super::descend::{Hop, Seek, descend};
 use super::seg::IndexSeg;
@@ -21,7 +21,7 @@ use super::shape;
 use crate::cache::{Cache, Pin};
 use crate::change::Change;
 use crate::error::Result;
-use crate::txn::Core;
+use crate::txn::{Core, INDEX_GATES};
 
 /// Free bytes below which a block counts as full when a split is about to be made: a split that
 /// somebody else has just made is not made again.
@@ -37,19 +37,51 @@ pub(super) fn split<'a>(
     key: &'a [u8],
 ) -> BoxFuture<'a, Result<()>> {
     Box::pin(async move {
-        if dba == seg.root {
-            return raise_root(ctx, core, seg, key).await;
-        }
-        let new = core.space.alloc_block(ctx, seg.header).await?;
-        core.log.throttle(ctx).await?;
-        let pins = pin_all(ctx, &core.cache, &[dba], &[new]).await?;
-        let made = cut_in_two(ctx, core, seg, &pins, key);
-        drop(pins);
-        match made {
+        match cut(ctx, core, seg, dba, key).await? {
             Some(hop) => add_parent_entry(ctx, core, seg, &hop).await,
-            None => core.space.free_block(ctx, seg.header, new).await,
+            None => Ok(()),
         }
     })
+}
+
+/// The first half of a split: one redo record. Returns what the parent must learn; `None` for a root,
+/// whose new face is part of the record, and if there was nothing to do.
+pub(super) async fn cut(
+    ctx: &Ctx,
+    core: &Core,
+    seg: &IndexSeg,
+    dba: Dba,
+    key: &[u8],
+) -> Result<Option<Hop>> {
+    let gate = &core.index_gates[gate_of(dba)];
+    let _gate = match gate.try_lock() {
+        Ok(gate) => gate,
+        Err(_) => {
+            let p = [enq_p1(*b"TX", 4), u64::from(dba.file), u64::from(dba.block)];
+            ctx.wait_or_cancel(WaitEvent::EnqTxIndex, p, gate.lock()).await?
+        }
+    };
+    // Whoever held the gate before may have done it.
+    if !core.cache.read(ctx, dba, |b| is_full(seg, b, key)).await? {
+        return Ok(None);
+    }
+    if dba == seg.root {
+        raise_root(ctx, core, seg, key).await?;
+        return Ok(None);
+    }
+    let new = core.space.alloc_block(ctx, seg.header).await?;
+    core.log.throttle(ctx).await?;
+    let pins = pin_all(ctx, &core.cache, &[dba], &[new]).await?;
+    let made = cut_in_two(ctx, core, seg, &pins, key);
+    drop(pins);
+    if made.is_none() {
+        core.space.free_block(ctx, seg.header, new).await?;
+    }
+    Ok(made)
+}
+
+fn gate_of(dba: Dba) -> usize {
+    (dba.block as usize ^ (dba.block as usize >> 6)) % INDEX_GATES
 }
 
 /// Pins `old` and the `fresh` (unread) blocks in X, in ascending order; returns them as named.

@@ -1,4 +1,7 @@
-//! Tests of the pure part: cuts, separators, block images. What needs an instance is in `tests/it`.
+//! Tests of the pure part: cuts, separators, block images. What needs an instance is in `instance`.
+
+mod instance;
+mod stress;
 
 use block::itl::{self, ITL_ENTRIES_MAX, Itl};
 use block::layout::{self, Kind};

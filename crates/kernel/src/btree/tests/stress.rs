@@ -1,0 +1,158 @@
+//! Many sessions, random changes, commits, rollbacks and savepoints in a small cache: at the end, and
+//! at every snapshot taken on the way, the index holds exactly what was committed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use block::Rowid;
+use env::{Env, Lane};
+use observe::Ctx;
+use parking_lot::Mutex;
+
+use super::super::{IndexSeg, InsertOutcome, delete, insert};
+use super::instance::{entries, key, new_index, rid, verify_leaves};
+use crate::error::Error;
+use crate::testing::TestInstance;
+use crate::txn::Transaction;
+
+const SESSIONS: u64 = 6;
+const KEYS: u64 = 900;
+
+/// What is committed: key to rowid. Changed in one step with the commit of a transaction, as far as
+/// other sessions of this one-thread world can tell apart only by snapshots, which are not compared
+/// while a commit is under way.
+#[derive(Default)]
+struct Model {
+    committed: BTreeMap<u64, u64>,
+}
+
+struct Worker {
+    ctx: Ctx,
+    env: Env,
+    seg: IndexSeg,
+    /// Keys are shared; a session deletes only what is committed or its own.
+    model: Arc<Mutex<Model>>,
+}
+
+fn pick(env: &Env, below: u64) -> u64 {
+    env.random() % below
+}
+
+impl Worker {
+    /// One transaction; `None` if it was a deadlock's victim.
+    async fn transaction(&self, txn: &Arc<Transaction>) -> Option<BTreeMap<u64, Option<u64>>> {
+        let mut own: BTreeMap<u64, Option<u64>> = BTreeMap::new();
+        let mut saved = None;
+        for _ in 0..pick(&self.env, 12) {
+            if pick(&self.env, 8) == 0 {
+                saved = Some((txn.savepoint(), own.clone()));
+            }
+            if pick(&self.env, 10) == 0
+                && let Some((point, at)) = saved.take()
+            {
+                txn.rollback_to(&self.ctx, point).await.expect("rolled back");
+                own = at;
+            }
+            let n = pick(&self.env, KEYS);
+            match self.step(txn, n, &mut own).await {
+                Ok(()) => {}
+                Err(Error::Deadlock) => return None,
+                Err(e) => panic!("{e}"),
+            }
+        }
+        Some(own)
+    }
+
+    /// Inserts the key, or deletes it if this transaction has inserted it.
+    async fn step(
+        &self,
+        txn: &Arc<Transaction>,
+        n: u64,
+        own: &mut BTreeMap<u64, Option<u64>>,
+    ) -> Result<(), Error> {
+        if let Some(&Some(rowid)) = own.get(&n) {
+            delete(&self.ctx, txn, &self.seg, &key(n), rid(rowid)).await?;
+            own.insert(n, None);
+            return Ok(());
+        }
+        let rowid = pick(&self.env, 1 << 40);
+        match insert(&self.ctx, txn, &self.seg, &key(n), rid(rowid)).await? {
+            InsertOutcome::Done => {
+                own.insert(n, Some(rowid));
+            }
+            InsertOutcome::Duplicate => {
+                // It is committed: nobody else deletes it unless it holds the row's lock, which
+                // here the key's parity stands for.
+                let there = self.model.lock().committed.get(&n).copied();
+                let mine = n % SESSIONS == u64::from(self.ctx.session.sid()) % SESSIONS;
+                if let (Some(rowid), true, None) = (there, mine, own.get(&n)) {
+                    delete(&self.ctx, txn, &self.seg, &key(n), rid(rowid)).await?;
+                    own.insert(n, None);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn work(worker: Worker, db: Arc<TestInstance>, rounds: u64, done: Arc<AtomicU64>) {
+    for _ in 0..rounds {
+        let txn = db.begin();
+        let own = worker.transaction(&txn).await;
+        match own {
+            Some(own) if pick(&worker.env, 4) > 0 => {
+                // The keys are this transaction's until it has ended, so the model may go ahead.
+                {
+                    let mut model = worker.model.lock();
+                    for (n, rowid) in own {
+                        match rowid {
+                            Some(rowid) => model.committed.insert(n, rowid),
+                            None => model.committed.remove(&n),
+                        };
+                    }
+                }
+                txn.commit(&worker.ctx).await.expect("committed");
+            }
+            _ => txn.rollback(&worker.ctx).await.expect("rolled back"),
+        }
+    }
+    done.fetch_add(1, Ordering::SeqCst);
+}
+
+fn run(seed: u64, cache_blocks: usize, rounds: u64) -> u64 {
+    let db = Arc::new(TestInstance::new(seed, cache_blocks));
+    let ctx = db.session("main");
+    let seg = new_index(&db, &ctx, true);
+    let model = Arc::new(Mutex::new(Model::default()));
+    let done = Arc::new(AtomicU64::new(0));
+    for _ in 0..SESSIONS {
+        let worker =
+            Worker { ctx: db.session("w"), env: db.env.clone(), seg, model: model.clone() };
+        let task = work(worker, db.clone(), rounds, done.clone());
+        let _ = db.env.spawn_task("w", Lane::Background, task);
+    }
+    let ended = || done.load(Ordering::SeqCst) == SESSIONS;
+    assert!(db.world.run_until(Duration::from_secs(3600), ended), "seed {seed} does not end");
+    db.run(async {
+        let snap = db.begin().snapshot(&ctx).await.expect("snapshot");
+        let want: Vec<(Vec<u8>, Rowid)> =
+            model.lock().committed.iter().map(|(n, r)| (key(*n), rid(*r))).collect();
+        assert_eq!(entries(&ctx, &snap, seg).await, want, "seed {seed}");
+        verify_leaves(&db, &ctx, &seg).await;
+    });
+    db.world.trace_hash()
+}
+
+#[test]
+fn concurrent_changes_leave_exactly_what_was_committed() {
+    for seed in 0..6 {
+        run(seed, 256, 150);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history() {
+    assert_eq!(run(77, 256, 60), run(77, 256, 60));
+}
