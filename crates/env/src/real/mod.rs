@@ -59,6 +59,8 @@ pub struct RealConfig {
     pub serve_threads: usize,
     pub background_threads: usize,
     pub io_threads: usize,
+    /// LMS and LGWR run before everything else, where the system allows it.
+    pub high_priority: bool,
 }
 
 impl Default for RealConfig {
@@ -68,6 +70,7 @@ impl Default for RealConfig {
             serve_threads: (cpus / 4).clamp(1, 8),
             background_threads: (cpus / 2).clamp(1, 4),
             io_threads: 8,
+            high_priority: true,
         }
     }
 }
@@ -110,7 +113,13 @@ impl RealEnv {
     fn serve(&self) -> &Handle {
         self.serve
             .get_or_init(|| {
-                workers("LMS", self.config.serve_threads, || SERVING.with(|s| s.set(true)))
+                let high_priority = self.config.high_priority;
+                workers("LMS", self.config.serve_threads, move || {
+                    SERVING.with(|s| s.set(true));
+                    if high_priority {
+                        raise_priority();
+                    }
+                })
             })
             .handle()
     }
@@ -128,10 +137,14 @@ impl RealEnv {
                 .build()
                 .expect("the log writer's runtime needs an epoll descriptor");
             let handle = runtime.handle().clone();
+            let high_priority = self.config.high_priority;
             std::thread::Builder::new()
                 .name("LGWR".to_owned())
                 .spawn(move || {
                     mark_blocking_thread();
+                    if high_priority {
+                        raise_priority();
+                    }
                     runtime.block_on(std::future::pending::<()>());
                 })
                 .expect("the log writer's thread starts");
@@ -140,7 +153,22 @@ impl RealEnv {
     }
 }
 
-fn workers(prefix: &'static str, threads: usize, on_start: fn()) -> Runtime {
+/// Gives the calling thread real-time priority (round-robin, the lowest), so that load on this machine
+/// does not show in other instances' waits. Threads it starts do not inherit it.
+fn raise_priority() {
+    const POLICY: nix::libc::c_int = nix::libc::SCHED_RR | nix::libc::SCHED_RESET_ON_FORK;
+    let param = nix::libc::sched_param { sched_priority: 1 };
+    // SAFETY: thread 0 is the caller; the parameter lives for the call, which only reads it.
+    #[allow(unsafe_code)]
+    // Not allowed for an unprivileged process: it then runs at normal priority.
+    let _ = unsafe { nix::libc::sched_setscheduler(0, POLICY, &raw const param) };
+}
+
+fn workers(
+    prefix: &'static str,
+    threads: usize,
+    on_start: impl Fn() + Send + Sync + 'static,
+) -> Runtime {
     let next = AtomicUsize::new(0);
     Builder::new_multi_thread()
         .worker_threads(threads.max(1))

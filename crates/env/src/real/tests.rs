@@ -217,6 +217,44 @@ fn a_round_trip_over_loopback_is_quick() {
     assert!(times[1500] < 1000, "median {} us", times[1500]);
 }
 
+/// By hand: the same round trip while every CPU is busy, with and without priority.
+#[test]
+#[ignore = "measures; needs a quiet machine"]
+fn round_trips_under_load() {
+    for high_priority in [false, true] {
+        let config = RealConfig { high_priority, ..RealConfig::default() };
+        // Two environments: two serving threads, as of two instances.
+        let (answerer, env) = (RealEnv::with_config(config), RealEnv::with_config(config));
+        let addr = echo_server(&answerer);
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let burners: Vec<_> = (0..4)
+            .map(|_| {
+                let stop = stop.clone();
+                std::thread::spawn(move || while !stop.load(Ordering::Relaxed) {})
+            })
+            .collect();
+        let (done, result) = tokio::sync::oneshot::channel();
+        let client = env.clone();
+        env.spawn_task("client", Lane::Serve, async move {
+            let mut conn = client.connect(&addr).await.unwrap();
+            let mut times = Vec::new();
+            for _ in 0..2000 {
+                let start = Instant::now();
+                conn.sender.send(vec![0; 100]).unwrap();
+                conn.receiver.recv().await.unwrap();
+                times.push(start.elapsed().as_micros());
+                client.sleep(Duration::from_millis(1)).await;
+            }
+            done.send(times).unwrap();
+        });
+        let mut times = futures::executor::block_on(result).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        burners.into_iter().for_each(|b| b.join().unwrap());
+        times.sort_unstable();
+        println!("priority {high_priority}: median {} us, 99% {} us", times[1000], times[1980]);
+    }
+}
+
 #[test]
 fn processes_are_named_by_id_and_start_time_and_can_be_killed() {
     let env = RealEnv::new();
