@@ -609,3 +609,65 @@ fn the_same_seed_gives_the_same_history() {
     assert_eq!(history(3), history(3));
     assert_ne!(history(3).0, history(4).0);
 }
+
+/// Two instances of one process on the operating system: real locks, files and sockets.
+#[test]
+fn two_instances_form_a_cluster_on_the_operating_system() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target")
+        .join(format!("cluster-test-{}", std::process::id()));
+    let path = dir.join("voting");
+    let (one, two) = (env::real::RealEnv::new(), env::real::RealEnv::new());
+    let work = async {
+        VotingFile::create(&one, &path, 2, true).await.unwrap();
+        let mut nets = Vec::new();
+        let mut events = Vec::new();
+        for (env, me) in [(&one, 1), (&two, 2)] {
+            let claim = Claim::take(env, &path, InstanceNo(me), true).await.unwrap();
+            let net = listening(env, me, SECRET).await;
+            let (tx, mut rx) = mpsc::channel(16);
+            let config = MembershipConfig::default();
+            let m = Membership::start(claim, net.interconnect.addr(), "", config, tx).unwrap();
+            assert!(matches!(rx.recv().await, Some(MembershipEvent::Joined(_))));
+            m.epoch_done(1);
+            nets.push(net);
+            events.push((m, rx));
+        }
+        let Some(MembershipEvent::Reconfigured(r)) = events[0].1.recv().await else {
+            panic!("instance 1 hears of instance 2")
+        };
+        assert_eq!((r.epoch, r.joined), (2, vec![life(2, 1)]));
+        let [mut a, b]: [Started; 2] = nets.try_into().ok().unwrap();
+        let (x, y) = tokio::join!(
+            a.interconnect.connect_members(2, &r.members),
+            b.interconnect.connect_members(2, &r.members)
+        );
+        x.and(y).unwrap();
+        let echo = b.interconnect.clone();
+        let [mut inbox, ..] = b.inboxes;
+        two.spawn_task("echo", Lane::Serve, async move {
+            while let Some(m) = inbox.recv().await {
+                echo.send(m.from, Class::Blocks, m.payload).unwrap();
+            }
+        });
+        let mut times = Vec::new();
+        for n in 1..=1000_u32 {
+            let start = one.now();
+            a.interconnect.send(InstanceNo(2), Class::Blocks, n.to_le_bytes().to_vec()).unwrap();
+            assert_eq!(a.inboxes[0].recv().await.unwrap().payload, n.to_le_bytes());
+            times.push(one.now().since(start));
+        }
+        times.sort_unstable();
+        println!("message and answer: median {} us, 99% {} us", times[500], times[990]);
+        let (leaver, _) = &events[1];
+        leaver.leave().await.unwrap();
+        let Some(MembershipEvent::Reconfigured(r)) = events[0].1.recv().await else {
+            panic!("instance 1 hears of the leave")
+        };
+        assert_eq!((r.epoch, r.departed), (3, vec![life(2, 1)]));
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(work)));
+    std::fs::remove_dir_all(&dir).unwrap();
+    done.unwrap();
+}
