@@ -7,6 +7,9 @@ mod modify;
 mod scan;
 mod settle;
 
+#[cfg(test)]
+mod tests;
+
 use block::undo::{UNDO_RECORD_BYTES_MAX, UNDO_RECORD_FIXED_BYTES};
 
 pub use crate::space::SegmentId as HeapSeg;

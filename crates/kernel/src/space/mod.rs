@@ -5,6 +5,9 @@ mod insert;
 mod layout;
 mod segment;
 
+#[cfg(test)]
+mod tests;
+
 pub use files::{DATA_FILE, Reservation, Space, UNDO_FILE};
 pub use layout::{EXTENTS_MAX, Extent, SegmentInfo, SegmentKind, UNIT_BLOCKS};
 pub use segment::SegmentId;

@@ -1,0 +1,553 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use block::{ObjId, Rowid, rows};
+use observe::Ctx;
+
+use super::{Change, HeapSeg, ROW_BYTES_MAX, ROW_PIECE_BYTES_MAX};
+use crate::error::Error;
+use crate::rig::{Rig, RigConfig};
+use crate::space::{DATA_FILE, SegmentKind};
+use crate::txn::{Isolation, LockWait, Snapshot, Transaction};
+
+/// A table on a rig, with short names for what tests do all the time.
+struct Table {
+    rig: Rig,
+    seg: HeapSeg,
+}
+
+fn table() -> Table {
+    table_on(Rig::new())
+}
+
+fn table_on(rig: Rig) -> Table {
+    let obj = ObjId(50);
+    let made = rig.core.space.create_segment(&rig.ctx, DATA_FILE, obj, SegmentKind::Heap);
+    let (header, birth) = rig.world.block_on(made).unwrap();
+    Table { rig, seg: HeapSeg { obj, header, birth } }
+}
+
+type Rows = BTreeMap<Rowid, Vec<u8>>;
+
+impl Table {
+    fn ctx(&self) -> &Ctx {
+        &self.rig.ctx
+    }
+
+    async fn insert(&self, txn: &Arc<Transaction>, row: &[u8]) -> Rowid {
+        super::insert(self.ctx(), txn, &self.seg, row).await.unwrap()
+    }
+
+    async fn insert_committed(&self, row: &[u8]) -> Rowid {
+        let txn = self.rig.begin();
+        let rowid = self.insert(&txn, row).await;
+        txn.commit(self.ctx()).await.unwrap();
+        rowid
+    }
+
+    async fn update(
+        &self,
+        txn: &Arc<Transaction>,
+        rowid: Rowid,
+        snap: &Snapshot,
+        seen: &[u8],
+        new: &[u8],
+    ) -> Result<Change, Error> {
+        super::update(self.ctx(), txn, &self.seg, rowid, snap, seen, new, LockWait::Wait).await
+    }
+
+    /// One statement that changes one row as it stands.
+    async fn set(&self, txn: &Arc<Transaction>, rowid: Rowid, new: &[u8]) {
+        let snap = txn.snapshot(self.ctx()).await.unwrap();
+        let seen = self.get(&snap, rowid).await.expect("the row is there");
+        let change = self.update(txn, rowid, &snap, &seen, new).await.unwrap();
+        assert_eq!(change, Change::Done);
+    }
+
+    async fn set_committed(&self, rowid: Rowid, new: &[u8]) {
+        let txn = self.rig.begin();
+        self.set(&txn, rowid, new).await;
+        txn.commit(self.ctx()).await.unwrap();
+    }
+
+    async fn remove(&self, txn: &Arc<Transaction>, rowid: Rowid) {
+        let snap = txn.snapshot(self.ctx()).await.unwrap();
+        let seen = self.get(&snap, rowid).await.expect("the row is there");
+        let wait = LockWait::Wait;
+        let change = super::delete(self.ctx(), txn, &self.seg, rowid, &snap, &seen, wait).await;
+        assert_eq!(change.unwrap(), Change::Done);
+    }
+
+    async fn get(&self, snap: &Snapshot, rowid: Rowid) -> Option<Vec<u8>> {
+        let mut row = vec![9; 3];
+        let found = super::fetch(self.ctx(), &self.seg, rowid, snap, &mut row).await.unwrap();
+        found.then_some(row)
+    }
+
+    fn now(&self) -> Snapshot {
+        self.rig.begin().snapshot_now().unwrap()
+    }
+
+    async fn all(&self, snap: &Snapshot) -> Rows {
+        let mut found = Rows::new();
+        let mut scan = super::scan(self.ctx(), &self.seg, snap).await.unwrap();
+        let visit = |found: &mut Rows, rowid, row: &[u8]| {
+            assert!(found.insert(rowid, row.to_vec()).is_none(), "{rowid} was shown twice");
+        };
+        while scan.next_block(self.ctx(), |r, row| visit(&mut found, r, row)).await.unwrap() {}
+        found
+    }
+
+    async fn blocks(&self) -> u32 {
+        let space = &self.rig.core.space;
+        space.segment_info(self.ctx(), self.seg.header).await.unwrap().hwm
+    }
+
+    /// Checks the body of every block of the table.
+    async fn verify(&self) {
+        for granule in super::scan_granules(self.ctx(), &self.seg, &self.now()).await.unwrap() {
+            for i in 0..granule.blocks {
+                let dba = block::Dba::new(granule.first.file, granule.first.block + i);
+                let seg = self.seg;
+                let check = |b: &[u8]| {
+                    if super::scan::is_own(b, &seg) { rows::verify(b, false) } else { Ok(()) }
+                };
+                let result = self.rig.core.cache.read(self.ctx(), dba, check).await.unwrap();
+                assert_eq!(result, Ok(()), "block {dba}");
+            }
+        }
+    }
+}
+
+fn row_of(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+#[test]
+fn a_row_is_seen_from_its_commit_on_and_by_its_own_transaction_before() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let txn = t.rig.begin();
+        let before = t.now();
+        let rowid = t.insert(&txn, b"one").await;
+        assert_eq!(t.get(&t.now(), rowid).await, None);
+        assert_eq!(t.get(&txn.snapshot_now().unwrap(), rowid).await.unwrap(), b"one");
+        txn.commit(t.ctx()).await.unwrap();
+        assert_eq!(t.get(&before, rowid).await, None);
+        assert_eq!(t.get(&t.now(), rowid).await.unwrap(), b"one");
+        t.set_committed(rowid, b"another").await;
+        let middle = t.now();
+        let txn = t.rig.begin();
+        t.remove(&txn, rowid).await;
+        assert_eq!(t.get(&txn.snapshot_now().unwrap(), rowid).await, None);
+        assert_eq!(t.get(&t.now(), rowid).await.unwrap(), b"another");
+        txn.commit(t.ctx()).await.unwrap();
+        assert_eq!(t.get(&middle, rowid).await.unwrap(), b"another");
+        assert!(t.all(&t.now()).await.is_empty());
+        assert_eq!(t.all(&middle).await.len(), 1);
+    });
+}
+
+#[test]
+fn long_rows_are_chained_and_come_back_whole_at_every_snapshot() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let lens =
+            [ROW_PIECE_BYTES_MAX, ROW_PIECE_BYTES_MAX + 1, 3 * ROW_PIECE_BYTES_MAX, 1 << 20, 0, 12];
+        let rowid = t.insert_committed(&row_of(lens[0], 0)).await;
+        let mut versions = vec![(t.now(), row_of(lens[0], 0))];
+        for (i, len) in lens.into_iter().enumerate().skip(1) {
+            let row = row_of(len, i as u8);
+            t.set_committed(rowid, &row).await;
+            versions.push((t.now(), row));
+        }
+        for (snap, row) in &versions {
+            assert_eq!(t.get(snap, rowid).await.as_ref(), Some(row));
+            let all = t.all(snap).await;
+            assert_eq!(all.len(), 1);
+            assert_eq!(all.get(&rowid), Some(row));
+        }
+        let txn = t.rig.begin();
+        let long = t.insert(&txn, &row_of(200_000, 77)).await;
+        txn.rollback(t.ctx()).await.unwrap();
+        assert_eq!(t.get(&t.now(), long).await, None);
+        let txn = t.rig.begin();
+        t.set(&txn, rowid, &row_of(300_000, 78)).await;
+        t.set(&txn, rowid, &row_of(100_000, 79)).await;
+        txn.rollback(t.ctx()).await.unwrap();
+        assert_eq!(t.get(&t.now(), rowid).await, Some(row_of(12, 5)));
+        t.verify().await;
+    });
+}
+
+#[test]
+fn a_row_at_the_limit_is_taken_and_one_beyond_refused() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let row = row_of(ROW_BYTES_MAX, 3);
+        let rowid = t.insert_committed(&row).await;
+        assert!(t.get(&t.now(), rowid).await == Some(row));
+        let txn = t.rig.begin();
+        let beyond = vec![0; ROW_BYTES_MAX + 1];
+        let refused = super::insert(t.ctx(), &txn, &t.seg, &beyond).await;
+        assert!(matches!(refused, Err(Error::RowTooLong { .. })), "{refused:?}");
+        let snap = txn.snapshot_now().unwrap();
+        let refused = t.update(&txn, rowid, &snap, b"", &beyond).await;
+        assert!(matches!(refused, Err(Error::RowTooLong { .. })), "{refused:?}");
+    });
+}
+
+/// Hazard M3: a full scan shows a migrated row once, under its first rowid.
+#[test]
+fn m3_a_row_that_outgrows_its_block_keeps_its_rowid_and_is_shown_once() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let txn = t.rig.begin();
+        let mut rowids = Vec::new();
+        for i in 0..60 {
+            rowids.push(t.insert(&txn, &row_of(100, i)).await);
+        }
+        txn.commit(t.ctx()).await.unwrap();
+        let before = t.now();
+        for (i, rowid) in (0u8..).zip(&rowids) {
+            t.set_committed(*rowid, &row_of(900, i)).await;
+        }
+        let all = t.all(&t.now()).await;
+        assert_eq!(all.keys().copied().collect::<Vec<_>>(), rowids);
+        for (i, row) in (0u8..).zip(all.values()) {
+            assert_eq!(*row, row_of(900, i));
+        }
+        let old = t.all(&before).await;
+        assert!(old.values().all(|row| row.len() == 100) && old.len() == 60);
+        // It comes home when it fits again.
+        t.set_committed(rowids[59], b"small").await;
+        let flags = |b: &[u8]| rows::get(b, rowids[59].slot).unwrap().flags;
+        let flags = t.rig.core.cache.read(t.ctx(), rowids[59].dba, flags).await.unwrap();
+        assert_eq!(flags, 0);
+        for rowid in &rowids {
+            let txn = t.rig.begin();
+            t.remove(&txn, *rowid).await;
+            txn.commit(t.ctx()).await.unwrap();
+        }
+        assert!(t.all(&t.now()).await.is_empty());
+        t.verify().await;
+    });
+}
+
+#[test]
+fn a_second_writer_waits_and_is_shown_the_newer_row_locked() {
+    let t = table();
+    let (a, b, c) = (t.rig.session("a"), t.rig.session("b"), t.rig.session("c"));
+    t.rig.world.block_on(async {
+        for (first, len) in [(b"first".to_vec(), 5), (row_of(50_000, 1), 60_000)] {
+            let newer = row_of(len, 9);
+            let rowid = t.insert_committed(&first).await;
+            let (t1, t2, t3) = (t.rig.begin(), t.rig.begin(), t.rig.begin());
+            t.set(&t1, rowid, &newer).await;
+            let snap = t2.snapshot(&b).await.unwrap();
+            let waits = LockWait::Wait;
+            let second = super::update(&b, &t2, &t.seg, rowid, &snap, &first, b"2", waits);
+            let end = async {
+                t.rig.ctx.env.sleep(std::time::Duration::from_millis(50)).await;
+                t1.commit(&a).await.unwrap()
+            };
+            let (change, _) = futures::join!(second, end);
+            assert_eq!(change.unwrap(), Change::Newer(newer.clone()));
+            // Locked by the second now.
+            let snap3 = t3.snapshot(&c).await.unwrap();
+            let wait = LockWait::NoWait;
+            let refused = super::lock(&c, &t3, &t.seg, rowid, &snap3, wait).await;
+            assert!(matches!(refused, Err(Error::RowLocked)), "{refused:?}");
+            let wait = LockWait::SkipLocked;
+            let skipped = super::delete(&c, &t3, &t.seg, rowid, &snap3, &newer, wait).await;
+            assert_eq!(skipped.unwrap(), Change::Skipped);
+            let wait = LockWait::Timeout(20_000);
+            let late = super::lock(&c, &t3, &t.seg, rowid, &snap3, wait).await;
+            assert!(matches!(late, Err(Error::LockTimeout)), "{late:?}");
+            // With a new snapshot the second goes on.
+            let snap = t2.snapshot(&b).await.unwrap();
+            let change = t.update(&t2, rowid, &snap, &newer, b"second").await.unwrap();
+            assert_eq!(change, Change::Done);
+            t2.commit(&b).await.unwrap();
+            assert_eq!(t.get(&t.now(), rowid).await.unwrap(), b"second");
+            // Who still holds the old snapshot: deleted meanwhile.
+            let t4 = t.rig.begin();
+            t.remove(&t4, rowid).await;
+            t4.commit(&a).await.unwrap();
+            let change = t.update(&t3, rowid, &snap3, &newer, b"x").await.unwrap();
+            assert_eq!(change, Change::Gone);
+        }
+    });
+}
+
+#[test]
+fn a_lock_that_changed_nothing_does_not_disturb_others() {
+    let t = table();
+    t.rig.world.block_on(async {
+        for row in [b"row".to_vec(), row_of(20_000, 4)] {
+            let rowid = t.insert_committed(&row).await;
+            let (t1, t2) = (t.rig.begin(), t.rig.begin());
+            let snap2 = t2.snapshot(t.ctx()).await.unwrap();
+            let snap1 = t1.snapshot(t.ctx()).await.unwrap();
+            let locked = super::lock(t.ctx(), &t1, &t.seg, rowid, &snap1, LockWait::Wait).await;
+            assert_eq!(locked.unwrap(), Change::Done);
+            // Again, by the same: nothing to do.
+            let snap1 = t1.snapshot(t.ctx()).await.unwrap();
+            let locked = super::lock(t.ctx(), &t1, &t.seg, rowid, &snap1, LockWait::Wait).await;
+            assert_eq!(locked.unwrap(), Change::Done);
+            t1.commit(t.ctx()).await.unwrap();
+            // Locked since this snapshot, but the same bytes: READ COMMITTED goes on.
+            let locked = super::lock(t.ctx(), &t2, &t.seg, rowid, &snap2, LockWait::Wait).await;
+            assert_eq!(locked.unwrap(), Change::Done);
+            let change = t.update(&t2, rowid, &snap2, &row, b"changed").await.unwrap();
+            assert_eq!(change, Change::Done);
+            t2.rollback(t.ctx()).await.unwrap();
+            assert_eq!(t.get(&t.now(), rowid).await, Some(row));
+        }
+    });
+}
+
+#[test]
+fn a_row_changed_by_the_same_statement_before_is_newer() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let rowid = t.insert_committed(b"one").await;
+        let txn = t.rig.begin();
+        let snap = txn.snapshot(t.ctx()).await.unwrap();
+        let change = t.update(&txn, rowid, &snap, b"one", b"two").await.unwrap();
+        assert_eq!(change, Change::Done);
+        let change = t.update(&txn, rowid, &snap, b"one", b"three").await.unwrap();
+        assert_eq!(change, Change::Newer(b"two".to_vec()));
+        let wait = LockWait::Wait;
+        let snap = txn.snapshot(t.ctx()).await.unwrap();
+        let change = super::delete(t.ctx(), &txn, &t.seg, rowid, &snap, b"two", wait).await;
+        assert_eq!(change.unwrap(), Change::Done);
+        let change = super::delete(t.ctx(), &txn, &t.seg, rowid, &snap, b"two", wait).await;
+        assert_eq!(change.unwrap(), Change::Gone);
+        txn.rollback(t.ctx()).await.unwrap();
+        assert_eq!(t.get(&t.now(), rowid).await.unwrap(), b"one");
+    });
+}
+
+/// Hazard M2: REPEATABLE READ conflicts with any invisible change, also one that was undone by
+/// another, and also when the ITL entry of the changer has been taken over since.
+#[test]
+fn m2_repeatable_read_refuses_a_row_changed_there_and_back() {
+    let t = table();
+    t.rig.world.block_on(async {
+        for others in [0, 1, 5] {
+            let rowid = t.insert_committed(b"A").await;
+            let neighbour = t.insert_committed(b"N").await;
+            assert_eq!(rowid.dba, neighbour.dba);
+            let txn = t.rig.begin_at(Isolation::RepeatableRead);
+            let snap = txn.snapshot(t.ctx()).await.unwrap();
+            t.set_committed(rowid, b"B").await;
+            t.set_committed(rowid, b"A").await;
+            for i in 0..others {
+                t.set_committed(neighbour, &[i]).await;
+            }
+            assert_eq!(t.get(&snap, rowid).await.unwrap(), b"A");
+            let refused = t.update(&txn, rowid, &snap, b"A", b"C").await;
+            assert!(matches!(refused, Err(Error::Serialization(_))), "{others}: {refused:?}");
+            txn.rollback(t.ctx()).await.unwrap();
+            // READ COMMITTED only looks at what it saw.
+            let txn = t.rig.begin();
+            t.set(&txn, rowid, b"C").await;
+            txn.commit(t.ctx()).await.unwrap();
+        }
+        // Deleted since is a conflict as well; untouched is none.
+        let (gone, kept) = (t.insert_committed(b"G").await, t.insert_committed(b"K").await);
+        let txn = t.rig.begin_at(Isolation::RepeatableRead);
+        let snap = txn.snapshot(t.ctx()).await.unwrap();
+        let change = t.update(&txn, kept, &snap, b"K", b"L").await.unwrap();
+        assert_eq!(change, Change::Done);
+        let other = t.rig.begin();
+        t.remove(&other, gone).await;
+        other.commit(t.ctx()).await.unwrap();
+        let refused = t.update(&txn, gone, &snap, b"G", b"H").await;
+        assert!(matches!(refused, Err(Error::Serialization(_))), "{refused:?}");
+        txn.rollback(t.ctx()).await.unwrap();
+    });
+}
+
+/// Hazard H23: what an open transaction has freed is not given to others.
+#[test]
+fn h23_space_freed_by_an_open_transaction_stays_its_own() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let txn = t.rig.begin();
+        let mut rowids = Vec::new();
+        for i in 0..12 {
+            rowids.push(t.insert(&txn, &row_of(600, i)).await);
+        }
+        txn.commit(t.ctx()).await.unwrap();
+        let open = t.rig.begin();
+        for rowid in &rowids[..6] {
+            t.remove(&open, *rowid).await;
+        }
+        for rowid in &rowids[6..] {
+            t.set(&open, *rowid, b"tiny").await;
+        }
+        for i in 0..100 {
+            t.insert_committed(&row_of(300, i)).await;
+        }
+        open.rollback(t.ctx()).await.unwrap();
+        let all = t.all(&t.now()).await;
+        assert_eq!(all.len(), 112);
+        for (i, rowid) in (0u8..).zip(&rowids) {
+            assert_eq!(all[rowid], row_of(600, i));
+        }
+        t.verify().await;
+    });
+}
+
+#[test]
+fn deleted_rows_make_room_once_every_snapshot_sees_them_gone() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let mut rowids = Vec::new();
+        for i in 0..200 {
+            rowids.push(t.insert_committed(&row_of(500, i as u8)).await);
+        }
+        let full = t.blocks().await;
+        let old = t.now();
+        let expected = t.all(&old).await;
+        let mut remove_and_insert = async |rounds: usize| {
+            for _ in 0..rounds {
+                let txn = t.rig.begin();
+                for rowid in rowids.drain(..50) {
+                    t.remove(&txn, rowid).await;
+                }
+                txn.commit(t.ctx()).await.unwrap();
+                let txn = t.rig.begin();
+                for i in 0..50 {
+                    rowids.push(t.insert(&txn, &row_of(500, i)).await);
+                }
+                txn.commit(t.ctx()).await.unwrap();
+            }
+        };
+        remove_and_insert(4).await;
+        let held = t.blocks().await;
+        assert!(held > full, "nothing is purged while a snapshot needs it");
+        assert!(t.all(&old).await == expected, "no rowid has come to mean another row");
+        drop(old);
+        remove_and_insert(40).await;
+        let settled = t.blocks().await;
+        assert!(settled <= held + 16, "{full}, {held}, then {settled} blocks");
+        assert_eq!(t.all(&t.now()).await.len(), 200);
+        t.verify().await;
+    });
+}
+
+#[test]
+fn many_transactions_insert_into_one_block_and_then_go_elsewhere() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let mut open = Vec::new();
+        for i in 0..150u8 {
+            let txn = t.rig.begin();
+            let rowid = t.insert(&txn, &[i]).await;
+            open.push((txn, rowid));
+        }
+        let mut blocks: Vec<_> = open.iter().map(|(_, r)| r.dba).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        assert!(blocks.len() >= 2, "one block's ITL does not hold 150 transactions");
+        for (txn, _) in &open[..75] {
+            txn.commit(t.ctx()).await.unwrap();
+        }
+        for (txn, _) in &open[75..] {
+            txn.rollback(t.ctx()).await.unwrap();
+        }
+        assert_eq!(t.all(&t.now()).await.len(), 75);
+        t.verify().await;
+    });
+}
+
+#[test]
+fn sessions_that_insert_at_once_lose_nothing() {
+    let t = table_on(Rig::with(&RigConfig { cache_blocks: 128, ..RigConfig::default() }));
+    let sessions: Vec<Ctx> = (0..8).map(|i| t.rig.session(&format!("s{i}"))).collect();
+    t.rig.world.block_on(async {
+        let work = sessions.iter().map(|ctx| {
+            let t = &t;
+            async move {
+                for i in 0..60u8 {
+                    let txn = t.rig.begin();
+                    let row = row_of(700, i);
+                    super::insert(ctx, &txn, &t.seg, &row).await.unwrap();
+                    txn.commit(ctx).await.unwrap();
+                }
+            }
+        });
+        futures::future::join_all(work).await;
+        let all = t.all(&t.now()).await;
+        assert_eq!(all.len(), 8 * 60);
+        t.verify().await;
+    });
+}
+
+/// A generated history against a model: every snapshot taken on the way shows what the model had.
+#[test]
+fn every_snapshot_of_a_random_history_shows_the_model() {
+    for seed in 1..=6 {
+        let config = RigConfig { seed, cache_blocks: 256, ..RigConfig::default() };
+        let t = table_on(Rig::with(&config));
+        t.rig.world.block_on(random_history(&t));
+    }
+}
+
+async fn random_history(t: &Table) {
+    let mut random = { || t.rig.world.random() };
+    let mut model = Rows::new();
+    let mut kept: Vec<(Snapshot, Rows)> = Vec::new();
+    for round in 0..120 {
+        let txn = t.rig.begin();
+        let mut next = model.clone();
+        for _ in 0..random() % 8 + 1 {
+            let pick = random() as usize;
+            let len = match random() % 12 {
+                0 => 20_000,
+                1 => 7000,
+                2..=4 => 900,
+                _ => 80,
+            };
+            let row = row_of(len + (random() % 50) as usize, random() as u8);
+            let rowid = next.keys().nth(pick % next.len().max(1)).copied();
+            match (random() % 5, rowid) {
+                (0 | 1, _) | (_, None) => {
+                    let rowid = t.insert(&txn, &row).await;
+                    assert!(next.insert(rowid, row).is_none(), "{rowid} is in use");
+                }
+                (2, Some(rowid)) => {
+                    t.remove(&txn, rowid).await;
+                    next.remove(&rowid);
+                }
+                (_, Some(rowid)) => {
+                    t.set(&txn, rowid, &row).await;
+                    next.insert(rowid, row);
+                }
+            }
+        }
+        let own = txn.snapshot_now().unwrap();
+        assert!(t.all(&own).await == next, "own changes in round {round}");
+        drop(own);
+        if random() % 3 == 0 {
+            txn.rollback(t.ctx()).await.unwrap();
+        } else {
+            txn.commit(t.ctx()).await.unwrap();
+            model = next;
+        }
+        if random() % 4 == 0 {
+            kept.push((t.now(), model.clone()));
+        }
+        if kept.len() > 5 {
+            let gone = random() as usize % kept.len();
+            kept.swap_remove(gone);
+        }
+        for (snap, rows) in &kept {
+            assert!(t.all(snap).await == *rows, "snapshot {} in round {round}", snap.scn());
+        }
+    }
+    t.verify().await;
+}
