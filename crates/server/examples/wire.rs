@@ -25,10 +25,10 @@ impl Interrupt for Nothing {
 }
 
 impl ClientWaits for Nothing {
-    fn read(&self, read: &mut dyn FnMut()) {
+    fn read(&self, _: bool, read: &mut dyn FnMut() -> usize) {
         read();
     }
-    fn write(&self, _: usize, write: &mut dyn FnMut()) {
+    fn write(&self, _: bool, _: usize, write: &mut dyn FnMut()) {
         write();
     }
 }

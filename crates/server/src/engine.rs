@@ -100,10 +100,12 @@ pub trait Interrupt: Send + Sync {
 
 /// Accounts the waits for the client. Each call runs the closure exactly once.
 pub trait ClientWaits: Send + Sync {
-    /// `SQL*Net message from client`.
-    fn read(&self, read: &mut dyn FnMut());
-    /// `SQL*Net message to client`.
-    fn write(&self, bytes: usize, write: &mut dyn FnMut());
+    /// `SQL*Net message from client`; `more`: the rest of a message or of a copy is awaited
+    /// (`SQL*Net more data from client`). The closure gives the bytes received.
+    fn read(&self, more: bool, read: &mut dyn FnMut() -> usize);
+    /// `SQL*Net message to client`; `more`: rows are handed over in the midst of a statement
+    /// (`SQL*Net more data to client`).
+    fn write(&self, more: bool, bytes: usize, write: &mut dyn FnMut());
 }
 
 /// One client's session. All calls come from one thread, one at a time.

@@ -97,7 +97,7 @@ impl Output {
     pub fn flush_if_large(&mut self) {
         if self.is_large() {
             self.close_row();
-            self.flush();
+            self.write(true);
         }
     }
 
@@ -237,6 +237,10 @@ impl Output {
 
     /// Writes all whole messages. The client's socket may block it.
     pub fn flush(&mut self) {
+        self.write(false);
+    }
+
+    fn write(&mut self, more: bool) {
         self.close_row();
         if self.buf.is_empty() {
             return;
@@ -246,7 +250,7 @@ impl Output {
             let mut outcome = Ok(());
             let mut write = || outcome = (&**stream).write_all(bytes);
             match &self.waits {
-                Some(waits) => waits.write(bytes.len(), &mut write),
+                Some(waits) => waits.write(more, bytes.len(), &mut write),
                 None => write(),
             }
             self.broken = outcome.is_err();

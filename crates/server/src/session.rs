@@ -103,7 +103,8 @@ pub async fn serve<S: Session>(parts: Parts<S>) {
             }
         }
         entry.set_busy(false);
-        if conn.out.is_broken() || !read_more(&mut input, &stream, &*waits) {
+        if conn.out.is_broken() || !read_more(&mut input, &stream, &*waits, conn.copy_in.is_some())
+        {
             if registry.is_stopping() {
                 conn.out.report(&shutting_down());
             }
@@ -123,10 +124,14 @@ pub fn shutting_down() -> Report {
 }
 
 /// Waits for bytes; false when there will be none.
-fn read_more(input: &mut Input, stream: &Stream, waits: &dyn ClientWaits) -> bool {
-    let mut outcome = Ok(0);
-    waits.read(&mut || outcome = input.fill(&mut { stream }));
-    matches!(outcome, Ok(n) if n > 0)
+fn read_more(input: &mut Input, stream: &Stream, waits: &dyn ClientWaits, copying: bool) -> bool {
+    let mut got_bytes = 0;
+    waits.read(copying || input.has_bytes(), &mut || {
+        // An error is a client that has gone, as an end is.
+        got_bytes = input.fill(&mut { stream }).unwrap_or(0);
+        got_bytes
+    });
+    got_bytes > 0
 }
 
 impl<S: Session> Conn<S> {

@@ -83,10 +83,10 @@ impl Interrupt for Stop {
 struct Waits(Arc<AtomicUsize>);
 
 impl ClientWaits for Waits {
-    fn read(&self, read: &mut dyn FnMut()) {
+    fn read(&self, _: bool, read: &mut dyn FnMut() -> usize) {
         read();
     }
-    fn write(&self, _: usize, write: &mut dyn FnMut()) {
+    fn write(&self, _: bool, _: usize, write: &mut dyn FnMut()) {
         self.0.fetch_add(1, Ordering::SeqCst);
         write();
     }

@@ -1,0 +1,326 @@
+//! `sql::Session` behind the protocol's [`Engine`].
+//!
+//! What it promises: every wait for the client is a wait event of the session, shown while it lasts;
+//! an error keeps its SQLSTATE, detail, hint, position and constraint name.
+
+use crate::engine::{
+    ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Parameters, Session, User,
+};
+use crate::output::Output;
+use crate::report::{Extra, Report, Severity};
+use kernel::instance::Instance;
+use kernel::txn::Isolation;
+use observe::{AlertLevel, Ctx, DRIVER_TCP, SessionKind, Stat, WaitEvent};
+use sql::{PgError, Prepared, RowSink};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// The one database of a cluster.
+const DATABASE: &str = "skein";
+
+/// An open instance as the protocol sees it.
+pub struct SqlEngine {
+    instance: Arc<Instance>,
+    /// For look-ups before a session exists.
+    ctx: Ctx,
+    secret: [u8; 32],
+}
+
+impl SqlEngine {
+    /// Serves `instance`. `secret`: the cluster's own.
+    #[must_use]
+    pub fn new(instance: Arc<Instance>, secret: [u8; 32]) -> SqlEngine {
+        let ctx = instance.observer.ctx(SessionKind::Background, "log-on");
+        SqlEngine { instance, ctx, secret }
+    }
+}
+
+impl Engine for SqlEngine {
+    type Session = SqlSession;
+
+    fn enter_session_thread(&self) {
+        env::real::mark_blocking_thread();
+    }
+
+    async fn user(&self, name: &str) -> Result<Option<User>, Report> {
+        let txn = self.instance.begin(&self.ctx, Isolation::ReadCommitted);
+        let found = kernel::dict::user(&self.ctx, &txn, name).await;
+        let ended = txn.rollback(&self.ctx).await;
+        let user = found
+            .and_then(|user| ended.map(|()| user))
+            .map_err(|e| Report::fatal("XX000", format!("cannot look up user \"{name}\": {e}")))?;
+        Ok(user.map(|user| User { verifier: user.verifier.clone() }))
+    }
+
+    async fn open(&self, login: Login) -> Result<SqlSession, Report> {
+        if login.database != DATABASE {
+            return Err(Report::fatal(
+                "3D000",
+                format!("database \"{}\" does not exist", login.database),
+            )
+            .with_hint("There is one database; its name is skein."));
+        }
+        let program = login
+            .parameters
+            .iter()
+            .find(|(name, _)| name == "application_name")
+            .map_or("", |(_, value)| value.as_str());
+        let ctx = self.instance.user_ctx(program);
+        ctx.session.set_username(&login.user);
+        ctx.session.set_machine(&login.peer);
+        let session = sql::Session::new(
+            Arc::clone(&self.instance),
+            ctx.clone(),
+            &login.user,
+            &login.parameters,
+        )
+        .map_err(fatal)?;
+        Ok(SqlSession { session, ctx })
+    }
+
+    fn alert(&self, text: &str) {
+        self.ctx.alert(AlertLevel::Warning, text);
+    }
+
+    fn secret(&self) -> [u8; 32] {
+        self.secret
+    }
+}
+
+/// One client's session.
+pub struct SqlSession {
+    session: sql::Session,
+    ctx: Ctx,
+}
+
+/// A prepared statement, with its columns as the wire wants them.
+#[derive(Clone)]
+pub struct PreparedStatement {
+    inner: Arc<Prepared>,
+    columns: Arc<[Column]>,
+}
+
+struct CancelHandle(Arc<observe::Session>);
+
+impl Interrupt for CancelHandle {
+    fn cancel(&self) {
+        self.0.cancel_flag().cancel();
+    }
+    fn terminate(&self) {
+        self.0.cancel_flag().terminate();
+    }
+}
+
+/// A blocking call as a future: the first poll only says that there is something to wait for, so
+/// that the wait has begun and is shown when the second poll blocks.
+struct Blocking<'a> {
+    begun: bool,
+    call: &'a mut dyn FnMut(),
+}
+
+impl Future for Blocking<'_> {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if !std::mem::replace(&mut self.begun, true) {
+            return Poll::Pending;
+        }
+        (self.call)();
+        Poll::Ready(())
+    }
+}
+
+struct Waits(Ctx);
+
+impl Waits {
+    fn wait(&self, event: WaitEvent, bytes: usize, call: &mut dyn FnMut()) {
+        let p = [DRIVER_TCP, bytes as u64, 0];
+        let mut waiting = pin!(self.0.wait(event, p, Blocking { begun: false, call }));
+        let mut context = Context::from_waker(Waker::noop());
+        while waiting.as_mut().poll(&mut context).is_pending() {}
+    }
+}
+
+impl ClientWaits for Waits {
+    fn read(&self, more: bool, read: &mut dyn FnMut() -> usize) {
+        let mut bytes = 0;
+        let mut call = || bytes = read();
+        if more {
+            self.wait(WaitEvent::SqlNetMoreDataFromClient, 0, &mut call);
+        } else {
+            self.0.session.set_active(false, self.0.env.wall_us());
+            self.wait(WaitEvent::SqlNetMessageFromClient, 0, &mut call);
+            self.0.session.set_active(true, self.0.env.wall_us());
+            self.0.bump(Stat::RoundtripsClient, 1);
+        }
+        self.0.bump(Stat::BytesReceivedFromClient, bytes as u64);
+    }
+
+    fn write(&self, more: bool, bytes: usize, write: &mut dyn FnMut()) {
+        let event =
+            if more { WaitEvent::SqlNetMoreDataToClient } else { WaitEvent::SqlNetMessageToClient };
+        self.wait(event, bytes, write);
+        self.0.bump(Stat::BytesSentToClient, bytes as u64);
+    }
+}
+
+/// Rows go straight into the session's output buffer.
+struct Sink<'a>(&'a mut Output);
+
+impl RowSink for Sink<'_> {
+    fn row(&mut self) -> &mut bytes::BytesMut {
+        self.0.row()
+    }
+    fn flush_if_large(&mut self) {
+        self.0.flush_if_large();
+    }
+}
+
+fn report(e: PgError) -> Report {
+    let severity = match e.severity {
+        sql::Severity::Error => Severity::Error,
+        sql::Severity::Fatal => Severity::Fatal,
+        sql::Severity::Warning => Severity::Warning,
+        sql::Severity::Notice => Severity::Notice,
+        sql::Severity::Info => Severity::Info,
+    };
+    let report = Report::new(severity, e.code, e.message);
+    if e.detail.is_none() && e.hint.is_none() && e.position.is_none() && e.constraint.is_none() {
+        return report;
+    }
+    report.with_extra(Extra {
+        detail: e.detail.map(String::from),
+        hint: e.hint.map(String::from),
+        position: e.position,
+        fields: e.constraint.map(|name| (b'n', String::from(name))).into_iter().collect(),
+    })
+}
+
+/// An error at log-on ends the connection.
+fn fatal(e: PgError) -> Report {
+    let mut report = report(e);
+    report.severity = Severity::Fatal;
+    report
+}
+
+impl SqlSession {
+    fn prepared(inner: Arc<Prepared>) -> PreparedStatement {
+        let columns = inner.columns.iter().map(|c| Column {
+            name: c.name.clone(),
+            type_oid: c.oid,
+            type_len: c.typlen,
+            type_modifier: c.typmod,
+            table_oid: c.table_oid,
+            attnum: c.attnum,
+        });
+        PreparedStatement { columns: columns.collect(), inner }
+    }
+}
+
+impl Session for SqlSession {
+    type Statement = sql::Statement;
+    type Prepared = PreparedStatement;
+    type Portal = sql::Portal;
+
+    fn interrupt(&self) -> Arc<dyn Interrupt> {
+        Arc::new(CancelHandle(Arc::clone(&self.ctx.session)))
+    }
+
+    fn client_waits(&self) -> Arc<dyn ClientWaits> {
+        Arc::new(Waits(self.ctx.clone()))
+    }
+
+    fn begin_request(&mut self) {
+        self.ctx.session.cancel_flag().begin_statement();
+    }
+
+    fn split(&mut self, text: &str) -> Result<Vec<sql::Statement>, Report> {
+        self.session.split(text).map_err(report)
+    }
+
+    async fn prepare_statement(
+        &mut self,
+        statement: sql::Statement,
+    ) -> Result<PreparedStatement, Report> {
+        let prepared = self.session.prepare_statement(statement, &[]).await;
+        prepared.map(SqlSession::prepared).map_err(report)
+    }
+
+    async fn prepare(&mut self, text: &str, oids: &[u32]) -> Result<PreparedStatement, Report> {
+        let prepared = self.session.prepare(text, oids).await;
+        prepared.map(SqlSession::prepared).map_err(report)
+    }
+
+    fn describe<'a>(&self, prepared: &'a PreparedStatement) -> Description<'a> {
+        Description {
+            param_oids: &prepared.inner.param_oids,
+            columns: &prepared.columns,
+            returns_rows: prepared.inner.returns_rows,
+        }
+    }
+
+    async fn bind(
+        &mut self,
+        prepared: &PreparedStatement,
+        parameters: Parameters,
+        result_formats: &[i16],
+    ) -> Result<sql::Portal, Report> {
+        let Parameters { values, formats } = parameters;
+        let bound = self.session.bind(&prepared.inner, values, &formats, result_formats).await;
+        bound.map_err(report)
+    }
+
+    async fn fetch(
+        &mut self,
+        portal: &mut sql::Portal,
+        max_rows: usize,
+        out: &mut Output,
+    ) -> Result<Fetched, Report> {
+        let fetched = self.session.fetch(portal, max_rows, &mut Sink(out)).await;
+        Ok(match fetched.map_err(report)? {
+            sql::Fetched::Suspended => Fetched::Suspended,
+            sql::Fetched::Complete(tag) => Fetched::Complete(tag),
+            sql::Fetched::CopyIn(copy) => {
+                Fetched::CopyIn { binary: copy.binary, columns: copy.columns }
+            }
+            sql::Fetched::Empty => Fetched::Empty,
+        })
+    }
+
+    async fn copy_data(&mut self, data: &[u8]) -> Result<(), Report> {
+        self.session.copy_data(data).await.map_err(report)
+    }
+
+    async fn copy_done(&mut self) -> Result<String, Report> {
+        self.session.copy_done().await.map_err(report)
+    }
+
+    async fn copy_fail(&mut self, reason: &str) -> Report {
+        report(self.session.copy_fail(reason).await)
+    }
+
+    async fn sync(&mut self) -> Result<(), Report> {
+        self.session.sync().await.map_err(report)
+    }
+
+    fn transaction_status(&self) -> u8 {
+        self.session.transaction_status()
+    }
+
+    async fn fail_transaction(&mut self) {
+        self.session.fail_transaction().await;
+    }
+
+    fn take_notices(&mut self) -> Vec<Report> {
+        self.session.take_notices().into_iter().map(report).collect()
+    }
+
+    fn take_parameter_changes(&mut self) -> Vec<(String, String)> {
+        self.session.take_parameter_changes()
+    }
+
+    async fn close(self) {
+        self.session.close().await;
+    }
+}
