@@ -16,8 +16,6 @@ pub mod params;
 pub mod read;
 pub mod recovery;
 pub mod redo;
-#[cfg(test)]
-mod rig;
 pub mod row;
 pub mod seq;
 pub mod space;

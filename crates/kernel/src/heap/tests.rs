@@ -6,32 +6,34 @@ use observe::Ctx;
 
 use super::{Change, HeapSeg, ROW_BYTES_MAX, ROW_PIECE_BYTES_MAX};
 use crate::error::Error;
-use crate::rig::{Rig, RigConfig};
 use crate::space::{DATA_FILE, SegmentKind};
-use crate::txn::{Isolation, LockWait, Snapshot, Transaction};
+use crate::testing::TestInstance;
+use crate::txn::{LockWait, Snapshot, Transaction};
 
-/// A table on a rig, with short names for what tests do all the time.
+/// A table on an instance, with short names for what tests do all the time.
 struct Table {
-    rig: Rig,
+    rig: TestInstance,
+    ctx: Ctx,
     seg: HeapSeg,
 }
 
 fn table() -> Table {
-    table_on(Rig::new())
+    table_on(TestInstance::new(1, 4096))
 }
 
-fn table_on(rig: Rig) -> Table {
-    let obj = ObjId(50);
-    let made = rig.core.space.create_segment(&rig.ctx, DATA_FILE, obj, SegmentKind::Heap);
+fn table_on(rig: TestInstance) -> Table {
+    let obj = ObjId(1_000_000);
+    let ctx = rig.session("test");
+    let made = rig.core.space.create_segment(&ctx, DATA_FILE, obj, SegmentKind::Heap);
     let (header, birth) = rig.world.block_on(made).unwrap();
-    Table { rig, seg: HeapSeg { obj, header, birth } }
+    Table { rig, ctx, seg: HeapSeg { obj, header, birth } }
 }
 
 type Rows = BTreeMap<Rowid, Vec<u8>>;
 
 impl Table {
     fn ctx(&self) -> &Ctx {
-        &self.rig.ctx
+        &self.ctx
     }
 
     async fn insert(&self, txn: &Arc<Transaction>, row: &[u8]) -> Rowid {
@@ -248,7 +250,7 @@ fn a_second_writer_waits_and_is_shown_the_newer_row_locked() {
             let waits = LockWait::Wait;
             let second = super::update(&b, &t2, &t.seg, rowid, &snap, &first, b"2", waits);
             let end = async {
-                t.rig.ctx.env.sleep(std::time::Duration::from_millis(50)).await;
+                t.rig.env.sleep(std::time::Duration::from_millis(50)).await;
                 t1.commit(&a).await.unwrap()
             };
             let (change, _) = futures::join!(second, end);
@@ -339,7 +341,7 @@ fn m2_repeatable_read_refuses_a_row_changed_there_and_back() {
             let rowid = t.insert_committed(b"A").await;
             let neighbour = t.insert_committed(b"N").await;
             assert_eq!(rowid.dba, neighbour.dba);
-            let txn = t.rig.begin_at(Isolation::RepeatableRead);
+            let txn = t.rig.begin_repeatable();
             let snap = txn.snapshot(t.ctx()).await.unwrap();
             t.set_committed(rowid, b"B").await;
             t.set_committed(rowid, b"A").await;
@@ -357,7 +359,7 @@ fn m2_repeatable_read_refuses_a_row_changed_there_and_back() {
         }
         // Deleted since is a conflict as well; untouched is none.
         let (gone, kept) = (t.insert_committed(b"G").await, t.insert_committed(b"K").await);
-        let txn = t.rig.begin_at(Isolation::RepeatableRead);
+        let txn = t.rig.begin_repeatable();
         let snap = txn.snapshot(t.ctx()).await.unwrap();
         let change = t.update(&txn, kept, &snap, b"K", b"L").await.unwrap();
         assert_eq!(change, Change::Done);
@@ -466,7 +468,7 @@ fn many_transactions_insert_into_one_block_and_then_go_elsewhere() {
 
 #[test]
 fn sessions_that_insert_at_once_lose_nothing() {
-    let t = table_on(Rig::with(&RigConfig { cache_blocks: 128, ..RigConfig::default() }));
+    let t = table_on(TestInstance::new(1, 256));
     let sessions: Vec<Ctx> = (0..8).map(|i| t.rig.session(&format!("s{i}"))).collect();
     t.rig.world.block_on(async {
         let work = sessions.iter().map(|ctx| {
@@ -491,17 +493,25 @@ fn sessions_that_insert_at_once_lose_nothing() {
 #[test]
 fn every_snapshot_of_a_random_history_shows_the_model() {
     for seed in 1..=6 {
-        let config = RigConfig { seed, cache_blocks: 256, ..RigConfig::default() };
-        let t = table_on(Rig::with(&config));
-        t.rig.world.block_on(random_history(&t));
+        let mut t = table_on(TestInstance::new(seed, 512));
+        let mut model = Rows::new();
+        for _ in 0..3 {
+            let t_ref = &t;
+            model = t_ref.rig.world.block_on(random_history(t_ref, model));
+            // The end of the history, and what was open then, is recovered.
+            t.rig.crash();
+            t.ctx = t.rig.session("test");
+            assert!(t.rig.world.block_on(t.all(&t.now())) == model, "after a crash, seed {seed}");
+            t.rig.world.block_on(t.verify());
+        }
     }
 }
 
-async fn random_history(t: &Table) {
-    let mut random = { || t.rig.world.random() };
-    let mut model = Rows::new();
+/// Works on the table and leaves a transaction open; returns what is committed.
+async fn random_history(t: &Table, mut model: Rows) -> Rows {
+    let random = || t.rig.world.random();
     let mut kept: Vec<(Snapshot, Rows)> = Vec::new();
-    for round in 0..120 {
+    for round in 0..60 {
         let txn = t.rig.begin();
         let mut next = model.clone();
         for _ in 0..random() % 8 + 1 {
@@ -550,4 +560,17 @@ async fn random_history(t: &Table) {
         }
     }
     t.verify().await;
+    let open = t.rig.begin();
+    t.insert(&open, &row_of(30_000, 1)).await;
+    for rowid in model.keys().take(20) {
+        t.set(&open, *rowid, &row_of(1000, 2)).await;
+    }
+    for rowid in model.keys().skip(20).take(20) {
+        t.remove(&open, *rowid).await;
+    }
+    // Its redo goes along with that of the next commit.
+    t.insert_committed(b"last").await;
+    let rows = t.all(&t.now()).await;
+    assert_eq!(rows.len(), model.len() + 1);
+    rows
 }

@@ -1,4 +1,5 @@
 use block::{Dba, InstanceNo, Mode, ObjId};
+use observe::Ctx;
 
 use super::layout::{
     CLASS_RAW, ExtentMap, FILE_MAP_UNITS, FREE_MAP_BLOCKS, FreeEntry, RESERVED_UNITS, class_of,
@@ -6,7 +7,29 @@ use super::layout::{
 };
 use super::{DATA_FILE, Extent, SegmentId, SegmentKind, Space};
 use crate::error::Error;
-use crate::rig::{Rig, RigConfig};
+use crate::testing::TestInstance;
+
+/// An instance and a session of it.
+struct Rig {
+    instance: TestInstance,
+    ctx: Ctx,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let instance = TestInstance::new(1, 4096);
+        let ctx = instance.session("test");
+        Rig { instance, ctx }
+    }
+}
+
+impl std::ops::Deref for Rig {
+    type Target = TestInstance;
+
+    fn deref(&self) -> &TestInstance {
+        &self.instance
+    }
+}
 
 fn apply(b: &mut [u8], op: &block::op::Op) {
     op.apply(b, Dba::new(4, 1));
@@ -202,8 +225,7 @@ fn room_noted_is_used_before_the_segment_grows() {
 
 #[test]
 fn a_full_group_refuses_and_changes_nothing() {
-    let config = RigConfig { lun_mib: 72, ..RigConfig::default() };
-    let rig = Rig::with(&config);
+    let rig = Rig::new();
     let id = segment(&rig, 7, SegmentKind::Index);
     rig.world.block_on(async {
         let space = &rig.core.space;
