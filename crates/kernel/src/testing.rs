@@ -88,7 +88,6 @@ async fn open(env: &Env, observer: &Arc<Observer>, cache_blocks: usize) -> Arc<I
     let params = Parameters::default();
     let cache_bytes = (cache_blocks * block::BLOCK_BYTES).to_string();
     params.set("db_cache_size", &cache_bytes).expect("a cache size");
-    let config =
-        InstanceConfig { dir: DIR.into(), me: InstanceNo(1), params: Arc::new(params) };
+    let config = InstanceConfig { dir: DIR.into(), me: InstanceNo(1), params: Arc::new(params) };
     Instance::open(env, observer, config).await.expect("the instance opens")
 }

@@ -3,6 +3,9 @@
 mod change;
 mod query;
 
+#[cfg(test)]
+mod tests;
+
 pub use change::{delete, insert, lock, update};
 pub use query::{
     Direction, Granule, IndexScan, Scan, fetch, index_lookup, index_range, index_seg, scan,
