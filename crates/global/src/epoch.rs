@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use block::InstanceNo;
 
-pub use self::rebuild::{Decision, Rebuild, Rebuilt, decide};
+pub use self::rebuild::{Decision, Rebuild, Rebuilt, Unfinished, decide};
 use crate::msg::{Class, Epoch, EpochMessage};
 use crate::set::InstanceSet;
 
@@ -388,11 +388,9 @@ impl EpochMachine {
             EpochEvent::RecoverySetComplete { from, .. } => p.sets.insert(from),
             EpochEvent::Thaw { .. } => p.thaw = true,
             EpochEvent::ThawEnqueues { .. } => p.thaw_enqueues = true,
-            EpochEvent::RecoveryDone { .. } => {
-                if !p.all_recovered {
-                    p.all_recovered = true;
-                    out.push(EpochEffect::AllRecovered { epoch });
-                }
+            EpochEvent::RecoveryDone { .. } if !p.all_recovered => {
+                p.all_recovered = true;
+                out.push(EpochEffect::AllRecovered { epoch });
             }
             EpochEvent::DeadTransactionsLocked { .. } => {
                 self.tell_all(EpochMessage::ThawEnqueues { epoch }, out);

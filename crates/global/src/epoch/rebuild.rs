@@ -100,10 +100,23 @@ fn decide_unheld(view: &EntryView, dead: Option<Version>) -> Decision {
     }
 }
 
+/// What is known of one block: reports of the living, and the dead threads' version.
+type Known = (Vec<(InstanceNo, Holding)>, Option<Version>);
+
+/// A block locked for recovery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unfinished {
+    pub addr: Dba,
+    /// The newest past image among the living.
+    pub past: Option<(InstanceNo, Version)>,
+    /// The highest version in a dead thread.
+    pub dead: Version,
+}
+
 /// Collects reports, then rebuilds one master's part of the directory.
 #[derive(Default)]
 pub struct Rebuild {
-    blocks: BTreeMap<Dba, (Vec<(InstanceNo, Holding)>, Option<Version>)>,
+    blocks: BTreeMap<Dba, Known>,
 }
 
 /// The result of a rebuild.
@@ -111,8 +124,8 @@ pub struct Rebuild {
 pub struct Rebuilt {
     /// Messages of the duties.
     pub effects: Vec<MasterEffect>,
-    /// Blocks locked for recovery: the newest past image, and the version the dead threads know.
-    pub set: Vec<(Dba, Option<(InstanceNo, Version)>, Version)>,
+    /// This master's part of the recovery set.
+    pub set: Vec<Unfinished>,
     /// Contradictions: stop this instance.
     pub broken: Vec<(Dba, &'static str)>,
 }
@@ -151,7 +164,7 @@ impl Rebuild {
                 }
                 Decision::Recover { past, dead } => {
                     master.install(addr, &view, Some(recoverer));
-                    rebuilt.set.push((addr, past, dead));
+                    rebuilt.set.push(Unfinished { addr, past, dead });
                 }
                 Decision::AsItIs => master.install(addr, &view, None),
                 Decision::MakeWriter { instance } => {

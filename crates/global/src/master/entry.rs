@@ -85,14 +85,14 @@ impl Entry {
 
     /// Frees what has become empty.
     pub fn tidy(&mut self) {
-        let unused = |b: &Box<Busy>| {
+        let unused = |b: &Busy| {
             b.conv.is_none()
                 && b.queue.is_empty()
                 && b.cr_parked.is_empty()
                 && b.recovery.is_none()
                 && b.write_wanted.is_none()
         };
-        if self.busy.as_ref().is_some_and(unused) {
+        if self.busy.as_deref().is_some_and(unused) {
             self.busy = None;
         }
     }

@@ -130,9 +130,11 @@ impl fmt::Display for GesMode {
 pub struct ValueBlock {
     pub value: u64,
     pub limit: u64,
+    /// Grows with every change; the copy with the greater one is the newer.
+    pub serial: u64,
     pub dubious: bool,
 }
-wire_struct!(ValueBlock { value, limit, dubious });
+wire_struct!(ValueBlock { value, limit, serial, dubious });
 
 /// To the master of an enqueue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -144,18 +146,25 @@ pub enum GesMasterMsg {
         no_wait: bool,
     },
     /// This instance has lowered its mode (null: it holds nothing); with the value it has written.
+    /// `seq` is that of its last grant: void if a newer grant has crossed it.
     Lowered {
         mode: GesMode,
+        seq: Seq,
         value: Option<ValueBlock>,
     },
     Cancel {
         req_id: ReqId,
     },
+    /// Answer to a Blocking that asks for one: users here exclude `wanted`.
+    Busy {
+        wanted: GesMode,
+    },
 }
 wire_enum!(GesMasterMsg {
     0 => Request { req_id, mode, no_wait },
-    1 => Lowered { mode, value },
+    1 => Lowered { mode, seq, value },
     2 => Cancel { req_id },
+    3 => Busy { wanted },
 });
 
 /// To an instance that holds or wants an enqueue.
@@ -171,10 +180,11 @@ pub enum GesHolderMsg {
     Refused {
         req_id: ReqId,
     },
-    /// Somebody waits for `wanted`, which this instance's mode excludes: lower it when you can.
+    /// Somebody wants `wanted`, which this instance's mode excludes: lower it when you can; or, with
+    /// `no_wait`, at once or not at all (then answer Busy).
     Blocking {
         wanted: GesMode,
-        seq: Seq,
+        no_wait: bool,
     },
     Withdrawn {
         req_id: ReqId,
@@ -186,7 +196,7 @@ pub enum GesHolderMsg {
 wire_enum!(GesHolderMsg {
     0 => Granted { req_id, mode, seq, value },
     1 => Refused { req_id },
-    2 => Blocking { wanted, seq },
+    2 => Blocking { wanted, no_wait },
     3 => Withdrawn { req_id },
     4 => TooLate { req_id },
 });
@@ -207,14 +217,30 @@ pub enum Waiter {
     Owner { home: InstanceNo, xid: Xid },
     /// The wish of an instance in the queue of an enqueue, at the enqueue's master.
     Queued { home: InstanceNo, resource: Resource, asker: InstanceNo },
-    /// Those at an instance who hold an enqueue, or wait for it, in a mode that excludes `wanted`.
+    /// Those at an instance who hold an enqueue in a mode that excludes `wanted`.
     Held { home: InstanceNo, resource: Resource, wanted: GesMode },
+    /// Those at an instance who wait for it in such a mode, and are before us in the queue.
+    Ahead { home: InstanceNo, resource: Resource, wanted: GesMode },
 }
 wire_enum!(Waiter {
     0 => Owner { home, xid },
     1 => Queued { home, resource, asker },
     2 => Held { home, resource, wanted },
+    3 => Ahead { home, resource, wanted },
 });
+
+impl Waiter {
+    /// The instance that knows its edges.
+    #[must_use]
+    pub fn home(&self) -> InstanceNo {
+        match *self {
+            Waiter::Owner { home, .. }
+            | Waiter::Queued { home, .. }
+            | Waiter::Held { home, .. }
+            | Waiter::Ahead { home, .. } => home,
+        }
+    }
+}
 
 /// Why a vertex waits. `wait_no` changes with every new wait of the vertex, so that two sightings
 /// can be told apart. `any_of`: one of `on` suffices (an ITL entry), else all must go.

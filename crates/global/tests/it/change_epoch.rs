@@ -95,12 +95,12 @@ impl World {
         assert!(rebuilt.broken.is_empty(), "{:?}", rebuilt.broken);
         self.note(|| format!("i{master_no}: has rebuilt the directory"));
         self.send_all(master_no, rebuilt.effects);
-        for (_, past, dead) in rebuilt.set {
-            self.recover(past, dead);
+        for block in rebuilt.set {
+            self.recover(block.past, block.dead);
         }
         self.open = true;
         for (from, _, msg) in std::mem::take(&mut self.for_master) {
-            self.to_master(from, master_no, &msg);
+            self.master_step(from, master_no, &msg);
         }
         for i in living {
             self.wake(i);

@@ -1,6 +1,7 @@
 //! Golden scripts and explorations of the global cache's machines.
 
 mod change_epoch;
+mod enqueue;
 mod exhaustive;
 mod script;
 mod world;

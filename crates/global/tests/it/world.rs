@@ -409,7 +409,7 @@ impl World {
                 self.node(to).markers.insert(from);
                 self.try_enter(to);
             }
-            Packet::ToMaster(msg) => self.to_master(from, to, &msg),
+            Packet::ToMaster(msg) => self.master_step(from, to, &msg),
             Packet::ToHolder(msg) => self.step(to, HolderEvent::Message { from, msg }),
             Packet::Block(info) => self.step(to, HolderEvent::Block { from, info }),
             Packet::Cr { req_id, version } => self.cr_arrived(to, req_id, version),
@@ -418,7 +418,7 @@ impl World {
         true
     }
 
-    pub fn to_master(&mut self, from: InstanceNo, to: InstanceNo, msg: &MasterMsg) {
+    pub fn master_step(&mut self, from: InstanceNo, to: InstanceNo, msg: &MasterMsg) {
         if self.nodes[&to].frozen {
             return; // A master that has sent its Markers can neither grant nor forward (C2).
         }
