@@ -23,7 +23,7 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use kernel::dict::{IndexDef, TableDef};
-use kernel::row::{ColType, Datum, RowView, Value, encode_key, key_prefix_end};
+use kernel::row::{ColType, Datum, RowView, Value, encode_key};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -413,7 +413,7 @@ impl ScanRun {
                 };
                 self.later = Some((index.clone(), std::mem::take(keys)));
                 let index = index.clone();
-                self.open_prefix(&index, key).await?;
+                self.open_prefix(&index, &key);
             }
             Cursor::Given(at) => {
                 let rows = state.target.as_ref().map_or(&[][..], |target| &target.rows);
@@ -434,23 +434,16 @@ impl ScanRun {
         };
     }
 
-    async fn open_prefix(&mut self, index: &IndexDef, key: Vec<u8>) -> Result<()> {
-        let mut end = key.clone();
-        key_prefix_end(&mut end);
-        self.open_range(index, Bound::Included(&key), Bound::Excluded(&end)).await
+    fn open_prefix(&mut self, index: &IndexDef, key: &[u8]) {
+        self.open_range(index, key, key);
     }
 
-    async fn open_range(
-        &mut self,
-        index: &IndexDef,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-    ) -> Result<()> {
-        let (work, state) = (&self.work, &self.state);
-        let scan =
-            store::range_scan(&state.ctx, &work.table, index, from, to, &state.snapshot).await?;
+    /// Both bounds are prefixes and stand for all keys that begin with them.
+    fn open_range(&mut self, index: &IndexDef, from: &[u8], to: &[u8]) {
+        let state = &self.state;
+        let (from, to) = (Bound::Included(from), Bound::Included(to));
+        let scan = store::range_scan(&state.ctx, index, from, to, &state.snapshot);
         self.cursor = Cursor::Range { scan, batch: Vec::new(), at: 0 };
-        Ok(())
     }
 
     async fn open(&mut self) -> Result<()> {
@@ -489,15 +482,15 @@ impl ScanRun {
                 if index.unique && equal.len() == index.columns.len() {
                     self.cursor = Cursor::Unique { index: index.clone(), keys: vec![key] };
                 } else {
-                    self.open_bounds(index, key, lower.as_ref(), upper.as_ref(), equal.len())
-                        .await?;
+                    let (lower, upper) = (lower.as_ref(), upper.as_ref());
+                    self.open_bounds(index, key, lower, upper, equal.len())?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn open_bounds(
+    fn open_bounds(
         &mut self,
         index: &IndexDef,
         prefix: Vec<u8>,
@@ -508,7 +501,7 @@ impl ScanRun {
         let column = index.columns.get(position).map(|c| usize::from(*c));
         let mut from = prefix.clone();
         let mut to = prefix;
-        for (bound, key, is_upper) in [(lower, &mut from, false), (upper, &mut to, true)] {
+        for (bound, key) in [(lower, &mut from), (upper, &mut to)] {
             let value = match (bound, column) {
                 (Some(bound), Some(column)) => self.key_value(bound, column)?,
                 _ => KeyValue::None,
@@ -523,11 +516,9 @@ impl ScanRun {
                 }
                 KeyValue::None => {}
             }
-            if is_upper {
-                key_prefix_end(key);
-            }
         }
-        self.open_range(index, Bound::Included(&from), Bound::Excluded(&to)).await
+        self.open_range(index, &from, &to);
+        Ok(())
     }
 
     /// The key of the values; `None` if no row can have it.

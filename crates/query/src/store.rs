@@ -39,19 +39,15 @@ impl FullScan {
 pub struct RangeScan(table::IndexScan);
 
 /// Begins to read an index between two keys.
-///
-/// # Errors
-/// The kernel's.
-pub async fn range_scan(
+#[must_use]
+pub fn range_scan(
     ctx: &Ctx,
-    table: &TableDef,
     index: &IndexDef,
     from: Bound<&[u8]>,
     to: Bound<&[u8]>,
     snapshot: &Snapshot,
-) -> Result<RangeScan> {
-    let direction = table::Direction::Forward;
-    Ok(RangeScan(table::index_range(ctx, table, index, from, to, direction, snapshot).await?))
+) -> RangeScan {
+    RangeScan(table::index_range(ctx, index, from, to, table::Direction::Forward, snapshot))
 }
 
 impl RangeScan {

@@ -171,7 +171,8 @@ fn push_binary_numeric(value: i128, scale: u8, out: &mut Vec<u8>) {
         .chunks(4)
         .map(|group| group.iter().fold(0, |n, b| n * 10 + i16::from(b - b'0')))
         .collect();
-    let mut weight = i16::try_from(groups.len() - scale_digits / 4).unwrap_or(0) - 1;
+    let count = |n: usize| i16::try_from(n).unwrap_or(0);
+    let mut weight = count(groups.len()) - count(scale_digits / 4) - 1;
     let leading = groups.iter().take_while(|g| **g == 0).count();
     let trailing = groups.iter().rev().take_while(|g| **g == 0).count();
     let digits = if leading == groups.len() {
