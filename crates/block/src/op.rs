@@ -437,6 +437,15 @@ impl Inverse {
         }
     }
 
+    /// Whether it takes back a change of the heap row in `slot`, other than its lock.
+    #[must_use]
+    pub fn changes_row(&self, wanted: u16) -> bool {
+        match self {
+            Inverse::HeapRemove { slot } | Inverse::HeapRestore { slot, .. } => *slot == wanted,
+            _ => false,
+        }
+    }
+
     /// Free bytes the block must have for [`Inverse::apply`], at the most.
     #[must_use]
     pub fn room_bytes(&self) -> usize {

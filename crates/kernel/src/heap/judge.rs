@@ -14,7 +14,10 @@ pub enum Verdict {
     Unchanged,
     /// It may have been changed since the snapshot: compare it with what the statement saw.
     Compare,
-    /// REPEATABLE READ: a change of it is not visible to the snapshot (hazard M2).
+    /// REPEATABLE READ: it may have been changed; equal bytes would prove nothing (hazard M2), its
+    /// history must be looked at.
+    Doubt,
+    /// REPEATABLE READ: it has been deleted since.
     Conflict,
     Gone,
     /// Another open transaction has it locked.
@@ -35,15 +38,14 @@ pub fn judge(b: &[u8], view: &View<'_>, slot: u16, snapshot: Scn, repeatable: bo
         // Who changed it last is forgotten, but it was not later than this.
         LockState::Free => layout::taken_scn(b),
     };
-    // A change by a transaction that only locked the row looks the same as one that changed it, and
-    // so does any change in the block whose ITL entry was taken over: at REPEATABLE READ both are
-    // conflicts, since equal bytes do not prove that nothing happened (hazard M2).
-    match (last <= snapshot, row.is_deleted()) {
-        (true, true) => Verdict::Gone,
-        (true, false) => Verdict::Unchanged,
-        (false, _) if repeatable => Verdict::Conflict,
-        (false, true) => Verdict::Gone,
-        (false, false) => Verdict::Compare,
+    // A transaction that only locked the row looks the same as one that changed it, and so does any
+    // change in the block whose ITL entry was taken over since.
+    match (last <= snapshot, row.is_deleted(), repeatable) {
+        (true, true, _) | (false, true, false) => Verdict::Gone,
+        (true, false, _) => Verdict::Unchanged,
+        (false, true, true) => Verdict::Conflict,
+        (false, false, true) => Verdict::Doubt,
+        (false, false, false) => Verdict::Compare,
     }
 }
 

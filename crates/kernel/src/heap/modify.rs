@@ -88,6 +88,10 @@ pub(super) async fn note_room(
     txn.core().space.note_room(ctx, *seg, dba, potential_bytes).await
 }
 
+fn conflict() -> Error {
+    Error::Serialization("the row was changed by a concurrent transaction".to_owned())
+}
+
 #[derive(Clone, Copy)]
 enum Action<'a> {
     Lock,
@@ -107,6 +111,8 @@ enum Met {
     Newer(Vec<u8>),
     /// Locked now; whether it is as seen stands in its pieces.
     CompareChain(Stub),
+    /// Locked now; whether it has been changed since the snapshot stands in its undo.
+    LookBack,
     /// What the snapshot shows must be known first.
     NeedSeen,
     /// Locked now, and as seen; the new version does not fit here.
@@ -154,9 +160,12 @@ impl<'a> Work<'a> {
                 Met::Again => {}
                 Met::Newer(row) => return Ok(Change::Newer(row)),
                 Met::Gone => return Ok(Change::Gone),
-                Met::Conflict => {
-                    let why = "the row was changed by a concurrent transaction".to_owned();
-                    return Err(Error::Serialization(why));
+                Met::Conflict => return Err(conflict()),
+                Met::LookBack => {
+                    if scan::changed_since(self.ctx, self.seg, self.snap, self.rowid).await? {
+                        return Err(conflict());
+                    }
+                    self.confirmed = true;
                 }
                 Met::Wait(xid) => {
                     if self.wait == LockWait::SkipLocked {
@@ -246,8 +255,13 @@ impl<'a> Work<'a> {
             Verdict::Gone => return Step::Stop(Met::Gone),
             Verdict::Conflict => return Step::Stop(Met::Conflict),
             Verdict::Wait(xid) => return Step::Stop(Met::Wait(xid)),
-            Verdict::Unchanged | Verdict::Compare => rows::get(b, slot).expect("just judged"),
+            Verdict::Unchanged | Verdict::Compare | Verdict::Doubt => {
+                rows::get(b, slot).expect("just judged")
+            }
         };
+        if verdict == Verdict::Doubt {
+            return self.lock_first(view, &row, Met::LookBack);
+        }
         if verdict == Verdict::Compare && !self.confirmed {
             let chained = Stub::of(&row);
             if let Some(stub) = chained {

@@ -30,8 +30,25 @@ pub(super) async fn consistent<R>(
     dba: Dba,
     f: impl FnOnce(&[u8]) -> R + Send,
 ) -> Result<Option<R>> {
-    let expect = Expect { kind: layout::Kind::Heap, obj: seg.obj, birth: seg.birth };
-    read::consistent(ctx, snap, dba, expect, f).await
+    read::consistent(ctx, snap, dba, expect(seg), f).await
+}
+
+fn expect(seg: &HeapSeg) -> Expect {
+    Expect { kind: layout::Kind::Heap, obj: seg.obj, birth: seg.birth }
+}
+
+/// Whether another transaction has changed the row since the snapshot. The caller has it locked.
+pub(super) async fn changed_since(
+    ctx: &Ctx,
+    seg: &HeapSeg,
+    snap: &Snapshot,
+    rowid: Rowid,
+) -> Result<bool> {
+    match read::changed_since(ctx, snap, rowid.dba, expect(seg), rowid.slot).await {
+        // What cannot be told counts as changed.
+        Err(Error::SnapshotTooOld(_)) => Ok(true),
+        other => other,
+    }
 }
 
 /// What stands at a row's address.

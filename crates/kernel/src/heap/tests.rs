@@ -363,6 +363,28 @@ fn m2_repeatable_read_refuses_a_row_changed_there_and_back() {
         let snap = txn.snapshot(t.ctx()).await.unwrap();
         let change = t.update(&txn, kept, &snap, b"K", b"L").await.unwrap();
         assert_eq!(change, Change::Done);
+        // Nor are one that was only locked, one whose block was busy, one that is long.
+        let (locked, long) = (t.insert_committed(b"O").await, t.insert_committed(b"P").await);
+        let neighbour = t.insert_committed(b"N").await;
+        assert!(neighbour.dba == locked.dba && neighbour.dba == long.dba);
+        t.set_committed(long, &row_of(40_000, 1)).await;
+        let busy = t.rig.begin_repeatable();
+        let busy_snap = busy.snapshot(t.ctx()).await.unwrap();
+        for _ in 0..5 {
+            let locker = t.rig.begin();
+            let now = locker.snapshot(t.ctx()).await.unwrap();
+            for rowid in [locked, long] {
+                let locked = super::lock(t.ctx(), &locker, &t.seg, rowid, &now, LockWait::Wait);
+                assert_eq!(locked.await.unwrap(), Change::Done);
+            }
+            locker.commit(t.ctx()).await.unwrap();
+            t.set_committed(neighbour, b"M").await;
+        }
+        for (rowid, row) in [(locked, b"O".to_vec()), (long, row_of(40_000, 1))] {
+            let change = t.update(&busy, rowid, &busy_snap, &row, b"Q").await.unwrap();
+            assert_eq!(change, Change::Done);
+        }
+        busy.commit(t.ctx()).await.unwrap();
         let other = t.rig.begin();
         t.remove(&other, gone).await;
         other.commit(t.ctx()).await.unwrap();

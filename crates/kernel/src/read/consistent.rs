@@ -144,12 +144,44 @@ pub async fn consistent<R>(
             }
         };
         ctx.bump(Stat::CrBlocksCreated, 1);
-        if let Some(clone) = undo_clone(ctx, snap, clone, expect).await? {
+        if let Some(clone) = undo_clone(ctx, snap, clone, expect, &mut |_| {}).await? {
             let f = f.take().expect("called once");
             return Ok(Some(f(&clone)));
         }
     }
     ctx.bump(Stat::SnapshotTooOld, 1);
+    Err(Error::too_old(snap.scn(), "undo has been used anew"))
+}
+
+/// Whether another transaction has changed the row in `slot` of a heap block (not merely locked it)
+/// in a way the snapshot does not see. Works on the current block: a copy from another instance may
+/// have had such a change taken back already.
+///
+/// # Errors
+/// As [`consistent`].
+pub async fn changed_since(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    dba: Dba,
+    expect: Expect,
+    slot: u16,
+) -> Result<bool> {
+    let core = snap.core();
+    for _ in 0..RETRIES_MAX {
+        let look = |b: &[u8]| first_look(snap, expect, b, &mut Some(|_: &[u8]| ()));
+        let clone = match core.cache.read(ctx, dba, look).await?? {
+            None | Some(First::Done(())) => return Ok(false),
+            Some(First::Clone(clone)) => clone,
+        };
+        let mut changed = false;
+        let mut watch = |r: &UndoRecord| {
+            changed |= snap.own() != Some(r.xid) && r.inverse.changes_row(slot);
+        };
+        let whole = undo_clone(ctx, snap, clone, expect, &mut watch).await?.is_some();
+        if whole || changed {
+            return Ok(changed);
+        }
+    }
     Err(Error::too_old(snap.scn(), "undo has been used anew"))
 }
 
@@ -190,6 +222,7 @@ async fn undo_clone(
     snap: &Snapshot,
     clone: Clone,
     expect: Expect,
+    watch: &mut (dyn FnMut(&UndoRecord) + Send),
 ) -> Result<Option<Vec<u8>>> {
     let core = snap.core().clone();
     let Clone { mut bytes, mut known } = clone;
@@ -221,6 +254,7 @@ async fn undo_clone(
                     return Ok(None);
                 };
                 ctx.bump(Stat::UndoBlocksRead, 1);
+                watch(&record);
                 take_back(&mut bytes, idx, &record)?;
             }
         }

@@ -2,4 +2,4 @@
 
 mod consistent;
 
-pub use consistent::{Expect, consistent};
+pub use consistent::{Expect, changed_since, consistent};
