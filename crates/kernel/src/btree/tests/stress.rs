@@ -148,7 +148,7 @@ fn run(seed: u64, cache_blocks: usize, rounds: u64) -> u64 {
 #[test]
 fn concurrent_changes_leave_exactly_what_was_committed() {
     for seed in 0..6 {
-        run(seed, 256, 150);
+        run(seed, 128, 150);
     }
 }
 
