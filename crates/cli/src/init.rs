@@ -11,6 +11,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 const GENERATED_PASSWORD_CHARS: usize = 20;
+/// Smaller LUNs could not even hold the system files.
+const LUN_BYTES_MIN: u64 = 16 << 20;
 
 /// What was asked for.
 pub struct Request<'a> {
@@ -45,6 +47,12 @@ pub fn run(request: &Request<'_>) -> Result<()> {
 fn check(request: &Request<'_>) -> Result<()> {
     if !(1..=INSTANCES_MAX).contains(&request.instances) {
         return Err(CliError::usage(format!("--instances must be from 1 to {INSTANCES_MAX}")));
+    }
+    if request.luns == 0 {
+        return Err(CliError::usage("--luns must be at least 1"));
+    }
+    if request.lun_size_bytes < LUN_BYTES_MIN {
+        return Err(CliError::usage("--lun-size must be at least 16M"));
     }
     if request.port_base != 0 && request.port_base.checked_add(request.instances - 1).is_none() {
         return Err(CliError::usage("--port-base leaves no room for that many ports"));

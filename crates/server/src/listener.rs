@@ -26,6 +26,8 @@ use tokio::sync::oneshot;
 const STACK_BYTES: usize = 2 * 1024 * 1024;
 /// Threads beyond `max_connections`, for connections that log on or ask for a cancel.
 const EXTRA_THREADS: usize = 64;
+/// What the operating system takes for a Unix socket's path.
+const SOCKET_PATH_BYTES_MAX: usize = 108;
 /// How often busy sessions are looked at for clients that have gone.
 const ABANDONED_CHECK: Duration = Duration::from_secs(1);
 
@@ -67,7 +69,16 @@ impl Server {
         tcp.set_nonblocking(true)?;
         let address = tcp.local_addr()?;
         let unix = match &config.socket_dir {
-            Some(dir) => Some(bind_unix(&dir.join(format!(".s.PGSQL.{}", address.port())))?),
+            Some(dir) => {
+                let path = dir.join(format!(".s.PGSQL.{}", address.port()));
+                if path.as_os_str().len() < SOCKET_PATH_BYTES_MAX {
+                    Some(bind_unix(&path)?)
+                } else {
+                    let path = path.display();
+                    engine.alert(&format!("no Unix socket: its path would be too long: {path}"));
+                    None
+                }
+            }
             None => None,
         };
         let (unix, socket) = match unix {

@@ -146,9 +146,12 @@ impl Db {
         one["state"].as_str().unwrap().to_owned()
     }
 
-    pub fn pid(&self, k: u16) -> i32 {
+    /// Sends a signal to instance `k`'s process.
+    pub fn signal(&self, k: u16, signal: nix::sys::signal::Signal) {
         let status = self.status();
-        i32::try_from(status["instances"][usize::from(k) - 1]["pid"].as_i64().unwrap()).unwrap()
+        let pid = status["instances"][usize::from(k) - 1]["pid"].as_i64().expect("it runs");
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap());
+        nix::sys::signal::kill(pid, signal).unwrap();
     }
 
     /// Where clients of instance `k` connect.

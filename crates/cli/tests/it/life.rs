@@ -1,6 +1,6 @@
 //! A database from `init` to the end of its instances.
 
-use crate::db::{Db, Folder, fail, skein, succeed};
+use crate::db::{Db, Folder, fail, skein, succeed, wait_until};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -14,10 +14,15 @@ fn committed_rows_survive_stop_and_kill() {
     db.start_all();
     assert_eq!(db.sql(1, "select count(*) from t"), "2");
     db.sql(1, "insert into t values (3, 'three')");
-    db.abort(1);
+    db.signal(1, nix::sys::signal::Signal::SIGKILL);
+    wait_until("the process is gone", || db.state(1) == "DOWN");
     db.start_all();
     assert_eq!(db.sql(1, "select id, v from t order by id"), "1|one\n2|two\n3|three");
+    db.sql(1, "delete from t where id = 2");
+    db.abort(1);
+    db.start_all();
     assert_eq!(db.sql(1, "select v from t where id = 3"), "three");
+    assert_eq!(db.sql(1, "select count(*) from t"), "2");
 }
 
 #[test]

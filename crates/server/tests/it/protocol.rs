@@ -349,3 +349,54 @@ fn stopping_tells_busy_and_idle_sessions() {
     assert!(has(&until_closed(&mut busy)[0], "57P01"));
     assert_eq!(r.toy.closed.load(Ordering::SeqCst), 2);
 }
+
+/// A generator that gives the same numbers for the same seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % n
+    }
+}
+
+#[test]
+fn spoiled_conversations_end_and_the_server_goes_on() {
+    let r = Running::start("spoiled", 50);
+    let whole = [
+        startup("ann"),
+        message(b'P', "p\0echo x\0\0\x01\0\0\0\x19"),
+        message(b'B', "\0p\0\0\0\0\x01\0\0\0\x02hi\0\0"),
+        message(b'D', "P\0"),
+        message(b'E', "\0\0\0\0\0"),
+        message(b'S', ""),
+        message(b'Q', "copyin; rows 2\0"),
+        message(b'd', "a\n"),
+        message(b'c', ""),
+    ]
+    .concat();
+    for seed in 0..300 {
+        let mut numbers = Numbers(seed);
+        let mut bytes = whole.clone();
+        for _ in 0..=numbers.below(4) {
+            let at = numbers.below(bytes.len());
+            match numbers.below(3) {
+                0 => bytes[at] = u8::try_from(numbers.below(256)).unwrap(),
+                1 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, u8::try_from(numbers.below(256)).unwrap()),
+            }
+        }
+        let mut s = r.raw();
+        // The server may close before it has read everything.
+        let _ = s.write_all(&bytes);
+        let _ = s.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = s.read_to_end(&mut answer);
+    }
+    let (mut s, _) = r.session();
+    s.write_all(&message(b'Q', "rows 1\0")).unwrap();
+    assert_eq!(tags(&until_ready(&mut s)), "TDCZ");
+    let alerts = r.toy.alerts.lock().unwrap();
+    assert!(!alerts.iter().any(|a| a.contains("XX000")), "{alerts:?}");
+}
