@@ -272,9 +272,18 @@ impl<S: Session> Conn<S> {
         if self.out.is_copying() {
             self.out.copy_out_done();
         }
+        self.complete(tag);
+        Ok(())
+    }
+
+    /// Sends a command tag. Two commands of SQL reach the statements of the extended protocol.
+    fn complete(&mut self, tag: &str) {
+        if matches!(tag, "DISCARD ALL" | "DEALLOCATE ALL") {
+            self.statements.clear();
+            self.unnamed_statement = None;
+        }
         self.put_notices();
         self.out.command_complete(tag);
-        Ok(())
     }
 
     async fn end_simple(&mut self) -> Result<(), Report> {
@@ -299,8 +308,7 @@ impl<S: Session> Conn<S> {
                 self.run_simple().await
             }
             (Ok(tag), CopyVia::Extended) => {
-                self.put_notices();
-                self.out.command_complete(&tag);
+                self.complete(&tag);
                 Ok(())
             }
             (Err(report), via) => {
@@ -452,8 +460,7 @@ impl<S: Session> Conn<S> {
                 if self.out.is_copying() {
                     self.out.copy_out_done();
                 }
-                self.put_notices();
-                self.out.command_complete(&tag);
+                self.complete(&tag);
             }
             Fetched::Suspended => self.out.bare(b's'),
             Fetched::CopyIn { binary, columns } => {

@@ -190,6 +190,7 @@ impl ToySession {
                 }
                 return Ok(Fetched::Complete(format!("COPY {}", number(&text))));
             }
+            "discard" => return Ok(Fetched::Complete("DISCARD ALL".into())),
             "begin" => self.status = b'T',
             "commit" => self.status = b'I',
             _ => return Err(Report::error("42601", "syntax error")),

@@ -156,6 +156,18 @@ fn an_error_skips_to_sync_and_no_further() {
 }
 
 #[test]
+fn discard_all_reaches_prepared_statements() {
+    let r = Running::start("discard", 5);
+    let (mut s, _) = r.session();
+    let bind = [message(b'B', "\0p\0\0\0\0\0\0\0"), message(b'S', "")].concat();
+    s.write_all(&[message(b'P', "p\0rows 1\0\0\0"), bind.clone()].concat()).unwrap();
+    assert_eq!(tags(&until_ready(&mut s)), "12Z");
+    s.write_all(&[message(b'Q', "discard\0"), bind].concat()).unwrap();
+    assert_eq!(tags(&until_ready(&mut s)), "CZ");
+    assert!(has(&until_ready(&mut s)[0], "26000"));
+}
+
+#[test]
 fn simple_queries_run_until_one_fails() {
     let r = Running::start("simple", 5);
     let (mut s, _) = r.session();
