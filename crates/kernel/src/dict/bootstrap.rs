@@ -19,7 +19,6 @@ use super::locks::ObjectLocks;
 use super::records::{
     column_list, column_values, index_values, object_values, table_values, user_values,
 };
-use super::segments::free_in_background;
 use super::state::{Dict, autonomous, finish, newest};
 use super::store::{self, Record, int8, obj};
 use crate::btree;
@@ -175,8 +174,8 @@ async fn write_table(
     Ok(())
 }
 
-/// Opens the dictionary of an existing database, once its redo has been applied, and begins to free
-/// what this instance left behind.
+/// Opens the dictionary of an existing database, once its redo has been applied. When the dead
+/// transactions have been rolled back, [`super::free_orphans`] frees what they left behind.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if there is no dictionary, or one of another release.
@@ -203,5 +202,5 @@ pub async fn open(ctx: &Ctx, core: &Arc<Core>, locks: Arc<dyn ObjectLocks>) -> R
         return Err(Error::Corrupt { dba: BOOTSTRAP_HEADER, what });
     }
     install(ctx, core, fixed, locks);
-    free_in_background(core)
+    Ok(())
 }

@@ -8,7 +8,8 @@
 //! * Dropping: the row is inserted by the transaction that drops the object.
 //!
 //! So whatever row [`free_orphans`] can lock is to be freed. It runs after each transaction that left
-//! some and when the instance opens; each instance frees its own.
+//! some, and when the instance has been opened and its dead transactions are rolled back; each instance
+//! frees its own.
 
 use std::sync::Arc;
 
@@ -66,9 +67,7 @@ async fn tie(ctx: &Ctx, txn: &Arc<Transaction>, obj: ObjId, header: Dba, birth: 
             }
         }
     };
-    if txn.xid().is_some() {
-        touch(txn, |touched| touched.orphans = true)?;
-    }
+    touch(txn, |touched| touched.orphans = true)?;
     tied
 }
 

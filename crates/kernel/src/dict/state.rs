@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use block::{ObjId, Xid};
-use observe::{Ctx, Observer};
+use block::ObjId;
+use observe::{Ctx, Observer, SessionKind};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -25,6 +25,8 @@ use crate::txn::{Core, Isolation, Snapshot, Transaction};
 /// What a transaction has changed in the dictionary.
 #[derive(Default)]
 pub(super) struct Touched {
+    /// Objects whose definition it has the right to change.
+    excluded: FxHashSet<ObjId>,
     /// With the version last read and how often the transaction had rolled back to a savepoint then;
     /// `None`: changed since it was read.
     pub objects: FxHashMap<ObjId, Option<(u64, u64)>>,
@@ -44,7 +46,8 @@ pub struct Dict {
     /// Opens the sessions of background work.
     pub(super) observer: Arc<Observer>,
     pub(crate) sequences: Caches,
-    touched: Mutex<FxHashMap<Xid, Touched>>,
+    /// By the transaction's local number.
+    touched: Mutex<FxHashMap<u64, Touched>>,
     /// Number of entries of `touched`, so that look-ups need not lock it.
     touched_count: AtomicUsize,
 }
@@ -78,8 +81,7 @@ impl Dict {
         if self.touched_count.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        let Some(xid) = txn.xid() else { return false };
-        self.touched.lock().get(&xid).is_some_and(matches)
+        self.touched.lock().get(&txn.local_id()).is_some_and(matches)
     }
 
     pub(crate) fn has_touched_object(&self, txn: &Transaction, obj: ObjId) -> bool {
@@ -88,8 +90,7 @@ impl Dict {
 
     /// Notes the version in which the transaction sees an object that it has changed.
     pub(super) fn note_version(&self, txn: &Transaction, obj: ObjId, version: u64) {
-        let Some(xid) = txn.xid() else { return };
-        if let Some(touched) = self.touched.lock().get_mut(&xid)
+        if let Some(touched) = self.touched.lock().get_mut(&txn.local_id())
             && let Some(seen) = touched.objects.get_mut(&obj)
         {
             *seen = Some((version, txn.rollbacks_to()));
@@ -145,28 +146,34 @@ pub(crate) async fn finish<T>(ctx: &Ctx, txn: &Arc<Transaction>, result: Result<
             Ok(value)
         }
         Err(e) => {
-            txn.rollback(ctx).await?;
+            // Not in the caller's context: what has interrupted it would interrupt the rollback too.
+            let observer = &of(txn.core())?.observer;
+            txn.rollback(&observer.ctx(SessionKind::Background, "rollback")).await?;
             Err(e)
         }
     }
 }
 
 /// Takes the right to change the object's definition; kept until the transaction ends.
-pub(super) async fn exclude(ctx: &Ctx, txn: &Transaction, obj: ObjId) -> Result<()> {
-    of(txn.core())?.locks.lock_object(ctx, obj, ObjectMode::X).await
+pub(super) async fn exclude(ctx: &Ctx, txn: &Arc<Transaction>, obj: ObjId) -> Result<()> {
+    let dict = of(txn.core())?;
+    if dict.has_touched(txn, |touched| touched.excluded.contains(&obj)) {
+        return Ok(());
+    }
+    dict.locks.lock_object(ctx, obj, ObjectMode::X).await?;
+    touch(txn, |touched| {
+        touched.excluded.insert(obj);
+    })
 }
 
-/// Notes what the transaction is about to change, after the locks are taken and the transaction has
-/// an Xid (its first change of a dictionary row). From here on it alone reads around the row cache.
+/// Notes what the transaction is changing. From here on it alone reads around the row cache.
 pub(super) fn touch(txn: &Arc<Transaction>, note: impl FnOnce(&mut Touched)) -> Result<()> {
     let dict = of(txn.core())?;
-    let xid = txn
-        .xid()
-        .ok_or_else(|| Error::Invariant("a dictionary change without a transaction".into()))?;
+    let id = txn.local_id();
     let first = {
         let mut all = dict.touched.lock();
-        let first = !all.contains_key(&xid);
-        note(all.entry(xid).or_default());
+        let first = !all.contains_key(&id);
+        note(all.entry(id).or_default());
         if first {
             dict.touched_count.fetch_add(1, Ordering::Relaxed);
         }
@@ -174,34 +181,32 @@ pub(super) fn touch(txn: &Arc<Transaction>, note: impl FnOnce(&mut Touched)) -> 
     };
     if first {
         let core = Arc::clone(txn.core());
-        txn.on_commit(Box::new(move || ended(&core, xid, true)));
+        txn.on_commit(Box::new(move || ended(&core, id, true)));
         let core = Arc::clone(txn.core());
-        txn.on_rollback(Box::new(move || ended(&core, xid, false)));
+        txn.on_rollback(Box::new(move || ended(&core, id, false)));
     }
     Ok(())
 }
 
 /// The transaction's changes are durable and visible, or taken back; its locks are still held and
 /// nobody has been told yet.
-fn ended(core: &Arc<Core>, xid: Xid, committed: bool) {
+fn ended(core: &Arc<Core>, id: u64, committed: bool) {
     let Ok(dict) = of(core) else { return };
-    let Some(touched) = dict.touched.lock().remove(&xid) else { return };
+    let Some(touched) = dict.touched.lock().remove(&id) else { return };
     dict.touched_count.fetch_sub(1, Ordering::Relaxed);
-    for obj in touched.objects.keys() {
-        if committed {
+    if committed {
+        for obj in touched.objects.keys() {
             dict.cache.invalidate(*obj);
             dict.sequences.forget(*obj);
         }
-        dict.locks.unlock_object(*obj);
-    }
-    if committed {
         for user in &touched.users {
             dict.cache.invalidate_user(user);
         }
-    }
-    if committed {
         // A snapshot taken from now on sees the change, even if commits before it are under way.
         core.snapshots.raise_floor(core.current_scn());
+    }
+    for obj in touched.excluded {
+        dict.locks.unlock_object(obj);
     }
     if touched.orphans {
         // The dictionary is open: its transaction has just ended.

@@ -1,6 +1,8 @@
 //! The dictionary on one instance in a simulated world: DDL commits, rolls back and reaches others
 //! at the right moment, and its segments go with it.
 
+mod crash;
+
 use std::sync::Arc;
 
 use observe::Ctx;
@@ -20,7 +22,6 @@ struct World {
 fn world() -> World {
     let t = TestInstance::new(7, 1024);
     let ctx = t.session("dict");
-    t.run(bootstrap(&ctx, &t.core, Arc::new(OneInstance))).expect("a dictionary");
     World { t, ctx }
 }
 

@@ -166,6 +166,10 @@ impl Instance {
                     }
                 }
                 if left == 0 {
+                    // Segments of the transactions that were rolled back belong to nobody now.
+                    if let Err(e) = dict::free_orphans(&ctx, &core).await {
+                        ctx.alert(AlertLevel::Warning, format!("free dropped segments: {e}"));
+                    }
                     return;
                 }
                 ctx.sleep(WaitEvent::SmonTimer, Duration::from_secs(1)).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use observe::Ctx;
 
 use super::*;
-use crate::dict::{self, NewSequence, OneInstance, SequenceDef};
+use crate::dict::{self, NewSequence, SequenceDef};
 use crate::error::Error;
 use crate::testing::TestInstance;
 use crate::txn::Transaction;
@@ -13,7 +13,6 @@ use crate::txn::Transaction;
 fn world() -> (TestInstance, Ctx) {
     let t = TestInstance::new(11, 1024);
     let ctx = t.session("seq");
-    t.run(dict::bootstrap(&ctx, &t.core, Arc::new(OneInstance))).expect("a dictionary");
     (t, ctx)
 }
 

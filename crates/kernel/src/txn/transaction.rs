@@ -93,6 +93,12 @@ impl Transaction {
         self.isolation
     }
 
+    /// Number of the transaction in this life of the instance; it has one before it has an Xid.
+    #[must_use]
+    pub fn local_id(&self) -> u64 {
+        self.local_id
+    }
+
     /// The transaction's Xid, once it has changed something.
     #[must_use]
     pub fn xid(&self) -> Option<Xid> {
