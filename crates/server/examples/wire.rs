@@ -12,6 +12,9 @@ use server::{Output, Report, Server, ServerConfig, scram_verifier};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 struct Constant(String);
 
 #[derive(Clone)]
