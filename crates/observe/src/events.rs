@@ -216,10 +216,10 @@ wait_events! {
     WaitForScnAck: "wait for scn ack", Other, ["instance", "scn", ""],
         "A commit waits until every open instance has acknowledged its SCN.";
     CommitOutcome: "commit outcome", Concurrency, ["usn<<16 | slot", "sequence", "scn"],
-        "A reader's snapshot covers a transaction just committing: its outcome is awaited (our name).";
+        "A reader awaits the outcome of a commit that its snapshot covers (a name of our own).";
     TransactionEnquiry: "transaction state enquiry", Cluster,
         ["usn<<16 | slot", "sequence", "instance"],
-        "The state of a transaction is asked from the instance that owns it (our name).";
+        "The state of a transaction is asked from its owner (a name of our own).";
 
     // ---- enqueues
     EnqTxRowLock: "enq: TX - row lock contention", Application,

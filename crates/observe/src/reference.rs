@@ -15,8 +15,8 @@ pub fn wait_events_page() -> String {
          What a session waits for is shown in `v$session` and `v$session_wait` while it lasts, and \
          counted in `v$session_event`, `v$system_event` and `v$event_histogram`. Times are \
          microseconds. p1 of an `enq:` event holds the two letters of the enqueue's type in its \
-         high half and the mode in the low half (1 null, 2 SS, 3 SX, 4 S, 5 SSX, 6 X). Events of class \
-         Idle are left out of reports.\n\n\
+         high half and the mode in the low half (1 null, 2 SS, 3 SX, 4 S, 5 SSX, 6 X). Events \
+         of class Idle are left out of reports.\n\n\
          | Event | Class | p1 / p2 / p3 | A session waits because |\n|---|---|---|---|\n",
     );
     for event in WaitEvent::ALL {

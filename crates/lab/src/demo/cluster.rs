@@ -67,6 +67,11 @@ impl Cluster {
     }
 
     #[must_use]
+    pub fn work_dir(&self) -> &Path {
+        &self.work_dir
+    }
+
+    #[must_use]
     pub fn skein(&self) -> &Path {
         &self.skein
     }

@@ -82,7 +82,10 @@ async fn supervise(options: Options) -> Result<bool, String> {
         }
     };
     let (result, whole) = tokio::select! {
-        done = &mut task => (done.unwrap_or_else(|e| Err(format!("the demonstration failed: {e}"))), true),
+        done = &mut task => {
+            let failed = |e| Err(format!("the demonstration failed: {e}"));
+            (done.unwrap_or_else(failed), true)
+        }
         why = stopped => {
             task.abort();
             (why, false)
@@ -138,7 +141,8 @@ fn print_kept(cluster: &Cluster, instances: usize) {
             Err(why) => println!("  instance {instance}: {why}"),
         }
     }
-    println!("Stop it with:\n  {skein} stop {db}\nthen remove {db}");
+    let work = cluster.work_dir().display();
+    println!("Stop it with:\n  {skein} stop {db}\nthen remove {work}");
 }
 
 async fn run(options: Options, cluster: Option<Cluster>, work: PathBuf) -> Result<bool, String> {
@@ -350,8 +354,8 @@ async fn books(options: &Options, load: &Load, list: &Path) -> Result<bool, Stri
         let verdict = check::compare_transfers(&told, &rows);
         let accounts = check::compare_balances(options.accounts, &rows, &balances);
         println!(
-            "through instance {}: {} of {} acknowledged transfers there, {} of {} without an answer \
-             there; {} accounts",
+            "through instance {}: {} of {} acknowledged transfers there, \
+             {} of {} without an answer there; {} accounts",
             instance + 1,
             verdict.acknowledged - verdict.lost,
             verdict.acknowledged,

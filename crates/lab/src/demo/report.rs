@@ -117,7 +117,8 @@ fn stalls(out: &mut String, load: &Load, timeline: &Timeline) {
     if let Some(client) = longest_stall(&clients, timeline.victim) {
         let _ = writeln!(
             out,
-            "\nLongest stall of a surviving instance's client: {:.2} s (instance {}, until {:.1} s)",
+            "\nLongest stall of a surviving instance's client: {:.2} s \
+             (instance {}, until {:.1} s)",
             client.longest_stall.as_secs_f64(),
             client.instance + 1,
             client.stall_end.as_secs_f64()

@@ -17,12 +17,15 @@ const KERNEL_ORDER: &[&[&str]] = &[
     &["txn"],
     &["read"],
     &["heap", "btree"],
-    &["dict", "seq"],
-    &["table"],
+    &["dict", "seq", "table"],
     &["recovery"],
     &["gcs", "lms"],
     &["instance"],
 ];
+
+/// The dictionary is kept in tables, tables are described by the dictionary, and sequences are rows
+/// of it: one level whose modules use each other. A second such circle needs a decision record.
+const CIRCLE: &[&str] = &["dict", "seq", "table"];
 
 const COLUMNS_MAX: usize = 100;
 /// No file becomes longer than this; those that are stand in `long-files.txt` and may only shrink.
@@ -204,7 +207,7 @@ fn kernel_order(source: &Source) -> Vec<String> {
         return Vec::new();
     };
     let own = inside.split(['/', '.']).next().unwrap_or("");
-    if source.is_test() || own == "lib" || own == "tests" {
+    if source.is_test() || ["lib", "tests", "testing"].contains(&own) {
         return Vec::new();
     }
     let Some(own_rank) = kernel_rank(own) else {
@@ -217,7 +220,9 @@ fn kernel_order(source: &Source) -> Vec<String> {
             continue;
         }
         for used in modules_used(line) {
-            let allowed = used == own || kernel_rank(used).is_none_or(|rank| rank < own_rank);
+            let circle = CIRCLE.contains(&used) && CIRCLE.contains(&own);
+            let allowed =
+                used == own || circle || kernel_rank(used).is_none_or(|rank| rank < own_rank);
             if !allowed {
                 complaints.push(format!("{}:{no}: {own} may not use {used}", source.path));
             }
@@ -349,6 +354,8 @@ mod tests {
         assert!(found(cache, "use crate::redo::Log;\nuse crate::cache::x;").is_empty());
         assert_eq!(found(cache, "use crate::txn::Txn;").len(), 1);
         assert_eq!(found("crates/kernel/src/heap/a.rs", "use crate::btree::B;").len(), 1);
+        assert!(found("crates/kernel/src/dict/a.rs", "use crate::table::T;").is_empty());
+        assert_eq!(found("crates/kernel/src/dict/a.rs", "use crate::instance::I;").len(), 1);
         assert_eq!(found("crates/kernel/src/novel.rs", "").len(), 1);
         assert!(found("crates/kernel/src/cache/tests.rs", "use crate::txn::Txn;").is_empty());
     }
