@@ -86,9 +86,10 @@ impl Holder {
         self.present() && self.releasing.is_none()
     }
 
-    /// As [`Holder::readable`], for peers: what the master asked for before it heard of an
-    /// eviction can still be served.
-    fn present(&self) -> bool {
+    /// As [`Holder::readable`], for peers and checkers: what the master asked for before it heard
+    /// of an eviction can still be served.
+    #[must_use]
+    pub fn present(&self) -> bool {
         self.mode != Mode::N && self.image == Image::Present
     }
 
@@ -315,7 +316,10 @@ impl Holder {
             HolderMsg::BecomeWriter { seq } => {
                 if self.present() && !facts.frozen {
                     self.seq = self.seq.max(seq);
+                    // The master refuses an eviction offered before this was heard.
+                    self.releasing = None;
                     self.become_writer(facts, out);
+                    out.push(HolderEffect::Wake);
                 }
             }
         }
@@ -712,10 +716,15 @@ impl Holder {
         self.pending = None;
         self.duty = None;
         self.cr_parked.clear();
-        self.releasing = None;
         self.taken_unacked = None;
         self.comparing = None;
         self.seq = Seq(0);
+        if self.releasing.is_some() {
+            // The master may have agreed, given the block to somebody who has changed it, and died
+            // with its acknowledgement in the pipe. The copy is clean: let it go.
+            self.lose();
+            out.push(HolderEffect::DropImage);
+        }
         if self.image == Image::Reading {
             self.mode = Mode::N;
             self.image = Image::Dropping;

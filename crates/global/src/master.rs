@@ -110,11 +110,16 @@ impl Master {
         });
     }
 
-    /// Tells a holder that it is the writer and that past images wait for its write.
-    pub fn tell_writer(&mut self, addr: Dba, to: InstanceNo, out: &mut Vec<MasterEffect>) {
-        self.last_seq += 1;
-        let seq = Seq(self.last_seq);
-        out.push(MasterEffect { to, addr, msg: HolderMsg::BecomeWriter { seq } });
+    /// Tells a holder that it is the writer and that past images wait for its write: a duty found
+    /// by a rebuild.
+    pub fn tell_writer(
+        &mut self,
+        now_us: u64,
+        addr: Dba,
+        to: InstanceNo,
+        out: &mut Vec<MasterEffect>,
+    ) {
+        self.with_entry(now_us, addr, out, |step| step.tell_writer(to));
     }
 
     /// Locks a block for recovery: requests for it park until [`Master::recovered`].
@@ -408,7 +413,9 @@ impl Step<'_> {
     }
 
     fn released(&mut self, from: InstanceNo, seq: Seq) {
-        let accepted = self.entry.conv().is_none() && self.entry.recovery().is_none();
+        let told_since = self.entry.told.is_some_and(|t| t.0 == from && t.1 > seq);
+        let busy = self.entry.conv().is_some() || self.entry.recovery().is_some();
+        let accepted = !busy && !told_since;
         if accepted {
             self.entry.strike(from);
         }
@@ -497,12 +504,17 @@ impl Step<'_> {
         if self.entry.writer.is_none()
             && let Some(to) = self.pick_source(self.entry.s)
         {
-            let seq = self.next_seq();
-            self.send(to, HolderMsg::BecomeWriter { seq });
             self.entry.writer = Some(to);
-            self.entry.drop_past_of(to); // Superseded by the copy that is dirty from now on.
+            self.tell_writer(to);
         }
         self.entry.writer
+    }
+
+    fn tell_writer(&mut self, to: InstanceNo) {
+        let seq = self.next_seq();
+        self.entry.told = Some((to, seq));
+        self.entry.drop_past_of(to); // Superseded by the copy that is dirty from now on.
+        self.send(to, HolderMsg::BecomeWriter { seq });
     }
 
     fn start_promotion(&mut self) {

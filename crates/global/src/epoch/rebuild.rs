@@ -172,10 +172,8 @@ impl Rebuild {
                     if view.x.is_none() {
                         view.writer = Some(instance);
                     }
-                    // Its own past image is superseded by the copy it will write.
-                    view.past.retain(|p| p.0 != instance);
                     master.install(addr, &view, None);
-                    master.tell_writer(addr, instance, &mut rebuilt.effects);
+                    master.tell_writer(now_us, addr, instance, &mut rebuilt.effects);
                 }
                 Decision::Promote { .. } => {
                     master.install(addr, &view, None);

@@ -63,6 +63,8 @@ pub struct Entry {
     /// The holder in S that may have to write. A holder in X is its own writer.
     pub writer: Option<InstanceNo>,
     pub past: Vec<(InstanceNo, Version)>,
+    /// Who was told last to become the writer: an eviction it offered before it heard is void.
+    pub told: Option<(InstanceNo, Seq)>,
     busy: Option<Box<Busy>>,
 }
 
@@ -196,7 +198,7 @@ impl Entry {
         let mut s = InstanceSet::default();
         view.s.iter().for_each(|&i| s.insert(i));
         let busy = recovery.map(|by| Box::new(Busy { recovery: Some(by), ..Busy::default() }));
-        Entry { s, x: view.x, writer: view.writer, past: view.past.clone(), busy }
+        Entry { s, x: view.x, writer: view.writer, past: view.past.clone(), told: None, busy }
     }
 }
 

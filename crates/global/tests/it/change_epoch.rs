@@ -23,7 +23,19 @@ impl World {
         self.log.retain(|&(_, by, durable)| by != who || durable);
         let first = self.first;
         self.newest = self.log.iter().map(|e| e.0).max().unwrap_or(first);
+        let newest = self.newest;
+        for n in self.nodes.values_mut() {
+            if !n.alive {
+                n.waiting.clear();
+            }
+            // What has never happened need not be seen.
+            n.waiting.iter_mut().for_each(|s| s.newest = s.newest.min(newest));
+        }
         self.open = false;
+        // Who waited for the dead one's Marker waits no more.
+        for i in self.living() {
+            self.try_enter(i);
+        }
     }
 
     /// The instance sends its Markers; from now on it says nothing more of the old epoch.
@@ -49,7 +61,9 @@ impl World {
         }
         // Packets of the old epoch to ourselves are void too.
         self.channels.remove(&(i, i));
+        let master_no = *self.living().first().expect("somebody lives");
         let n = self.node(i);
+        n.master_no = master_no;
         n.frozen = false;
         n.markers.clear();
         self.step(i, HolderEvent::EnterEpoch);

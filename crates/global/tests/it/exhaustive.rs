@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use block::InstanceNo;
+use global::InstanceSet;
 use global::holder::HolderEvent;
 use global::msg::Want;
 
@@ -30,6 +31,18 @@ enum Move {
     Act(usize),
     Deliver(InstanceNo, InstanceNo),
     Io(InstanceNo),
+    /// The instance dies; a write it had in flight has reached the disk, or not.
+    Crash(InstanceNo, bool),
+    Freeze(InstanceNo),
+}
+
+/// What happens to the membership.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Membership {
+    None,
+    /// An epoch with the same members (a broken channel, a join).
+    SameMembers,
+    Death(InstanceNo),
 }
 
 struct Explorer {
@@ -38,6 +51,7 @@ struct Explorer {
     states: usize,
     ends: usize,
     limit: usize,
+    membership: Membership,
 }
 
 /// A world and how far each instance's plan is.
@@ -45,21 +59,41 @@ struct Explorer {
 struct State {
     world: World,
     done: Vec<usize>,
+    dead: bool,
+    froze: InstanceSet,
 }
 
 impl Explorer {
     fn moves(&self, s: &State) -> Vec<Move> {
         let mut moves = Vec::new();
         for (k, plan) in self.plans.iter().enumerate() {
-            if s.done[k] < plan.len() {
+            if s.done[k] < plan.len() && s.world.nodes[&InstanceNo(k as u8 + 1)].alive {
                 moves.push(Move::Act(k));
+            }
+        }
+        let due = match self.membership {
+            Membership::None => false,
+            Membership::SameMembers => true,
+            Membership::Death(_) => s.dead,
+        };
+        for (&i, n) in &s.world.nodes {
+            if due && n.alive && !s.froze.contains(i) {
+                moves.push(Move::Freeze(i));
+            }
+        }
+        if let Membership::Death(who) = self.membership
+            && !s.dead
+        {
+            moves.push(Move::Crash(who, false));
+            if s.world.nodes[&who].writing.is_some() {
+                moves.push(Move::Crash(who, true));
             }
         }
         for (from, to) in s.world.busy_channels() {
             moves.push(Move::Deliver(from, to));
         }
         for (&i, n) in &s.world.nodes {
-            if n.flushing || n.reading || n.writing.is_some() || n.comparing {
+            if n.alive && (n.flushing || n.reading || n.writing.is_some() || n.comparing) {
                 moves.push(Move::Io(i));
             }
         }
@@ -79,6 +113,18 @@ impl Explorer {
             }
             Move::Io(i) => {
                 s.world.io(i);
+            }
+            Move::Crash(i, landed) => {
+                s.dead = true;
+                if landed {
+                    s.world.disk = s.world.nodes[&i].writing.expect("a write in flight");
+                }
+                s.world.crash(i);
+            }
+            Move::Freeze(i) => {
+                s.froze.insert(i);
+                s.world.freeze(i);
+                s.world.check();
             }
         }
     }
@@ -109,7 +155,8 @@ impl Explorer {
     fn explore(&mut self, start: State) {
         let mut stack = vec![(start, Vec::new())];
         while let Some((state, path)) = stack.pop() {
-            let hash = self.seen.hasher().hash_one((&state.world, &state.done));
+            let hash =
+                self.seen.hasher().hash_one((&state.world, &state.done, state.dead, state.froze));
             if !self.seen.insert(hash) {
                 continue;
             }
@@ -146,14 +193,25 @@ fn guarded(path: &[Move], step: impl FnOnce()) {
 }
 
 fn explore(name: &str, master: u8, plans: &[&[Act]]) {
+    explore_with(name, master, plans, Membership::None);
+}
+
+fn explore_with(name: &str, master: u8, plans: &[&[Act]], membership: Membership) {
     let mut world = World::new(u8::try_from(plans.len()).expect("few"), master, 5);
     for n in world.nodes.values_mut() {
         n.auto_change = true;
     }
     let plans: Vec<Vec<Act>> = plans.iter().map(|p| p.to_vec()).collect();
     let done = vec![0; plans.len()];
-    let mut e = Explorer { plans, seen: HashSet::default(), states: 0, ends: 0, limit: 400_000 };
-    e.explore(State { world, done });
+    let mut e = Explorer {
+        plans,
+        seen: HashSet::default(),
+        states: 0,
+        ends: 0,
+        limit: 100_000,
+        membership,
+    };
+    e.explore(State { world, done, dead: false, froze: InstanceSet::default() });
     println!("{name}: {} states, {} ends", e.states, e.ends);
     assert!(e.ends > 0);
 }
@@ -197,4 +255,24 @@ fn checkpoints_of_past_images() {
 fn cancels_meet_grants() {
     explore("m7", 1, &[&[Change], &[Change, Cancel], &[Change]]);
     explore("m7 by readers", 2, &[&[Read, Cancel, Change], &[Change], &[Read, Cancel]]);
+}
+
+#[test]
+fn an_epoch_with_the_same_members_meets_everything() {
+    let same = Membership::SameMembers;
+    explore_with("c2 two changers", 1, &[&[Change], &[Change]], same);
+    explore_with("c2 reader and changer", 2, &[&[Read, Evict], &[Change]], same);
+    explore_with("c2 three", 3, &[&[Change], &[Change], &[]], same);
+}
+
+#[test]
+fn a_death_meets_everything() {
+    let dies = |i| Membership::Death(InstanceNo(i));
+    explore_with("c1 holder dies", 1, &[&[Change], &[Change], &[]], dies(2));
+    explore_with("c1 master dies", 2, &[&[Change], &[], &[Read]], dies(2));
+    explore_with("c1 writer dies", 1, &[&[Change], &[Change, Write], &[]], dies(2));
+    explore_with("c1 copy of a dead writer", 1, &[&[Read, Evict], &[Change, Write], &[]], dies(2));
+    explore_with("c16 past image at a dead one", 3, &[&[Change, Write], &[Change], &[]], dies(2));
+    explore_with("m9 s-writer dies", 1, &[&[Read], &[Change], &[]], dies(2));
+    explore_with("c3 shipper dies", 3, &[&[Change], &[Change], &[]], dies(1));
 }

@@ -56,6 +56,8 @@ pub struct Node {
     pub markers: BTreeSet<InstanceNo>,
     /// What it reported when it entered the epoch that is being rebuilt.
     pub report: Option<Option<Holding>>,
+    /// The block's master by the map of the epoch it is in.
+    pub master_no: InstanceNo,
     pub alive: bool,
     pub waiting: Vec<Session>,
     /// Changes to make as soon as X is here (explorations).
@@ -119,6 +121,7 @@ impl World {
             frozen: false,
             markers: BTreeSet::new(),
             report: None,
+            master_no: InstanceNo(master),
             alive: true,
             waiting: Vec::new(),
             auto_change: false,
@@ -202,7 +205,7 @@ impl World {
     fn perform(&mut self, i: InstanceNo, effect: HolderEffect, event: &HolderEvent, before: Mode) {
         match effect {
             HolderEffect::ToMaster(msg) => {
-                let to = self.master_no;
+                let to = self.nodes[&i].master_no;
                 self.send(i, to, Packet::ToMaster(msg));
             }
             HolderEffect::Ship(ship) => {
@@ -453,9 +456,13 @@ impl World {
         self.step(i, HolderEvent::CrBlock { req_id });
     }
 
-    /// Channels with something in them.
+    /// Channels with something to deliver. What follows a Marker is of the next epoch, and waits
+    /// until its receiver is there.
     pub fn busy_channels(&self) -> Vec<(InstanceNo, InstanceNo)> {
-        self.channels.iter().filter(|(_, q)| !q.is_empty()).map(|(&pair, _)| pair).collect()
+        let deliverable = |&(&(from, to), q): &(&(InstanceNo, InstanceNo), &VecDeque<Packet>)| {
+            !q.is_empty() && !self.nodes[&to].markers.contains(&from)
+        };
+        self.channels.iter().filter(deliverable).map(|(&pair, _)| pair).collect()
     }
 
     /// Delivers until no channel has anything, lowest first; I/O stays where it is.
@@ -513,7 +520,9 @@ impl World {
             _ => false,
         });
         let past = alive().filter_map(|n| n.past).max() == Some(self.newest);
-        let reachable = current().next().is_some() || flying || past || self.disk == self.newest;
+        // One that offers to evict keeps its image until the master agrees.
+        let held = alive().any(|n| n.holder.present() && n.version == self.newest);
+        let reachable = held || flying || past || self.disk == self.newest;
         assert!(reachable, "invariant 2: version {} is nowhere", self.newest);
         for n in alive() {
             assert!(
@@ -540,8 +549,11 @@ impl World {
         let drop_under_way = self.channels.values().flatten().any(|p| {
             matches!(
                 p,
-                Packet::ToHolder(HolderMsg::PastImageDrop { .. })
-                    | Packet::ToMaster(MasterMsg::Written { .. } | MasterMsg::Promoted { .. })
+                Packet::ToHolder(
+                    HolderMsg::PastImageDrop { .. }
+                        | HolderMsg::BecomeWriter { .. }
+                        | HolderMsg::Promote { .. }
+                ) | Packet::ToMaster(MasterMsg::Written { .. } | MasterMsg::Promoted { .. })
                     | Packet::ToHolder(HolderMsg::Grant { .. })
             )
         });
