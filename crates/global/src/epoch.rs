@@ -76,8 +76,17 @@ pub enum EpochEvent {
     DeadTransactionsLocked {
         epoch: Epoch,
     },
-    /// At the recoverer: all blocks are written, the dead threads are closed, undo is adopted.
-    Recovered {
+    /// At the recoverer: the blocks of the set are rebuilt and written, undo is adopted.
+    SetRecovered {
+        epoch: Epoch,
+    },
+    /// At the recoverer: a master's holders have written what dead threads had changed.
+    DutiesDone {
+        from: InstanceNo,
+        epoch: Epoch,
+    },
+    /// At the recoverer: [`EpochEffect::CloseDeadThreads`] is done, durably.
+    DeadThreadsClosed {
         epoch: Epoch,
     },
     /// A channel to a member broke. It is never resumed (C4).
@@ -127,6 +136,11 @@ pub enum EpochEffect {
     /// At the recoverer: every lock is taken; rebuild the blocks of the set.
     Recover {
         epoch: Epoch,
+    },
+    /// At the recoverer: nothing needs the dead threads' redo any more; close them on disk.
+    CloseDeadThreads {
+        epoch: Epoch,
+        threads: Vec<InstanceNo>,
     },
     /// Send a message to a member (ourselves included).
     Send {
@@ -200,6 +214,9 @@ struct Progress {
     rebuilt: InstanceSet,
     sets: InstanceSet,
     recovering: bool,
+    set_recovered: bool,
+    duties: InstanceSet,
+    closing: bool,
     thaw: bool,
     thaw_enqueues: bool,
     blocks_thawed: bool,
@@ -372,7 +389,9 @@ impl EpochMachine {
         | EpochEvent::ThawEnqueues { epoch }
         | EpochEvent::RecoveryDone { epoch }
         | EpochEvent::DeadTransactionsLocked { epoch }
-        | EpochEvent::Recovered { epoch }) = *event
+        | EpochEvent::SetRecovered { epoch }
+        | EpochEvent::DutiesDone { epoch, .. }
+        | EpochEvent::DeadThreadsClosed { epoch }) = *event
         else {
             return;
         };
@@ -395,7 +414,9 @@ impl EpochMachine {
             EpochEvent::DeadTransactionsLocked { .. } => {
                 self.tell_all(EpochMessage::ThawEnqueues { epoch }, out);
             }
-            EpochEvent::Recovered { .. } => {
+            EpochEvent::SetRecovered { .. } => p.set_recovered = true,
+            EpochEvent::DutiesDone { from, .. } => p.duties.insert(from),
+            EpochEvent::DeadThreadsClosed { .. } => {
                 let scn = block::Scn::ZERO; // the envelope carries the real one
                 self.tell_all(EpochMessage::RecoveryDone { epoch, scn }, out);
             }
@@ -428,6 +449,12 @@ impl EpochMachine {
             self.progress.recovering = true;
             self.tell_all(EpochMessage::Thaw { epoch }, out);
             out.push(EpochEffect::Recover { epoch });
+        }
+        let p = &self.progress;
+        if p.recovering && p.set_recovered && everybody(p.duties) && !p.closing {
+            self.progress.closing = true;
+            let threads = self.dead_threads.clone();
+            out.push(EpochEffect::CloseDeadThreads { epoch, threads });
         }
         let p = &mut self.progress;
         let rebuilt = self.members.minus(p.rebuilt).is_empty();

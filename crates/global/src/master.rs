@@ -11,7 +11,7 @@
 
 mod entry;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use block::{Dba, InstanceNo, Mode, Version};
@@ -36,12 +36,13 @@ pub struct Master {
     me: InstanceNo,
     last_seq: u64,
     entries: FxHashMap<Dba, Entry>,
+    owed: BTreeMap<Dba, Version>,
 }
 
 /// Hashed by content, for explorations that must recognise a state.
 impl Hash for Master {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.last_seq.hash(state);
+        (self.last_seq, &self.owed).hash(state);
         for addr in self.addresses() {
             (addr, &self.entries[&addr]).hash(state);
         }
@@ -51,7 +52,7 @@ impl Hash for Master {
 impl Master {
     #[must_use]
     pub fn new(me: InstanceNo) -> Master {
-        Master { me, last_seq: 0, entries: FxHashMap::default() }
+        Master { me, last_seq: 0, entries: FxHashMap::default(), owed: BTreeMap::new() }
     }
 
     /// Blocks with an entry.
@@ -89,6 +90,7 @@ impl Master {
     /// Forgets everything: the directory is rebuilt from reports in every epoch (C2).
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.owed.clear();
     }
 
     /// Enters a rebuilt entry. `recovery`: its block is locked by this recoverer.
@@ -101,8 +103,15 @@ impl Master {
     }
 
     /// Has the newest past image compared with disk, and promoted if it is newer: a duty found by
-    /// a rebuild.
-    pub fn promote(&mut self, now_us: u64, addr: Dba, out: &mut Vec<MasterEffect>) {
+    /// a rebuild. With `dead`, a dead thread's redo is kept until the block is on disk.
+    pub fn promote(
+        &mut self,
+        now_us: u64,
+        addr: Dba,
+        dead: Option<Version>,
+        out: &mut Vec<MasterEffect>,
+    ) {
+        self.owed.extend(dead.map(|version| (addr, version)));
         self.with_entry(now_us, addr, out, |step| {
             if step.entry.conv().is_none() && step.entry.recovery().is_none() {
                 step.start_promotion();
@@ -110,16 +119,30 @@ impl Master {
         });
     }
 
-    /// Tells a holder that it is the writer and that past images wait for its write: a duty found
-    /// by a rebuild.
+    /// Tells a holder that it is the writer and that somebody waits for its write: a duty found by
+    /// a rebuild. With `dead`, a dead thread's redo is kept until the block is on disk.
     pub fn tell_writer(
         &mut self,
         now_us: u64,
         addr: Dba,
         to: InstanceNo,
+        dead: Option<Version>,
         out: &mut Vec<MasterEffect>,
     ) {
-        self.with_entry(now_us, addr, out, |step| step.tell_writer(to));
+        self.owed.extend(dead.map(|version| (addr, version)));
+        self.with_entry(now_us, addr, out, |step| {
+            step.tell_writer(to);
+            if let Some(version) = dead {
+                step.send(to, HolderMsg::WriteRequest { version });
+            }
+        });
+    }
+
+    /// Blocks whose holders must have written them, in this version or a later one, before the dead
+    /// threads are given up.
+    #[must_use]
+    pub fn owed(&self) -> &BTreeMap<Dba, Version> {
+        &self.owed
     }
 
     /// Locks a block for recovery: requests for it park until [`Master::recovered`].
@@ -152,6 +175,31 @@ impl Master {
         out: &mut Vec<MasterEffect>,
     ) {
         self.with_entry(now_us, addr, out, |step| step.message(from, msg));
+        if let Some(&dead) = self.owed.get(&addr) {
+            self.owed_step(dead, from, addr, msg, out);
+        }
+    }
+
+    fn owed_step(
+        &mut self,
+        dead: Version,
+        from: InstanceNo,
+        addr: Dba,
+        msg: &MasterMsg,
+        out: &mut Vec<MasterEffect>,
+    ) {
+        match *msg {
+            MasterMsg::Written { version }
+            | MasterMsg::Promoted { outcome: Promoted::DiskIsNewer { version }, .. }
+                if version >= dead =>
+            {
+                self.owed.remove(&addr);
+            }
+            MasterMsg::Promoted { outcome: Promoted::Holds { version }, .. } => {
+                out.push(MasterEffect { to: from, addr, msg: HolderMsg::WriteRequest { version } });
+            }
+            _ => {}
+        }
     }
 
     fn with_entry(

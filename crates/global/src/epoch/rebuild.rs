@@ -81,8 +81,9 @@ fn decide_held(
     if view.past.iter().any(|p| p.1 > version) {
         return Decision::Broken("a past image is ahead of a living copy");
     }
-    // A writer that lives need only know that somebody waits for its write.
-    let needed = !view.past.is_empty() || (dirty.is_none() && (unwritten || dead.is_some()));
+    // A writer that lives need only know that somebody waits for its write. Somebody is also the
+    // dead thread: its redo lies under this copy, and is given up only when the copy is on disk.
+    let needed = !view.past.is_empty() || dead.is_some() || (dirty.is_none() && unwritten);
     let instance = dirty.or(view.x).or_else(|| view.s.iter().copied().min());
     match instance {
         Some(instance) if needed => Decision::MakeWriter { instance },
@@ -173,11 +174,11 @@ impl Rebuild {
                         view.writer = Some(instance);
                     }
                     master.install(addr, &view, None);
-                    master.tell_writer(now_us, addr, instance, &mut rebuilt.effects);
+                    master.tell_writer(now_us, addr, instance, dead, &mut rebuilt.effects);
                 }
                 Decision::Promote { .. } => {
                     master.install(addr, &view, None);
-                    master.promote(now_us, addr, &mut rebuilt.effects);
+                    master.promote(now_us, addr, dead, &mut rebuilt.effects);
                 }
             }
         }

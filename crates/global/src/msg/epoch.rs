@@ -92,6 +92,10 @@ pub enum EpochMessage {
         epoch: Epoch,
         items: Vec<Recovered>,
     },
+    /// Master to recoverer: the holders of what dead threads have changed have written it.
+    DutiesDone {
+        epoch: Epoch,
+    },
     /// Recoverer to all: no thread is unrecovered any more.
     RecoveryDone {
         epoch: Epoch,
@@ -113,4 +117,5 @@ wire_enum!(EpochMessage {
     8 => RecoveryDone { epoch, scn },
     9 => RecoveryDoneAck { epoch },
     10 => ThawEnqueues { epoch },
+    11 => DutiesDone { epoch },
 });

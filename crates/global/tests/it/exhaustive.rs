@@ -43,6 +43,8 @@ enum Membership {
     /// An epoch with the same members (a broken channel, a join).
     SameMembers,
     Death(InstanceNo),
+    /// A second one after the thaw, whether the first one's thread is given up by then or not.
+    Deaths(InstanceNo, InstanceNo),
 }
 
 struct Explorer {
@@ -59,8 +61,18 @@ struct Explorer {
 struct State {
     world: World,
     done: Vec<usize>,
-    dead: bool,
+    dead: usize,
     froze: InstanceSet,
+}
+
+impl Membership {
+    fn dying(self) -> Vec<InstanceNo> {
+        match self {
+            Membership::None | Membership::SameMembers => Vec::new(),
+            Membership::Death(a) => vec![a],
+            Membership::Deaths(a, b) => vec![a, b],
+        }
+    }
 }
 
 impl Explorer {
@@ -71,18 +83,14 @@ impl Explorer {
                 moves.push(Move::Act(k));
             }
         }
-        let due = match self.membership {
-            Membership::None => false,
-            Membership::SameMembers => true,
-            Membership::Death(_) => s.dead,
-        };
+        let due = self.membership == Membership::SameMembers || s.dead > 0;
         for (&i, n) in &s.world.nodes {
             if due && n.alive && !s.froze.contains(i) {
                 moves.push(Move::Freeze(i));
             }
         }
-        if let Membership::Death(who) = self.membership
-            && !s.dead
+        if let Some(&who) = self.membership.dying().get(s.dead)
+            && s.world.open
         {
             moves.push(Move::Crash(who, false));
             if s.world.nodes[&who].writing.is_some() {
@@ -115,7 +123,8 @@ impl Explorer {
                 s.world.io(i);
             }
             Move::Crash(i, landed) => {
-                s.dead = true;
+                s.dead += 1;
+                s.froze = InstanceSet::default();
                 if landed {
                     s.world.disk = s.world.nodes[&i].writing.expect("a write in flight");
                 }
@@ -211,7 +220,7 @@ fn explore_with(name: &str, master: u8, plans: &[&[Act]], membership: Membership
         limit: 100_000,
         membership,
     };
-    e.explore(State { world, done, dead: false, froze: InstanceSet::default() });
+    e.explore(State { world, done, dead: 0, froze: InstanceSet::default() });
     println!("{name}: {} states, {} ends", e.states, e.ends);
     assert!(e.ends > 0);
 }
@@ -275,4 +284,12 @@ fn a_death_meets_everything() {
     explore_with("c16 past image at a dead one", 3, &[&[Change, Write], &[Change], &[]], dies(2));
     explore_with("m9 s-writer dies", 1, &[&[Read], &[Change], &[]], dies(2));
     explore_with("c3 shipper dies", 3, &[&[Change], &[Change], &[]], dies(1));
+}
+
+#[test]
+fn a_second_death_finds_the_first_ones_changes() {
+    let both = |a, b| Membership::Deaths(InstanceNo(a), InstanceNo(b));
+    explore_with("h24 holder, then heir", 1, &[&[Read], &[Change], &[Change]], both(2, 3));
+    explore_with("h24 changer, then changer", 1, &[&[], &[Change], &[Change]], both(2, 3));
+    explore_with("h24 past image, then holder", 1, &[&[Change], &[Change], &[]], both(2, 1));
 }

@@ -77,6 +77,8 @@ pub struct World {
     pub newest: Version,
     /// Every change: its version, by whom, and whether its redo is durable.
     pub log: Vec<(Version, InstanceNo, bool)>,
+    /// Dead threads that have been given up: their redo is gone.
+    pub closed: BTreeSet<InstanceNo>,
     /// False from the first Marker to the thaw.
     pub open: bool,
     /// What waits for the directory to be rebuilt.
@@ -98,7 +100,7 @@ impl Hash for World {
                 (pair, queue).hash(state);
             }
         }
-        (self.disk, self.newest, &self.log, self.open).hash(state);
+        (self.disk, self.newest, &self.log, self.open, &self.closed).hash(state);
         (self.master_no, &self.for_master).hash(state);
     }
 }
@@ -135,6 +137,7 @@ impl World {
             first: v(disk),
             newest: v(disk),
             log: Vec::new(),
+            closed: BTreeSet::new(),
             open: true,
             for_master: Vec::new(),
             next_req: 0,
@@ -417,6 +420,7 @@ impl World {
             Packet::Block(info) => self.step(to, HolderEvent::Block { from, info }),
             Packet::Cr { req_id, version } => self.cr_arrived(to, req_id, version),
         }
+        self.close_dead_threads();
         self.check();
         true
     }
