@@ -103,7 +103,9 @@ pub struct ItlChange {
     pub xid: Xid,
     pub uba: Uba,
     pub undo_no: UndoNo,
-    /// Commit SCN of the transaction whose entry is taken over, zero if none.
+    /// Highest commit SCN of which the block loses trace: of the transaction whose entry is taken
+    /// over, and of the last changer of the row, whose lock byte is overwritten (a rollback cannot
+    /// restore it). Zero if none.
     pub taken: Scn,
 }
 
@@ -135,9 +137,9 @@ impl ItlChange {
         let old = get(b, self.idx);
         if old.xid != self.xid && !old.xid.is_none() {
             rows::clear_locks(b, self.idx);
-            let taken = layout::taken_scn(b).max(self.taken);
-            layout::set_taken_scn(b, taken);
         }
+        let taken = layout::taken_scn(b).max(self.taken);
+        layout::set_taken_scn(b, taken);
         let new = Itl {
             xid: self.xid,
             uba: self.uba,

@@ -265,6 +265,20 @@ impl Op {
         }
     }
 
+    /// The lock byte that a transactional operation overwrites in `b`; 0 if none.
+    #[must_use]
+    pub fn overwritten_lock(&self, b: &[u8]) -> u8 {
+        match self {
+            Op::HeapUpdate { slot, .. }
+            | Op::HeapDelete { slot, .. }
+            | Op::HeapLock { slot, .. } => rows::get(b, *slot).map_or(0, |r| r.lock),
+            Op::LeafMark { key, .. } | Op::LeafRevive { key, .. } => {
+                rows::search(b, key).map_or(0, |pos| rows::entry(b, pos).lock)
+            }
+            _ => 0,
+        }
+    }
+
     /// Applies the operation to the content of `b` (not to version and SCN).
     ///
     /// # Panics

@@ -300,6 +300,11 @@ impl Transaction {
         let mut change = Change::begin(&core.cache, &[pin, &block_pin]);
         let judged = judge(&core, change.block_mut_for_hints(0), own, remote, limits)
             .expect("X is held: no new entry of another instance can have come");
+        let newest = judged.states.iter().filter_map(|s| match s {
+            LockState::Committed(scn) => Some(*scn),
+            _ => None,
+        });
+        self.raise_floor(newest.max().unwrap_or_default());
         let view = View {
             own,
             own_idx: judged.own_idx,
@@ -319,6 +324,10 @@ impl Transaction {
         };
         let Some(idx) = judged.chosen else { return Outcome::NoItl(judged.running) };
         let b = change.block(0);
+        let overwritten = match view.lock_state(op.overwritten_lock(b)) {
+            LockState::Committed(scn) => scn,
+            _ => Scn::ZERO,
+        };
         let saved = if idx < itl::count(b) { itl::get(b, idx) } else { Itl::default() };
         let saved = if saved.xid != own && saved.scn == Scn::ZERO { Itl::default() } else { saved };
         let undo_no = UndoNo(cursor.undo_no.0 + 1);
@@ -351,7 +360,10 @@ impl Transaction {
         let uba = Uba { dba: cursor.block.dba(), rec };
         let undo_bytes = record.len();
         change.push(at, Op::UndoAppend { record });
+        // What the block loses trace of is kept as a bound in its header, so that a later reader
+        // of the row never takes it for older than it is.
         let taken = if saved.xid == own { Scn::ZERO } else { saved.scn };
+        let taken = taken.max(overwritten);
         op.set_itl(ItlChange { idx, xid: own, uba, undo_no, taken });
         change.push(0, op);
         if !cursor.begun || first_of_block {

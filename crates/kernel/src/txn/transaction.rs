@@ -48,8 +48,9 @@ pub struct Transaction {
     core: Arc<Core>,
     pub(super) local_id: u64,
     isolation: Isolation,
-    /// Snapshots are not below this: the session's last commit.
-    floor: Scn,
+    /// Snapshots are not below this: the session's last commit, and every commit a current read of
+    /// this transaction has met (a statement that begins again must see what made it do so).
+    floor: AtomicU64,
     pub(super) inner: Mutex<Inner>,
     /// One change at a time: the cursor is taken out while a change awaits.
     pub(super) turn: tokio::sync::Mutex<()>,
@@ -67,7 +68,7 @@ impl Transaction {
             core: core.clone(),
             local_id: id,
             isolation,
-            floor,
+            floor: AtomicU64::new(floor.0),
             inner: Mutex::new(Inner {
                 cursor: None,
                 snapshot: None,
@@ -126,7 +127,7 @@ impl Transaction {
         let own = inner.cursor.as_ref().map(|c| (c.xid, c.undo_no));
         let snapshot = match (self.isolation, &inner.snapshot) {
             (Isolation::RepeatableRead, Some(s)) => s.with_own(own),
-            _ => Snapshot::take(&self.core, self.floor, own),
+            _ => Snapshot::take(&self.core, Scn(self.floor.load(Ordering::SeqCst)), own),
         };
         if self.isolation == Isolation::RepeatableRead && inner.snapshot.is_none() {
             inner.snapshot = Some(snapshot.clone());
@@ -155,6 +156,11 @@ impl Transaction {
     #[must_use]
     pub fn rollbacks_to(&self) -> u64 {
         self.rollbacks_to.load(Ordering::Relaxed)
+    }
+
+    /// The next snapshot is not below `scn`.
+    pub(super) fn raise_floor(&self, scn: Scn) {
+        self.floor.fetch_max(scn.0, Ordering::SeqCst);
     }
 
     /// A point to roll back to.

@@ -1,0 +1,125 @@
+//! The simulated cluster: a database and its instances.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::InstanceNo;
+use disk::Options;
+use env::simulated::{SimConfig, SimWorld};
+use kernel::instance::{Instance, InstanceConfig, NewDatabase, create_database};
+use kernel::params::Parameters;
+use observe::{Observer, SessionKind};
+
+/// Longest virtual time anything may take before the run is called stuck.
+pub const STUCK: Duration = Duration::from_secs(600);
+
+/// A database in a simulated world.
+pub struct Cluster {
+    pub world: SimWorld,
+    pub dir: PathBuf,
+    pub settings: Vec<(&'static str, String)>,
+    pub open: BTreeMap<u8, Arc<Instance>>,
+    observers: BTreeMap<u8, Arc<Observer>>,
+}
+
+impl Cluster {
+    /// Makes a database for `instances` instances.
+    ///
+    /// # Panics
+    /// When that fails: a failed run.
+    #[must_use]
+    pub fn create(seed: u64, config: SimConfig, instances: u8) -> Cluster {
+        let world = SimWorld::new(seed, config);
+        let env = world.env(1);
+        let observer = Observer::new(env.clone(), 1);
+        let ctx = observer.ctx(SessionKind::Background, "create");
+        let dir = PathBuf::from("/db");
+        let new = NewDatabase {
+            dir: Path::new("/db"),
+            options: Options::default(),
+            instances,
+            luns: 2,
+            lun_size_bytes: 192 << 20,
+            log_files: 3,
+            log_file_bytes: 2 << 20,
+            verifier: "none",
+        };
+        world
+            .block_on_for(STUCK, create_database(&ctx, &env, &new))
+            .expect("creating a database does not hang")
+            .expect("a database can be created");
+        world.crash(1);
+        Cluster {
+            world,
+            dir,
+            settings: Vec::new(),
+            open: BTreeMap::new(),
+            observers: BTreeMap::new(),
+        }
+    }
+
+    fn parameters(&self) -> Arc<Parameters> {
+        let params = Parameters::default();
+        for (name, value) in &self.settings {
+            params.set(name, value).expect("a known parameter");
+        }
+        Arc::new(params)
+    }
+
+    /// Opens instance `k` in a new process.
+    ///
+    /// # Panics
+    /// When it cannot be opened, or hangs.
+    pub fn start(&mut self, k: u8) {
+        let env = if self.observers.contains_key(&k) || k == 1 {
+            self.world.restart_env(k)
+        } else {
+            self.world.env(k)
+        };
+        let observer = Observer::new(env.clone(), k);
+        self.observers.insert(k, observer.clone());
+        let config = InstanceConfig {
+            dir: self.dir.clone(),
+            me: InstanceNo(k),
+            params: self.parameters(),
+        };
+        let opened = self
+            .world
+            .block_on_for(STUCK, Instance::open(&env, &observer, config))
+            .unwrap_or_else(|| panic!("instance {k} hangs while it opens"));
+        let instance = opened.unwrap_or_else(|e| panic!("instance {k} does not open: {e}"));
+        self.open.insert(k, instance);
+    }
+
+    /// Kills instance `k`'s process.
+    pub fn crash(&mut self, k: u8) {
+        self.world.crash(k);
+        self.open.remove(&k);
+    }
+
+    /// Closes instance `k` and ends its process.
+    ///
+    /// # Panics
+    /// When it does not close.
+    pub fn stop(&mut self, k: u8) {
+        if let Some(instance) = self.open.remove(&k) {
+            self.world
+                .block_on_for(STUCK, instance.close())
+                .unwrap_or_else(|| panic!("instance {k} hangs while it closes"))
+                .unwrap_or_else(|e| panic!("instance {k} does not close: {e}"));
+            drop(instance);
+            self.world.crash(k);
+        }
+    }
+
+    /// Some open instance.
+    ///
+    /// # Panics
+    /// When none is open.
+    #[must_use]
+    pub fn any(&self) -> &Arc<Instance> {
+        self.open.values().next().expect("an instance is open")
+    }
+}
