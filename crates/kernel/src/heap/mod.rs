@@ -54,3 +54,8 @@ const _: () = assert!(
         + RESERVE_BYTES
         <= block::BLOCK_BYTES
 );
+// A block emptied by deletes is found again for a piece of full length.
+const _: () = assert!(
+    block::rows::ROW_HEADER_BYTES + ROW_PIECE_BYTES_MAX + 2 + RESERVE_BYTES
+        <= crate::space::EMPTY_ROOM_BYTES
+);

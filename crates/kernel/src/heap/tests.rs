@@ -464,6 +464,20 @@ fn deleted_rows_make_room_once_every_snapshot_sees_them_gone() {
 }
 
 #[test]
+fn pieces_of_old_versions_make_room() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let rowid = t.insert_committed(&row_of(20_000, 0)).await;
+        for i in 0..100 {
+            t.set_committed(rowid, &row_of(20_000, i)).await;
+        }
+        let blocks = t.blocks().await;
+        assert!(blocks <= 40, "a row of 3 pieces, written 100 times, has taken {blocks} blocks");
+        t.verify().await;
+    });
+}
+
+#[test]
 fn many_transactions_insert_into_one_block_and_then_go_elsewhere() {
     let t = table();
     t.rig.world.block_on(async {
@@ -509,6 +523,73 @@ fn sessions_that_insert_at_once_lose_nothing() {
         assert_eq!(all.len(), 8 * 60);
         t.verify().await;
     });
+}
+
+/// Killed at any moment while several sessions insert and the table grows: what was acknowledged is
+/// there, nothing else is, and the file's units are exactly those of its segments.
+#[test]
+fn a_crash_while_the_table_grows_loses_no_row_and_no_space() {
+    for seed in 1..=3 {
+        let mut t = table_on(TestInstance::new(seed, 512));
+        let others = units(&t).0 - units(&t).1;
+        let mut expected = Rows::new();
+        for _ in 0..2 {
+            let acknowledged = parking_lot::Mutex::new(Rows::new());
+            let pending = parking_lot::Mutex::new(Rows::new());
+            let sessions: Vec<Ctx> = (0..4).map(|i| t.rig.session(&format!("s{i}"))).collect();
+            let work = sessions.iter().map(|ctx| insert_for_ever(&t, ctx, &acknowledged, &pending));
+            let limit = std::time::Duration::from_micros(t.rig.world.random() % 80_000 + 1000);
+            let all = futures::future::join_all(work);
+            assert!(t.rig.world.block_on_for(limit, all).is_none());
+            t.rig.crash();
+            t.ctx = t.rig.session("test");
+            expected.append(&mut acknowledged.into_inner());
+            let found = t.rig.world.block_on(t.all(&t.now()));
+            let pending = pending.into_inner();
+            for (rowid, row) in &found {
+                let known = expected.get(rowid).or(pending.get(rowid));
+                assert!(known == Some(row), "seed {seed}: row {rowid} was never inserted");
+            }
+            assert!(expected.keys().all(|r| found.contains_key(r)), "seed {seed}: a row is lost");
+            expected = found;
+            let (used, own) = units(&t);
+            assert_eq!(used, others + own, "seed {seed}: units without a segment");
+            t.rig.world.block_on(t.verify());
+        }
+    }
+}
+
+async fn insert_for_ever(
+    t: &Table,
+    ctx: &Ctx,
+    acknowledged: &parking_lot::Mutex<Rows>,
+    pending: &parking_lot::Mutex<Rows>,
+) {
+    loop {
+        let txn = t.rig.begin();
+        let mut rows = Rows::new();
+        for _ in 0..t.rig.world.random() % 20 + 1 {
+            let random = t.rig.world.random();
+            let row = row_of((random % 3000) as usize, (random >> 32) as u8);
+            let rowid = super::insert(ctx, &txn, &t.seg, &row).await.unwrap();
+            rows.insert(rowid, row);
+        }
+        pending.lock().extend(rows.clone());
+        txn.commit(ctx).await.unwrap();
+        acknowledged.lock().extend(rows);
+    }
+}
+
+/// Units in use in the data file, and those of the table.
+fn units(t: &Table) -> (u32, u32) {
+    let map = block::Dba::new(DATA_FILE, 1);
+    let used = t.rig.core.cache.read(t.ctx(), map, |b| {
+        b[block::layout::HEADER_BYTES..].iter().map(|byte| byte.count_ones()).sum()
+    });
+    let used = t.rig.world.block_on(used).unwrap();
+    let info = t.rig.core.space.segment_info(t.ctx(), t.seg.header);
+    let own = t.rig.world.block_on(info).unwrap().blocks() / crate::space::UNIT_BLOCKS;
+    (used, own)
 }
 
 /// A generated history against a model: every snapshot taken on the way shows what the model had.

@@ -35,7 +35,7 @@ const RAISE_MAX: u32 = 64;
 /// An open block with at least this much room is kept when a longer row does not fit.
 const KEEP_ROOM: usize = 2000;
 /// Blocks with less potential room than this are not worth coming back to.
-pub const WORTH_CLASS: u8 = 2;
+pub const WORTH_CLASS: u8 = 4;
 /// Blocks with new room noted before the note is written to the FreeMap for all instances.
 const FREED_MAX: usize = 64;
 /// After so many blocks that turned out too full an insert gets one that was never used.
@@ -83,9 +83,23 @@ struct Pool {
 }
 
 impl Pool {
-    fn holds(&self, ordinal: u32) -> bool {
-        self.open.iter().flatten().any(|o| o.ordinal == ordinal)
-            || self.spare.iter().any(|s| s.ordinal == ordinal)
+    /// Notes new room in a block that is in this pool; `false`: it is not.
+    fn heard_of_room(&mut self, ordinal: u32, class: u8, potential: usize) -> bool {
+        let open = self.open.iter_mut().flatten().find(|o| o.ordinal == ordinal);
+        let spare = self.spare.iter_mut().find(|s| s.ordinal == ordinal);
+        let retired = self.retired.get_mut(&ordinal);
+        let held = open.is_some() || spare.is_some() || retired.is_some();
+        if let Some(open) = open {
+            open.potential = open.potential.max(potential);
+        }
+        // The class of a raw block already says all.
+        if let Some(spare) = spare {
+            spare.class = spare.class.max(class);
+        }
+        if let Some(retired) = retired {
+            *retired = class.max(*retired);
+        }
+        held
     }
 
     fn retire(&mut self, open: Open) {
@@ -245,8 +259,9 @@ impl Space {
 
     fn install(&self, segment: &Segment, slot: usize, open: Open) {
         let mut pool = segment.pool();
+        let partly_used = pool.spare.iter().filter(|s| s.class != CLASS_RAW).count();
         match pool.open[slot].replace(open) {
-            Some(old) if old.room >= KEEP_ROOM => {
+            Some(old) if old.room >= KEEP_ROOM && partly_used < CLAIM_MAX => {
                 let class = class_of(old.room);
                 pool.spare.push_back(Spare { ordinal: old.ordinal, class, fresh: false });
             }
@@ -285,11 +300,7 @@ impl Space {
         let Some(ordinal) = self.ordinal(ctx, &segment, dba).await? else { return Ok(()) };
         let many = {
             let mut pool = segment.pool();
-            if pool.holds(ordinal) || is_meta(ordinal) {
-                return Ok(());
-            }
-            if let Some(retired) = pool.retired.get_mut(&ordinal) {
-                *retired = class.max(*retired);
+            if is_meta(ordinal) || pool.heard_of_room(ordinal, class, potential_bytes) {
                 return Ok(());
             }
             pool.freed.insert(ordinal, class);

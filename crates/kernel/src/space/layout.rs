@@ -259,9 +259,11 @@ pub const FREE_MAP_BLOCKS: u32 = 8000;
 const _: () = assert!(OFF_FREE_ENTRIES + FREE_MAP_BLOCKS as usize <= BLOCK_BYTES);
 
 /// Free bytes of one step of a class.
-const CLASS_BYTES: usize = 1000;
-/// Class of an empty block.
-pub const CLASS_EMPTY: u8 = 8;
+const CLASS_BYTES: usize = 560;
+/// Class of an empty block, also of one whose ITL has grown a little.
+pub const CLASS_EMPTY: u8 = 14;
+/// Room that a block of the highest class has at least.
+pub const EMPTY_ROOM_BYTES: usize = CLASS_EMPTY as usize * CLASS_BYTES;
 /// Class of a block that has never been formatted for this segment.
 pub const CLASS_RAW: u8 = 15;
 

@@ -9,5 +9,5 @@ mod segment;
 mod tests;
 
 pub use files::{DATA_FILE, Reservation, Space, UNDO_FILE};
-pub use layout::{EXTENTS_MAX, Extent, SegmentInfo, SegmentKind, UNIT_BLOCKS};
+pub use layout::{EMPTY_ROOM_BYTES, EXTENTS_MAX, Extent, SegmentInfo, SegmentKind, UNIT_BLOCKS};
 pub use segment::SegmentId;

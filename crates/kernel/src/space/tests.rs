@@ -2,8 +2,8 @@ use block::{Dba, InstanceNo, Mode, ObjId};
 use observe::Ctx;
 
 use super::layout::{
-    CLASS_RAW, ExtentMap, FILE_MAP_UNITS, FREE_MAP_BLOCKS, FreeEntry, RESERVED_UNITS, class_of,
-    find_run, free_entry, free_parts, mark_runs, next_extent_blocks,
+    CLASS_EMPTY, CLASS_RAW, ExtentMap, FILE_MAP_UNITS, FREE_MAP_BLOCKS, FreeEntry, RESERVED_UNITS,
+    class_of, find_run, free_entry, free_parts, mark_runs, next_extent_blocks,
 };
 use super::{DATA_FILE, Extent, SegmentId, SegmentKind, Space};
 use crate::error::Error;
@@ -88,7 +88,7 @@ fn ordinals_and_addresses_are_inverse_and_meta_blocks_are_no_data() {
 fn free_entries_keep_owner_and_class() {
     let mut b = vec![0; block::BLOCK_BYTES];
     let entry = |owner, class| FreeEntry { owner: InstanceNo(owner), class };
-    let entries = [(0, entry(8, CLASS_RAW)), (1, entry(1, 3)), (FREE_MAP_BLOCKS - 1, entry(0, 8))];
+    let entries = [(0, entry(8, CLASS_RAW)), (1, entry(1, 3)), (FREE_MAP_BLOCKS - 1, entry(0, 14))];
     let parts = free_parts(&entries);
     assert_eq!(parts.len(), 2, "neighbours are one part");
     apply(&mut b, &block::op::Op::Patch(parts));
@@ -96,7 +96,7 @@ fn free_entries_keep_owner_and_class() {
         assert_eq!(free_entry(&b, at), e);
     }
     assert_eq!(free_entry(&b, 2), entry(0, 0));
-    assert_eq!((class_of(999), class_of(1000), class_of(8096)), (0, 1, 8));
+    assert_eq!((class_of(559), class_of(560), class_of(8096)), (0, 1, CLASS_EMPTY));
 }
 
 fn segment(rig: &Rig, obj: u32, kind: SegmentKind) -> SegmentId {
