@@ -239,6 +239,8 @@ fn writes_and_evictions() {
     explore("a write meets a changer", 1, &[&[Change, Write], &[Change, Write], &[]]);
     explore("an eviction meets a changer", 2, &[&[Read, Evict], &[Change], &[Read]]);
     explore("everybody lets go", 1, &[&[Change, Write, Evict], &[Read, Evict], &[Change]]);
+    explore("a late refusal", 3, &[&[Read, Evict, Read, Evict], &[Change], &[]]);
+    explore("a late Written", 3, &[&[Change, Change], &[Change, Write, Change], &[]]);
     explore("and comes back", 2, &[&[Read, Evict, Read], &[Change, Write, Evict], &[]]);
 }
 
@@ -281,6 +283,7 @@ fn a_death_meets_everything() {
     explore_with("c1 master dies", 2, &[&[Change], &[], &[Read]], dies(2));
     explore_with("c1 writer dies", 1, &[&[Change], &[Change, Write], &[]], dies(2));
     explore_with("c1 copy of a dead writer", 1, &[&[Read, Evict], &[Change, Write], &[]], dies(2));
+    explore_with("c1 eviction meets duty", 3, &[&[Read, Evict], &[Change], &[Read]], dies(2));
     explore_with("c16 past image at a dead one", 3, &[&[Change, Write], &[Change], &[]], dies(2));
     explore_with("m9 s-writer dies", 1, &[&[Read], &[Change], &[]], dies(2));
     explore_with("c3 shipper dies", 3, &[&[Change], &[Change], &[]], dies(1));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use block::InstanceNo;
 use global::holder::HolderEvent;
-use global::msg::Want;
+use global::msg::{HolderMsg, Seq, Want};
 
 use crate::world::{ADDR, Session, World, cr, v};
 
@@ -128,6 +128,7 @@ fn cluster_command(w: &mut World, words: &[&str]) {
         ["recovered", version] => {
             let version = v(version.trim_start_matches('v').parse().expect("a version"));
             w.disk = version;
+            w.newest = version;
             let master = w.master_no;
             let mut out = Vec::new();
             let m = w.masters.get_mut(&master).expect("master");
@@ -205,6 +206,11 @@ fn node_command(w: &mut World, i: InstanceNo, act: &str) {
         }
         "repeat" => w.step(i, HolderEvent::Repeat),
         "freeze" => w.freeze(i),
+        _ if act.starts_with("is told to invalidate, seq ") => {
+            let seq = act.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+            let (from, msg) = (w.master_no, HolderMsg::Invalidate { seq: Seq(seq) });
+            w.step(i, HolderEvent::Message { from, msg });
+        }
         _ => match act.strip_prefix("want CR@") {
             Some(scn) => w.want(i, want(cr(scn.parse().expect("an SCN")))),
             None => panic!("unknown command {act:?}"),

@@ -224,7 +224,10 @@ impl World {
                 let version = self.nodes[&i].version;
                 self.send(i, to, Packet::Cr { req_id, version });
             }
-            HolderEffect::ReadDisk => self.node(i).reading = true,
+            HolderEffect::ReadDisk => {
+                assert!(!self.nodes[&i].reading, "H13: a read on top of a stale one");
+                self.node(i).reading = true;
+            }
             HolderEffect::FlushRedo => {
                 self.node(i).flushing = true;
                 self.note(|| format!("i{i}: flush redo"));
@@ -578,6 +581,22 @@ impl World {
             let Some(view) = m.view(ADDR) else { continue };
             assert!(view.asker.is_none() && !view.promoting, "invariant 5: {view}");
             assert!(view.queue.is_empty(), "{view}");
+        }
+        self.check_record();
+    }
+
+    /// At rest the master's record is what the holders say.
+    fn check_record(&self) {
+        let view = self.masters[&self.master_no].view(ADDR).unwrap_or_default();
+        for (&i, n) in self.nodes.iter().filter(|(_, n)| n.alive) {
+            let recorded = match (view.x == Some(i), view.s.contains(&i)) {
+                (true, _) => Mode::X,
+                (_, true) => Mode::S,
+                _ => Mode::N,
+            };
+            assert_eq!(n.holder.mode(), recorded, "i{i} by its own view, and the master's");
+            let past = view.past.iter().find(|p| p.0 == i).map(|p| p.1);
+            assert_eq!(n.past, past, "past image of i{i}, and the master's view");
         }
     }
 }
