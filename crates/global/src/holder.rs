@@ -352,7 +352,7 @@ impl Holder {
                 Source::YourCopy { version } => self.present() && facts.version == version,
             };
         if !usable {
-            out.push(HolderEffect::ToMaster(MasterMsg::NotHeld { seq: g.seq })); // H12
+            self.refuse_grant(g.seq, facts, out);
             return;
         }
         self.pending = None;
@@ -374,6 +374,20 @@ impl Holder {
         }
         let version = self.have(facts).version;
         self.say_taken(version, None, out);
+    }
+
+    /// "Not held" is an answer to the master, which decides again (H12). It must be true: a copy at
+    /// another version than the master believes goes.
+    fn refuse_grant(&mut self, seq: Seq, facts: &Facts, out: &mut Vec<HolderEffect>) {
+        if self.present() {
+            if facts.dirty || facts.pins > 0 {
+                out.push(HolderEffect::Broken("a grant on a copy of another version"));
+                return;
+            }
+            self.lose();
+            out.push(HolderEffect::DropImage);
+        }
+        out.push(HolderEffect::ToMaster(MasterMsg::NotHeld { seq }));
     }
 
     fn say_taken(

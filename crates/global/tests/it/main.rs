@@ -3,5 +3,6 @@
 mod change_epoch;
 mod enqueue;
 mod exhaustive;
+mod membership;
 mod script;
 mod world;
