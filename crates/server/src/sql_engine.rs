@@ -185,7 +185,11 @@ fn report(e: PgError) -> Report {
         sql::Severity::Notice => Severity::Notice,
         sql::Severity::Info => Severity::Info,
     };
-    let report = Report::new(severity, e.code, e.message);
+    let mut report = Report::new(severity, e.code, e.message);
+    if e.code == "57P01" {
+        // The session was told to end; its connection ends with it.
+        report.severity = Severity::Fatal;
+    }
     if e.detail.is_none() && e.hint.is_none() && e.position.is_none() && e.constraint.is_none() {
         return report;
     }
@@ -243,7 +247,7 @@ impl Session for SqlSession {
         &mut self,
         statement: sql::Statement,
     ) -> Result<PreparedStatement, Report> {
-        let prepared = self.session.prepare_statement(statement, &[]).await;
+        let prepared = self.session.prepare_statement(statement).await;
         prepared.map(SqlSession::prepared).map_err(report)
     }
 
@@ -267,8 +271,7 @@ impl Session for SqlSession {
         result_formats: &[i16],
     ) -> Result<sql::Portal, Report> {
         let Parameters { values, formats } = parameters;
-        let bound = self.session.bind(&prepared.inner, values, &formats, result_formats).await;
-        bound.map_err(report)
+        self.session.bind(&prepared.inner, &values, &formats, result_formats).map_err(report)
     }
 
     async fn fetch(
@@ -281,9 +284,7 @@ impl Session for SqlSession {
         Ok(match fetched.map_err(report)? {
             sql::Fetched::Suspended => Fetched::Suspended,
             sql::Fetched::Complete(tag) => Fetched::Complete(tag),
-            sql::Fetched::CopyIn(copy) => {
-                Fetched::CopyIn { binary: copy.binary, columns: copy.columns }
-            }
+            sql::Fetched::CopyIn { binary, columns } => Fetched::CopyIn { binary, columns },
             sql::Fetched::Empty => Fetched::Empty,
         })
     }
