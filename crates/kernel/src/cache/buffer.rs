@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-use super::holder::Holder;
-use block::{Dba, Mode, Rba, Version};
+use block::{Dba, InstanceNo, Mode, Rba, Version};
 use env::IoBuf;
+use global::Holder;
+use global::msg::Timings;
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
 use super::Cache;
+use crate::error::Error;
 
 /// An old dirty version kept after the block was given away in X.
 pub struct PastImage {
@@ -19,18 +21,26 @@ pub struct PastImage {
     pub first_dirty: Rba,
 }
 
+/// What came with the last grant or image, for the wait that ends with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Who sent the image; `None`: a grant, read it from disk.
+    pub from: Option<InstanceNo>,
+    pub timings: Timings,
+}
+
 /// What the latch protects.
 pub struct State {
     /// The current image; `None` while it is being read, and after the right has gone.
     pub image: Option<IoBuf>,
-    /// This instance's right, true even while the instance is alone (hazard C5).
-    pub mode: Mode,
-    /// Somebody is reading it from disk or has asked the cluster for it.
+    /// This instance's right, true even while it is alone (hazard C5), and what is owed of it.
+    pub holder: Holder,
+    /// Somebody here reads it from disk without asking anybody: the instance is alone.
     pub loading: bool,
     pub dirty: bool,
     /// Oldest change not on disk since disk last held the block (hazard C15).
     pub first_dirty: Rba,
-    /// End of the newest redo record that changed it.
+    /// End of the newest redo record of this instance that changed it.
     pub last_rba: Rba,
     /// End of the newest redo record that changed its structure (hazard H1).
     pub struct_rba: Rba,
@@ -38,19 +48,39 @@ pub struct State {
     pub writing: bool,
     /// First change since the write in flight took its copy.
     pub redirty: Option<Rba>,
-    /// A peer waits for the block: no new pins (`gc buffer busy release`).
-    pub blocked: bool,
-    /// Instance recovery has not finished with it.
-    pub recovering: bool,
     pub past_image: Option<PastImage>,
-    /// The protocol's view of this block.
-    pub holder: Holder,
+    /// Its place on the dirty list.
+    pub(super) queued: Option<Rba>,
+    pub arrival: Option<Arrival>,
+    /// Why the last read under a grant failed; for those who wait.
+    pub read_error: Option<Error>,
+}
+
+impl State {
+    /// The right in which the image is here; N without an image.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        if self.image.is_some() && self.holder.present() { self.holder.mode() } else { Mode::N }
+    }
+
+    /// Position that holds the checkpoint back: of the current image or the past image.
+    pub(super) fn checkpoint_rba(&self) -> Option<Rba> {
+        let current = self.dirty.then_some(self.first_dirty);
+        let past = self.past_image.as_ref().map(|p| p.first_dirty);
+        current.into_iter().chain(past).min()
+    }
 }
 
 /// A cached block.
 pub struct Buffer {
     pub dba: Dba,
     pins: AtomicU32,
+    /// Those of the pins that may change the block.
+    change_pins: AtomicU32,
+    /// Sessions that wait for the block to come.
+    pub(crate) waiters: AtomicU32,
+    /// A block that has just come is used once here before it goes on.
+    pub(crate) reserved: AtomicBool,
     pub(super) usage: AtomicU8,
     /// Set while somebody waits for the pins to drop.
     pub(crate) pin_waiter: AtomicBool,
@@ -60,26 +90,29 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    pub(super) fn new(dba: Dba, loading: bool) -> Buffer {
+    pub(super) fn new(dba: Dba) -> Buffer {
         Buffer {
             dba,
             pins: AtomicU32::new(0),
+            change_pins: AtomicU32::new(0),
+            waiters: AtomicU32::new(0),
+            reserved: AtomicBool::new(false),
             usage: AtomicU8::new(1),
             pin_waiter: AtomicBool::new(false),
             latch: RwLock::new(State {
                 image: None,
-                mode: Mode::N,
-                loading,
+                holder: Holder::new(dba),
+                loading: false,
                 dirty: false,
                 first_dirty: Rba::ZERO,
                 last_rba: Rba::ZERO,
                 struct_rba: Rba::ZERO,
                 writing: false,
                 redirty: None,
-                blocked: false,
-                recovering: false,
                 past_image: None,
-                holder: Holder::default(),
+                queued: None,
+                arrival: None,
+                read_error: None,
             }),
             changed: Notify::new(),
         }
@@ -102,13 +135,36 @@ impl Buffer {
         }
     }
 
-    /// Pins if the state (whose latch the caller holds) grants `want`.
+    /// Whether the state (whose latch the caller holds) allows use in `want` now. Newcomers queue
+    /// behind a peer that waits, but not the one for whom the block has just come.
+    pub(super) fn usable(&self, st: &State, want: Mode) -> bool {
+        if st.image.is_none() {
+            return false;
+        }
+        st.holder.admits(want)
+            || (self.reserved.load(Ordering::SeqCst)
+                && st.holder.readable()
+                && st.holder.mode() >= want)
+    }
+
+    /// Pins if the state allows it.
     pub(super) fn pin_if(self: &Arc<Buffer>, st: &State, want: Mode) -> bool {
-        if st.image.is_none() || st.mode < want || st.blocked || st.recovering {
+        if !self.usable(st, want) {
             return false;
         }
         self.pins.fetch_add(1, Ordering::SeqCst);
+        if want == Mode::X {
+            self.change_pins.fetch_add(1, Ordering::SeqCst);
+        }
+        self.reserved.store(false, Ordering::SeqCst);
         true
+    }
+
+    /// Pins as the protocol counts them: a reservation is one.
+    pub(crate) fn pins_for_peers(&self) -> (u32, u32) {
+        let reserved = u32::from(self.reserved.load(Ordering::SeqCst));
+        let change = self.change_pins.load(Ordering::SeqCst);
+        (self.pin_count() + reserved, change + reserved)
     }
 }
 
@@ -117,6 +173,7 @@ impl Buffer {
 pub struct Pin {
     pub(crate) buffer: Arc<Buffer>,
     pub(super) cache: Arc<Cache>,
+    pub(super) mode: Mode,
 }
 
 impl Pin {
@@ -134,7 +191,11 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if self.buffer.pins.fetch_sub(1, Ordering::SeqCst) == 1
+        if self.mode == Mode::X {
+            self.buffer.change_pins.fetch_sub(1, Ordering::SeqCst);
+        }
+        self.buffer.pins.fetch_sub(1, Ordering::SeqCst);
+        if self.buffer.pin_waiter.load(Ordering::SeqCst)
             && self.buffer.pin_waiter.swap(false, Ordering::SeqCst)
         {
             self.cache.pins_dropped(&self.buffer);

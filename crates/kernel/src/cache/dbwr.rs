@@ -8,10 +8,12 @@ use block::bytes::{Reader, Write};
 use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Rba, Version, layout};
 use disk::Group;
 use env::{IoBuf, Lane};
+use global::HolderEvent;
 use observe::{Ctx, Stat, WaitEvent};
 
 use super::buffer::Buffer;
 use super::pool::Cache;
+use super::step::Carry;
 use crate::error::Result;
 
 /// File of the double-write areas.
@@ -54,7 +56,7 @@ impl Cache {
             st.dirty = true;
             // A past image here is older and keeps its own place; the current image starts anew.
             st.first_dirty = from;
-            self.dirty.lock().insert((from, buffer.dba), buffer.clone());
+            self.requeue(buffer, st);
         }
         if st.writing && st.redirty.is_none() {
             st.redirty = Some(from);
@@ -136,10 +138,10 @@ impl Cache {
         let mut upto = Rba::ZERO;
         for buffer in buffers {
             let mut st = buffer.latch().write();
-            if let Some(pi) = &st.past_image {
-                wanted.push((buffer.dba, pi.version));
+            if st.past_image.is_some() {
+                wanted.push(buffer.clone());
             }
-            if !st.dirty || st.writing || st.mode == Mode::N || st.recovering {
+            if !st.dirty || st.writing || st.mode() == Mode::N {
                 continue;
             }
             let Some(image) = &st.image else { continue };
@@ -151,10 +153,10 @@ impl Cache {
             let version = layout::version(&image);
             copies.push(Copied { buffer, version, image });
         }
-        if !wanted.is_empty()
-            && let Some(grants) = self.grants.get()
-        {
-            grants.request_writes(&wanted);
+        for buffer in wanted {
+            let _gate = self.enter_protocol();
+            let mut st = buffer.latch().write();
+            self.step(&buffer, &mut st, HolderEvent::CheckpointPast, Carry::default());
         }
         if copies.is_empty() {
             return Ok(());
@@ -191,29 +193,25 @@ impl Cache {
 
     fn finish_writes(&self, copies: &[Copied], ok: bool) {
         for c in copies {
+            let _gate = self.enter_protocol();
             let mut st = c.buffer.latch().write();
             st.writing = false;
             if ok && st.dirty {
-                let old = (st.first_dirty, c.buffer.dba);
-                let mut dirty = self.dirty.lock();
-                dirty.remove(&old);
                 match st.redirty.take() {
-                    Some(from) => {
-                        st.first_dirty = from;
-                        dirty.insert((from, c.buffer.dba), c.buffer.clone());
-                    }
+                    Some(from) => st.first_dirty = from,
                     None => st.dirty = false,
                 }
-            }
-            drop(st);
-            c.buffer.changed.notify_waiters();
-            if ok && let Some(grants) = self.grants.get().filter(|_| !self.is_alone()) {
-                grants.written(&c.buffer, c.version);
+                self.requeue(&c.buffer, &mut st);
             }
             // A write in flight counts as a pin for whoever waits to take the block away.
-            if c.buffer.pin_count() == 0 && c.buffer.pin_waiter.swap(false, Ordering::SeqCst) {
-                self.pins_dropped(&c.buffer);
-            }
+            let event = if ok {
+                HolderEvent::WriteDone { version: c.version }
+            } else {
+                HolderEvent::Progress
+            };
+            self.step(&c.buffer, &mut st, event, Carry::default());
+            drop(st);
+            c.buffer.changed.notify_waiters();
         }
     }
 
@@ -283,8 +281,7 @@ pub async fn write_images(group: &Group, k: InstanceNo, images: &[(Dba, IoBuf)])
         let mut n = 1;
         while at + n < images.len()
             && images[at + n].0.file == first.file
-            && images[at + n].0.block
-                == first.block + u32::try_from(n).expect("a batch is small")
+            && images[at + n].0.block == first.block + u32::try_from(n).expect("a batch is small")
         {
             n += 1;
         }

@@ -6,13 +6,15 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use block::{Dba, Mode, Rba};
 use disk::Group;
-use env::{BoxFuture, Env, IoBuf};
+use env::{BoxFuture, Env};
+use global::{HolderEffect, HolderEvent};
 use observe::{Ctx, Stat, WaitEvent};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
 use super::buffer::{Buffer, Pin, State};
+use super::step::Carry;
 use crate::clock::ScnClock;
 use crate::error::{Error, Result};
 use crate::redo::Log;
@@ -32,31 +34,30 @@ struct Shard {
     ring: VecDeque<Arc<Buffer>>,
 }
 
-/// Who grants rights to blocks when this instance is not alone.
+/// The cluster, as the cache needs it when this instance is not alone.
 pub trait Grants: Send + Sync {
-    /// Gets right `want` and an image for a buffer that lacks one of them. `read`: false for a
-    /// block that will be formatted (its content does not matter).
+    /// Gets right `want` on the block, and its image.
     fn acquire<'a>(
         &'a self,
         ctx: &'a Ctx,
         buffer: &'a Arc<Buffer>,
         want: Mode,
-        read: bool,
     ) -> BoxFuture<'a, Result<()>>;
-    /// Gets S on up to 128 consecutive absent blocks in one request; best effort.
+    /// Gets what it can of absent blocks of one master group in one request; best effort.
     fn acquire_many<'a>(
         &'a self,
         ctx: &'a Ctx,
         buffers: Vec<Arc<Buffer>>,
     ) -> BoxFuture<'a, Result<()>>;
-    /// The last pin of a buffer with a waiting peer has dropped.
-    fn pins_dropped(&self, buffer: &Arc<Buffer>);
-    /// The cache would like to give the buffer up; the right goes when the master has agreed.
-    fn release(&self, buffer: &Arc<Buffer>);
-    /// The data file holds the block at this version now.
-    fn written(&self, buffer: &Arc<Buffer>, version: block::Version);
-    /// A checkpoint waits for these past images: ask their writers to write.
-    fn request_writes(&self, blocks: &[(Dba, block::Version)]);
+    /// Does what a holder's step says and the cache cannot: messages, reads, flushes. Under the
+    /// buffer's latch; nothing is awaited.
+    fn perform(
+        &self,
+        buffer: &Arc<Buffer>,
+        st: &mut State,
+        effect: HolderEffect,
+        carry: &mut Carry,
+    );
 }
 
 /// The buffer cache of one instance.
@@ -79,6 +80,9 @@ pub struct Cache {
     pub(super) freed: Notify,
     pub(super) need_free: AtomicBool,
     pub data_writes: AtomicU64,
+    /// See `enter_protocol`.
+    pub(super) protocol: RwLock<()>,
+    pub(super) frozen: AtomicBool,
 }
 
 impl Cache {
@@ -106,6 +110,8 @@ impl Cache {
             freed: Notify::new(),
             need_free: AtomicBool::new(false),
             data_writes: AtomicU64::new(0),
+            protocol: RwLock::new(()),
+            frozen: AtomicBool::new(false),
         })
     }
 
@@ -155,8 +161,8 @@ impl Cache {
         Some(buffer.clone())
     }
 
-    /// The buffer of `dba`, made if there is none; true if it is new (and marked loading).
-    pub(crate) fn lookup_or_insert(&self, dba: Dba, loading: bool) -> (Arc<Buffer>, bool) {
+    /// The buffer of `dba`, made if there is none; true if it is new.
+    pub(crate) fn lookup_or_insert(&self, dba: Dba) -> (Arc<Buffer>, bool) {
         let mut shard = self.shard(dba).lock();
         if let Some(buffer) = shard.map.get(&dba.to_u64()) {
             buffer.touch();
@@ -165,7 +171,7 @@ impl Cache {
         if shard.map.len() >= self.per_shard {
             self.evict(&mut shard);
         }
-        let buffer = Arc::new(Buffer::new(dba, loading));
+        let buffer = Arc::new(Buffer::new(dba));
         shard.map.insert(dba.to_u64(), buffer.clone());
         shard.ring.push_back(buffer.clone());
         (buffer, true)
@@ -209,17 +215,24 @@ impl Cache {
         if Arc::strong_count(buffer) != 2 || buffer.pin_count() != 0 {
             return Evict::Keep;
         }
-        let Some(st) = buffer.latch().try_write() else { return Evict::Keep };
-        if st.dirty || st.writing || st.loading || st.past_image.is_some() || st.blocked {
+        // The gate comes before the latch; who holds the gate exclusively is not waited for here.
+        let Some(_gate) = self.protocol.try_read_recursive() else { return Evict::Keep };
+        let Some(mut st) = buffer.latch().try_write() else { return Evict::Keep };
+        if st.dirty || st.writing || st.loading || st.past_image.is_some() {
             return Evict::Keep;
         }
-        if self.is_alone() || (st.mode == Mode::N && st.holder.is_idle()) {
+        if st.holder.is_idle() && st.image.is_none() {
             return Evict::Gone;
         }
-        drop(st);
-        if let Some(grants) = self.grants.get() {
-            grants.release(buffer);
+        if self.is_alone() {
+            if st.holder.present() {
+                st.holder.drop_alone();
+                st.image = None;
+                return Evict::Gone;
+            }
+            return Evict::Keep;
         }
+        self.step(buffer, &mut st, HolderEvent::EvictWanted, Carry::default());
         Evict::Released
     }
 
@@ -253,7 +266,7 @@ impl Cache {
     pub async fn pin(&self, ctx: &Ctx, dba: Dba, want: Mode) -> Result<Pin> {
         ctx.bump(Stat::DbBlockGets, 1);
         let buffer = self.obtain(ctx, dba, want, true).await?;
-        Ok(Pin { buffer, cache: self.arc() })
+        Ok(Pin { buffer, cache: self.arc(), mode: want })
     }
 
     /// Pins `dba` in X for formatting: its content is not read.
@@ -263,7 +276,7 @@ impl Cache {
     pub async fn pin_new(&self, ctx: &Ctx, dba: Dba) -> Result<Pin> {
         ctx.bump(Stat::DbBlockGets, 1);
         let buffer = self.obtain(ctx, dba, Mode::X, false).await?;
-        Ok(Pin { buffer, cache: self.arc() })
+        Ok(Pin { buffer, cache: self.arc(), mode: Mode::X })
     }
 
     /// Pins without waiting: `None` if the right is not here now.
@@ -271,20 +284,19 @@ impl Cache {
     pub fn try_pin(&self, dba: Dba, want: Mode) -> Option<Pin> {
         let buffer = self.lookup(dba)?;
         let pinned = buffer.latch().try_read().is_some_and(|st| buffer.pin_if(&st, want));
-        pinned.then(|| Pin { buffer, cache: self.arc() })
+        pinned.then(|| Pin { buffer, cache: self.arc(), mode: want })
     }
 
     /// A pinned buffer.
     async fn obtain(&self, ctx: &Ctx, dba: Dba, want: Mode, read: bool) -> Result<Arc<Buffer>> {
         loop {
-            let (buffer, new) = self.lookup_or_insert(dba, true);
-            if !new {
-                let ready = buffer.pin_if(&buffer.latch().read(), want);
-                if ready {
-                    return Ok(buffer);
-                }
+            let (buffer, new) = self.lookup_or_insert(dba);
+            if new {
+                self.wait_for_room(ctx, dba).await?;
+            } else if buffer.pin_if(&buffer.latch().read(), want) {
+                return Ok(buffer);
             }
-            self.make_ready(ctx, &buffer, new, want, read).await?;
+            self.make_ready(ctx, &buffer, want, read).await?;
         }
     }
 
@@ -299,22 +311,31 @@ impl Cache {
         f: impl FnOnce(&[u8]) -> R + Send,
     ) -> Result<R> {
         loop {
-            let (buffer, new) = self.lookup_or_insert(dba, true);
-            if !new {
+            let (buffer, new) = self.lookup_or_insert(dba);
+            if new {
+                self.wait_for_room(ctx, dba).await?;
+            } else {
                 let st = buffer.latch().read();
-                if let Some(image) = readable(&st) {
+                if buffer.usable(&st, Mode::S)
+                    && let Some(image) = st.image.as_deref()
+                {
                     ctx.bump(Stat::ConsistentGets, 1);
-                    return Ok(f(image));
+                    let out = f(image);
+                    drop(st);
+                    if buffer.reserved.swap(false, Ordering::SeqCst) {
+                        self.pins_dropped(&buffer);
+                    }
+                    return Ok(out);
                 }
             }
-            self.make_ready(ctx, &buffer, new, Mode::S, true).await?;
+            self.make_ready(ctx, &buffer, Mode::S, true).await?;
         }
     }
 
     /// Whether the block is here in S or X, ready to be read.
     #[must_use]
     pub fn is_readable(&self, dba: Dba) -> bool {
-        self.lookup(dba).is_some_and(|b| readable(&b.latch().read()).is_some())
+        self.lookup(dba).is_some_and(|b| b.usable(&b.latch().read(), Mode::S))
     }
 
     /// Brings image and right here, or waits for whoever does. The caller looks again.
@@ -322,82 +343,77 @@ impl Cache {
         &self,
         ctx: &Ctx,
         buffer: &Arc<Buffer>,
-        new: bool,
         want: Mode,
         read: bool,
     ) -> Result<()> {
         let dba = buffer.dba;
-        if new {
-            if let Err(e) = self.wait_for_room(ctx, dba).await {
-                self.load_failed(buffer);
-                return Err(e);
-            }
-            return self.load(ctx, buffer, want, read).await;
-        }
         let waiting = buffer.changed.notified();
         let mut waiting = std::pin::pin!(waiting);
         waiting.as_mut().enable();
-        let (event, mine) = {
-            let mut st = buffer.latch().write();
-            if st.image.is_some() && st.mode >= want && !st.blocked && !st.recovering {
+        match self.next_step(buffer, want, read) {
+            NextStep::Look => return Ok(()),
+            NextStep::Wait => {
+                let p = [u64::from(dba.file), u64::from(dba.block), 1];
+                ctx.wait_or_cancel(WaitEvent::ReadByOtherSession, p, waiting).await?;
                 return Ok(());
             }
-            if st.loading {
-                (WaitEvent::ReadByOtherSession, false)
-            } else if st.blocked {
-                (WaitEvent::GcBufferBusyRelease, false)
-            } else if st.recovering {
-                (WaitEvent::GcRecoveryQuiesce, false)
-            } else {
-                st.loading = true;
-                (WaitEvent::ReadByOtherSession, true)
+            NextStep::Ask => {
+                let grants = self.grants.get().ok_or(Error::Closing)?;
+                return grants.acquire(ctx, buffer, want).await;
             }
-        };
-        if mine {
-            return self.load(ctx, buffer, want, read).await;
+            NextStep::Read => {}
         }
-        let p = [u64::from(dba.file), u64::from(dba.block), 1];
-        ctx.wait_or_cancel(event, p, waiting).await?;
-        Ok(())
-    }
-
-    /// The buffer is marked loading by this caller: gets right and image. Clears the mark.
-    async fn load(&self, ctx: &Ctx, buffer: &Arc<Buffer>, want: Mode, read: bool) -> Result<()> {
-        // Whatever ends this future early (an error, a cancelled statement) clears the mark.
+        // Whatever ends this future early (an error, a cancelled statement) ends the read.
         let guard = LoadGuard { cache: self, buffer: Some(buffer) };
-        if self.is_alone() {
-            let image = if read {
-                self.read_block(ctx, buffer.dba).await?
-            } else {
-                IoBuf::zeroed(block::BLOCK_BYTES)
-            };
-            let mut st = buffer.latch().write();
-            // The flag is tested under the latch: a join may have begun meanwhile (hazard C5).
-            if self.is_alone() {
-                if st.image.is_none() {
-                    st.image = Some(image);
-                }
-                st.mode = Mode::X;
-                st.holder.set_alone();
-                guard.done(&mut st);
-                return Ok(());
-            }
-        }
-        let grants = self.grants.get().ok_or(Error::Closing)?;
-        grants.acquire(ctx, buffer, want, read).await?;
-        guard.done(&mut buffer.latch().write());
+        let image = self.read_block(ctx, dba).await?;
+        guard.done(image);
         Ok(())
     }
 
-    fn load_failed(&self, buffer: &Arc<Buffer>) {
-        buffer.latch().write().loading = false;
+    fn next_step(&self, buffer: &Arc<Buffer>, want: Mode, read: bool) -> NextStep {
+        let _gate = self.enter_protocol();
+        let mut st = buffer.latch().write();
+        if buffer.usable(&st, want) {
+            return NextStep::Look;
+        }
+        if st.loading {
+            return NextStep::Wait;
+        }
+        // The flag is tested under the latch: a join may begin at any time (hazard C5).
+        if !self.is_alone() {
+            return NextStep::Ask;
+        }
+        if !st.holder.take_alone(Mode::X) {
+            return NextStep::Look;
+        }
+        if read {
+            st.loading = true;
+            return NextStep::Read;
+        }
+        st.image = Some(env::IoBuf::zeroed(block::BLOCK_BYTES));
+        self.step(buffer, &mut st, HolderEvent::ReadDone, Carry::default());
+        NextStep::Look
+    }
+
+    /// A read under a right taken alone has ended.
+    pub(super) fn finish_load(&self, buffer: &Arc<Buffer>, image: Option<env::IoBuf>) {
+        let _gate = self.enter_protocol();
+        let mut st = buffer.latch().write();
+        st.loading = false;
+        let event = if image.is_some() { HolderEvent::ReadDone } else { HolderEvent::ReadFailed };
+        st.image = image;
+        self.step(buffer, &mut st, event, Carry::default());
+        drop(st);
         buffer.changed.notify_waiters();
     }
 
-    pub(super) fn pins_dropped(&self, buffer: &Arc<Buffer>) {
-        if let Some(grants) = self.grants.get() {
-            grants.pins_dropped(buffer);
+    pub(crate) fn pins_dropped(&self, buffer: &Arc<Buffer>) {
+        if self.is_alone() {
+            return;
         }
+        let _gate = self.enter_protocol();
+        let mut st = buffer.latch().write();
+        self.step(buffer, &mut st, HolderEvent::Progress, Carry::default());
     }
 
     /// Every buffer, for reports, views and the rebuild of the directory.
@@ -427,18 +443,21 @@ impl Cache {
     }
 }
 
+/// What a session does about a block it cannot use yet.
+enum NextStep {
+    Look,
+    /// Somebody here reads it.
+    Wait,
+    /// Ask the cluster.
+    Ask,
+    /// Read it: the right has been taken alone.
+    Read,
+}
+
 enum Evict {
     Gone,
     Released,
     Keep,
-}
-
-/// The image, if it may be read now.
-pub(super) fn readable(st: &State) -> Option<&[u8]> {
-    if st.mode == Mode::N || st.recovering {
-        return None;
-    }
-    st.image.as_deref()
 }
 
 struct LoadGuard<'a> {
@@ -447,10 +466,9 @@ struct LoadGuard<'a> {
 }
 
 impl LoadGuard<'_> {
-    fn done(mut self, st: &mut State) {
-        st.loading = false;
+    fn done(mut self, image: env::IoBuf) {
         if let Some(buffer) = self.buffer.take() {
-            buffer.changed.notify_waiters();
+            self.cache.finish_load(buffer, Some(image));
         }
     }
 }
@@ -458,7 +476,7 @@ impl LoadGuard<'_> {
 impl Drop for LoadGuard<'_> {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer {
-            self.cache.load_failed(buffer);
+            self.cache.finish_load(buffer, None);
         }
     }
 }

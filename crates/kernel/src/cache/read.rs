@@ -66,14 +66,11 @@ impl Cache {
             let mut run: Vec<Arc<Buffer>> = Vec::new();
             for i in at..end {
                 let dba = Dba::new(first.file, first.block + i);
-                if self.lookup(dba).is_none() {
-                    let (buffer, new) = self.lookup_or_insert(dba, true);
-                    if new {
-                        run.push(buffer);
-                        continue;
-                    }
+                if let Some(buffer) = self.claim(dba) {
+                    run.push(buffer);
+                } else {
+                    self.read_run(ctx, std::mem::take(&mut run)).await?;
                 }
-                self.read_run(ctx, std::mem::take(&mut run)).await?;
             }
             self.read_run(ctx, run).await?;
             at = end;
@@ -81,25 +78,41 @@ impl Cache {
         Ok(())
     }
 
-    /// Loads consecutive buffers that this caller has marked loading.
+    /// The buffer of an absent block; while alone it is marked as being read by this caller.
+    fn claim(&self, dba: Dba) -> Option<Arc<Buffer>> {
+        let (buffer, _) = self.lookup_or_insert(dba);
+        let _gate = self.enter_protocol();
+        let mut st = buffer.latch().write();
+        if st.image.is_some() || st.loading || !st.holder.is_idle() {
+            return None;
+        }
+        if self.is_alone() {
+            if !st.holder.take_alone(Mode::X) {
+                return None;
+            }
+            st.loading = true;
+        }
+        drop(st);
+        Some(buffer)
+    }
+
+    /// Loads consecutive buffers that this caller has claimed.
     async fn read_run(&self, ctx: &Ctx, run: Vec<Arc<Buffer>>) -> Result<()> {
         if run.is_empty() {
             return Ok(());
         }
-        let guard = RunGuard { run };
-        let run = &guard.run;
-        if !self.is_alone() {
+        if !run.iter().all(|b| b.latch().read().loading) {
+            // Not alone (any more): those claimed alone, if any, are read one by one by their users.
+            let (alone, asked): (Vec<_>, Vec<_>) =
+                run.into_iter().partition(|b| b.latch().read().loading);
+            drop(RunGuard { cache: self, run: alone });
             let Some(grants) = self.grants.get() else { return Err(Error::Closing) };
-            return grants.acquire_many(ctx, run.clone()).await;
+            return grants.acquire_many(ctx, asked).await;
         }
-        let images = self.read_many(ctx, run).await?;
-        for (buffer, image) in run.iter().zip(images) {
-            let mut st = buffer.latch().write();
-            if self.is_alone() && st.image.is_none() {
-                st.image = Some(image);
-                st.mode = Mode::X;
-                st.holder.set_alone();
-            }
+        let mut guard = RunGuard { cache: self, run };
+        let images = self.read_many(ctx, &guard.run).await?;
+        for (buffer, image) in std::mem::take(&mut guard.run).iter().zip(images) {
+            self.finish_load(buffer, Some(image));
         }
         Ok(())
     }
@@ -130,16 +143,16 @@ impl Cache {
     }
 }
 
-/// Clears the loading marks of a run however the read ends.
-struct RunGuard {
+/// Ends the reads of a run that did not come to their end.
+struct RunGuard<'a> {
+    cache: &'a Cache,
     run: Vec<Arc<Buffer>>,
 }
 
-impl Drop for RunGuard {
+impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         for buffer in &self.run {
-            buffer.latch().write().loading = false;
-            buffer.changed.notify_waiters();
+            self.cache.finish_load(buffer, None);
         }
     }
 }

@@ -52,7 +52,7 @@ impl<'a> Change<'a> {
                 assert!(last.pin.dba() < pin.dba(), "a change names block {} twice", pin.dba());
             }
             let guard = pin.buffer.latch().write();
-            assert!(guard.mode == Mode::X, "block {} is changed without X", pin.dba());
+            assert!(guard.mode() == Mode::X, "block {} is changed without X", pin.dba());
             members.push(Member { pin, guard });
         }
         Change { cache, members, order, ops: Vec::with_capacity(pins.len()) }
@@ -78,7 +78,7 @@ impl<'a> Change<'a> {
     pub fn add(&mut self, pin: &'a Pin) -> usize {
         assert!(self.members.iter().all(|m| m.pin.dba() != pin.dba()), "block named twice");
         let guard = pin.buffer.latch().write();
-        assert!(guard.mode == Mode::X, "block {} is changed without X", pin.dba());
+        assert!(guard.mode() == Mode::X, "block {} is changed without X", pin.dba());
         self.members.push(Member { pin, guard });
         self.order.push(self.members.len() - 1);
         self.order.len() - 1

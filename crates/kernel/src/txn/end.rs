@@ -160,7 +160,7 @@ pub(super) fn run(hooks: Vec<Box<dyn FnOnce() + Send>>) {
 fn clean_out(changed: &[Arc<Buffer>], xid: Xid, scn: Scn) {
     for buffer in changed {
         let Some(mut st) = buffer.latch().try_write() else { continue };
-        if st.mode != Mode::X {
+        if st.mode() != Mode::X {
             continue;
         }
         let Some(image) = st.image.as_mut() else { continue };

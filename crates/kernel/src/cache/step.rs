@@ -1,0 +1,174 @@
+//! Stepping the protocol's holder of a buffer, and doing what it says.
+//!
+//! Under the gate (`enter_protocol`) and the buffer's latch, in this order: so that stepping and
+//! sending are never split by a Marker (hazard C2), and what concerns one block is sent in the order
+//! in which it was decided.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use block::{Rba, layout};
+use env::IoBuf;
+use global::{Facts, HolderEffect, HolderEvent};
+
+use super::buffer::{Arrival, Buffer, PastImage, State};
+use super::pool::Cache;
+
+/// What a step may carry besides its event.
+#[derive(Default)]
+pub struct Carry {
+    /// The image that arrived.
+    pub image: Option<IoBuf>,
+    /// How it came.
+    pub arrival: Option<Arrival>,
+}
+
+impl Cache {
+    /// Held shared while holders are stepped and what they say is sent; exclusively by the change
+    /// of membership.
+    pub fn enter_protocol(&self) -> parking_lot::RwLockReadGuard<'_, ()> {
+        self.protocol.read_recursive()
+    }
+
+    /// For the change of membership alone: nobody steps or sends while it is held.
+    pub fn stop_protocol(&self) -> parking_lot::RwLockWriteGuard<'_, ()> {
+        self.protocol.write()
+    }
+
+    /// Markers have been sent (true) or the new epoch has been entered (false); under
+    /// `stop_protocol`.
+    pub fn set_frozen(&self, frozen: bool) {
+        self.frozen.store(frozen, Ordering::SeqCst);
+    }
+
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::SeqCst)
+    }
+
+    /// The buffer as the protocol sees it.
+    #[must_use]
+    pub fn facts(&self, buffer: &Buffer, st: &State) -> Facts {
+        let (pins, change_pins) = buffer.pins_for_peers();
+        Facts {
+            pins,
+            change_pins,
+            writing: st.writing,
+            dirty: st.dirty,
+            version: st.image.as_ref().map(|i| layout::version(i)).unwrap_or_default(),
+            redo_durable: self.log.durable() >= st.last_rba,
+            past_image: st.past_image.as_ref().map(|p| p.version),
+            frozen: self.is_frozen(),
+            now_us: self.env.now().0,
+        }
+    }
+
+    /// Steps the holder of `buffer`, whose latch the caller holds (and the protocol's gate), and
+    /// does what it says.
+    pub fn step(&self, buffer: &Arc<Buffer>, st: &mut State, event: HolderEvent, carry: Carry) {
+        // Whoever unpins from here on looks whether a peer waits; tested again by the facts.
+        if !self.is_alone() {
+            buffer.pin_waiter.store(true, Ordering::SeqCst);
+        }
+        let mut facts = self.facts(buffer, st);
+        if let HolderEvent::Block { .. } = event {
+            // Facts are of before the installation.
+            facts.version = Default::default();
+        }
+        let mut effects = Vec::new();
+        st.holder.step(event, &facts, &mut effects);
+        let mut carry = carry;
+        for effect in effects {
+            self.perform(buffer, st, effect, &mut carry);
+        }
+    }
+
+    fn perform(
+        &self,
+        buffer: &Arc<Buffer>,
+        st: &mut State,
+        effect: HolderEffect,
+        carry: &mut Carry,
+    ) {
+        match effect {
+            HolderEffect::InstallImage => {
+                st.image = carry.image.take();
+                st.arrival = carry.arrival.take();
+                st.last_rba = Rba::ZERO;
+                st.struct_rba = Rba::ZERO;
+                self.reserve(buffer);
+            }
+            HolderEffect::BecomeDirty => self.become_dirty(buffer, st),
+            HolderEffect::KeepPastImage => {
+                let image = st.image.take().expect("a dirty block has its image");
+                let inherited = st.past_image.take().map(|p| p.first_dirty);
+                let first_dirty = inherited.map_or(st.first_dirty, |r| r.min(st.first_dirty));
+                let version = layout::version(&image);
+                st.past_image = Some(PastImage { image, version, first_dirty });
+                st.dirty = false;
+                self.requeue(buffer, st);
+            }
+            HolderEffect::AdoptPastImage => {
+                let past = st.past_image.take().expect("the machine has seen it");
+                st.image = Some(past.image);
+                st.dirty = true;
+                st.first_dirty = past.first_dirty;
+                st.last_rba = Rba::ZERO;
+                self.requeue(buffer, st);
+            }
+            HolderEffect::DropPastImage { superseded } => {
+                let past = st.past_image.take();
+                if let Some(past) = past.filter(|_| superseded) {
+                    st.first_dirty = if st.dirty {
+                        st.first_dirty.min(past.first_dirty)
+                    } else {
+                        past.first_dirty
+                    };
+                    st.dirty = st.image.is_some();
+                }
+                self.requeue(buffer, st);
+            }
+            HolderEffect::DropImage => {
+                st.image = None;
+                st.dirty = false;
+                self.requeue(buffer, st);
+            }
+            HolderEffect::Wake => buffer.changed.notify_waiters(),
+            other => match self.grants.get() {
+                Some(grants) => grants.perform(buffer, st, other, carry),
+                None => self.env.abort_instance("a message is due, but the instance is alone"),
+            },
+        }
+    }
+
+    /// A block that has come for somebody here is kept until it has been used once.
+    pub(crate) fn reserve(&self, buffer: &Buffer) {
+        if buffer.waiters.load(Ordering::SeqCst) > 0 {
+            buffer.reserved.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn become_dirty(&self, buffer: &Arc<Buffer>, st: &mut State) {
+        if !st.dirty {
+            st.dirty = true;
+            st.first_dirty = self.log.next();
+        }
+        self.requeue(buffer, st);
+    }
+
+    /// Puts the buffer at its place on the dirty list.
+    pub(super) fn requeue(&self, buffer: &Arc<Buffer>, st: &mut State) {
+        let want = st.checkpoint_rba();
+        if want == st.queued {
+            return;
+        }
+        let mut dirty = self.dirty.lock();
+        if let Some(old) = st.queued {
+            dirty.remove(&(old, buffer.dba));
+        }
+        if let Some(new) = want {
+            dirty.insert((new, buffer.dba), buffer.clone());
+        }
+        st.queued = want;
+    }
+}
