@@ -76,8 +76,14 @@ fn define_all(places: &[Place]) -> Result<Vec<Arc<TableDef>>> {
         .collect()
 }
 
-fn install(ctx: &Ctx, core: &Core, fixed: Vec<Arc<TableDef>>, locks: Arc<dyn ObjectLocks>) {
-    let dict = Dict::new(fixed, locks, Arc::clone(&ctx.observer));
+fn install(
+    ctx: &Ctx,
+    core: &Core,
+    bootstrap: TableDef,
+    fixed: Vec<Arc<TableDef>>,
+    locks: Arc<dyn ObjectLocks>,
+) {
+    let dict = Dict::new(bootstrap, fixed, locks, Arc::clone(&ctx.observer));
     core.set_dictionary(Box::new(dict));
 }
 
@@ -102,7 +108,7 @@ pub async fn bootstrap(ctx: &Ctx, core: &Arc<Core>, locks: Arc<dyn ObjectLocks>)
         }
     }
     let fixed = define_all(&places)?;
-    install(ctx, core, fixed.clone(), locks);
+    install(ctx, core, bootstrap_def(birth), fixed.clone(), locks);
     let txn = autonomous(core);
     let written = write_all(ctx, &txn, &bootstrap_def(birth), &places, &fixed).await;
     finish(ctx, &txn, written).await
@@ -201,6 +207,6 @@ pub async fn open(ctx: &Ctx, core: &Arc<Core>, locks: Arc<dyn ObjectLocks>) -> R
         let what = format!("the dictionary has format {}, not {}", format.text(1)?, FORMAT.1);
         return Err(Error::Corrupt { dba: BOOTSTRAP_HEADER, what });
     }
-    install(ctx, core, fixed, locks);
+    install(ctx, core, bootstrap_def(info.birth), fixed, locks);
     Ok(())
 }

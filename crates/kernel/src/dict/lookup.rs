@@ -17,7 +17,7 @@ use super::records::{
 };
 use super::state::{Dict, autonomous, newest, of};
 use super::store;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::txn::{Core, Snapshot, Transaction};
 
 /// How often a definition is read again because it changed while it was read. After that it is used
@@ -204,6 +204,22 @@ pub async fn user(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<Optio
 #[must_use]
 pub fn is_current(txn: &Transaction, obj: ObjId, version: u64) -> bool {
     of(txn.core()).is_ok_and(|dict| dict.is_current(txn, obj, version))
+}
+
+/// Checks a definition once the table is locked against DDL: from here on it stays as it is. The
+/// cheap answer comes from the row cache, the final one from the dictionary.
+///
+/// # Errors
+/// [`Error::ObjectGone`] if the table was dropped or changed since the definition was read: the
+/// statement must look it up again.
+pub async fn confirm(ctx: &Ctx, txn: &Arc<Transaction>, def: &TableDef) -> Result<()> {
+    if is_current(txn, def.obj, def.version) {
+        return Ok(());
+    }
+    match table_by_obj(ctx, txn, def.obj).await? {
+        Some(now) if now.version == def.version => Ok(()),
+        _ => Err(Error::ObjectGone),
+    }
 }
 
 /// What has this name: tables, indexes and sequences share one name space.

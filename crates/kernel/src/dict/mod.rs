@@ -31,8 +31,8 @@ pub use def::{
 pub use fixed::{PUBLIC, RESERVED_SCHEMAS, SUPERUSER, SUPERUSER_OBJ, SYS, USER_OBJ_MIN};
 pub use locks::{ObjectLocks, ObjectMode, OneInstance};
 pub use lookup::{
-    is_current, object, objects, row_cache_stats, sequence, sequences, table, table_by_obj, tables,
-    user, users,
+    confirm, is_current, object, objects, row_cache_stats, sequence, sequences, table,
+    table_by_obj, tables, user, users,
 };
 pub use names::NAME_BYTES_MAX;
 pub use segments::free_orphans;

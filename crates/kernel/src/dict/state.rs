@@ -54,12 +54,15 @@ pub struct Dict {
 
 impl Dict {
     pub(super) fn new(
+        bootstrap: TableDef,
         fixed: Vec<Arc<TableDef>>,
         locks: Arc<dyn ObjectLocks>,
         observer: Arc<Observer>,
     ) -> Dict {
+        let mut cached = fixed.clone();
+        cached.push(Arc::new(bootstrap));
         Dict {
-            cache: RowCache::new(fixed.clone()),
+            cache: RowCache::new(cached),
             fixed,
             locks,
             ids: Ids::default(),

@@ -4,6 +4,7 @@
 mod crash;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use observe::Ctx;
 
@@ -393,4 +394,88 @@ fn a_hit_costs_no_read_and_is_counted() {
         assert!(Arc::ptr_eq(&first, &again));
         assert_eq!((after.gets, after.misses), (before.gets + 1, before.misses));
     });
+}
+
+#[test]
+fn h19_whoever_waited_for_ddl_does_not_use_the_old_definition() {
+    let w = world();
+    w.t.run(async {
+        let old = w.make().await;
+        let ddl = w.t.begin();
+        create_index(&w.ctx, &ddl, &old, by_name()).await.expect("a new index");
+        let session = w.t.session("dml");
+        let dml = w.t.begin();
+        let row = old.encode(&[Datum::Int4(1), Datum::Text("a")]);
+        let insert = table::insert(&session, &dml, &old, &row);
+        let commit = async {
+            w.t.env.sleep(Duration::from_millis(300)).await;
+            ddl.commit(&w.ctx).await.expect("commit");
+            w.t.env.now()
+        };
+        let (refused, committed) =
+            futures::future::join(async { (insert.await, w.t.env.now()) }, commit).await;
+        assert!(matches!(refused.0, Err(Error::ObjectGone)), "{:?}", refused.0);
+        assert!(refused.1 >= committed, "it waited for the lock");
+        let new = w.find(&dml).await.expect("there");
+        assert_eq!(new.indexes.len(), 2);
+        w.add(&dml, &new, 1, "a").await;
+        dml.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        let snap = txn.snapshot(&w.ctx).await.expect("a snapshot");
+        let found = store::by_key(&w.ctx, &snap, &new, 1, &[Datum::Text("a")]).await;
+        assert_eq!(found.expect("read").len(), 1, "the new index has the row");
+    });
+}
+
+#[test]
+fn ddl_waits_for_open_changes_and_indexes_them() {
+    let w = world();
+    w.t.run(async {
+        let def = w.make().await;
+        let dml = w.t.begin();
+        w.add(&dml, &def, 1, "a").await;
+        let session = w.t.session("ddl");
+        let ddl = w.t.begin();
+        let commit = async {
+            w.t.env.sleep(Duration::from_millis(300)).await;
+            dml.commit(&w.ctx).await.expect("commit");
+        };
+        let made = futures::future::join(create_index(&session, &ddl, &def, by_name()), commit);
+        made.await.0.expect("a new index");
+        let new = w.find(&ddl).await.expect("own");
+        let snap = newest(&ddl).expect("a snapshot");
+        let found = store::by_key(&w.ctx, &snap, &new, 1, &[Datum::Text("a")]).await;
+        assert_eq!(found.expect("read").len(), 1);
+        ddl.commit(&w.ctx).await.expect("commit");
+    });
+}
+
+#[test]
+fn two_sessions_make_the_same_table_and_one_gets_it() {
+    for first_commits in [true, false] {
+        let w = world();
+        w.t.run(async {
+            let (one, two) = (w.t.begin(), w.t.begin());
+            create_table(&w.ctx, &one, accounts()).await.expect("a new table");
+            let session = w.t.session("two");
+            let end = async {
+                w.t.env.sleep(Duration::from_millis(300)).await;
+                if first_commits {
+                    one.commit(&w.ctx).await.map(|_| ()).expect("commit");
+                } else {
+                    one.rollback(&w.ctx).await.expect("rollback");
+                }
+            };
+            let made = futures::future::join(create_table(&session, &two, accounts()), end);
+            let made = made.await.0;
+            if first_commits {
+                assert!(matches!(made, Err(Error::DuplicateObject(_))), "{made:?}");
+                two.rollback(&w.ctx).await.expect("rollback");
+            } else {
+                let def = made.expect("the name is free again");
+                two.commit(&w.ctx).await.expect("commit");
+                assert_eq!(w.find(&w.t.begin()).await.expect("there"), def);
+            }
+        });
+    }
 }

@@ -11,7 +11,7 @@ use observe::Ctx;
 use super::query::{heap_seg, index_seg};
 use super::{Change, LockWait};
 use crate::btree::{self, InsertOutcome, entry_key, same_key};
-use crate::dict::{IndexDef, TableDef};
+use crate::dict::{self, IndexDef, TableDef};
 use crate::error::{Error, Result};
 use crate::heap;
 use crate::txn::{Snapshot, TmMode, Transaction};
@@ -112,7 +112,8 @@ pub async fn lock(
     heap::lock(ctx, txn, &heap_seg(def), rowid, snap, wait).await
 }
 
-/// NOWAIT and SKIP LOCKED are about rows: the table's lock is waited for.
+/// NOWAIT and SKIP LOCKED are about rows: the table's lock is waited for. Under the lock the
+/// definition must still be the newest: DDL may have committed while we waited (hazard H19).
 async fn lock_table(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
@@ -124,7 +125,8 @@ async fn lock_table(
         LockWait::NoWait | LockWait::SkipLocked => LockWait::Wait,
         wait => wait,
     };
-    txn.core().lock_table(ctx, txn, def.obj, mode, wait).await
+    txn.core().lock_table(ctx, txn, def.obj, mode, wait).await?;
+    dict::confirm(ctx, txn, def).await
 }
 
 async fn insert_entry(
