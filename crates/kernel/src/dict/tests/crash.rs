@@ -191,8 +191,8 @@ fn crash_rounds(seed: u64, rounds: u32) {
         t.world.run_for(Duration::from_micros(20_000 + t.world.random() % 300_000));
     }
     t.crash();
+    t.run(check(&t.instance, &mut told.lock())).expect("it can be read");
     t.run(async {
-        check(&t.instance, &mut told.lock()).await.expect("it can be read");
         let mut left = usize::MAX;
         for _ in 0..100 {
             left = orphans(&t.instance).await.expect("it can be read");
