@@ -22,6 +22,9 @@ use crate::msg::{
 /// CR copies served of an unchanged block in X before it becomes S (fairness).
 pub const CR_SERVED_BEFORE_DOWNGRADE: u8 = 4;
 
+/// A holder sits in every buffer header: a thirtieth of the block it stands for, no more.
+const _: () = assert!(size_of::<Holder>() * 30 <= block::BLOCK_BYTES);
+
 /// The state of one block here.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Holder {
@@ -160,6 +163,7 @@ impl Holder {
         self.mode = self.mode.max(mode);
         if self.image == Image::Absent {
             self.image = Image::Reading;
+            self.seq = Seq(0); // No master has granted this: none need hear if the read fails.
             return true;
         }
         false
@@ -629,7 +633,9 @@ impl Holder {
                 self.cr_parked.clear();
             } else {
                 self.turn_cr_away(out);
-                out.push(HolderEffect::ToMaster(MasterMsg::NotHeld { seq }));
+                if seq != Seq(0) {
+                    out.push(HolderEffect::ToMaster(MasterMsg::NotHeld { seq }));
+                }
             }
         } else if self.image == Image::Dropping {
             self.image = Image::Absent;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use block::{Dba, InstanceNo, Mode, Scn, Version, Xid};
-use global::holder::{Facts, Holder, HolderEffect, HolderEvent};
+use global::holder::{Facts, Holder, HolderEffect, HolderEvent, Ship};
 use global::master::{Master, MasterEffect};
 use global::msg::{BlockInfo, HolderMsg, Holding, MasterMsg, ReqId, Want};
 
@@ -211,15 +211,7 @@ impl World {
                 let to = self.nodes[&i].master_no;
                 self.send(i, to, Packet::ToMaster(msg));
             }
-            HolderEffect::Ship(ship) => {
-                let n = &self.nodes[&i];
-                assert!(!n.dirty || n.durable, "invariant 3: shipped before its redo is durable");
-                let demoted = n.holder.mode() < before;
-                assert!(!demoted || n.writing.is_none(), "C6: demoted with a write in flight");
-                assert_eq!(ship.info.version, n.version);
-                assert_ne!(n.holder.mode(), Mode::X, "shipped before the demotion");
-                self.send(i, ship.to, Packet::Block(ship.info));
-            }
+            HolderEffect::Ship(ship) => self.ship(i, ship, before),
             HolderEffect::ServeCr { to, req_id, .. } => {
                 let version = self.nodes[&i].version;
                 self.send(i, to, Packet::Cr { req_id, version });
@@ -278,6 +270,16 @@ impl World {
         if effect == HolderEffect::ReadDisk {
             self.note(|| format!("i{i}: read from disk"));
         }
+    }
+
+    fn ship(&mut self, i: InstanceNo, ship: Ship, before: Mode) {
+        let n = &self.nodes[&i];
+        assert!(!n.dirty || n.durable, "invariant 3: shipped before its redo is durable");
+        let demoted = n.holder.mode() < before;
+        assert!(!demoted || n.writing.is_none(), "C6: demoted with a write in flight");
+        assert_eq!(ship.info.version, n.version);
+        assert_ne!(n.holder.mode(), Mode::X, "shipped before the demotion");
+        self.send(i, ship.to, Packet::Block(ship.info));
     }
 
     /// Sessions look again: take what is here, ask for what is not.
