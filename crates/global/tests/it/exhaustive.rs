@@ -162,39 +162,45 @@ impl Explorer {
 
     /// Depth first, with the path kept for the report of a failure.
     fn explore(&mut self, start: State) {
-        let mut stack = vec![(start, Vec::new())];
-        while let Some((state, path)) = stack.pop() {
-            let hash =
-                self.seen.hasher().hash_one((&state.world, &state.done, state.dead, state.froze));
-            if !self.seen.insert(hash) {
-                continue;
-            }
+        let mut steps: Vec<(usize, Move)> = Vec::new();
+        let mut stack = vec![(start, usize::MAX)];
+        while let Some((state, at)) = stack.pop() {
             self.states += 1;
-            guarded(&path, || {
+            guarded(&steps, at, || {
                 assert!(self.states <= self.limit, "more states than this test is sized for");
             });
             let moves = self.moves(&state);
             if moves.is_empty() {
                 self.ends += 1;
-                guarded(&path, || state.world.check_at_rest());
+                guarded(&steps, at, || state.world.check_at_rest());
             }
             for m in moves {
                 let mut next = state.clone();
-                let mut path = path.clone();
-                path.push(m);
-                guarded(&path, || self.make(&mut next, m));
-                stack.push((next, path));
+                steps.push((at, m));
+                guarded(&steps, steps.len() - 1, || self.make(&mut next, m));
+                let parts = (&next.world, &next.done, next.dead, next.froze);
+                let hash = self.seen.hasher().hash_one(parts);
+                if self.seen.insert(hash) {
+                    stack.push((next, steps.len() - 1));
+                } else {
+                    steps.pop();
+                }
             }
         }
     }
 }
 
-/// Runs `step`; if it panics, tells how the world came there.
-fn guarded(path: &[Move], step: impl FnOnce()) {
+/// Runs `step`; if it panics, tells how the world came there: `steps` link back to their origin.
+fn guarded(steps: &[(usize, Move)], mut at: usize, step: impl FnOnce()) {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(step));
     if let Err(panic) = result {
+        let mut path = Vec::new();
+        while let Some(&(before, m)) = steps.get(at) {
+            path.push(m);
+            at = before;
+        }
         println!("after {} moves, the last of which are:", path.len());
-        for m in &path[path.len().saturating_sub(40)..] {
+        for m in path.iter().take(40).rev() {
             println!("  {m:?}");
         }
         std::panic::resume_unwind(panic);
