@@ -65,19 +65,64 @@ pub(super) async fn cut(
     if !core.cache.read(ctx, dba, |b| is_full(seg, b, key)).await? {
         return Ok(None);
     }
-    if dba == seg.root {
-        raise_root(ctx, core, seg, key).await?;
-        return Ok(None);
+    let fresh = alloc(ctx, core, seg, if dba == seg.root { 2 } else { 1 }).await?;
+    let made = rearrange(ctx, core, seg, dba, &fresh, key).await;
+    if !matches!(made, Ok(Made::Root | Made::Right(_))) {
+        free(ctx, core, seg, &fresh).await?;
     }
-    let new = core.space.alloc_block(ctx, seg.header).await?;
+    Ok(match made? {
+        Made::Right(hop) => Some(hop),
+        Made::Root | Made::Nothing => None,
+    })
+}
+
+/// What became of a split's first half.
+enum Made {
+    /// The root has grown a level.
+    Root,
+    /// There is a new block to the right.
+    Right(Hop),
+    /// It was not needed any more.
+    Nothing,
+}
+
+async fn alloc(ctx: &Ctx, core: &Core, seg: &IndexSeg, count: usize) -> Result<Vec<Dba>> {
+    let mut fresh = Vec::with_capacity(count);
+    while fresh.len() < count {
+        match core.space.alloc_block(ctx, seg.header).await {
+            Ok(dba) => fresh.push(dba),
+            Err(e) => {
+                free(ctx, core, seg, &fresh).await?;
+                return Err(e);
+            }
+        }
+    }
+    Ok(fresh)
+}
+
+/// Gives back blocks that came to nothing.
+async fn free(ctx: &Ctx, core: &Core, seg: &IndexSeg, blocks: &[Dba]) -> Result<()> {
+    for &dba in blocks {
+        core.space.free_block(ctx, seg.header, dba).await?;
+    }
+    Ok(())
+}
+
+async fn rearrange(
+    ctx: &Ctx,
+    core: &Core,
+    seg: &IndexSeg,
+    dba: Dba,
+    fresh: &[Dba],
+    key: &[u8],
+) -> Result<Made> {
     core.log.throttle(ctx).await?;
-    let pins = pin_all(ctx, &core.cache, &[dba], &[new]).await?;
-    let made = cut_in_two(ctx, core, seg, &pins, key);
-    drop(pins);
-    if made.is_none() {
-        core.space.free_block(ctx, seg.header, new).await?;
+    let pins = pin_all(ctx, &core.cache, &[dba], fresh).await?;
+    if dba == seg.root {
+        let made = push_down(ctx, core, seg, &pins, key);
+        return Ok(if made { Made::Root } else { Made::Nothing });
     }
-    Ok(made)
+    Ok(cut_in_two(ctx, core, seg, &pins, key).map_or(Made::Nothing, Made::Right))
 }
 
 fn gate_of(dba: Dba) -> usize {
@@ -150,22 +195,7 @@ fn free_block(seg: &IndexSeg) -> Op {
     Op::Format { kind: Kind::Free, obj: seg.obj, birth: seg.birth, level: 0, itl: 0 }
 }
 
-/// Splits the root: its content moves into two new blocks below it.
-async fn raise_root(ctx: &Ctx, core: &Core, seg: &IndexSeg, key: &[u8]) -> Result<()> {
-    let left = core.space.alloc_block(ctx, seg.header).await?;
-    let right = core.space.alloc_block(ctx, seg.header).await?;
-    core.log.throttle(ctx).await?;
-    let pins = pin_all(ctx, &core.cache, &[seg.root], &[left, right]).await?;
-    let made = push_down(ctx, core, seg, &pins, key);
-    drop(pins);
-    if !made {
-        core.space.free_block(ctx, seg.header, left).await?;
-        core.space.free_block(ctx, seg.header, right).await?;
-    }
-    Ok(())
-}
-
-/// Pins: the root, the two new blocks.
+/// Splits the root: its content moves into two new blocks below it. Pins: the root, the new blocks.
 fn push_down(ctx: &Ctx, core: &Core, seg: &IndexSeg, pins: &[Pin], key: &[u8]) -> bool {
     let (left, right) = (&pins[1], &pins[2]);
     let mut change = Change::begin(&core.cache, &[&pins[0], left, right]);

@@ -556,4 +556,6 @@ fn many_inserters_of_growing_keys_split_each_leaf_once() {
         let leaves = verify_leaves(&db, &ctx, &seg).await;
         assert!(leaves < 40, "{leaves} leaves for 4000 growing keys");
     });
+    let waits = db.observer.system_events();
+    assert!(waits.iter().any(|row| row.event == WaitEvent::EnqTxIndex));
 }

@@ -1,7 +1,7 @@
 //! Many sessions, random changes, commits, rollbacks and savepoints in a small cache: at the end, and
 //! at every snapshot taken on the way, the index holds exactly what was committed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::super::{IndexSeg, InsertOutcome, delete, insert};
 use super::instance::{entries, key, new_index, rid, verify_leaves};
 use crate::error::Error;
 use crate::testing::TestInstance;
-use crate::txn::Transaction;
+use crate::txn::{Core, Isolation, Transaction};
 
 const SESSIONS: u64 = 6;
 const KEYS: u64 = 900;
@@ -155,4 +155,80 @@ fn concurrent_changes_leave_exactly_what_was_committed() {
 #[test]
 fn the_same_seed_gives_the_same_history() {
     assert_eq!(run(77, 256, 60), run(77, 256, 60));
+}
+
+/// Sessions that insert many keys each in short transactions, some of them rolled back.
+async fn fill(db: (Ctx, Env, Arc<Core>), seg: IndexSeg, no: u64, book: Arc<Mutex<Book>>) {
+    let (ctx, env, core) = db;
+    for round in 0.. {
+        let txn = Transaction::begin(&core, Isolation::ReadCommitted, core.current_scn());
+        let mut keys = Vec::new();
+        for i in 0..10 + pick(&env, 60) {
+            // Half of the keys grow, half are anywhere.
+            let n = if i % 2 == 0 { round * 100 + i } else { pick(&env, 1 << 40) };
+            let n = n * SESSIONS + no;
+            let mut k = key(n);
+            k.resize(8 + usize::try_from(pick(&env, 40)).expect("small"), 7);
+            if insert(&ctx, &txn, &seg, &k, rid(n)).await.expect("inserted") == InsertOutcome::Done
+            {
+                keys.push(k);
+            }
+        }
+        if pick(&env, 4) == 0 {
+            txn.rollback(&ctx).await.expect("rolled back");
+            continue;
+        }
+        book.lock().committing = keys.clone();
+        txn.commit(&ctx).await.expect("committed");
+        let mut book = book.lock();
+        book.acknowledged.extend(keys);
+        book.committing.clear();
+    }
+}
+
+#[derive(Default)]
+struct Book {
+    acknowledged: BTreeSet<Vec<u8>>,
+    committing: Vec<Vec<u8>>,
+}
+
+/// Kills between the two records of splits, among others: acknowledged keys are there, and no others.
+#[test]
+fn splits_survive_kills() {
+    for seed in 0..3 {
+        let mut db = TestInstance::new(seed, 256);
+        let ctx = db.session("main");
+        let seg = new_index(&db, &ctx, true);
+        let books: Vec<Arc<Mutex<Book>>> = (0..SESSIONS).map(|_| Arc::default()).collect();
+        for _ in 0..3 {
+            for (no, book) in (0..).zip(&books) {
+                let parts = (db.session("w"), db.env.clone(), db.core.clone());
+                let task = fill(parts, seg, no, book.clone());
+                let _ = db.env.spawn_task("w", Lane::Background, task);
+            }
+            let micros = 5_000 + db.world.random() % 40_000;
+            db.world.run_for(Duration::from_micros(micros));
+            db.crash();
+            let ctx = db.session("main");
+            let found = db.run(async {
+                let snap = db.begin().snapshot(&ctx).await.expect("snapshot");
+                verify_leaves(&db, &ctx, &seg).await;
+                entries(&ctx, &snap, seg).await
+            });
+            let found: BTreeSet<Vec<u8>> = found.into_iter().map(|(k, _)| k).collect();
+            let mut want = BTreeSet::new();
+            for book in &books {
+                let mut book = book.lock();
+                let commit = std::mem::take(&mut book.committing);
+                let there = commit.iter().filter(|k| found.contains(*k)).count();
+                assert!(there == 0 || there == commit.len(), "half a transaction");
+                if there > 0 {
+                    book.acknowledged.extend(commit);
+                }
+                want.extend(book.acknowledged.iter().cloned());
+            }
+            assert!(found == want, "seed {seed}: {} found, {} wanted", found.len(), want.len());
+            assert!(want.len() > 100, "seed {seed}: only {} keys", want.len());
+        }
+    }
 }
