@@ -2,8 +2,8 @@
 //!
 //! Every change follows one order: lock the table (TM X), take the right to change its definition
 //! (H19), read the definition as it stands now, change the rows of the dictionary, note what was
-//! touched. All of it belongs to the caller's transaction; a statement that fails half-way is rolled
-//! back to its start by the caller.
+//! touched. All of it belongs to the caller's transaction; a statement that fails half-way is
+//! rolled back to its start by the caller.
 
 use std::sync::Arc;
 
@@ -202,7 +202,8 @@ pub(super) async fn delete_all(
 /// Drops a table, its indexes and the sequences that belong to it.
 ///
 /// # Errors
-/// [`Error::UndefinedObject`] if somebody else dropped it; what waiting for its users can fail with.
+/// [`Error::UndefinedObject`] if somebody else dropped it; what waiting for its users can fail
+/// with.
 pub async fn drop_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> Result<()> {
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     for index in &def.indexes {
@@ -236,8 +237,8 @@ async fn owned_sequences(
     Ok(owned)
 }
 
-/// Empties a table: it gets new segments, the old ones are freed once the transaction has committed.
-/// Snapshots taken before can no longer read it (H20).
+/// Empties a table: it gets new segments, the old ones are freed once the transaction has
+/// committed. Snapshots taken before can no longer read it (H20).
 ///
 /// # Errors
 /// As [`drop_table`]; disk full.

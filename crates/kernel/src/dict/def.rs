@@ -32,7 +32,8 @@ pub struct TableDef {
     pub types: Vec<ColType>,
     /// Header block of its heap segment.
     pub header: Dba,
-    /// SCN of the segment's creation or the table's last truncation: older snapshots cannot read it.
+    /// SCN of the segment's creation or the table's last truncation: older snapshots cannot read
+    /// it.
     pub birth: Scn,
     /// Its indexes, in the order they were made.
     pub indexes: Vec<Arc<IndexDef>>,
@@ -108,7 +109,8 @@ pub struct SequenceDef {
 pub struct UserDef {
     pub obj: ObjId,
     pub name: String,
-    /// What a password is checked against (SCRAM-SHA-256 verifier); `None`: no password is accepted.
+    /// What a password is checked against (SCRAM-SHA-256 verifier); `None`: no password is
+    /// accepted.
     pub verifier: Option<String>,
     pub superuser: bool,
 }

@@ -1,8 +1,8 @@
 //! The dictionary's own tables: their numbers, columns and indexes.
 //!
 //! Every release must find the tables of its database, so numbers, column order and types are
-//! promises; new columns go to the end, new tables get new numbers. What is declared here is all that
-//! the bootstrap needs to make and to read them.
+//! promises; new columns go to the end, new tables get new numbers. What is declared here is all
+//! that the bootstrap needs to make and to read them.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The one seam through which a change of an object's definition reaches the other instances (H19).
 //!
 //! Rules, whoever implements it: a definition is put into the row cache only under S on its object,
-//! and S is kept as long as it is there; DDL holds X from before its first change of the object until
-//! its commit is acknowledged. An instance asked to give up S first calls
+//! and S is kept as long as it is there; DDL holds X from before its first change of the object
+//! until its commit is acknowledged. An instance asked to give up S first calls
 //! [`super::invalidate`]. Where an instance cannot know what it missed (a membership change), it
 //! calls [`super::invalidate_all`].
 

@@ -1,21 +1,21 @@
 //! Segments that come and go with transactions.
 //!
-//! Making and dropping a segment is redo-only, so it cannot be rolled back; the table `orphan$` makes
-//! it follow its transaction. A committed row there names a segment that belongs to nobody.
+//! Making and dropping a segment is redo-only, so it cannot be rolled back; the table `orphan$`
+//! makes it follow its transaction. A committed row there names a segment that belongs to nobody.
 //!
-//! * Making: the row is inserted and committed at once, then deleted by the transaction that makes the
-//!   object. If that commits, the row is gone; if it rolls back or dies, the row stays.
+//! * Making: the row is inserted and committed at once, then deleted by the transaction that makes
+//!   the object. If that commits, the row is gone; if it rolls back or dies, the row stays.
 //! * Dropping: the row is inserted by the transaction that drops the object.
 //!
-//! So whatever row [`free_orphans`] can lock is to be freed. It runs after each transaction that left
-//! some, and when the instance has been opened and its dead transactions are rolled back; each instance
-//! frees its own.
+//! So whatever row [`free_orphans`] can lock is to be freed. It runs after each transaction that
+//! left some, and when the instance has been opened and its dead transactions are rolled back;
+//! each instance frees its own.
 
 use std::sync::Arc;
 
 use block::{Dba, ObjId, Scn};
 use env::Lane;
-use observe::{AlertLevel, Ctx, SessionKind};
+use observe::{AlertLevel, Ctx, SessionKind, WaitEvent};
 
 use super::fixed::Fixed;
 use super::records::{Orphan, orphan_of, orphan_values};
@@ -28,6 +28,9 @@ use crate::txn::{Core, Transaction};
 
 /// Held while a new segment has a committed row that its transaction has not deleted yet.
 pub(super) type Guard = tokio::sync::Mutex<()>;
+
+/// Of the wait for it: the field's `cache id` of `dc_segments`, mode held, mode wanted (X).
+const WAIT_P: [u64; 3] = [2, 0, 5];
 
 /// Makes a heap segment that lives if the transaction commits.
 pub(super) async fn make_heap(ctx: &Ctx, txn: &Arc<Transaction>, obj: ObjId) -> Result<(Dba, Scn)> {
@@ -56,13 +59,16 @@ async fn tie(ctx: &Ctx, txn: &Arc<Transaction>, obj: ObjId, header: Dba, birth: 
     core.snapshots.raise_floor(birth);
     let orphan = Orphan { header, birth, obj, instance: core.me.0 };
     let tied = {
-        let _guard = dict.segments.lock().await;
+        let turn = dict.segments.lock();
+        let _turn = ctx.wait(WaitEvent::RowCacheLock, WAIT_P, turn).await;
         let own = autonomous(core);
         let inserted = insert_orphan(ctx, &own, &orphan).await;
         match finish(ctx, &own, inserted).await {
             Ok(()) => delete_orphan(ctx, txn, &orphan).await,
             Err(e) => {
-                core.space.drop_segment(ctx, header).await?;
+                // Not in the caller's context: what has interrupted it would interrupt this too.
+                let own = dict.observer.ctx(SessionKind::Background, "rollback");
+                core.space.drop_segment(&own, header).await?;
                 Err(e)
             }
         }
@@ -116,7 +122,8 @@ pub async fn free_orphans(ctx: &Ctx, core: &Arc<Core>) -> Result<usize> {
         let own = autonomous(core);
         let result = async {
             let claimed = {
-                let _guard = dict.segments.lock().await;
+                let turn = dict.segments.lock();
+                let _turn = ctx.wait(WaitEvent::RowCacheLock, WAIT_P, turn).await;
                 store::try_delete(ctx, &own, table, &newest(&own)?, &row).await?
             };
             if claimed {

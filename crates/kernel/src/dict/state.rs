@@ -1,8 +1,8 @@
 //! The dictionary of one open instance: the fixed tables, the row cache, and what open transactions
 //! have changed but not committed.
 //!
-//! Promises: the definitions a transaction has changed are seen by it alone until it commits, and at
-//! its commit nobody here gets an older one, before the commit is acknowledged.
+//! Promises: the definitions a transaction has changed are seen by it alone until it commits, and
+//! at its commit nobody here gets an older one, before the commit is acknowledged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,8 +27,8 @@ use crate::txn::{Core, Isolation, Snapshot, Transaction};
 pub(super) struct Touched {
     /// Objects whose definition it has the right to change.
     excluded: FxHashSet<ObjId>,
-    /// With the version last read and how often the transaction had rolled back to a savepoint then;
-    /// `None`: changed since it was read.
+    /// With the version last read and how often the transaction had rolled back to a savepoint
+    /// then; `None`: changed since it was read.
     pub objects: FxHashMap<ObjId, Option<(u64, u64)>>,
     pub names: FxHashSet<(String, String)>,
     pub users: FxHashSet<String>,
@@ -149,7 +149,8 @@ pub(crate) async fn finish<T>(ctx: &Ctx, txn: &Arc<Transaction>, result: Result<
             Ok(value)
         }
         Err(e) => {
-            // Not in the caller's context: what has interrupted it would interrupt the rollback too.
+            // Not in the caller's context: what has interrupted it would interrupt the rollback
+            // too.
             let observer = &of(txn.core())?.observer;
             txn.rollback(&observer.ctx(SessionKind::Background, "rollback")).await?;
             Err(e)

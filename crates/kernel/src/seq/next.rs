@@ -1,7 +1,8 @@
 //! Values from sequences.
 //!
-//! Promise (H21): no value is handed out before the change of `seq$` that takes it is durable, so no
-//! crash, here or elsewhere, makes a sequence repeat one. Values are not given back by a rollback.
+//! Promise (H21): no value is handed out before the change of `seq$` that takes it is durable, so
+//! no crash, here or elsewhere, makes a sequence repeat one. Values are not given back by a
+//! rollback.
 
 use std::sync::Arc;
 
