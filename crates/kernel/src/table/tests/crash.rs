@@ -64,7 +64,8 @@ impl Worker {
             let id = i64::try_from(self.pick(IDS.unsigned_abs())).expect("small");
             let id = id * i64::try_from(SESSIONS).expect("small") + self.no;
             let (new, value) = self.random_row(id);
-            if !rows.contains_key(&id) {
+            let is_new = !rows.contains_key(&id);
+            if is_new {
                 insert(&self.ctx, &txn, &self.def, &new).await?;
                 rows.insert(id, value);
             } else if self.pick(3) == 0 {
