@@ -1,7 +1,7 @@
 //! The one way to make a transactional change to a block.
 
 use block::itl::{self, Itl, ItlChange};
-use block::layout::Kind;
+use block::layout::{self, Kind};
 use block::op::{Inverse, Op};
 use block::redo::RecordKind;
 use block::undo::{self, TxState, UndoRecord};
@@ -300,11 +300,7 @@ impl Transaction {
         let mut change = Change::begin(&core.cache, &[pin, &block_pin]);
         let judged = judge(&core, change.block_mut_for_hints(0), own, remote, limits)
             .expect("X is held: no new entry of another instance can have come");
-        let newest = judged.states.iter().filter_map(|s| match s {
-            LockState::Committed(scn) => Some(*scn),
-            _ => None,
-        });
-        self.raise_floor(newest.max().unwrap_or_default());
+        self.raise_floor(newest_commit(change.block(0), &judged.states));
         let view = View {
             own,
             own_idx: judged.own_idx,
@@ -388,6 +384,17 @@ impl Transaction {
         }
         Outcome::Changed(out)
     }
+}
+
+/// The newest commit that a statement which has looked at the block may have met, in its ITL or (as a
+/// bound) in what was taken over. A statement that begins again because of it must see it: with a
+/// snapshot still below a commit under way it would meet the same row for ever.
+fn newest_commit(b: &[u8], states: &[LockState]) -> Scn {
+    let known = states.iter().filter_map(|s| match s {
+        LockState::Committed(scn) => Some(*scn),
+        _ => None,
+    });
+    known.fold(layout::taken_scn(b), Scn::max)
 }
 
 pub(super) fn count(ctx: &Ctx, stamped: &Stamped) {

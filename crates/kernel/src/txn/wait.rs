@@ -1,10 +1,10 @@
 //! Waiting for rows, and deadlocks on one instance.
 //!
 //! Nobody keeps a lock list: a waiter waits for the *transaction* that holds the row. Who waits for
-//! whom is a small graph of local transaction numbers; a cycle is looked for when a wait begins and
+//! whom is a small graph of local transaction numbers; a deadlock is looked for when a wait begins and
 //! again while it lasts. The victim is the youngest transaction of the cycle, whoever finds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -38,7 +38,9 @@ pub struct WaitTarget {
 
 /// One wait of a transaction for others: any of them ending wakes it.
 struct Edge {
+    /// Transactions of which any one ending is enough (the ITL of a block is full of them).
     on: Vec<Xid>,
+    /// Transactions (local numbers) that must all get out of the way (a table lock).
     on_local: Vec<u64>,
     victim: Arc<AtomicBool>,
     wake: Arc<Notify>,
@@ -92,50 +94,60 @@ impl Waits {
         with_xid.flat_map(|(x, e)| e.on.iter().map(move |h| (x, *h))).collect()
     }
 
-    /// Looks for a cycle through `start` and marks its youngest member.
-    fn find_cycle(&self, start: u64) -> bool {
+    /// Looks for a deadlock that `start` is in or waits for, and marks the youngest of its members.
+    /// A wait for any of several is part of one only if none of them can go on (hazard M5).
+    fn find_deadlock(&self, start: u64) -> bool {
         let edges = self.edges.lock();
         let running = self.running.lock();
-        let next = |id: u64| -> Vec<u64> {
-            edges.get(&id).map_or_else(Vec::new, |e| {
-                let by_xid = e.on.iter().filter_map(|x| running.get(x).copied());
-                by_xid.chain(e.on_local.iter().copied()).collect()
-            })
-        };
-        let mut path = vec![start];
-        let mut seen = std::collections::BTreeSet::new();
-        if !walk(start, start, &next, &mut path, &mut seen) {
+        let stuck = stuck(&edges, &running);
+        if !stuck.contains(&start) {
             return false;
         }
-        let victim = path.iter().max().copied().expect("the path has its start");
-        if let Some(edge) = edges.get(&victim) {
-            edge.victim.store(true, Ordering::SeqCst);
-            edge.wake.notify_waiters();
-        }
+        // Every stuck transaction waits for a stuck one: the way ends in a cycle.
+        let mut path = vec![start];
+        let members = loop {
+            let at = path.last().expect("the path has its start");
+            let on = edges[at].targets(&running).find(|t| stuck.contains(t));
+            let Some(next) = on else { return false };
+            match path.iter().position(|&p| p == next) {
+                Some(from) => break &path[from..],
+                None => path.push(next),
+            }
+        };
+        let victim = members.iter().max().expect("a cycle has members");
+        let edge = &edges[victim];
+        edge.victim.store(true, Ordering::SeqCst);
+        edge.wake.notify_waiters();
         true
     }
 }
 
-fn walk(
-    at: u64,
-    start: u64,
-    next: &impl Fn(u64) -> Vec<u64>,
-    path: &mut Vec<u64>,
-    seen: &mut std::collections::BTreeSet<u64>,
-) -> bool {
-    for n in next(at) {
-        if n == start {
-            return true;
-        }
-        if seen.insert(n) {
-            path.push(n);
-            if walk(n, start, next, path, seen) {
-                return true;
-            }
-            path.pop();
+impl Edge {
+    /// The waiting transactions it waits for. Those that run are not known here.
+    fn targets(&self, running: &BTreeMap<Xid, u64>) -> impl Iterator<Item = u64> {
+        let by_xid = self.on.iter().filter_map(|x| running.get(x).copied());
+        by_xid.chain(self.on_local.iter().copied())
+    }
+
+    /// Whether it cannot end while the transactions of `stuck` do not go on.
+    fn is_stuck(&self, running: &BTreeMap<Xid, u64>, stuck: &BTreeSet<u64>) -> bool {
+        let held = |x: &Xid| running.get(x).is_some_and(|id| stuck.contains(id));
+        let by_xid = !self.on.is_empty() && self.on.iter().all(held);
+        by_xid || self.on_local.iter().any(|id| stuck.contains(id))
+    }
+}
+
+/// The waiting transactions none of which can go on before another of them does.
+fn stuck(edges: &BTreeMap<u64, Edge>, running: &BTreeMap<Xid, u64>) -> BTreeSet<u64> {
+    let mut stuck: BTreeSet<u64> = edges.keys().copied().collect();
+    loop {
+        let before = stuck.len();
+        let all = stuck.clone();
+        stuck.retain(|id| edges[id].is_stuck(running, &all));
+        if stuck.len() == before {
+            return stuck;
         }
     }
-    false
 }
 
 /// Removes the edge when the wait is over.
@@ -232,7 +244,7 @@ impl Core {
         let ended = self.any_ended(ctx, xids, local);
         let mut ended = std::pin::pin!(ended);
         loop {
-            self.waits.find_cycle(txn.local_id);
+            self.waits.find_deadlock(txn.local_id);
             if victim.load(Ordering::SeqCst) {
                 ctx.bump(Stat::EnqueueDeadlocks, 1);
                 return Err(Error::Deadlock);
@@ -272,5 +284,62 @@ impl Core {
             return Ok(());
         }
         futures::future::select_all(all).await.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn xid(n: u16) -> Xid {
+        Xid { usn: 1, slot: n, seq: 1 }
+    }
+
+    /// Transactions `who` with the transactions each waits for: any of the first, all of the second.
+    fn waits(of: &[(u16, &[u16], &[u16])]) -> Waits {
+        let waits = Waits::default();
+        for &(id, any, all) in of {
+            waits.running.lock().insert(xid(id), u64::from(id));
+            let edge = Edge {
+                on: any.iter().map(|&n| xid(n)).collect(),
+                on_local: all.iter().map(|&n| u64::from(n)).collect(),
+                victim: Arc::default(),
+                wake: Arc::default(),
+                own: Some(xid(id)),
+            };
+            waits.edges.lock().insert(u64::from(id), edge);
+        }
+        waits
+    }
+
+    fn victims(waits: &Waits) -> Vec<u64> {
+        let edges = waits.edges.lock();
+        edges.iter().filter(|(_, e)| e.victim.load(Ordering::SeqCst)).map(|(id, _)| *id).collect()
+    }
+
+    #[test]
+    fn the_youngest_of_a_cycle_is_the_victim() {
+        let waits = waits(&[(1, &[3], &[]), (2, &[1], &[]), (3, &[2], &[]), (9, &[1], &[])]);
+        assert!(waits.find_deadlock(1));
+        assert_eq!(victims(&waits), [3]);
+        // One that only waits for the cycle is not part of it.
+        assert!(waits.find_deadlock(9));
+        assert_eq!(victims(&waits), [3]);
+    }
+
+    #[test]
+    fn m5_a_wait_for_any_of_several_is_no_deadlock_while_one_can_go_on() {
+        let one_runs = waits(&[(1, &[2, 7], &[]), (2, &[1], &[])]);
+        assert!(!one_runs.find_deadlock(1) && !one_runs.find_deadlock(2));
+        let none_runs = waits(&[(1, &[2, 7], &[]), (2, &[1], &[]), (7, &[2], &[])]);
+        assert!(none_runs.find_deadlock(1));
+        assert_eq!(victims(&none_runs).len(), 1);
+    }
+
+    #[test]
+    fn a_table_lock_needs_all_of_its_holders() {
+        let waits = waits(&[(1, &[], &[2, 7]), (2, &[1], &[])]);
+        assert!(waits.find_deadlock(2));
+        assert_eq!(victims(&waits), [2]);
     }
 }

@@ -268,9 +268,15 @@ impl Segment {
         retention_us: u64,
     ) -> Result<Option<Cursor>> {
         let Some(xid) = self.take_slot(horizon) else { return Ok(None) };
-        let pooled = self.inner.lock().pool.pop();
+        let pooled = self.inner.lock().take_pooled();
         let block = match pooled {
-            Some((dba, extent)) => cache.pin(ctx, dba, Mode::X).await.map(|p| (p, extent, false)),
+            Some((dba, extent)) => match cache.pin(ctx, dba, Mode::X).await {
+                Ok(pin) => Ok((pin, extent, false)),
+                Err(e) => {
+                    self.inner.lock().extents[extent].active -= 1;
+                    Err(e)
+                }
+            },
             None => self
                 .new_block(ctx, cache, space, horizon, retention_us)
                 .await
@@ -283,7 +289,6 @@ impl Segment {
                 return Err(e);
             }
         };
-        self.inner.lock().extents[extent].active += 1;
         Ok(Some(Cursor {
             segment: self.clone(),
             xid,
@@ -305,7 +310,8 @@ impl Segment {
         inner.reuse.push_back(xid.slot);
     }
 
-    /// A block for undo, pinned for formatting.
+    /// A block for undo, pinned for formatting. Its extent counts as in use by one more from before
+    /// the first wait on: until then nobody else may enter it anew.
     async fn new_block(
         &self,
         ctx: &Ctx,
@@ -317,14 +323,25 @@ impl Segment {
         loop {
             let found = {
                 let mut inner = self.inner.lock();
-                if let Some(spare) = inner.spares.pop() {
-                    Some(spare)
-                } else {
-                    inner.take_block(cache.env.now(), horizon, retention_us)
+                let found = match inner.spares.pop() {
+                    Some(spare) => Some(spare),
+                    None => inner.take_block(cache.env.now(), horizon, retention_us),
+                };
+                if let Some((_, extent)) = found {
+                    inner.extents[extent].active += 1;
                 }
+                found
             };
             if let Some((dba, extent)) = found {
-                return Ok((cache.pin_new(ctx, dba).await?, extent));
+                match cache.pin_new(ctx, dba).await {
+                    Ok(pin) => return Ok((pin, extent)),
+                    Err(e) => {
+                        let mut inner = self.inner.lock();
+                        inner.extents[extent].active -= 1;
+                        inner.spares.push((dba, extent));
+                        return Err(e);
+                    }
+                }
             }
             self.extend(ctx, cache, space).await?;
         }
@@ -431,6 +448,13 @@ impl Segment {
 }
 
 impl Inner {
+    /// A block with room that an ended transaction has left, its extent counted as in use.
+    fn take_pooled(&mut self) -> Option<(Dba, usize)> {
+        let (dba, extent) = self.pool.pop()?;
+        self.extents[extent].active += 1;
+        Some((dba, extent))
+    }
+
     /// The next block of the ring, if the extent it lies in may be used.
     fn take_block(&mut self, now: Micros, horizon: Scn, retention_us: u64) -> Option<(Dba, usize)> {
         if self.current < self.extents.len() && self.next_block < UNDO_EXTENT_BLOCKS {
@@ -499,7 +523,6 @@ impl Cursor {
         }
         let segment = self.segment.clone();
         let (pin, extent) = segment.new_block(ctx, cache, space, horizon, retention_us).await?;
-        segment.inner.lock().extents[extent].active += 1;
         self.spare = Some((Arc::new(pin), extent));
         Ok(())
     }
