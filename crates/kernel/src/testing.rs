@@ -1,5 +1,5 @@
-//! A whole instance for tests: the real thing in a simulated world, alone on its disk group. It can be
-//! killed and opened again.
+//! A whole instance for tests: the real thing in a simulated world, alone on its disk group. It can
+//! be killed and opened again.
 
 use std::future::Future;
 use std::path::Path;

@@ -2,12 +2,12 @@
 //!
 //! Entries are collected and sorted in bounded runs. The first run, and every later one that lies
 //! above all before it (rows in key order, the common case), is loaded bottom-up into fresh blocks;
-//! the root, written last, makes them visible at once. From the first run out of order on, entries go
-//! in one by one.
+//! the root, written last, makes them visible at once. From the first run out of order on, entries
+//! go in one by one.
 //!
-//! Loaded entries carry no lock: whoever may see the index may see them. Readers with an older snapshot
-//! are kept out by the segment's birth (hazard H20). Until the root is written a crash leaves only
-//! blocks of a segment that its creator's rollback drops.
+//! Loaded entries carry no lock: whoever may see the index may see them. Readers with an older
+//! snapshot are kept out by the segment's birth (hazard H20). Until the root is written a crash
+//! leaves only blocks of a segment that its creator's rollback drops.
 
 use std::sync::Arc;
 

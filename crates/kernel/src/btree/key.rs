@@ -4,9 +4,9 @@ use block::Rowid;
 
 use crate::row::{ColType, RowView, encode_key};
 
-/// Writes the entry key of `row` for an index over `columns` (positions from 0) to `out`. In a unique
-/// index a key without NULL orders alone; every other key ends with the rowid, so that it is unique
-/// too.
+/// Writes the entry key of `row` for an index over `columns` (positions from 0) to `out`. In a
+/// unique index a key without NULL orders alone; every other key ends with the rowid, so that it is
+/// unique too.
 pub fn entry_key(
     types: &[ColType],
     columns: &[u16],

@@ -1,8 +1,8 @@
 //! Entries come and go: insert with the unique check, delete, purge.
 //!
-//! Promises: check and insert happen under one hold of the leaf (hazard C17); nothing but the leaf is
-//! held, and nothing is awaited while it is. Must never purge an entry whose delete a snapshot of
-//! the cluster may not see.
+//! Promises: check and insert happen under one hold of the leaf (hazard C17); nothing but the leaf
+//! is held, and nothing is awaited while it is. Must never purge an entry whose delete a snapshot
+//! of the cluster may not see.
 
 use std::sync::Arc;
 

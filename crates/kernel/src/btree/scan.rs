@@ -1,9 +1,9 @@
 //! Reads: one key, or a range in either direction, as of a snapshot.
 //!
 //! Each leaf is read consistent by itself; its bounds and links are those of the block as it stands
-//! now, so nothing is lost or met twice when leaves split under a scan: the scan goes on from a key,
-//! never from a position. A leaf from which a delete was purged that the snapshot must not see is
-//! `snapshot too old` (hazard H11), never a missing row.
+//! now, so nothing is lost or met twice when leaves split under a scan: the scan goes on from a
+//! key, never from a position. A leaf from which a delete was purged that the snapshot must not see
+//! is `snapshot too old` (hazard H11), never a missing row.
 
 use std::ops::Bound;
 
@@ -18,7 +18,8 @@ use crate::error::{Error, Result};
 use crate::read::{self, Expect};
 use crate::txn::Snapshot;
 
-/// Times a leaf found on the way down may turn out to be another block before it is taken for a bug.
+/// Times a leaf found on the way down may turn out to be another block before it is taken for a
+/// bug.
 const RESTARTS_MAX: u32 = 100;
 
 /// What one look at a leaf found.
@@ -126,8 +127,8 @@ struct Rest {
 }
 
 impl RangeScan {
-    /// Entries between the bounds, ascending, or descending if `backward`. Bounds compare with whole
-    /// entry keys, in a non-unique index with the rowid at their end.
+    /// Entries between the bounds, ascending, or descending if `backward`. Bounds compare with
+    /// whole entry keys, in a non-unique index with the rowid at their end.
     #[must_use]
     pub fn new(
         seg: IndexSeg,
@@ -170,7 +171,8 @@ impl RangeScan {
         Ok(false)
     }
 
-    /// Fills `out` with the entries of the next leaf that has some. `false`: the end, `out` is empty.
+    /// Fills `out` with the entries of the next leaf that has some. `false`: the end, `out` is
+    /// empty.
     ///
     /// # Errors
     /// As [`RangeScan::next_leaf`].

@@ -1,7 +1,8 @@
 //! The surgery on block images: where to cut a full block, and what the parts look like.
 //!
-//! Pure functions over bytes. They promise that the parts together hold exactly what the whole held,
-//! ITL and lock bytes included: a split is structure, it changes no content and is never undone.
+//! Pure functions over bytes. They promise that the parts together hold exactly what the whole
+//! held, ITL and lock bytes included: a split is structure, it changes no content and is never
+//! undone.
 
 use std::ops::Range;
 

@@ -1,9 +1,9 @@
 //! Splits: a full block becomes two, then the parent learns of it.
 //!
-//! Two redo records: the first makes the right part and cuts the left one, the second adds the parent
-//! entry. Between them the tree is whole: the right part is reached by the link of the left one, and
-//! the next writer that comes by that link adds the entry. A root keeps its address: its content goes
-//! to two new blocks, in one record with the root's new face.
+//! Two redo records: the first makes the right part and cuts the left one, the second adds the
+//! parent entry. Between them the tree is whole: the right part is reached by the link of the left
+//! one, and the next writer that comes by that link adds the entry. A root keeps its address: its
+//! content goes to two new blocks, in one record with the root's new face.
 //!
 //! Never holds a block while space is allotted; pins in ascending order (hazard H15).
 
@@ -27,8 +27,8 @@ use crate::txn::{Core, INDEX_GATES};
 /// somebody else has just made is not made again.
 const ITL_RESERVE_BYTES: usize = block::itl::ITL_ENTRY_BYTES;
 
-/// Splits `dba`, a leaf or branch of the index that `key` found too full, and adds the parent entry.
-/// Does nothing if the block has room by now or no longer covers the key.
+/// Splits `dba`, a leaf or branch of the index that `key` found too full, and adds the parent
+/// entry. Does nothing if the block has room by now or no longer covers the key.
 pub(super) fn split<'a>(
     ctx: &'a Ctx,
     core: &'a Core,
@@ -44,8 +44,8 @@ pub(super) fn split<'a>(
     })
 }
 
-/// The first half of a split: one redo record. Returns what the parent must learn; `None` for a root,
-/// whose new face is part of the record, and if there was nothing to do.
+/// The first half of a split: one redo record. Returns what the parent must learn; `None` for a
+/// root, whose new face is part of the record, and if there was nothing to do.
 pub(super) async fn cut(
     ctx: &Ctx,
     core: &Core,

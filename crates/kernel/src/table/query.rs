@@ -123,9 +123,9 @@ impl IndexScan {
     }
 }
 
-/// Entries whose key lies between the bounds. A bound is a prefix of whole columns and stands for all
-/// keys that begin with it: `Included` takes them in, `Excluded` leaves them out. So `= 5` on the
-/// first column is `Included(5)` to `Included(5)`, whatever else the index holds.
+/// Entries whose key lies between the bounds. A bound is a prefix of whole columns and stands for
+/// all keys that begin with it: `Included` takes them in, `Excluded` leaves them out. So `= 5` on
+/// the first column is `Included(5)` to `Included(5)`, whatever else the index holds.
 #[must_use]
 pub fn index_range(
     _ctx: &Ctx,

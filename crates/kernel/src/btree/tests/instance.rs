@@ -1,4 +1,5 @@
-//! Scenarios on one simulated instance: uniqueness, visibility over splits, rollback, purge, limits.
+//! Scenarios on one simulated instance: uniqueness, visibility over splits, rollback, purge,
+//! limits.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -262,8 +263,8 @@ async fn delete_own(
     }
 }
 
-/// The golden case of the design: a snapshot older than a split, and older than the reuse of the ITL
-/// entries, reads both leaves right.
+/// The golden case of the design: a snapshot older than a split, and older than the reuse of the
+/// ITL entries, reads both leaves right.
 #[test]
 fn a_snapshot_older_than_a_split_and_than_itl_reuse_reads_both_leaves() {
     let db = TestInstance::new(6, 512);
@@ -360,8 +361,8 @@ fn h11_a_snapshot_below_a_purge_is_too_old() {
     });
 }
 
-/// A crash between the two records of a split leaves a missing parent entry: readers find everything,
-/// the next writer that comes by adds it.
+/// A crash between the two records of a split leaves a missing parent entry: readers find
+/// everything, the next writer that comes by adds it.
 #[test]
 fn an_unfinished_split_is_read_through_and_finished_by_a_writer() {
     let db = TestInstance::new(9, 512);
@@ -412,7 +413,8 @@ fn an_unfinished_split_is_read_through_and_finished_by_a_writer() {
     });
 }
 
-/// A leaf takes as many open transactions as its ITL has entries; the next one waits for any of them.
+/// A leaf takes as many open transactions as its ITL has entries; the next one waits for any of
+/// them.
 #[test]
 fn a_leaf_with_a_full_itl_makes_the_next_transaction_wait() {
     let db = TestInstance::new(10, 512);

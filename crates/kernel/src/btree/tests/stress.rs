@@ -1,5 +1,5 @@
-//! Many sessions, random changes, commits, rollbacks and savepoints in a small cache: at the end, and
-//! at every snapshot taken on the way, the index holds exactly what was committed.
+//! Many sessions, random changes, commits, rollbacks and savepoints in a small cache: at the end,
+//! and at every snapshot taken on the way, the index holds exactly what was committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -192,7 +192,8 @@ struct Book {
     committing: Vec<Vec<u8>>,
 }
 
-/// Kills between the two records of splits, among others: acknowledged keys are there, and no others.
+/// Kills between the two records of splits, among others: acknowledged keys are there, and no
+/// others.
 #[test]
 fn splits_survive_kills() {
     for seed in 0..3 {

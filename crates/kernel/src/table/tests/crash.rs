@@ -1,6 +1,6 @@
-//! Sessions change rows at random; the instance is killed at a random moment and opened again. What was
-//! acknowledged is there, what was rolled back or unfinished is not, a commit under way may be either,
-//! and every index agrees with its table.
+//! Sessions change rows at random; the instance is killed at a random moment and opened again. What
+//! was acknowledged is there, what was rolled back or unfinished is not, a commit under way may be
+//! either, and every index agrees with its table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
