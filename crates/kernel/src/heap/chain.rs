@@ -10,7 +10,7 @@ use block::bytes::{Reader, Write};
 use block::itl::ItlChange;
 use block::layout::{self, Kind};
 use block::op::{Inverse, Op};
-use block::{Mode, Rowid, rows};
+use block::{Mode, Rowid, itl, rows};
 use observe::Ctx;
 
 use super::insert::insert_piece;
@@ -154,12 +154,15 @@ async fn delete_piece(
 ) -> Result<Option<Rowid>> {
     let core = txn.core();
     loop {
-        core.log.throttle(ctx).await?;
+        txn.ready(ctx).await?;
         let pin = core.cache.pin(ctx, at.dba, Mode::X).await?;
         let target = Target { obj: seg.obj, birth: seg.birth };
         let f = |b: &[u8], view: &View<'_>| mark_piece(b, view, seg, at);
         let outcome = txn.change_block(ctx, &pin, target, f).await?;
-        let potential = potential_bytes(&pin.read());
+        let (potential, entries) = {
+            let b = pin.read();
+            (potential_bytes(&b), usize::from(itl::count(&b)))
+        };
         drop(pin);
         match outcome {
             Outcome::Changed(next) | Outcome::Redone(next) => {
@@ -167,7 +170,7 @@ async fn delete_piece(
                 return Ok(next.filter(|n| n.to_u64() != 0));
             }
             Outcome::Stopped(_) => return Err(broken(at, "it is not there")),
-            Outcome::NoItl(xids) => wait_for_itl(ctx, txn, &xids).await?,
+            Outcome::NoItl(xids) => wait_for_itl(ctx, txn, &xids, entries).await?,
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) async fn insert_piece(
     let mut tries = 0;
     loop {
         let dba = core.space.block_for_insert(ctx, *seg, need, hint, tries).await?;
-        core.log.throttle(ctx).await?;
+        txn.ready(ctx).await?;
         let pin = core.cache.pin(ctx, dba, Mode::X).await?;
         let target = Target { obj: seg.obj, birth: seg.birth };
         let (room, potential) = loop {

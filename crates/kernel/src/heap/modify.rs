@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use block::itl::ItlChange;
 use block::op::{Inverse, Op};
-use block::{Mode, Rowid, Xid, rows};
+use block::{Mode, Rowid, Xid, itl, rows};
 use observe::Ctx;
 
 use super::chain::{self, Stub};
@@ -72,8 +72,21 @@ pub async fn lock(
     Work::new(ctx, txn, seg, rowid, snap, wait).run(None, Action::Lock).await
 }
 
-/// Waits for room in a block's ITL.
-pub(super) async fn wait_for_itl(ctx: &Ctx, txn: &Arc<Transaction>, xids: &[Xid]) -> Result<()> {
+/// Waits for room in a block's ITL, which has `entries` and those of `xids` still run.
+///
+/// # Errors
+/// [`Error::Serialization`]: the others committed after the statement's snapshot. It may not take
+/// their entries over (hazard H4), however long it waits.
+pub(super) async fn wait_for_itl(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    xids: &[Xid],
+    entries: usize,
+) -> Result<()> {
+    if entries > xids.len() {
+        let why = "the block has no room for another transaction entry".to_owned();
+        return Err(Error::Serialization(why));
+    }
     txn.core().wait_itl(ctx, txn, xids, LockWait::Wait).await
 }
 
@@ -120,6 +133,9 @@ enum Met {
     Gone,
     Conflict,
     Wait(Xid),
+    /// No ITL entry to be had: some are of transactions that committed after the snapshot, and may
+    /// be taken over only by a statement that sees them (hazard H4).
+    NoRoom,
 }
 
 struct Work<'a> {
@@ -161,6 +177,7 @@ impl<'a> Work<'a> {
                 Met::Newer(row) => return Ok(Change::Newer(row)),
                 Met::Gone => return Ok(Change::Gone),
                 Met::Conflict => return Err(conflict()),
+                Met::NoRoom => return self.begin_again().await,
                 Met::LookBack => {
                     if scan::changed_since(self.ctx, self.seg, self.snap, self.rowid).await? {
                         return Err(conflict());
@@ -202,6 +219,18 @@ impl<'a> Work<'a> {
         self.txn.core().wait_row(self.ctx, self.txn, xid, target, self.wait).await
     }
 
+    /// Makes the caller come again with a new snapshot, for want of room in the ITL. The row could
+    /// not be locked; no caller takes a row for locked before it has come again.
+    async fn begin_again(&self) -> Result<Change> {
+        if self.txn.isolation() == Isolation::RepeatableRead {
+            return Err(conflict());
+        }
+        let now = self.txn.snapshot(self.ctx).await?;
+        let mut row = Vec::new();
+        let found = scan::fetch(self.ctx, self.seg, self.rowid, &now, &mut row).await?;
+        Ok(if found { Change::Newer(row) } else { Change::Gone })
+    }
+
     /// The row as the snapshot shows it; `None`: it shows none.
     async fn fetch_seen(&self) -> Result<Option<Vec<u8>>> {
         let mut row = Vec::new();
@@ -213,7 +242,7 @@ impl<'a> Work<'a> {
     async fn look(&self, seen: Option<&[u8]>, action: Action<'_>) -> Result<Met> {
         let core = self.txn.core();
         let dba = self.rowid.dba;
-        core.log.throttle(self.ctx).await?;
+        self.txn.ready(self.ctx).await?;
         let pin = core.cache.pin(self.ctx, dba, Mode::X).await?;
         let horizon = core.horizon();
         let target = Target { obj: self.seg.obj, birth: self.seg.birth };
@@ -230,8 +259,12 @@ impl<'a> Work<'a> {
             }
             Outcome::Redone(out) | Outcome::Stopped(out) => Ok(out),
             Outcome::NoItl(xids) => {
+                let entries = usize::from(itl::count(&pin.read()));
                 drop(pin);
-                wait_for_itl(self.ctx, self.txn, &xids).await?;
+                if entries > xids.len() {
+                    return Ok(Met::NoRoom);
+                }
+                wait_for_itl(self.ctx, self.txn, &xids, entries).await?;
                 Ok(Met::Again)
             }
         }

@@ -592,6 +592,89 @@ fn units(t: &Table) -> (u32, u32) {
     (used, own)
 }
 
+#[test]
+fn blocks_of_a_former_life_are_empty_to_the_new_table() {
+    let mut t = table();
+    let old = t.seg;
+    t.rig.world.block_on(async {
+        for i in 0..40 {
+            t.insert_committed(&row_of(500, i)).await;
+        }
+        let space = &t.rig.core.space;
+        space.drop_segment(t.ctx(), old.header).await.unwrap();
+        let scan = super::scan(t.ctx(), &old, &t.now()).await;
+        assert!(matches!(scan, Err(Error::ObjectGone)));
+    });
+    let obj = ObjId(old.obj.0 + 1);
+    let space = &t.rig.core.space;
+    let made = space.create_segment(t.ctx(), DATA_FILE, obj, SegmentKind::Heap);
+    let (header, birth) = t.rig.world.block_on(made).unwrap();
+    assert_eq!(header, old.header, "the space is used again");
+    t.seg = HeapSeg { obj, header, birth };
+    t.rig.world.block_on(async {
+        let rowid = t.insert_committed(b"new").await;
+        let now = t.now();
+        assert_eq!(t.all(&now).await, Rows::from([(rowid, b"new".to_vec())]));
+        // Who still has the old definition is told, and shown nothing of the new table.
+        let mut row = Vec::new();
+        let gone = super::fetch(t.ctx(), &old, rowid, &now, &mut row).await;
+        assert!(matches!(gone, Err(Error::ObjectGone)), "{gone:?}");
+    });
+}
+
+#[test]
+fn an_update_waits_for_room_in_the_transaction_list() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let txn = t.rig.begin();
+        let mut rowids = Vec::new();
+        for i in 0..60 {
+            rowids.push(t.insert(&txn, &row_of(100, i)).await);
+        }
+        txn.commit(t.ctx()).await.unwrap();
+        let dba = rowids[0].dba;
+        rowids.retain(|r| r.dba == dba);
+        let waits = || {
+            let event = observe::WaitEvent::EnqTxAllocateItl;
+            let rows = t.rig.observer.system_events();
+            rows.iter().find(|r| r.event == event).map_or(0, |r| r.all.waits)
+        };
+        let mut open = Vec::new();
+        let begin = async |rowid: Rowid| {
+            let txn = t.rig.begin();
+            loop {
+                let snap = txn.snapshot(t.ctx()).await.unwrap();
+                let seen = t.get(&snap, rowid).await.expect("the row is there");
+                match t.update(&txn, rowid, &snap, &seen, b"x").await.unwrap() {
+                    Change::Done => return txn,
+                    // The entry that came free was committed after the snapshot.
+                    again => assert_eq!(again, Change::Newer(seen)),
+                }
+            }
+        };
+        let mut next = rowids.iter();
+        let blocked = loop {
+            let mut work = Box::pin(begin(*next.next().expect("the list fills up before")));
+            let limit = t.rig.env.timeout(std::time::Duration::from_millis(50), &mut work).await;
+            match limit {
+                Ok(txn) => open.push(txn),
+                Err(_) => break work,
+            }
+        };
+        assert!(open.len() > 10 && waits() == 0);
+        let first = open.remove(0);
+        let (_, txn) = futures::join!(first.commit(t.ctx()), blocked);
+        assert!(waits() > 0, "it was a wait for an ITL entry");
+        txn.commit(t.ctx()).await.unwrap();
+        for txn in open {
+            txn.rollback(t.ctx()).await.unwrap();
+        }
+        let changed = t.all(&t.now()).await.values().filter(|row| *row == b"x").count();
+        assert_eq!(changed, 2);
+        t.verify().await;
+    });
+}
+
 /// A generated history against a model: every snapshot taken on the way shows what the model had.
 #[test]
 fn every_snapshot_of_a_random_history_shows_the_model() {
