@@ -539,7 +539,9 @@ impl Space {
         let mut segments: Vec<Arc<Segment>> = self.segments.read().values().cloned().collect();
         segments.sort_unstable_by_key(|s| (s.id.header, s.id.birth));
         for segment in segments {
-            let _work = segment.work.lock().await;
+            let header = segment.id.header;
+            let p = [enq_p1(*b"HW", 6), u64::from(header.file), u64::from(header.block)];
+            let _work = ctx.wait(WaitEvent::EnqHw, p, segment.work.lock()).await;
             {
                 let mut pool = segment.pool();
                 for open in std::mem::take(&mut pool.open).into_iter().flatten() {
