@@ -48,6 +48,8 @@ pub enum Error {
     LogDamaged { thread: u8, rba: Rba, what: String },
     #[error("{0}")]
     Disk(String),
+    #[error("instance {instance} is already running (process {pid})")]
+    AlreadyRunning { instance: u8, pid: u32 },
     // ---- try again, here or elsewhere
     #[error("the object was dropped or changed meanwhile")]
     ObjectGone,
@@ -68,6 +70,17 @@ impl From<disk::Error> for Error {
     fn from(e: disk::Error) -> Error {
         match e {
             disk::Error::Full { .. } => Error::DiskFull { what: e.to_string() },
+            e => Error::Disk(e.to_string()),
+        }
+    }
+}
+
+impl From<cluster::Error> for Error {
+    fn from(e: cluster::Error) -> Error {
+        match e {
+            cluster::Error::AlreadyRunning { instance, pid } => {
+                Error::AlreadyRunning { instance: instance.0, pid }
+            }
             e => Error::Disk(e.to_string()),
         }
     }

@@ -10,6 +10,7 @@ pub mod change;
 mod clock;
 pub mod dict;
 pub mod error;
+pub mod gcs;
 pub mod heap;
 pub mod instance;
 pub mod params;

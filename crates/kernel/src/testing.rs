@@ -88,6 +88,13 @@ async fn open(env: &Env, observer: &Arc<Observer>, cache_blocks: usize) -> Arc<I
     let params = Parameters::default();
     let cache_bytes = (cache_blocks * block::BLOCK_BYTES).to_string();
     params.set("db_cache_size", &cache_bytes).expect("a cache size");
-    let config = InstanceConfig { dir: DIR.into(), me: InstanceNo(1), params: Arc::new(params) };
+    let config = InstanceConfig {
+        dir: DIR.into(),
+        me: InstanceNo(1),
+        params: Arc::new(params),
+        secret: [7; 32],
+        interconnect: "127.0.0.1:0".to_owned(),
+        membership: cluster::MembershipConfig::default(),
+    };
     Instance::open(env, observer, config).await.expect("the instance opens")
 }

@@ -70,8 +70,7 @@ pub async fn set_up(ctx: &Ctx, instance: &Arc<Instance>, accounts: i64) -> Resul
     let def = find(ctx, &txn, "account").await?;
     for id in 0..accounts {
         let filler = "x".repeat(usize::try_from(id % 37).expect("small"));
-        let row =
-            def.encode(&[Datum::Int8(id), Datum::Int8(START_BALANCE), Datum::Text(&filler)]);
+        let row = def.encode(&[Datum::Int8(id), Datum::Int8(START_BALANCE), Datum::Text(&filler)]);
         table::insert(ctx, &txn, &def, &row).await?;
     }
     txn.commit(ctx).await?;
@@ -126,11 +125,8 @@ async fn add(
         let account = read_account(ctx, def, &snap, id).await?;
         let account = account.ok_or_else(|| Error::UndefinedObject(format!("account {id}")))?;
         let Account { rowid, row, balance } = account;
-        let new = def.encode(&[
-            Datum::Int8(id),
-            Datum::Int8(balance + amount),
-            Datum::Text(longer),
-        ]);
+        let new =
+            def.encode(&[Datum::Int8(id), Datum::Int8(balance + amount), Datum::Text(longer)]);
         let wait = LockWait::Wait;
         let change = table::update(ctx, txn, def, rowid, &snap, &row, &new, wait).await?;
         match change {

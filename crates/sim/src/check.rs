@@ -14,11 +14,7 @@ use observe::Ctx;
 
 use crate::bank::{Ledger, START_BALANCE, find};
 
-async fn all_rows(
-    ctx: &Ctx,
-    def: &TableDef,
-    snap: &Snapshot,
-) -> Result<BTreeMap<Rowid, Vec<i64>>> {
+async fn all_rows(ctx: &Ctx, def: &TableDef, snap: &Snapshot) -> Result<BTreeMap<Rowid, Vec<i64>>> {
     let mut scan = table::scan(ctx, def, snap).await?;
     let mut rows = BTreeMap::new();
     let types = def.types.clone();
@@ -103,7 +99,11 @@ pub async fn everything(
         assert!(!ledger.refused.contains(&id), "transfer {id} was rolled back, but is there");
     }
     for (id, what) in &ledger.acknowledged {
-        assert!(seen.get(id) == Some(what), "acknowledged transfer {id} is lost: {:?}", seen.get(id));
+        assert!(
+            seen.get(id) == Some(what),
+            "acknowledged transfer {id} is lost: {:?}",
+            seen.get(id)
+        );
     }
     for row in account_rows.values() {
         let (id, balance) = (row[0], row[1]);

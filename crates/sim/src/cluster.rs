@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::InstanceNo;
+use cluster::MembershipConfig;
 use disk::Options;
 use env::simulated::{SimConfig, SimWorld};
 use kernel::instance::{Instance, InstanceConfig, NewDatabase, create_database};
@@ -79,18 +80,40 @@ impl Cluster {
             self.world.env(k)
         };
         let observer = Observer::new(env.clone(), k);
-        self.observers.insert(k, observer.clone());
         let config = InstanceConfig {
             dir: self.dir.clone(),
             me: InstanceNo(k),
             params: self.parameters(),
+            secret: [7; 32],
+            interconnect: "127.0.0.1:0".to_owned(),
+            membership: MembershipConfig::default(),
         };
+        self.observers.insert(k, observer.clone());
         let opened = self
             .world
             .block_on_for(STUCK, Instance::open(&env, &observer, config))
-            .unwrap_or_else(|| panic!("instance {k} hangs while it opens"));
+            .unwrap_or_else(|| {
+                self.print_alerts();
+                panic!("instance {k} hangs while it opens")
+            });
         let instance = opened.unwrap_or_else(|e| panic!("instance {k} does not open: {e}"));
         self.open.insert(k, instance);
+    }
+
+    /// What the instances have to say, for a run that has failed.
+    pub fn print_alerts(&self) {
+        for (k, observer) in &self.observers {
+            for line in observer.alert_log.lines() {
+                println!("instance {k}: {}", line.formatted());
+            }
+            for session in observer.sessions() {
+                if session.wait.waiting {
+                    let event = session.wait.event.map_or("", observe::WaitEvent::name);
+                    let p = session.wait.p;
+                    println!("instance {k}: {} waits for {event} {p:?}", session.program);
+                }
+            }
+        }
     }
 
     /// Kills instance `k`'s process.

@@ -95,16 +95,9 @@ fn spawn_clients(instance: &Arc<Instance>, shared: &Arc<Shared>, scenario: &Scen
                 let filler = "y".repeat(usize::try_from(pick(200)).expect("small"));
                 let give_up = env.random() % 10 == 0;
                 let what = (from, to, amount);
-                let done = bank::transfer(
-                    &ctx,
-                    &instance,
-                    &shared.ledger,
-                    id,
-                    what,
-                    &filler,
-                    give_up,
-                )
-                .await;
+                let done =
+                    bank::transfer(&ctx, &instance, &shared.ledger, id, what, &filler, give_up)
+                        .await;
                 if let Err(e) = done {
                     panic!("instance {}: transfer {id}: {e}", instance.me);
                 }
@@ -179,10 +172,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
         }
         for &k in &victims {
             cluster.crash(k);
-            shared.running.fetch_sub(
-                u64::from(scenario.clients_per_instance),
-                Ordering::SeqCst,
-            );
+            shared.running.fetch_sub(u64::from(scenario.clients_per_instance), Ordering::SeqCst);
         }
         let calm = cluster.world.random() % (scenario.calm_us / 4).max(1);
         cluster.world.run_for(Duration::from_micros(calm));

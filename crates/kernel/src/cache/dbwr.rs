@@ -93,6 +93,10 @@ impl Cache {
     async fn write_round(&self, ctx: &Ctx, me: InstanceNo, lag_bytes: u64) -> Result<()> {
         // At least half of the ring stays free for new redo, whatever the target.
         let lag = lag_bytes.min(self.log.ring_bytes() / 2);
+        let wanted = std::mem::take(&mut *self.wanted_writes.lock());
+        for some in wanted.chunks(DW_BLOCKS as usize) {
+            self.write_batch(ctx, me, some.to_vec()).await?;
+        }
         loop {
             let need_free = self.need_free.swap(false, Ordering::SeqCst);
             let target = Rba(self.log.next().0.saturating_sub(lag));

@@ -80,6 +80,8 @@ pub struct Cache {
     pub(super) freed: Notify,
     pub(super) need_free: AtomicBool,
     pub data_writes: AtomicU64,
+    /// Blocks others wait to see on disk.
+    pub(super) wanted_writes: Mutex<Vec<Arc<Buffer>>>,
     /// See `enter_protocol`.
     pub(super) protocol: RwLock<()>,
     pub(super) frozen: AtomicBool,
@@ -110,6 +112,7 @@ impl Cache {
             freed: Notify::new(),
             need_free: AtomicBool::new(false),
             data_writes: AtomicU64::new(0),
+            wanted_writes: Mutex::new(Vec::new()),
             protocol: RwLock::new(()),
             frozen: AtomicBool::new(false),
         })
@@ -296,7 +299,7 @@ impl Cache {
             } else if buffer.pin_if(&buffer.latch().read(), want) {
                 return Ok(buffer);
             }
-            self.make_ready(ctx, &buffer, want, read).await?;
+            self.make_ready(ctx, &buffer, want, read, true).await?;
         }
     }
 
@@ -316,7 +319,8 @@ impl Cache {
                 self.wait_for_room(ctx, dba).await?;
             } else {
                 let st = buffer.latch().read();
-                if buffer.usable(&st, Mode::S)
+                // Enough under the latch, even while a peer waits for the block.
+                if st.holder.readable()
                     && let Some(image) = st.image.as_deref()
                 {
                     ctx.bump(Stat::ConsistentGets, 1);
@@ -328,14 +332,29 @@ impl Cache {
                     return Ok(out);
                 }
             }
-            self.make_ready(ctx, &buffer, Mode::S, true).await?;
+            self.make_ready(ctx, &buffer, Mode::S, true, false).await?;
         }
+    }
+
+    /// Whether a local user may have the block in `want` now; the caller holds its latch.
+    #[must_use]
+    pub fn usable(&self, buffer: &Buffer, st: &State, want: Mode) -> bool {
+        buffer.usable(st, want)
+    }
+
+    /// Has the block written ahead of the checkpoint's own list.
+    pub fn request_write(&self, buffer: &Arc<Buffer>) {
+        self.wanted_writes.lock().push(buffer.clone());
+        self.dbwr_wake.notify_one();
     }
 
     /// Whether the block is here in S or X, ready to be read.
     #[must_use]
     pub fn is_readable(&self, dba: Dba) -> bool {
-        self.lookup(dba).is_some_and(|b| b.usable(&b.latch().read(), Mode::S))
+        self.lookup(dba).is_some_and(|b| {
+            let st = b.latch().read();
+            st.holder.readable() && st.image.is_some()
+        })
     }
 
     /// Brings image and right here, or waits for whoever does. The caller looks again.
@@ -345,12 +364,13 @@ impl Cache {
         buffer: &Arc<Buffer>,
         want: Mode,
         read: bool,
+        pin: bool,
     ) -> Result<()> {
         let dba = buffer.dba;
         let waiting = buffer.changed.notified();
         let mut waiting = std::pin::pin!(waiting);
         waiting.as_mut().enable();
-        match self.next_step(buffer, want, read) {
+        match self.next_step(buffer, want, read, pin) {
             NextStep::Look => return Ok(()),
             NextStep::Wait => {
                 let p = [u64::from(dba.file), u64::from(dba.block), 1];
@@ -370,10 +390,13 @@ impl Cache {
         Ok(())
     }
 
-    fn next_step(&self, buffer: &Arc<Buffer>, want: Mode, read: bool) -> NextStep {
+    fn next_step(&self, buffer: &Arc<Buffer>, want: Mode, read: bool, pin: bool) -> NextStep {
         let _gate = self.enter_protocol();
         let mut st = buffer.latch().write();
         if buffer.usable(&st, want) {
+            return NextStep::Look;
+        }
+        if want == Mode::S && st.holder.readable() && st.image.is_some() && !pin {
             return NextStep::Look;
         }
         if st.loading {

@@ -39,8 +39,10 @@ const FIRST_BLOCKS: u32 = 1024;
 /// # Errors
 /// The folder holds a group; the LUNs are too small; disk errors.
 pub async fn create_database(ctx: &Ctx, env: &Env, new: &NewDatabase<'_>) -> Result<()> {
-    let group =
-        Group::create_with(env, new.dir, new.luns, new.lun_size_bytes, new.options).await?;
+    let group = Group::create_with(env, new.dir, new.luns, new.lun_size_bytes, new.options).await?;
+    let direct = new.options.direct_io == disk::DirectIo::Required;
+    let voting = cluster::membership::voting_path(new.dir);
+    cluster::voting::VotingFile::create(env, &voting, INSTANCES_MAX, direct).await?;
     group.create_file(CONTROL_FILE, CONTROL_BLOCKS).await?;
     group.create_file(DW_FILE, u32::from(INSTANCES_MAX) * (DW_BLOCKS + 1)).await?;
     group.create_file(UNDO_FILE, FIRST_BLOCKS).await?;

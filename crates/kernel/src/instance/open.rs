@@ -6,6 +6,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use block::{BLOCK_BYTES, InstanceNo, Scn};
+use cluster::machine::Reconfiguration;
+use cluster::membership::voting_path;
+use cluster::{
+    Claim, Interconnect, InterconnectConfig, Membership, MembershipConfig, MembershipEvent, Started,
+};
 use disk::{DirectIo, Group, Options};
 use env::{Env, Lane};
 use observe::{AlertLevel, Ctx, Observer, SessionKind, WaitEvent};
@@ -14,13 +19,14 @@ use crate::btree::Finder;
 use crate::cache::{Cache, CacheConfig, Dbwr};
 use crate::clock::ScnClock;
 use crate::dict::{self, OneInstance};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::gcs::{Network, Node, NodeConfig};
 use crate::params::Parameters;
 use crate::recovery;
-use crate::redo::{Log, LogConfig};
+use crate::redo::{Log, LogConfig, read_thread};
 use crate::space::Space;
 use crate::txn::{Core, CoreConfig, Isolation, Transaction};
-use crate::undo::{Segment, segments_of};
+use crate::undo::Segment;
 
 /// What an instance is opened with.
 #[derive(Clone)]
@@ -28,6 +34,11 @@ pub struct InstanceConfig {
     pub dir: PathBuf,
     pub me: InstanceNo,
     pub params: Arc<Parameters>,
+    /// What instances prove to each other that they belong together with.
+    pub secret: [u8; 32],
+    /// Where the interconnect listens; port 0 takes a free one.
+    pub interconnect: String,
+    pub membership: MembershipConfig,
 }
 
 /// How far an instance is.
@@ -61,8 +72,7 @@ pub(super) async fn build_core(
     let clock = Arc::new(ScnClock::new(parts.start_scn));
     let log_config = LogConfig { buffer_bytes: parts.log_buffer_bytes };
     let log = Log::open(env, group, me, &clock, log_config).await?;
-    let cache =
-        Cache::new(env, group, &log, &clock, CacheConfig { blocks: parts.cache_blocks });
+    let cache = Cache::new(env, group, &log, &clock, CacheConfig { blocks: parts.cache_blocks });
     let space = Space::new(cache.clone(), me);
     let config = CoreConfig { undo_retention_us: parts.undo_retention_us };
     let core = Core::new(env, me, &cache, space, config);
@@ -84,9 +94,46 @@ pub(super) async fn load_segments(
     Ok(())
 }
 
+/// Takes the instance's slot and asks to be let into the cluster; returns when it is a member.
+async fn join(
+    env: &Env,
+    config: &InstanceConfig,
+    direct: bool,
+) -> Result<(Network, Reconfiguration, u64)> {
+    let path = voting_path(&config.dir);
+    let claim = Claim::take(env, &path, config.me, direct).await?;
+    let incarnation = claim.incarnation();
+    let Started { interconnect, inboxes, broken } = Interconnect::start(
+        env,
+        config.me,
+        incarnation,
+        config.secret,
+        &config.interconnect,
+        InterconnectConfig::default(),
+    )
+    .await?;
+    let (sender, mut events) = tokio::sync::mpsc::channel(64);
+    let addr = interconnect.addr().to_owned();
+    let membership = Membership::start(claim, &addr, "", config.membership, sender)?;
+    loop {
+        match events.recv().await {
+            Some(MembershipEvent::Joined(first)) => {
+                let network = Network { interconnect, inboxes, broken, membership, events };
+                return Ok((network, first, incarnation));
+            }
+            Some(MembershipEvent::Evicted { reason }) => {
+                return Err(Error::Disk(format!("not let into the cluster: {reason}")));
+            }
+            Some(_) => {}
+            None => return Err(Error::Closing),
+        }
+    }
+}
+
 /// One open instance of a database.
 pub struct Instance {
     pub core: Arc<Core>,
+    pub node: Arc<Node>,
     pub observer: Arc<Observer>,
     pub params: Arc<Parameters>,
     pub group: Arc<Group>,
@@ -114,30 +161,42 @@ impl Instance {
             DirectIo::Off
         };
         let options = Options { direct_io, ..Options::default() };
+        let direct = direct_io == DirectIo::Required;
+        let (network, first, incarnation) = join(env, &config, direct).await?;
         let group = Group::open_with(env, &config.dir, options).await?;
-        let recovered = recovery::recover_all(&ctx, &group).await?;
+        let members: Vec<InstanceNo> = first.members.iter().map(|m| m.instance).collect();
+        let sole = members == [config.me];
+        let start_scn = if sole {
+            // The first instance up recovers all threads; nobody else is admitted meanwhile.
+            recovery::recover_all(&ctx, &group).await?.max_scn
+        } else {
+            // Its own thread has been recovered before it was let in.
+            read_thread(&group, config.me).await?.1.scn
+        };
         let cache_bytes = usize::try_from(params.db_cache_size()).unwrap_or(usize::MAX);
         let parts = Parts {
             cache_blocks: cache_bytes / BLOCK_BYTES,
             log_buffer_bytes: usize::try_from(params.log_buffer()).unwrap_or(1 << 20),
             undo_retention_us: params.undo_retention().saturating_mul(1_000_000),
-            start_scn: recovered.max_scn.next(),
+            start_scn: start_scn.next(),
         };
         let core = build_core(env, &group, config.me, &parts).await?;
+        core.cache.set_alone(sole);
         core.log.start_writer(observer.ctx(SessionKind::Background, "LGWR"));
         let dbwr = Dbwr {
             lag_bytes: params.fast_start_mttr_target().saturating_mul(RECOVERY_BYTES_PER_S),
             interval: Duration::from_millis(100),
         };
         core.cache.start_dbwr(observer.ctx(SessionKind::Background, "DBWR"), config.me, dbwr);
-        // Alone: this instance answers for every segment; new transactions use its own.
-        for k in 1..=block::INSTANCES_MAX {
-            let k = InstanceNo(k);
-            load_segments(&ctx, &core, segments_of(k), k == config.me).await?;
-        }
+        let node = Node::start(NodeConfig { me: config.me, incarnation }, observer, &core, network);
+        let epoch = first.epoch;
+        node.reconfigure(first).await;
+        node.wait_settled().await;
+        node.wait_segments_of(epoch).await;
         dict::open(&ctx, &core, Arc::new(OneInstance)).await?;
         let instance = Arc::new(Instance {
             core,
+            node: node.clone(),
             observer: observer.clone(),
             params,
             group,
@@ -146,33 +205,24 @@ impl Instance {
         });
         instance.start_smon(ctx);
         instance.phase.store(Phase::Open as u8, Ordering::SeqCst);
+        node.membership.set_open();
         Ok(instance)
     }
 
-    /// Rolls back, in the background, what was active when an earlier life ended.
+    /// Frees, in the background, what an earlier life left.
     fn start_smon(self: &Arc<Instance>, ctx: Ctx) {
         let core = self.core.clone();
         let env = core.env.clone();
         env.spawn_task("SMON", Lane::Background, async move {
+            // Segments of transactions that were rolled back, or that ended unseen, belong to nobody.
             loop {
-                let mut left = 0;
-                for segment in core.all_segments() {
-                    for xid in segment.left_by_crash() {
-                        if let Err(e) = core.roll_back_dead(&ctx, &segment, xid).await {
-                            left += 1;
-                            let text = format!("cannot roll back transaction {xid} yet: {e}");
-                            ctx.alert(AlertLevel::Warning, text);
-                        }
-                    }
-                }
-                if left == 0 {
-                    // Segments of the transactions that were rolled back belong to nobody now.
-                    if let Err(e) = dict::free_orphans(&ctx, &core).await {
+                match dict::free_orphans(&ctx, &core).await {
+                    Ok(_) => return,
+                    Err(e) => {
                         ctx.alert(AlertLevel::Warning, format!("free dropped segments: {e}"));
                     }
-                    return;
                 }
-                ctx.sleep(WaitEvent::SmonTimer, Duration::from_secs(1)).await;
+                ctx.sleep(WaitEvent::SmonTimer, Duration::from_secs(5)).await;
             }
         });
     }
@@ -208,6 +258,7 @@ impl Instance {
         let ctx = self.observer.ctx(SessionKind::Background, "shutdown");
         self.core.space.close(&ctx).await?;
         self.core.cache.checkpoint_all(&ctx, self.me).await?;
-        self.core.log.close(&ctx).await
+        self.core.log.close(&ctx).await?;
+        self.node.membership.leave().await.map_err(|e| Error::Disk(e.to_string()))
     }
 }

@@ -169,10 +169,10 @@ impl Core {
         }
     }
 
-    /// Stops answering for a segment.
-    pub fn remove_segment(&self, usn: u16) {
-        self.segments.write().remove(&usn);
+    /// Stops answering for a segment. Dropping what is returned lets its header block go.
+    pub fn remove_segment(&self, usn: u16) -> Option<Arc<Segment>> {
         self.own.write().retain(|s| s.usn != usn);
+        self.segments.write().remove(&usn)
     }
 
     #[must_use]

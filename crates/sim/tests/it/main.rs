@@ -1,5 +1,7 @@
 //! The seeds that run in every test.
 
+mod cluster;
+
 use sim::{Scenario, run};
 
 fn seeds() -> Vec<u64> {

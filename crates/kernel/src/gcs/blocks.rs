@@ -1,0 +1,602 @@
+//! Blocks: asking for them, serving them, mastering them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Scn, Version, Xid, layout};
+use env::{BoxFuture, IoBuf, Lane};
+use global::msg::{GcsMessage, HolderMsg, MasterMsg, Message, ReqId, Timings, Want};
+use global::{HolderEffect, HolderEvent, MasterEffect};
+use observe::{
+    AlertLevel, Ctx, Stat, TransferClass, TransferHow, TransferKind, TransferTimes, WaitEvent,
+};
+use tokio::sync::oneshot;
+
+use super::node::{CrAnswer, Node};
+use crate::cache::{Arrival, Buffer, Carry, Grants, State};
+use crate::error::{Error, Result};
+
+/// A request unanswered for this long is said again: every answer tolerates it.
+const REPEAT_AFTER: Duration = Duration::from_secs(2);
+
+/// Which wait event a request ends as.
+#[derive(Clone, Copy)]
+enum Ended {
+    Nothing,
+    Grant,
+    Block { from: InstanceNo, timings: Timings },
+}
+
+impl Grants for Node {
+    fn acquire<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        buffer: &'a Arc<Buffer>,
+        want: Mode,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.get_block(ctx, buffer, want))
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        buffers: Vec<Arc<Buffer>>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.get_many(ctx, buffers))
+    }
+
+    fn perform(
+        &self,
+        buffer: &Arc<Buffer>,
+        st: &mut State,
+        effect: HolderEffect,
+        carry: &mut Carry,
+    ) {
+        let addr = buffer.dba;
+        match effect {
+            HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have }) => {
+                let blocks = vec![(addr, have)];
+                let request = GcsMessage::Request { req_id, want, blocks };
+                self.send(self.master_of(addr), Message::Gcs(request));
+            }
+            HolderEffect::ToMaster(msg) => {
+                let message = GcsMessage::ToMaster { addr, msg };
+                self.send(self.master_of(addr), Message::Gcs(message));
+            }
+            HolderEffect::Ship(ship) => self.ship(buffer, st, &ship),
+            HolderEffect::ServeCr { to, req_id, scn, xid, timings } => {
+                self.serve_cr(buffer, st, (to, req_id, scn, xid), timings);
+            }
+            HolderEffect::ReadDisk => {
+                st.arrival = Some(Arrival { from: None, timings: Timings::default() });
+                self.cache.reserve(buffer);
+                self.read_granted(buffer.clone());
+            }
+            HolderEffect::FlushRedo => self.flush_for(buffer.clone(), st),
+            HolderEffect::UseCr => {
+                let _ = carry; // The copy has been handed over with its message.
+            }
+            HolderEffect::StartWrite => {
+                let (node, buffer) = (self.arc(), buffer.clone());
+                self.env.spawn_task("fusion write", Lane::Background, async move {
+                    node.ctx.bump(Stat::DbwrFusionWrites, 1);
+                    node.cache.request_write(&buffer);
+                });
+            }
+            HolderEffect::CompareWithDisk => self.compare_with_disk(buffer.clone()),
+            HolderEffect::Broken(why) => {
+                let text = format!("block {addr}: {why}");
+                self.ctx.alert(AlertLevel::Error, text.clone());
+                self.env.abort_instance(&text);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Node {
+    /// Sends the image as it is; the mode has been lowered already.
+    fn ship(&self, buffer: &Buffer, st: &State, ship: &global::holder::Ship) {
+        let image = st.image.as_ref().expect("what is shipped is here");
+        assert!(
+            self.cache.log.durable() >= st.last_rba,
+            "block {} leaves before its redo is durable",
+            buffer.dba
+        );
+        assert!(layout::dba(image) == buffer.dba || image.iter().all(|b| *b == 0));
+        self.ctx.bump(Stat::GcCurrentBlocksServed, 1);
+        self.ctx.bump(Stat::GcCurrentPinTime, u64::from(ship.info.timings.pin_us));
+        self.ctx.bump(Stat::GcCurrentFlushTime, u64::from(ship.info.timings.flush_us));
+        if ship.info.sender_past.is_some() {
+            self.ctx.bump(Stat::GcPastImages, 1);
+        }
+        let block = GcsMessage::Block { addr: buffer.dba, info: ship.info, image: image.to_vec() };
+        self.send(ship.to, Message::Gcs(block));
+    }
+
+    /// A copy for a reader elsewhere: the block as it stands (light work); the asker takes back what
+    /// it may not see. It waits for the log only where structure has changed (H1).
+    fn serve_cr(
+        &self,
+        buffer: &Buffer,
+        st: &State,
+        (to, req_id, scn, _xid): (InstanceNo, ReqId, Scn, Xid),
+        timings: Timings,
+    ) {
+        let image = st.image.as_ref().expect("what is served is here").to_vec();
+        let addr = buffer.dba;
+        self.ctx.bump(Stat::GcCrBlocksServed, 1);
+        self.ctx.bump(Stat::GcLightWorks, 1);
+        let copy = GcsMessage::CrBlock { addr, req_id, scn, complete: false, timings, image };
+        if self.cache.log.durable() >= st.struct_rba {
+            self.send(to, Message::Gcs(copy));
+            return;
+        }
+        let (node, upto, epoch) = (self.arc(), st.struct_rba, self.view().epoch);
+        self.ctx.bump(Stat::GcCrFlushes, 1);
+        self.env.spawn_task("cr flush", Lane::Serve, async move {
+            let began = node.env.now();
+            let flush = node.cache.log.flushed(upto);
+            node.ctx.wait(WaitEvent::GcsLogFlushSync, [0; 3], flush).await;
+            let us = node.env.now().since(began);
+            node.ctx.bump(Stat::GcCrFlushTime, us);
+            let _gate = node.cache.enter_protocol();
+            if node.view().epoch == epoch && !node.cache.is_frozen() {
+                let mut copy = copy;
+                if let GcsMessage::CrBlock { timings, .. } = &mut copy {
+                    timings.flush_us = u32::try_from(us).unwrap_or(u32::MAX);
+                    timings.serve_us = timings.serve_us.saturating_add(timings.flush_us);
+                }
+                node.send(to, Message::Gcs(copy));
+            }
+        });
+    }
+
+    fn read_granted(&self, buffer: Arc<Buffer>) {
+        let node = self.arc();
+        self.env.spawn_task("granted read", Lane::Background, async move {
+            let read = node.cache.read_block(&node.ctx, buffer.dba).await;
+            let _gate = node.cache.enter_protocol();
+            let mut st = buffer.latch().write();
+            let event = match read {
+                Ok(image) => {
+                    st.image = Some(image);
+                    HolderEvent::ReadDone
+                }
+                Err(e) => {
+                    st.read_error = Some(e);
+                    HolderEvent::ReadFailed
+                }
+            };
+            node.cache.step(&buffer, &mut st, event, Carry::default());
+        });
+    }
+
+    fn flush_for(&self, buffer: Arc<Buffer>, st: &State) {
+        let (node, upto) = (self.arc(), st.last_rba);
+        self.cache.log.nudge(upto);
+        self.ctx.bump(Stat::GcCurrentFlushes, 1);
+        self.env.spawn_task("block flush", Lane::Serve, async move {
+            let flush = node.cache.log.flushed(upto);
+            node.ctx.wait(WaitEvent::GcsLogFlushSync, [0; 3], flush).await;
+            let _gate = node.cache.enter_protocol();
+            let mut st = buffer.latch().write();
+            node.cache.step(&buffer, &mut st, HolderEvent::FlushDone, Carry::default());
+        });
+    }
+
+    fn compare_with_disk(&self, buffer: Arc<Buffer>) {
+        let node = self.arc();
+        self.env.spawn_task("compare", Lane::Background, async move {
+            let version = loop {
+                match node.cache.read_block(&node.ctx, buffer.dba).await {
+                    Ok(image) => break layout::version(&image),
+                    // A damaged block is older than any past image of it.
+                    Err(Error::Corrupt { .. }) => break Version::ZERO,
+                    Err(e) => {
+                        let text = format!("compare block {} with disk: {e}", buffer.dba);
+                        node.ctx.alert(AlertLevel::Error, text);
+                        node.env.sleep(Duration::from_millis(100)).await;
+                    }
+                }
+            };
+            let _gate = node.cache.enter_protocol();
+            let mut st = buffer.latch().write();
+            let event = HolderEvent::DiskVersion { version };
+            node.cache.step(&buffer, &mut st, event, Carry::default());
+        });
+    }
+
+    /// Gets right `want` and the image for a local user.
+    async fn get_block(&self, ctx: &Ctx, buffer: &Arc<Buffer>, want: Mode) -> Result<()> {
+        let want = if want == Mode::X { Want::X } else { Want::S };
+        let dba = buffer.dba;
+        let p = [u64::from(dba.file), u64::from(dba.block), 1];
+        let shown =
+            if want == Want::X { WaitEvent::GcCurrentRequest } else { WaitEvent::GcCrRequest };
+        let _waiting = Waiting::new(self, buffer);
+        loop {
+            ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
+            let changed = buffer.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            let mut asked = None;
+            {
+                let _gate = self.cache.enter_protocol();
+                let mut st = buffer.latch().write();
+                if self.cache.is_alone() || self.cache.usable(buffer, &st, want.mode()) {
+                    return Ok(());
+                }
+                if let Some(e) = st.read_error.take() {
+                    return Err(e);
+                }
+                if st.holder.pending().is_none() {
+                    let req_id = self.req_id();
+                    let event = HolderEvent::Want { want, req_id };
+                    self.cache.step(buffer, &mut st, event, Carry::default());
+                    asked = st.holder.pending().map(|p| p.0);
+                }
+            }
+            let began = self.env.now();
+            let result = if asked.is_some() {
+                let wait = async {
+                    let event = match self.env.timeout(REPEAT_AFTER, changed).await {
+                        Ok(()) => self.ended(buffer, want, began),
+                        Err(_) => {
+                            self.repeat(buffer);
+                            shown
+                        }
+                    };
+                    ((), event)
+                };
+                ctx.wait_relabel_or_cancel(shown, p, wait).await
+            } else {
+                let busy = WaitEvent::GcBufferBusyAcquire;
+                ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await.map(|_| ())
+            };
+            if let Err(interrupt) = result {
+                let _gate = self.cache.enter_protocol();
+                let mut st = buffer.latch().write();
+                if buffer.waiters.load(Ordering::SeqCst) <= 1 {
+                    self.cache.step(buffer, &mut st, HolderEvent::Cancel, Carry::default());
+                }
+                return Err(interrupt.into());
+            }
+        }
+    }
+
+    fn repeat(&self, buffer: &Arc<Buffer>) {
+        let _gate = self.cache.enter_protocol();
+        let mut st = buffer.latch().write();
+        self.cache.step(buffer, &mut st, HolderEvent::Repeat, Carry::default());
+    }
+
+    /// The name of the wait that has just ended, and its place in the statistics.
+    fn ended(&self, buffer: &Buffer, want: Want, began: env::Micros) -> WaitEvent {
+        let arrival = buffer.latch().read().arrival;
+        let ended = match arrival {
+            None => Ended::Nothing,
+            Some(Arrival { from: None, .. }) => Ended::Grant,
+            Some(Arrival { from: Some(from), timings }) => Ended::Block { from, timings },
+        };
+        let total_us = self.env.now().since(began);
+        let current = want == Want::X;
+        match ended {
+            Ended::Nothing if current => WaitEvent::GcCurrentRetry,
+            Ended::Nothing => WaitEvent::GcCrFailure,
+            Ended::Grant => {
+                self.ctx.bump(Stat::GcRemoteGrants, 1);
+                if current { WaitEvent::GcCurrentGrant2Way } else { WaitEvent::GcCrGrant2Way }
+            }
+            Ended::Block { from, timings } => {
+                self.ctx.bump(Stat::GcCurrentBlocksReceived, 1);
+                self.ctx.bump(Stat::GcCurrentReceiveTime, total_us);
+                self.record(TransferKind::Current, buffer.dba, from, total_us, &timings)
+            }
+        }
+    }
+
+    /// Accounts a received block; the event by which the field names it.
+    fn record(
+        &self,
+        kind: TransferKind,
+        dba: Dba,
+        from: InstanceNo,
+        total_us: u64,
+        timings: &Timings,
+    ) -> WaitEvent {
+        let master = self.master_of(dba);
+        let busy = timings.flush_us > 0 || timings.pin_us > 0;
+        let three = master != from && master != self.me;
+        let how = match (busy, three) {
+            (true, _) => TransferHow::Busy,
+            (false, true) => TransferHow::ThreeWay,
+            (false, false) => TransferHow::TwoWay,
+        };
+        let times = TransferTimes {
+            total_us,
+            master_queue_us: u64::from(timings.queue_us),
+            lms_queue_us: 0,
+            build_us: u64::from(timings.build_us),
+            pin_us: u64::from(timings.pin_us),
+            flush_us: u64::from(timings.flush_us),
+            send_us: 0,
+        };
+        let class = match dba.file {
+            crate::undo::UNDO_HEADER_FILE => TransferClass::UndoHeader,
+            crate::undo::UNDO_FILE => TransferClass::UndoBlock,
+            crate::space::DATA_FILE => TransferClass::Data,
+            _ => TransferClass::Other,
+        };
+        self.observer.block_waits.record(from.0, kind, class, how, &times);
+        match (kind, how) {
+            (TransferKind::Cr, TransferHow::Busy) => WaitEvent::GcCrBlockBusy,
+            (TransferKind::Cr, TransferHow::ThreeWay) => WaitEvent::GcCrBlock3Way,
+            (TransferKind::Cr, _) => WaitEvent::GcCrBlock2Way,
+            (TransferKind::Current, TransferHow::Busy) => WaitEvent::GcCurrentBlockBusy,
+            (TransferKind::Current, TransferHow::ThreeWay) => WaitEvent::GcCurrentBlock3Way,
+            (TransferKind::Current, _) => WaitEvent::GcCurrentBlock2Way,
+        }
+    }
+
+    /// Asks for many blocks of one group at once, as a reader; comes back when all are answered.
+    async fn get_many(&self, ctx: &Ctx, buffers: Vec<Arc<Buffer>>) -> Result<()> {
+        let Some(first) = buffers.first().map(|b| b.dba) else { return Ok(()) };
+        let p = [u64::from(first.file), u64::from(first.block), buffers.len() as u64];
+        ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
+        let want = Want::Cr { scn: self.core.clock.current(), xid: Xid::NONE };
+        let req_id = self.req_id();
+        let mut waits = Vec::new();
+        {
+            let _gate = self.cache.enter_protocol();
+            for buffer in &buffers {
+                let mut st = buffer.latch().write();
+                if st.holder.pending().is_some() || st.holder.readable() {
+                    continue;
+                }
+                let event = HolderEvent::Want { want, req_id };
+                self.cache.step(buffer, &mut st, event, Carry::default());
+                if st.holder.pending().is_some() {
+                    let buffer = buffer.clone();
+                    waits.push(async move {
+                        let changed = buffer.changed.notified();
+                        let mut changed = std::pin::pin!(changed);
+                        changed.as_mut().enable();
+                        let busy = {
+                            let st = buffer.latch().read();
+                            st.holder.pending().is_some() || st.holder.reading()
+                        };
+                        if busy {
+                            changed.await;
+                        }
+                    });
+                }
+            }
+        }
+        let all = futures::future::join_all(waits);
+        let limit = REPEAT_AFTER;
+        // Best effort: what has not come is asked for again by whoever needs it.
+        let _ = ctx.wait_for_or_cancel(WaitEvent::GcCrMultiBlockRequest, p, limit, all).await?;
+        Ok(())
+    }
+
+    /// A consistent-read base of a block this instance has no right to: a copy, or `None` if it has
+    /// the block in S now.
+    pub(super) async fn get_consistent(
+        &self,
+        ctx: &Ctx,
+        dba: Dba,
+        scn: Scn,
+    ) -> Result<Option<Vec<u8>>> {
+        let p = [u64::from(dba.file), u64::from(dba.block), 1];
+        loop {
+            ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
+            let (buffer, _) = self.cache.lookup_or_insert(dba);
+            let _waiting = Waiting::new(self, &buffer);
+            let changed = buffer.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            let mut copy = None;
+            {
+                let _gate = self.cache.enter_protocol();
+                let mut st = buffer.latch().write();
+                if self.cache.is_alone() || self.cache.usable(&buffer, &st, Mode::S) {
+                    return Ok(None);
+                }
+                if let Some(e) = st.read_error.take() {
+                    return Err(e);
+                }
+                if st.holder.pending().is_none() {
+                    let req_id = self.req_id();
+                    let want = Want::Cr { scn, xid: Xid::NONE };
+                    let event = HolderEvent::Want { want, req_id };
+                    let (answer, answered) = oneshot::channel();
+                    self.cr_waits.lock().insert(req_id, answer);
+                    self.cache.step(&buffer, &mut st, event, Carry::default());
+                    match st.holder.pending() {
+                        Some(pending) if pending.0 == req_id => copy = Some((req_id, answered)),
+                        _ => drop(self.cr_waits.lock().remove(&req_id)),
+                    }
+                }
+            }
+            let began = self.env.now();
+            let Some((req_id, answered)) = copy else {
+                let busy = WaitEvent::GcBufferBusyAcquire;
+                let _ = ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await?;
+                continue;
+            };
+            let _guard = CrGuard { node: self, req_id };
+            let wait = async {
+                let either = futures::future::select(answered, changed);
+                match self.env.timeout(REPEAT_AFTER, either).await {
+                    Ok(futures::future::Either::Left((Ok(answer), _))) => {
+                        let CrAnswer::Copy(image, from, timings) = answer;
+                        let us = self.env.now().since(began);
+                        self.ctx.bump(Stat::GcCrBlocksReceived, 1);
+                        self.ctx.bump(Stat::GcCrReceiveTime, us);
+                        let event = self.record(TransferKind::Cr, dba, from, us, &timings);
+                        (Some(image), event)
+                    }
+                    Ok(_) => (None, self.ended(&buffer, Want::S, began)),
+                    Err(_) => {
+                        self.repeat(&buffer);
+                        (None, WaitEvent::GcCrRequest)
+                    }
+                }
+            };
+            let got = ctx.wait_relabel_or_cancel(WaitEvent::GcCrRequest, p, wait).await?;
+            if got.is_some() {
+                return Ok(got);
+            }
+        }
+    }
+
+    /// Handles a message of the block class; under the gate.
+    pub(super) fn gcs_message(&self, from: InstanceNo, message: GcsMessage) {
+        let for_master = matches!(
+            message,
+            GcsMessage::Request { .. }
+                | GcsMessage::ToMaster { .. }
+                | GcsMessage::ToMasterMany { .. }
+        );
+        if for_master {
+            let mut waiting = self.before_directory.lock();
+            if !self.directory_ready.load(Ordering::SeqCst) || !waiting.is_empty() {
+                waiting.push((from, message));
+                return;
+            }
+            drop(waiting);
+            self.master_message(from, message);
+            return;
+        }
+        match message {
+            GcsMessage::ToHolder { addr, msg } => self.holder_message(from, addr, msg),
+            GcsMessage::ToHolderMany { msgs } => {
+                for (addr, msg) in msgs {
+                    self.holder_message(from, addr, msg);
+                }
+            }
+            GcsMessage::Block { addr, info, image } => {
+                let (buffer, _) = self.cache.lookup_or_insert(addr);
+                if image.len() != BLOCK_BYTES || layout::version(&image) != info.version {
+                    let text = format!("block {addr} from instance {from} is damaged");
+                    self.ctx.alert(AlertLevel::Error, text.clone());
+                    self.env.abort_instance(&text);
+                }
+                self.core.clock.raise(layout::scn(&image));
+                let carry = Carry {
+                    image: Some(IoBuf::copy_from(&image)),
+                    arrival: Some(Arrival { from: Some(from), timings: info.timings }),
+                };
+                let mut st = buffer.latch().write();
+                self.cache.step(&buffer, &mut st, HolderEvent::Block { from, info }, carry);
+            }
+            GcsMessage::CrBlock { addr, req_id, timings, image, .. } => {
+                self.core.clock.raise(layout::scn(&image));
+                if let Some(answer) = self.cr_waits.lock().remove(&req_id) {
+                    // The asker may have gone: then nobody needs the copy.
+                    let _ = answer.send(CrAnswer::Copy(image, from, timings));
+                }
+                if let Some(buffer) = self.cache.lookup(addr) {
+                    let mut st = buffer.latch().write();
+                    let event = HolderEvent::CrBlock { req_id };
+                    self.cache.step(&buffer, &mut st, event, Carry::default());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn holder_message(&self, from: InstanceNo, addr: Dba, msg: HolderMsg) {
+        let (buffer, _) = self.cache.lookup_or_insert(addr);
+        let mut st = buffer.latch().write();
+        let event = HolderEvent::Message { from, msg };
+        self.cache.step(&buffer, &mut st, event, Carry::default());
+    }
+
+    /// Steps the directory; under the gate.
+    pub(super) fn master_message(&self, from: InstanceNo, message: GcsMessage) {
+        let now_us = self.env.now().0;
+        let mut effects = Vec::new();
+        let mut master = self.master.lock();
+        match message {
+            GcsMessage::Request { req_id, want, blocks } => {
+                for (addr, have) in blocks {
+                    let msg = MasterMsg::Request { req_id, want, have };
+                    master.step(now_us, from, addr, &msg, &mut effects);
+                }
+            }
+            GcsMessage::ToMaster { addr, msg } => {
+                master.step(now_us, from, addr, &msg, &mut effects);
+            }
+            GcsMessage::ToMasterMany { msgs } => {
+                for (addr, msg) in msgs {
+                    master.step(now_us, from, addr, &msg, &mut effects);
+                }
+            }
+            _ => {}
+        }
+        self.send_master(effects);
+        let duties_done = master.owed().is_empty();
+        drop(master);
+        if duties_done {
+            self.duties_done();
+        }
+    }
+
+    /// Sends what the directory says, in its order.
+    pub(super) fn send_master(&self, effects: Vec<MasterEffect>) {
+        for MasterEffect { to, addr, msg } in effects {
+            self.send(to, Message::Gcs(GcsMessage::ToHolder { addr, msg }));
+        }
+    }
+}
+
+/// Counts a local user that waits for the block.
+struct Waiting<'a> {
+    node: &'a Node,
+    buffer: Arc<Buffer>,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(node: &'a Node, buffer: &Arc<Buffer>) -> Waiting<'a> {
+        buffer.waiters.fetch_add(1, Ordering::SeqCst);
+        Waiting { node, buffer: buffer.clone() }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        // The reservation is the last waiter's: with none left, whoever waits elsewhere goes on.
+        if self.buffer.waiters.fetch_sub(1, Ordering::SeqCst) == 1
+            && self.buffer.reserved.load(Ordering::SeqCst)
+        {
+            self.node.release_reservation_soon(&self.buffer);
+        }
+    }
+}
+
+impl Node {
+    /// The user for whom the block has come pins it within microseconds, or has gone.
+    fn release_reservation_soon(&self, buffer: &Arc<Buffer>) {
+        let (node, buffer) = (self.arc(), buffer.clone());
+        self.env.spawn_task("reservation", Lane::Serve, async move {
+            node.env.sleep(Duration::from_micros(500)).await;
+            if buffer.reserved.swap(false, Ordering::SeqCst) {
+                node.cache.pins_dropped(&buffer);
+            }
+        });
+    }
+}
+
+struct CrGuard<'a> {
+    node: &'a Node,
+    req_id: ReqId,
+}
+
+impl Drop for CrGuard<'_> {
+    fn drop(&mut self) {
+        self.node.cr_waits.lock().remove(&self.req_id);
+    }
+}

@@ -1,0 +1,407 @@
+//! Changes of membership, as this instance goes through them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use block::{INSTANCES_MAX, InstanceNo};
+use cluster::machine::{Life, Reconfiguration};
+use cluster::{Class, MembershipEvent};
+use env::Lane;
+use futures::future::{Either, select};
+use global::epoch::{Channel, EpochEffect, EpochEvent};
+use global::msg::{EpochMessage, Holding, Message, Recovered};
+use global::{Epoch, MasterMap, Rebuild};
+use observe::{AlertLevel, Stat};
+use tokio::sync::mpsc;
+
+use super::node::{Node, View};
+use crate::cache::Carry;
+use crate::redo::{ThreadStatus, read_thread};
+
+/// Items of one batch of a report.
+const BATCH: usize = 1000;
+
+/// The channels between any two instances: one a class, one lane.
+pub(super) fn channels() -> Vec<Channel> {
+    global::msg::Class::ALL.iter().map(|&class| Channel { class, lane: 0 }).collect()
+}
+
+fn network_class(class: global::msg::Class) -> Class {
+    match class {
+        global::msg::Class::Block => Class::Blocks,
+        global::msg::Class::Enqueue => Class::Enqueues,
+        global::msg::Class::Transaction => Class::Transactions,
+        global::msg::Class::Epoch => Class::Epochs,
+    }
+}
+
+impl Node {
+    /// The task that follows the membership.
+    pub(super) fn start_lmon(
+        self: &Arc<Node>,
+        mut events: mpsc::Receiver<MembershipEvent>,
+        mut broken: mpsc::UnboundedReceiver<Life>,
+    ) {
+        let node = self.clone();
+        self.env.spawn_task("LMON membership", Lane::Serve, async move {
+            loop {
+                match select(Box::pin(events.recv()), Box::pin(broken.recv())).await {
+                    Either::Left((Some(event), _)) => match event {
+                        MembershipEvent::Joined(r) | MembershipEvent::Reconfigured(r) => {
+                            node.reconfigure(r).await;
+                        }
+                        MembershipEvent::Evicted { reason } => {
+                            let text = format!("evicted from the cluster: {reason}");
+                            node.ctx.alert(AlertLevel::Error, text.clone());
+                            node.env.abort_instance(&text);
+                        }
+                        MembershipEvent::LockStuck { instance, pid } => {
+                            let text = format!(
+                                "instance {instance} (process {pid}) is gone, but its lock is held"
+                            );
+                            node.ctx.alert(AlertLevel::Warning, text);
+                        }
+                    },
+                    Either::Right((Some(life), _)) => {
+                        let epoch = node.view().epoch;
+                        node.membership.report_broken(life.instance, epoch.0);
+                    }
+                    _ => return,
+                }
+            }
+        });
+    }
+
+    /// Enters a membership announced by the cluster.
+    pub async fn reconfigure(&self, r: Reconfiguration) {
+        let members: Vec<InstanceNo> = r.members.iter().map(|m| m.instance).collect();
+        let names: Vec<String> = members.iter().map(ToString::to_string).collect();
+        let text = format!("epoch {}: members {}", r.epoch, names.join(", "));
+        self.ctx.alert(AlertLevel::Info, text);
+        self.ctx.bump(Stat::Reconfigurations, 1);
+        for life in &r.departed {
+            self.net.close_peer(life.instance);
+        }
+        let node = self.arc();
+        let (epoch, all) = (r.epoch, r.members.clone());
+        if members.len() > 1 {
+            self.env.spawn_task("connect", Lane::Serve, async move {
+                use cluster::ConnectError;
+                if let Err(ConnectError::Unreachable(peer)) =
+                    node.net.connect_members(epoch, &all).await
+                {
+                    node.membership.report_broken(peer, epoch);
+                } else {
+                    node.announce(epoch, &all.iter().map(|m| m.instance).collect::<Vec<_>>()).await;
+                }
+            });
+        } else {
+            self.announce(epoch, &members).await;
+        }
+    }
+
+    /// All links stand: the epoch begins for this instance.
+    async fn announce(&self, epoch: u64, members: &[InstanceNo]) {
+        let dead_threads = self.dead_threads(members).await;
+        if dead_threads.is_empty() {
+            self.without_dead.lock().insert(epoch);
+        }
+        self.epoch_event(EpochEvent::NewMembership {
+            epoch: Epoch(epoch),
+            members: members.to_vec(),
+            dead_threads,
+            recoverer: members.iter().copied().min().expect("a member"),
+        });
+    }
+
+    /// Every open redo thread without a member, whoever's death left it (C14).
+    async fn dead_threads(&self, members: &[InstanceNo]) -> Vec<InstanceNo> {
+        let mut dead = Vec::new();
+        for k in (1..=INSTANCES_MAX).map(InstanceNo) {
+            if members.contains(&k) {
+                continue;
+            }
+            match read_thread(&self.group, k).await {
+                Ok((_, state)) if state.status == ThreadStatus::Open => dead.push(k),
+                Ok(_) => {}
+                Err(e) => self.env.abort_instance(&format!("read the state of thread {k}: {e}")),
+            }
+        }
+        dead
+    }
+
+    /// Steps the epoch machine and does what it says, as one.
+    pub(super) fn epoch_event(&self, event: EpochEvent) {
+        let mut machine = self.machine.lock();
+        let mut effects = Vec::new();
+        machine.step(event, &mut effects);
+        let mut effects = effects.into_iter().peekable();
+        while let Some(effect) = effects.next() {
+            match effect {
+                EpochEffect::SendMarkers { epoch, to } => self.send_markers(epoch, &to),
+                EpochEffect::Enter { epoch, members } => {
+                    // Entering and reporting are one: nothing is stepped in between.
+                    let report = matches!(effects.peek(), Some(EpochEffect::Report { .. }));
+                    if report {
+                        effects.next();
+                    }
+                    self.enter(epoch, members, report);
+                }
+                other => self.epoch_effect(other),
+            }
+        }
+    }
+
+    fn epoch_effect(&self, effect: EpochEffect) {
+        match effect {
+            EpochEffect::Freeze { .. } => self.thawed.store(false, Ordering::SeqCst),
+            EpochEffect::DiscardDeparted { instance } => {
+                self.net.close_peer(instance);
+                self.parked.lock().retain(|key, _| key.0 != instance);
+            }
+            EpochEffect::Rebuild { epoch } => self.rebuild_directory(epoch),
+            EpochEffect::ScanDeadThreads { epoch, threads } => self.scan_dead(epoch, threads),
+            EpochEffect::Recover { epoch } => self.recover_set(epoch),
+            EpochEffect::CloseDeadThreads { epoch, threads } => self.close_dead(epoch, threads),
+            EpochEffect::Send { to, msg } => self.send(to, Message::Epoch(msg)),
+            EpochEffect::ThawBlocks { epoch } => {
+                self.thawed.store(true, Ordering::SeqCst);
+                self.thaw.notify_waiters();
+                let mut without_dead = self.without_dead.lock();
+                if without_dead.contains(&epoch.0) {
+                    // Nothing is unrecovered; the machine says so only where something was.
+                    without_dead.retain(|e| *e > epoch.0);
+                    self.all_recovered(epoch);
+                }
+            }
+            EpochEffect::ThawEnqueues { .. } => self.enqueues_thaw(),
+            EpochEffect::AllRecovered { epoch } => self.all_recovered(epoch),
+            EpochEffect::DemandEpoch { peer } => {
+                self.membership.report_broken(peer, self.view().epoch.0);
+            }
+            EpochEffect::SendMarkers { .. }
+            | EpochEffect::Enter { .. }
+            | EpochEffect::Report { .. } => {}
+        }
+    }
+
+    /// Closes the old epoch on every channel: nothing of it is sent afterwards.
+    fn send_markers(&self, epoch: Epoch, to: &[InstanceNo]) {
+        let _all = self.cache.stop_protocol();
+        self.cache.set_frozen(true);
+        if !to.is_empty() {
+            self.cache.set_alone(false);
+        }
+        self.enqueues_freeze();
+        let old = self.view().epoch;
+        for &peer in to {
+            for channel in channels() {
+                let marker = EpochMessage::Marker {
+                    epoch,
+                    scn: self.core.clock.current(),
+                    class: channel.class,
+                    lane: channel.lane,
+                };
+                let class = network_class(channel.class);
+                self.send_in(old, peer, class, Message::Epoch(marker));
+            }
+        }
+    }
+
+    /// All Markers are here: the old epoch's requests are void, rights with an image stay.
+    fn enter(&self, epoch: Epoch, members: Vec<InstanceNo>, report: bool) {
+        // Unpinned after the gate is open again.
+        let _given_back: Vec<Arc<crate::undo::Segment>>;
+        let _all = self.cache.stop_protocol();
+        let map = MasterMap::new(&members);
+        *self.view.write() = Arc::new(View { epoch, members: members.clone(), map });
+        self.directory_ready.store(false, Ordering::SeqCst);
+        self.duties_told.store(0, Ordering::SeqCst);
+        self.master.lock().clear();
+        *self.rebuild.lock() = Rebuild::new();
+        self.before_directory.lock().clear();
+        self.calls.lock().clear();
+        self.cr_waits.lock().clear();
+        self.horizons.lock().retain(|k, _| members.contains(k));
+        self.recovery.lock().reset();
+        let buffers = self.cache.buffers();
+        for buffer in &buffers {
+            let mut st = buffer.latch().write();
+            let event = global::HolderEvent::EnterEpoch;
+            self.cache.step(buffer, &mut st, event, Carry::default());
+        }
+        self.enqueues_enter();
+        self.cache.set_frozen(false);
+        // What this instance does not answer for any more goes to those who do.
+        _given_back = self.give_back_segments();
+        if report {
+            self.report(epoch, &buffers);
+            self.enqueues_report(epoch);
+        }
+        self.wake_classes();
+    }
+
+    /// Tells the masters what this instance holds; with the gate held exclusively.
+    fn report(&self, epoch: Epoch, buffers: &[Arc<crate::cache::Buffer>]) {
+        let view = self.view();
+        let mut by_master: std::collections::BTreeMap<InstanceNo, Vec<Holding>> =
+            view.members.iter().map(|m| (*m, Vec::new())).collect();
+        for buffer in buffers {
+            let st = buffer.latch().read();
+            let facts = self.cache.facts(buffer, &st);
+            if let Some(holding) = st.holder.holding(&facts) {
+                let master = view.map.master_of(buffer.dba);
+                by_master.get_mut(&master).expect("a member").push(holding);
+            }
+        }
+        for (master, items) in by_master {
+            for (items, last) in batches(items) {
+                self.send(master, Message::Epoch(EpochMessage::Holdings { epoch, last, items }));
+            }
+        }
+    }
+
+    /// Handles a message of the epoch class.
+    pub(super) fn epoch_message(&self, from: InstanceNo, message: EpochMessage) {
+        let now = self.view().epoch;
+        match message {
+            EpochMessage::Marker { epoch, class, lane, .. } => {
+                self.epoch_event(EpochEvent::Marker {
+                    from,
+                    epoch,
+                    channel: Channel { class, lane },
+                });
+            }
+            EpochMessage::Holdings { epoch, last, items } if epoch == now => {
+                self.rebuild.lock().report(from, &items);
+                if last {
+                    self.epoch_event(EpochEvent::HoldingsComplete { from, epoch });
+                }
+            }
+            EpochMessage::EnqueueHoldings { epoch, last, items } if epoch == now => {
+                self.enqueues_reported(from, &items);
+                if last {
+                    self.epoch_event(EpochEvent::EnqueuesComplete { from, epoch });
+                }
+            }
+            EpochMessage::RebuildDone { epoch } => {
+                self.epoch_event(EpochEvent::RebuildDone { from, epoch });
+            }
+            EpochMessage::DeadChanges { epoch, last, items } if epoch == now => {
+                self.rebuild.lock().dead_changes(&items);
+                if last {
+                    self.epoch_event(EpochEvent::DeadChangesComplete { epoch });
+                }
+            }
+            EpochMessage::RecoverySet { epoch, last, items } if epoch == now => {
+                self.recovery.lock().set.extend(items);
+                if last {
+                    self.epoch_event(EpochEvent::RecoverySetComplete { from, epoch });
+                }
+            }
+            EpochMessage::Thaw { epoch } => self.epoch_event(EpochEvent::Thaw { epoch }),
+            EpochMessage::ThawEnqueues { epoch } => {
+                self.epoch_event(EpochEvent::ThawEnqueues { epoch });
+            }
+            EpochMessage::RecoveredBlocks { epoch, items } if epoch == now => {
+                self.blocks_recovered(&items);
+            }
+            EpochMessage::DutiesDone { epoch } => {
+                self.epoch_event(EpochEvent::DutiesDone { from, epoch });
+            }
+            EpochMessage::RecoveryDone { epoch, .. } => {
+                self.epoch_event(EpochEvent::RecoveryDone { epoch });
+            }
+            _ => {}
+        }
+    }
+
+    /// All reports are here: the directory of this master, and what follows from it.
+    fn rebuild_directory(&self, epoch: Epoch) {
+        let _gate = self.cache.enter_protocol();
+        let rebuild = std::mem::take(&mut *self.rebuild.lock());
+        let recoverer = self.view().members[0];
+        let rebuilt = {
+            let mut master = self.master.lock();
+            rebuild.finish(self.env.now().0, &mut master, recoverer)
+        };
+        if let Some((addr, why)) = rebuilt.broken.first() {
+            let text = format!("block {addr} after the membership change: {why}");
+            self.ctx.alert(AlertLevel::Error, text.clone());
+            self.env.abort_instance(&text);
+        }
+        self.send_master(rebuilt.effects);
+        let items: Vec<_> = rebuilt.set.iter().map(|u| (u.addr, u.past)).collect();
+        for (items, last) in batches(items) {
+            let set = EpochMessage::RecoverySet { epoch, last, items };
+            self.send(recoverer, Message::Epoch(set));
+        }
+        let waiting = {
+            let mut waiting = self.before_directory.lock();
+            self.directory_ready.store(true, Ordering::SeqCst);
+            std::mem::take(&mut *waiting)
+        };
+        for (from, message) in waiting {
+            self.master_message(from, message);
+        }
+        if self.master.lock().owed().is_empty() {
+            self.duties_done();
+        }
+    }
+
+    /// Everything that lies on dead threads' redo and is mastered here is on disk.
+    pub(super) fn duties_done(&self) {
+        let epoch = self.view().epoch;
+        if !self.directory_ready.load(Ordering::SeqCst)
+            || self.duties_told.swap(epoch.0, Ordering::SeqCst) == epoch.0
+        {
+            return;
+        }
+        let recoverer = self.view().members[0];
+        self.send(recoverer, Message::Epoch(EpochMessage::DutiesDone { epoch }));
+    }
+
+    fn blocks_recovered(&self, items: &[Recovered]) {
+        let _gate = self.cache.enter_protocol();
+        let mut effects = Vec::new();
+        {
+            let mut master = self.master.lock();
+            let now_us = self.env.now().0;
+            for r in items {
+                master.recovered(now_us, r.addr, r.version, &mut effects);
+            }
+        }
+        self.send_master(effects);
+        if self.master.lock().owed().is_empty() {
+            self.duties_done();
+        }
+    }
+}
+
+/// Cuts a report into batches; the last one says so, and there is always one.
+pub(super) fn batches<T>(items: Vec<T>) -> Vec<(Vec<T>, bool)> {
+    let mut out = Vec::new();
+    let mut batch = Vec::new();
+    for item in items {
+        if batch.len() == BATCH {
+            out.push((std::mem::take(&mut batch), false));
+        }
+        batch.push(item);
+    }
+    out.push((batch, true));
+    out
+}
+
+// Until the enqueue service is there: nothing is held, so nothing is reported.
+impl Node {
+    fn enqueues_freeze(&self) {}
+    fn enqueues_enter(&self) {}
+    fn enqueues_report(&self, epoch: Epoch) {
+        for &to in &self.view().members {
+            let none = EpochMessage::EnqueueHoldings { epoch, last: true, items: Vec::new() };
+            self.send(to, Message::Epoch(none));
+        }
+    }
+    fn enqueues_reported(&self, _: InstanceNo, _: &[global::msg::EnqueueHolding]) {}
+    fn enqueues_thaw(&self) {}
+}

@@ -1,0 +1,11 @@
+#![doc = include_str!("README.md")]
+
+mod blocks;
+mod epochs;
+mod messages;
+mod node;
+mod recover;
+mod transactions;
+
+pub use node::{Network, Node, NodeConfig, View};
+pub use transactions::CallHandler;

@@ -1,0 +1,315 @@
+//! The node: what it is made of, and how it sends.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use block::{Dba, InstanceNo, Scn};
+use cluster::{Class, Interconnect, Membership, MembershipEvent};
+use disk::Group;
+use env::Env;
+use global::msg::{Envelope, Frame, GcsMessage, Message, ReqId, TxnMessage, encode_frame};
+use global::{Epoch, EpochMachine, Master, MasterMap, Rebuild};
+use observe::{Ctx, Observer, SessionKind, Stat};
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::recover::Recovery;
+use crate::cache::Cache;
+use crate::txn::Core;
+
+/// The connections of this instance, made before its redo thread is opened.
+pub struct Network {
+    pub interconnect: Arc<Interconnect>,
+    pub inboxes: [cluster::ClassInbox; cluster::interconnect::CLASSES],
+    pub broken: mpsc::UnboundedReceiver<cluster::machine::Life>,
+    pub membership: Membership,
+    pub events: mpsc::Receiver<MembershipEvent>,
+}
+
+/// What a node is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeConfig {
+    pub me: InstanceNo,
+    pub incarnation: u64,
+}
+
+/// Epoch, members and master map in force.
+pub struct View {
+    pub epoch: Epoch,
+    pub members: Vec<InstanceNo>,
+    pub map: MasterMap,
+}
+
+impl View {
+    /// The instance that answers for the undo segments an instance was born with.
+    #[must_use]
+    pub fn answers_for(&self, born: InstanceNo) -> InstanceNo {
+        if self.members.contains(&born) { born } else { self.members[0] }
+    }
+}
+
+/// A consistent copy, or the news that none will come.
+pub(super) enum CrAnswer {
+    Copy(Vec<u8>, InstanceNo, global::msg::Timings),
+}
+
+/// What a class task takes from this instance itself.
+pub(super) enum OwnMessage {
+    Message(Epoch, Message),
+    /// An epoch has been entered: look at what was parked.
+    Look,
+}
+
+/// This instance's part of the cluster.
+pub struct Node {
+    pub(super) weak: Weak<Node>,
+    pub me: InstanceNo,
+    pub(super) incarnation: u64,
+    pub env: Env,
+    pub(super) observer: Arc<Observer>,
+    pub(super) core: Arc<Core>,
+    pub(super) cache: Arc<Cache>,
+    pub(super) group: Arc<Group>,
+    pub(super) net: Arc<Interconnect>,
+    pub membership: Membership,
+    /// Stepped, and its effects done, under this lock.
+    pub(super) machine: Mutex<EpochMachine>,
+    pub(super) view: RwLock<Arc<View>>,
+    pub(super) master: Mutex<Master>,
+    pub(super) rebuild: Mutex<Rebuild>,
+    /// Master messages that came before the directory was rebuilt.
+    pub(super) before_directory: Mutex<Vec<(InstanceNo, GcsMessage)>>,
+    own: Vec<mpsc::UnboundedSender<OwnMessage>>,
+    /// Frames of an epoch about to be entered, by channel.
+    pub(super) parked: Mutex<BTreeMap<(InstanceNo, usize), VecDeque<Frame>>>,
+    next_req: AtomicU64,
+    pub(super) calls: Mutex<FxHashMap<ReqId, oneshot::Sender<TxnMessage>>>,
+    pub(super) cr_waits: Mutex<FxHashMap<ReqId, oneshot::Sender<CrAnswer>>>,
+    pub(super) horizons: Mutex<BTreeMap<InstanceNo, Scn>>,
+    /// Requests may be sent.
+    pub(super) thawed: AtomicBool,
+    pub(super) thaw: Notify,
+    pub(super) recovery: Mutex<Recovery>,
+    /// All threads are recovered in this epoch.
+    pub(super) settled: AtomicU64,
+    pub(super) settle: Notify,
+    /// Reports are in, the directory answers.
+    pub(super) directory_ready: AtomicBool,
+    /// Epochs that began with no dead thread.
+    pub(super) without_dead: Mutex<BTreeSet<u64>>,
+    /// Epoch in which the recoverer has been told that nothing is owed.
+    pub(super) duties_told: AtomicU64,
+    /// Epoch whose undo segments are loaded.
+    pub(super) segments_ready: AtomicU64,
+    pub(super) segments_loaded: Notify,
+    pub(super) call_handler: Mutex<Option<super::transactions::CallHandler>>,
+    pub(super) ctx: Ctx,
+}
+
+/// Position of a class in arrays.
+pub(super) fn class_idx(class: Class) -> usize {
+    Class::ALL.iter().position(|c| *c == class).expect("a class")
+}
+
+/// The channel class of a message.
+pub(super) fn class_of(message: &Message) -> Class {
+    match message.class() {
+        global::msg::Class::Block => Class::Blocks,
+        global::msg::Class::Enqueue => Class::Enqueues,
+        global::msg::Class::Transaction => Class::Transactions,
+        global::msg::Class::Epoch => Class::Epochs,
+    }
+}
+
+impl Node {
+    /// Makes the node and starts its tasks. Nothing happens before the first reconfiguration.
+    #[must_use]
+    pub fn start(
+        config: NodeConfig,
+        observer: &Arc<Observer>,
+        core: &Arc<Core>,
+        network: Network,
+    ) -> Arc<Node> {
+        let env = core.env.clone();
+        let (own, own_inboxes): (Vec<_>, Vec<_>) =
+            Class::ALL.iter().map(|_| mpsc::unbounded_channel()).unzip();
+        let first_req = config.incarnation << 40;
+        let node = Arc::new_cyclic(|weak| Node {
+            weak: weak.clone(),
+            me: config.me,
+            incarnation: config.incarnation,
+            env: env.clone(),
+            observer: observer.clone(),
+            core: core.clone(),
+            cache: core.cache.clone(),
+            group: core.cache.group.clone(),
+            net: network.interconnect.clone(),
+            membership: network.membership.clone(),
+            machine: Mutex::new(EpochMachine::new(config.me, super::epochs::channels())),
+            view: RwLock::new(Arc::new(View {
+                epoch: Epoch(0),
+                members: vec![config.me],
+                map: MasterMap::new(&[config.me]),
+            })),
+            master: Mutex::new(Master::new(config.me)),
+            rebuild: Mutex::new(Rebuild::new()),
+            before_directory: Mutex::new(Vec::new()),
+            own,
+            parked: Mutex::new(BTreeMap::new()),
+            next_req: AtomicU64::new(first_req + 1),
+            calls: Mutex::default(),
+            cr_waits: Mutex::default(),
+            horizons: Mutex::default(),
+            thawed: AtomicBool::new(false),
+            thaw: Notify::new(),
+            recovery: Mutex::default(),
+            settled: AtomicU64::new(0),
+            settle: Notify::new(),
+            directory_ready: AtomicBool::new(false),
+            without_dead: Mutex::default(),
+            duties_told: AtomicU64::new(0),
+            segments_ready: AtomicU64::new(0),
+            segments_loaded: Notify::new(),
+            call_handler: Mutex::new(None),
+            ctx: observer.ctx(SessionKind::Background, "LMS0"),
+        });
+        core.cache.set_grants(node.clone());
+        core.set_peers(node.clone());
+        let inboxes = network.inboxes.into_iter().zip(own_inboxes);
+        for (class, (inbox, own)) in Class::ALL.into_iter().zip(inboxes) {
+            node.start_class(class, inbox, own);
+        }
+        node.start_lmon(network.events, network.broken);
+        node.start_horizons();
+        node
+    }
+
+    pub(super) fn arc(&self) -> Arc<Node> {
+        self.weak.upgrade().expect("the node is in use")
+    }
+
+    #[must_use]
+    pub fn view(&self) -> Arc<View> {
+        self.view.read().clone()
+    }
+
+    /// A fresh name for a request.
+    pub(super) fn req_id(&self) -> ReqId {
+        ReqId(self.next_req.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Sends one message; to this instance itself through its queue. A broken channel loses it: a
+    /// new epoch is due then, and whoever waits asks again in it.
+    pub(super) fn send(&self, to: InstanceNo, message: Message) {
+        let class = class_of(&message);
+        if to == self.me {
+            let epoch = self.view().epoch;
+            // The receiver lives as long as the node.
+            let _ = self.own[class_idx(class)].send(OwnMessage::Message(epoch, message));
+            return;
+        }
+        self.send_in(self.view().epoch, to, class, message);
+    }
+
+    /// Sends in the name of an epoch (Markers close the old one).
+    pub(super) fn send_in(&self, epoch: Epoch, to: InstanceNo, class: Class, message: Message) {
+        let envelope = Envelope {
+            epoch,
+            scn: self.core.clock.current(),
+            from: self.me,
+            incarnation: u32::try_from(self.incarnation).unwrap_or(u32::MAX),
+            sent_us: self.env.now().0,
+        };
+        let mut bytes = Vec::with_capacity(256);
+        encode_frame(&envelope, &[message], &mut bytes);
+        let stat =
+            if class == Class::Enqueues { Stat::GesMessagesSent } else { Stat::GcsMessagesSent };
+        self.ctx.bump(stat, 1);
+        self.ctx.bump(Stat::GcKbytesSent, (bytes.len() as u64).div_ceil(1024));
+        // Broken: the membership hears of it from the interconnect itself.
+        let _ = self.net.send(to, class, bytes);
+    }
+
+    /// Wakes all class tasks: an epoch has been entered.
+    pub(super) fn wake_classes(&self) {
+        for own in &self.own {
+            let _ = own.send(OwnMessage::Look);
+        }
+    }
+
+    pub(super) fn master_of(&self, addr: Dba) -> InstanceNo {
+        self.view.read().map.master_of(addr)
+    }
+
+    /// Asks another instance and waits for its answer. `None`: a change of membership has overtaken the question, which must be asked again.
+    pub(super) async fn call(
+        &self,
+        to: InstanceNo,
+        make: impl FnOnce(ReqId) -> TxnMessage,
+    ) -> Option<TxnMessage> {
+        let req_id = self.req_id();
+        let (answer, answered) = oneshot::channel();
+        {
+            let _gate = self.cache.enter_protocol();
+            if self.cache.is_frozen() || !self.view().members.contains(&to) {
+                drop(_gate);
+                self.wait_next_epoch().await;
+                return None;
+            }
+            self.calls.lock().insert(req_id, answer);
+            self.send(to, Message::Txn(make(req_id)));
+        }
+        let guard = CallGuard { node: self, req_id };
+        let reply = answered.await.ok();
+        drop(guard);
+        reply
+    }
+
+    /// A short wait while the membership changes.
+    pub(super) async fn wait_next_epoch(&self) {
+        let thawed = self.thaw.notified();
+        let pause = self.env.sleep(std::time::Duration::from_millis(2));
+        futures::future::select(Box::pin(thawed), pause).await;
+    }
+
+    /// Waits until requests for blocks may be sent.
+    pub(super) async fn wait_thaw(&self) {
+        loop {
+            let thawed = self.thaw.notified();
+            let mut thawed = std::pin::pin!(thawed);
+            thawed.as_mut().enable();
+            if self.thawed.load(Ordering::SeqCst) {
+                return;
+            }
+            thawed.await;
+        }
+    }
+
+    /// Waits until no thread is unrecovered in the epoch in force.
+    pub async fn wait_settled(&self) {
+        loop {
+            let done = self.settle.notified();
+            let mut done = std::pin::pin!(done);
+            done.as_mut().enable();
+            let epoch = self.view().epoch.0;
+            if epoch > 0 && self.settled.load(Ordering::SeqCst) >= epoch {
+                return;
+            }
+            done.await;
+        }
+    }
+}
+
+/// Forgets a call whose caller has gone.
+struct CallGuard<'a> {
+    node: &'a Node,
+    req_id: ReqId,
+}
+
+impl Drop for CallGuard<'_> {
+    fn drop(&mut self) {
+        self.node.calls.lock().remove(&self.req_id);
+    }
+}

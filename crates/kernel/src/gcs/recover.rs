@@ -1,0 +1,300 @@
+//! Instance recovery: what a survivor does about dead threads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use block::{BLOCK_BYTES, Dba, INSTANCES_MAX, InstanceNo, Version, layout};
+use env::{IoBuf, Lane};
+use global::Epoch;
+use global::epoch::EpochEvent;
+use global::msg::{EpochMessage, Message, Recovered, TxnMessage};
+use observe::{AlertLevel, Stat, WaitEvent};
+
+use super::epochs::batches;
+use super::node::Node;
+use crate::cache::{DW_BLOCKS, restore_torn, write_images};
+use crate::error::{Error, Result};
+use crate::recovery::{Collected, apply_vectors, close_threads, collect};
+use crate::undo::{Segment, segments_of};
+
+/// What the recoverer keeps of an epoch.
+#[derive(Default)]
+pub(super) struct Recovery {
+    pub collected: Option<Arc<Collected>>,
+    /// The blocks locked for recovery, with the newest past image of each.
+    pub set: Vec<(Dba, Option<(InstanceNo, Version)>)>,
+    pub threads: Vec<InstanceNo>,
+}
+
+impl Recovery {
+    pub fn reset(&mut self) {
+        *self = Recovery::default();
+    }
+}
+
+/// Kind of a call: the newest past image of a block.
+pub(super) const CALL_PAST_IMAGE: u16 = 1;
+
+impl Node {
+    /// Runs a step of recovery again until it succeeds or a later epoch has begun.
+    fn recovery_task<F, Fut>(&self, name: &'static str, epoch: Epoch, step: F)
+    where
+        F: Fn(Arc<Node>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<()>> + Send,
+    {
+        let node = self.arc();
+        self.env.spawn_task(name, Lane::Background, async move {
+            loop {
+                match step(node.clone()).await {
+                    Ok(()) => return,
+                    Err(e) => {
+                        if node.view().epoch != epoch {
+                            return;
+                        }
+                        node.ctx.alert(AlertLevel::Error, format!("{name}: {e}; trying again"));
+                        node.env.sleep(Duration::from_millis(200)).await;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Reads the dead threads and tells every master what it found.
+    pub(super) fn scan_dead(&self, epoch: Epoch, threads: Vec<InstanceNo>) {
+        self.recovery.lock().threads.clone_from(&threads);
+        self.recovery_task("scan dead threads", epoch, move |node| {
+            let threads = threads.clone();
+            async move {
+                let all: Vec<InstanceNo> = (1..=INSTANCES_MAX).map(InstanceNo).collect();
+                let restored = restore_torn(&node.group, &threads, &all).await?;
+                node.ctx.bump(Stat::TornBlocksRestored, restored.len() as u64);
+                let collected = collect(&node.ctx, &node.group, &threads).await?;
+                // Nothing of the dead is answered before all know their SCNs (H8): the clock goes
+                // out with every message from here on.
+                node.core.clock.raise(collected.max_scn);
+                node.core.snapshots.raise_floor(collected.max_scn);
+                let view = node.view();
+                if view.epoch != epoch {
+                    return Ok(());
+                }
+                let text = format!(
+                    "instance recovery of thread {}: {} bytes of redo, {} blocks",
+                    names(&threads),
+                    collected.bytes,
+                    collected.blocks.len()
+                );
+                node.ctx.alert(AlertLevel::Info, text);
+                let mut by_master: BTreeMap<InstanceNo, Vec<Recovered>> =
+                    view.members.iter().map(|m| (*m, Vec::new())).collect();
+                for (addr, version) in collected.last_versions() {
+                    let master = view.map.master_of(addr);
+                    let items = by_master.get_mut(&master).expect("a member");
+                    items.push(Recovered { addr, version });
+                }
+                node.recovery.lock().collected = Some(Arc::new(collected));
+                for (master, items) in by_master {
+                    for (items, last) in batches(items) {
+                        let found = EpochMessage::DeadChanges { epoch, last, items };
+                        node.send(master, Message::Epoch(found));
+                    }
+                }
+                Ok(())
+            }
+        });
+    }
+
+    /// Every lock is taken: rebuilds the blocks of the set, adopts undo.
+    pub(super) fn recover_set(&self, epoch: Epoch) {
+        self.recovery_task("recover blocks", epoch, move |node| async move {
+            let (set, collected, threads) = {
+                let r = node.recovery.lock();
+                (r.set.clone(), r.collected.clone(), r.threads.clone())
+            };
+            let collected = collected.ok_or_else(|| Error::Invariant("no scan".to_owned()))?;
+            let mut done = Vec::new();
+            let mut batch: Vec<(Dba, IoBuf)> = Vec::new();
+            for (addr, past) in sorted(set) {
+                let mut image = node.base_of(addr, past, &collected).await?;
+                if let Some(vectors) = collected.blocks.get(&addr) {
+                    let applied = apply_vectors(&mut image, addr, vectors)?;
+                    node.ctx.bump(Stat::RecoveryVectors, applied);
+                }
+                done.push(Recovered { addr, version: layout::version(&image) });
+                layout::seal(&mut image);
+                batch.push((addr, image));
+                if batch.len() == DW_BLOCKS as usize {
+                    node.write_recovered(epoch, threads[0], &mut batch, &mut done).await?;
+                }
+            }
+            node.write_recovered(epoch, threads[0], &mut batch, &mut done).await?;
+            if node.view().epoch != epoch {
+                return Ok(());
+            }
+            node.ctx.bump(Stat::InstanceRecoveries, threads.len() as u64);
+            node.adopt(epoch).await?;
+            node.epoch_event(EpochEvent::DeadTransactionsLocked { epoch });
+            node.epoch_event(EpochEvent::SetRecovered { epoch });
+            Ok(())
+        });
+    }
+
+    async fn write_recovered(
+        &self,
+        epoch: Epoch,
+        dead: InstanceNo,
+        batch: &mut Vec<(Dba, IoBuf)>,
+        done: &mut Vec<Recovered>,
+    ) -> Result<()> {
+        if batch.is_empty() || self.view().epoch != epoch {
+            return Ok(());
+        }
+        write_images(&self.group, dead, batch).await?;
+        batch.clear();
+        let view = self.view();
+        let mut by_master: BTreeMap<InstanceNo, Vec<Recovered>> = BTreeMap::new();
+        for r in done.drain(..) {
+            by_master.entry(view.map.master_of(r.addr)).or_default().push(r);
+        }
+        for (master, items) in by_master {
+            self.send(master, Message::Epoch(EpochMessage::RecoveredBlocks { epoch, items }));
+        }
+        Ok(())
+    }
+
+    /// What recovery starts from: the newest past image if it is newer than disk, else disk.
+    async fn base_of(
+        &self,
+        addr: Dba,
+        past: Option<(InstanceNo, Version)>,
+        collected: &Collected,
+    ) -> Result<IoBuf> {
+        let disk = self.cache.read_block(&self.ctx, addr).await;
+        let formats = collected
+            .blocks
+            .get(&addr)
+            .and_then(|v| v.first())
+            .is_some_and(|(_, v)| v.op.is_format());
+        let disk = match disk {
+            Ok(image) => image,
+            Err(Error::Corrupt { .. }) if past.is_some() || formats => IoBuf::zeroed(BLOCK_BYTES),
+            Err(e) => return Err(e),
+        };
+        let Some((from, version)) = past.filter(|p| p.1 > layout::version(&disk)) else {
+            return Ok(disk);
+        };
+        let body = addr.to_u64().to_le_bytes().to_vec();
+        let image = if from == self.me {
+            self.past_image(addr)
+        } else {
+            let kind = CALL_PAST_IMAGE;
+            let make = |req_id| TxnMessage::Call { req_id, kind, body };
+            match self.call(from, make).await {
+                Some(TxnMessage::CallReply { ok: true, body, .. }) => Some(body),
+                _ => None,
+            }
+        };
+        match image {
+            Some(i) if i.len() == BLOCK_BYTES && layout::version(&i) == version => {
+                Ok(IoBuf::copy_from(&i))
+            }
+            _ => Err(Error::Invariant(format!("the past image {version} of {addr} is missing"))),
+        }
+    }
+
+    /// The past image kept here.
+    pub(super) fn past_image(&self, addr: Dba) -> Option<Vec<u8>> {
+        let buffer = self.cache.lookup(addr)?;
+        let st = buffer.latch().read();
+        st.past_image.as_ref().map(|p| p.image.to_vec())
+    }
+
+    /// Gives up the dead threads' redo: nothing lies on it any more.
+    pub(super) fn close_dead(&self, epoch: Epoch, _threads: Vec<InstanceNo>) {
+        self.recovery_task("close dead threads", epoch, move |node| async move {
+            let collected = node.recovery.lock().collected.clone();
+            if let Some(collected) = collected {
+                close_threads(&node.group, &collected.ends).await?;
+            }
+            node.epoch_event(EpochEvent::DeadThreadsClosed { epoch });
+            Ok(())
+        });
+    }
+
+    /// Answers from now on for the undo segments that are this instance's in the epoch, and rolls
+    /// back in the background what was active in them.
+    pub async fn adopt(&self, epoch: Epoch) -> Result<()> {
+        let view = self.view();
+        for k in (1..=INSTANCES_MAX).map(InstanceNo) {
+            if view.answers_for(k) != self.me {
+                continue;
+            }
+            for usn in segments_of(k) {
+                if self.core.segment(usn).is_some() {
+                    continue;
+                }
+                let segment = Arc::new(Segment::load(&self.ctx, &self.cache, usn).await?);
+                if self.view().epoch != epoch {
+                    return Ok(());
+                }
+                self.core.add_segment(segment, k == self.me);
+            }
+        }
+        self.segments_ready.store(epoch.0, Ordering::SeqCst);
+        self.segments_loaded.notify_waiters();
+        Ok(())
+    }
+
+    /// Stops answering for segments of instances that are members again. Nothing in them is active:
+    /// joins wait for that.
+    #[must_use]
+    pub(super) fn give_back_segments(&self) -> Vec<Arc<Segment>> {
+        let view = self.view();
+        let others =
+            (1..=INSTANCES_MAX).map(InstanceNo).filter(|k| view.answers_for(*k) != self.me);
+        others.flat_map(segments_of).filter_map(|usn| self.core.remove_segment(usn)).collect()
+    }
+
+    /// No thread is unrecovered: dead transactions are rolled back, then others may join.
+    pub(super) fn all_recovered(&self, epoch: Epoch) {
+        self.settled.store(epoch.0, Ordering::SeqCst);
+        self.settle.notify_waiters();
+        self.recovery_task("adopt undo segments", epoch, move |node| async move {
+            node.adopt(epoch).await?;
+            loop {
+                let mut left = 0;
+                for segment in node.core.all_segments() {
+                    for xid in segment.left_by_crash() {
+                        if node.view().epoch != epoch {
+                            return Ok(());
+                        }
+                        if let Err(e) = node.core.roll_back_dead(&node.ctx, &segment, xid).await {
+                            left += 1;
+                            let text = format!("cannot roll back transaction {xid} yet: {e}");
+                            node.ctx.alert(AlertLevel::Warning, text);
+                        }
+                    }
+                }
+                if left == 0 {
+                    break;
+                }
+                node.ctx.sleep(WaitEvent::SmonTimer, Duration::from_millis(200)).await;
+            }
+            node.membership.epoch_done(epoch.0);
+            Ok(())
+        });
+    }
+}
+
+fn sorted(
+    mut set: Vec<(Dba, Option<(InstanceNo, Version)>)>,
+) -> Vec<(Dba, Option<(InstanceNo, Version)>)> {
+    set.sort_by_key(|s| s.0);
+    set
+}
+
+fn names(threads: &[InstanceNo]) -> String {
+    let names: Vec<String> = threads.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
