@@ -1,0 +1,35 @@
+//! What `v$bh` shows of the cache: one line a buffer, each as it stood at its own moment.
+
+use block::{Dba, Mode, ObjId, layout};
+
+use super::pool::Cache;
+
+/// A line of `v$bh`.
+#[derive(Clone, Debug)]
+pub struct BufferRow {
+    pub dba: Dba,
+    /// What the block is and to whom it belongs; `None` while its image is not here.
+    pub content: Option<(layout::Kind, ObjId)>,
+    pub mode: Mode,
+    pub dirty: bool,
+    pub past_image: bool,
+}
+
+impl Cache {
+    /// The buffers in use.
+    #[must_use]
+    pub fn buffer_rows(&self) -> Vec<BufferRow> {
+        let row = |buffer: std::sync::Arc<super::Buffer>| {
+            let state = buffer.latch().read();
+            let image = state.image.as_ref();
+            BufferRow {
+                dba: buffer.dba,
+                content: image.map(|b| (layout::kind(b), layout::obj(b))),
+                mode: state.mode(),
+                dirty: state.dirty,
+                past_image: state.past_image.is_some(),
+            }
+        };
+        self.buffers().into_iter().map(row).collect()
+    }
+}
