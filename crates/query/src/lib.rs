@@ -24,7 +24,7 @@ pub mod store;
 pub mod types;
 pub mod wire;
 
-pub use arrow_rows::{ColumnReader, RowBatchBuilder};
+pub use arrow_rows::{ColumnReader, RowBatchBuilder, single_column};
 pub use error::{PgError, Result, Severity};
 pub use planner::{Planner, Relation, TableSet};
 pub use provider::{ROW_COLUMN, ROWID_COLUMN, TARGET_CATALOG, TableScanSource};

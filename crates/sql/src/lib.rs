@@ -1,1 +1,35 @@
+//! From text to results: PostgreSQL's dialect, sessions and transactions, DDL, and everything that is not relational
+//! execution.
+//!
+//! What it promises: a statement means what PostgreSQL would make of it, or it is refused with a SQLSTATE. What it must
+//! never do: accept a clause and ignore it.
 
+mod bind;
+mod cache;
+mod catalog;
+mod copy;
+mod database;
+mod ddl;
+mod direct;
+mod dml;
+mod encode;
+mod parse;
+mod plan;
+mod planning;
+mod returning;
+mod sequence;
+mod session;
+mod settings;
+mod users;
+mod utility;
+
+pub use catalog::{ViewPeers, local_view_rows, set_view_peers};
+pub use encode::RowSink;
+pub use parse::Statement;
+pub use plan::Prepared;
+pub use query::{PgColumn as Column, PgError, Result, Severity};
+pub use session::{Fetched, Portal, Session};
+pub use users::set_password_hasher;
+
+/// A message to the client that is no error.
+pub type Notice = PgError;

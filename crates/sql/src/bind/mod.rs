@@ -1,0 +1,198 @@
+//! The binder: walks a whole syntax tree, refuses what it does not know, and rewrites the rest into what DataFusion plans
+//! with PostgreSQL's meaning.
+//!
+//! What it promises: every node and every clause was looked at by name; a new variant of the library's tree is refused until
+//! somebody has decided what it means. Values of the session become hidden parameters, so that plans can be shared.
+
+mod expr;
+mod names;
+mod query;
+pub(crate) mod scalar;
+
+use crate::{PgError, Result};
+use ::query::Scalar;
+use datafusion::sql::sqlparser::ast;
+use kernel::row::{ColType, TypeKind};
+
+pub(crate) use self::query::shown_name;
+pub(crate) use expr::placeholder_index;
+pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
+
+/// A function whose value depends on the session or has an effect: called once before the statement runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SessionFn {
+    Now,
+    LocalTimestamp,
+    CurrentDate,
+    ClockTimestamp,
+    CurrentUser,
+    CurrentSchema,
+    CurrentSchemas,
+    BackendPid,
+    Setting,
+    SetConfig,
+    TransactionId,
+    NextVal,
+    CurrVal,
+    LastVal,
+    SetVal,
+    Sleep,
+    StartTime,
+    AdvisoryLock,
+}
+
+impl SessionFn {
+    pub(crate) const fn result(self) -> ColType {
+        ColType::new(match self {
+            SessionFn::Now | SessionFn::ClockTimestamp | SessionFn::StartTime => {
+                TypeKind::Timestamptz
+            }
+            SessionFn::LocalTimestamp => TypeKind::Timestamp,
+            SessionFn::CurrentDate => TypeKind::Date,
+            SessionFn::BackendPid => TypeKind::Int4,
+            SessionFn::NextVal
+            | SessionFn::CurrVal
+            | SessionFn::LastVal
+            | SessionFn::SetVal
+            | SessionFn::TransactionId => TypeKind::Int8,
+            SessionFn::CurrentUser
+            | SessionFn::CurrentSchema
+            | SessionFn::CurrentSchemas
+            | SessionFn::Setting
+            | SessionFn::SetConfig
+            | SessionFn::Sleep
+            | SessionFn::AdvisoryLock => TypeKind::Text,
+        })
+    }
+
+    /// Whether each row must have a value of its own, so that one call before the statement would be wrong.
+    pub(crate) const fn per_row(self) -> bool {
+        matches!(
+            self,
+            SessionFn::NextVal | SessionFn::SetVal | SessionFn::Sleep | SessionFn::ClockTimestamp
+        )
+    }
+}
+
+/// A call of such a function; its result is one more parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct HiddenCall {
+    pub(crate) function: SessionFn,
+    pub(crate) args: Vec<Scalar>,
+}
+
+/// Parameters of a statement: the client's first, then the hidden ones.
+#[derive(Clone, Debug)]
+pub(crate) struct Params {
+    pub(crate) types: Vec<Option<ColType>>,
+    pub(crate) hidden: Vec<HiddenCall>,
+}
+
+impl Params {
+    pub(crate) fn new(mut declared: Vec<Option<ColType>>, count: usize) -> Params {
+        if declared.len() < count {
+            declared.resize(count, None);
+        }
+        Params { types: declared, hidden: Vec::new() }
+    }
+
+    /// Position of the parameter that holds the call's result.
+    pub(crate) fn add_hidden(&mut self, call: HiddenCall) -> usize {
+        if !call.function.per_row()
+            && let Some(at) = self.hidden.iter().position(|known| *known == call)
+        {
+            return self.types.len() + at;
+        }
+        self.hidden.push(call);
+        self.types.len() + self.hidden.len() - 1
+    }
+
+    /// Types of all, as far as they are known.
+    pub(crate) fn all_types(&self) -> Vec<Option<ColType>> {
+        let hidden = self.hidden.iter().map(|call| Some(call.function.result()));
+        self.types.iter().copied().chain(hidden).collect()
+    }
+}
+
+/// What a statement refers to, found on the walk.
+#[derive(Default, Debug)]
+pub(crate) struct References {
+    /// Relations by schema, if given, and name.
+    pub(crate) relations: Vec<(Option<String>, String)>,
+    /// Whether functions on the catalog need it (`regclass`, `pg_get_indexdef`).
+    pub(crate) catalog_functions: bool,
+}
+
+impl References {
+    pub(crate) fn add(&mut self, schema: Option<String>, name: String) {
+        let key = (schema, name);
+        if !self.relations.contains(&key) {
+            self.relations.push(key);
+        }
+    }
+}
+
+/// Walks and rewrites one statement.
+pub(crate) struct Binder<'a> {
+    pub(crate) params: &'a mut Params,
+    pub(crate) references: References,
+    /// Names of the common table expressions in scope, innermost last.
+    ctes: Vec<String>,
+    /// Whether functions with a value for each row may be called here: there is one row.
+    one_row: bool,
+    zone_is_utc: bool,
+    zone: ::query::datetime::Zone,
+    depth: usize,
+}
+
+/// Nesting at which a statement is refused before the stack is at risk.
+const DEPTH_MAX: usize = 200;
+
+impl<'a> Binder<'a> {
+    pub(crate) fn new(params: &'a mut Params, env: &::query::wire::FormatEnv) -> Binder<'a> {
+        Binder {
+            params,
+            references: References::default(),
+            ctes: Vec::new(),
+            one_row: false,
+            zone_is_utc: env.zone.offset_at(0) == 0 && env.zone.offset_at(200_000_000_000_000) == 0,
+            zone: env.zone,
+            depth: 0,
+        }
+    }
+
+    /// Binds a whole query.
+    pub(crate) fn bind_query(&mut self, query: &mut ast::Query) -> Result<()> {
+        self.query(query)
+    }
+
+    /// Binds an expression of a statement that is planned as part of a query.
+    pub(crate) fn bind_expr(&mut self, expr: &mut ast::Expr) -> Result<()> {
+        self.expr(expr)
+    }
+
+    pub(crate) fn bind_from(&mut self, from: &mut ast::TableWithJoins) -> Result<()> {
+        self.table_with_joins(from)
+    }
+
+    pub(crate) fn bind_items(&mut self, items: &mut [ast::SelectItem]) -> Result<()> {
+        items.iter_mut().try_for_each(|item| self.select_item(item))
+    }
+
+    fn enter(&mut self) -> Result<()> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(PgError::new("54001", "stack depth limit exceeded"));
+        }
+        Ok(())
+    }
+
+    fn placeholder(at: usize) -> ast::Expr {
+        let name = format!("${}", at + 1);
+        ast::Expr::Value(ast::Value::Placeholder(name).into())
+    }
+}
+
+fn refuse<T>(what: impl std::fmt::Display) -> Result<T> {
+    Err(PgError::unsupported(what))
+}

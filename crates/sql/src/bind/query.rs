@@ -1,0 +1,513 @@
+//! Queries: every clause is either bound or refused.
+
+use super::{Binder, ident_name, object_parts, output_name, refuse, table_parts};
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, Fetch, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, Join, JoinConstraint,
+    JoinOperator, LimitClause, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, WildcardAdditionalOptions, WindowSpec,
+    WindowType,
+};
+
+impl Binder<'_> {
+    pub(super) fn query(&mut self, query: &mut Query) -> Result<()> {
+        self.enter()?;
+        let Query {
+            with,
+            body,
+            order_by,
+            limit_clause,
+            fetch,
+            locks,
+            for_clause,
+            settings,
+            format_clause,
+            pipe_operators,
+        } = query;
+        if !locks.is_empty() {
+            return refuse("FOR UPDATE in this place");
+        }
+        if for_clause.is_some()
+            || settings.is_some()
+            || format_clause.is_some()
+            || !pipe_operators.is_empty()
+        {
+            return refuse("this clause");
+        }
+        let known = self.ctes.len();
+        if let Some(with) = with {
+            for cte in &mut with.cte_tables {
+                if cte.from.is_some() {
+                    return refuse("FROM in a common table expression");
+                }
+                let name = ident_name(&cte.alias.name);
+                // A recursive one may name itself.
+                if with.recursive {
+                    self.ctes.push(name.clone());
+                }
+                self.query(&mut cte.query)?;
+                self.ctes.push(name);
+            }
+        }
+        self.set_expr(body)?;
+        if let Some(order_by) = order_by {
+            self.order_by(order_by)?;
+        }
+        self.limit(limit_clause, fetch)?;
+        self.ctes.truncate(known);
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn order_by(&mut self, order_by: &mut OrderBy) -> Result<()> {
+        if order_by.interpolate.is_some() {
+            return refuse("INTERPOLATE");
+        }
+        match &mut order_by.kind {
+            OrderByKind::All(_) => refuse("ORDER BY ALL"),
+            OrderByKind::Expressions(all) => self.order_by_list(all, true),
+        }
+    }
+
+    pub(super) fn order_by_list(&mut self, all: &mut [OrderByExpr], positions: bool) -> Result<()> {
+        for one in all {
+            if one.with_fill.is_some() {
+                return refuse("WITH FILL");
+            }
+            // A number is the position of an output column and stays a plain literal.
+            if !(positions && is_number(&one.expr)) {
+                self.expr(&mut one.expr)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn limit(&mut self, clause: &mut Option<LimitClause>, fetch: &mut Option<Fetch>) -> Result<()> {
+        if let Some(fetch) = fetch.take() {
+            if fetch.with_ties || fetch.percent {
+                return refuse("FETCH FIRST WITH TIES or PERCENT");
+            }
+            let one = || super::expr::number("1");
+            let quantity = fetch.quantity.unwrap_or_else(one);
+            match clause {
+                None => {
+                    *clause = Some(LimitClause::LimitOffset {
+                        limit: Some(quantity),
+                        offset: None,
+                        limit_by: Vec::new(),
+                    });
+                }
+                Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => {
+                    *limit = Some(quantity)
+                }
+                Some(_) => return Err(PgError::syntax("multiple LIMIT clauses not allowed")),
+            }
+        }
+        match clause {
+            None => Ok(()),
+            Some(LimitClause::LimitOffset { limit, offset, limit_by }) => {
+                if !limit_by.is_empty() {
+                    return refuse("LIMIT BY");
+                }
+                for expr in limit.iter_mut().chain(offset.iter_mut().map(|o| &mut o.value)) {
+                    self.limit_expr(expr)?;
+                }
+                Ok(())
+            }
+            Some(LimitClause::OffsetCommaLimit { .. }) => refuse("LIMIT with a comma"),
+        }
+    }
+
+    fn limit_expr(&mut self, expr: &mut Expr) -> Result<()> {
+        if is_number(expr) {
+            return Ok(());
+        }
+        if let Expr::Value(value) = expr
+            && let datafusion::sql::sqlparser::ast::Value::Placeholder(name) = &value.value
+        {
+            let at = super::expr::placeholder_index(name)?;
+            if let Some(slot @ None) = self.params.types.get_mut(at) {
+                *slot = Some(kernel::row::ColType::new(kernel::row::TypeKind::Int8));
+            }
+        }
+        self.expr(expr)
+    }
+
+    pub(super) fn set_expr(&mut self, body: &mut SetExpr) -> Result<()> {
+        match body {
+            SetExpr::Select(select) => self.select(select),
+            SetExpr::Query(query) => self.query(query),
+            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                if *op == SetOperator::Minus {
+                    *op = SetOperator::Except;
+                }
+                if !matches!(
+                    set_quantifier,
+                    SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None
+                ) {
+                    return refuse("BY NAME");
+                }
+                self.enter()?;
+                self.set_expr(left)?;
+                self.set_expr(right)?;
+                self.depth -= 1;
+                Ok(())
+            }
+            SetExpr::Values(values) => {
+                for row in &mut values.rows {
+                    for expr in &mut row.content {
+                        self.expr(expr)?;
+                    }
+                }
+                Ok(())
+            }
+            SetExpr::Table(table) => {
+                let name = table.table_name.clone().unwrap_or_default().to_lowercase();
+                let schema = table.schema_name.as_ref().map(|s| s.to_lowercase());
+                self.relation(schema, name);
+                Ok(())
+            }
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+                refuse("a data-modifying statement in a query")
+            }
+        }
+    }
+
+    fn select(&mut self, select: &mut Select) -> Result<()> {
+        let Select {
+            select_token: _,
+            optimizer_hints: _,
+            distinct,
+            select_modifiers,
+            top,
+            top_before_distinct: _,
+            projection,
+            exclude,
+            into,
+            from,
+            lateral_views,
+            prewhere,
+            selection,
+            connect_by,
+            group_by,
+            cluster_by,
+            distribute_by,
+            sort_by,
+            having,
+            named_window,
+            qualify,
+            window_before_qualify: _,
+            value_table_mode,
+            flavor,
+        } = select;
+        if top.is_some()
+            || select_modifiers.is_some()
+            || exclude.is_some()
+            || !lateral_views.is_empty()
+            || prewhere.is_some()
+            || !cluster_by.is_empty()
+            || !distribute_by.is_empty()
+            || !sort_by.is_empty()
+            || qualify.is_some()
+            || value_table_mode.is_some()
+        {
+            return refuse("this clause");
+        }
+        if into.is_some() {
+            return refuse("SELECT INTO");
+        }
+        if !connect_by.is_empty() {
+            return refuse("CONNECT BY");
+        }
+        if !matches!(flavor, datafusion::sql::sqlparser::ast::SelectFlavor::Standard) {
+            return refuse("a query that begins with FROM");
+        }
+        if let Some(Distinct::On(all)) = distinct {
+            all.iter_mut().try_for_each(|expr| self.expr(expr))?;
+        }
+        for one in from.iter_mut() {
+            self.table_with_joins(one)?;
+        }
+        let one_row = std::mem::replace(&mut self.one_row, from.is_empty() && self.depth <= 1);
+        projection.iter_mut().try_for_each(|item| self.select_item(item))?;
+        self.one_row = one_row;
+        name_columns(projection);
+        if let Some(expr) = selection {
+            self.expr(expr)?;
+        }
+        self.group_by(group_by)?;
+        if let Some(expr) = having {
+            self.expr(expr)?;
+        }
+        for window in named_window {
+            match &mut window.1 {
+                NamedWindowExpr::NamedWindow(_) => {}
+                NamedWindowExpr::WindowSpec(spec) => self.window_spec(spec)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn group_by(&mut self, group_by: &mut GroupByExpr) -> Result<()> {
+        match group_by {
+            GroupByExpr::All(_) => refuse("GROUP BY ALL"),
+            GroupByExpr::Expressions(all, modifiers) => {
+                if !modifiers.is_empty() {
+                    return refuse("this form of GROUP BY");
+                }
+                all.iter_mut().filter(|expr| !is_number(expr)).try_for_each(|expr| self.expr(expr))
+            }
+        }
+    }
+
+    pub(super) fn select_item(&mut self, item: &mut SelectItem) -> Result<()> {
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                // The name comes from the expression as it was written.
+                let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                let name = output_name(&SelectItem::UnnamedExpr(expr.clone()));
+                self.expr(expr)?;
+                let still_plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                if !(plain && still_plain) {
+                    let name = name.unwrap_or_else(|| "?column?".to_owned());
+                    let alias = Ident::with_quote('"', name);
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+                Ok(())
+            }
+            SelectItem::ExprWithAlias { expr, .. } => self.expr(expr),
+            SelectItem::ExprWithAliases { .. } => refuse("several aliases"),
+            SelectItem::QualifiedWildcard(kind, options) => {
+                plain_wildcard(options)?;
+                match kind {
+                    SelectItemQualifiedWildcardKind::ObjectName(_) => Ok(()),
+                    SelectItemQualifiedWildcardKind::Expr(_) => {
+                        refuse("a wildcard of an expression")
+                    }
+                }
+            }
+            SelectItem::Wildcard(options) => plain_wildcard(options),
+        }
+    }
+
+    pub(super) fn table_with_joins(&mut self, from: &mut TableWithJoins) -> Result<()> {
+        self.table_factor(&mut from.relation)?;
+        for Join { relation, global, join_operator } in &mut from.joins {
+            if *global {
+                return refuse("GLOBAL JOIN");
+            }
+            self.table_factor(relation)?;
+            match join_operator {
+                JoinOperator::Join(on)
+                | JoinOperator::Inner(on)
+                | JoinOperator::Left(on)
+                | JoinOperator::LeftOuter(on)
+                | JoinOperator::Right(on)
+                | JoinOperator::RightOuter(on)
+                | JoinOperator::FullOuter(on)
+                | JoinOperator::CrossJoin(on) => match on {
+                    JoinConstraint::On(expr) => self.expr(expr)?,
+                    JoinConstraint::Using(_) | JoinConstraint::Natural | JoinConstraint::None => {}
+                },
+                _ => return refuse("this kind of join"),
+            }
+        }
+        Ok(())
+    }
+
+    fn relation(&mut self, schema: Option<String>, name: String) {
+        if schema.is_none() && self.ctes.contains(&name) {
+            return;
+        }
+        self.references.add(schema, name);
+    }
+
+    fn table_factor(&mut self, factor: &mut TableFactor) -> Result<()> {
+        self.enter()?;
+        match factor {
+            TableFactor::Table {
+                name,
+                alias,
+                args,
+                with_hints,
+                version,
+                with_ordinality,
+                partitions,
+                json_path,
+                sample,
+                index_hints,
+            } => {
+                if version.is_some() {
+                    return refuse("AS OF");
+                }
+                if sample.is_some() {
+                    return refuse("TABLESAMPLE");
+                }
+                if !with_hints.is_empty()
+                    || !partitions.is_empty()
+                    || json_path.is_some()
+                    || !index_hints.is_empty()
+                    || *with_ordinality
+                {
+                    return refuse("this form of a table in FROM");
+                }
+                plain_alias(alias.as_ref())?;
+                if let Some(args) = args {
+                    return self.table_function(name, &mut args.args, alias);
+                }
+                let (schema, table) = table_parts(name)?;
+                let quoted = |part: &str| Ident::with_quote('"', part);
+                let parts = schema.iter().map(|s| quoted(s)).chain([quoted(&table)]);
+                *name = parts.collect::<Vec<_>>().into();
+                self.relation(schema, table);
+            }
+            TableFactor::Derived { lateral: _, subquery, alias, sample } => {
+                if sample.is_some() {
+                    return refuse("TABLESAMPLE");
+                }
+                plain_alias(alias.as_ref())?;
+                self.query(subquery)?;
+            }
+            TableFactor::Function { lateral: _, name, args, with_ordinality, alias } => {
+                if *with_ordinality {
+                    return refuse("WITH ORDINALITY");
+                }
+                self.table_function(name, args, alias)?;
+            }
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                plain_alias(alias.as_ref())?;
+                self.table_with_joins(table_with_joins)?;
+            }
+            TableFactor::UNNEST {
+                array_exprs, with_offset: false, with_ordinality: false, ..
+            } => {
+                array_exprs.iter_mut().try_for_each(|expr| self.expr(expr))?;
+            }
+            _ => return refuse("this form of a table in FROM"),
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn table_function(
+        &mut self,
+        name: &mut datafusion::sql::sqlparser::ast::ObjectName,
+        args: &mut [FunctionArg],
+        alias: &mut Option<TableAlias>,
+    ) -> Result<()> {
+        self.depth -= 1;
+        let mut parts = object_parts(name)?;
+        let function = parts.pop().unwrap_or_default();
+        if !parts.is_empty() && parts != ["pg_catalog"] {
+            return Err(PgError::new("42883", format!("function {name}(...) does not exist")));
+        }
+        if function != "generate_series" {
+            return Err(PgError::new("42883", format!("function {function}(...) does not exist"))
+                .with_hint("The only function that can stand in FROM is generate_series."));
+        }
+        *name = vec![Ident::new(function.clone())].into();
+        for arg in args {
+            match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expr(expr)?,
+                _ => return refuse("named arguments"),
+            }
+        }
+        // The one column of the result is called as the function's alias.
+        let alias = alias.get_or_insert_with(|| TableAlias {
+            explicit: true,
+            name: Ident::new(function),
+            columns: Vec::new(),
+            at: None,
+        });
+        if alias.columns.is_empty() {
+            let column = TableAliasColumnDef { name: alias.name.clone(), data_type: None };
+            alias.columns.push(column);
+        }
+        Ok(())
+    }
+
+    pub(super) fn window_spec(&mut self, spec: &mut WindowSpec) -> Result<()> {
+        spec.partition_by.iter_mut().try_for_each(|expr| self.expr(expr))?;
+        self.order_by_list(&mut spec.order_by, false)
+    }
+
+    pub(super) fn window(&mut self, window: &mut WindowType) -> Result<()> {
+        match window {
+            WindowType::WindowSpec(spec) => self.window_spec(spec),
+            WindowType::NamedWindow(_) => Ok(()),
+        }
+    }
+}
+
+fn is_number(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(v)
+        if matches!(v.value, datafusion::sql::sqlparser::ast::Value::Number(..)))
+}
+
+fn plain_alias(alias: Option<&TableAlias>) -> Result<()> {
+    match alias {
+        Some(alias) if alias.at.is_some() => refuse("AT in an alias"),
+        _ => Ok(()),
+    }
+}
+
+fn plain_wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
+    let WildcardAdditionalOptions {
+        wildcard_token: _,
+        opt_ilike,
+        opt_exclude,
+        opt_except,
+        opt_replace,
+        opt_rename,
+        opt_alias,
+    } = options;
+    if opt_ilike.is_some()
+        || opt_exclude.is_some()
+        || opt_except.is_some()
+        || opt_replace.is_some()
+        || opt_rename.is_some()
+        || opt_alias.is_some()
+    {
+        return refuse("an option of a wildcard");
+    }
+    Ok(())
+}
+
+/// Marks output names that repeat another, since DataFusion wants them distinct; [`shown_name`] takes the mark off.
+fn name_columns(items: &mut [SelectItem]) {
+    let mut seen: Vec<String> = Vec::new();
+    for item in items {
+        let name = match item {
+            SelectItem::UnnamedExpr(expr) => {
+                match output_name(&SelectItem::UnnamedExpr(expr.clone())) {
+                    Some(name) => name,
+                    None => continue,
+                }
+            }
+            SelectItem::ExprWithAlias { alias, .. } => ident_name(alias),
+            _ => continue,
+        };
+        if !seen.contains(&name) {
+            seen.push(name);
+            continue;
+        }
+        let unique = format!("{name}{MARK}{}", seen.len());
+        seen.push(unique.clone());
+        let alias = Ident::with_quote('"', unique);
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+            SelectItem::ExprWithAlias { alias: old, .. } => *old = alias,
+            _ => {}
+        }
+    }
+}
+
+const MARK: char = '\u{1}';
+
+/// An output column's name as the client sees it.
+pub(crate) fn shown_name(name: &str) -> &str {
+    name.split(MARK).next().unwrap_or(name)
+}

@@ -1,0 +1,459 @@
+//! Syntax trees as scalar expressions over one row, where they are simple enough; the direct path runs on them.
+//!
+//! What it promises: an expression it converts has PostgreSQL's types and meaning; anything else it leaves alone (`None`) for
+//! DataFusion. An error is one that the statement has in any case.
+
+use super::expr::{placeholder_index, plain_args, session_function};
+use super::{HiddenCall, Params, SessionFn, ident_name, object_parts};
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, Expr, UnaryOperator, Value as Literal,
+};
+use kernel::dict::TableDef;
+use kernel::row::{ColType, TypeKind, Value};
+use query::Scalar;
+use query::arith::Op;
+use query::cast::{CastMode, parse_numeric, parse_text};
+use query::scalar::{CmpOp, common_number};
+use query::sqltype::col_type_of_sql;
+use query::wire::FormatEnv;
+
+/// An expression with its type; untyped are NULL, text literals and parameters of unknown type.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    pub(crate) scalar: Scalar,
+    pub(crate) ty: Option<ColType>,
+}
+
+/// Converts expressions over the columns of at most one table.
+pub(crate) struct ScalarBinder<'a> {
+    table: Option<(&'a TableDef, &'a str)>,
+    params: &'a mut Params,
+}
+
+const BOOL: ColType = ColType::new(TypeKind::Bool);
+
+impl<'a> ScalarBinder<'a> {
+    pub(crate) fn new(table: &'a TableDef, alias: &'a str, params: &'a mut Params) -> Self {
+        ScalarBinder { table: Some((table, alias)), params }
+    }
+
+    /// Without a row.
+    pub(crate) fn constants(params: &'a mut Params) -> Self {
+        ScalarBinder { table: None, params }
+    }
+
+    /// An argument of a function of the session.
+    pub(crate) fn bind_argument(mut self, expr: Expr) -> Result<Scalar> {
+        let typed = self.bind(&expr)?;
+        let typed = typed.ok_or_else(|| PgError::unsupported(format!("the argument {expr}")))?;
+        if let Scalar::Param(at) = typed.scalar
+            && let Some(slot @ None) = self.params.types.get_mut(at)
+        {
+            *slot = Some(ColType::new(TypeKind::Text));
+        }
+        Ok(typed.scalar)
+    }
+
+    /// The expression with its type; text where nothing tells.
+    pub(crate) fn bind_output(&mut self, expr: &Expr) -> Result<Option<(Scalar, ColType)>> {
+        let Some(typed) = self.bind(expr)? else { return Ok(None) };
+        let ty = typed.ty.unwrap_or(ColType::new(TypeKind::Text));
+        self.adopt(typed, ty).map(|scalar| scalar.map(|scalar| (scalar, ty)))
+    }
+
+    /// The expression as a value of a column.
+    pub(crate) fn bind_assignment(&mut self, expr: &Expr, to: ColType) -> Result<Option<Scalar>> {
+        let Some(typed) = self.bind(expr)? else { return Ok(None) };
+        let is_literal =
+            matches!(typed.scalar, Scalar::Const(Value::Text(_))) && typed.ty.is_none();
+        let Some(scalar) = self.adopt(typed.clone(), to)? else { return Ok(None) };
+        let from = typed.ty.unwrap_or(ColType::new(to.kind));
+        // What has the column's type and no limit to obey goes in as it is.
+        let free = from.kind == to.kind && (to.modifier == -1 || from == to);
+        if is_literal || (free && to.kind != TypeKind::Char) {
+            return Ok(Some(scalar));
+        }
+        if !assignable(from.kind, to.kind) {
+            return Ok(None);
+        }
+        let cast = Scalar::Cast(Box::new(scalar), to, CastMode::Assignment);
+        fold(cast).map(Some)
+    }
+
+    /// A condition.
+    pub(crate) fn bind_condition(&mut self, expr: &Expr) -> Result<Option<Scalar>> {
+        let Some(typed) = self.bind(expr)? else { return Ok(None) };
+        Ok(match typed.ty {
+            Some(ty) if ty.kind == TypeKind::Bool => Some(typed.scalar),
+            _ => None,
+        })
+    }
+
+    /// Gives an untyped expression a type.
+    fn adopt(&mut self, typed: Typed, to: ColType) -> Result<Option<Scalar>> {
+        if typed.ty.is_some() {
+            return Ok(Some(typed.scalar));
+        }
+        Ok(match typed.scalar {
+            Scalar::Const(Value::Null) => Some(Scalar::Const(Value::Null)),
+            Scalar::Const(Value::Text(text)) => {
+                // These depend on the session's time zone and clock.
+                if matches!(to.kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz) {
+                    let text = Box::new(Scalar::Const(Value::Text(text)));
+                    return Ok(Some(Scalar::Cast(text, to, CastMode::Assignment)));
+                }
+                Some(Scalar::Const(parse_text(&text, to, &FormatEnv::plain())?))
+            }
+            Scalar::Param(at) => {
+                if let Some(slot @ None) = self.params.types.get_mut(at) {
+                    *slot = Some(ColType::new(to.kind));
+                }
+                Some(Scalar::Param(at))
+            }
+            _ => None,
+        })
+    }
+
+    pub(crate) fn bind(&mut self, expr: &Expr) -> Result<Option<Typed>> {
+        let typed = |scalar, ty| Ok(Some(Typed { scalar, ty: Some(ty) }));
+        match expr {
+            Expr::Nested(inner) => self.bind(inner),
+            Expr::Identifier(ident) => {
+                let name = ident_name(ident);
+                match self.column(&name) {
+                    Some(found) => Ok(Some(found)),
+                    None if ident.quote_style.is_some() => Ok(None),
+                    None => match name.as_str() {
+                        "sysdate" => self.session(SessionFn::LocalTimestamp, Vec::new()),
+                        "systimestamp" => self.session(SessionFn::Now, Vec::new()),
+                        _ => Ok(None),
+                    },
+                }
+            }
+            Expr::CompoundIdentifier(parts) => {
+                let parts: Vec<String> = parts.iter().map(ident_name).collect();
+                self.compound(&parts)
+            }
+            Expr::Value(value) => self.literal(&value.value),
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+                let Some(inner) = self.bind(expr)? else { return Ok(None) };
+                match inner.ty {
+                    Some(ty) if common_number(ty.kind, ty.kind).is_some() => {
+                        typed(fold(Scalar::Neg(Box::new(inner.scalar)))?, ty)
+                    }
+                    _ => Ok(None),
+                }
+            }
+            Expr::UnaryOp { op: UnaryOperator::Plus, expr } => self.bind(expr),
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => match self.bind_condition(expr)? {
+                Some(inner) => typed(Scalar::Not(Box::new(inner)), BOOL),
+                None => Ok(None),
+            },
+            Expr::IsNull(inner) => match self.bind(inner)? {
+                Some(inner) => typed(Scalar::IsNull(Box::new(inner.scalar)), BOOL),
+                None => Ok(None),
+            },
+            Expr::IsNotNull(inner) => match self.bind(inner)? {
+                Some(inner) => {
+                    let null = Scalar::IsNull(Box::new(inner.scalar));
+                    typed(Scalar::Not(Box::new(null)), BOOL)
+                }
+                None => Ok(None),
+            },
+            Expr::BinaryOp { left, op, right } => self.binary(left, op, right),
+            Expr::Between { expr, negated: false, low, high } => {
+                let low = self.comparison(CmpOp::Ge, expr, low)?;
+                let high = self.comparison(CmpOp::Le, expr, high)?;
+                match (low, high) {
+                    (Some(low), Some(high)) => typed(Scalar::and(low, high), BOOL),
+                    _ => Ok(None),
+                }
+            }
+            Expr::InList { expr, list, negated: false } => self.in_list(expr, list),
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr,
+                data_type,
+                array: false,
+                format: None,
+            } => self.cast(expr, data_type),
+            Expr::TypedString(text) => self.cast(&Expr::Value(text.value.clone()), &text.data_type),
+            Expr::Function(function) => self.function(function),
+            _ => Ok(None),
+        }
+    }
+
+    fn column(&self, name: &str) -> Option<Typed> {
+        let (table, _) = self.table?;
+        let at = table.columns.iter().position(|column| column.name == name)?;
+        Some(Typed { scalar: Scalar::Column(at), ty: Some(table.columns[at].ty) })
+    }
+
+    fn compound(&mut self, parts: &[String]) -> Result<Option<Typed>> {
+        match parts {
+            [qualifier, name] if self.table.is_some_and(|(_, alias)| alias == qualifier) => {
+                Ok(self.column(name))
+            }
+            [name @ .., last] if last == "nextval" || last == "currval" => {
+                let call = if last == "nextval" { SessionFn::NextVal } else { SessionFn::CurrVal };
+                let sequence = Scalar::Const(Value::Text(name.join(".").into()));
+                self.session(call, vec![sequence])
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn session(&mut self, function: SessionFn, args: Vec<Scalar>) -> Result<Option<Typed>> {
+        // With a row in sight a value for each row would be needed.
+        if function.per_row() && self.table.is_some() {
+            return Ok(None);
+        }
+        let at = self.params.add_hidden(HiddenCall { function, args });
+        Ok(Some(Typed { scalar: Scalar::Param(at), ty: Some(function.result()) }))
+    }
+
+    fn literal(&mut self, value: &Literal) -> Result<Option<Typed>> {
+        let known = |value: Value, kind| {
+            Ok(Some(Typed { scalar: Scalar::Const(value), ty: Some(ColType::new(kind)) }))
+        };
+        let untyped = |value| Ok(Some(Typed { scalar: Scalar::Const(value), ty: None }));
+        match value {
+            Literal::Number(digits, _) => {
+                if let Ok(v) = digits.parse::<i32>() {
+                    return known(Value::Int4(v), TypeKind::Int4);
+                }
+                if let Ok(v) = digits.parse::<i64>() {
+                    return known(Value::Int8(v), TypeKind::Int8);
+                }
+                let (v, scale) = parse_numeric(digits)?;
+                known(Value::Numeric(v, scale), TypeKind::Numeric)
+            }
+            Literal::Boolean(v) => known(Value::Bool(*v), TypeKind::Bool),
+            Literal::Null => untyped(Value::Null),
+            Literal::SingleQuotedString(text) | Literal::EscapedStringLiteral(text) => {
+                untyped(Value::Text(text.as_str().into()))
+            }
+            Literal::DollarQuotedString(text) => untyped(Value::Text(text.value.as_str().into())),
+            Literal::Placeholder(name) => {
+                let at = placeholder_index(name)?;
+                let Some(ty) = self.params.types.get(at) else { return Ok(None) };
+                Ok(Some(Typed { scalar: Scalar::Param(at), ty: *ty }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Two sides brought to types that go together.
+    fn pair(&mut self, left: &Expr, right: &Expr) -> Result<Option<(Typed, Typed)>> {
+        let (Some(mut a), Some(mut b)) = (self.bind(left)?, self.bind(right)?) else {
+            return Ok(None);
+        };
+        for _ in 0..2 {
+            if a.ty.is_none()
+                && let Some(ty) = b.ty
+            {
+                let ty = ColType::new(ty.kind);
+                let Some(scalar) = self.adopt(a, ty)? else { return Ok(None) };
+                a = Typed { scalar, ty: Some(ty) };
+            }
+            std::mem::swap(&mut a, &mut b);
+        }
+        Ok((a.ty.is_some() && b.ty.is_some()).then_some((a, b)))
+    }
+
+    fn comparison(&mut self, op: CmpOp, left: &Expr, right: &Expr) -> Result<Option<Scalar>> {
+        let Some((a, b)) = self.pair(left, right)? else { return Ok(None) };
+        let (Some(ta), Some(tb)) = (a.ty, b.ty) else { return Ok(None) };
+        let same = ta.kind == tb.kind || (ta.kind.is_text() && tb.kind.is_text());
+        if !same && common_number(ta.kind, tb.kind).is_none() {
+            return Ok(None);
+        }
+        // Blanks at the end of char mean nothing, and are not stored.
+        let trim = |this: Typed, other: ColType| {
+            if other.kind == TypeKind::Char && !matches!(this.scalar, Scalar::Column(_)) {
+                let cast = Scalar::Cast(
+                    Box::new(this.scalar),
+                    ColType::new(TypeKind::Char),
+                    CastMode::Explicit,
+                );
+                fold(cast)
+            } else {
+                Ok(this.scalar)
+            }
+        };
+        Ok(Some(Scalar::compare(op, trim(a, tb)?, trim(b, ta)?)))
+    }
+
+    fn binary(&mut self, left: &Expr, op: &BinaryOperator, right: &Expr) -> Result<Option<Typed>> {
+        let boolean = |scalar| Some(Typed { scalar, ty: Some(BOOL) });
+        let compare = match op {
+            BinaryOperator::Eq => CmpOp::Eq,
+            BinaryOperator::NotEq => CmpOp::Ne,
+            BinaryOperator::Lt => CmpOp::Lt,
+            BinaryOperator::LtEq => CmpOp::Le,
+            BinaryOperator::Gt => CmpOp::Gt,
+            BinaryOperator::GtEq => CmpOp::Ge,
+            BinaryOperator::And | BinaryOperator::Or => {
+                let (a, b) = (self.bind_condition(left)?, self.bind_condition(right)?);
+                let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
+                let sides = Box::new((a, b));
+                let and = *op == BinaryOperator::And;
+                return Ok(boolean(if and { Scalar::And(sides) } else { Scalar::Or(sides) }));
+            }
+            BinaryOperator::Plus => return self.arithmetic(Op::Add, left, right),
+            BinaryOperator::Minus => return self.arithmetic(Op::Sub, left, right),
+            BinaryOperator::Multiply => return self.arithmetic(Op::Mul, left, right),
+            BinaryOperator::Divide => return self.arithmetic(Op::Div, left, right),
+            BinaryOperator::Modulo => return self.arithmetic(Op::Mod, left, right),
+            BinaryOperator::StringConcat => return self.concat(left, right),
+            _ => return Ok(None),
+        };
+        Ok(self.comparison(compare, left, right)?.and_then(boolean))
+    }
+
+    fn arithmetic(&mut self, op: Op, left: &Expr, right: &Expr) -> Result<Option<Typed>> {
+        let Some((a, b)) = self.pair(left, right)? else { return Ok(None) };
+        let (Some(ta), Some(tb)) = (a.ty, b.ty) else { return Ok(None) };
+        let Some(kind) = common_number(ta.kind, tb.kind) else { return Ok(None) };
+        let scalar = fold(Scalar::Arith(op, kind, Box::new((a.scalar, b.scalar))))?;
+        Ok(Some(Typed { scalar, ty: Some(ColType::new(kind)) }))
+    }
+
+    fn concat(&mut self, left: &Expr, right: &Expr) -> Result<Option<Typed>> {
+        let (Some(a), Some(b)) = (self.bind(left)?, self.bind(right)?) else { return Ok(None) };
+        let text = ColType::new(TypeKind::Text);
+        let is_text = |t: &Typed| t.ty.is_none_or(|ty| ty.kind.is_text());
+        if (!is_text(&a) && !is_text(&b))
+            || [&a, &b].iter().any(|t| t.ty.is_some_and(|ty| ty.kind == TypeKind::Bytea))
+        {
+            return Ok(None);
+        }
+        let (Some(a), Some(b)) = (self.adopt(a, text)?, self.adopt(b, text)?) else {
+            return Ok(None);
+        };
+        Ok(Some(Typed { scalar: Scalar::Concat(Box::new((a, b))), ty: Some(text) }))
+    }
+
+    fn in_list(&mut self, expr: &Expr, list: &[Expr]) -> Result<Option<Typed>> {
+        let Some(value) = self.bind(expr)? else { return Ok(None) };
+        let Some(ty) = value.ty else { return Ok(None) };
+        let mut items = Vec::with_capacity(list.len());
+        for item in list {
+            let Some(item) = self.bind(item)? else { return Ok(None) };
+            if let Some(other) = item.ty
+                && other.kind != ty.kind
+                && common_number(other.kind, ty.kind).is_none()
+                && !(other.kind.is_text() && ty.kind.is_text())
+            {
+                return Ok(None);
+            }
+            let Some(item) = self.adopt(item, ColType::new(ty.kind))? else { return Ok(None) };
+            items.push(item);
+        }
+        let scalar = Scalar::In(Box::new(value.scalar), items);
+        Ok(Some(Typed { scalar, ty: Some(BOOL) }))
+    }
+
+    fn cast(
+        &mut self,
+        inner: &Expr,
+        data_type: &datafusion::sql::sqlparser::ast::DataType,
+    ) -> Result<Option<Typed>> {
+        if let datafusion::sql::sqlparser::ast::DataType::Custom(name, _) = data_type {
+            let last = object_parts(name)?.pop().unwrap_or_default();
+            if last.starts_with("reg") || last == "oid" || last == "name" || last == "char" {
+                return Ok(None);
+            }
+        }
+        if matches!(data_type, datafusion::sql::sqlparser::ast::DataType::Regclass) {
+            return Ok(None);
+        }
+        let Some(ty) = col_type_of_sql(data_type)? else { return Ok(None) };
+        let Some(inner) = self.bind(inner)? else { return Ok(None) };
+        let literal = inner.ty.is_none();
+        let plain = ColType::new(ty.kind);
+        let scalar = if literal && !matches!(inner.scalar, Scalar::Const(Value::Text(_))) {
+            let Some(scalar) = self.adopt(inner, plain)? else { return Ok(None) };
+            scalar
+        } else {
+            inner.scalar
+        };
+        let cast = Scalar::Cast(Box::new(scalar), ty, CastMode::Explicit);
+        let timed = matches!(ty.kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz);
+        let scalar = if timed { cast } else { fold(cast)? };
+        Ok(Some(Typed { scalar, ty: Some(ty) }))
+    }
+
+    fn function(
+        &mut self,
+        function: &datafusion::sql::sqlparser::ast::Function,
+    ) -> Result<Option<Typed>> {
+        let mut parts = object_parts(&function.name)?;
+        let name = parts.pop().unwrap_or_default();
+        if !(parts.is_empty() || parts == ["pg_catalog"]) {
+            return Ok(None);
+        }
+        let text = |value: &str| {
+            let scalar = Scalar::Const(Value::Text(value.into()));
+            Ok(Some(Typed { scalar, ty: Some(ColType::new(TypeKind::Text)) }))
+        };
+        match name.as_str() {
+            "version" => return text(crate::settings::VERSION_TEXT),
+            "current_database" | "current_catalog" => return text("skein"),
+            "coalesce" | "nvl" => return self.coalesce(&plain_args(function)?),
+            _ => {}
+        }
+        let Some(session) = session_function(&name) else { return Ok(None) };
+        let mut args = Vec::new();
+        for arg in plain_args(function)? {
+            args.push(ScalarBinder::constants(self.params).bind_argument(arg)?);
+        }
+        self.session(session, args)
+    }
+
+    fn coalesce(&mut self, args: &[Expr]) -> Result<Option<Typed>> {
+        let mut bound = Vec::with_capacity(args.len());
+        for arg in args {
+            let Some(one) = self.bind(arg)? else { return Ok(None) };
+            bound.push(one);
+        }
+        let Some(ty) = bound.iter().find_map(|one| one.ty) else { return Ok(None) };
+        let plain = ColType::new(ty.kind);
+        let mut all = Vec::with_capacity(bound.len());
+        for one in bound {
+            if one.ty.is_some_and(|other| other.kind != ty.kind) {
+                return Ok(None);
+            }
+            let Some(scalar) = self.adopt(one, plain)? else { return Ok(None) };
+            all.push(scalar);
+        }
+        Ok(Some(Typed { scalar: Scalar::Coalesce(all), ty: Some(plain) }))
+    }
+}
+
+/// Whether a value of one type may be stored in a column of another without a cast being written.
+pub(crate) fn assignable(from: TypeKind, to: TypeKind) -> bool {
+    let timed = |kind| matches!(kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz);
+    from == to || to.is_text() || common_number(from, to).is_some() || (timed(from) && timed(to))
+}
+
+/// Computes what depends on nothing.
+fn fold(scalar: Scalar) -> Result<Scalar> {
+    let mut constant = true;
+    scalar.walk(&mut |one| {
+        constant &= !matches!(one, Scalar::Column(_) | Scalar::Param(_));
+        if let Scalar::Cast(_, ty, _) = one {
+            constant &=
+                !matches!(ty.kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz)
+                    && !ty.kind.is_text();
+        }
+    });
+    if !constant {
+        return Ok(scalar);
+    }
+    let env = FormatEnv::plain();
+    let cx = query::scalar::EvalContext { row: None, params: &[], env: &env };
+    let value = scalar.eval(&cx)?.into_value();
+    Ok(Scalar::Const(value))
+}

@@ -1,0 +1,81 @@
+//! The plan cache of an instance (the field's library cache): statements by text, schema path and parameter types.
+//!
+//! What it promises: bounded memory; a hit costs one look-up. Whether a plan is still current is asked by whoever takes it.
+
+use crate::plan::Plan;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Plans held.
+const PLANS_MAX: usize = 2_000;
+/// Longest text of a statement whose plan is held.
+const TEXT_BYTES_MAX: usize = 32 << 10;
+
+/// What a plan is found by.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct PlanKey {
+    pub(crate) text: Arc<str>,
+    pub(crate) param_oids: Vec<u32>,
+    /// Schema path and time zone: what the meaning of a text depends on.
+    pub(crate) session: Arc<str>,
+}
+
+struct Slot {
+    plan: Arc<Plan>,
+    used: AtomicBool,
+}
+
+#[derive(Default)]
+struct Plans {
+    by_key: HashMap<PlanKey, Slot>,
+    /// Keys in the order in which they may be given up: second chance.
+    order: VecDeque<PlanKey>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct PlanCache(Mutex<Plans>);
+
+impl PlanCache {
+    pub(crate) fn get(&self, key: &PlanKey) -> Option<Arc<Plan>> {
+        let plans = self.0.lock();
+        let slot = plans.by_key.get(key)?;
+        slot.used.store(true, Ordering::Relaxed);
+        Some(slot.plan.clone())
+    }
+
+    pub(crate) fn put(&self, key: PlanKey, plan: Arc<Plan>) {
+        if key.text.len() > TEXT_BYTES_MAX {
+            return;
+        }
+        let mut plans = self.0.lock();
+        let slot = Slot { plan, used: AtomicBool::new(false) };
+        if plans.by_key.insert(key.clone(), slot).is_none() {
+            plans.order.push_back(key);
+        }
+        while plans.by_key.len() > PLANS_MAX {
+            let Some(oldest) = plans.order.pop_front() else { break };
+            let used =
+                plans.by_key.get(&oldest).is_some_and(|s| s.used.swap(false, Ordering::Relaxed));
+            if used {
+                plans.order.push_back(oldest);
+            } else {
+                plans.by_key.remove(&oldest);
+            }
+        }
+    }
+
+    /// Number of plans.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().by_key.len()
+    }
+
+    pub(crate) fn clear(&self) {
+        *self.0.lock() = Plans::default();
+    }
+}
+
+/// Named plans of a session (`PREPARE`).
+pub(crate) type Named<T> = BTreeMap<String, T>;

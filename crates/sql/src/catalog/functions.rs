@@ -1,0 +1,181 @@
+//! Functions that look into the catalog: names of objects, definitions of indexes and constraints.
+
+use super::{Catalog, types};
+use crate::sequence::split_name;
+use crate::{PgError, Result};
+use datafusion::logical_expr::ScalarUDF;
+use kernel::dict::{IndexDef, TableDef};
+use kernel::row::{ColType, Datum, TypeKind, Value};
+use query::functions::{RowFunction, format_type, quote_ident};
+use std::sync::Arc;
+
+const TEXT: ColType = ColType::new(TypeKind::Text);
+const INT8: ColType = ColType::new(TypeKind::Int8);
+
+fn number(datum: &Datum<'_>) -> Option<i64> {
+    match datum {
+        Datum::Int2(v) => Some(i64::from(*v)),
+        Datum::Int4(v) => Some(i64::from(*v)),
+        Datum::Int8(v) => Some(*v),
+        Datum::Text(v) => v.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn text(text: impl Into<Box<str>>) -> Value {
+    Value::Text(text.into())
+}
+
+/// All of them, over one catalog.
+pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
+    type Body = fn(&Catalog, &[Datum<'_>]) -> Result<Value>;
+    let make = |name: &str, args: Option<usize>, returns: ColType, body: Body| {
+        let catalog = catalog.clone();
+        RowFunction::new(name, args, returns, true, move |args| body(&catalog, args)).into_udf()
+    };
+    vec![
+        make("$to_regclass", Some(1), INT8, |c, args| match &args[0] {
+            Datum::Text(name) => match relation_oid(c, name) {
+                Some(oid) => Ok(Value::Int8(oid)),
+                None => Err(PgError::undefined_table(name)),
+            },
+            other => Ok(number(other).map_or(Value::Null, Value::Int8)),
+        }),
+        make("to_regclass", Some(1), INT8, |c, args| match &args[0] {
+            Datum::Text(name) => Ok(relation_oid(c, name).map_or(Value::Null, Value::Int8)),
+            _ => Ok(Value::Null),
+        }),
+        make("$regclass_name", Some(1), TEXT, |c, args| {
+            let Some(oid) = number(&args[0]) else { return Ok(args[0].to_value()) };
+            Ok(text(relation_name(c, oid).unwrap_or_else(|| oid.to_string())))
+        }),
+        make("$regtype_name", Some(1), TEXT, |_, args| {
+            Ok(number(&args[0]).map_or(args[0].to_value(), |oid| text(format_type(oid, -1))))
+        }),
+        make("$to_regtype", Some(1), INT8, |_, args| match &args[0] {
+            Datum::Text(name) => match types::by_name(name) {
+                Some(oid) => Ok(Value::Int8(i64::from(oid))),
+                None => Err(PgError::new("42704", format!("type \"{name}\" does not exist"))),
+            },
+            _ => Ok(Value::Null),
+        }),
+        make("pg_get_indexdef", None, TEXT, |c, args| {
+            let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
+            let Some((table, index)) = find_index(c, oid) else { return Ok(Value::Null) };
+            Ok(match args.get(1).and_then(number).filter(|n| *n > 0) {
+                None => text(index_definition(table, index)),
+                Some(column) => {
+                    let at = usize::try_from(column - 1).unwrap_or(usize::MAX);
+                    match index.columns.get(at) {
+                        Some(at) => text(quote_ident(&table.columns[usize::from(*at)].name)),
+                        None => text(""),
+                    }
+                }
+            })
+        }),
+        make("pg_get_constraintdef", None, TEXT, |c, args| {
+            let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
+            Ok(find_index(c, oid).map_or(Value::Null, |(t, i)| text(constraint_definition(t, i))))
+        }),
+        make("pg_get_serial_sequence", Some(2), TEXT, |c, args| {
+            let (Datum::Text(table), Datum::Text(column)) = (&args[0], &args[1]) else {
+                return Ok(Value::Null);
+            };
+            let oid = relation_oid(c, table);
+            let table = c.tables.iter().find(|t| Some(i64::from(t.obj.0)) == oid);
+            let default = table
+                .and_then(|t| t.columns.iter().find(|x| x.name == *column))
+                .and_then(|x| x.default.as_deref());
+            let sequence = default
+                .and_then(|d| d.strip_prefix("nextval('"))
+                .and_then(|d| d.split('\'').next());
+            Ok(sequence.map_or(Value::Null, text))
+        }),
+    ]
+}
+
+fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {
+    if let Ok(oid) = name.trim().parse() {
+        return Some(oid);
+    }
+    let parts = split_name(name);
+    let (schema, name) = match &parts[..] {
+        [name] => (None, name),
+        [schema, name] => (Some(schema), name),
+        _ => return None,
+    };
+    if let Some(oid) = super::pg::system_oid(name)
+        && schema.is_none_or(|s| s == "pg_catalog")
+    {
+        return Some(oid);
+    }
+    let fits = |s: &str| match schema {
+        Some(wanted) => s == wanted,
+        None => catalog.path.iter().any(|p| p == s),
+    };
+    for table in &catalog.tables {
+        if !fits(&table.schema) {
+            continue;
+        }
+        if table.name == *name {
+            return Some(i64::from(table.obj.0));
+        }
+        if let Some(index) = table.indexes.iter().find(|i| i.name == *name) {
+            return Some(i64::from(index.obj.0));
+        }
+    }
+    let sequence = catalog.sequences.iter().find(|s| s.name == *name && fits(&s.schema));
+    sequence.map(|s| i64::from(s.obj.0))
+}
+
+fn relation_name(catalog: &Catalog, oid: i64) -> Option<String> {
+    let shown = |schema: &str, name: &str| {
+        if catalog.path.iter().any(|p| p == schema) {
+            quote_ident(name)
+        } else {
+            format!("{}.{}", quote_ident(schema), quote_ident(name))
+        }
+    };
+    for table in &catalog.tables {
+        if i64::from(table.obj.0) == oid {
+            return Some(shown(&table.schema, &table.name));
+        }
+        if let Some(index) = table.indexes.iter().find(|i| i64::from(i.obj.0) == oid) {
+            return Some(shown(&table.schema, &index.name));
+        }
+    }
+    if let Some(s) = catalog.sequences.iter().find(|s| i64::from(s.obj.0) == oid) {
+        return Some(shown(&s.schema, &s.name));
+    }
+    super::pg::system_name(oid).map(str::to_owned)
+}
+
+/// An index by its OID; a constraint has the OID of its index.
+fn find_index(catalog: &Catalog, oid: i64) -> Option<(&TableDef, &IndexDef)> {
+    catalog.tables.iter().find_map(|table| {
+        let index = table.indexes.iter().find(|i| i64::from(i.obj.0) == oid)?;
+        Some((&**table, &**index))
+    })
+}
+
+fn column_list(table: &TableDef, index: &IndexDef) -> String {
+    let names: Vec<String> =
+        index.columns.iter().map(|at| quote_ident(&table.columns[usize::from(*at)].name)).collect();
+    names.join(", ")
+}
+
+pub(super) fn index_definition(table: &TableDef, index: &IndexDef) -> String {
+    format!(
+        "CREATE {}INDEX {} ON {}.{} USING btree ({})",
+        if index.unique { "UNIQUE " } else { "" },
+        quote_ident(&index.name),
+        quote_ident(&table.schema),
+        quote_ident(&table.name),
+        column_list(table, index)
+    )
+}
+
+fn constraint_definition(table: &TableDef, index: &IndexDef) -> String {
+    let word = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
+    format!("{word} ({})", column_list(table, index))
+}

@@ -1,0 +1,205 @@
+//! Names of relations: tables of the dictionary, and the views `pg_catalog`, `information_schema` and `v$` that are made
+//! of rows when a statement is bound.
+//!
+//! What it promises: OIDs are those of the dictionary, the same on every instance; a view's columns come from live state. What it
+//! must never do: cache a view's rows in a plan.
+
+mod functions;
+mod pg;
+mod rows;
+mod schema;
+mod types;
+mod views;
+
+use crate::session::Session;
+use crate::{PgError, Result};
+use datafusion::datasource::MemTable;
+use kernel::dict::{self, SequenceDef, TableDef, UserDef};
+use kernel::instance::Instance;
+use kernel::row::Value;
+use parking_lot::Mutex;
+use query::Relation;
+use std::sync::{Arc, Weak};
+
+pub(crate) use rows::{Rows, Shape};
+
+/// Asks the other open instances for the rows of a `v$` view.
+pub trait ViewPeers: Send + Sync {
+    /// For each other open instance its number and rows, each in the form of [`local_view_rows`].
+    fn ask<'a>(
+        &'a self,
+        ctx: &'a observe::Ctx,
+        view: &'a str,
+    ) -> env::BoxFuture<'a, Result<Vec<(u8, Vec<Vec<u8>>)>>>;
+}
+
+static PEERS: Mutex<Vec<(Weak<Instance>, Arc<dyn ViewPeers>)>> = Mutex::new(Vec::new());
+
+/// Tells how `gv$` views of `instance` reach the other instances.
+pub fn set_view_peers(instance: &Arc<Instance>, peers: Arc<dyn ViewPeers>) {
+    let mut all = PEERS.lock();
+    all.retain(|(known, _)| known.strong_count() > 0);
+    all.push((Arc::downgrade(instance), peers));
+}
+
+fn peers_of(instance: &Arc<Instance>) -> Option<Arc<dyn ViewPeers>> {
+    let all = PEERS.lock();
+    let same = |known: &Weak<Instance>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(instance));
+    all.iter().rev().find(|(known, _)| same(known)).map(|(_, peers)| peers.clone())
+}
+
+/// The rows of this instance's `v$` view, encoded, for an instance that asks; `None` for an unknown view.
+#[must_use]
+pub fn local_view_rows(instance: &Arc<Instance>, view: &str) -> Option<Vec<Vec<u8>>> {
+    views::local(instance, view).map(|rows| rows.encode())
+}
+
+/// Everything in the dictionary, as one statement sees it.
+pub(crate) struct Catalog {
+    pub(crate) tables: Vec<Arc<TableDef>>,
+    pub(crate) sequences: Vec<Arc<SequenceDef>>,
+    pub(crate) users: Vec<UserDef>,
+    pub(crate) settings: Vec<(String, String, String)>,
+    pub(crate) path: Vec<String>,
+}
+
+/// OIDs of the schemas.
+pub(crate) fn schema_oid(schema: &str) -> i64 {
+    match schema {
+        "pg_catalog" => 11,
+        "public" => 2200,
+        "sys" => 2201,
+        _ => 2202,
+    }
+}
+
+impl Session {
+    async fn catalog(&mut self) -> Result<Catalog> {
+        self.begin_if_needed();
+        let txn = self.transaction()?;
+        let mut settings: Vec<(String, String, String)> = self
+            .settings
+            .all()
+            .into_iter()
+            .map(|(name, value)| (name, value, String::new()))
+            .collect();
+        let parameters = self.instance.params.rows().into_iter();
+        settings.extend(
+            parameters.map(|r| (r.name.to_owned(), r.display_value, r.description.to_owned())),
+        );
+        Ok(Catalog {
+            tables: dict::tables(&self.ctx, &txn).await?,
+            sequences: dict::sequences(&self.ctx, &txn).await?,
+            users: dict::users(&self.ctx, &txn).await?,
+            settings,
+            path: self.settings.search_path.clone(),
+        })
+    }
+
+    /// The table of a name, or none.
+    pub(crate) async fn find_table(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Arc<TableDef>>> {
+        self.begin_if_needed();
+        let txn = self.transaction()?;
+        if let Some(schema) = schema {
+            return Ok(dict::table(&self.ctx, &txn, schema, name).await?);
+        }
+        for schema in self.settings.search_path.clone() {
+            if let Some(found) = dict::table(&self.ctx, &txn, &schema, name).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a name in a statement stands for, or 42P01.
+    pub(crate) async fn find_relation(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+    ) -> Result<Relation> {
+        if matches!(schema, Some("pg_catalog" | "information_schema"))
+            || (schema.is_none() && name.starts_with("pg_"))
+        {
+            if let Some(rows) = self.catalog_view(schema, name).await? {
+                return provider(&rows);
+            }
+        } else if schema.is_none_or(|s| s == "sys")
+            && (name.starts_with("v$") || name.starts_with("gv$"))
+        {
+            if let Some(rows) = self.instance_view(name).await? {
+                return provider(&rows);
+            }
+        } else if schema.is_none() && name == "dual" && self.find_table(None, name).await?.is_none()
+        {
+            let mut rows = Rows::new(&[("dummy", Shape::Text)]);
+            rows.push(vec![Value::Text("X".into())]);
+            return provider(&rows);
+        }
+        if let Some(table) = self.find_table(schema, name).await? {
+            return Ok(Relation::Table(table));
+        }
+        if let Some(sequence) = self.find_sequence(schema, name).await? {
+            let mut rows = Rows::new(&[("last_value", Shape::Int8), ("is_called", Shape::Bool)]);
+            let last = self.sequences.get(&sequence.obj).copied();
+            rows.push(vec![
+                Value::Int8(last.unwrap_or(sequence.start)),
+                Value::Bool(last.is_some()),
+            ]);
+            return provider(&rows);
+        }
+        Err(match schema {
+            Some(schema) => PgError::undefined_table(format!("{schema}.{name}")),
+            None => PgError::undefined_table(name),
+        })
+    }
+
+    async fn catalog_view(&mut self, schema: Option<&str>, name: &str) -> Result<Option<Rows>> {
+        if schema == Some("information_schema") {
+            if !schema::is_known(name) {
+                return Ok(None);
+            }
+            let catalog = self.catalog().await?;
+            return Ok(schema::view(&catalog, name));
+        }
+        if !pg::is_known(name) {
+            return Ok(None);
+        }
+        let catalog = self.catalog().await?;
+        Ok(pg::view(&catalog, name, &self.user, &self.instance))
+    }
+
+    async fn instance_view(&mut self, name: &str) -> Result<Option<Rows>> {
+        if let Some(rows) = views::local(&self.instance, name) {
+            return Ok(Some(rows));
+        }
+        let Some(local_name) = name.strip_prefix('g') else { return Ok(None) };
+        let Some(local) = views::local(&self.instance, local_name) else { return Ok(None) };
+        let mut all = local.with_instance(self.instance.me.0);
+        if let Some(peers) = peers_of(&self.instance) {
+            for (instance, rows) in peers.ask(&self.ctx, local_name).await? {
+                for row in rows {
+                    all.push_encoded(instance, &row)?;
+                }
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// Functions that look into the catalog, for one statement.
+    pub(crate) async fn catalog_functions(
+        &mut self,
+    ) -> Result<Vec<Arc<datafusion::logical_expr::ScalarUDF>>> {
+        let catalog = Arc::new(self.catalog().await?);
+        Ok(functions::all(&catalog))
+    }
+}
+
+fn provider(rows: &Rows) -> Result<Relation> {
+    let batch = rows.batch()?;
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch]])?;
+    Ok(Relation::Rows(Arc::new(table)))
+}

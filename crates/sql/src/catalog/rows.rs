@@ -1,0 +1,138 @@
+//! Rows of a view: columns with their types, values, and the form in which they travel between instances.
+
+use crate::{PgError, Result};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::Schema;
+use kernel::row::{ColType, RowView, TypeKind, Value, encode_row};
+use query::types::{PgType, arrow_type, field_with_meta, oid};
+use std::sync::Arc;
+
+/// What a column of a view holds, and as what clients see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shape {
+    Text,
+    Name,
+    /// PostgreSQL's one-byte `"char"`.
+    Char,
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Oid,
+    Float8,
+    Timestamptz,
+    /// A type that has only a text form here.
+    Other(u32),
+}
+
+impl Shape {
+    fn col_type(self) -> ColType {
+        ColType::new(match self {
+            Shape::Text | Shape::Name | Shape::Char | Shape::Other(_) => TypeKind::Text,
+            Shape::Bool => TypeKind::Bool,
+            Shape::Int2 => TypeKind::Int2,
+            Shape::Int4 => TypeKind::Int4,
+            Shape::Int8 | Shape::Oid => TypeKind::Int8,
+            Shape::Float8 => TypeKind::Float8,
+            Shape::Timestamptz => TypeKind::Timestamptz,
+        })
+    }
+
+    fn shown(self) -> PgType {
+        match self {
+            Shape::Name => PgType::new(oid::NAME),
+            Shape::Char => PgType::new(oid::CHAR),
+            Shape::Oid => PgType::new(oid::OID),
+            Shape::Other(oid) => PgType::new(oid),
+            other => PgType::of(other.col_type()),
+        }
+    }
+}
+
+/// A view's rows.
+pub(crate) struct Rows {
+    columns: Vec<(String, Shape)>,
+    rows: Vec<Vec<Value>>,
+}
+
+impl Rows {
+    pub(crate) fn new(columns: &[(&str, Shape)]) -> Rows {
+        let columns = columns.iter().map(|(name, shape)| ((*name).to_owned(), *shape)).collect();
+        Rows { columns, rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If it has not as many values as there are columns.
+    pub(crate) fn push(&mut self, row: Vec<Value>) {
+        assert_eq!(row.len(), self.columns.len(), "as many values as columns");
+        self.rows.push(row);
+    }
+
+    fn types(&self) -> Vec<ColType> {
+        self.columns.iter().map(|(_, shape)| shape.col_type()).collect()
+    }
+
+    /// Names of the columns.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|(name, _)| name.as_str())
+    }
+
+    pub(crate) fn batch(&self) -> Result<RecordBatch> {
+        let mut fields = Vec::with_capacity(self.columns.len());
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for (i, (name, shape)) in self.columns.iter().enumerate() {
+            let ty = shape.col_type();
+            let arrow = arrow_type(ty);
+            let values: Vec<Value> = self.rows.iter().map(|row| row[i].clone()).collect();
+            arrays.push(query::single_column(ty, &arrow, &values)?);
+            fields.push(field_with_meta(name, arrow, shape.shown()));
+        }
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
+    }
+
+    /// The rows as bytes.
+    pub(crate) fn encode(&self) -> Vec<Vec<u8>> {
+        let types = self.types();
+        let one = |row: &Vec<Value>| {
+            let values: Vec<_> = row.iter().map(Value::as_datum).collect();
+            let mut out = Vec::new();
+            encode_row(&types, &values, &mut out);
+            out
+        };
+        self.rows.iter().map(one).collect()
+    }
+
+    /// The same rows with the instance's number in front.
+    pub(crate) fn with_instance(mut self, instance: u8) -> Rows {
+        self.columns.insert(0, ("inst_id".to_owned(), Shape::Int4));
+        for row in &mut self.rows {
+            row.insert(0, Value::Int4(i32::from(instance)));
+        }
+        self
+    }
+
+    /// Adds a row another instance has sent; `self` has the instance's number in front.
+    pub(crate) fn push_encoded(&mut self, instance: u8, bytes: &[u8]) -> Result<()> {
+        let types = self.types();
+        let view = RowView::checked(&types[1..], bytes)
+            .map_err(|e| PgError::internal(format!("a view's row of instance {instance}: {e}")))?;
+        let mut row = vec![Value::Int4(i32::from(instance))];
+        row.extend(view.iter().map(|datum| datum.to_value()));
+        self.rows.push(row);
+        Ok(())
+    }
+}
+
+pub(crate) fn text(text: impl Into<Box<str>>) -> Value {
+    Value::Text(text.into())
+}
+
+pub(crate) fn int(value: impl TryInto<i64>) -> Value {
+    Value::Int8(value.try_into().unwrap_or(i64::MAX))
+}
+
+pub(crate) fn opt_text(value: Option<&str>) -> Value {
+    value.map_or(Value::Null, text)
+}

@@ -1,0 +1,180 @@
+//! `information_schema`: tables and columns.
+
+use super::Catalog;
+use super::rows::{Rows, Shape, int, opt_text, text};
+use Shape::{Int4, Name, Text};
+use kernel::row::Value;
+use query::types::PgType;
+
+/// Whether there is a view of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    matches!(
+        name,
+        "tables" | "columns" | "schemata" | "table_constraints" | "key_column_usage" | "sequences"
+    )
+}
+
+/// The view's rows.
+pub(super) fn view(catalog: &Catalog, name: &str) -> Option<Rows> {
+    Some(match name {
+        "tables" => tables(catalog),
+        "columns" => columns(catalog),
+        "schemata" => schemata(),
+        "table_constraints" => constraints(catalog),
+        "key_column_usage" => key_columns(catalog),
+        "sequences" => sequences(catalog),
+        _ => return None,
+    })
+}
+
+fn tables(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("table_catalog", Name),
+        ("table_schema", Name),
+        ("table_name", Name),
+        ("table_type", Text),
+        ("is_insertable_into", Text),
+    ]);
+    for table in &catalog.tables {
+        let own = table.schema != kernel::dict::SYS;
+        rows.push(vec![
+            text("skein"),
+            text(table.schema.as_str()),
+            text(table.name.as_str()),
+            text("BASE TABLE"),
+            text(if own { "YES" } else { "NO" }),
+        ]);
+    }
+    rows
+}
+
+fn columns(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("table_catalog", Name),
+        ("table_schema", Name),
+        ("table_name", Name),
+        ("column_name", Name),
+        ("ordinal_position", Int4),
+        ("column_default", Text),
+        ("is_nullable", Text),
+        ("data_type", Text),
+        ("character_maximum_length", Int4),
+        ("numeric_precision", Int4),
+        ("numeric_scale", Int4),
+        ("udt_name", Name),
+    ]);
+    for table in &catalog.tables {
+        for (i, column) in table.columns.iter().enumerate() {
+            let plain = kernel::row::ColType::new(column.ty.kind);
+            let precision = column.ty.precision_scale();
+            let number = |n: i64| Value::Int4(i32::try_from(n).unwrap_or(i32::MAX));
+            let length = column.ty.length().and_then(|n| i64::try_from(n).ok());
+            let udt = PgType::of(plain).oid;
+            let udt = super::types::TYPES.iter().find(|t| t.0 == udt).map_or("", |t| t.1);
+            rows.push(vec![
+                text("skein"),
+                text(table.schema.as_str()),
+                text(table.name.as_str()),
+                text(column.name.as_str()),
+                number(i64::try_from(i + 1).unwrap_or(0)),
+                opt_text(column.default.as_deref()),
+                text(if column.not_null { "NO" } else { "YES" }),
+                text(plain.to_string()),
+                length.map_or(Value::Null, number),
+                precision.map_or(Value::Null, |(p, _)| number(p.into())),
+                precision.map_or(Value::Null, |(_, s)| number(s.into())),
+                text(udt),
+            ]);
+        }
+    }
+    rows
+}
+
+fn schemata() -> Rows {
+    let mut rows =
+        Rows::new(&[("catalog_name", Name), ("schema_name", Name), ("schema_owner", Name)]);
+    for schema in ["public", "pg_catalog", "information_schema", "sys"] {
+        rows.push(vec![text("skein"), text(schema), text(kernel::dict::SUPERUSER)]);
+    }
+    rows
+}
+
+fn constraints(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("constraint_catalog", Name),
+        ("constraint_schema", Name),
+        ("constraint_name", Name),
+        ("table_schema", Name),
+        ("table_name", Name),
+        ("constraint_type", Text),
+    ]);
+    for table in &catalog.tables {
+        for index in table.indexes.iter().filter(|i| i.constraint.is_some()) {
+            rows.push(vec![
+                text("skein"),
+                text(table.schema.as_str()),
+                opt_text(index.constraint.as_deref()),
+                text(table.schema.as_str()),
+                text(table.name.as_str()),
+                text(if index.primary { "PRIMARY KEY" } else { "UNIQUE" }),
+            ]);
+        }
+    }
+    rows
+}
+
+fn key_columns(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("constraint_schema", Name),
+        ("constraint_name", Name),
+        ("table_schema", Name),
+        ("table_name", Name),
+        ("column_name", Name),
+        ("ordinal_position", Int4),
+    ]);
+    for table in &catalog.tables {
+        for index in table.indexes.iter().filter(|i| i.constraint.is_some()) {
+            for (i, at) in index.columns.iter().enumerate() {
+                rows.push(vec![
+                    text(table.schema.as_str()),
+                    opt_text(index.constraint.as_deref()),
+                    text(table.schema.as_str()),
+                    text(table.name.as_str()),
+                    text(table.columns[usize::from(*at)].name.as_str()),
+                    Value::Int4(i32::try_from(i + 1).unwrap_or(0)),
+                ]);
+            }
+        }
+    }
+    rows
+}
+
+fn sequences(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("sequence_catalog", Name),
+        ("sequence_schema", Name),
+        ("sequence_name", Name),
+        ("data_type", Text),
+        ("start_value", Text),
+        ("minimum_value", Text),
+        ("maximum_value", Text),
+        ("increment", Text),
+        ("cycle_option", Text),
+        ("cache_size", Shape::Int8),
+    ]);
+    for s in &catalog.sequences {
+        rows.push(vec![
+            text("skein"),
+            text(s.schema.as_str()),
+            text(s.name.as_str()),
+            text("bigint"),
+            text(s.start.to_string()),
+            text(s.min.to_string()),
+            text(s.max.to_string()),
+            text(s.increment.to_string()),
+            text(if s.cycle { "YES" } else { "NO" }),
+            int(s.cache),
+        ]);
+    }
+    rows
+}

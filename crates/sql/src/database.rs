@@ -1,0 +1,35 @@
+//! What all sessions of an instance share: the planner and the plan cache.
+
+use crate::cache::PlanCache;
+use crate::{PgError, Result};
+use kernel::instance::Instance;
+use parking_lot::Mutex;
+use query::Planner;
+use std::sync::{Arc, Weak};
+
+/// Shared by the sessions of one instance.
+pub(crate) struct Database {
+    pub(crate) planner: Planner,
+    pub(crate) cache: PlanCache,
+}
+
+/// Open instances of this process: one, or several in tests.
+static OPEN: Mutex<Vec<(Weak<Instance>, Arc<Database>)>> = Mutex::new(Vec::new());
+
+impl Database {
+    /// What belongs to `instance`.
+    pub(crate) fn of(instance: &Arc<Instance>) -> Result<Arc<Database>> {
+        let mut open = OPEN.lock();
+        open.retain(|(known, _)| known.strong_count() > 0);
+        let same = |known: &Weak<Instance>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(instance));
+        if let Some((_, database)) = open.iter().find(|(known, _)| same(known)) {
+            return Ok(database.clone());
+        }
+        let memory = usize::try_from(instance.params.pga_aggregate_target())
+            .map_err(|_| PgError::internal("pga_aggregate_target"))?;
+        let database =
+            Arc::new(Database { planner: Planner::new(memory)?, cache: PlanCache::default() });
+        open.push((Arc::downgrade(instance), database.clone()));
+        Ok(database)
+    }
+}

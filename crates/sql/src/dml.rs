@@ -1,0 +1,752 @@
+//! Statements that change or lock rows: row by row through the kernel, with the second look that READ COMMITTED takes at rows
+//! changed meanwhile.
+//!
+//! What it promises: a row changed by somebody else between our snapshot and our lock is judged by its new version, condition and
+//! new values alike; under REPEATABLE READ that is an error (the kernel's). What it must never do: write a row that
+//! breaks a NOT NULL or a type.
+
+use crate::encode::{RowEncoder, RowSink, ValueRef};
+use crate::plan::{Direct, DirectSelect, InsertSelect, LockRows, ModifyPlan, QueryPlan, RowAccess};
+use crate::returning::Returning;
+use crate::session::Session;
+use crate::{PgError, Result};
+use block::Rowid;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use kernel::dict::TableDef;
+use kernel::row::{ColType, Datum, RowView, Value, decode_key, encode_key};
+use kernel::table::{self, Change, LockWait};
+use kernel::txn::Snapshot;
+use query::cast::{CastMode, cast};
+use query::scalar::{EvalContext, Val};
+use query::wire::{FormatEnv, to_text};
+use query::{ExecState, Override, Scalar};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Rows given at once to a query that computes what is returned.
+const RETURNING_BATCH: usize = 1_000;
+
+/// Types of a table's columns.
+fn types(table: &TableDef) -> &[ColType] {
+    &table.types
+}
+
+/// A kernel error with what it says about a row of this table.
+pub(crate) fn row_error(error: kernel::Error, table: &TableDef) -> PgError {
+    if let kernel::Error::UniqueViolation { index, key } = &error
+        && let Some(found) = table.indexes.iter().find(|i| i.name == *index)
+    {
+        let name = found.constraint.as_ref().unwrap_or(index);
+        let message = format!("duplicate key value violates unique constraint \"{name}\"");
+        let columns: Vec<&str> =
+            found.columns.iter().map(|c| table.columns[usize::from(*c)].name.as_str()).collect();
+        let key_types: Vec<ColType> =
+            found.columns.iter().map(|c| table.columns[usize::from(*c)].ty).collect();
+        let mut values = Vec::new();
+        let shown = match decode_key(&key_types, key, &mut values) {
+            Ok(()) => {
+                let env = FormatEnv::plain();
+                let texts: Vec<String> =
+                    values.iter().map(|v| to_text(&v.as_datum(), &env)).collect();
+                texts.join(", ")
+            }
+            Err(_) => "?".to_owned(),
+        };
+        return PgError::new("23505", message)
+            .with_detail(format!("Key ({})=({shown}) already exists.", columns.join(", ")))
+            .with_constraint(name);
+    }
+    if let kernel::Error::RowLocked = error {
+        let message = format!("could not obtain lock on row in relation \"{}\"", table.name);
+        return PgError::new("55P03", message);
+    }
+    error.into()
+}
+
+/// Encodes a row after checking NOT NULL.
+pub(crate) fn encode_checked(
+    table: &TableDef,
+    values: &[Datum<'_>],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    for (column, value) in table.columns.iter().zip(values) {
+        if column.not_null && value.is_null() {
+            let env = FormatEnv::plain();
+            let shown: Vec<String> = values
+                .iter()
+                .map(|v| if v.is_null() { "null".to_owned() } else { to_text(v, &env) })
+                .collect();
+            return Err(PgError::new(
+                "23502",
+                format!(
+                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                    column.name, table.name
+                ),
+            )
+            .with_detail(format!("Failing row contains ({}).", shown.join(", "))));
+        }
+    }
+    out.clear();
+    kernel::row::encode_row(types(table), values, out);
+    Ok(())
+}
+
+/// The row with new values in some columns.
+fn replaced(table: &TableDef, old: &[u8], set: &[(usize, Value)], out: &mut Vec<u8>) -> Result<()> {
+    let view = RowView::new(types(table), old);
+    let values: Vec<Datum<'_>> = (0..table.columns.len())
+        .map(|i| match set.iter().find(|(at, _)| *at == i) {
+            Some((_, value)) => value.as_datum(),
+            None => view.get(i),
+        })
+        .collect();
+    encode_checked(table, &values, out)
+}
+
+fn eval_set(set: &[(usize, Scalar)], cx: &EvalContext<'_>) -> Result<Vec<(usize, Value)>> {
+    set.iter().map(|(at, scalar)| Ok((*at, scalar.eval(cx)?.into_value()))).collect()
+}
+
+/// What becomes of one row.
+enum Fate {
+    Changed,
+    Skipped,
+}
+
+impl Session {
+    fn lock_wait(&self) -> LockWait {
+        match self.settings.lock_timeout_us {
+            0 => LockWait::Wait,
+            us => LockWait::Timeout(us),
+        }
+    }
+
+    /// Refuses changes in a read-only transaction.
+    pub(crate) fn check_writable(&self, what: &str) -> Result<()> {
+        if self.txn.as_ref().is_some_and(|txn| txn.read_only) {
+            let message = format!("cannot execute {what} in a read-only transaction");
+            return Err(PgError::new("25006", message));
+        }
+        Ok(())
+    }
+
+    // ---- the direct path
+
+    pub(crate) async fn run_direct(
+        &mut self,
+        direct: &Direct,
+        params: &[Value],
+        mut encoder: RowEncoder,
+        sink: &mut dyn RowSink,
+    ) -> Result<String> {
+        let env = self.format_env();
+        match direct {
+            Direct::Values(output) => {
+                let cx = EvalContext { row: None, params, env: &env };
+                encoder.encode(|i| output[i].eval(&cx), sink.row())?;
+                Ok("SELECT 1".to_owned())
+            }
+            Direct::Select(select) => {
+                let found = self.direct_select(select, params, &env).await?;
+                if found {
+                    let view = RowView::new(types(&select.row.table), &self.row);
+                    let cx = EvalContext { row: Some(view), params, env: &env };
+                    encoder.encode(|i| select.output[i].eval(&cx), sink.row())?;
+                }
+                Ok(if found { "SELECT 1" } else { "SELECT 0" }.to_owned())
+            }
+            Direct::Update { row, set, returning } => {
+                self.check_writable("UPDATE")?;
+                let count = self.direct_update(row, set, params, &env).await?;
+                self.return_row(&row.table, returning.as_deref(), count, params, encoder, sink)?;
+                Ok(format!("UPDATE {count}"))
+            }
+            Direct::Delete { row, returning } => {
+                self.check_writable("DELETE")?;
+                let count = self.direct_delete(row, params, &env).await?;
+                self.return_row(&row.table, returning.as_deref(), count, params, encoder, sink)?;
+                Ok(format!("DELETE {count}"))
+            }
+            Direct::Insert { table, rows, returning } => {
+                self.check_writable("INSERT")?;
+                let txn = self.transaction()?;
+                let mut values: Vec<Val<'_>> = Vec::with_capacity(table.columns.len());
+                for row in rows {
+                    let cx = EvalContext { row: None, params, env: &env };
+                    values.clear();
+                    for scalar in row {
+                        values.push(scalar.eval(&cx)?);
+                    }
+                    let datums: Vec<Datum<'_>> = values.iter().map(Val::datum).collect();
+                    encode_checked(table, &datums, &mut self.row)?;
+                    table::insert(&self.ctx, &txn, table, &self.row)
+                        .await
+                        .map_err(|error| row_error(error, table))?;
+                    if let Some(output) = returning {
+                        let view = RowView::new(types(table), &self.row);
+                        let cx = EvalContext { row: Some(view), params, env: &env };
+                        encoder.encode(|i| output[i].eval(&cx), sink.row())?;
+                        sink.flush_if_large();
+                    }
+                }
+                Ok(format!("INSERT 0 {}", rows.len()))
+            }
+        }
+    }
+
+    /// Sends the row in `self.row` if the statement has one to return.
+    fn return_row(
+        &self,
+        table: &TableDef,
+        returning: Option<&[Scalar]>,
+        count: usize,
+        params: &[Value],
+        mut encoder: RowEncoder,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        let Some(output) = returning else { return Ok(()) };
+        if count == 0 {
+            return Ok(());
+        }
+        let env = self.format_env();
+        let view = RowView::new(types(table), &self.row);
+        let cx = EvalContext { row: Some(view), params, env: &env };
+        encoder.encode(|i| output[i].eval(&cx), sink.row())
+    }
+
+    /// Finds the row of a unique key and leaves its bytes in `self.row`.
+    async fn find_row(
+        &mut self,
+        access: &RowAccess,
+        snapshot: &Snapshot,
+        params: &[Value],
+        env: &FormatEnv,
+    ) -> Result<Option<Rowid>> {
+        self.key.clear();
+        let cx = EvalContext { row: None, params, env };
+        for scalar in &access.key {
+            let value = match scalar.eval(&cx) {
+                Ok(value) => value,
+                // A value its column cannot hold equals no row's.
+                Err(error) if error.code == "22003" => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            if encode_key(&[value.datum()], &mut self.key) {
+                return Ok(None);
+            }
+        }
+        let (table, index) = (&access.table, &access.index);
+        let found =
+            table::index_lookup(&self.ctx, table, index, &self.key, snapshot, &mut self.row).await;
+        let Some(rowid) = found? else { return Ok(None) };
+        if !access.key_is_all && !self.row_passes(access, params, env)? {
+            return Ok(None);
+        }
+        Ok(Some(rowid))
+    }
+
+    /// Whether the row in `self.row` meets the condition.
+    fn row_passes(&self, access: &RowAccess, params: &[Value], env: &FormatEnv) -> Result<bool> {
+        let view = RowView::new(types(&access.table), &self.row);
+        let cx = EvalContext { row: Some(view), params, env };
+        Ok(access.filter.truth(&cx)? == Some(true))
+    }
+
+    pub(crate) async fn direct_select(
+        &mut self,
+        select: &DirectSelect,
+        params: &[Value],
+        env: &FormatEnv,
+    ) -> Result<bool> {
+        let access = &select.row;
+        let mut snapshot = self.snapshot().await?;
+        let Some(rowid) = self.find_row(access, &snapshot, params, env).await? else {
+            return Ok(false);
+        };
+        let Some(lock) = select.lock else { return Ok(true) };
+        self.check_writable("SELECT FOR UPDATE")?;
+        let wait = lock.wait(self.settings.lock_timeout_us);
+        let txn = self.transaction()?;
+        loop {
+            let change = table::lock(&self.ctx, &txn, &access.table, rowid, &snapshot, wait).await;
+            match change.map_err(|error| row_error(error, &access.table))? {
+                Change::Done => return Ok(true),
+                Change::Gone | Change::Skipped => return Ok(false),
+                Change::Newer(row) => {
+                    self.row = row;
+                    if !self.row_passes(access, params, env)? {
+                        return Ok(false);
+                    }
+                    snapshot = self.snapshot().await?;
+                }
+            }
+        }
+    }
+
+    /// Updates the row of a key; its new bytes are in `self.row` afterwards.
+    async fn direct_update(
+        &mut self,
+        access: &RowAccess,
+        set: &[(usize, Scalar)],
+        params: &[Value],
+        env: &FormatEnv,
+    ) -> Result<usize> {
+        let mut snapshot = self.snapshot().await?;
+        let Some(rowid) = self.find_row(access, &snapshot, params, env).await? else {
+            return Ok(0);
+        };
+        let (txn, wait, table) = (self.transaction()?, self.lock_wait(), &access.table);
+        let mut new = Vec::with_capacity(self.row.len() + 8);
+        loop {
+            let view = RowView::new(types(table), &self.row);
+            let cx = EvalContext { row: Some(view), params, env };
+            replaced(table, &self.row, &eval_set(set, &cx)?, &mut new)?;
+            let change =
+                table::update(&self.ctx, &txn, table, rowid, &snapshot, &self.row, &new, wait);
+            match change.await.map_err(|error| row_error(error, table))? {
+                Change::Done => {
+                    std::mem::swap(&mut self.row, &mut new);
+                    return Ok(1);
+                }
+                Change::Gone | Change::Skipped => return Ok(0),
+                Change::Newer(row) => {
+                    self.row = row;
+                    if !self.row_passes(access, params, env)? {
+                        return Ok(0);
+                    }
+                    snapshot = self.snapshot().await?;
+                }
+            }
+        }
+    }
+
+    async fn direct_delete(
+        &mut self,
+        access: &RowAccess,
+        params: &[Value],
+        env: &FormatEnv,
+    ) -> Result<usize> {
+        let mut snapshot = self.snapshot().await?;
+        let Some(rowid) = self.find_row(access, &snapshot, params, env).await? else {
+            return Ok(0);
+        };
+        let (txn, wait, table) = (self.transaction()?, self.lock_wait(), &access.table);
+        loop {
+            let change = table::delete(&self.ctx, &txn, table, rowid, &snapshot, &self.row, wait);
+            match change.await.map_err(|error| row_error(error, table))? {
+                Change::Done => return Ok(1),
+                Change::Gone | Change::Skipped => return Ok(0),
+                Change::Newer(row) => {
+                    self.row = row;
+                    if !self.row_passes(access, params, env)? {
+                        return Ok(0);
+                    }
+                    snapshot = self.snapshot().await?;
+                }
+            }
+        }
+    }
+
+    // ---- through DataFusion
+
+    /// Starts a query; its physical plan is made once if parameters allow.
+    pub(crate) async fn open_query(
+        &self,
+        plan: &QueryPlan,
+        state: Arc<ExecState>,
+    ) -> Result<SendableRecordBatchStream> {
+        let planner = &self.database.planner;
+        if plan.query.reusable {
+            let physical =
+                plan.physical.get_or_try_init(|| planner.physical(&plan.query.plan)).await?;
+            return planner.execute(physical, state, true);
+        }
+        let bound = planner.with_values(&plan.query, &state.params)?;
+        let physical = planner.physical(&bound).await?;
+        planner.execute(&physical, state, false)
+    }
+
+    /// The same query over one row of its target, as it is now; `None` if the row no longer belongs to it.
+    async fn look_again(
+        &mut self,
+        plan: &QueryPlan,
+        params: &[Value],
+        snapshot: &Snapshot,
+        rowid: Rowid,
+        row: &[u8],
+    ) -> Result<Option<RecordBatch>> {
+        let state = self.state_over(params, snapshot, vec![(rowid, row.to_vec())]);
+        let mut stream = self.open_query(plan, state).await?;
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+
+    fn state_over(
+        &self,
+        params: &[Value],
+        snapshot: &Snapshot,
+        rows: Vec<(Rowid, Vec<u8>)>,
+    ) -> Arc<ExecState> {
+        Arc::new(ExecState {
+            ctx: self.ctx.clone(),
+            snapshot: snapshot.clone(),
+            params: params.to_vec(),
+            env: self.format_env(),
+            target: Some(Override { rows }),
+        })
+    }
+
+    pub(crate) async fn run_modify(
+        &mut self,
+        plan: &ModifyPlan,
+        params: Vec<Value>,
+        encoder: RowEncoder,
+        sink: &mut dyn RowSink,
+    ) -> Result<String> {
+        let verb = if plan.set.is_some() { "UPDATE" } else { "DELETE" };
+        self.check_writable(verb)?;
+        let snapshot = self.snapshot().await?;
+        let mut output = Output::new(plan.returning.as_ref(), params.clone(), encoder);
+        let state = Arc::new(ExecState {
+            ctx: self.ctx.clone(),
+            snapshot: snapshot.clone(),
+            params: params.clone(),
+            env: self.format_env(),
+            target: None,
+        });
+        let mut stream = self.open_query(&plan.query, state).await?;
+        let mut count = 0usize;
+        // A join may find a row several times; it is changed once.
+        let mut done = BTreeSet::new();
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            let rows = TargetRows::new(&batch)?;
+            for i in 0..batch.num_rows() {
+                self.ctx.check_interrupt()?;
+                let (rowid, old) = rows.get(i)?;
+                if !done.insert(rowid.to_u64()) {
+                    continue;
+                }
+                let fate = self.modify_row(plan, &params, &snapshot, rowid, old, &rows, i).await?;
+                if let Fate::Changed = fate {
+                    count += 1;
+                    let row = self.row.clone();
+                    self.output_row(&plan.table, &mut output, &snapshot, rowid, row, sink).await?;
+                }
+            }
+        }
+        self.flush_output(&mut output, &snapshot, sink).await?;
+        Ok(format!("{verb} {count}"))
+    }
+
+    /// Changes one row; what is to be returned is in `self.row` afterwards.
+    #[allow(clippy::too_many_arguments)] // one caller; a struct would only rename them
+    async fn modify_row(
+        &mut self,
+        plan: &ModifyPlan,
+        params: &[Value],
+        snapshot: &Snapshot,
+        rowid: Rowid,
+        old: &[u8],
+        rows: &TargetRows,
+        at: usize,
+    ) -> Result<Fate> {
+        let (txn, wait, table) = (self.transaction()?, self.lock_wait(), &plan.table);
+        let env = self.format_env();
+        let mut snapshot = snapshot.clone();
+        let mut old = old.to_vec();
+        let mut set = rows.new_values(at, plan, &env)?;
+        let mut new = Vec::new();
+        loop {
+            let change = match &set {
+                Some(values) => {
+                    replaced(table, &old, values, &mut new)?;
+                    table::update(&self.ctx, &txn, table, rowid, &snapshot, &old, &new, wait).await
+                }
+                None => table::delete(&self.ctx, &txn, table, rowid, &snapshot, &old, wait).await,
+            };
+            match change.map_err(|error| row_error(error, table))? {
+                Change::Done => {
+                    self.row = if set.is_some() { new } else { old };
+                    return Ok(Fate::Changed);
+                }
+                Change::Gone | Change::Skipped => return Ok(Fate::Skipped),
+                Change::Newer(row) => {
+                    snapshot = self.snapshot().await?;
+                    let again =
+                        self.look_again(&plan.query, params, &snapshot, rowid, &row).await?;
+                    let Some(batch) = again else { return Ok(Fate::Skipped) };
+                    set = TargetRows::new(&batch)?.new_values(0, plan, &env)?;
+                    old = row;
+                }
+            }
+        }
+    }
+
+    /// SELECT ... FOR UPDATE: locks each row, then sends it as it is now.
+    pub(crate) async fn run_locking(
+        &mut self,
+        plan: &QueryPlan,
+        params: Vec<Value>,
+        mut encoder: RowEncoder,
+        sink: &mut dyn RowSink,
+    ) -> Result<String> {
+        self.check_writable("SELECT FOR UPDATE")?;
+        let Some(lock) = &plan.lock else { return Err(PgError::internal("no lock")) };
+        let mut skip = self.bound(lock.offset.as_ref(), &params)?.unwrap_or(0);
+        let limit = self.bound(lock.limit.as_ref(), &params)?.unwrap_or(u64::MAX);
+        let snapshot = self.snapshot().await?;
+        let state = self.exec_state(params.clone()).await?;
+        let mut stream = self.open_query(plan, state).await?;
+        let mut sent = 0u64;
+        'all: while sent < limit {
+            let Some(batch) = stream.next().await else { break };
+            let batch = batch?;
+            let rows = TargetRows::at_end(&batch)?;
+            for i in 0..batch.num_rows() {
+                if sent == limit {
+                    break 'all;
+                }
+                self.ctx.check_interrupt()?;
+                let locked = self.lock_row(plan, lock, &params, &snapshot, &rows, i).await?;
+                let (readers, at, fresh);
+                match locked {
+                    None => continue,
+                    Some(None) => {
+                        readers = &rows.readers;
+                        at = i;
+                    }
+                    Some(Some(batch)) => {
+                        fresh = query::planner::readers(&batch)?;
+                        readers = &fresh;
+                        at = 0;
+                    }
+                }
+                if skip > 0 {
+                    skip -= 1;
+                    continue;
+                }
+                encoder.encode(|c| Ok(ValueRef::Ref(readers[c].get(at))), sink.row())?;
+                sink.flush_if_large();
+                sent += 1;
+            }
+        }
+        Ok(format!("SELECT {sent}"))
+    }
+
+    fn bound(&self, scalar: Option<&Scalar>, params: &[Value]) -> Result<Option<u64>> {
+        let Some(scalar) = scalar else { return Ok(None) };
+        let env = self.format_env();
+        match scalar.eval(&EvalContext { row: None, params, env: &env })?.datum() {
+            Datum::Int8(v) => match u64::try_from(v) {
+                Ok(v) => Ok(Some(v)),
+                Err(_) => Err(PgError::new("2201W", "LIMIT must not be negative")),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// Locks one row: `None` to leave it out, else the row's new version if there is one.
+    async fn lock_row(
+        &mut self,
+        plan: &QueryPlan,
+        lock: &LockRows,
+        params: &[Value],
+        snapshot: &Snapshot,
+        rows: &TargetRows,
+        at: usize,
+    ) -> Result<Option<Option<RecordBatch>>> {
+        let (rowid, _) = rows.get(at)?;
+        let txn = self.transaction()?;
+        let wait = lock.kind.wait(self.settings.lock_timeout_us);
+        let mut snapshot = snapshot.clone();
+        let mut fresh = None;
+        loop {
+            let change = table::lock(&self.ctx, &txn, &lock.table, rowid, &snapshot, wait).await;
+            match change.map_err(|error| row_error(error, &lock.table))? {
+                Change::Done => return Ok(Some(fresh)),
+                Change::Gone | Change::Skipped => return Ok(None),
+                Change::Newer(row) => {
+                    snapshot = self.snapshot().await?;
+                    match self.look_again(plan, params, &snapshot, rowid, &row).await? {
+                        None => return Ok(None),
+                        some => fresh = some,
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn run_insert_select(
+        &mut self,
+        plan: &InsertSelect,
+        params: Vec<Value>,
+        encoder: RowEncoder,
+        sink: &mut dyn RowSink,
+    ) -> Result<String> {
+        self.check_writable("INSERT")?;
+        let (txn, table, env) = (self.transaction()?, &plan.table, self.format_env());
+        let mut output = Output::new(plan.returning.as_ref(), params.clone(), encoder);
+        let state = self.exec_state(params).await?;
+        let snapshot = state.snapshot.clone();
+        let mut stream = self.open_query(&plan.query, state).await?;
+        let mut count = 0usize;
+        let mut values: Vec<Value> = vec![Value::Null; table.columns.len()];
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            let readers = query::planner::readers(&batch)?;
+            for i in 0..batch.num_rows() {
+                self.ctx.check_interrupt()?;
+                for (reader, at) in readers.iter().zip(&plan.columns) {
+                    let ty = table.columns[*at].ty;
+                    values[*at] = cast(&reader.get(i), ty, CastMode::Assignment, &env)?;
+                }
+                for (at, default) in &plan.defaults {
+                    let called = self.call_all(&default.calls).await?;
+                    let cx = EvalContext { row: None, params: &called, env: &env };
+                    values[*at] = default.scalar.eval(&cx)?.into_value();
+                }
+                let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
+                let mut row = std::mem::take(&mut self.row);
+                encode_checked(table, &datums, &mut row)?;
+                let rowid = table::insert(&self.ctx, &txn, table, &row)
+                    .await
+                    .map_err(|error| row_error(error, table))?;
+                count += 1;
+                if plan.returning.is_some() {
+                    let copy = row.clone();
+                    self.output_row(table, &mut output, &snapshot, rowid, copy, sink).await?;
+                }
+                self.row = row;
+            }
+        }
+        self.flush_output(&mut output, &snapshot, sink).await?;
+        Ok(format!("INSERT 0 {count}"))
+    }
+
+    // ---- RETURNING
+
+    async fn output_row(
+        &mut self,
+        table: &TableDef,
+        output: &mut Output<'_>,
+        snapshot: &Snapshot,
+        rowid: Rowid,
+        row: Vec<u8>,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        match output.returning {
+            None => Ok(()),
+            Some(Returning::Scalars(scalars)) => {
+                let env = self.format_env();
+                let view = RowView::new(types(table), &row);
+                let cx = EvalContext { row: Some(view), params: &output.params, env: &env };
+                output.encoder.encode(|i| scalars[i].eval(&cx), sink.row())?;
+                sink.flush_if_large();
+                Ok(())
+            }
+            Some(Returning::Query(_)) => {
+                output.waiting.push((rowid, row));
+                if output.waiting.len() >= RETURNING_BATCH {
+                    self.flush_output(output, snapshot, sink).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Computes and sends what the rows collected so far return.
+    async fn flush_output(
+        &mut self,
+        output: &mut Output<'_>,
+        snapshot: &Snapshot,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        let Some(Returning::Query(plan)) = output.returning else { return Ok(()) };
+        if output.waiting.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut output.waiting);
+        let state = self.state_over(&output.params, snapshot, rows);
+        let mut stream = self.open_query(plan, state).await?;
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            let readers = query::planner::readers(&batch)?;
+            for i in 0..batch.num_rows() {
+                output.encoder.encode(|c| Ok(ValueRef::Ref(readers[c].get(i))), sink.row())?;
+                sink.flush_if_large();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where RETURNING's rows go.
+struct Output<'p> {
+    returning: Option<&'p Returning>,
+    params: Vec<Value>,
+    encoder: RowEncoder,
+    /// Rows whose results a query has still to compute.
+    waiting: Vec<(Rowid, Vec<u8>)>,
+}
+
+impl<'p> Output<'p> {
+    fn new(returning: Option<&'p Returning>, params: Vec<Value>, encoder: RowEncoder) -> Self {
+        Output { returning, params, encoder, waiting: Vec::new() }
+    }
+}
+
+/// Address and bytes of the target's rows in a batch.
+struct TargetRows {
+    readers: Vec<query::ColumnReader>,
+    rowid: usize,
+}
+
+impl TargetRows {
+    /// As the first two columns.
+    fn new(batch: &RecordBatch) -> Result<TargetRows> {
+        Ok(TargetRows { readers: query::planner::readers(batch)?, rowid: 0 })
+    }
+
+    /// As the last two columns.
+    fn at_end(batch: &RecordBatch) -> Result<TargetRows> {
+        let readers = query::planner::readers(batch)?;
+        let rowid = readers.len().saturating_sub(2);
+        Ok(TargetRows { readers, rowid })
+    }
+
+    fn get(&self, i: usize) -> Result<(Rowid, &[u8])> {
+        match (self.readers[self.rowid].get(i), self.readers[self.rowid + 1].get(i)) {
+            (Datum::Int8(rowid), Datum::Bytea(row)) => {
+                Ok((Rowid::from_u64(rowid.cast_unsigned()), row))
+            }
+            _ => Err(PgError::internal("a target row without an address")),
+        }
+    }
+
+    /// New values of an UPDATE's columns; `None` for DELETE.
+    fn new_values(
+        &self,
+        i: usize,
+        plan: &ModifyPlan,
+        env: &FormatEnv,
+    ) -> Result<Option<Vec<(usize, Value)>>> {
+        let Some(set) = &plan.set else { return Ok(None) };
+        set.iter()
+            .enumerate()
+            .map(|(n, at)| {
+                let datum = self.readers[2 + n].get(i);
+                let ty = plan.table.columns[*at].ty;
+                Ok((*at, cast(&datum, ty, CastMode::Assignment, env)?))
+            })
+            .collect::<Result<Vec<_>>>()
+            .map(Some)
+    }
+}

@@ -1,0 +1,397 @@
+//! Text to statements: splitting, PostgreSQL's grammar, and a small one of our own in front of it for what the
+//! library does not parse.
+//!
+//! What it promises: one statement a time, with the position of a syntax error. What it must never do: accept
+//! text after a statement's end.
+
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use std::sync::Arc;
+
+/// Nesting of expressions and queries.
+const RECURSION_MAX: usize = 100;
+
+/// Statements that only we know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Own {
+    Vacuum { tables: Vec<(Option<String>, String)> },
+    Analyze { tables: Vec<(Option<String>, String)> },
+    Checkpoint,
+    ShowParameter(Option<String>),
+    AlterSystemSet { name: String, value: String },
+    AlterSessionSet { name: String, value: String },
+}
+
+/// What a statement is.
+#[derive(Clone, Debug)]
+pub enum Parsed {
+    Empty,
+    Sql(Box<Ast>),
+    Own(Own),
+}
+
+/// One statement of a message.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    pub text: Arc<str>,
+    pub parsed: Parsed,
+    /// Highest parameter number.
+    pub param_count: usize,
+}
+
+impl Statement {
+    fn empty() -> Statement {
+        Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0 }
+    }
+}
+
+/// The statements of `text`; none for blanks and comments.
+///
+/// # Errors
+/// 42601.
+pub fn split(text: &str) -> Result<Vec<Statement>> {
+    let dialect = PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| {
+        let position = char_position(text, error.location);
+        PgError { position, ..PgError::syntax(error.message) }
+    })?;
+    let mut out = Vec::new();
+    let mut from = 0;
+    for (i, token) in tokens.iter().enumerate() {
+        let end = matches!(token.token, Token::SemiColon);
+        if end || i + 1 == tokens.len() {
+            let part = &tokens[from..if end { i } else { i + 1 }];
+            from = i + 1;
+            if part.iter().any(|t| !is_space(&t.token)) {
+                out.push(parse_one(text, part)?);
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The one statement of `text`.
+///
+/// # Errors
+/// 42601 if there are several.
+pub fn parse_single(text: &str) -> Result<Statement> {
+    let mut all = split(text)?;
+    if all.len() > 1 {
+        return Err(PgError::syntax("cannot insert multiple commands into a prepared statement"));
+    }
+    Ok(all.pop().unwrap_or_else(Statement::empty))
+}
+
+fn is_space(token: &Token) -> bool {
+    matches!(token, Token::Whitespace(_) | Token::EOF)
+}
+
+/// Byte offset of a location.
+fn byte_offset(text: &str, location: Location) -> usize {
+    let (mut line, mut column) = (1, 1);
+    for (at, c) in text.char_indices() {
+        if line == location.line && column == location.column {
+            return at;
+        }
+        if c == '\n' {
+            line += 1;
+            column = 1;
+        } else {
+            column += 1;
+        }
+    }
+    text.len()
+}
+
+fn char_position(text: &str, location: Location) -> Option<u32> {
+    if location.line == 0 {
+        return None;
+    }
+    let at = byte_offset(text, location);
+    u32::try_from(text[..at].chars().count() + 1).ok()
+}
+
+fn slice_of<'a>(text: &'a str, tokens: &[TokenWithSpan]) -> &'a str {
+    let used = |t: &&TokenWithSpan| !is_space(&t.token);
+    let (Some(first), Some(last)) = (tokens.iter().find(used), tokens.iter().rev().find(used))
+    else {
+        return "";
+    };
+    let (from, to) = (byte_offset(text, first.span.start), byte_offset(text, last.span.end));
+    text.get(from..to.max(from)).unwrap_or("")
+}
+
+fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
+    let param_count = tokens
+        .iter()
+        .filter_map(|t| match &t.token {
+            Token::Placeholder(name) => name.strip_prefix('$')?.parse::<usize>().ok(),
+            _ => None,
+        })
+        .max()
+        .unwrap_or(0);
+    // The usual message holds one statement and nothing else: no copy of its text is cut out then.
+    let own_text: Arc<str> = Arc::from(slice_of(text, tokens));
+    if param_count > usize::from(u16::MAX) {
+        return Err(PgError::new("42P02", format!("there is no parameter ${param_count}")));
+    }
+    if let Some(own) = parse_own(tokens)? {
+        return Ok(Statement { text: own_text, parsed: Parsed::Own(own), param_count });
+    }
+    let dialect = PostgreSqlDialect {};
+    let mut parser = Parser::new(&dialect)
+        .with_recursion_limit(RECURSION_MAX)
+        .with_tokens_with_locations(tokens.to_vec());
+    let ast = parser.parse_statement().map_err(|error| syntax_error(text, tokens, error))?;
+    let rest = parser.peek_token();
+    if rest.token != Token::EOF {
+        let position = char_position(text, rest.span.start);
+        let message = format!("syntax error at or near \"{}\"", rest.token);
+        return Err(PgError { position, ..PgError::syntax(message) });
+    }
+    Ok(Statement { text: own_text, parsed: Parsed::Sql(Box::new(ast)), param_count })
+}
+
+/// The library's message ends with the location; what it found there is what PostgreSQL names.
+fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> PgError {
+    let message = match error {
+        ParserError::RecursionLimitExceeded => {
+            return PgError::new("54001", "stack depth limit exceeded");
+        }
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+    };
+    let location = message.rsplit_once(" at Line: ").and_then(|(_, rest)| {
+        let (line, column) = rest.split_once(", Column: ")?;
+        Some(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? })
+    });
+    let Some(location) = location else {
+        if message.contains("found: EOF") {
+            return PgError::syntax("syntax error at end of input").with_detail(message);
+        }
+        return PgError::syntax(format!("syntax error: {message}"));
+    };
+    let found = tokens.iter().find(|t| t.span.start == location).map(|t| t.token.to_string());
+    let shown = match found {
+        Some(token) => format!("syntax error at or near \"{token}\""),
+        None => "syntax error".to_owned(),
+    };
+    PgError { position: char_position(text, location), ..PgError::syntax(shown) }
+        .with_detail(message)
+}
+
+/// Words of the statements that the library does not parse.
+struct Words<'a> {
+    tokens: Vec<&'a Token>,
+    at: usize,
+}
+
+impl Words<'_> {
+    fn is(&self, word: &str) -> bool {
+        match self.tokens.get(self.at) {
+            Some(Token::Word(w)) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
+            _ => false,
+        }
+    }
+
+    fn take(&mut self, word: &str) -> bool {
+        let found = self.is(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn take_token(&mut self, token: &Token) -> bool {
+        let found = self.tokens.get(self.at) == Some(&token);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn at_end(&self) -> bool {
+        self.at >= self.tokens.len()
+    }
+
+    fn near(&self) -> PgError {
+        match self.tokens.get(self.at) {
+            Some(token) => PgError::syntax(format!("syntax error at or near \"{token}\"")),
+            None => PgError::syntax("syntax error at end of input"),
+        }
+    }
+
+    fn name(&mut self) -> Result<String> {
+        let Some(Token::Word(word)) = self.tokens.get(self.at) else { return Err(self.near()) };
+        let name = match word.quote_style {
+            Some(_) => word.value.clone(),
+            None => word.value.to_lowercase(),
+        };
+        self.at += 1;
+        Ok(name)
+    }
+
+    fn qualified(&mut self) -> Result<(Option<String>, String)> {
+        let first = self.name()?;
+        if self.take_token(&Token::Period) {
+            return Ok((Some(first), self.name()?));
+        }
+        Ok((None, first))
+    }
+
+    /// Everything up to the end, as one value.
+    fn value(&mut self) -> Result<String> {
+        let mut out = String::new();
+        while let Some(token) = self.tokens.get(self.at) {
+            match token {
+                Token::SingleQuotedString(text) => out.push_str(text),
+                Token::Word(word) => out.push_str(&word.value),
+                other => out.push_str(&other.to_string()),
+            }
+            self.at += 1;
+        }
+        if out.is_empty() { Err(self.near()) } else { Ok(out) }
+    }
+
+    fn finish(&self, own: Own) -> Result<Option<Own>> {
+        if self.at_end() { Ok(Some(own)) } else { Err(self.near()) }
+    }
+
+    fn tables(&mut self) -> Result<Vec<(Option<String>, String)>> {
+        let mut out = Vec::new();
+        while !self.at_end() {
+            out.push(self.qualified()?);
+            if self.take_token(&Token::LParen) {
+                while !self.take_token(&Token::RParen) {
+                    if self.at_end() {
+                        return Err(self.near());
+                    }
+                    self.at += 1;
+                }
+            }
+            if !self.take_token(&Token::Comma) {
+                break;
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
+    let first = tokens.iter().find(|t| !is_space(&t.token));
+    let Some(Token::Word(word)) = first.map(|t| &t.token) else { return Ok(None) };
+    let ours = matches!(
+        word.keyword,
+        Keyword::VACUUM | Keyword::ANALYZE | Keyword::SHOW | Keyword::ALTER | Keyword::NoKeyword
+    );
+    if !ours && !word.value.eq_ignore_ascii_case("checkpoint") {
+        return Ok(None);
+    }
+    let tokens = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t)).collect();
+    let mut words = Words { tokens, at: 0 };
+    if words.take("vacuum") {
+        return parse_vacuum(words);
+    }
+    if words.take("analyze") || words.take("analyse") {
+        let _ = words.take("verbose");
+        let tables = words.tables()?;
+        return words.finish(Own::Analyze { tables });
+    }
+    if words.take("checkpoint") {
+        return words.finish(Own::Checkpoint);
+    }
+    if words.take("show") && (words.take("parameter") || words.take("parameters")) {
+        let name = if words.at_end() { None } else { Some(words.value()?) };
+        return words.finish(Own::ShowParameter(name));
+    }
+    words.at = 0;
+    if words.take("alter") && words.take("system") {
+        if words.take("checkpoint") {
+            return words.finish(Own::Checkpoint);
+        }
+        let (name, value) = parse_assignment(&mut words)?;
+        return words.finish(Own::AlterSystemSet { name, value });
+    }
+    words.at = 0;
+    if words.take("alter") && words.take("session") {
+        let (name, value) = parse_assignment(&mut words)?;
+        return words.finish(Own::AlterSessionSet { name, value });
+    }
+    Ok(None)
+}
+
+fn parse_assignment(words: &mut Words<'_>) -> Result<(String, String)> {
+    if !words.take("set") {
+        return Err(words.near());
+    }
+    let name = words.name()?;
+    if !words.take_token(&Token::Eq) && !words.take("to") {
+        return Err(words.near());
+    }
+    Ok((name, words.value()?))
+}
+
+/// `VACUUM [(option, ...)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [table, ...]`.
+fn parse_vacuum(mut words: Words<'_>) -> Result<Option<Own>> {
+    if words.take_token(&Token::LParen) {
+        while !words.take_token(&Token::RParen) {
+            if words.at_end() {
+                return Err(words.near());
+            }
+            words.at += 1;
+        }
+    }
+    while ["full", "freeze", "verbose", "analyze", "analyse"].iter().any(|word| words.take(word)) {}
+    let tables = words.tables()?;
+    words.finish(Own::Vacuum { tables })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(text: &str) -> Own {
+        match parse_single(text).unwrap().parsed {
+            Parsed::Own(own) => own,
+            other => panic!("{text} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn messages_are_split_at_semicolons_outside_quotes() {
+        let all = split("select ';' as a; -- ;\n select $$;$$ ; ;").unwrap();
+        assert_eq!(all.len(), 2);
+        assert_eq!(&*all[0].text, "select ';' as a");
+        assert!(split(" -- nothing\n").unwrap().is_empty());
+        assert_eq!(parse_single("select 1; select 2").unwrap_err().code, "42601");
+    }
+
+    #[test]
+    fn syntax_errors_have_a_position() {
+        let error = parse_single("select * fron t").unwrap_err();
+        assert_eq!((error.code, error.position), ("42601", Some(15)));
+        assert_eq!(parse_single("select 'abc").unwrap_err().code, "42601");
+        assert_eq!(parse_single("select 1 from").unwrap_err().code, "42601");
+    }
+
+    #[test]
+    fn parameters_are_counted() {
+        assert_eq!(parse_single("select $2, $1").unwrap().param_count, 2);
+        assert_eq!(parse_single("select 'a$7'").unwrap().param_count, 0);
+    }
+
+    #[test]
+    fn own_statements() {
+        let t = |name: &str| (None, name.to_owned());
+        assert_eq!(own("vacuum analyze a, b"), Own::Vacuum { tables: vec![t("a"), t("b")] });
+        assert_eq!(own("VACUUM (analyze) x"), Own::Vacuum { tables: vec![t("x")] });
+        assert_eq!(own("analyze"), Own::Analyze { tables: vec![] });
+        assert_eq!(own("checkpoint"), Own::Checkpoint);
+        assert_eq!(own("show parameter"), Own::ShowParameter(None));
+        assert_eq!(own("show parameter cache"), Own::ShowParameter(Some("cache".into())));
+        let set = Own::AlterSystemSet { name: "undo_retention".into(), value: "60".into() };
+        assert_eq!(own("alter system set undo_retention = 60"), set);
+        assert!(parse_single("vacuum analyze a b").is_err());
+        assert!(matches!(parse_single("show server_version").unwrap().parsed, Parsed::Sql(_)));
+        assert!(matches!(parse_single("alter table t add c int").unwrap().parsed, Parsed::Sql(_)));
+    }
+}

@@ -1,0 +1,166 @@
+//! Statements ready to run: what the plan cache holds.
+//!
+//! What it promises: a plan holds no value, no snapshot and no session; it is valid while the versions of the tables it names
+//! are current. Two sessions may run one plan at the same time.
+
+use crate::bind::HiddenCall;
+use crate::parse::{Own, Statement};
+use block::ObjId;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use kernel::dict::{IndexDef, TableDef};
+use kernel::row::ColType;
+use kernel::table::LockWait;
+use query::planner::PlannedQuery;
+use query::{PgColumn, Scalar};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// A prepared statement.
+pub struct Prepared {
+    pub param_oids: Vec<u32>,
+    pub columns: Vec<PgColumn>,
+    /// Whether it answers with rows, be it none.
+    pub returns_rows: bool,
+    pub(crate) statement: Statement,
+    /// Parameter types as the client declared them.
+    pub(crate) declared: Vec<u32>,
+    pub(crate) plan: Arc<Plan>,
+}
+
+/// A plan with what it depends on.
+pub(crate) struct Plan {
+    pub(crate) kind: Kind,
+    /// Tables and their versions at the time of planning.
+    pub(crate) tables: Vec<(ObjId, u64)>,
+    /// Types of the client's parameters.
+    pub(crate) params: Vec<ColType>,
+    pub(crate) hidden: Vec<HiddenCall>,
+    pub(crate) columns: Vec<PgColumn>,
+    pub(crate) returns_rows: bool,
+    /// Whether it must be made anew for each execution: it holds rows of views.
+    pub(crate) once: bool,
+}
+
+pub(crate) enum Kind {
+    Empty,
+    Direct(Box<Direct>),
+    Query(Box<QueryPlan>),
+    Modify(Box<ModifyPlan>),
+    InsertSelect(Box<InsertSelect>),
+    Utility(Box<Ast>),
+    Own(Own),
+    /// `EXPLAIN` of a plan.
+    Explain {
+        analyze: bool,
+        statement: Box<Statement>,
+    },
+}
+
+/// Statements on single rows, without DataFusion.
+pub(crate) enum Direct {
+    Select(DirectSelect),
+    Update {
+        row: RowAccess,
+        set: Vec<(usize, Scalar)>,
+        returning: Option<Vec<Scalar>>,
+    },
+    Delete {
+        row: RowAccess,
+        returning: Option<Vec<Scalar>>,
+    },
+    Insert {
+        table: Arc<TableDef>,
+        rows: Vec<Vec<Scalar>>,
+        returning: Option<Vec<Scalar>>,
+    },
+    /// `SELECT` without `FROM`.
+    Values(Vec<Scalar>),
+}
+
+pub(crate) struct DirectSelect {
+    pub(crate) row: RowAccess,
+    pub(crate) output: Vec<Scalar>,
+    pub(crate) lock: Option<LockKind>,
+}
+
+/// How the one row is found.
+pub(crate) struct RowAccess {
+    pub(crate) table: Arc<TableDef>,
+    pub(crate) index: Arc<IndexDef>,
+    /// A value for each column of the index, in its column's type.
+    pub(crate) key: Vec<Scalar>,
+    /// The whole condition, for the second look.
+    pub(crate) filter: Scalar,
+    /// Whether the key alone decides for the row that it finds.
+    pub(crate) key_is_all: bool,
+}
+
+/// How rows are locked by a query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LockKind {
+    Wait,
+    NoWait,
+    SkipLocked,
+}
+
+impl LockKind {
+    pub(crate) fn wait(self, timeout_us: u64) -> LockWait {
+        match self {
+            LockKind::NoWait => LockWait::NoWait,
+            LockKind::SkipLocked => LockWait::SkipLocked,
+            LockKind::Wait if timeout_us > 0 => LockWait::Timeout(timeout_us),
+            LockKind::Wait => LockWait::Wait,
+        }
+    }
+}
+
+/// A plan of DataFusion's.
+pub(crate) struct QueryPlan {
+    pub(crate) query: PlannedQuery,
+    /// Made at the first execution, if parameters allow that it serves all.
+    pub(crate) physical: OnceCell<Arc<dyn ExecutionPlan>>,
+    /// Rows are locked before they are returned.
+    pub(crate) lock: Option<LockRows>,
+}
+
+impl QueryPlan {
+    pub(crate) fn new(query: PlannedQuery) -> QueryPlan {
+        QueryPlan { query, physical: OnceCell::new(), lock: None }
+    }
+}
+
+/// The last two columns of the query are the row's address and bytes; they are locked and not shown.
+pub(crate) struct LockRows {
+    pub(crate) table: Arc<TableDef>,
+    pub(crate) kind: LockKind,
+    /// Limit and offset count locked rows.
+    pub(crate) limit: Option<Scalar>,
+    pub(crate) offset: Option<Scalar>,
+}
+
+/// UPDATE or DELETE: the query gives address, row, and then the new values of `set`.
+pub(crate) struct ModifyPlan {
+    pub(crate) table: Arc<TableDef>,
+    pub(crate) query: QueryPlan,
+    /// Columns that get new values; `None` for DELETE.
+    pub(crate) set: Option<Vec<usize>>,
+    pub(crate) returning: Option<crate::returning::Returning>,
+}
+
+/// INSERT of a query's rows.
+pub(crate) struct InsertSelect {
+    pub(crate) table: Arc<TableDef>,
+    pub(crate) query: QueryPlan,
+    /// For each column of the query, the table's column.
+    pub(crate) columns: Vec<usize>,
+    /// Columns that get their default, with the expression and its calls for each row.
+    pub(crate) defaults: Vec<(usize, RowDefault)>,
+    pub(crate) returning: Option<crate::returning::Returning>,
+}
+
+/// A default evaluated for each row: its parameters are the calls' results.
+pub(crate) struct RowDefault {
+    pub(crate) scalar: Scalar,
+    pub(crate) calls: Vec<HiddenCall>,
+}

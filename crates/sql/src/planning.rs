@@ -1,0 +1,699 @@
+//! From a statement to a plan: the direct path if the shape fits, else DataFusion, else a command.
+
+use crate::bind::{Binder, Params, References, ident_name, shown_name};
+use crate::cache::PlanKey;
+use crate::encode::column_of;
+use crate::parse::{Own, Parsed, Statement};
+use crate::plan::{InsertSelect, Kind, LockRows, ModifyPlan, Plan, QueryPlan, RowDefault};
+use crate::returning::Returning;
+use crate::session::Session;
+use crate::{PgError, Result, direct};
+use block::ObjId;
+use datafusion::sql::sqlparser::ast::{
+    self, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, Select, SelectItem, SetExpr,
+    Statement as Ast, TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind,
+};
+use kernel::dict::TableDef;
+use kernel::row::{ColType, TypeKind};
+use observe::Stat;
+use query::types::{col_type_of_oid, oid};
+use query::{PgColumn, ROW_COLUMN, ROWID_COLUMN, Relation, Scalar, TARGET_CATALOG, TableSet};
+use std::sync::Arc;
+
+/// A statement bound for DataFusion.
+struct Planned {
+    kind: Kind,
+    tables: Vec<(ObjId, u64)>,
+    columns: Vec<PgColumn>,
+    returns_rows: bool,
+    once: bool,
+}
+
+impl Session {
+    /// The plan of a statement, from the cache if it is there and current.
+    pub(crate) async fn plan_for(
+        &mut self,
+        statement: &Statement,
+        declared: &[u32],
+    ) -> Result<Arc<Plan>> {
+        self.ctx.bump(Stat::ParseCountTotal, 1);
+        let cached = matches!(&statement.parsed, Parsed::Sql(ast)
+            if matches!(**ast, Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)));
+        if !cached {
+            return self.make_plan(statement, declared).await.map(Arc::new);
+        }
+        let key = self.plan_key(statement.text.clone(), declared);
+        if let Some(plan) = self.database.cache.get(&key)
+            && self.is_current(&plan)
+        {
+            return Ok(plan);
+        }
+        self.ctx.bump(Stat::ParseCountHard, 1);
+        let plan = Arc::new(self.make_plan(statement, declared).await?);
+        if !plan.once {
+            self.database.cache.put(key, plan.clone());
+        }
+        Ok(plan)
+    }
+
+    pub(crate) fn plan_key(&self, text: Arc<str>, declared: &[u32]) -> PlanKey {
+        PlanKey { text, param_oids: declared.to_vec(), session: self.plan_context.clone() }
+    }
+
+    /// Whether the tables of a plan are as they were when it was made.
+    pub(crate) fn is_current(&self, plan: &Plan) -> bool {
+        let Some(txn) = &self.txn else { return plan.tables.is_empty() };
+        let current =
+            |(obj, version): &(ObjId, u64)| kernel::dict::is_current(&txn.handle, *obj, *version);
+        plan.tables.iter().all(current)
+    }
+
+    pub(crate) async fn make_plan(
+        &mut self,
+        statement: &Statement,
+        declared: &[u32],
+    ) -> Result<Plan> {
+        let command = |kind, columns: Vec<PgColumn>, returns_rows| Plan {
+            kind,
+            tables: Vec::new(),
+            params: Vec::new(),
+            hidden: Vec::new(),
+            columns,
+            returns_rows,
+            once: false,
+        };
+        let ast = match &statement.parsed {
+            Parsed::Empty => return Ok(command(Kind::Empty, Vec::new(), false)),
+            Parsed::Own(own) => {
+                let columns = match own {
+                    Own::ShowParameter(_) => crate::utility::parameter_columns(),
+                    _ => Vec::new(),
+                };
+                let rows = !columns.is_empty();
+                return Ok(command(Kind::Own(own.clone()), columns, rows));
+            }
+            Parsed::Sql(ast) => ast,
+        };
+        match &**ast {
+            Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => {
+                self.plan_work(ast, statement.param_count, declared).await
+            }
+            Ast::Explain {
+                analyze,
+                statement: inner,
+                verbose: _,
+                describe_alias: _,
+                query_plan: false,
+                estimate: false,
+                format: _,
+                options,
+            } => {
+                let asked = options.iter().flatten().any(|o| ident_name(&o.name) == "analyze");
+                let inner = Statement {
+                    text: Arc::from(inner.to_string()),
+                    parsed: Parsed::Sql(inner.clone()),
+                    param_count: statement.param_count,
+                };
+                let kind = Kind::Explain { analyze: *analyze || asked, statement: Box::new(inner) };
+                let columns = vec![column_of("QUERY PLAN", TypeKind::Text)];
+                Ok(command(kind, columns, true))
+            }
+            other => {
+                let columns = self.command_columns(other)?;
+                let rows = !columns.is_empty();
+                Ok(command(Kind::Utility(ast.clone()), columns, rows))
+            }
+        }
+    }
+
+    /// Plans a query, INSERT, UPDATE or DELETE.
+    async fn plan_work(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
+        let types = declared.iter().map(|oid| declared_type(*oid)).collect::<Result<Vec<_>>>()?;
+        let mut params = Params::new(types, count);
+        if let Some(plan) = self.plan_direct(ast, &params).await? {
+            return Ok(plan);
+        }
+        let planned = match ast {
+            Ast::Query(query) => self.plan_query(query, &mut params).await?,
+            Ast::Update(update) => self.plan_update(update, &mut params).await?,
+            Ast::Delete(delete) => self.plan_delete(delete, &mut params).await?,
+            Ast::Insert(insert) => self.plan_insert_select(insert, &mut params).await?,
+            _ => return Err(PgError::internal("a statement without a plan")),
+        };
+        let inferred = match &planned.kind {
+            Kind::Query(plan) => plan.query.params.clone(),
+            Kind::Modify(plan) => plan.query.query.params.clone(),
+            Kind::InsertSelect(plan) => plan.query.query.params.clone(),
+            _ => Vec::new(),
+        };
+        let own = params.types.len();
+        let text = ColType::new(TypeKind::Text);
+        let params_types = (0..own)
+            .map(|i| params.types[i].or(inferred.get(i).copied()).unwrap_or(text))
+            .collect();
+        Ok(Plan {
+            kind: planned.kind,
+            tables: planned.tables,
+            params: params_types,
+            hidden: params.hidden,
+            columns: planned.columns,
+            returns_rows: planned.returns_rows,
+            once: planned.once,
+        })
+    }
+
+    async fn plan_direct(&mut self, ast: &Ast, params: &Params) -> Result<Option<Plan>> {
+        let Some(shape) = direct::shape(ast) else { return Ok(None) };
+        let mut params = params.clone();
+        let mut tables = Vec::new();
+        let bound = match shape {
+            None => direct::bind_values(ast, &mut params)?,
+            Some(one) => {
+                let found = self.find_relation(one.schema.as_deref(), &one.name).await?;
+                let Relation::Table(table) = found else { return Ok(None) };
+                tables.push((table.obj, table.version));
+                direct::bind(ast, &table, &one.alias, &mut params)?
+            }
+        };
+        let Some(bound) = bound else { return Ok(None) };
+        let text = ColType::new(TypeKind::Text);
+        Ok(Some(Plan {
+            kind: Kind::Direct(Box::new(bound.direct)),
+            tables,
+            params: params.types.iter().map(|ty| ty.unwrap_or(text)).collect(),
+            hidden: params.hidden,
+            columns: bound.columns,
+            returns_rows: bound.returns_rows,
+            once: false,
+        }))
+    }
+
+    /// The relations of a bound statement.
+    async fn relations(
+        &mut self,
+        references: &References,
+    ) -> Result<(TableSet, Vec<(ObjId, u64)>, bool)> {
+        let mut set = TableSet::default();
+        let mut tables = Vec::new();
+        let mut once = references.catalog_functions;
+        for (schema, name) in &references.relations {
+            let relation = self.find_relation(schema.as_deref(), name).await?;
+            match &relation {
+                Relation::Table(table) => tables.push((table.obj, table.version)),
+                Relation::Rows(_) => once = true,
+            }
+            set.insert(schema.as_deref(), name, relation);
+        }
+        if references.catalog_functions {
+            for function in self.catalog_functions().await? {
+                set.add_function(function);
+            }
+        }
+        Ok((set, tables, once))
+    }
+
+    async fn plan_query(&mut self, query: &Query, params: &mut Params) -> Result<Planned> {
+        let mut query = query.clone();
+        let lock = if query.locks.is_empty() {
+            None
+        } else {
+            Some(self.take_lock_clause(&mut query, params).await?)
+        };
+        let env = self.format_env();
+        let mut binder = Binder::new(params, &env);
+        binder.bind_query(&mut query)?;
+        let references = binder.references;
+        if let Some(lock) = &lock {
+            add_hidden_columns(&mut query, &lock.table)?;
+        }
+        let (set, tables, once) = self.relations(&references).await?;
+        let statement = Ast::Query(Box::new(query));
+        let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
+        let mut columns = planned.columns.clone();
+        if lock.is_some() {
+            columns.truncate(columns.len().saturating_sub(2));
+        }
+        for column in &mut columns {
+            column.name = shown_name(&column.name).to_owned();
+        }
+        let mut plan = QueryPlan::new(planned);
+        plan.lock = lock;
+        Ok(Planned { kind: Kind::Query(Box::new(plan)), tables, columns, returns_rows: true, once })
+    }
+
+    /// Takes FOR UPDATE and LIMIT off the query: rows are locked, then counted.
+    async fn take_lock_clause(
+        &mut self,
+        query: &mut Query,
+        params: &mut Params,
+    ) -> Result<LockRows> {
+        let refuse = |what: &str| {
+            Err(PgError::new("0A000", format!("FOR UPDATE is not allowed with {what}")))
+        };
+        let SetExpr::Select(select) = &*query.body else {
+            return refuse("UNION/INTERSECT/EXCEPT or VALUES");
+        };
+        if select.distinct.is_some() {
+            return refuse("DISTINCT clause");
+        }
+        let grouped =
+            !matches!(&select.group_by, ast::GroupByExpr::Expressions(all, _) if all.is_empty());
+        if grouped || select.having.is_some() {
+            return refuse("GROUP BY clause");
+        }
+        let [one] = &select.from[..] else { return refuse("several tables in FROM") };
+        let TableFactor::Table { name, alias, args: None, .. } = &one.relation else {
+            return refuse("something else than a table in FROM");
+        };
+        if !one.joins.is_empty() {
+            return refuse("a join");
+        }
+        let (schema, name) = crate::bind::table_parts(name)?;
+        let alias = alias.as_ref().map_or_else(|| name.clone(), |a| ident_name(&a.name));
+        let kind = direct::lock_kind(query, &alias)?
+            .ok_or_else(|| PgError::internal("a query without a lock clause"))?;
+        let Relation::Table(table) = self.find_relation(schema.as_deref(), &name).await? else {
+            return refuse("a view");
+        };
+        query.locks.clear();
+        let (mut limit, mut offset) = (None, None);
+        if let Some(clause) = query.limit_clause.take() {
+            let ast::LimitClause::LimitOffset { limit: l, offset: o, limit_by } = clause else {
+                return refuse("this form of LIMIT");
+            };
+            if !limit_by.is_empty() {
+                return refuse("LIMIT BY");
+            }
+            let mut scalar = |expr: Option<Expr>| -> Result<Option<Scalar>> {
+                let Some(expr) = expr else { return Ok(None) };
+                let int8 = ColType::new(TypeKind::Int8);
+                let mut binder = crate::bind::scalar::ScalarBinder::constants(params);
+                let bound = binder.bind_assignment(&expr, int8)?;
+                bound.map(Some).ok_or_else(|| PgError::unsupported("this LIMIT with FOR UPDATE"))
+            };
+            limit = scalar(l)?;
+            offset = scalar(o.map(|o| o.value))?;
+        }
+        Ok(LockRows { table, kind, limit, offset })
+    }
+
+    /// The target of UPDATE or DELETE and the name it goes by.
+    async fn target(
+        &mut self,
+        from: &TableWithJoins,
+    ) -> Result<(Arc<TableDef>, String, TableFactor)> {
+        if !from.joins.is_empty() {
+            return Err(PgError::syntax("syntax error at or near \"JOIN\""));
+        }
+        let TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
+            return Err(PgError::syntax("a table name is expected"));
+        };
+        let (schema, name) = crate::bind::table_parts(name)?;
+        let alias = alias.as_ref().map_or_else(|| name.clone(), |a| ident_name(&a.name));
+        match self.find_relation(schema.as_deref(), &name).await? {
+            Relation::Table(table) => {
+                let factor = target_factor(&table, &alias);
+                Ok((table, alias, factor))
+            }
+            Relation::Rows(_) => {
+                Err(PgError::new("42809", format!("cannot change view \"{name}\"")))
+            }
+        }
+    }
+
+    async fn plan_update(&mut self, update: &ast::Update, params: &mut Params) -> Result<Planned> {
+        if update.output.is_some()
+            || update.or.is_some()
+            || !update.order_by.is_empty()
+            || update.limit.is_some()
+        {
+            return Err(PgError::unsupported("this form of UPDATE"));
+        }
+        let (table, alias, factor) = self.target(&update.table).await?;
+        let mut set = Vec::new();
+        let mut items = hidden_items(&alias);
+        for assignment in &update.assignments {
+            for (name, value) in assigned_pairs(assignment)? {
+                let at = direct::assigned_column(name, &table)?;
+                if set.contains(&at) {
+                    return Err(direct::assigned_twice(&table.columns[at].name));
+                }
+                let expr = if direct::is_default(value) {
+                    let null = Expr::Value(ast::Value::Null.into());
+                    direct::default_of(&table, at)?.unwrap_or(null)
+                } else {
+                    value.clone()
+                };
+                note_parameter(&expr, table.columns[at].ty, params)?;
+                let alias = Ident::with_quote('"', format!("$set{at}"));
+                items.push(SelectItem::ExprWithAlias { expr, alias });
+                set.push(at);
+            }
+        }
+        let mut from = Vec::new();
+        match &update.from {
+            None => {}
+            Some(UpdateTableFromKind::BeforeSet(more) | UpdateTableFromKind::AfterSet(more)) => {
+                from.extend(more.iter().cloned());
+            }
+        }
+        let work = Work { table, alias, factor, from, items, set: Some(set) };
+        let selection = update.selection.clone();
+        self.plan_modify(work, selection, update.returning.as_deref(), params).await
+    }
+
+    async fn plan_delete(&mut self, delete: &ast::Delete, params: &mut Params) -> Result<Planned> {
+        if !delete.tables.is_empty()
+            || delete.output.is_some()
+            || !delete.order_by.is_empty()
+            || delete.limit.is_some()
+        {
+            return Err(PgError::unsupported("this form of DELETE"));
+        }
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let [one] = &from[..] else {
+            return Err(PgError::unsupported("DELETE from several tables"));
+        };
+        let (table, alias, factor) = self.target(one).await?;
+        let items = hidden_items(&alias);
+        let from = delete.using.clone().unwrap_or_default();
+        let work = Work { table, alias, factor, from, items, set: None };
+        let selection = delete.selection.clone();
+        self.plan_modify(work, selection, delete.returning.as_deref(), params).await
+    }
+
+    async fn plan_modify(
+        &mut self,
+        work: Work,
+        selection: Option<Expr>,
+        returning: Option<&[SelectItem]>,
+        params: &mut Params,
+    ) -> Result<Planned> {
+        let Work { table, alias, factor, mut from, mut items, set } = work;
+        let env = self.format_env();
+        let mut binder = Binder::new(params, &env);
+        from.iter_mut().try_for_each(|one| binder.bind_from(one))?;
+        // The first two items are our own hidden columns.
+        for item in &mut items[2..] {
+            if let SelectItem::ExprWithAlias { expr, .. } = item {
+                binder.bind_expr(expr)?;
+            }
+        }
+        let mut selection = selection;
+        if let Some(expr) = &mut selection {
+            binder.bind_expr(expr)?;
+        }
+        let mut references = binder.references;
+        references.add(Some(table.schema.clone()), table.name.clone());
+        from.insert(0, TableWithJoins { relation: factor, joins: Vec::new() });
+        let query = select_query(items, from, selection)?;
+        let (set_of, tables, once) = self.relations(&references).await?;
+        let statement = Ast::Query(Box::new(query));
+        let planned = self.database.planner.plan(statement, &set_of, &params.all_types())?;
+        let (returning, columns) = match returning {
+            None => (None, Vec::new()),
+            Some(items) => {
+                let (r, c) = self.plan_returning(items, &table, &alias, params).await?;
+                (Some(r), c)
+            }
+        };
+        let returns_rows = returning.is_some();
+        let plan = ModifyPlan { table, query: QueryPlan::new(planned), set, returning };
+        Ok(Planned { kind: Kind::Modify(Box::new(plan)), tables, columns, returns_rows, once })
+    }
+
+    async fn plan_returning(
+        &mut self,
+        items: &[SelectItem],
+        table: &Arc<TableDef>,
+        alias: &str,
+        params: &mut Params,
+    ) -> Result<(Returning, Vec<PgColumn>)> {
+        let mut simple = params.clone();
+        if let Some((scalars, columns)) = direct::bind_items(items, table, alias, &mut simple)? {
+            *params = simple;
+            return Ok((Returning::Scalars(scalars), columns));
+        }
+        let mut items = items.to_vec();
+        let env = self.format_env();
+        let mut binder = Binder::new(params, &env);
+        binder.bind_items(&mut items)?;
+        let mut references = binder.references;
+        references.add(Some(table.schema.clone()), table.name.clone());
+        // A wildcard means the table's own columns, not the hidden ones.
+        let items =
+            items.into_iter().flat_map(|item| expand_wildcard(item, table, alias)).collect();
+        let relation = target_factor(table, alias);
+        let from = vec![TableWithJoins { relation, joins: Vec::new() }];
+        let query = select_query(items, from, None)?;
+        let (set, _, _) = self.relations(&references).await?;
+        let statement = Ast::Query(Box::new(query));
+        let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
+        let mut columns = planned.columns.clone();
+        for column in &mut columns {
+            column.name = shown_name(&column.name).to_owned();
+        }
+        Ok((Returning::Query(Box::new(QueryPlan::new(planned))), columns))
+    }
+
+    async fn plan_insert_select(
+        &mut self,
+        insert: &ast::Insert,
+        params: &mut Params,
+    ) -> Result<Planned> {
+        if insert.on.is_some() {
+            return Err(PgError::unsupported("ON CONFLICT"));
+        }
+        let target = direct::insert_target(insert)?;
+        let relation = self.find_relation(target.schema.as_deref(), &target.name).await?;
+        let Relation::Table(table) = relation else {
+            return Err(PgError::new("42809", format!("cannot change view \"{}\"", target.name)));
+        };
+        let source = insert.source.as_ref().ok_or_else(|| PgError::syntax("no values"))?;
+        let mut query = (**source).clone();
+        let mut columns = direct::insert_columns(insert, &table)?;
+        note_values_parameters(&query, &columns, &table, params)?;
+        let env = self.format_env();
+        let mut binder = Binder::new(params, &env);
+        binder.bind_query(&mut query)?;
+        let references = binder.references;
+        let (set, mut tables, once) = self.relations(&references).await?;
+        tables.push((table.obj, table.version));
+        let statement = Ast::Query(Box::new(query));
+        let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
+        let given = planned.columns.len();
+        if given > columns.len() {
+            return Err(PgError::syntax("INSERT has more expressions than target columns"));
+        }
+        if given < columns.len() && !insert.columns.is_empty() {
+            return Err(PgError::syntax("INSERT has more target columns than expressions"));
+        }
+        columns.truncate(given);
+        let mut defaults = Vec::new();
+        for at in (0..table.columns.len()).filter(|at| !columns.contains(at)) {
+            if let Some(default) = row_default(&table, at)? {
+                defaults.push((at, default));
+            }
+        }
+        let (returning, shown) = match &insert.returning {
+            None => (None, Vec::new()),
+            Some(items) => {
+                let (r, c) = self.plan_returning(items, &table, &target.alias, params).await?;
+                (Some(r), c)
+            }
+        };
+        let returns_rows = returning.is_some();
+        let plan =
+            InsertSelect { table, query: QueryPlan::new(planned), columns, defaults, returning };
+        let kind = Kind::InsertSelect(Box::new(plan));
+        Ok(Planned { kind, tables, columns: shown, returns_rows, once })
+    }
+}
+
+struct Work {
+    table: Arc<TableDef>,
+    alias: String,
+    factor: TableFactor,
+    from: Vec<TableWithJoins>,
+    items: Vec<SelectItem>,
+    set: Option<Vec<usize>>,
+}
+
+/// The default of a column, to be evaluated for each row.
+pub(crate) fn row_default(table: &TableDef, column: usize) -> Result<Option<RowDefault>> {
+    let Some(expr) = direct::default_of(table, column)? else { return Ok(None) };
+    let mut params = Params::new(Vec::new(), 0);
+    let mut binder = crate::bind::scalar::ScalarBinder::constants(&mut params);
+    let scalar = binder.bind_assignment(&expr, table.columns[column].ty)?.ok_or_else(|| {
+        PgError::unsupported(format!("the default of column \"{}\"", table.columns[column].name))
+    })?;
+    Ok(Some(RowDefault { scalar, calls: params.hidden }))
+}
+
+fn declared_type(declared: u32) -> Result<Option<ColType>> {
+    if declared == 0 || declared == oid::UNKNOWN {
+        return Ok(None);
+    }
+    col_type_of_oid(declared)
+        .map(Some)
+        .ok_or_else(|| PgError::unsupported(format!("a parameter of type {declared}")))
+}
+
+/// A parameter that stands alone takes the type of its column.
+fn note_parameter(expr: &Expr, ty: ColType, params: &mut Params) -> Result<()> {
+    if let Expr::Value(value) = expr
+        && let ast::Value::Placeholder(name) = &value.value
+    {
+        let at = crate::bind::placeholder_index(name)?;
+        if let Some(slot @ None) = params.types.get_mut(at) {
+            *slot = Some(ColType::new(ty.kind));
+        }
+    }
+    Ok(())
+}
+
+fn note_values_parameters(
+    query: &Query,
+    columns: &[usize],
+    table: &TableDef,
+    params: &mut Params,
+) -> Result<()> {
+    let note = |expr: &Expr, i: usize, params: &mut Params| match columns.get(i) {
+        Some(at) => note_parameter(expr, table.columns[*at].ty, params),
+        None => Ok(()),
+    };
+    match &*query.body {
+        SetExpr::Values(values) => {
+            for row in &values.rows {
+                for (i, expr) in row.content.iter().enumerate() {
+                    note(expr, i, params)?;
+                }
+            }
+        }
+        SetExpr::Select(select) => {
+            for (i, item) in select.projection.iter().enumerate() {
+                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+                {
+                    note(expr, i, params)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}
+
+/// The target in FROM, under the catalog whose tables have hidden columns.
+fn target_factor(table: &TableDef, alias: &str) -> TableFactor {
+    TableFactor::Table {
+        name: ObjectName::from(vec![
+            quoted(TARGET_CATALOG),
+            quoted(&table.schema),
+            quoted(&table.name),
+        ]),
+        alias: Some(TableAlias {
+            explicit: true,
+            name: quoted(alias),
+            columns: Vec::new(),
+            at: None,
+        }),
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
+}
+
+fn hidden_items(alias: &str) -> Vec<SelectItem> {
+    [ROWID_COLUMN, ROW_COLUMN]
+        .into_iter()
+        .map(|name| {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![quoted(alias), quoted(name)]))
+        })
+        .collect()
+}
+
+fn expand_wildcard(item: SelectItem, table: &TableDef, alias: &str) -> Vec<SelectItem> {
+    match item {
+        SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => table
+            .columns
+            .iter()
+            .map(|column| {
+                let name = vec![quoted(alias), quoted(&column.name)];
+                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(name))
+            })
+            .collect(),
+        other => vec![other],
+    }
+}
+
+/// Puts the hidden columns at the end of a bound query over one table.
+fn add_hidden_columns(query: &mut Query, table: &Arc<TableDef>) -> Result<()> {
+    let SetExpr::Select(select) = &mut *query.body else {
+        return Err(PgError::internal("a lock without a select"));
+    };
+    let Some(TableWithJoins { relation: TableFactor::Table { name, alias, .. }, .. }) =
+        select.from.first_mut()
+    else {
+        return Err(PgError::internal("a lock without a table"));
+    };
+    let shown = alias.as_ref().map_or_else(|| table.name.clone(), |a| ident_name(&a.name));
+    *name =
+        ObjectName::from(vec![quoted(TARGET_CATALOG), quoted(&table.schema), quoted(&table.name)]);
+    if alias.is_none() {
+        *alias = Some(TableAlias {
+            explicit: true,
+            name: quoted(&shown),
+            columns: Vec::new(),
+            at: None,
+        });
+    }
+    let items = std::mem::take(&mut select.projection);
+    select.projection =
+        items.into_iter().flat_map(|item| expand_wildcard(item, table, &shown)).collect();
+    select.projection.extend(hidden_items(&shown));
+    Ok(())
+}
+
+/// The columns and values of one assignment: one, or a list on either side.
+fn assigned_pairs(assignment: &ast::Assignment) -> Result<Vec<(&ObjectName, &Expr)>> {
+    match (&assignment.target, &assignment.value) {
+        (AssignmentTarget::ColumnName(name), value) => Ok(vec![(name, value)]),
+        (AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
+            Ok(names.iter().zip(values).collect())
+        }
+        (AssignmentTarget::Tuple(_), Expr::Tuple(_)) => {
+            Err(PgError::syntax("number of columns does not match number of values"))
+        }
+        (AssignmentTarget::Tuple(_), _) => {
+            Err(PgError::unsupported("SET of several columns from a query"))
+        }
+    }
+}
+
+/// `SELECT items FROM from WHERE selection`.
+fn select_query(
+    items: Vec<SelectItem>,
+    from: Vec<TableWithJoins>,
+    selection: Option<Expr>,
+) -> Result<Query> {
+    let Parsed::Sql(ast) = crate::parse::parse_single("select 1")?.parsed else {
+        return Err(PgError::internal("no skeleton"));
+    };
+    let Ast::Query(mut query) = *ast else { return Err(PgError::internal("no skeleton")) };
+    if let SetExpr::Select(select) = &mut *query.body {
+        let select: &mut Select = select;
+        select.projection = items;
+        select.from = from;
+        select.selection = selection;
+    }
+    Ok(*query)
+}

@@ -1,0 +1,363 @@
+//! Settings of a session: `SET`, `SHOW`, `RESET`, and what the client is told at the start.
+//!
+//! What it promises: a setting either has the effect its name promises, or is one of those that clients set and that have
+//! no meaning here, named in [`ACCEPTED`]; anything else is refused.
+
+use crate::{PgError, Result};
+use kernel::txn::Isolation;
+use query::datetime::Zone;
+use std::collections::BTreeMap;
+
+/// `server_version`: clients branch on its number.
+pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Skein ", env!("CARGO_PKG_VERSION"), ")");
+/// What `version()` says.
+pub(crate) const VERSION_TEXT: &str = concat!(
+    "PostgreSQL 15.0 (Skein ",
+    env!("CARGO_PKG_VERSION"),
+    "), a shared-disk cluster database"
+);
+
+/// Settings with fixed values: setting them to something else is refused.
+const FIXED: &[(&str, &str)] = &[
+    ("server_version", SERVER_VERSION),
+    ("server_version_num", "150000"),
+    ("server_encoding", "UTF8"),
+    ("client_encoding", "UTF8"),
+    ("integer_datetimes", "on"),
+    ("standard_conforming_strings", "on"),
+    ("is_superuser", "on"),
+    ("in_hot_standby", "off"),
+    ("block_size", "8192"),
+    ("max_identifier_length", "63"),
+    ("lc_collate", "C"),
+    ("lc_ctype", "C.UTF-8"),
+    ("lc_messages", "C"),
+    ("lc_monetary", "C"),
+    ("lc_numeric", "C"),
+    ("lc_time", "C"),
+    ("max_index_keys", "32"),
+    ("ssl", "off"),
+];
+
+/// Settings that clients make and that change nothing here.
+const ACCEPTED: &[(&str, &str)] = &[
+    ("application_name", ""),
+    ("bytea_output", "hex"),
+    ("client_min_messages", "notice"),
+    ("datestyle", "ISO, MDY"),
+    ("default_tablespace", ""),
+    ("default_table_access_method", "heap"),
+    ("escape_string_warning", "on"),
+    ("extra_float_digits", "1"),
+    ("idle_in_transaction_session_timeout", "0"),
+    ("intervalstyle", "postgres"),
+    ("row_security", "on"),
+    ("check_function_bodies", "on"),
+    ("synchronous_commit", "on"),
+    ("timezone_abbreviations", "Default"),
+    ("work_mem", "4MB"),
+    ("maintenance_work_mem", "64MB"),
+    ("xmloption", "content"),
+    ("search_path", "\"$user\", public"),
+    ("geqo", "on"),
+    ("jit", "off"),
+    ("enable_seqscan", "on"),
+    ("enable_indexscan", "on"),
+    ("statement_timeout", "0"),
+    ("lock_timeout", "0"),
+    ("timezone", "UTC"),
+    ("default_transaction_isolation", "read committed"),
+    ("transaction_isolation", "read committed"),
+    ("default_transaction_read_only", "off"),
+    ("transaction_read_only", "off"),
+    ("default_transaction_deferrable", "off"),
+    ("transaction_deferrable", "off"),
+    ("session_authorization", "skein"),
+    ("role", "none"),
+];
+
+/// Settings whose changes the client is told.
+const REPORTED: &[&str] = &["application_name", "datestyle", "timezone", "intervalstyle"];
+
+/// The settings of one session.
+pub(crate) struct Settings {
+    values: BTreeMap<String, String>,
+    /// What `RESET` goes back to: the startup packet's.
+    defaults: BTreeMap<String, String>,
+    /// Values to go back to when the transaction ends.
+    local: Vec<(String, Option<String>)>,
+    /// Values to go back to when the transaction rolls back.
+    undo: Vec<(String, Option<String>)>,
+    pub(crate) zone: Zone,
+    pub(crate) zone_name: String,
+    pub(crate) statement_timeout_us: u64,
+    pub(crate) lock_timeout_us: u64,
+    pub(crate) isolation: Isolation,
+    pub(crate) read_only: bool,
+    /// Schemas looked through for a name without one.
+    pub(crate) search_path: Vec<String>,
+    changes: Vec<(String, String)>,
+}
+
+fn shown_name(name: &str) -> &str {
+    match name {
+        "datestyle" => "DateStyle",
+        "timezone" => "TimeZone",
+        "intervalstyle" => "IntervalStyle",
+        other => other,
+    }
+}
+
+/// A duration as PostgreSQL takes it: milliseconds unless a unit follows.
+fn parse_duration_us(name: &str, value: &str) -> Result<u64> {
+    let text = value.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let invalid = || {
+        PgError::new("22023", format!("invalid value for parameter \"{name}\": \"{value}\""))
+            .with_hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+    };
+    let factor = match text[digits..].trim() {
+        "" | "ms" => 1_000,
+        "us" => 1,
+        "s" => 1_000_000,
+        "min" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        _ => return Err(invalid()),
+    };
+    let number: u64 = text[..digits].parse().map_err(|_| invalid())?;
+    number.checked_mul(factor).ok_or_else(invalid)
+}
+
+/// The isolation level of a name.
+pub(crate) fn parse_isolation(text: &str) -> Result<Isolation> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "read committed" | "read uncommitted" => Ok(Isolation::ReadCommitted),
+        "repeatable read" => Ok(Isolation::RepeatableRead),
+        "serializable" => Err(serializable()),
+        other => Err(PgError::new(
+            "22023",
+            format!("invalid value for parameter \"transaction_isolation\": \"{other}\""),
+        )),
+    }
+}
+
+pub(crate) fn serializable() -> PgError {
+    PgError::unsupported("isolation level SERIALIZABLE").with_hint(
+        "Use REPEATABLE READ, and SELECT ... FOR UPDATE on rows whose values a decision depends on.",
+    )
+}
+
+impl Settings {
+    pub(crate) fn new(user: &str, startup: &[(String, String)]) -> Result<Settings> {
+        let mut settings = Settings {
+            values: BTreeMap::new(),
+            defaults: BTreeMap::new(),
+            local: Vec::new(),
+            undo: Vec::new(),
+            zone: Zone::utc(),
+            zone_name: "UTC".to_owned(),
+            statement_timeout_us: 0,
+            lock_timeout_us: 0,
+            isolation: Isolation::ReadCommitted,
+            read_only: false,
+            search_path: vec!["public".to_owned()],
+            changes: Vec::new(),
+        };
+        settings.values.insert("session_authorization".into(), user.to_owned());
+        for (name, value) in startup {
+            let name = name.to_ascii_lowercase();
+            if name == "client_encoding" {
+                check_encoding(value)?;
+            } else {
+                settings.assign(&name, Some(value))?;
+            }
+        }
+        settings.defaults = settings.values.clone();
+        settings.changes.clear();
+        Ok(settings)
+    }
+
+    /// `SET name = value`; `None` is DEFAULT.
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
+        let name = name.to_ascii_lowercase();
+        let before = self.values.get(&name).cloned();
+        self.assign(&name, value)?;
+        self.undo.push((name.clone(), before.clone()));
+        if local {
+            self.local.push((name, before));
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, name: &str, value: Option<&str>) -> Result<()> {
+        if let Some((_, fixed)) = FIXED.iter().find(|(known, _)| *known == name) {
+            return match value {
+                None => Ok(()),
+                Some(value) if name == "client_encoding" => check_encoding(value),
+                Some(value) if value.eq_ignore_ascii_case(fixed) => Ok(()),
+                Some(_) => {
+                    Err(PgError::new("55P02", format!("parameter \"{name}\" cannot be changed")))
+                }
+            };
+        }
+        let custom = name.contains('.');
+        let known = ACCEPTED.iter().find(|(known, _)| *known == name);
+        if known.is_none() && !custom {
+            return Err(PgError::new(
+                "42704",
+                format!("unrecognized configuration parameter \"{name}\""),
+            ));
+        }
+        let default = self.defaults.get(name).cloned();
+        let value = match value {
+            Some(value) => value.to_owned(),
+            None => {
+                default.or_else(|| known.map(|(_, value)| (*value).to_owned())).unwrap_or_default()
+            }
+        };
+        self.apply(name, &value)?;
+        if REPORTED.contains(&name) && self.values.get(name) != Some(&value) {
+            self.changes.push((shown_name(name).to_owned(), value.clone()));
+        }
+        self.values.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    fn apply(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "timezone" => {
+                self.zone = Zone::parse(value)?;
+                value.clone_into(&mut self.zone_name);
+            }
+            "statement_timeout" => self.statement_timeout_us = parse_duration_us(name, value)?,
+            "lock_timeout" => self.lock_timeout_us = parse_duration_us(name, value)?,
+            "default_transaction_isolation" => self.isolation = parse_isolation(value)?,
+            "default_transaction_read_only" => self.read_only = query::cast::parse_bool(value)?,
+            "bytea_output" if value != "hex" => {
+                return Err(PgError::unsupported("bytea_output other than hex"));
+            }
+            "datestyle" => {
+                let iso = value.to_ascii_uppercase();
+                if !iso.contains("ISO") && !["MDY", "DMY", "YMD"].contains(&iso.trim()) {
+                    return Err(PgError::unsupported("a DateStyle other than ISO"));
+                }
+            }
+            "search_path" => {
+                self.search_path = value
+                    .split(',')
+                    .map(|part| part.trim().trim_matches(['"', '\'']).to_owned())
+                    .filter(|part| part != "$user" && !part.is_empty())
+                    .collect();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The value `SHOW` shows.
+    pub(crate) fn show(&self, name: &str) -> Option<String> {
+        let name = name.to_ascii_lowercase();
+        if let Some((_, value)) = FIXED.iter().find(|(known, _)| *known == name) {
+            return Some((*value).to_owned());
+        }
+        if let Some(value) = self.values.get(&name) {
+            return Some(value.clone());
+        }
+        ACCEPTED.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    /// All settings, for `SHOW ALL` and `pg_settings`.
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        let mut all: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in FIXED.iter().chain(ACCEPTED) {
+            all.insert((*name).to_owned(), (*value).to_owned());
+        }
+        all.extend(self.values.iter().map(|(k, v)| (k.clone(), v.clone())));
+        all.into_iter().map(|(name, value)| (shown_name(&name).to_owned(), value)).collect()
+    }
+
+    /// `RESET ALL`, `DISCARD ALL`.
+    pub(crate) fn reset_all(&mut self) -> Result<()> {
+        let names: Vec<String> = self.values.keys().cloned().collect();
+        for name in names {
+            self.assign(&name, None)?;
+        }
+        Ok(())
+    }
+
+    fn put_back(&mut self, changes: Vec<(String, Option<String>)>) {
+        for (name, value) in changes.into_iter().rev() {
+            // What was set before is valid.
+            let _ = self.assign(&name, value.as_deref());
+        }
+    }
+
+    /// The transaction has ended.
+    pub(crate) fn end_transaction(&mut self, committed: bool) {
+        if self.local.is_empty() && self.undo.is_empty() {
+            return;
+        }
+        let (local, undo) = (std::mem::take(&mut self.local), std::mem::take(&mut self.undo));
+        self.put_back(if committed { local } else { undo });
+    }
+
+    pub(crate) fn take_changes(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.changes)
+    }
+}
+
+fn check_encoding(value: &str) -> Result<()> {
+    let name: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
+    if ["utf8", "unicode", "default", ""].contains(&name.to_ascii_lowercase().as_str()) {
+        return Ok(());
+    }
+    Err(PgError::new(
+        "22023",
+        format!("invalid value for parameter \"client_encoding\": \"{value}\""),
+    )
+    .with_hint("The only encoding is UTF8."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings::new("u", &[("TimeZone".into(), "+02".into())]).unwrap()
+    }
+
+    #[test]
+    fn values_are_checked_and_reset_to_the_startup_packets() {
+        let mut s = settings();
+        assert_eq!(s.show("timezone").unwrap(), "+02");
+        s.set("TimeZone", Some("UTC"), false).unwrap();
+        assert_eq!(s.take_changes(), [("TimeZone".to_owned(), "UTC".to_owned())]);
+        s.set("timezone", None, false).unwrap();
+        assert_eq!(s.show("TIMEZONE").unwrap(), "+02");
+        assert_eq!(s.set("nonsense", Some("1"), false).unwrap_err().code, "42704");
+        assert_eq!(s.set("server_version", Some("9"), false).unwrap_err().code, "55P02");
+        assert_eq!(s.set("statement_timeout", Some("1 week"), false).unwrap_err().code, "22023");
+        s.set("statement_timeout", Some("2s"), false).unwrap();
+        assert_eq!(s.statement_timeout_us, 2_000_000);
+        let error =
+            s.set("default_transaction_isolation", Some("serializable"), false).unwrap_err();
+        assert_eq!(error.code, "0A000");
+        assert!(s.set("client_encoding", Some("'UTF-8'"), false).is_ok());
+        assert_eq!(s.set("client_encoding", Some("LATIN1"), false).unwrap_err().code, "22023");
+    }
+
+    #[test]
+    fn changes_end_with_their_transaction() {
+        let mut s = settings();
+        s.set("lock_timeout", Some("5"), false).unwrap();
+        s.end_transaction(true);
+        s.set("lock_timeout", Some("7"), true).unwrap();
+        assert_eq!(s.lock_timeout_us, 7_000);
+        s.end_transaction(true);
+        assert_eq!(s.lock_timeout_us, 5_000);
+        s.set("lock_timeout", Some("9"), false).unwrap();
+        s.end_transaction(false);
+        assert_eq!(s.lock_timeout_us, 5_000);
+    }
+}
