@@ -76,6 +76,9 @@ impl Reservation<'_> {
     }
 }
 
+/// How often one request for an extent makes its file longer, at most.
+const GROW_TRIES: u32 = 16;
+
 impl Space {
     /// The space manager of instance `me`.
     #[must_use]
@@ -116,7 +119,7 @@ impl Space {
         debug_assert!(blocks > 0 && blocks.is_multiple_of(UNIT_BLOCKS));
         let p = [enq_p1(*b"TS", 6), u64::from(file), 0];
         let units = ctx.wait_or_cancel(WaitEvent::EnqTs, p, self.units.lock()).await?;
-        let mut grown = false;
+        let mut grown = 0;
         loop {
             if let Some((map, run)) = self.find_units(ctx, file, blocks / UNIT_BLOCKS).await? {
                 let op = mark_runs(&map.read(), &[run], true);
@@ -125,11 +128,12 @@ impl Space {
                 let extent = Extent { first, blocks };
                 return Ok(Reservation { space: self, _units: units, map, op, extent });
             }
-            if grown {
+            if grown > GROW_TRIES {
                 let what = format!("file {file} has no {blocks} blocks side by side");
                 return Err(Error::DiskFull { what });
             }
-            grown = self.grow(ctx, file, blocks).await?;
+            // What was added may have gone to another instance: the group says when it is full.
+            grown += u32::from(self.grow(ctx, file, blocks).await?);
         }
     }
 
@@ -159,8 +163,7 @@ impl Space {
         Ok(None)
     }
 
-    /// Makes the file longer, or learns that another instance has done so. `true`: this was the
-    /// last resort.
+    /// Makes the file longer (`true`), or learns that another instance has done so.
     async fn grow(&self, ctx: &Ctx, file: u16, blocks: u32) -> Result<bool> {
         let group = &self.cache.group;
         let before = self.file_blocks(file)?;
