@@ -11,6 +11,7 @@ use env::BoxFuture;
 use observe::Ctx;
 
 use crate::error::Result;
+use crate::txn::Transaction;
 
 /// Right of an instance to an object's definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,16 +24,17 @@ pub enum ObjectMode {
 
 /// Rights to definitions, over all instances.
 pub trait ObjectLocks: Send + Sync {
-    /// Waits (`library cache lock`) until this instance has the right.
+    /// Waits (`library cache lock`) until this instance has the right; X is `txn`'s.
     fn lock_object<'a>(
         &'a self,
         ctx: &'a Ctx,
+        txn: &'a Transaction,
         obj: ObjId,
         mode: ObjectMode,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// The transaction that held X has ended; S may be kept.
-    fn unlock_object(&self, obj: ObjId);
+    /// The transaction (local number) that held X has ended; S may be kept.
+    fn unlock_object(&self, txn: u64, obj: ObjId);
 }
 
 /// For one instance alone: nobody else keeps a definition, so every right is there at once. Its own
@@ -42,9 +44,15 @@ pub trait ObjectLocks: Send + Sync {
 pub struct OneInstance;
 
 impl ObjectLocks for OneInstance {
-    fn lock_object<'a>(&'a self, _: &'a Ctx, _: ObjId, _: ObjectMode) -> BoxFuture<'a, Result<()>> {
+    fn lock_object<'a>(
+        &'a self,
+        _: &'a Ctx,
+        _: &'a Transaction,
+        _: ObjId,
+        _: ObjectMode,
+    ) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn unlock_object(&self, _: ObjId) {}
+    fn unlock_object(&self, _: u64, _: ObjId) {}
 }

@@ -61,14 +61,18 @@ async fn read_entry(
 }
 
 /// Reads a committed definition and puts it into the row cache.
-async fn load(ctx: &Ctx, core: &Arc<Core>, wanted: Wanted<'_>) -> Result<Option<Entry>> {
-    let dict = of(core)?;
-    let reader = autonomous(core);
+async fn load(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    wanted: Wanted<'_>,
+) -> Result<Option<Entry>> {
+    let dict = of(txn.core())?;
+    let reader = autonomous(txn.core());
     let mut tries = 0;
     loop {
         let snap = newest(&reader)?;
         let Some(found) = wanted.find(ctx, dict, &snap).await? else { return Ok(None) };
-        dict.locks.lock_object(ctx, found.obj, ObjectMode::S).await?;
+        dict.locks.lock_object(ctx, txn, found.obj, ObjectMode::S).await?;
         // What counts is what is there now that we have the right to keep it.
         let generation = dict.cache.generation();
         let snap = newest(&reader)?;
@@ -123,7 +127,7 @@ pub async fn table(
     }
     match dict.cache.table(schema, name) {
         Some(def) => Ok(Some(def)),
-        None => load(ctx, txn.core(), wanted).await.map(as_table),
+        None => load(ctx, txn, wanted).await.map(as_table),
     }
 }
 
@@ -142,7 +146,7 @@ pub async fn table_by_obj(
     }
     match dict.cache.table_by_obj(obj) {
         Some(def) => Ok(Some(def)),
-        None => load(ctx, txn.core(), Wanted::Obj(obj)).await.map(as_table),
+        None => load(ctx, txn, Wanted::Obj(obj)).await.map(as_table),
     }
 }
 
@@ -163,7 +167,7 @@ pub async fn sequence(
     }
     match dict.cache.sequence(schema, name) {
         Some(def) => Ok(Some(def)),
-        None => load(ctx, txn.core(), wanted).await.map(as_sequence),
+        None => load(ctx, txn, wanted).await.map(as_sequence),
     }
 }
 
@@ -185,7 +189,7 @@ pub async fn user(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<Optio
     loop {
         let snap = newest(&reader)?;
         let Some(found) = read_user(ctx, dict, &snap, name).await? else { return Ok(None) };
-        dict.locks.lock_object(ctx, found.obj, ObjectMode::S).await?;
+        dict.locks.lock_object(ctx, txn, found.obj, ObjectMode::S).await?;
         let generation = dict.cache.generation();
         let snap = newest(&reader)?;
         let Some(user) = read_user(ctx, dict, &snap, name).await? else { return Ok(None) };

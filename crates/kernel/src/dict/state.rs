@@ -164,7 +164,7 @@ pub(super) async fn exclude(ctx: &Ctx, txn: &Arc<Transaction>, obj: ObjId) -> Re
     if dict.has_touched(txn, |touched| touched.excluded.contains(&obj)) {
         return Ok(());
     }
-    dict.locks.lock_object(ctx, obj, ObjectMode::X).await?;
+    dict.locks.lock_object(ctx, txn, obj, ObjectMode::X).await?;
     touch(txn, |touched| {
         touched.excluded.insert(obj);
     })
@@ -210,7 +210,7 @@ fn ended(core: &Arc<Core>, id: u64, committed: bool) {
         core.snapshots.raise_floor(core.current_scn());
     }
     for obj in touched.excluded {
-        dict.locks.unlock_object(obj);
+        dict.locks.unlock_object(id, obj);
     }
     if touched.orphans {
         // The dictionary is open: its transaction has just ended.

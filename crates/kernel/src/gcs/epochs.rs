@@ -391,17 +391,3 @@ pub(super) fn batches<T>(items: Vec<T>) -> Vec<(Vec<T>, bool)> {
     out.push((batch, true));
     out
 }
-
-// Until the enqueue service is there: nothing is held, so nothing is reported.
-impl Node {
-    fn enqueues_freeze(&self) {}
-    fn enqueues_enter(&self) {}
-    fn enqueues_report(&self, epoch: Epoch) {
-        for &to in &self.view().members {
-            let none = EpochMessage::EnqueueHoldings { epoch, last: true, items: Vec::new() };
-            self.send(to, Message::Epoch(none));
-        }
-    }
-    fn enqueues_reported(&self, _: InstanceNo, _: &[global::msg::EnqueueHolding]) {}
-    fn enqueues_thaw(&self) {}
-}

@@ -180,7 +180,7 @@ impl Node {
         match message {
             Message::Gcs(m) => self.gcs_message(from, m),
             Message::Txn(m) => self.txn_message(from, m),
-            Message::Ges(_) => {}
+            Message::Ges(m) => self.ges_message(from, m),
             Message::Epoch(_) => {}
         }
     }

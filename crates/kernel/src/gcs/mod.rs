@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod blocks;
+mod enqueues;
 mod epochs;
 mod messages;
 mod node;

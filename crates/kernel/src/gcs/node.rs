@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use super::enqueues::Enqueues;
 use super::recover::Recovery;
 use crate::cache::Cache;
 use crate::txn::Core;
@@ -70,6 +71,7 @@ pub struct Node {
     pub env: Env,
     pub(super) observer: Arc<Observer>,
     pub(super) core: Arc<Core>,
+    pub(super) enqueues: Enqueues,
     pub(super) cache: Arc<Cache>,
     pub(super) group: Arc<Group>,
     pub(super) net: Arc<Interconnect>,
@@ -143,6 +145,7 @@ impl Node {
             env: env.clone(),
             observer: observer.clone(),
             core: core.clone(),
+            enqueues: Enqueues::new(config.me),
             cache: core.cache.clone(),
             group: core.cache.group.clone(),
             net: network.interconnect.clone(),
@@ -177,6 +180,8 @@ impl Node {
         });
         core.cache.set_grants(node.clone());
         core.set_peers(node.clone());
+        core.table_locks.set_enqueues(node.clone());
+        core.waits.set_remote(node.clone());
         let inboxes = network.inboxes.into_iter().zip(own_inboxes);
         for (class, (inbox, own)) in Class::ALL.into_iter().zip(inboxes) {
             node.start_class(class, inbox, own);

@@ -38,7 +38,7 @@ fn from_state(state: TxnState) -> TxStatus {
 }
 
 /// The instance an undo segment was born with.
-fn born(usn: u16) -> InstanceNo {
+pub(super) fn born(usn: u16) -> InstanceNo {
     (1..=block::INSTANCES_MAX)
         .map(InstanceNo)
         .find(|k| crate::undo::segments_of(*k).any(|u| u == usn))

@@ -18,7 +18,7 @@ use observe::{AlertLevel, Ctx, Observer, SessionKind, WaitEvent};
 use crate::btree::Finder;
 use crate::cache::{Cache, CacheConfig, Dbwr};
 use crate::clock::ScnClock;
-use crate::dict::{self, OneInstance};
+use crate::dict;
 use crate::error::{Error, Result};
 use crate::gcs::{Network, Node, NodeConfig};
 use crate::params::Parameters;
@@ -193,7 +193,7 @@ impl Instance {
         node.reconfigure(first).await;
         node.wait_settled().await;
         node.wait_segments_of(epoch).await;
-        dict::open(&ctx, &core, Arc::new(OneInstance)).await?;
+        dict::open(&ctx, &core, node.clone()).await?;
         let instance = Arc::new(Instance {
             core,
             node: node.clone(),

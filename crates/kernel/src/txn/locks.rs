@@ -1,21 +1,27 @@
 //! Table locks (TM), as this instance's transactions hold them.
 //!
 //! Modes and compatibility are the field's. Locks are kept to the end of the transaction. In a
-//! cluster the instance itself holds the enqueue in a mode that covers its transactions.
+//! cluster the instance itself holds the table's enqueue in a mode that covers its transactions
+//! ([`TableEnqueues`]) and keeps it after they have ended, until another instance asks for it: a
+//! lock within that mode costs no message. Promises that no lock is given beyond that mode, and
+//! that the mode is given up only when no transaction here needs it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
 use block::ObjId;
+use env::BoxFuture;
+use global::msg::{GesMode, Resource};
 use observe::{Ctx, Stat, WaitEvent};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::core::Core;
 use super::transaction::Transaction;
-use super::wait::LockWait;
-use crate::error::Result;
+use super::wait::{LockWait, Patience, Targets};
+use crate::error::{Error, Result};
 
 /// Mode of a table lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,12 +39,7 @@ pub enum TmMode {
 impl TmMode {
     #[must_use]
     pub fn compatible(self, other: TmMode) -> bool {
-        use TmMode::{S, SS, SSX, SX, X};
-        match (self.min(other), self.max(other)) {
-            (_, X) => false,
-            (SS, _) | (SX, SX) | (S, S) => true,
-            (SX, _) | (S, _) | (SSX, _) | (X, _) => false,
-        }
+        self.ges().compatible(other.ges())
     }
 
     /// The weakest mode that gives both rights.
@@ -49,6 +50,39 @@ impl TmMode {
             (_, max) => max,
         }
     }
+
+    /// The same mode as the cluster's enqueues have it.
+    #[must_use]
+    pub fn ges(self) -> GesMode {
+        match self {
+            TmMode::SS => GesMode::SS,
+            TmMode::SX => GesMode::SX,
+            TmMode::S => GesMode::S,
+            TmMode::SSX => GesMode::SSX,
+            TmMode::X => GesMode::X,
+        }
+    }
+}
+
+/// The cluster's part of table locks; set once by `gcs`.
+pub trait TableEnqueues: Send + Sync {
+    /// Asks for the table's enqueue in `mode` for this instance. [`TableLocks::covered`] has been
+    /// called when it returns; dropped, it asks no more. One call at a time for a table.
+    fn cover<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        obj: ObjId,
+        mode: GesMode,
+        no_wait: bool,
+    ) -> BoxFuture<'a, Result<()>>;
+    /// Locks that stood in another instance's way may have gone: [`TableLocks::give_way`] again.
+    fn released(&self, obj: ObjId);
+}
+
+/// The enqueue of a table.
+#[must_use]
+pub fn table_resource(obj: ObjId) -> Resource {
+    Resource::new(*b"TM", obj.0, 0)
 }
 
 #[derive(Default)]
@@ -57,7 +91,38 @@ struct Table {
     holders: Vec<(u64, TmMode)>,
     /// Waiters in order of arrival.
     queue: Vec<(u64, TmMode)>,
+    /// The mode of the enqueue that this instance has for its transactions.
+    cover: GesMode,
+    /// Another instance waits for this mode: newcomers that exclude it wait for that.
+    revoking: Option<GesMode>,
+    /// The transaction that asks the cluster for more, for what, and whether it has been granted:
+    /// then it is kept for the asker until that has looked, or instances would play ping-pong.
+    asker: Option<(u64, GesMode, bool)>,
     changed: Arc<Notify>,
+}
+
+impl Table {
+    fn is_unused(&self) -> bool {
+        self.holders.is_empty()
+            && self.queue.is_empty()
+            && self.asker.is_none()
+            && self.cover == GesMode::Null
+    }
+
+    /// The mode its transactions need.
+    fn needed(&self) -> GesMode {
+        let kept = self.asker.filter(|a| a.2).map_or(GesMode::Null, |a| a.1);
+        self.holders.iter().fold(kept, |mode, h| mode.join(h.1.ges()))
+    }
+
+    /// Whether another instance waits for what nobody here needs any more.
+    fn owes(&self) -> bool {
+        self.revoking.is_some_and(|wanted| self.needed().compatible(wanted))
+    }
+
+    fn against(&self, wanted: GesMode) -> impl Iterator<Item = u64> {
+        self.holders.iter().filter(move |h| !h.1.ges().compatible(wanted)).map(|h| h.0)
+    }
 }
 
 /// The table locks of an instance.
@@ -65,6 +130,7 @@ struct Table {
 pub struct TableLocks {
     tables: Mutex<BTreeMap<ObjId, Table>>,
     held: Mutex<BTreeMap<u64, Vec<ObjId>>>,
+    enqueues: OnceLock<Arc<dyn TableEnqueues>>,
 }
 
 /// A row of `v$lock` for TM.
@@ -78,10 +144,20 @@ pub struct TmRow {
 
 enum Try {
     Granted,
+    /// Local transactions are in the way.
     Wait(Vec<u64>, Arc<Notify>),
+    /// The instance needs the enqueue in this mode first, and the caller is to ask for it.
+    Cover(GesMode),
+    /// Another transaction is asking.
+    Behind(Arc<Notify>),
 }
 
 impl TableLocks {
+    /// From now on the instance's locks stand under the cluster's.
+    pub fn set_enqueues(&self, enqueues: Arc<dyn TableEnqueues>) {
+        assert!(self.enqueues.set(enqueues).is_ok(), "the table enqueues are set once");
+    }
+
     fn try_lock(&self, id: u64, obj: ObjId, mode: TmMode) -> Try {
         let mut tables = self.tables.lock();
         let table = tables.entry(obj).or_default();
@@ -90,12 +166,29 @@ impl TableLocks {
         if own.is_some_and(|i| table.holders[i].1 == want) {
             return Try::Granted;
         }
-        let mut in_way: Vec<u64> = table
-            .holders
-            .iter()
-            .filter(|h| h.0 != id && !h.1.compatible(want))
-            .map(|h| h.0)
-            .collect();
+        let mut in_way: Vec<u64> = Vec::new();
+        if self.enqueues.get().is_some() {
+            if !table.cover.covers(want.ges()) {
+                if table.asker.is_some_and(|a| a.0 != id) {
+                    return Try::Behind(table.changed.clone());
+                }
+                let all = table.cover.join(want.ges());
+                table.asker = Some((id, all, false));
+                return Try::Cover(all);
+            }
+            if table.asker.is_some_and(|a| a.0 == id) {
+                // The answer has come: others may ask.
+                table.asker = None;
+                table.changed.notify_waiters();
+            }
+            let unfair = |r: &GesMode| own.is_none() && !r.compatible(want.ges());
+            if let Some(wanted) = table.revoking.filter(unfair) {
+                in_way.extend(table.against(wanted));
+            }
+        }
+        in_way.extend(
+            table.holders.iter().filter(|h| h.0 != id && !h.1.compatible(want)).map(|h| h.0),
+        );
         // First come, first served: but a conversion does not queue behind newcomers.
         if own.is_none() {
             let ahead = table.queue.iter().take_while(|q| q.0 != id);
@@ -112,17 +205,42 @@ impl TableLocks {
             }
             return Try::Granted;
         }
+        in_way.sort_unstable();
+        in_way.dedup();
         if !table.queue.iter().any(|q| q.0 == id) {
             table.queue.push((id, want));
         }
         Try::Wait(in_way, table.changed.clone())
     }
 
-    fn leave_queue(&self, id: u64, obj: ObjId) {
+    /// Woken by every change of the table's locks.
+    fn changed(&self, obj: ObjId) -> Arc<Notify> {
+        self.tables.lock().entry(obj).or_default().changed.clone()
+    }
+
+    /// The transaction waits no more, and asks no more.
+    fn leave(&self, id: u64, obj: ObjId) {
         let mut tables = self.tables.lock();
-        if let Some(table) = tables.get_mut(&obj) {
-            table.queue.retain(|q| q.0 != id);
+        let Some(table) = tables.get_mut(&obj) else { return };
+        let before = (table.queue.len(), table.asker);
+        table.queue.retain(|q| q.0 != id);
+        table.asker = table.asker.filter(|a| a.0 != id);
+        if before != (table.queue.len(), table.asker) {
             table.changed.notify_waiters();
+        }
+        if table.is_unused() {
+            tables.remove(&obj);
+        }
+        drop(tables);
+        self.pay(obj);
+    }
+
+    /// Lets another instance have what it waits for, if nobody here needs it any more. Not under the
+    /// lock: the enqueue service calls back.
+    fn pay(&self, obj: ObjId) {
+        let owes = self.tables.lock().get(&obj).is_some_and(Table::owes);
+        if let Some(enqueues) = self.enqueues.get().filter(|_| owes) {
+            enqueues.released(obj);
         }
     }
 
@@ -140,16 +258,84 @@ impl TableLocks {
     }
 
     pub(super) fn release_taken(&self, (id, objs): (u64, Vec<ObjId>)) {
-        let mut tables = self.tables.lock();
         for obj in objs {
-            if let Some(table) = tables.get_mut(&obj) {
-                table.holders.retain(|h| h.0 != id);
-                table.changed.notify_waiters();
-                if table.holders.is_empty() && table.queue.is_empty() {
-                    tables.remove(&obj);
-                }
+            let mut tables = self.tables.lock();
+            let Some(table) = tables.get_mut(&obj) else { continue };
+            table.holders.retain(|h| h.0 != id);
+            table.changed.notify_waiters();
+            let owes = table.owes();
+            if table.is_unused() {
+                tables.remove(&obj);
+            }
+            drop(tables);
+            if owes {
+                self.pay(obj);
             }
         }
+    }
+
+    /// The instance has the table's enqueue in `mode` for its transactions now.
+    pub fn covered(&self, obj: ObjId, mode: GesMode) {
+        let mut tables = self.tables.lock();
+        let table = tables.entry(obj).or_default();
+        table.cover = table.cover.join(mode);
+        if let Some(asker) = table.asker.as_mut().filter(|a| mode.covers(a.1)) {
+            asker.2 = true;
+        }
+        table.changed.notify_waiters();
+    }
+
+    /// Another instance wants `wanted`. The mode to lower the enqueue to, and lowered here, if the
+    /// transactions allow it; else `None`, and (unless the other does not wait) newcomers queue
+    /// behind it until [`TableEnqueues::released`].
+    pub fn give_way(&self, obj: ObjId, wanted: GesMode, no_wait: bool) -> Option<GesMode> {
+        let mut tables = self.tables.lock();
+        let Some(table) = tables.get_mut(&obj) else { return Some(GesMode::Null) };
+        let needed = table.needed();
+        if !needed.compatible(wanted) {
+            if !no_wait {
+                table.revoking = Some(table.revoking.map_or(wanted, |r| r.join(wanted)));
+            }
+            return None;
+        }
+        table.revoking = None;
+        if !table.cover.compatible(wanted) {
+            table.cover = needed;
+        }
+        let cover = table.cover;
+        table.changed.notify_waiters();
+        if table.is_unused() {
+            tables.remove(&obj);
+        }
+        Some(cover)
+    }
+
+    /// The wish of another instance that this one has yet to give way to.
+    #[must_use]
+    pub fn revoking(&self, obj: ObjId) -> Option<GesMode> {
+        self.tables.lock().get(&obj).and_then(|t| t.revoking)
+    }
+
+    /// A new epoch: what others waited for is void, and asked again.
+    pub fn forget_revokes(&self) {
+        for table in self.tables.lock().values_mut() {
+            table.revoking = None;
+            table.changed.notify_waiters();
+        }
+    }
+
+    /// Local numbers of the transactions whose locks exclude `wanted`.
+    #[must_use]
+    pub fn holding_against(&self, obj: ObjId, wanted: GesMode) -> Vec<u64> {
+        let tables = self.tables.lock();
+        tables.get(&obj).map(|t| t.against(wanted).collect()).unwrap_or_default()
+    }
+
+    /// The transaction that asks the cluster for a mode which excludes `wanted`.
+    #[must_use]
+    pub fn asking_against(&self, obj: ObjId, wanted: GesMode) -> Option<u64> {
+        let asker = self.tables.lock().get(&obj)?.asker?;
+        (!asker.1.compatible(wanted)).then_some(asker.0)
     }
 
     /// Locks held and waited for.
@@ -177,18 +363,16 @@ impl TableLocks {
     }
 }
 
+/// Leaves the queue, and asks no more, when the wait is over.
 struct QueueGuard<'a> {
     locks: &'a TableLocks,
     id: u64,
     obj: ObjId,
-    armed: bool,
 }
 
 impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
-        if self.armed {
-            self.locks.leave_queue(self.id, self.obj);
-        }
+        self.locks.leave(self.id, self.obj);
     }
 }
 
@@ -206,30 +390,78 @@ impl Core {
         wait: LockWait,
     ) -> Result<()> {
         txn.has_table_locks.store(true, Ordering::SeqCst);
-        let id = txn.local_id;
         ctx.bump(Stat::EnqueueRequests, 1);
-        let mut guard = QueueGuard { locks: &self.table_locks, id, obj, armed: false };
+        let locks = &self.table_locks;
+        let first = locks.try_lock(txn.local_id, obj, mode);
+        if matches!(first, Try::Granted) {
+            return Ok(());
+        }
+        // It also leaves what the first try has entered.
+        let _guard = QueueGuard { locks, id: txn.local_id, obj };
+        let mut patience = self.patience(wait);
         loop {
-            match self.table_locks.try_lock(id, obj, mode) {
-                Try::Granted => {
-                    guard.armed = false;
-                    return Ok(());
+            // Listening before looking: nothing that changes in between is missed.
+            let notify = locks.changed(obj);
+            let changed = notify.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            match locks.try_lock(txn.local_id, obj, mode) {
+                Try::Granted => return Ok(()),
+                Try::Cover(all) => self.cover_table(ctx, txn, obj, all, &mut patience).await?,
+                Try::Wait(_, other) | Try::Behind(other) if !Arc::ptr_eq(&other, &notify) => {}
+                Try::Wait(..) | Try::Behind(_) if patience.refuses() => {
+                    return Err(Error::RowLocked);
                 }
-                Try::Wait(holders, changed) => {
-                    guard.armed = true;
-                    let local: Vec<_> = holders.into_iter().map(|h| (h, changed.clone())).collect();
-                    let p = [observe::enq_p1(*b"TM", mode as u8), u64::from(obj.0), 0];
-                    // A release between the try and the wait is found by the wait's own slices.
-                    let slice = match wait {
-                        LockWait::Wait => LockWait::Timeout(50_000),
-                        other => other,
-                    };
-                    match self.wait_any(ctx, txn, &[], &local, WaitEvent::EnqTm, p, slice).await {
-                        Err(crate::error::Error::LockTimeout) if wait == LockWait::Wait => {}
-                        other => other?,
-                    }
+                Try::Wait(local, _) => {
+                    locks.pay(obj);
+                    let targets = Targets { local: &local, ..Targets::default() };
+                    self.wait_table(ctx, txn, obj, mode, targets, changed, &mut patience).await?;
+                }
+                Try::Behind(_) => {
+                    let enqueue = Some(table_resource(obj));
+                    let targets = Targets { enqueue, ..Targets::default() };
+                    self.wait_table(ctx, txn, obj, mode, targets, changed, &mut patience).await?;
                 }
             }
         }
+    }
+
+    /// Waits for a change of the table's locks.
+    #[allow(clippy::too_many_arguments)]
+    async fn wait_table(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        txn: &Transaction,
+        obj: ObjId,
+        mode: TmMode,
+        targets: Targets<'_>,
+        changed: impl Future<Output = ()>,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let p = [observe::enq_p1(*b"TM", mode as u8), u64::from(obj.0), 0];
+        let ends = async {
+            changed.await;
+            Ok(())
+        };
+        self.wait_any(ctx, txn, targets, ends, WaitEvent::EnqTm, p, patience).await
+    }
+
+    /// Asks for the instance's own right to the table; alone that is granted at once.
+    async fn cover_table(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        txn: &Transaction,
+        obj: ObjId,
+        mode: GesMode,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let Some(enqueues) = self.table_locks.enqueues.get() else { return Ok(()) };
+        let mut asked = enqueues.cover(ctx, obj, mode, patience.refuses());
+        if let Poll::Ready(answer) = futures::poll!(asked.as_mut()) {
+            return answer;
+        }
+        let p = [observe::enq_p1(*b"TM", mode.number()), u64::from(obj.0), 0];
+        let targets = Targets { enqueue: Some(table_resource(obj)), ..Targets::default() };
+        self.wait_any(ctx, txn, targets, asked, WaitEvent::EnqTm, p, patience).await
     }
 }

@@ -11,9 +11,9 @@ mod transaction;
 mod wait;
 
 pub use self::core::{Core, CoreConfig, INDEX_GATES, LeafFinder, Peers};
-pub use locks::{TableLocks, TmMode};
+pub use locks::{TableEnqueues, TableLocks, TmMode, table_resource};
 pub use modify::{LockState, Outcome, Step, Target, View};
 pub use snapshot::{Snapshot, Snapshots};
 pub use status::TxStatus;
 pub use transaction::{Isolation, Savepoint, Transaction};
-pub use wait::{LockWait, WaitTarget, Waits};
+pub use wait::{LockWait, RemoteDeadlocks, WaitTarget, WaitView, Waits};

@@ -3,13 +3,16 @@
 //! Nobody keeps a lock list: a waiter waits for the *transaction* that holds the row. Who waits for
 //! whom is a small graph of local transaction numbers; a deadlock is looked for when a wait begins and
 //! again while it lasts. The victim is the youngest transaction of the cycle, whoever finds it.
+//! Waits that lead to other instances are searched by `gcs` ([`RemoteDeadlocks`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use block::{ObjId, Rowid, Xid};
+use env::Micros;
+use global::msg::Resource;
 use observe::{Ctx, Stat, WaitEvent};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -29,6 +32,53 @@ pub enum LockWait {
     Timeout(u64),
 }
 
+/// A wait is searched for deadlocks when it has lasted this long, and again after as long.
+const LASTING: Duration = Duration::from_millis(200);
+
+/// The search for deadlocks over all instances; set once by `gcs`.
+pub trait RemoteDeadlocks: Send + Sync {
+    /// The transaction (local number) waits, and has done so for a while.
+    fn wait_lasts(&self, waiter: u64);
+}
+
+/// What a transaction waits for, as the search for deadlocks needs it.
+#[derive(Clone, Debug)]
+pub struct WaitView {
+    /// The waiter's local number.
+    pub id: u64,
+    /// Names this wait among all of the instance's.
+    pub wait_no: u64,
+    /// Transactions of which any one ending is enough.
+    pub any_of: Vec<Xid>,
+    /// Local transactions that must all get out of the way.
+    pub all_of: Vec<u64>,
+    /// An enqueue asked from the cluster.
+    pub enqueue: Option<Resource>,
+}
+
+/// How long a lock is waited for, over all the single waits it takes.
+pub(super) struct Patience {
+    wait: LockWait,
+    began: Micros,
+    searched: Micros,
+    wait_no: u64,
+}
+
+impl Patience {
+    /// Whether there is no wait for others at all.
+    pub fn refuses(&self) -> bool {
+        matches!(self.wait, LockWait::NoWait | LockWait::SkipLocked)
+    }
+}
+
+/// Who stands in the way.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Targets<'a> {
+    pub xids: &'a [Xid],
+    pub local: &'a [u64],
+    pub enqueue: Option<Resource>,
+}
+
 /// What is waited for, for `v$session` and traces.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitTarget {
@@ -42,6 +92,9 @@ struct Edge {
     on: Vec<Xid>,
     /// Transactions (local numbers) that must all get out of the way (a table lock).
     on_local: Vec<u64>,
+    /// An enqueue that the cluster has yet to give.
+    enqueue: Option<Resource>,
+    wait_no: u64,
     victim: Arc<AtomicBool>,
     wake: Arc<Notify>,
     own: Option<Xid>,
@@ -52,6 +105,8 @@ struct Edge {
 pub struct Waits {
     edges: Mutex<BTreeMap<u64, Edge>>,
     running: Mutex<BTreeMap<Xid, u64>>,
+    last_no: AtomicU64,
+    remote: OnceLock<Arc<dyn RemoteDeadlocks>>,
 }
 
 /// A row of `v$lock` for waiting transactions.
@@ -69,29 +124,38 @@ impl Waits {
         edges.values().map(|e| WaitRow { waiter: e.own, holders: e.on.clone() }).collect()
     }
 
-    /// The transactions that `waiter` waits for, by Xid (for deadlock search across instances).
-    #[must_use]
-    pub fn holders_of(&self, waiter: Xid) -> Vec<Xid> {
-        let edges = self.edges.lock();
-        edges.values().filter(|e| e.own == Some(waiter)).flat_map(|e| e.on.clone()).collect()
+    /// From now on waits that last are searched over all instances.
+    pub fn set_remote(&self, remote: Arc<dyn RemoteDeadlocks>) {
+        assert!(self.remote.set(remote).is_ok(), "the remote deadlock search is set once");
     }
 
-    /// Marks the waiting transaction `xid` as a deadlock's victim and wakes it; false if it does
-    /// not wait here.
-    pub fn kill_victim(&self, xid: Xid) -> bool {
+    /// The wait of the transaction with this local number.
+    #[must_use]
+    pub fn wait_of(&self, id: u64) -> Option<WaitView> {
+        self.edges.lock().get(&id).map(|e| e.view(id))
+    }
+
+    /// The wait of transaction `xid`.
+    #[must_use]
+    pub fn wait_of_xid(&self, xid: Xid) -> Option<WaitView> {
+        let id = *self.running.lock().get(&xid)?;
+        self.wait_of(id)
+    }
+
+    /// The Xid of a waiting transaction, if it has one.
+    #[must_use]
+    pub fn xid_of(&self, id: u64) -> Option<Xid> {
+        self.edges.lock().get(&id).and_then(|e| e.own)
+    }
+
+    /// Marks a waiting transaction (local number) as a deadlock's victim and wakes it; false if it
+    /// is not in that wait any more.
+    pub fn kill_victim(&self, id: u64, wait_no: u64) -> bool {
         let edges = self.edges.lock();
-        let Some(edge) = edges.values().find(|e| e.own == Some(xid)) else { return false };
+        let Some(edge) = edges.get(&id).filter(|e| e.wait_no == wait_no) else { return false };
         edge.victim.store(true, Ordering::SeqCst);
         edge.wake.notify_waiters();
         true
-    }
-
-    /// All waits as (waiter, holder) pairs of Xids, for the search across instances.
-    #[must_use]
-    pub fn pairs(&self) -> Vec<(Xid, Xid)> {
-        let edges = self.edges.lock();
-        let with_xid = edges.values().filter_map(|e| e.own.map(|x| (x, e)));
-        with_xid.flat_map(|(x, e)| e.on.iter().map(move |h| (x, *h))).collect()
     }
 
     /// Looks for a deadlock that `start` is in or waits for, and marks the youngest of its members.
@@ -123,6 +187,16 @@ impl Waits {
 }
 
 impl Edge {
+    fn view(&self, id: u64) -> WaitView {
+        WaitView {
+            id,
+            wait_no: self.wait_no,
+            any_of: self.on.clone(),
+            all_of: self.on_local.clone(),
+            enqueue: self.enqueue,
+        }
+    }
+
     /// The waiting transactions it waits for. Those that run are not known here.
     fn targets(&self, running: &BTreeMap<Xid, u64>) -> impl Iterator<Item = u64> {
         let by_xid = self.on.iter().filter_map(|x| running.get(x).copied());
@@ -183,7 +257,7 @@ impl Core {
     ) -> Result<()> {
         let p2 = (u64::from(xid.usn) << 16) | u64::from(xid.slot);
         let p = [observe::enq_p1(*b"TX", 6), p2, u64::from(xid.seq)];
-        self.wait_any(ctx, txn, &[xid], &[], WaitEvent::EnqTxRowLock, p, wait).await
+        self.wait_xids(ctx, txn, &[xid], WaitEvent::EnqTxRowLock, p, wait).await
     }
 
     /// Waits until one of the transactions that fill a block's ITL has ended.
@@ -202,23 +276,71 @@ impl Core {
             return Err(Error::Serialization(why));
         }
         let p = [observe::enq_p1(*b"TX", 4), 0, 0];
-        self.wait_any(ctx, txn, xids, &[], WaitEvent::EnqTxAllocateItl, p, wait).await
+        self.wait_xids(ctx, txn, xids, WaitEvent::EnqTxAllocateItl, p, wait).await
     }
 
+    async fn wait_xids(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        txn: &Transaction,
+        xids: &[Xid],
+        event: WaitEvent,
+        p: [u64; 3],
+        wait: LockWait,
+    ) -> Result<()> {
+        let mut patience = self.patience(wait);
+        if patience.refuses() {
+            return Err(Error::RowLocked);
+        }
+        let targets = Targets { xids, ..Targets::default() };
+        let ends = self.any_ended(ctx, xids);
+        self.wait_any(ctx, txn, targets, ends, event, p, &mut patience).await
+    }
+
+    /// Waits for an enqueue that `asked` asks from the cluster, on behalf of a transaction: the wait
+    /// is part of the search for deadlocks. An answer that is there at once is no wait.
+    ///
+    /// # Errors
+    /// As [`Core::wait_row`], and what `asked` says.
+    #[allow(clippy::too_many_arguments)]
+    pub async fn wait_enqueue(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        txn: &Transaction,
+        resource: Resource,
+        asked: impl Future<Output = Result<()>>,
+        event: WaitEvent,
+        p: [u64; 3],
+        wait: LockWait,
+    ) -> Result<()> {
+        let mut asked = std::pin::pin!(asked);
+        if let std::task::Poll::Ready(answer) = futures::poll!(asked.as_mut()) {
+            return answer;
+        }
+        let targets = Targets { enqueue: Some(resource), ..Targets::default() };
+        let mut patience = self.patience(wait);
+        self.wait_any(ctx, txn, targets, asked, event, p, &mut patience).await
+    }
+
+    /// The patience of a wait that begins now.
+    pub(super) fn patience(&self, wait: LockWait) -> Patience {
+        let now = self.env.now();
+        let wait_no = self.waits.last_no.fetch_add(1, Ordering::Relaxed) + 1;
+        Patience { wait, began: now, searched: now, wait_no }
+    }
+
+    /// Waits for `ends`, which comes when `targets` have got out of the way.
     #[allow(clippy::too_many_arguments)]
     pub(super) async fn wait_any(
         self: &Arc<Core>,
         ctx: &Ctx,
         txn: &Transaction,
-        xids: &[Xid],
-        local: &[(u64, Arc<Notify>)],
+        targets: Targets<'_>,
+        ends: impl Future<Output = Result<()>>,
         event: WaitEvent,
         p: [u64; 3],
-        wait: LockWait,
+        patience: &mut Patience,
     ) -> Result<()> {
-        if matches!(wait, LockWait::NoWait | LockWait::SkipLocked) {
-            return Err(Error::RowLocked);
-        }
         ctx.bump(Stat::EnqueueWaits, 1);
         let own = txn.xid();
         let victim = Arc::new(AtomicBool::new(false));
@@ -226,39 +348,38 @@ impl Core {
         let killed = wake.notified();
         let mut killed = std::pin::pin!(killed);
         killed.as_mut().enable();
-        self.waits.edges.lock().insert(
-            txn.local_id,
-            Edge {
-                on: xids.to_vec(),
-                on_local: local.iter().map(|l| l.0).collect(),
-                victim: victim.clone(),
-                wake: wake.clone(),
-                own,
-            },
-        );
+        let edge = Edge {
+            on: targets.xids.to_vec(),
+            on_local: targets.local.to_vec(),
+            enqueue: targets.enqueue,
+            wait_no: patience.wait_no,
+            victim: victim.clone(),
+            wake: wake.clone(),
+            own,
+        };
+        self.waits.edges.lock().insert(txn.local_id, edge);
         if let Some(xid) = own {
             self.waits.running.lock().insert(xid, txn.local_id);
         }
         let _guard = EdgeGuard { waits: &self.waits, id: txn.local_id, own };
-        let began = self.env.now();
-        let ended = self.any_ended(ctx, xids, local);
-        let mut ended = std::pin::pin!(ended);
+        let mut ends = std::pin::pin!(ends);
         loop {
             self.waits.find_deadlock(txn.local_id);
+            self.search_if_lasting(txn.local_id, patience);
             if victim.load(Ordering::SeqCst) {
                 ctx.bump(Stat::EnqueueDeadlocks, 1);
                 return Err(Error::Deadlock);
             }
-            let mut slice = Duration::from_millis(200);
-            if let LockWait::Timeout(us) = wait {
-                let left = us.saturating_sub(self.env.now().since(began));
+            let mut slice = LASTING;
+            if let LockWait::Timeout(us) = patience.wait {
+                let left = us.saturating_sub(self.env.now().since(patience.began));
                 if left == 0 {
                     ctx.bump(Stat::EnqueueTimeouts, 1);
                     return Err(Error::LockTimeout);
                 }
                 slice = slice.min(Duration::from_micros(left));
             }
-            let either = futures::future::select(ended.as_mut(), killed.as_mut());
+            let either = futures::future::select(ends.as_mut(), killed.as_mut());
             if let Ok(futures::future::Either::Left((result, _))) =
                 ctx.wait_for_or_cancel(event, p, slice, either).await?
             {
@@ -267,22 +388,18 @@ impl Core {
         }
     }
 
-    /// Returns when one of the transactions may have ended, or one of the notifiers is woken.
-    async fn any_ended(&self, ctx: &Ctx, xids: &[Xid], local: &[(u64, Arc<Notify>)]) -> Result<()> {
-        let mut all: Vec<env::BoxFuture<'_, Result<()>>> = Vec::new();
-        for &xid in xids {
-            all.push(Box::pin(self.await_end(ctx, xid)));
+    fn search_if_lasting(&self, waiter: u64, patience: &mut Patience) {
+        let now = self.env.now();
+        let lasts = now.since(patience.searched) >= LASTING.as_micros() as u64;
+        if let Some(remote) = self.waits.remote.get().filter(|_| lasts) {
+            patience.searched = now;
+            remote.wait_lasts(waiter);
         }
-        for (_, notify) in local {
-            let notify = notify.clone();
-            all.push(Box::pin(async move {
-                notify.notified().await;
-                Ok(())
-            }));
-        }
-        if all.is_empty() {
-            return Ok(());
-        }
+    }
+
+    /// Returns when one of the transactions may have ended.
+    async fn any_ended(&self, ctx: &Ctx, xids: &[Xid]) -> Result<()> {
+        let all = xids.iter().map(|&xid| Box::pin(self.await_end(ctx, xid)));
         futures::future::select_all(all).await.0
     }
 }
@@ -303,6 +420,8 @@ mod tests {
             let edge = Edge {
                 on: any.iter().map(|&n| xid(n)).collect(),
                 on_local: all.iter().map(|&n| u64::from(n)).collect(),
+                enqueue: None,
+                wait_no: 1,
                 victim: Arc::default(),
                 wake: Arc::default(),
                 own: Some(xid(id)),

@@ -1,0 +1,68 @@
+//! Rights to objects' definitions (H19), as enqueues of type QD.
+//!
+//! S is the mode the instance keeps, with no user: as long as it has it, the row cache may hold the
+//! definition. Promises that the definition is forgotten here before the master hears that the
+//! instance has S no more. X is the transaction's, to its end.
+
+use block::ObjId;
+use env::BoxFuture;
+use global::ges::OwnerId;
+use global::msg::{GesMode, Resource};
+use observe::{Ctx, WaitEvent};
+
+use super::super::node::Node;
+use crate::dict::{self, ObjectLocks, ObjectMode};
+use crate::error::Result;
+use crate::txn::{LockWait, Transaction};
+
+const QD: [u8; 2] = *b"QD";
+
+fn object_resource(obj: ObjId) -> Resource {
+    Resource::new(QD, obj.0, 0)
+}
+
+impl ObjectLocks for Node {
+    fn lock_object<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        txn: &'a Transaction,
+        obj: ObjId,
+        mode: ObjectMode,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let resource = object_resource(obj);
+            let mode = match mode {
+                ObjectMode::S => GesMode::S,
+                ObjectMode::X => GesMode::X,
+            };
+            // A transaction of this instance that is changing it does not keep others here from
+            // reading what is committed: the row cache's generation guards them.
+            if mode == GesMode::S && self.enqueue_mode(resource).covers(GesMode::S) {
+                return Ok(());
+            }
+            let owner = OwnerId(txn.local_id());
+            let p = [u64::from(obj.0), 0, 100 * u64::from(mode.number())];
+            let asked = async { self.ask(ctx, resource, mode, owner, false).answer().await };
+            let event = WaitEvent::LibraryCacheLock;
+            let core = &self.core;
+            core.wait_enqueue(ctx, txn, resource, asked, event, p, LockWait::Wait).await?;
+            if mode == GesMode::S {
+                self.enqueue_unlock(resource, owner);
+            }
+            Ok(())
+        })
+    }
+
+    fn unlock_object(&self, txn: u64, obj: ObjId) {
+        self.enqueue_unlock(object_resource(obj), OwnerId(txn));
+    }
+}
+
+impl Node {
+    /// Before the master hears of it.
+    pub(super) fn object_lowered(&self, resource: Resource, mode: GesMode) {
+        if resource.kind == QD && !mode.covers(GesMode::S) {
+            dict::invalidate(&self.core, ObjId(resource.id1));
+        }
+    }
+}
