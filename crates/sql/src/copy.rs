@@ -387,7 +387,6 @@ impl Session {
     ) -> Result<u64> {
         let plan = self.plan_for(statement, &[]).await?;
         sink.copy_out(false, plan.columns.len());
-        sink.begin_copy_out(false, plan.columns.len());
         if format.header {
             let names: Vec<&str> = plan.columns.iter().map(|c| c.name.as_str()).collect();
             push_header(&names, format, sink);

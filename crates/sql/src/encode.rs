@@ -14,8 +14,6 @@ pub trait RowSink: Send {
     fn copy_out(&mut self, binary: bool, columns: usize);
     /// Called after rows: hands them on if there are many.
     fn flush_if_large(&mut self);
-    /// The rows that follow are lines of a COPY to the client.
-    fn begin_copy_out(&mut self, binary: bool, columns: usize);
 }
 
 /// A result column as it is sent.

@@ -76,6 +76,23 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("role", "none"),
 ];
 
+/// What a client is told at the start, with nothing asked.
+const TOLD: &[&str] = &[
+    "application_name",
+    "client_encoding",
+    "datestyle",
+    "default_transaction_read_only",
+    "in_hot_standby",
+    "integer_datetimes",
+    "intervalstyle",
+    "is_superuser",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "timezone",
+];
+
 /// Settings whose changes the client is told.
 const REPORTED: &[&str] = &["application_name", "datestyle", "timezone", "intervalstyle"];
 
@@ -174,7 +191,10 @@ impl Settings {
             }
         }
         settings.defaults = settings.values.clone();
-        settings.changes.clear();
+        settings.changes = TOLD
+            .iter()
+            .filter_map(|name| Some((shown_name(name).to_owned(), settings.show(name)?)))
+            .collect();
         Ok(settings)
     }
 
@@ -331,6 +351,8 @@ mod tests {
     fn values_are_checked_and_reset_to_the_startup_packets() {
         let mut s = settings();
         assert_eq!(s.show("timezone").unwrap(), "+02");
+        let told = s.take_changes();
+        assert!(told.contains(&("server_version".to_owned(), SERVER_VERSION.to_owned())));
         s.set("TimeZone", Some("UTC"), false).unwrap();
         assert_eq!(s.take_changes(), [("TimeZone".to_owned(), "UTC".to_owned())]);
         s.set("timezone", None, false).unwrap();

@@ -788,8 +788,6 @@ impl RowSink for CountingSink {
     fn copy_out(&mut self, _: bool, _: usize) {}
 
     fn flush_if_large(&mut self) {}
-
-    fn begin_copy_out(&mut self, _binary: bool, _columns: usize) {}
 }
 
 fn param_error(error: kernel::params::ParamError) -> PgError {
