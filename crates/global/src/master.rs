@@ -145,6 +145,23 @@ impl Master {
         &self.owed
     }
 
+    /// Asks again for the writes owed: a block may have moved on before its writer wrote it, and the
+    /// next one has no reason to hurry. A block nobody has any more was clean when it was let go.
+    pub fn press_owed(&mut self, now_us: u64, out: &mut Vec<MasterEffect>) {
+        let owed: Vec<(Dba, Version)> = self.owed.iter().map(|(a, v)| (*a, *v)).collect();
+        for (addr, version) in owed {
+            if !self.entries.contains_key(&addr) {
+                self.owed.remove(&addr);
+                continue;
+            }
+            self.with_entry(now_us, addr, out, |step| {
+                let wanted = &mut step.entry.busy_mut().write_wanted;
+                *wanted = (*wanted).max(Some(version));
+                step.advance();
+            });
+        }
+    }
+
     /// Locks a block for recovery: requests for it park until [`Master::recovered`].
     pub fn lock_for_recovery(&mut self, addr: Dba, by: InstanceNo) {
         self.entries.entry(addr).or_default().busy_mut().recovery = Some(by);

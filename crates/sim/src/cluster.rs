@@ -14,7 +14,7 @@ use kernel::params::Parameters;
 use observe::{Observer, SessionKind};
 
 /// Longest virtual time anything may take before the run is called stuck.
-pub const STUCK: Duration = Duration::from_secs(600);
+pub const STUCK: Duration = Duration::from_secs(60);
 
 /// A database in a simulated world.
 pub struct Cluster {

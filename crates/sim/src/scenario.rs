@@ -123,7 +123,10 @@ fn check_now(cluster: &Cluster, shared: &Shared, scenario: &Scenario) {
 fn quiesce(cluster: &Cluster, shared: &Shared) {
     shared.stop.store(true, Ordering::SeqCst);
     let running = || shared.running.load(Ordering::SeqCst) == 0;
-    assert!(cluster.world.run_until(STUCK, running), "clients hang at the end");
+    if !cluster.world.run_until(STUCK, running) {
+        cluster.print_alerts();
+        panic!("clients hang at the end");
+    }
 }
 
 /// Runs the scenario from one seed.

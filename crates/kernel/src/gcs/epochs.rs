@@ -346,7 +346,33 @@ impl Node {
         }
         if self.master.lock().owed().is_empty() {
             self.duties_done();
+        } else {
+            self.press_owed(epoch);
         }
+    }
+
+    /// Asks, until they are done, for the writes that the end of recovery waits for.
+    fn press_owed(&self, epoch: Epoch) {
+        let node = self.arc();
+        self.env.spawn_task("owed writes", Lane::Serve, async move {
+            loop {
+                node.env.sleep(std::time::Duration::from_millis(20)).await;
+                let _gate = node.cache.enter_protocol();
+                if node.view().epoch != epoch || node.cache.is_frozen() {
+                    return;
+                }
+                let mut effects = Vec::new();
+                let mut master = node.master.lock();
+                master.press_owed(node.env.now().0, &mut effects);
+                let done = master.owed().is_empty();
+                node.send_master(effects);
+                drop(master);
+                if done {
+                    node.duties_done();
+                    return;
+                }
+            }
+        });
     }
 
     /// Everything that lies on dead threads' redo and is mastered here is on disk.

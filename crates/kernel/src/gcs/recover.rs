@@ -133,6 +133,8 @@ impl Node {
                 return Ok(());
             }
             node.ctx.bump(Stat::InstanceRecoveries, threads.len() as u64);
+            let text = format!("blocks of thread {} recovered", names(&threads));
+            node.ctx.alert(AlertLevel::Info, text);
             node.adopt(epoch).await?;
             node.epoch_event(EpochEvent::DeadTransactionsLocked { epoch });
             node.epoch_event(EpochEvent::SetRecovered { epoch });
@@ -258,6 +260,7 @@ impl Node {
 
     /// No thread is unrecovered: dead transactions are rolled back, then others may join.
     pub(super) fn all_recovered(&self, epoch: Epoch) {
+        self.ctx.alert(AlertLevel::Info, format!("epoch {}: open", epoch.0));
         self.settled.store(epoch.0, Ordering::SeqCst);
         self.settle.notify_waiters();
         self.recovery_task("adopt undo segments", epoch, move |node| async move {
@@ -281,6 +284,7 @@ impl Node {
                 }
                 node.ctx.sleep(WaitEvent::SmonTimer, Duration::from_millis(200)).await;
             }
+            node.ctx.alert(AlertLevel::Info, format!("epoch {}: everything recovered", epoch.0));
             node.membership.epoch_done(epoch.0);
             Ok(())
         });
