@@ -200,6 +200,12 @@ impl Node {
         self.view.read().clone()
     }
 
+    /// The connections to the other instances, for views and status.
+    #[must_use]
+    pub fn interconnect(&self) -> &Arc<Interconnect> {
+        &self.net
+    }
+
     /// A fresh name for a request.
     pub(super) fn req_id(&self) -> ReqId {
         ReqId(self.next_req.fetch_add(1, Ordering::Relaxed))
