@@ -11,5 +11,5 @@ mod check;
 mod cluster;
 mod scenario;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, STUCK};
 pub use scenario::{Report, Scenario, run};

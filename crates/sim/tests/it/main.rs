@@ -1,6 +1,7 @@
 //! The seeds that run in every test.
 
 mod cluster;
+mod enqueues;
 
 use sim::{Scenario, run};
 

@@ -1,0 +1,372 @@
+//! Locks with a name over three instances: definitions, table locks, deadlocks.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::ObjId;
+use env::Lane;
+use env::simulated::SimConfig;
+use kernel::dict::{self, ColumnDef, NewIndex, NewTable, TableDef};
+use kernel::instance::Instance;
+use kernel::row::{ColType, Datum, TypeKind, encode_key};
+use kernel::table::{self, Change};
+use kernel::txn::{Isolation, LockWait, TmMode, Transaction};
+use kernel::{Error, Result};
+use observe::{Ctx, SessionKind, Stat, WaitEvent};
+use parking_lot::Mutex;
+use sim::{Cluster, STUCK};
+
+/// A database with `n` open instances.
+fn cluster(seed: u64, n: u8) -> Cluster {
+    let mut cluster = Cluster::create(seed, SimConfig::default(), 3);
+    cluster.settings.push(("db_cache_size", (4 << 20).to_string()));
+    for k in 1..=n {
+        cluster.start(k);
+    }
+    cluster
+}
+
+fn session(cluster: &Cluster, k: u8) -> (Arc<Instance>, Ctx) {
+    let instance = cluster.open[&k].clone();
+    let ctx = instance.observer.ctx(SessionKind::User, "test");
+    (instance, ctx)
+}
+
+fn run<T>(cluster: &Cluster, what: impl Future<Output = T>) -> T {
+    cluster.world.block_on_for(STUCK, what).unwrap_or_else(|| {
+        cluster.print_alerts();
+        panic!("a test hangs")
+    })
+}
+
+type Outcome<T> = Arc<Mutex<Option<T>>>;
+
+/// Runs a task on an instance; its outcome is there when it has ended.
+fn spawn<T: Send + 'static>(
+    instance: &Arc<Instance>,
+    task: impl Future<Output = T> + Send + 'static,
+) -> Outcome<T> {
+    let outcome: Outcome<T> = Arc::default();
+    let to = outcome.clone();
+    instance.core.env.spawn_task("test", Lane::Background, async move {
+        let value = task.await;
+        *to.lock() = Some(value);
+    });
+    outcome
+}
+
+fn wait<T>(cluster: &Cluster, outcome: &Outcome<T>) -> T {
+    let done = || outcome.lock().is_some();
+    if !cluster.world.run_until(STUCK, done) {
+        cluster.print_alerts();
+        panic!("a task hangs");
+    }
+    outcome.lock().take().expect("it has ended")
+}
+
+fn column(name: &str) -> ColumnDef {
+    let ty = ColType { kind: TypeKind::Int8, modifier: -1 };
+    ColumnDef { name: name.to_owned(), ty, not_null: true, default: None }
+}
+
+fn new_table(name: &str) -> NewTable {
+    NewTable {
+        schema: "public".to_owned(),
+        name: name.to_owned(),
+        owner: ObjId(dict::SUPERUSER_OBJ.0),
+        columns: vec![column("id"), column("n")],
+        indexes: vec![NewIndex {
+            name: format!("{name}_pkey"),
+            columns: vec![0],
+            unique: true,
+            primary: true,
+            constraint: Some(format!("{name}_pkey")),
+        }],
+    }
+}
+
+fn begin(instance: &Arc<Instance>, ctx: &Ctx) -> Arc<Transaction> {
+    instance.begin(ctx, Isolation::ReadCommitted)
+}
+
+async fn find(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<Option<Arc<TableDef>>> {
+    dict::table(ctx, txn, "public", name).await
+}
+
+/// A table with rows (1, 0) … (rows, 0).
+async fn make(instance: &Arc<Instance>, ctx: &Ctx, name: &str, rows: i64) -> Result<ObjId> {
+    let txn = begin(instance, ctx);
+    let def = dict::create_table(ctx, &txn, new_table(name)).await?;
+    for id in 1..=rows {
+        let row = def.encode(&[Datum::Int8(id), Datum::Int8(0)]);
+        table::insert(ctx, &txn, &def, &row).await?;
+    }
+    txn.commit(ctx).await?;
+    Ok(def.obj)
+}
+
+/// update … set n = n + 1 where id = …
+async fn bump(ctx: &Ctx, txn: &Arc<Transaction>, name: &str, id: i64) -> Result<()> {
+    loop {
+        let def = find(ctx, txn, name).await?.ok_or(Error::ObjectGone)?;
+        let snap = txn.snapshot(ctx).await?;
+        let (mut key, mut row) = (Vec::new(), Vec::new());
+        encode_key(&[Datum::Int8(id)], &mut key);
+        let index = def.primary_key().expect("a primary key");
+        let rowid = table::index_lookup(ctx, &def, index, &key, &snap, &mut row).await?;
+        let rowid = rowid.ok_or_else(|| Error::UndefinedObject(format!("row {id}")))?;
+        let Datum::Int8(n) = kernel::row::RowView::new(&def.types, &row).get(1) else {
+            return Err(Error::Invariant("n is a number".to_owned()));
+        };
+        let new = def.encode(&[Datum::Int8(id), Datum::Int8(n + 1)]);
+        match table::update(ctx, txn, &def, rowid, &snap, &row, &new, LockWait::Wait).await {
+            Ok(Change::Done) => return Ok(()),
+            Ok(Change::Newer(_)) | Err(Error::ObjectGone) => {}
+            Ok(change) => return Err(Error::Invariant(format!("{change:?}"))),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+#[test]
+fn h19_ddl_on_one_instance_is_seen_by_the_next_statement_on_the_others() {
+    let cluster = cluster(1, 3);
+    let (one, ctx1) = session(&cluster, 1);
+    run(&cluster, make(&one, &ctx1, "t", 3)).expect("a table");
+    for k in [2, 3] {
+        let (instance, ctx) = session(&cluster, k);
+        run(&cluster, async {
+            let txn = begin(&instance, &ctx);
+            let def = find(&ctx, &txn, "t").await?.expect("made on another instance");
+            assert_eq!(def.columns.len(), 2);
+            // Cached now: asking again costs nothing.
+            assert!(dict::is_current(&txn, def.obj, def.version));
+            txn.rollback(&ctx).await
+        })
+        .expect("it is seen");
+    }
+    run(&cluster, async {
+        let txn = begin(&one, &ctx1);
+        let def = find(&ctx1, &txn, "t").await?.expect("a table");
+        let mut added = column("added");
+        added.not_null = false;
+        dict::add_column(&ctx1, &txn, &def, added).await?;
+        txn.commit(&ctx1).await
+    })
+    .expect("a column is added");
+    for k in [2, 3] {
+        let (instance, ctx) = session(&cluster, k);
+        run(&cluster, async {
+            let txn = begin(&instance, &ctx);
+            let def = find(&ctx, &txn, "t").await?.expect("a table");
+            assert_eq!(def.columns.len(), 3, "instance {k} has an old definition");
+            txn.rollback(&ctx).await
+        })
+        .expect("it is seen");
+    }
+    run(&cluster, async {
+        let txn = begin(&one, &ctx1);
+        let def = find(&ctx1, &txn, "t").await?.expect("a table");
+        dict::drop_table(&ctx1, &txn, &def).await?;
+        txn.commit(&ctx1).await
+    })
+    .expect("the table is dropped");
+    for k in [1, 2, 3] {
+        let (instance, ctx) = session(&cluster, k);
+        let found = run(&cluster, async {
+            let txn = begin(&instance, &ctx);
+            find(&ctx, &txn, "t").await
+        });
+        assert!(found.expect("a look-up").is_none(), "instance {k} still has the table");
+    }
+}
+
+#[test]
+fn a_table_lock_waits_for_the_rows_changed_on_another_instance() {
+    let cluster = cluster(2, 3);
+    let (one, ctx1) = session(&cluster, 1);
+    let (two, ctx2) = session(&cluster, 2);
+    let obj = run(&cluster, make(&one, &ctx1, "t", 3)).expect("a table");
+    let dml = begin(&two, &ctx2);
+    run(&cluster, bump(&ctx2, &dml, "t", 1)).expect("a row is changed");
+    // NOWAIT is honoured.
+    run(&cluster, async {
+        let txn = begin(&one, &ctx1);
+        let refused = one.core.lock_table(&ctx1, &txn, obj, TmMode::X, LockWait::NoWait).await;
+        assert!(matches!(refused, Err(Error::RowLocked)), "{refused:?}");
+        let limit = LockWait::Timeout(30_000);
+        let late = one.core.lock_table(&ctx1, &txn, obj, TmMode::X, limit).await;
+        assert!(matches!(late, Err(Error::LockTimeout)), "{late:?}");
+        txn.rollback(&ctx1).await
+    })
+    .expect("nothing is left of it");
+    let ddl = {
+        let (one, ctx1) = (one.clone(), ctx1.clone());
+        spawn(&one.clone(), async move {
+            let txn = begin(&one, &ctx1);
+            one.core.lock_table(&ctx1, &txn, obj, TmMode::X, LockWait::Wait).await?;
+            Ok::<_, Error>(txn)
+        })
+    };
+    cluster.world.run_for(Duration::from_secs(2));
+    assert!(ddl.lock().is_none(), "X was given while another instance's rows were open");
+    let shown = one
+        .observer
+        .sessions()
+        .into_iter()
+        .any(|s| s.wait.waiting && s.wait.event == Some(WaitEvent::EnqTm));
+    assert!(shown, "the wait has its name");
+    run(&cluster, dml.commit(&ctx2)).expect("the rows are committed");
+    let ddl = wait(&cluster, &ddl).expect("X is given then");
+    // And the other way round: DML waits for X elsewhere, here on a third instance too.
+    let dml: Vec<_> = [2, 3]
+        .map(|k| {
+            let (instance, ctx) = session(&cluster, k);
+            spawn(&instance.clone(), async move {
+                let txn = begin(&instance, &ctx);
+                bump(&ctx, &txn, "t", i64::from(k)).await?;
+                txn.commit(&ctx).await
+            })
+        })
+        .into();
+    cluster.world.run_for(Duration::from_secs(2));
+    assert!(dml.iter().all(|d| d.lock().is_none()), "rows were changed under another's X");
+    run(&cluster, ddl.commit(&ctx1)).expect("X is given back");
+    for d in &dml {
+        wait(&cluster, d).expect("the rows are changed then");
+    }
+}
+
+#[test]
+fn table_locks_within_the_mode_an_instance_has_cost_no_message() {
+    let cluster = cluster(3, 3);
+    let (two, ctx2) = session(&cluster, 2);
+    run(&cluster, make(&two, &ctx2, "t", 3)).expect("a table");
+    let one_update = || {
+        run(&cluster, async {
+            let txn = begin(&two, &ctx2);
+            bump(&ctx2, &txn, "t", 1).await?;
+            txn.commit(&ctx2).await
+        })
+        .expect("an update");
+    };
+    one_update();
+    let before = two.observer.stat(Stat::GesMessagesSent);
+    for _ in 0..10 {
+        one_update();
+    }
+    assert_eq!(two.observer.stat(Stat::GesMessagesSent), before);
+}
+
+#[test]
+fn an_instance_alone_sends_nothing_and_tells_a_joiner_what_it_holds() {
+    let mut cluster = cluster(4, 1);
+    let (one, ctx1) = session(&cluster, 1);
+    let obj = run(&cluster, make(&one, &ctx1, "t", 3)).expect("a table");
+    let dml = begin(&one, &ctx1);
+    run(&cluster, bump(&ctx1, &dml, "t", 1)).expect("a row is changed");
+    assert_eq!(one.observer.stat(Stat::GesMessagesSent), 0);
+    cluster.start(2);
+    let (two, ctx2) = session(&cluster, 2);
+    run(&cluster, async {
+        let txn = begin(&two, &ctx2);
+        let refused = two.core.lock_table(&ctx2, &txn, obj, TmMode::X, LockWait::NoWait).await;
+        assert!(matches!(refused, Err(Error::RowLocked)), "{refused:?}");
+        dml.commit(&ctx1).await?;
+        two.core.lock_table(&ctx2, &txn, obj, TmMode::X, LockWait::NoWait).await?;
+        txn.rollback(&ctx2).await
+    })
+    .expect("what was held before the join counts after it");
+}
+
+/// Two transactions that lock what the other has: exactly one is the victim.
+fn one_victim(
+    cluster: &Cluster,
+    first: [(u8, &'static str, i64); 2],
+    then: [(&'static str, i64); 2],
+) {
+    let sides = first.map(|(k, name, id)| {
+        let (instance, ctx) = session(cluster, k);
+        let txn = begin(&instance, &ctx);
+        run(cluster, bump(&ctx, &txn, name, id)).expect("a row of its own");
+        (instance, ctx, txn)
+    });
+    let mut ends = Vec::new();
+    for ((instance, ctx, txn), (name, id)) in sides.into_iter().zip(then) {
+        ends.push(spawn(&instance, async move {
+            match bump(&ctx, &txn, name, id).await {
+                Ok(()) => txn.commit(&ctx).await.map(|_| false),
+                Err(Error::Deadlock) => txn.rollback(&ctx).await.map(|()| true),
+                Err(e) => Err(e),
+            }
+        }));
+    }
+    let began = cluster.world.now();
+    let victims: Vec<bool> =
+        ends.iter().map(|e| wait(cluster, e).expect("committed or rolled back")).collect();
+    let victims = victims.iter().filter(|v| **v).count();
+    assert_eq!(victims, 1, "victims");
+    let took_us = cluster.world.now().since(began);
+    assert!(took_us < 3_000_000, "the deadlock stood for {took_us} us");
+}
+
+#[test]
+fn m5_a_deadlock_over_rows_on_two_instances_has_exactly_one_victim() {
+    for seed in 5..8 {
+        let cluster = cluster(seed, 3);
+        let (one, ctx1) = session(&cluster, 1);
+        run(&cluster, make(&one, &ctx1, "t", 3)).expect("a table");
+        one_victim(&cluster, [(2, "t", 1), (3, "t", 2)], [("t", 2), ("t", 1)]);
+        one_victim(&cluster, [(1, "t", 3), (2, "t", 2)], [("t", 2), ("t", 3)]);
+    }
+}
+
+#[test]
+fn m5_a_deadlock_over_table_locks_has_exactly_one_victim() {
+    let cluster = cluster(9, 3);
+    let (one, ctx1) = session(&cluster, 1);
+    let (two, ctx2) = session(&cluster, 2);
+    let obj = run(&cluster, make(&one, &ctx1, "t", 3)).expect("a table");
+    let sides = [(one, ctx1, 1), (two, ctx2, 2)].map(|(instance, ctx, id)| {
+        let txn = begin(&instance, &ctx);
+        run(&cluster, bump(&ctx, &txn, "t", id)).expect("a row");
+        (instance, ctx, txn)
+    });
+    let sides = sides.map(|(instance, ctx, txn)| {
+        spawn(&instance.clone(), async move {
+            let core = instance.core.clone();
+            match core.lock_table(&ctx, &txn, obj, TmMode::X, LockWait::Wait).await {
+                Ok(()) => txn.commit(&ctx).await.map(|_| false),
+                Err(Error::Deadlock) => txn.rollback(&ctx).await.map(|()| true),
+                Err(e) => Err(e),
+            }
+        })
+    });
+    let victims = sides.map(|s| wait(&cluster, &s).expect("committed or rolled back"));
+    assert_eq!(victims.iter().filter(|v| **v).count(), 1);
+}
+
+#[test]
+fn table_locks_survive_the_crash_of_another_instance() {
+    let mut cluster = cluster(10, 3);
+    let (one, ctx1) = session(&cluster, 1);
+    let obj = run(&cluster, make(&one, &ctx1, "t", 3)).expect("a table");
+    let dml = begin(&one, &ctx1);
+    run(&cluster, bump(&ctx1, &dml, "t", 1)).expect("a row is changed");
+    let (two, ctx2) = session(&cluster, 2);
+    let ddl = {
+        let (two, ctx2) = (two.clone(), ctx2.clone());
+        spawn(&two.clone(), async move {
+            let txn = begin(&two, &ctx2);
+            two.core.lock_table(&ctx2, &txn, obj, TmMode::X, LockWait::Wait).await?;
+            txn.rollback(&ctx2).await
+        })
+    };
+    cluster.world.run_for(Duration::from_millis(50));
+    cluster.crash(3);
+    cluster.world.run_for(Duration::from_secs(5));
+    assert!(ddl.lock().is_none(), "X was given over a lock that an epoch had to keep");
+    run(&cluster, dml.commit(&ctx1)).expect("the row is committed");
+    wait(&cluster, &ddl).expect("X is given then");
+}
