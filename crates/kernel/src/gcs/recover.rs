@@ -243,6 +243,8 @@ impl Node {
                 self.core.add_segment(segment, k == self.me);
             }
         }
+        // Before anybody's statement, or any wish for a table's lock, goes on (H18).
+        self.lock_dead_tables(epoch).await?;
         self.segments_ready.store(epoch.0, Ordering::SeqCst);
         self.segments_loaded.notify_waiters();
         Ok(())
@@ -284,6 +286,7 @@ impl Node {
                 }
                 node.ctx.sleep(WaitEvent::SmonTimer, Duration::from_millis(200)).await;
             }
+            node.unlock_dead_tables();
             node.ctx.alert(AlertLevel::Info, format!("epoch {}: everything recovered", epoch.0));
             node.membership.epoch_done(epoch.0);
             Ok(())

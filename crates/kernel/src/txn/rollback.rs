@@ -1,12 +1,13 @@
 //! Rollback: to a savepoint, of a whole transaction, and of transactions found active after a crash.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::layout::{self, Kind};
 use block::op::Op;
 use block::redo::RecordKind;
 use block::undo::{TxSlot, TxState, UndoRecord};
-use block::{Dba, Mode, Scn, Uba, UndoNo, Xid, itl, rows, undo};
+use block::{Dba, Mode, ObjId, Scn, Uba, UndoNo, Xid, itl, rows, undo};
 use observe::{Ctx, Stat};
 
 use super::core::Core;
@@ -123,17 +124,9 @@ impl Core {
         segment: &Arc<Segment>,
         xid: Xid,
     ) -> Result<()> {
-        let slot = TxSlot::get(&segment.header.read(), xid.slot);
-        if slot.seq != xid.seq || slot.state != TxState::Active {
+        let Some((slot, mut at)) = self.dead_undo(ctx, segment, xid).await? else {
             segment.finish_recovered(xid);
             return Ok(());
-        }
-        let mut at = if slot.rolling_back {
-            slot.next
-        } else {
-            let dba = slot.undo;
-            let last = self.cache.read(ctx, dba, |b| undo::last_of(b, xid)).await?;
-            last.map_or(Uba::NONE, |rec| Uba { dba, rec })
         };
         while !at.is_none() {
             let record = self.own_undo(ctx, at, xid).await?;
@@ -145,6 +138,51 @@ impl Core {
         segment.finish_recovered(xid);
         ctx.bump(Stat::DeadTransactionsRecovered, 1);
         Ok(())
+    }
+
+    /// The tables in which a transaction found active after a crash has yet to take changes back.
+    ///
+    /// # Errors
+    /// A disk error; undo that is not there.
+    pub async fn tables_of_dead(
+        &self,
+        ctx: &Ctx,
+        segment: &Segment,
+        xid: Xid,
+    ) -> Result<BTreeSet<ObjId>> {
+        let mut tables = BTreeSet::new();
+        let Some((_, mut at)) = self.dead_undo(ctx, segment, xid).await? else {
+            return Ok(tables);
+        };
+        while !at.is_none() {
+            let record = self.own_undo(ctx, at, xid).await?;
+            at = record.prev;
+            // A change of an index goes with one of its table.
+            if record.inverse.leaf_key().is_none() {
+                tables.insert(record.obj);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Slot and newest undo record, still to be applied, of a transaction found active after a
+    /// crash; `None` if it has been rolled back.
+    async fn dead_undo(
+        &self,
+        ctx: &Ctx,
+        segment: &Segment,
+        xid: Xid,
+    ) -> Result<Option<(TxSlot, Uba)>> {
+        let slot = TxSlot::get(&segment.header.read(), xid.slot);
+        if slot.seq != xid.seq || slot.state != TxState::Active {
+            return Ok(None);
+        }
+        if slot.rolling_back {
+            return Ok(Some((slot, slot.next)));
+        }
+        let dba = slot.undo;
+        let last = self.cache.read(ctx, dba, |b| undo::last_of(b, xid)).await?;
+        Ok(Some((slot, last.map_or(Uba::NONE, |rec| Uba { dba, rec }))))
     }
 
     /// Writes "rolled back" into the header slot.

@@ -370,3 +370,45 @@ fn table_locks_survive_the_crash_of_another_instance() {
     run(&cluster, dml.commit(&ctx1)).expect("the row is committed");
     wait(&cluster, &ddl).expect("X is given then");
 }
+
+#[test]
+fn h18_a_dead_transactions_table_stays_locked_until_it_is_rolled_back() {
+    let mut cluster = cluster(11, 3);
+    let (one, ctx1) = session(&cluster, 1);
+    let (two, ctx2) = session(&cluster, 2);
+    let obj = run(&cluster, make(&one, &ctx1, "t", 200)).expect("a table");
+    {
+        let (three, ctx3) = session(&cluster, 3);
+        let dead = begin(&three, &ctx3);
+        run(&cluster, async {
+            for id in 1..=200 {
+                bump(&ctx3, &dead, "t", id).await?;
+            }
+            // Somebody's later commit makes the dead one's redo durable.
+            let other = begin(&three, &ctx3);
+            dict::create_table(&ctx3, &other, new_table("other")).await?;
+            other.commit(&ctx3).await
+        })
+        .expect("rows are changed");
+        // It waits when the instance dies.
+        std::mem::forget(dead);
+    }
+    // Everybody's locks on it: what is cached here must not help.
+    let ddl = {
+        let (one, two, ctx2) = (one.clone(), two.clone(), ctx2.clone());
+        spawn(&two.clone(), async move {
+            let txn = begin(&two, &ctx2);
+            two.core.lock_table(&ctx2, &txn, obj, TmMode::X, LockWait::Wait).await?;
+            let segments = one.core.all_segments();
+            let left: usize = segments.iter().map(|s| s.left_by_crash().len()).sum();
+            let adopted = segments.len() > 10;
+            txn.rollback(&ctx2).await?;
+            Ok::<_, Error>((left, adopted))
+        })
+    };
+    cluster.world.run_for(Duration::from_millis(100));
+    cluster.crash(3);
+    let (left, adopted) = wait(&cluster, &ddl).expect("X is given in the end");
+    assert!(adopted, "the test looks at the adopter");
+    assert_eq!(left, 0, "X was given while a dead transaction's changes were in the table");
+}

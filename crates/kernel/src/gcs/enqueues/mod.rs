@@ -11,11 +11,12 @@
 //! the next epoch nothing is sent; shadows hold their wishes back until the thaw. Nothing waits under
 //! the lock, and the lock is taken before those of table locks, waits and row cache, never after.
 
+mod dead;
 mod objects;
 mod search;
 mod tables;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::InstanceNo;
@@ -36,14 +37,18 @@ use crate::txn::LockWait;
 
 /// The instance itself as a user: for what all its sessions share.
 pub(super) const INSTANCE: OwnerId = OwnerId(0);
+/// The dead transactions this instance answers for.
+const DEAD: OwnerId = OwnerId(1 << 63);
 /// Owners that are no transactions are counted from here.
-const FIRST_OTHER_OWNER: u64 = 1 << 63;
+const FIRST_OTHER_OWNER: u64 = DEAD.0 + 1;
 
 /// What a user that waits is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Granted,
     Refused,
+    /// Nothing is decided; who still wants it asks anew.
+    Again,
 }
 
 /// One enqueue at this instance.
@@ -58,6 +63,8 @@ struct State {
     master: GesMaster,
     /// From the Markers to the thaw.
     frozen: bool,
+    /// Tables that stay locked until dead transactions are rolled back (H18).
+    dead: BTreeSet<Resource>,
 }
 
 /// This instance's enqueues, and those it masters.
@@ -82,6 +89,7 @@ impl Enqueues {
                 entries: BTreeMap::new(),
                 master: GesMaster::new(),
                 frozen: true,
+                dead: BTreeSet::new(),
             }),
             search: Mutex::new(Deadlock::new(me)),
             next_owner: AtomicU64::new(FIRST_OTHER_OWNER),
@@ -127,7 +135,7 @@ impl Asking<'_> {
         let answer = (&mut self.answer).await;
         self.told = true;
         match answer {
-            Ok(Answer::Granted) => Ok(()),
+            Ok(Answer::Granted | Answer::Again) => Ok(()),
             Ok(Answer::Refused) => Err(Error::RowLocked),
             // The node keeps the sender until it has answered.
             Err(_) => Err(Error::Closing),
@@ -251,15 +259,27 @@ impl Node {
         no_wait: bool,
     ) -> Asking<'_> {
         ctx.bump(Stat::EnqueueRequests, 1);
-        let (sender, answer) = oneshot::channel();
-        let req_id = self.req_id();
         let _gate = self.cache.enter_protocol();
         let mut state = self.enqueues.state.lock();
+        self.ask_in(&mut state, resource, mode, owner, no_wait)
+    }
+
+    /// [`Node::ask`] under gate and lock.
+    fn ask_in(
+        &self,
+        state: &mut State,
+        resource: Resource,
+        mode: GesMode,
+        owner: OwnerId,
+        no_wait: bool,
+    ) -> Asking<'_> {
+        let (sender, answer) = oneshot::channel();
+        let req_id = self.req_id();
         let had = state.mode_of(resource, owner);
         let old = state.entry(resource).answers.insert(owner, sender);
         debug_assert!(old.is_none(), "{owner:?} waits twice for {resource}");
         let event = ShadowEvent::Lock { owner, mode, req_id, no_wait };
-        self.run(&mut state, Step::Shadow(resource, event));
+        self.run(state, Step::Shadow(resource, event));
         Asking { node: self, resource, owner, had, answer, told: false }
     }
 

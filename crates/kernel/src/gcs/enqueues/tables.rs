@@ -3,6 +3,8 @@
 //! Promises: the shadow's user [`INSTANCE`] has exactly the mode that [`crate::txn::TableLocks`] believes
 //! to have; both change under the service's lock.
 
+use std::time::Duration;
+
 use block::ObjId;
 use env::BoxFuture;
 use global::ges::{ShadowEffect, ShadowEvent};
@@ -25,7 +27,13 @@ impl TableEnqueues for Node {
         no_wait: bool,
     ) -> BoxFuture<'a, Result<()>> {
         let resource = table_resource(obj);
-        Box::pin(async move { self.ask(ctx, resource, mode, INSTANCE, no_wait).answer().await })
+        Box::pin(async move {
+            // Dead transactions come first (H18).
+            while self.is_being_adopted(resource) {
+                self.env.sleep(Duration::from_millis(1)).await;
+            }
+            self.ask(ctx, resource, mode, INSTANCE, no_wait).answer().await
+        })
     }
 
     fn released(&self, obj: ObjId) {
