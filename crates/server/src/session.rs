@@ -492,13 +492,12 @@ impl<S: Session> Conn<S> {
     }
 
     async fn sync(&mut self) -> Result<(), Report> {
-        self.skip_to_sync = false;
-        if self.copy_in.take().is_some() {
-            // A Sync inside a copy is a client that gave up without saying so.
-            let report = self.session.copy_fail("unexpected Sync during COPY from stdin").await;
-            self.out.report(&report);
-            self.session.fail_transaction().await;
+        // As PostgreSQL does: client libraries send it without having noticed that what they
+        // executed was a copy, and send another after its end.
+        if self.copy_in.is_some() {
+            return Ok(());
         }
+        self.skip_to_sync = false;
         self.end_simple().await
     }
 
