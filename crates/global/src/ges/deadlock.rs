@@ -19,7 +19,7 @@ pub const PROBE_WAITS_MAX: usize = 512;
 pub trait WaitGraph {
     /// Why `who`, at home here, waits; none if it does not. `Owner`: the enqueue or transaction it
     /// waits for. `Queued`: [`super::GesMaster::blockers`]. `Held`, `Ahead`: the owners named by
-    /// [`super::GesShadow::holding_against`] and `waiting_against`, all of them.
+    /// [`super::GesShadow::holding_against`] and `waiting_for_more`, all of them.
     fn wait_of(&self, who: &Waiter) -> Option<Wait>;
 }
 

@@ -183,7 +183,9 @@ impl GesMaster {
             resource,
             wanted,
         });
-        let before = entry.queue.iter().take(at).filter(|a| !a.mode.compatible(wanted));
+        // The queue is served strictly in order: whoever is before us has to go first, whatever it
+        // wants.
+        let before = entry.queue.iter().take(at);
         let ahead = before.map(|a| Waiter::Ahead { home: a.from, resource, wanted });
         held.chain(ahead).collect()
     }

@@ -176,10 +176,11 @@ impl GesShadow {
         self.users.iter().filter(|u| !u.1.compatible(wanted)).map(|u| u.0).collect()
     }
 
-    /// The local waiters whose wish excludes `wanted` ([`crate::msg::Waiter::Ahead`]).
+    /// The local waiters for whom the instance stands in the master's queue
+    /// ([`crate::msg::Waiter::Ahead`]).
     #[must_use]
-    pub fn waiting_against(&self, wanted: GesMode) -> Vec<OwnerId> {
-        self.waiting.iter().filter(|w| !w.mode.compatible(wanted)).map(|w| w.owner).collect()
+    pub fn waiting_for_more(&self) -> Vec<OwnerId> {
+        self.waiting.iter().filter(|w| !self.mode.covers(w.mode)).map(|w| w.owner).collect()
     }
 
     /// Whom the local waiter `owner` waits for on this instance: users that exclude its wish, and
@@ -408,7 +409,9 @@ impl GesShadow {
             }
             GesHolderMsg::Blocking { wanted, no_wait } => {
                 let before = self.revoke;
-                self.revoke = Some(before.map_or(wanted, |r| r.join(wanted)));
+                // The head of the master's queue, there is no other: an earlier one has been served
+                // or has gone.
+                self.revoke = Some(wanted);
                 self.yield_to_peer(out);
                 if no_wait && !self.mode.compatible(wanted) {
                     self.revoke = before;

@@ -219,7 +219,7 @@ pub enum Waiter {
     Queued { home: InstanceNo, resource: Resource, asker: InstanceNo },
     /// Those at an instance who hold an enqueue in a mode that excludes `wanted`.
     Held { home: InstanceNo, resource: Resource, wanted: GesMode },
-    /// Those at an instance who wait for it in such a mode, and are before us in the queue.
+    /// Those at an instance who wait for it, and are before us in the queue.
     Ahead { home: InstanceNo, resource: Resource, wanted: GesMode },
 }
 wire_enum!(Waiter {

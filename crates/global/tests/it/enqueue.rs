@@ -78,9 +78,9 @@ impl WaitGraph for Graph<'_> {
                 let shadow = self.shadows.get(&(self.me, resource))?;
                 (0, false, owners(shadow.holding_against(wanted)))
             }
-            Waiter::Ahead { resource, wanted, .. } => {
+            Waiter::Ahead { resource, .. } => {
                 let shadow = self.shadows.get(&(self.me, resource))?;
-                (0, false, owners(shadow.waiting_against(wanted)))
+                (0, false, owners(shadow.waiting_for_more()))
             }
         };
         Some(Wait { who: *who, wait_no, any_of, on })

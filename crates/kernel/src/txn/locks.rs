@@ -294,7 +294,7 @@ impl TableLocks {
         let needed = table.needed();
         if !needed.compatible(wanted) {
             if !no_wait {
-                table.revoking = Some(table.revoking.map_or(wanted, |r| r.join(wanted)));
+                table.revoking = Some(wanted);
             }
             return None;
         }
@@ -331,11 +331,10 @@ impl TableLocks {
         tables.get(&obj).map(|t| t.against(wanted).collect()).unwrap_or_default()
     }
 
-    /// The transaction that asks the cluster for a mode which excludes `wanted`.
+    /// The transaction that asks the cluster for more of the table's enqueue.
     #[must_use]
-    pub fn asking_against(&self, obj: ObjId, wanted: GesMode) -> Option<u64> {
-        let asker = self.tables.lock().get(&obj)?.asker?;
-        (!asker.1.compatible(wanted)).then_some(asker.0)
+    pub fn asking(&self, obj: ObjId) -> Option<u64> {
+        self.tables.lock().get(&obj)?.asker.map(|a| a.0)
     }
 
     /// Locks held and waited for.

@@ -412,3 +412,122 @@ fn h18_a_dead_transactions_table_stays_locked_until_it_is_rolled_back() {
     assert!(adopted, "the test looks at the adopter");
     assert_eq!(left, 0, "X was given while a dead transaction's changes were in the table");
 }
+
+/// Who has which table in which mode, as the clients believe.
+type Believed = Arc<Mutex<Vec<(u8, u64, ObjId, TmMode)>>>;
+
+fn believe(believed: &Believed, k: u8, txn: &Transaction, obj: ObjId, mode: TmMode) {
+    let mut all = believed.lock();
+    let me = (k, txn.local_id());
+    for &(i, id, other, held) in all.iter() {
+        let clash = other == obj && (i, id) != me && !held.compatible(mode);
+        assert!(!clash, "{obj:?}: {mode:?} on instance {k} with {held:?} on instance {i}");
+    }
+    all.push((k, me.1, obj, mode));
+}
+
+/// One transaction that locks some tables in some modes; whether it came to its end.
+async fn lock_some(
+    instance: &Arc<Instance>,
+    ctx: &Ctx,
+    tables: &[ObjId],
+    believed: &Believed,
+) -> Result<()> {
+    let env = instance.core.env.clone();
+    let k = instance.me.0;
+    let pick = |n: usize| usize::try_from(env.random() % n as u64).expect("small");
+    let modes = [TmMode::SS, TmMode::SX, TmMode::SX, TmMode::S, TmMode::SSX, TmMode::X];
+    let waits = [
+        LockWait::Wait,
+        LockWait::Wait,
+        LockWait::NoWait,
+        LockWait::Timeout(1 + env.random() % 9000),
+    ];
+    let txn = begin(instance, ctx);
+    let mut result = Ok(());
+    for _ in 0..1 + pick(3) {
+        let (obj, mode, wait) = (tables[pick(tables.len())], modes[pick(6)], waits[pick(4)]);
+        result = instance.core.lock_table(ctx, &txn, obj, mode, wait).await;
+        if result.is_err() {
+            break;
+        }
+        believe(believed, k, &txn, obj, mode);
+        env.sleep(Duration::from_micros(env.random() % 3000)).await;
+    }
+    believed.lock().retain(|b| (b.0, b.1) != (k, txn.local_id()));
+    txn.rollback(ctx).await?;
+    result
+}
+
+struct Counts {
+    done: u64,
+    deadlocks: u64,
+    refused: u64,
+    late: u64,
+}
+
+fn lock_storm(seed: u64, crash: bool) -> (u64, Counts) {
+    let mut cluster = cluster(seed, 3);
+    let (one, ctx1) = session(&cluster, 1);
+    let names = ["a", "b", "c"];
+    let tables = names.map(|n| run(&cluster, make(&one, &ctx1, n, 1)).expect("a table"));
+    drop((one, ctx1));
+    let believed = Believed::default();
+    let counts = Arc::new(Mutex::new(Counts { done: 0, deadlocks: 0, refused: 0, late: 0 }));
+    let mut ends = Vec::new();
+    for k in 1..=3 {
+        for _ in 0..4 {
+            let (instance, ctx) = session(&cluster, k);
+            let (believed, counts) = (believed.clone(), counts.clone());
+            let end = spawn(&instance.clone(), async move {
+                for _ in 0..40 {
+                    let ended = lock_some(&instance, &ctx, &tables, &believed).await;
+                    let mut counts = counts.lock();
+                    match ended {
+                        Ok(()) => counts.done += 1,
+                        Err(Error::Deadlock) => counts.deadlocks += 1,
+                        Err(Error::RowLocked) => counts.refused += 1,
+                        Err(Error::LockTimeout) => counts.late += 1,
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+            });
+            ends.push((k, end));
+        }
+    }
+    if crash {
+        cluster.world.run_for(Duration::from_millis(60));
+        cluster.crash(3);
+        believed.lock().retain(|b| b.0 != 3);
+        ends.retain(|e| e.0 != 3);
+        cluster.world.run_for(Duration::from_millis(40));
+        cluster.start(3);
+    }
+    for (_, end) in &ends {
+        wait(&cluster, end);
+    }
+    let hash = cluster.world.trace_hash();
+    let counts = std::mem::replace(
+        &mut *counts.lock(),
+        Counts { done: 0, deadlocks: 0, refused: 0, late: 0 },
+    );
+    (hash, counts)
+}
+
+#[test]
+fn table_locks_exclude_each_other_over_all_instances() {
+    let mut all = Counts { done: 0, deadlocks: 0, refused: 0, late: 0 };
+    for seed in 20..26 {
+        let (hash, counts) = lock_storm(seed, seed % 2 == 1);
+        all.done += counts.done;
+        all.deadlocks += counts.deadlocks;
+        all.refused += counts.refused;
+        all.late += counts.late;
+        if seed == 20 {
+            assert_eq!(lock_storm(seed, false).0, hash, "seed {seed} is not reproducible");
+        }
+    }
+    let seen = (all.done, all.deadlocks, all.refused, all.late);
+    println!("done, deadlocks, refused, late: {seen:?}");
+    assert!(seen.0 > 100 && seen.1 > 0 && seen.2 > 0 && seen.3 > 0, "{seen:?}");
+}

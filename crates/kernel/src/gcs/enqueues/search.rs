@@ -154,8 +154,8 @@ impl WaitGraph for Graph<'_> {
                 let holders = locks.holding_against(ObjId(resource.id1), wanted);
                 (0, self.owners(holders.into_iter().map(OwnerId)))
             }
-            Waiter::Ahead { resource, wanted, .. } if resource.kind == *b"TM" => {
-                let asker = locks.asking_against(ObjId(resource.id1), wanted);
+            Waiter::Ahead { resource, .. } if resource.kind == *b"TM" => {
+                let asker = locks.asking(ObjId(resource.id1));
                 (0, self.owners(asker.map(OwnerId)))
             }
             Waiter::Held { resource, wanted, .. } => {
@@ -163,10 +163,10 @@ impl WaitGraph for Graph<'_> {
                 let shadow = &state.entries.get(&resource)?.shadow;
                 (0, self.owners(shadow.holding_against(wanted)))
             }
-            Waiter::Ahead { resource, wanted, .. } => {
+            Waiter::Ahead { resource, .. } => {
                 let state = node.enqueues.state.lock();
                 let shadow = &state.entries.get(&resource)?.shadow;
-                (0, self.owners(shadow.waiting_against(wanted)))
+                (0, self.owners(shadow.waiting_for_more()))
             }
         };
         Some(Wait { who: *who, wait_no, any_of: false, on })
