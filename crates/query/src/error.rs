@@ -254,13 +254,9 @@ fn shared(error: &DataFusionError) -> PgError {
 
 fn schema_error(text: &str) -> PgError {
     if text.contains("No field named") {
-        let name = text
-            .split("No field named ")
-            .nth(1)
-            .and_then(|rest| rest.split(". Valid").next())
-            .unwrap_or("?")
-            .trim_end_matches('.');
-        PgError::undefined_column(name.split(". Did").next().unwrap_or(name).trim_matches('"'))
+        let rest = text.split("No field named ").nth(1).unwrap_or("?");
+        let end = rest.find(['\n', ' ']).unwrap_or(rest.len());
+        PgError::undefined_column(rest[..end].trim_end_matches('.').replace('"', ""))
     } else if text.contains("Ambiguous") {
         PgError::new("42702", text)
     } else {

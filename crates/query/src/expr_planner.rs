@@ -167,6 +167,17 @@ fn plan_date(op: Op, left: &Expr, right: &Expr, lt: &DataType, rt: &DataType) ->
     Some(call(function.into_udf(), vec![left.clone(), right.clone()]))
 }
 
+/// An array as the text PostgreSQL writes, so that it compares with a literal.
+fn array_text(expr: Expr, is_list: bool) -> Expr {
+    if !is_list {
+        return expr;
+    }
+    let text = ColType::new(TypeKind::Text);
+    let function =
+        RowFunction::new("$array_text", Some(1), text, true, |args| Ok(args[0].to_value()));
+    call(function.into_udf(), vec![expr])
+}
+
 impl ExprPlanner for PgExprPlanner {
     fn plan_binary_op(
         &self,
@@ -182,6 +193,12 @@ impl ExprPlanner for PgExprPlanner {
         let temporal = |ty: &Option<DataType>| ty.as_ref().is_some_and(DataType::is_temporal);
         if op.is_some() && (temporal(&lt) != temporal(&rt)) && (lt.is_none() || rt.is_none()) {
             return Ok(PlannerResult::Original(expr));
+        }
+        let list = |ty: &Option<DataType>| matches!(ty, Some(DataType::List(_)));
+        if op.is_none() && (list(&lt) || list(&rt)) {
+            let (left, right) =
+                (array_text(expr.left, list(&lt)), array_text(expr.right, list(&rt)));
+            return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
         }
         let left = adopt(expr.left, lt.as_ref(), rt.as_ref())?;
         let right = adopt(expr.right, rt.as_ref(), lt.as_ref())?;

@@ -244,7 +244,6 @@ fn text_value(text: impl Into<Box<str>>) -> Value {
 pub fn builtin_functions() -> Vec<RowFunction> {
     let yes = || Value::Bool(true);
     let mut all: Vec<RowFunction> = [
-        "pg_table_is_visible",
         "pg_type_is_visible",
         "pg_function_is_visible",
         "pg_opclass_is_visible",
@@ -273,6 +272,13 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         "col_description",
         "shobj_description",
         "pg_tablespace_location",
+        "pg_get_function_result",
+        "pg_get_function_arguments",
+        "pg_get_function_sqlbody",
+        "pg_get_viewdef",
+        "pg_get_triggerdef",
+        "pg_get_partkeydef",
+        "pg_get_statisticsobjdef_columns",
         "pg_get_ruledef",
     ] {
         all.push(constant(name, TypeKind::Text, Value::Null));
@@ -287,6 +293,11 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
         let modifier = number(&args[1]).unwrap_or(-1);
         Ok(text_value(format_type(oid, modifier)))
+    }));
+    all.push(RowFunction::new("$has_element", Some(2), ty(TypeKind::Bool), true, |args| {
+        let (array, wanted) = (text(&args[0]), text(&args[1]));
+        let items = array.trim_matches(['{', '}']).split([',', ' ']);
+        Ok(Value::Bool(items.into_iter().any(|item| item.trim_matches('"') == wanted)))
     }));
     all.push(RowFunction::new("quote_ident", Some(1), ty(TypeKind::Text), true, |args| {
         Ok(text_value(quote_ident(&text(&args[0]))))

@@ -18,6 +18,7 @@ mod provider;
 mod pushdown;
 pub mod scalar;
 mod scan;
+pub mod single;
 pub mod sqltype;
 pub mod state;
 pub mod store;

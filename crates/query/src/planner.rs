@@ -120,6 +120,10 @@ impl Planner {
             use datafusion::execution::FunctionRegistry;
             state.register_udf(function)?;
         }
+        {
+            use datafusion::execution::FunctionRegistry;
+            state.register_udaf(crate::single::single_aggregate())?;
+        }
         Ok(Planner { state, config, runtime })
     }
 

@@ -67,11 +67,6 @@ impl PlanCache {
         }
     }
 
-    /// Number of plans.
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().by_key.len()
-    }
-
     pub(crate) fn clear(&self) {
         *self.0.lock() = Plans::default();
     }

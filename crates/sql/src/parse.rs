@@ -145,7 +145,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     let dialect = PostgreSqlDialect {};
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(RECURSION_MAX)
-        .with_tokens_with_locations(tokens.to_vec());
+        .with_tokens_with_locations(with_plain_booleans(tokens));
     let ast = parser.parse_statement().map_err(|error| syntax_error(text, tokens, error))?;
     let rest = parser.peek_token();
     if rest.token != Token::EOF {
@@ -154,6 +154,28 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         return Err(PgError { position, ..PgError::syntax(message) });
     }
     Ok(Statement { text: own_text, parsed: Parsed::Sql(Box::new(ast)), param_count })
+}
+
+/// COPY's options may be switched `on` and `off`; the library knows `true` and `false` only.
+fn with_plain_booleans(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut out = tokens.to_vec();
+    let is_word = |token: &Token, word: &str| matches!(token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word));
+    let first = out.iter().find(|t| !is_space(&t.token));
+    if !first.is_some_and(|t| is_word(&t.token, "copy")) {
+        return out;
+    }
+    let mut switch = false;
+    for token in &mut out {
+        if is_space(&token.token) {
+            continue;
+        }
+        if switch && (is_word(&token.token, "on") || is_word(&token.token, "off")) {
+            let value = if is_word(&token.token, "on") { "true" } else { "false" };
+            token.token = Token::make_keyword(value);
+        }
+        switch = is_word(&token.token, "freeze") || is_word(&token.token, "header");
+    }
+    out
 }
 
 /// The library's message ends with the location; what it found there is what PostgreSQL names.

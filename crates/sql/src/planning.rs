@@ -128,6 +128,8 @@ impl Session {
 
     /// Plans a query, INSERT, UPDATE or DELETE.
     async fn plan_work(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
+        let without = without_dual(ast);
+        let ast = without.as_ref().unwrap_or(ast);
         let types = declared.iter().map(|oid| declared_type(*oid)).collect::<Result<Vec<_>>>()?;
         let mut params = Params::new(types, count);
         if let Some(plan) = self.plan_direct(ast, &params).await? {
@@ -508,6 +510,31 @@ impl Session {
         let kind = Kind::InsertSelect(Box::new(plan));
         Ok(Planned { kind, tables, columns: shown, returns_rows, once })
     }
+}
+
+/// The same query without `FROM dual`, if that is all it has there.
+fn without_dual(ast: &Ast) -> Option<Ast> {
+    let Ast::Query(query) = ast else { return None };
+    let SetExpr::Select(select) = &*query.body else { return None };
+    let [one] = &select.from[..] else { return None };
+    let TableFactor::Table { name, alias: None, args: None, .. } = &one.relation else {
+        return None;
+    };
+    let name = crate::bind::table_parts(name).ok()?;
+    let wildcard = |item: &SelectItem| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    };
+    if name != (None, "dual".to_owned())
+        || !one.joins.is_empty()
+        || select.projection.iter().any(wildcard)
+    {
+        return None;
+    }
+    let mut query = query.clone();
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.from.clear();
+    }
+    Some(Ast::Query(query))
 }
 
 struct Work {

@@ -6,7 +6,8 @@ use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DuplicateTreatment,
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, SetExpr, Subscript, TimezoneInfo, UnaryOperator, Value,
+    FunctionArguments, Ident, ObjectName, OrderByKind, Query, SelectItem, SetExpr, Subscript,
+    TableFactor, TableFunctionArgs, TimezoneInfo, UnaryOperator, Value,
 };
 use kernel::row::{ColType, TypeKind};
 use query::functions::cast_name;
@@ -120,8 +121,17 @@ impl Binder<'_> {
                 self.expr(inner)?;
                 self.query(subquery)
             }
-            Expr::Exists { subquery, negated: _ } | Expr::Subquery(subquery) => {
-                self.query(subquery)
+            Expr::Exists { .. } if self.in_projection => {
+                super::subquery::as_count(expr)?;
+                self.expr(expr)
+            }
+            Expr::Exists { subquery, negated: _ } => self.query(subquery),
+            Expr::Subquery(_) => {
+                super::subquery::as_single_value(expr);
+                match expr {
+                    Expr::Subquery(subquery) => self.query(subquery),
+                    other => self.single_value(other),
+                }
             }
             Expr::AnyOp { .. } | Expr::AllOp { .. } => self.any_all(expr),
             Expr::Like { any: false, expr: a, pattern, escape_char, negated: _ }
@@ -220,6 +230,20 @@ impl Binder<'_> {
             }
             other => refuse(format!("the expression {other}")),
         }
+    }
+
+    /// A subquery that has become `CASE WHEN condition THEN (subquery) END`.
+    fn single_value(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Case { conditions, .. } = expr else {
+            return Err(PgError::internal("a subquery became something else"));
+        };
+        for CaseWhen { condition, result } in conditions {
+            self.expr(condition)?;
+            if let Expr::Subquery(subquery) = result {
+                self.query(subquery)?;
+            }
+        }
+        Ok(())
     }
 
     /// Words that look like columns but are functions.
@@ -445,7 +469,7 @@ impl Binder<'_> {
             // A column that holds an array.
             if let (BinaryOperator::Eq, true) = (&op, any) {
                 self.all([&mut **left, &mut **right])?;
-                *expr = call("array_has", vec![(**right).clone(), (**left).clone()]);
+                *expr = call("$has_element", vec![(**right).clone(), (**left).clone()]);
                 return Ok(());
             }
             return refuse("ANY or ALL of this expression");
@@ -537,11 +561,24 @@ impl Binder<'_> {
             let shown = function.name.to_string();
             return Err(PgError::new("42883", format!("function {shown} does not exist")));
         }
-        if name.starts_with('$') {
+        if name.starts_with('$') && name != query::single::SINGLE {
             return Err(PgError::new("42883", format!("function {name} does not exist")));
         }
         if function.uses_odbc_syntax || !matches!(function.parameters, FunctionArguments::None) {
             return refuse("this form of a function call");
+        }
+        if name == "array"
+            && let FunctionArguments::Subquery(query) = &mut function.args
+        {
+            let mut query = query.clone();
+            if let Some(column) = unnested_column(&query) {
+                *expr = column;
+                return self.expr(expr);
+            }
+            collect_into_array(&mut query)?;
+            self.query(&mut query)?;
+            *expr = Expr::Subquery(query);
+            return Ok(());
         }
         if let Some(new) = self.special_function(&name, function)? {
             *expr = new;
@@ -562,11 +599,9 @@ impl Binder<'_> {
             "pow" => "power",
             "every" => "bool_and",
             "array_agg" | "count" => name.as_str(),
-            "pg_get_indexdef"
+            "pg_table_is_visible"
+            | "pg_get_indexdef"
             | "pg_get_constraintdef"
-            | "pg_relation_size"
-            | "pg_total_relation_size"
-            | "pg_table_size"
             | "to_regclass"
             | "pg_get_serial_sequence" => {
                 self.references.catalog_functions = true;
@@ -713,6 +748,65 @@ fn decode_as_case(args: &[Expr]) -> Expr {
         conditions,
         else_result,
     }
+}
+
+/// `ARRAY(SELECT ... FROM unnest(column))`, or `... WHERE x = ANY (column)`: the only columns that hold arrays are
+/// those of the catalog that are always NULL, so that the column stands for the result.
+fn unnested_column(query: &Query) -> Option<Expr> {
+    let SetExpr::Select(select) = &*query.body else { return None };
+    if let Some(Expr::AnyOp { right, .. }) = &select.selection {
+        let column = match &**right {
+            Expr::Nested(inner) => &**inner,
+            other => other,
+        };
+        if matches!(column, Expr::CompoundIdentifier(_)) {
+            return Some(column.clone());
+        }
+    }
+    let [from] = &select.from[..] else { return None };
+    let TableFactor::Table { name, args: Some(TableFunctionArgs { args, .. }), .. } =
+        &from.relation
+    else {
+        return None;
+    };
+    let unnest = object_parts(name).ok()?.pop()? == "unnest";
+    match &args[..] {
+        [
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(
+                column @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
+            )),
+        ] if unnest => Some(column.clone()),
+        _ => None,
+    }
+}
+
+/// `ARRAY(query)`: the query's one column becomes an aggregate.
+fn collect_into_array(query: &mut Query) -> Result<()> {
+    let order = query.order_by.take();
+    let SetExpr::Select(select) = &mut *query.body else {
+        return refuse("ARRAY of a set operation");
+    };
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        &mut select.projection[..]
+    else {
+        return Err(PgError::syntax("subquery must return only one column"));
+    };
+    let mut aggregate = call("array_agg", vec![item.clone()]);
+    if let (Expr::Function(function), Some(order)) = (&mut aggregate, order)
+        && let FunctionArguments::List(list) = &mut function.args
+        && let OrderByKind::Expressions(all) = order.kind
+    {
+        // A position means the one column.
+        let all = all.into_iter().map(|mut one| {
+            if matches!(one.expr, Expr::Value(_)) {
+                one.expr = item.clone();
+            }
+            one
+        });
+        list.clauses.push(FunctionArgumentClause::OrderBy(all.collect()));
+    }
+    *item = aggregate;
+    Ok(())
 }
 
 /// The elements of `ARRAY[...]` or `'{...}'`.

@@ -4,10 +4,12 @@
 //! What it promises: every node and every clause was looked at by name; a new variant of the library's tree is refused until
 //! somebody has decided what it means. Values of the session become hidden parameters, so that plans can be shared.
 
+mod empty;
 mod expr;
 mod names;
 mod query;
 pub(crate) mod scalar;
+mod subquery;
 
 use crate::{PgError, Result};
 use ::query::Scalar;
@@ -140,6 +142,8 @@ pub(crate) struct Binder<'a> {
     ctes: Vec<String>,
     /// Whether functions with a value for each row may be called here: there is one row.
     one_row: bool,
+    /// Whether this is part of a select list, where DataFusion plans no EXISTS.
+    in_projection: bool,
     zone_is_utc: bool,
     zone: ::query::datetime::Zone,
     depth: usize,
@@ -155,6 +159,7 @@ impl<'a> Binder<'a> {
             references: References::default(),
             ctes: Vec::new(),
             one_row: false,
+            in_projection: false,
             zone_is_utc: env.zone.offset_at(0) == 0 && env.zone.offset_at(200_000_000_000_000) == 0,
             zone: env.zone,
             depth: 0,

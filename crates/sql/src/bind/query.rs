@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 impl Binder<'_> {
     pub(super) fn query(&mut self, query: &mut Query) -> Result<()> {
         self.enter()?;
+        self.drop_useless_order(query);
         let Query {
             with,
             body,
@@ -35,6 +36,7 @@ impl Binder<'_> {
         {
             return refuse("this clause");
         }
+        let in_projection = std::mem::replace(&mut self.in_projection, false);
         let known = self.ctes.len();
         if let Some(with) = with {
             for cte in &mut with.cte_tables {
@@ -56,6 +58,7 @@ impl Binder<'_> {
         }
         self.limit(limit_clause, fetch)?;
         self.ctes.truncate(known);
+        self.in_projection = in_projection;
         self.depth -= 1;
         Ok(())
     }
@@ -175,6 +178,7 @@ impl Binder<'_> {
     }
 
     fn select(&mut self, select: &mut Select) -> Result<()> {
+        self.empty_select(select)?;
         let Select {
             select_token: _,
             optimizer_hints: _,
@@ -230,7 +234,9 @@ impl Binder<'_> {
             self.table_with_joins(one)?;
         }
         let one_row = std::mem::replace(&mut self.one_row, from.is_empty() && self.depth <= 1);
+        let in_projection = std::mem::replace(&mut self.in_projection, true);
         projection.iter_mut().try_for_each(|item| self.select_item(item))?;
+        self.in_projection = false;
         self.one_row = one_row;
         name_columns(projection);
         if let Some(expr) = selection {
@@ -246,6 +252,7 @@ impl Binder<'_> {
                 NamedWindowExpr::WindowSpec(spec) => self.window_spec(spec)?,
             }
         }
+        self.in_projection = in_projection;
         Ok(())
     }
 

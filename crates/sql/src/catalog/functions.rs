@@ -34,6 +34,14 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         RowFunction::new(name, args, returns, true, move |args| body(&catalog, args)).into_udf()
     };
     vec![
+        make("pg_table_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
+            let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
+            let visible = match relation_schema(c, oid) {
+                Some(schema) => c.path.iter().any(|p| p == schema),
+                None => super::pg::system_name(oid).is_some(),
+            };
+            Ok(Value::Bool(visible))
+        }),
         make("$to_regclass", Some(1), INT8, |c, args| match &args[0] {
             Datum::Text(name) => match relation_oid(c, name) {
                 Some(oid) => Ok(Value::Int8(oid)),
@@ -126,6 +134,14 @@ fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {
     }
     let sequence = catalog.sequences.iter().find(|s| s.name == *name && fits(&s.schema));
     sequence.map(|s| i64::from(s.obj.0))
+}
+
+fn relation_schema(catalog: &Catalog, oid: i64) -> Option<&str> {
+    let of_table = catalog.tables.iter().find(|table| {
+        i64::from(table.obj.0) == oid || table.indexes.iter().any(|i| i64::from(i.obj.0) == oid)
+    });
+    let of_sequence = || catalog.sequences.iter().find(|s| i64::from(s.obj.0) == oid);
+    of_table.map(|t| t.schema.as_str()).or_else(|| of_sequence().map(|s| s.schema.as_str()))
 }
 
 fn relation_name(catalog: &Catalog, oid: i64) -> Option<String> {

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use query::Relation;
 use std::sync::{Arc, Weak};
 
+pub(crate) use pg::is_empty_view;
 pub(crate) use rows::{Rows, Shape};
 
 /// Asks the other open instances for the rows of a `v$` view.

@@ -10,7 +10,7 @@ use kernel::row::Value;
 use query::types::{PgType, oid};
 use std::sync::Arc;
 
-use Shape::{Bool, Char, Float8, Int2, Int4, Int8, Name, Oid, Other, Text, Timestamptz};
+use Shape::{Bool, Char, Float8, Int2, Int4, Int8, Name, NoList, Oid, Other, Text, Timestamptz};
 
 /// Owner of everything.
 const OWNER: i64 = 10;
@@ -65,6 +65,11 @@ const VIEWS: &[(&str, i64)] = &[
 /// Whether there is a view of this name.
 pub(super) fn is_known(name: &str) -> bool {
     VIEWS.iter().any(|(known, _)| *known == name)
+}
+
+/// Whether it is one that never has rows here.
+pub(crate) fn is_empty_view(name: &str) -> bool {
+    is_known(name) && empty(name).is_some()
 }
 
 pub(super) fn system_oid(name: &str) -> Option<i64> {
@@ -138,8 +143,8 @@ fn classes(catalog: &Catalog) -> Rows {
         ("relispopulated", Bool),
         ("relreplident", Char),
         ("relispartition", Bool),
-        ("relacl", Other(1034)),
-        ("reloptions", Other(oid::TEXT_ARRAY)),
+        ("relacl", NoList),
+        ("reloptions", NoList),
         ("relpartbound", Other(oid::PG_NODE_TREE)),
     ]);
     let mut add =
@@ -218,9 +223,9 @@ fn attributes(catalog: &Catalog) -> Rows {
         ("attcollation", Oid),
         ("attstorage", Char),
         ("attcompression", Char),
-        ("attacl", Other(1034)),
-        ("attoptions", Other(oid::TEXT_ARRAY)),
-        ("attfdwoptions", Other(oid::TEXT_ARRAY)),
+        ("attacl", NoList),
+        ("attoptions", NoList),
+        ("attfdwoptions", NoList),
     ]);
     let mut add = |obj: Value, table: &TableDef, column: usize, number: usize, own: bool| {
         let def = &table.columns[column];
@@ -333,7 +338,7 @@ fn type_rows() -> Rows {
 
 fn namespaces() -> Rows {
     let mut rows =
-        Rows::new(&[("oid", Oid), ("nspname", Name), ("nspowner", Oid), ("nspacl", Other(1034))]);
+        Rows::new(&[("oid", Oid), ("nspname", Name), ("nspowner", Oid), ("nspacl", NoList)]);
     for schema in ["pg_catalog", "public", "sys", "information_schema"] {
         rows.push(vec![int(schema_oid(schema)), text(schema), int(OWNER), Value::Null]);
     }
@@ -487,7 +492,7 @@ fn databases() -> Rows {
         ("datctype", Text),
         ("daticulocale", Text),
         ("datcollversion", Text),
-        ("datacl", Other(1034)),
+        ("datacl", NoList),
     ]);
     rows.push(vec![
         int(5),
@@ -522,7 +527,7 @@ fn roles(catalog: &Catalog) -> Rows {
         ("rolpassword", Text),
         ("rolvaliduntil", Timestamptz),
         ("rolbypassrls", Bool),
-        ("rolconfig", Other(oid::TEXT_ARRAY)),
+        ("rolconfig", NoList),
     ]);
     for user in &catalog.users {
         rows.push(vec![
@@ -755,7 +760,7 @@ fn empty(name: &str) -> Option<Rows> {
             ("polrelid", Oid),
             ("polcmd", Char),
             ("polpermissive", Bool),
-            ("polroles", Text),
+            ("polroles", NoList),
             ("polqual", Text),
             ("polwithcheck", Text),
         ],

@@ -1,8 +1,8 @@
 //! Rows of a view: columns with their types, values, and the form in which they travel between instances.
 
 use crate::{PgError, Result};
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::array::{RecordBatch, new_null_array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use kernel::row::{ColType, RowView, TypeKind, Value, encode_row};
 use query::types::{PgType, arrow_type, field_with_meta, oid};
 use std::sync::Arc;
@@ -23,12 +23,16 @@ pub(crate) enum Shape {
     Timestamptz,
     /// A type that has only a text form here.
     Other(u32),
+    /// An array that is always NULL here (access rights, options).
+    NoList,
 }
 
 impl Shape {
     fn col_type(self) -> ColType {
         ColType::new(match self {
-            Shape::Text | Shape::Name | Shape::Char | Shape::Other(_) => TypeKind::Text,
+            Shape::Text | Shape::Name | Shape::Char | Shape::Other(_) | Shape::NoList => {
+                TypeKind::Text
+            }
             Shape::Bool => TypeKind::Bool,
             Shape::Int2 => TypeKind::Int2,
             Shape::Int4 => TypeKind::Int4,
@@ -74,15 +78,17 @@ impl Rows {
         self.columns.iter().map(|(_, shape)| shape.col_type()).collect()
     }
 
-    /// Names of the columns.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.columns.iter().map(|(name, _)| name.as_str())
-    }
-
     pub(crate) fn batch(&self) -> Result<RecordBatch> {
         let mut fields = Vec::with_capacity(self.columns.len());
         let mut arrays = Vec::with_capacity(self.columns.len());
         for (i, (name, shape)) in self.columns.iter().enumerate() {
+            if *shape == Shape::NoList {
+                let item = Field::new("item", DataType::Utf8, true);
+                let list = DataType::List(Arc::new(item));
+                arrays.push(new_null_array(&list, self.rows.len()));
+                fields.push(Field::new(name, list, true));
+                continue;
+            }
             let ty = shape.col_type();
             let arrow = arrow_type(ty);
             let values: Vec<Value> = self.rows.iter().map(|row| row[i].clone()).collect();
