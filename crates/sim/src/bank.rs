@@ -2,89 +2,44 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use block::{ObjId, Rowid};
-use kernel::dict::{self, ColumnDef, NewIndex, NewTable, TableDef};
+use block::Rowid;
+use env::BoxFuture;
+use kernel::dict::{self, TableDef};
 use kernel::instance::Instance;
-use kernel::row::{ColType, Datum, RowView, TypeKind, encode_key};
+use kernel::row::Datum;
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, LockWait, Snapshot, Transaction};
 use kernel::{Error, Result};
 use observe::Ctx;
 use parking_lot::Mutex;
 
+use crate::load::{Counts, Load};
+use crate::tables::{all_rows, by_key, find, indexes_agree, int, numbers};
+
 /// Money each account starts with.
-pub const START_BALANCE: i64 = 1000;
+const START_BALANCE: i64 = 1000;
 
 /// What the clients know.
 #[derive(Default)]
-pub struct Ledger {
+struct Ledger {
     /// Transfers whose commit was acknowledged: id → (from, to, amount).
-    pub acknowledged: BTreeMap<i64, (i64, i64, i64)>,
+    acknowledged: BTreeMap<i64, (i64, i64, i64)>,
     /// Transfers whose commit was begun and not answered: either outcome is right.
-    pub unknown: BTreeSet<i64>,
+    unknown: BTreeSet<i64>,
     /// Transfers that were rolled back: they must not be there.
-    pub refused: BTreeSet<i64>,
-    pub deadlocks: u64,
+    refused: BTreeSet<i64>,
+    deadlocks: u64,
+    looks: u64,
+    too_old: u64,
 }
 
-fn int8() -> ColType {
-    ColType { kind: TypeKind::Int8, modifier: -1 }
-}
-
-fn column(name: &str, ty: ColType) -> ColumnDef {
-    ColumnDef { name: name.to_owned(), ty, not_null: true, default: None }
-}
-
-fn new_table(name: &str, columns: &[&str], filler: bool) -> NewTable {
-    let mut all: Vec<ColumnDef> = columns.iter().map(|c| column(c, int8())).collect();
-    if filler {
-        all.push(column("filler", ColType { kind: TypeKind::Text, modifier: -1 }));
-    }
-    NewTable {
-        schema: "public".to_owned(),
-        name: name.to_owned(),
-        owner: ObjId(dict::SUPERUSER_OBJ.0),
-        columns: all,
-        indexes: vec![NewIndex {
-            name: format!("{name}_pkey"),
-            columns: vec![0],
-            unique: true,
-            primary: true,
-            constraint: Some(format!("{name}_pkey")),
-        }],
-    }
-}
-
-/// Makes and fills the tables.
-///
-/// # Errors
-/// Those of the kernel.
-pub async fn set_up(ctx: &Ctx, instance: &Arc<Instance>, accounts: i64) -> Result<()> {
-    let txn = instance.begin(ctx, Isolation::ReadCommitted);
-    dict::create_table(ctx, &txn, new_table("account", &["id", "balance"], true)).await?;
-    dict::create_table(ctx, &txn, new_table("ledger", &["id", "src", "dst", "amount"], false))
-        .await?;
-    txn.commit(ctx).await?;
-    let txn = instance.begin(ctx, Isolation::ReadCommitted);
-    let def = find(ctx, &txn, "account").await?;
-    for id in 0..accounts {
-        let filler = "x".repeat(usize::try_from(id % 37).expect("small"));
-        let row = def.encode(&[Datum::Int8(id), Datum::Int8(START_BALANCE), Datum::Text(&filler)]);
-        table::insert(ctx, &txn, &def, &row).await?;
-    }
-    txn.commit(ctx).await?;
-    Ok(())
-}
-
-/// The definition of one of the bank's tables.
-///
-/// # Errors
-/// Those of the kernel; the table is not there.
-pub async fn find(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<Arc<TableDef>> {
-    dict::table(ctx, txn, "public", name)
-        .await?
-        .ok_or_else(|| Error::UndefinedObject(name.to_owned()))
+/// See the module.
+pub struct Bank {
+    accounts: i64,
+    next_id: AtomicI64,
+    ledger: Mutex<Ledger>,
 }
 
 struct Account {
@@ -99,17 +54,9 @@ async fn read_account(
     snap: &Snapshot,
     id: i64,
 ) -> Result<Option<Account>> {
-    let mut key = Vec::new();
-    encode_key(&[Datum::Int8(id)], &mut key);
-    let mut row = Vec::new();
     let index = def.primary_key().expect("account has a primary key");
-    let Some(rowid) = table::index_lookup(ctx, def, index, &key, snap, &mut row).await? else {
-        return Ok(None);
-    };
-    let Datum::Int8(balance) = RowView::new(&def.types, &row).get(1) else {
-        return Err(Error::Invariant("a balance is a number".to_owned()));
-    };
-    Ok(Some(Account { rowid, row, balance }))
+    let found = by_key(ctx, def, index, snap, id).await?;
+    Ok(found.map(|(rowid, row)| Account { rowid, balance: int(def, &row, 1), row }))
 }
 
 async fn add(
@@ -139,11 +86,8 @@ async fn add(
     }
 }
 
-/// One transfer, its outcome noted in `ledger`.
-///
-/// # Errors
-/// Kernel errors other than those a client must expect.
-pub async fn transfer(
+/// One transfer, its outcome noted in `ledger`. Fails with errors a client need not expect.
+async fn transfer(
     ctx: &Ctx,
     instance: &Arc<Instance>,
     ledger: &Mutex<Ledger>,
@@ -202,28 +146,130 @@ pub async fn transfer(
 }
 
 /// Sum of all balances as of one snapshot.
-///
-/// # Errors
-/// Those of the kernel.
-pub async fn total(ctx: &Ctx, instance: &Arc<Instance>) -> Result<i64> {
+async fn total(ctx: &Ctx, instance: &Arc<Instance>) -> Result<i64> {
     let txn = instance.begin(ctx, Isolation::RepeatableRead);
     let def = find(ctx, &txn, "account").await?;
     let snap = txn.snapshot(ctx).await?;
-    let mut scan = table::scan(ctx, &def, &snap).await?;
-    let mut sum = 0;
-    let types = def.types.clone();
-    loop {
-        let more = scan
-            .next_block(ctx, |_, row| {
-                if let Datum::Int8(balance) = RowView::new(&types, row).get(1) {
-                    sum += balance;
-                }
-            })
-            .await?;
-        if !more {
-            break;
+    let rows = all_rows(ctx, &def, &snap).await;
+    txn.rollback(ctx).await?;
+    Ok(rows?.values().map(|row| int(&def, row, 1)).sum())
+}
+
+impl Bank {
+    #[must_use]
+    pub fn new(accounts: i64) -> Bank {
+        Bank { accounts, next_id: AtomicI64::new(1), ledger: Mutex::default() }
+    }
+
+    async fn fill(&self, ctx: &Ctx, instance: &Arc<Instance>) -> Result<()> {
+        let txn = instance.begin(ctx, Isolation::ReadCommitted);
+        dict::create_table(ctx, &txn, numbers("account", &["id", "balance"], true)).await?;
+        let columns = ["id", "src", "dst", "amount"];
+        dict::create_table(ctx, &txn, numbers("ledger", &columns, false)).await?;
+        txn.commit(ctx).await?;
+        let txn = instance.begin(ctx, Isolation::ReadCommitted);
+        let def = find(ctx, &txn, "account").await?;
+        for id in 0..self.accounts {
+            let filler = "x".repeat(usize::try_from(id % 37).expect("small"));
+            let row =
+                def.encode(&[Datum::Int8(id), Datum::Int8(START_BALANCE), Datum::Text(&filler)]);
+            table::insert(ctx, &txn, &def, &row).await?;
+        }
+        txn.commit(ctx).await?;
+        Ok(())
+    }
+
+    async fn work(&self, ctx: &Ctx, instance: &Arc<Instance>, n: u8) -> Result<()> {
+        let env = &instance.core.env;
+        if n == 0 && env.random().is_multiple_of(8) {
+            let sum = total(ctx, instance).await;
+            let mut ledger = self.ledger.lock();
+            ledger.looks += 1;
+            match sum {
+                Ok(sum) => assert!(
+                    sum == self.accounts * START_BALANCE,
+                    "instance {} sees {sum}",
+                    instance.me
+                ),
+                Err(Error::SnapshotTooOld(_)) => ledger.too_old += 1,
+                Err(e) => return Err(e),
+            }
+            return Ok(());
+        }
+        let id = self.next_id.fetch_add(1, Ordering::SeqCst);
+        let pick = |n: i64| (env.random() % n.unsigned_abs()).cast_signed();
+        let from = pick(self.accounts);
+        let to = (from + 1 + pick(self.accounts - 1)) % self.accounts;
+        let amount = pick(100) + 1;
+        let filler = "y".repeat(usize::try_from(pick(200)).expect("small"));
+        let give_up = env.random().is_multiple_of(10);
+        let what = (from, to, amount);
+        transfer(ctx, instance, &self.ledger, id, what, &filler, give_up).await
+    }
+
+    /// Compares the database with the ledger: all transfers have ended by now.
+    async fn everything(&self, ctx: &Ctx, instance: &Arc<Instance>) -> Result<()> {
+        let txn = instance.begin(ctx, Isolation::RepeatableRead);
+        let account = find(ctx, &txn, "account").await?;
+        let entry = find(ctx, &txn, "ledger").await?;
+        let snap = txn.snapshot(ctx).await?;
+        let accounts = all_rows(ctx, &account, &snap).await?;
+        let entries = all_rows(ctx, &entry, &snap).await?;
+        indexes_agree(ctx, &account, &snap, &accounts).await?;
+        indexes_agree(ctx, &entry, &snap, &entries).await?;
+        txn.rollback(ctx).await?;
+        assert!(accounts.len() as i64 == self.accounts, "{} accounts", accounts.len());
+        let ledger = self.ledger.lock();
+        let mut expected: BTreeMap<i64, i64> =
+            (0..self.accounts).map(|id| (id, START_BALANCE)).collect();
+        let mut seen = BTreeMap::new();
+        for e in entries.values() {
+            let n = |column| int(&entry, e, column);
+            let (id, from, to, amount) = (n(0), n(1), n(2), n(3));
+            seen.insert(id, (from, to, amount));
+            *expected.entry(from).or_default() -= amount;
+            *expected.entry(to).or_default() += amount;
+            assert!(!ledger.refused.contains(&id), "transfer {id} was rolled back, but is there");
+        }
+        for (id, what) in &ledger.acknowledged {
+            let found = seen.get(id);
+            assert!(found == Some(what), "acknowledged transfer {id} is lost: {found:?}");
+        }
+        for row in accounts.values() {
+            let (id, balance) = (int(&account, row, 0), int(&account, row, 1));
+            assert!(expected[&id] == balance, "account {id}: {balance}, not {}", expected[&id]);
+        }
+        Ok(())
+    }
+}
+
+impl Load for Bank {
+    fn set_up<'a>(&'a self, ctx: &'a Ctx, at: &'a Arc<Instance>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.fill(ctx, at))
+    }
+
+    fn step<'a>(&'a self, ctx: &'a Ctx, at: &'a Arc<Instance>, n: u8) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Err(e) = self.work(ctx, at, n).await {
+                panic!("instance {}: {e}", at.me);
+            }
+        })
+    }
+
+    fn check<'a>(&'a self, ctx: &'a Ctx, at: &'a Arc<Instance>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.everything(ctx, at))
+    }
+
+    fn counts(&self) -> Counts {
+        let ledger = self.ledger.lock();
+        Counts {
+            acknowledged: ledger.acknowledged.len(),
+            unknown: ledger.unknown.len(),
+            refused: ledger.refused.len(),
+            looks: ledger.looks,
+            deadlocks: ledger.deadlocks,
+            too_old: ledger.too_old,
+            ..Counts::default()
         }
     }
-    txn.rollback(ctx).await?;
-    Ok(sum)
 }

@@ -16,6 +16,21 @@ use observe::{Observer, SessionKind};
 /// Longest virtual time anything may take before the run is called stuck.
 pub const STUCK: Duration = Duration::from_secs(60);
 
+/// How large a database is made.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// Bytes of each of the two LUNs.
+    pub lun_bytes: u64,
+    pub log_files: u16,
+    pub log_file_bytes: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { lun_bytes: 192 << 20, log_files: 3, log_file_bytes: 2 << 20 }
+    }
+}
+
 /// A database in a simulated world.
 pub struct Cluster {
     pub world: SimWorld,
@@ -31,7 +46,7 @@ impl Cluster {
     /// # Panics
     /// When that fails: a failed run.
     #[must_use]
-    pub fn create(seed: u64, config: SimConfig, instances: u8) -> Cluster {
+    pub fn create(seed: u64, config: SimConfig, instances: u8, sizes: &Sizes) -> Cluster {
         let world = SimWorld::new(seed, config);
         let env = world.env(1);
         let observer = Observer::new(env.clone(), 1);
@@ -42,9 +57,9 @@ impl Cluster {
             options: Options::default(),
             instances,
             luns: 2,
-            lun_size_bytes: 192 << 20,
-            log_files: 3,
-            log_file_bytes: 2 << 20,
+            lun_size_bytes: sizes.lun_bytes,
+            log_files: sizes.log_files,
+            log_file_bytes: sizes.log_file_bytes,
             verifier: "none",
         };
         world
@@ -74,6 +89,26 @@ impl Cluster {
     /// # Panics
     /// When it cannot be opened, or hangs.
     pub fn start(&mut self, k: u8) {
+        if !self.open_within(k, STUCK) {
+            self.print_alerts();
+            panic!("instance {k} hangs while it opens");
+        }
+    }
+
+    /// Opens instance `k` in a new process, and kills that if it is not open after `limit`: a crash
+    /// in the middle of recovery. Returns whether it is open.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub fn start_or_crash(&mut self, k: u8, limit: Duration) -> bool {
+        let open = self.open_within(k, limit);
+        if !open {
+            self.world.crash(k);
+        }
+        open
+    }
+
+    fn open_within(&mut self, k: u8, limit: Duration) -> bool {
         let env = if self.observers.contains_key(&k) || k == 1 {
             self.world.restart_env(k)
         } else {
@@ -89,15 +124,11 @@ impl Cluster {
             membership: MembershipConfig::default(),
         };
         self.observers.insert(k, observer.clone());
-        let opened = self
-            .world
-            .block_on_for(STUCK, Instance::open(&env, &observer, config))
-            .unwrap_or_else(|| {
-                self.print_alerts();
-                panic!("instance {k} hangs while it opens")
-            });
+        let opened = self.world.block_on_for(limit, Instance::open(&env, &observer, config));
+        let Some(opened) = opened else { return false };
         let instance = opened.unwrap_or_else(|e| panic!("instance {k} does not open: {e}"));
         self.open.insert(k, instance);
+        true
     }
 
     /// What the instances have to say, for a run that has failed.

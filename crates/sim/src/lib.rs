@@ -1,15 +1,19 @@
 //! The cluster in one thread: scenarios over the real kernel in a simulated world, and what must
 //! hold afterwards.
 //!
-//! A scenario makes a database, opens its instances, lets clients move money between accounts and
-//! note what was acknowledged, crashes and restarts instances meanwhile, and in the end compares:
-//! the sum of all accounts, every acknowledged transfer, every table against its index. All of it
-//! comes from one seed: the same seed gives the same trace.
+//! A scenario makes a database, opens its instances, lets the clients of a load work and note what
+//! was acknowledged, crashes and restarts instances meanwhile, and in the end compares the database
+//! with what the clients know. All of it comes from one seed: the same seed gives the same trace.
 
 mod bank;
-mod check;
 mod cluster;
+mod load;
+mod mixed;
 mod scenario;
+mod tables;
 
-pub use cluster::{Cluster, STUCK};
-pub use scenario::{Report, Scenario, run};
+pub use bank::Bank;
+pub use cluster::{Cluster, STUCK, Sizes};
+pub use load::{Counts, Load};
+pub use mixed::{Mix, Mixed};
+pub use scenario::{LoadKind, Report, Scenario, run};

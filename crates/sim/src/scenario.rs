@@ -1,45 +1,63 @@
 //! One run: load, faults, checks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use env::Lane;
 use env::simulated::SimConfig;
 use kernel::instance::Instance;
 use observe::SessionKind;
-use parking_lot::Mutex;
 
-use crate::bank::{self, Ledger, START_BALANCE};
-use crate::check;
-use crate::cluster::{Cluster, STUCK};
+use crate::bank::Bank;
+use crate::cluster::{Cluster, STUCK, Sizes};
+use crate::load::{Counts, Load};
+use crate::mixed::{Mix, Mixed};
+
+/// What the clients do.
+#[derive(Clone, Debug)]
+pub enum LoadKind {
+    /// Transfers between so many accounts.
+    Bank(i64),
+    Mixed(Mix),
+}
 
 /// What happens in a run. Everything else comes from the seed.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub instances: u8,
-    pub accounts: i64,
+    pub load: LoadKind,
     pub clients_per_instance: u8,
     /// Crashes of single instances (each is started again).
     pub crashes: u32,
     /// Crashes of all instances at once.
     pub blackouts: u32,
+    /// Clean stops of single instances, with their clients gone.
+    pub stops: u32,
+    /// Of a hundred starts, so many are cut short by another crash.
+    pub crashes_while_opening: u64,
     /// Virtual time between two faults, at most.
     pub calm_us: u64,
     /// Buffers of each instance.
     pub cache_blocks: usize,
+    pub undo_retention_s: u64,
+    pub sizes: Sizes,
 }
 
 impl Default for Scenario {
     fn default() -> Scenario {
         Scenario {
             instances: 3,
-            accounts: 60,
+            load: LoadKind::Bank(60),
             clients_per_instance: 4,
             crashes: 3,
             blackouts: 1,
+            stops: 0,
+            crashes_while_opening: 0,
             calm_us: 400_000,
             cache_blocks: 256,
+            undo_retention_s: 900,
+            sizes: Sizes::default(),
         }
     }
 }
@@ -48,84 +66,136 @@ impl Default for Scenario {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub trace_hash: u64,
-    pub acknowledged: usize,
-    pub unknown: usize,
-    pub refused: usize,
-    pub deadlocks: u64,
-    pub looks: u64,
+    pub counts: Counts,
     pub virtual_us: u64,
 }
 
-/// What the clients share.
-struct Shared {
-    ledger: Mutex<Ledger>,
-    next_id: AtomicI64,
-    stop: AtomicBool,
-    running: AtomicU64,
-    looks: AtomicU64,
+/// What ends an instance for a while.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Crash,
+    Blackout,
+    Stop,
 }
 
-fn spawn_clients(instance: &Arc<Instance>, shared: &Arc<Shared>, scenario: &Scenario) {
-    for n in 0..scenario.clients_per_instance {
-        let (instance, shared, scenario) = (instance.clone(), shared.clone(), scenario.clone());
-        let env = instance.core.env.clone();
-        shared.running.fetch_add(1, Ordering::SeqCst);
-        env.clone().spawn_task("client", Lane::Background, async move {
-            let ctx = instance.observer.ctx(SessionKind::User, "bank");
-            while !shared.stop.load(Ordering::SeqCst) {
-                if n == 0 && env.random() % 8 == 0 {
-                    let sum = bank::total(&ctx, &instance).await;
-                    match sum {
-                        Ok(sum) => assert!(
-                            sum == scenario.accounts * START_BALANCE,
-                            "instance {} sees {sum}",
-                            instance.me
-                        ),
-                        Err(kernel::Error::SnapshotTooOld(_)) => {}
-                        Err(e) => panic!("instance {}: total: {e}", instance.me),
-                    }
-                    shared.looks.fetch_add(1, Ordering::SeqCst);
-                    continue;
+/// The clients of one life of an instance.
+struct Clients {
+    k: u8,
+    stop: Arc<AtomicBool>,
+    running: Arc<AtomicU64>,
+}
+
+impl Clients {
+    fn spawn(instance: &Arc<Instance>, load: &Arc<dyn Load>, count: u8) -> Clients {
+        let clients = Clients {
+            k: instance.me.0,
+            stop: Arc::default(),
+            running: Arc::new(AtomicU64::new(u64::from(count))),
+        };
+        for n in 0..count {
+            let (instance, load) = (instance.clone(), load.clone());
+            let (stop, running) = (clients.stop.clone(), clients.running.clone());
+            let env = instance.core.env.clone();
+            env.spawn_task("client", Lane::Background, async move {
+                let ctx = instance.observer.ctx(SessionKind::User, "client");
+                while !stop.load(Ordering::SeqCst) {
+                    load.step(&ctx, &instance, n).await;
                 }
-                let id = shared.next_id.fetch_add(1, Ordering::SeqCst);
-                let pick = |n: i64| (env.random() % u64::try_from(n).expect("positive")) as i64;
-                let from = pick(scenario.accounts);
-                let to = (from + 1 + pick(scenario.accounts - 1)) % scenario.accounts;
-                let amount = pick(100) + 1;
-                let filler = "y".repeat(usize::try_from(pick(200)).expect("small"));
-                let give_up = env.random() % 10 == 0;
-                let what = (from, to, amount);
-                let done =
-                    bank::transfer(&ctx, &instance, &shared.ledger, id, what, &filler, give_up)
-                        .await;
-                if let Err(e) = done {
-                    panic!("instance {}: transfer {id}: {e}", instance.me);
-                }
+                running.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        clients
+    }
+
+    /// Lets them finish what they do.
+    fn finish(&self, cluster: &Cluster) {
+        self.stop.store(true, Ordering::SeqCst);
+        let ended = || self.running.load(Ordering::SeqCst) == 0 || !cluster.world.is_alive(self.k);
+        if !cluster.world.run_until(STUCK, ended) {
+            cluster.print_alerts();
+            panic!("clients of instance {} hang", self.k);
+        }
+        assert!(cluster.world.is_alive(self.k), "instance {} has ended itself", self.k);
+    }
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    cluster: Cluster,
+    load: Arc<dyn Load>,
+    clients: Vec<Clients>,
+}
+
+impl Run<'_> {
+    fn start(&mut self, k: u8) {
+        while self.cluster.world.random() % 100 < self.scenario.crashes_while_opening {
+            let limit = Duration::from_micros(self.cluster.world.random() % 60_000);
+            if self.cluster.start_or_crash(k, limit) {
+                return;
             }
-            shared.running.fetch_sub(1, Ordering::SeqCst);
-        });
+        }
+        self.cluster.start(k);
     }
-}
 
-fn check_now(cluster: &Cluster, shared: &Shared, scenario: &Scenario) {
-    for instance in cluster.open.values() {
-        let ctx = instance.observer.ctx(SessionKind::User, "check");
-        let ledger = shared.ledger.lock();
-        cluster
+    fn start_with_clients(&mut self, k: u8) {
+        self.start(k);
+        let count = self.scenario.clients_per_instance;
+        self.clients.push(Clients::spawn(&self.cluster.open[&k], &self.load, count));
+    }
+
+    fn set_up(&self) {
+        let first = self.cluster.any().clone();
+        let ctx = first.observer.ctx(SessionKind::User, "set up");
+        self.cluster
             .world
-            .block_on_for(STUCK, check::everything(&ctx, instance, &ledger, scenario.accounts))
-            .unwrap_or_else(|| panic!("the check hangs on instance {}", instance.me))
-            .unwrap_or_else(|e| panic!("the check fails on instance {}: {e}", instance.me));
+            .block_on_for(STUCK, self.load.set_up(&ctx, &first))
+            .expect("set-up does not hang")
+            .unwrap_or_else(|e| panic!("set-up fails: {e}"));
     }
-}
 
-/// Lets the clients finish what they do.
-fn quiesce(cluster: &Cluster, shared: &Shared) {
-    shared.stop.store(true, Ordering::SeqCst);
-    let running = || shared.running.load(Ordering::SeqCst) == 0;
-    if !cluster.world.run_until(STUCK, running) {
-        cluster.print_alerts();
-        panic!("clients hang at the end");
+    fn check(&self) {
+        for instance in self.cluster.open.values() {
+            let ctx = instance.observer.ctx(SessionKind::User, "check");
+            self.cluster
+                .world
+                .block_on_for(STUCK, self.load.check(&ctx, instance))
+                .unwrap_or_else(|| panic!("the check hangs on instance {}", instance.me))
+                .unwrap_or_else(|e| panic!("the check fails on instance {}: {e}", instance.me));
+        }
+    }
+
+    fn calm(&self, limit_us: u64) {
+        let calm = self.cluster.world.random() % limit_us.max(1);
+        self.cluster.world.run_for(Duration::from_micros(calm));
+    }
+
+    fn pick(&self, n: usize) -> usize {
+        usize::try_from(self.cluster.world.random() % n as u64).expect("small")
+    }
+
+    /// One fault and the return from it.
+    fn fault(&mut self, fault: Fault) {
+        for &k in self.cluster.open.keys() {
+            assert!(self.cluster.world.is_alive(k), "instance {k} has ended itself");
+        }
+        let mut victims: Vec<u8> = self.cluster.open.keys().copied().collect();
+        if fault != Fault::Blackout {
+            victims = vec![victims[self.pick(victims.len())]];
+        }
+        for &k in &victims {
+            let at = self.clients.iter().position(|c| c.k == k).expect("its clients");
+            let clients = self.clients.remove(at);
+            if fault == Fault::Stop {
+                clients.finish(&self.cluster);
+                self.cluster.stop(k);
+            } else {
+                self.cluster.crash(k);
+            }
+        }
+        self.calm(self.scenario.calm_us / 4);
+        for &k in &victims {
+            self.start_with_clients(k);
+        }
     }
 }
 
@@ -135,73 +205,54 @@ fn quiesce(cluster: &Cluster, shared: &Shared) {
 /// When a property does not hold, or something hangs: the seed has found a bug.
 #[must_use]
 pub fn run(seed: u64, scenario: &Scenario) -> Report {
-    let mut cluster = Cluster::create(seed, SimConfig::default(), scenario.instances);
+    let mut cluster =
+        Cluster::create(seed, SimConfig::default(), scenario.instances, &scenario.sizes);
     let cache = scenario.cache_blocks * block::BLOCK_BYTES;
     cluster.settings.push(("db_cache_size", cache.max(1 << 20).to_string()));
+    cluster.settings.push(("undo_retention", scenario.undo_retention_s.to_string()));
+    let load: Arc<dyn Load> = match &scenario.load {
+        LoadKind::Bank(accounts) => Arc::new(Bank::new(*accounts)),
+        LoadKind::Mixed(mix) => Arc::new(Mixed::new(mix.clone())),
+    };
+    let mut run = Run { scenario, cluster, load, clients: Vec::new() };
     for k in 1..=scenario.instances {
-        cluster.start(k);
+        run.start(k);
     }
-    let first = cluster.any().clone();
-    let ctx = first.observer.ctx(SessionKind::User, "set up");
-    cluster
-        .world
-        .block_on_for(STUCK, bank::set_up(&ctx, &first, scenario.accounts))
-        .expect("set-up does not hang")
-        .unwrap_or_else(|e| panic!("set-up fails: {e}"));
-    drop((first, ctx));
-    let shared = Arc::new(Shared {
-        ledger: Mutex::default(),
-        next_id: AtomicI64::new(1),
-        stop: AtomicBool::new(false),
-        running: AtomicU64::new(0),
-        looks: AtomicU64::new(0),
-    });
-    for instance in cluster.open.values() {
-        spawn_clients(instance, &shared, scenario);
+    run.set_up();
+    let count = scenario.clients_per_instance;
+    run.clients = run.cluster.open.values().map(|i| Clients::spawn(i, &run.load, count)).collect();
+    let mut faults = Vec::new();
+    for (fault, n) in [
+        (Fault::Crash, scenario.crashes),
+        (Fault::Blackout, scenario.blackouts),
+        (Fault::Stop, scenario.stops),
+    ] {
+        faults.extend((0..n).map(|_| fault));
     }
-    let mut crashes = scenario.crashes;
-    let mut blackouts = scenario.blackouts;
-    while crashes + blackouts > 0 {
-        let calm = cluster.world.random() % scenario.calm_us.max(1);
-        cluster.world.run_for(Duration::from_micros(calm));
-        let all = cluster.world.random() % u64::from(crashes + blackouts) < u64::from(blackouts);
-        let mut victims: Vec<u8> = cluster.open.keys().copied().collect();
-        if all {
-            blackouts -= 1;
-        } else {
-            crashes -= 1;
-            let pick = cluster.world.random() % victims.len() as u64;
-            victims = vec![victims[usize::try_from(pick).expect("small")]];
-        }
-        for &k in &victims {
-            cluster.crash(k);
-            shared.running.fetch_sub(u64::from(scenario.clients_per_instance), Ordering::SeqCst);
-        }
-        let calm = cluster.world.random() % (scenario.calm_us / 4).max(1);
-        cluster.world.run_for(Duration::from_micros(calm));
-        for &k in &victims {
-            cluster.start(k);
-            spawn_clients(&cluster.open[&k].clone(), &shared, scenario);
-        }
+    while !faults.is_empty() {
+        run.calm(scenario.calm_us);
+        let next = run.pick(faults.len());
+        let fault = faults.swap_remove(next);
+        run.fault(fault);
     }
-    cluster.world.run_for(Duration::from_micros(scenario.calm_us));
-    quiesce(&cluster, &shared);
-    check_now(&cluster, &shared, scenario);
-    let keys: Vec<u8> = cluster.open.keys().copied().collect();
+    run.cluster.world.run_for(Duration::from_micros(scenario.calm_us));
+    for clients in &run.clients {
+        clients.stop.store(true, Ordering::SeqCst);
+    }
+    for clients in &run.clients {
+        clients.finish(&run.cluster);
+    }
+    run.check();
+    let keys: Vec<u8> = run.cluster.open.keys().copied().collect();
     for k in keys {
-        cluster.stop(k);
+        run.cluster.stop(k);
     }
-    cluster.start(1);
-    check_now(&cluster, &shared, scenario);
-    cluster.stop(1);
-    let ledger = shared.ledger.lock();
+    run.start(1);
+    run.check();
+    run.cluster.stop(1);
     Report {
-        trace_hash: cluster.world.trace_hash(),
-        acknowledged: ledger.acknowledged.len(),
-        unknown: ledger.unknown.len(),
-        refused: ledger.refused.len(),
-        deadlocks: ledger.deadlocks,
-        looks: shared.looks.load(Ordering::SeqCst),
-        virtual_us: cluster.world.now().0,
+        trace_hash: run.cluster.world.trace_hash(),
+        counts: run.load.counts(),
+        virtual_us: run.cluster.world.now().0,
     }
 }

@@ -53,6 +53,9 @@ enum Sight {
     Later(Scn),
     /// Own changes beyond the own position.
     OwnLater,
+    /// Rolled back; a split has left the entry in a leaf where it changed nothing, and it hides an
+    /// entry that the snapshot may not see.
+    Hiding,
     /// Committing at or below the snapshot: wait.
     Outcome,
     /// Only another instance knows.
@@ -60,7 +63,9 @@ enum Sight {
     TooOld,
 }
 
-fn judge(snap: &Snapshot, e: &Itl, known: Option<TxStatus>) -> Sight {
+/// How the snapshot sees entry `e` of block `b`; `known`: what was known of its transaction when the
+/// block was copied.
+fn judge(snap: &Snapshot, b: &[u8], e: &Itl, known: Option<TxStatus>) -> Sight {
     if e.xid.is_none() {
         return Sight::Visible;
     }
@@ -86,12 +91,14 @@ fn judge(snap: &Snapshot, e: &Itl, known: Option<TxStatus>) -> Sight {
         TxStatus::CommittedBy(scn) if scn <= snap.scn() => Sight::Visible,
         TxStatus::CommittedBy(_) => Sight::TooOld,
         // Rolled back: in a current block nothing of it is left but the entry.
-        TxStatus::Gone => Sight::Visible,
+        TxStatus::Gone if layout::kind(b) != Kind::Leaf => Sight::Visible,
+        TxStatus::Gone if layout::taken_scn(b) <= snap.scn() => Sight::Visible,
+        TxStatus::Gone => Sight::Hiding,
     }
 }
 
 fn all_visible(snap: &Snapshot, b: &[u8]) -> bool {
-    itl::iter(b).all(|(_, e)| judge(snap, &e, None) == Sight::Visible)
+    itl::iter(b).all(|(_, e)| judge(snap, b, &e, None) == Sight::Visible)
 }
 
 /// A clone to be taken back, with what was known of its transactions when it was made: one that
@@ -249,7 +256,7 @@ async fn undo_clone(
                 known.push((e.xid, status));
             }
             Sight::Visible => return Ok(Some(bytes)),
-            Sight::Active | Sight::Later(_) | Sight::OwnLater => {
+            Sight::Active | Sight::Later(_) | Sight::OwnLater | Sight::Hiding => {
                 let Some(record) = undo_record(ctx, &core, &e, expect).await? else {
                     return Ok(None);
                 };
@@ -271,12 +278,13 @@ fn next_to_undo(
     let mut best: Option<(u8, Itl, Sight)> = None;
     for (i, e) in itl::iter(clone) {
         let state = known.iter().find(|(x, _)| *x == e.xid).map(|(_, s)| *s);
-        let sight = judge(snap, &e, state);
+        let sight = judge(snap, clone, &e, state);
         let better = match (sight, best.as_ref().map(|b| b.2)) {
             (Sight::Visible, _) => false,
-            (Sight::Ask | Sight::Outcome, _) => return Some((i, e, sight)),
+            // A bound may hide a commit above another's exact SCN: nothing is undone before that.
+            (Sight::Ask | Sight::Outcome | Sight::TooOld, _) => return Some((i, e, sight)),
             (_, None) => true,
-            (Sight::Active | Sight::OwnLater, Some(Sight::Later(_))) => true,
+            (Sight::Active | Sight::OwnLater | Sight::Hiding, Some(Sight::Later(_))) => true,
             (Sight::Later(a), Some(Sight::Later(b))) => a > b,
             _ => false,
         };
@@ -284,12 +292,7 @@ fn next_to_undo(
             best = Some((i, e, sight));
         }
     }
-    // A bound may hide a commit above another's exact SCN: nothing is undone before it is settled.
-    let mut too_old = itl::iter(clone).filter(|(_, e)| judge(snap, e, None) == Sight::TooOld);
-    match too_old.next() {
-        Some((i, e)) => Some((i, e, Sight::TooOld)),
-        None => best,
-    }
+    best
 }
 
 /// The undo record an entry points to, if it is still there and is the one expected.

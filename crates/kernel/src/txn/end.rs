@@ -33,7 +33,7 @@ impl Transaction {
             return Ok(core.clock.current());
         };
         if !cursor.begun {
-            cursor.segment.clone().finish(&mut cursor, TxMem::Free, core.env.now());
+            cursor.segment.clone().finish(&mut cursor, TxMem::Free, Scn::ZERO, core.env.now());
             run(std::mem::take(&mut rest.on_commit));
             core.table_locks.release_all(self);
             return Ok(core.clock.current());
@@ -85,7 +85,6 @@ impl Transaction {
         let empty = Inner {
             cursor: None,
             snapshot: None,
-            statement_scn: Scn::ZERO,
             changed: Vec::new(),
             on_commit: Vec::new(),
             on_rollback: Vec::new(),
@@ -104,7 +103,7 @@ impl Transaction {
         clean_out(&rest.changed, xid, scn);
         run(rest.on_commit);
         core.table_locks.release_all(self);
-        segment.finish(&mut cursor, TxMem::Committed(scn), core.env.now());
+        segment.finish(&mut cursor, TxMem::Committed(scn), scn, core.env.now());
     }
 }
 
@@ -144,7 +143,7 @@ impl Drop for Finish<'_> {
             clean_out(&rest.changed, xid, scn);
             run(rest.on_commit);
             core.table_locks.release_taken(locks);
-            segment.finish(&mut cursor, TxMem::Committed(scn), core.env.now());
+            segment.finish(&mut cursor, TxMem::Committed(scn), scn, core.env.now());
         });
     }
 }

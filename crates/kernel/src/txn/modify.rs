@@ -9,6 +9,7 @@ use block::{ObjId, Scn, Uba, UndoNo, Xid};
 use observe::{Ctx, Stat};
 
 use super::core::Core;
+use super::snapshot::Snapshot;
 use super::status::TxStatus;
 use super::transaction::{CLEANOUT_BLOCKS_MAX, Transaction};
 use crate::cache::Pin;
@@ -103,6 +104,9 @@ impl View<'_> {
 
 /// Highest commit SCN a taken-over entry may have, and below which a bound is good enough.
 struct Limits {
+    /// The snapshot that a REPEATABLE READ transaction keeps: what it takes over is visible to it
+    /// for good (hazard H4). A READ COMMITTED one may take over anything: its older snapshots take
+    /// its own change back, its later ones lie above every commit it has met.
     exact: Scn,
     horizon: Scn,
 }
@@ -154,9 +158,13 @@ fn judge(
                     }
                     LockState::Committed(scn)
                 }
-                // Rolled back: the entry is free (in a current block, hazard H10).
+                // Rolled back: the entry is free (in a current block, hazard H10). The one a split
+                // has left in a leaf still hides what it had taken over.
                 TxStatus::Gone => {
-                    free = free.or(Some(i));
+                    let leaf = layout::kind(b) == Kind::Leaf;
+                    if !leaf || layout::taken_scn(b) <= limits.exact {
+                        free = free.or(Some(i));
+                    }
                     LockState::Free
                 }
             }
@@ -240,8 +248,7 @@ impl Transaction {
         let retention = core.config.undo_retention_us;
         let horizon = core.horizon();
         cursor.prepare(ctx, &core.cache, &core.space, horizon, retention).await?;
-        let statement_scn = self.inner.lock().statement_scn;
-        let exact = if statement_scn == Scn::ZERO { Scn::MAX } else { statement_scn };
+        let exact = self.inner.lock().snapshot.as_ref().map_or(Scn::MAX, Snapshot::scn);
         let limits = Limits { exact, horizon };
         let unknown = unknown_remote(&core, &pin.read(), own);
         let mut remote = Vec::with_capacity(unknown.len());
@@ -325,7 +332,11 @@ impl Transaction {
             _ => Scn::ZERO,
         };
         let saved = if idx < itl::count(b) { itl::get(b, idx) } else { Itl::default() };
-        let saved = if saved.xid != own && saved.scn == Scn::ZERO { Itl::default() } else { saved };
+        // Another's entry without an SCN is one rolled back. In a leaf it may be a split's copy, and
+        // the way to what it had taken over.
+        let rolled_back = saved.xid != own && saved.scn == Scn::ZERO;
+        let leaf = layout::kind(b) == Kind::Leaf;
+        let saved = if rolled_back && !leaf { Itl::default() } else { saved };
         let undo_no = UndoNo(cursor.undo_no.0 + 1);
         let record = UndoRecord {
             xid: own,

@@ -125,7 +125,7 @@ impl Core {
         xid: Xid,
     ) -> Result<()> {
         let Some((slot, mut at)) = self.dead_undo(ctx, segment, xid).await? else {
-            segment.finish_recovered(xid);
+            segment.finish_recovered(xid, self.clock.current());
             return Ok(());
         };
         while !at.is_none() {
@@ -134,8 +134,8 @@ impl Core {
             let progress = TxSlot { rolling_back: true, next: at, ..slot };
             self.undo_one(ctx, &record, segment, Some(&progress)).await?;
         }
-        self.end_slot(ctx, xid, segment);
-        segment.finish_recovered(xid);
+        let scn = self.end_slot(ctx, xid, segment);
+        segment.finish_recovered(xid, scn);
         ctx.bump(Stat::DeadTransactionsRecovered, 1);
         Ok(())
     }
@@ -185,10 +185,12 @@ impl Core {
         Ok(Some((slot, last.map_or(Uba::NONE, |rec| Uba { dba, rec }))))
     }
 
-    /// Writes "rolled back" into the header slot.
-    fn end_slot(&self, ctx: &Ctx, xid: Xid, segment: &Segment) {
-        let slot = TxSlot { seq: xid.seq, ..TxSlot::default() };
+    /// Writes "rolled back" into the header slot, and when.
+    fn end_slot(&self, ctx: &Ctx, xid: Xid, segment: &Segment) -> Scn {
+        let scn = self.clock.current();
+        let slot = TxSlot { seq: xid.seq, scn, ..TxSlot::default() };
         self.note_progress(ctx, xid, segment, Some(&slot));
+        scn
     }
 }
 
@@ -246,13 +248,14 @@ impl Transaction {
         let (cursor, rest) = self.take_all()?;
         if let Some(mut cursor) = cursor {
             let segment = cursor.segment.clone();
+            let mut scn = Scn::ZERO;
             if cursor.begun {
-                core.end_slot(ctx, cursor.xid, &segment);
+                scn = core.end_slot(ctx, cursor.xid, &segment);
                 ctx.bump(Stat::TransactionRollbacks, 1);
             }
             run(rest.on_rollback);
             core.table_locks.release_all(self);
-            segment.finish(&mut cursor, TxMem::Free, core.env.now());
+            segment.finish(&mut cursor, TxMem::Free, scn, core.env.now());
         } else {
             run(rest.on_rollback);
             core.table_locks.release_all(self);

@@ -22,8 +22,10 @@ struct Inner {
 #[derive(Default)]
 pub struct Snapshots {
     inner: Mutex<Inner>,
-    /// Highest commit SCN another instance has broadcast.
-    remote_floor: AtomicU64,
+    /// Highest commit SCN that a client may have been told of: of a commit that has ended here, or
+    /// that another instance has broadcast. New snapshots see it, also while a lower one is still
+    /// under way here: who meets that one waits for its outcome.
+    floor: AtomicU64,
 }
 
 impl Snapshots {
@@ -35,13 +37,16 @@ impl Snapshots {
         scn
     }
 
+    /// The outcome is certain; nobody has been told yet.
     pub(super) fn end_commit(&self, scn: Scn) {
-        self.inner.lock().committing.remove(&scn);
+        let mut inner = self.inner.lock();
+        inner.committing.remove(&scn);
+        self.raise_floor(scn);
     }
 
     /// Another instance has committed at `scn`: snapshots taken from now on see it.
     pub fn raise_floor(&self, scn: Scn) {
-        self.remote_floor.fetch_max(scn.0, Ordering::SeqCst);
+        self.floor.fetch_max(scn.0, Ordering::SeqCst);
     }
 
     fn newest(&self, inner: &Inner, clock: &ScnClock) -> Scn {
@@ -53,8 +58,8 @@ impl Snapshots {
 
     fn take(&self, clock: &ScnClock, floor: Scn) -> Scn {
         let mut inner = self.inner.lock();
-        let remote = Scn(self.remote_floor.load(Ordering::SeqCst));
-        let scn = self.newest(&inner, clock).max(floor).max(remote);
+        let told = Scn(self.floor.load(Ordering::SeqCst));
+        let scn = self.newest(&inner, clock).max(floor).max(told);
         *inner.live.entry(scn).or_insert(0) += 1;
         scn
     }

@@ -31,8 +31,6 @@ pub(super) struct Inner {
     pub cursor: Option<Cursor>,
     /// REPEATABLE READ: the transaction's snapshot.
     pub snapshot: Option<Snapshot>,
-    /// SCN of the snapshot last given to a statement.
-    pub statement_scn: Scn,
     /// Blocks changed, for cleanout at commit.
     pub changed: Vec<Arc<Buffer>>,
     pub on_commit: Vec<Hook>,
@@ -72,7 +70,6 @@ impl Transaction {
             inner: Mutex::new(Inner {
                 cursor: None,
                 snapshot: None,
-                statement_scn: Scn::ZERO,
                 changed: Vec::new(),
                 on_commit: Vec::new(),
                 on_rollback: Vec::new(),
@@ -132,7 +129,6 @@ impl Transaction {
         if self.isolation == Isolation::RepeatableRead && inner.snapshot.is_none() {
             inner.snapshot = Some(snapshot.clone());
         }
-        inner.statement_scn = snapshot.scn();
         Ok(snapshot)
     }
 

@@ -74,6 +74,15 @@ pub enum TxMem {
 struct MemSlot {
     seq: u32,
     state: TxMem,
+    /// When it was rolled back.
+    ended: Scn,
+}
+
+impl MemSlot {
+    /// Nothing that the transaction has left behind, or has hidden, is newer than this.
+    fn ended(&self) -> Scn {
+        if let TxMem::Committed(scn) = self.state { scn } else { self.ended }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +163,7 @@ impl Segment {
                         TxState::Active => TxMem::Active,
                         TxState::Committed => TxMem::Committed(s.scn),
                     };
-                    MemSlot { seq: s.seq, state }
+                    MemSlot { seq: s.seq, state, ended: s.scn }
                 })
                 .collect();
             let n = usize::from(get_u16(&b, OFF_EXTENTS)).min(UNDO_EXTENTS_MAX);
@@ -236,20 +245,18 @@ impl Segment {
         let mut inner = self.inner.lock();
         let i = inner.reuse.pop_front()?;
         let old = inner.slots[usize::from(i)];
-        if let TxMem::Committed(scn) = old.state {
-            // Young slots wait their turn while another segment has older ones.
-            if scn > horizon && inner.reuse.len() > usize::from(TX_SLOT_COUNT) / 2 {
-                inner.reuse.push_front(i);
-                return None;
-            }
-            inner.forgotten = inner.forgotten.max(scn);
+        // Young slots wait their turn while another segment has older ones.
+        if old.ended() > horizon && inner.reuse.len() > usize::from(TX_SLOT_COUNT) / 2 {
+            inner.reuse.push_front(i);
+            return None;
         }
+        inner.forgotten = inner.forgotten.max(old.ended());
         let seq = old.seq + 1;
-        inner.slots[usize::from(i)] = MemSlot { seq, state: TxMem::Active };
+        inner.slots[usize::from(i)] = MemSlot { seq, state: TxMem::Active, ended: Scn::ZERO };
         Some(Xid { usn: self.usn, slot: i, seq })
     }
 
-    /// Highest commit SCN whose slot has been used anew.
+    /// Highest SCN of an end whose slot has been used anew.
     #[must_use]
     pub fn forgotten(&self) -> Scn {
         self.inner.lock().forgotten
@@ -348,12 +355,7 @@ impl Segment {
     }
 
     /// Adds an extent, or with no room takes the oldest that no active transaction needs.
-    async fn extend(
-        &self,
-        ctx: &Ctx,
-        cache: &Arc<Cache>,
-        space: &Space,
-    ) -> Result<()> {
+    async fn extend(&self, ctx: &Ctx, cache: &Arc<Cache>, space: &Space) -> Result<()> {
         let count = self.inner.lock().extents.len();
         let room = if count < UNDO_EXTENTS_MAX {
             space.alloc_extent(ctx, UNDO_FILE, UNDO_EXTENT_BLOCKS).await
@@ -402,8 +404,10 @@ impl Segment {
         UndoReport { usn: self.usn, extents: inner.extents.len(), active }
     }
 
-    /// The transaction has ended in `state`: its slot and blocks may be used on.
-    pub fn finish(&self, cursor: &mut Cursor, state: TxMem, now: Micros) {
+    /// The transaction has ended in `state` at `scn`: its slot and blocks may be used on. Its undo is
+    /// kept while a snapshot is older than that, rolled back or not: the records tell what it had
+    /// taken over.
+    pub fn finish(&self, cursor: &mut Cursor, state: TxMem, scn: Scn, now: Micros) {
         let xid = cursor.xid;
         let room = {
             let b = cursor.block.read();
@@ -413,8 +417,8 @@ impl Segment {
         let slot = &mut inner.slots[usize::from(xid.slot)];
         assert!(slot.seq == xid.seq, "slot of {xid} has been used anew");
         slot.state = state;
+        slot.ended = scn;
         inner.reuse.push_back(xid.slot);
-        let scn = if let TxMem::Committed(scn) = state { scn } else { Scn::ZERO };
         for &e in &cursor.used {
             let extent = &mut inner.extents[e];
             extent.active -= 1;
@@ -435,11 +439,13 @@ impl Segment {
         }
     }
 
-    /// A transaction found active at start-up has been rolled back.
-    pub fn finish_recovered(&self, xid: Xid) {
+    /// A transaction found active at start-up has been rolled back, at `scn`.
+    pub fn finish_recovered(&self, xid: Xid, scn: Scn) {
         let mut inner = self.inner.lock();
         inner.left_by_crash.retain(|x| *x != xid);
-        inner.slots[usize::from(xid.slot)].state = TxMem::Free;
+        let slot = &mut inner.slots[usize::from(xid.slot)];
+        slot.state = TxMem::Free;
+        slot.ended = scn;
         inner.reuse.push_back(xid.slot);
         if let Some(w) = inner.waiters.remove(&xid.slot) {
             w.notify_waiters();

@@ -1,6 +1,6 @@
 //! Three instances of one database.
 
-use sim::Scenario;
+use sim::{LoadKind, Scenario};
 
 use crate::run_all;
 
@@ -16,21 +16,21 @@ fn three() -> Scenario {
 
 #[test]
 fn three_instances_share_the_bank() {
-    run_all("three instances", &three());
+    run_all("three instances", &three(), &[1]);
 }
 
 #[test]
 fn three_instances_with_tiny_caches_share_the_bank() {
-    let scenario = Scenario { cache_blocks: 128, accounts: 600, ..three() };
-    run_all("three tiny caches", &scenario);
+    let scenario = Scenario { cache_blocks: 128, load: LoadKind::Bank(600), ..three() };
+    run_all("three tiny caches", &scenario, &[1]);
 }
 
 #[test]
 fn the_cluster_survives_the_crash_of_single_instances() {
-    run_all("single crashes", &Scenario { crashes: 3, ..three() });
+    run_all("single crashes", &Scenario { crashes: 3, ..three() }, &[1]);
 }
 
 #[test]
 fn the_cluster_survives_the_crash_of_all_instances() {
-    run_all("blackouts", &Scenario { crashes: 1, blackouts: 1, ..three() });
+    run_all("blackouts", &Scenario { crashes: 1, blackouts: 1, ..three() }, &[1]);
 }

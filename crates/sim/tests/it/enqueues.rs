@@ -15,11 +15,11 @@ use kernel::txn::{Isolation, LockWait, TmMode, Transaction};
 use kernel::{Error, Result};
 use observe::{Ctx, SessionKind, Stat, WaitEvent};
 use parking_lot::Mutex;
-use sim::{Cluster, STUCK};
+use sim::{Cluster, STUCK, Sizes};
 
 /// A database with `n` open instances.
 fn cluster(seed: u64, n: u8) -> Cluster {
-    let mut cluster = Cluster::create(seed, SimConfig::default(), 3);
+    let mut cluster = Cluster::create(seed, SimConfig::default(), 3, &Sizes::default());
     cluster.settings.push(("db_cache_size", (4 << 20).to_string()));
     for k in 1..=n {
         cluster.start(k);
