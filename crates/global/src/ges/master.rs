@@ -248,6 +248,8 @@ impl Entry {
             self.seq.0 += 1;
             let (seq, value) = (self.seq, self.value);
             self.set_mode(from, mode, seq);
+            // It may stand in the way of a head that was told of before it (a conversion overtakes).
+            self.told_for = None;
             send(from, GesHolderMsg::Granted { req_id, mode, seq, value });
         }
     }

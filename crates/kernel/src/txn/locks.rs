@@ -120,6 +120,24 @@ impl Table {
         self.revoking.is_some_and(|wanted| self.needed().compatible(wanted))
     }
 
+    /// The local transactions that must go before `id` gets `want`; `converts`: it has a lower mode.
+    fn in_way(&self, id: u64, converts: bool, want: TmMode) -> Vec<u64> {
+        let others = self.holders.iter().filter(|h| h.0 != id && !h.1.compatible(want));
+        let mut in_way: Vec<u64> = others.map(|h| h.0).collect();
+        // First come, first served: but a conversion does not queue behind newcomers.
+        if converts {
+            return in_way;
+        }
+        let ahead = self.queue.iter().take_while(|q| q.0 != id);
+        in_way.extend(ahead.filter(|q| !q.1.compatible(want)).map(|q| q.0));
+        let asker = self.asker.filter(|a| a.0 != id && !a.1.compatible(want.ges()));
+        in_way.extend(asker.map(|a| a.0));
+        if let Some(wanted) = self.revoking.filter(|r| !r.compatible(want.ges())) {
+            in_way.extend(self.against(wanted));
+        }
+        in_way
+    }
+
     fn against(&self, wanted: GesMode) -> impl Iterator<Item = u64> {
         self.holders.iter().filter(move |h| !h.1.ges().compatible(wanted)).map(|h| h.0)
     }
@@ -166,8 +184,10 @@ impl TableLocks {
         if own.is_some_and(|i| table.holders[i].1 == want) {
             return Try::Granted;
         }
-        let mut in_way: Vec<u64> = Vec::new();
-        if self.enqueues.get().is_some() {
+        let mut in_way = table.in_way(id, own.is_some(), want);
+        if in_way.is_empty() && self.enqueues.get().is_some() {
+            // The cluster is asked last: what it gives is used at once, or instances would take it
+            // from each other without end.
             if !table.cover.covers(want.ges()) {
                 if table.asker.is_some_and(|a| a.0 != id) {
                     return Try::Behind(table.changed.clone());
@@ -176,23 +196,11 @@ impl TableLocks {
                 table.asker = Some((id, all, false));
                 return Try::Cover(all);
             }
-            if table.asker.is_some_and(|a| a.0 == id) {
-                // The answer has come: others may ask.
-                table.asker = None;
-                table.changed.notify_waiters();
-            }
-            let unfair = |r: &GesMode| own.is_none() && !r.compatible(want.ges());
-            if let Some(wanted) = table.revoking.filter(unfair) {
-                in_way.extend(table.against(wanted));
-            }
         }
-        in_way.extend(
-            table.holders.iter().filter(|h| h.0 != id && !h.1.compatible(want)).map(|h| h.0),
-        );
-        // First come, first served: but a conversion does not queue behind newcomers.
-        if own.is_none() {
-            let ahead = table.queue.iter().take_while(|q| q.0 != id);
-            in_way.extend(ahead.filter(|q| !q.1.compatible(want)).map(|q| q.0));
+        if table.asker.is_some_and(|a| a.0 == id) {
+            // The answer has come: others may ask.
+            table.asker = None;
+            table.changed.notify_waiters();
         }
         if in_way.is_empty() {
             table.queue.retain(|q| q.0 != id);
@@ -310,6 +318,13 @@ impl TableLocks {
         Some(cover)
     }
 
+    /// Another instance goes on waiting for `wanted`.
+    pub fn owe(&self, obj: ObjId, wanted: GesMode) {
+        if let Some(table) = self.tables.lock().get_mut(&obj) {
+            table.revoking = Some(wanted);
+        }
+    }
+
     /// The wish of another instance that this one has yet to give way to.
     #[must_use]
     pub fn revoking(&self, obj: ObjId) -> Option<GesMode> {
@@ -335,6 +350,19 @@ impl TableLocks {
     #[must_use]
     pub fn asking(&self, obj: ObjId) -> Option<u64> {
         self.tables.lock().get(&obj)?.asker.map(|a| a.0)
+    }
+
+    /// The tables' locks in words, for who looks into a hang.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let tables = self.tables.lock();
+        let line = |(obj, t): (&ObjId, &Table)| {
+            format!(
+                "TM-{}: cover {}, holders {:?}, queue {:?}, asker {:?}, revoking {:?}",
+                obj.0, t.cover, t.holders, t.queue, t.asker, t.revoking
+            )
+        };
+        tables.iter().map(line).collect()
     }
 
     /// Locks held and waited for.

@@ -129,6 +129,12 @@ impl Waits {
         assert!(self.remote.set(remote).is_ok(), "the remote deadlock search is set once");
     }
 
+    /// All waits at this instance.
+    #[must_use]
+    pub fn all(&self) -> Vec<WaitView> {
+        self.edges.lock().iter().map(|(id, e)| e.view(*id)).collect()
+    }
+
     /// The wait of the transaction with this local number.
     #[must_use]
     pub fn wait_of(&self, id: u64) -> Option<WaitView> {

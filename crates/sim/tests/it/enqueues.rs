@@ -60,6 +60,11 @@ fn wait<T>(cluster: &Cluster, outcome: &Outcome<T>) -> T {
     let done = || outcome.lock().is_some();
     if !cluster.world.run_until(STUCK, done) {
         cluster.print_alerts();
+        for (k, instance) in &cluster.open {
+            for line in instance.node.enqueue_lines() {
+                println!("instance {k}: {line}");
+            }
+        }
         panic!("a task hangs");
     }
     outcome.lock().take().expect("it has ended")
@@ -518,6 +523,7 @@ fn lock_storm(seed: u64, crash: bool) -> (u64, Counts) {
 fn table_locks_exclude_each_other_over_all_instances() {
     let mut all = Counts { done: 0, deadlocks: 0, refused: 0, late: 0 };
     for seed in 20..26 {
+        println!("storm: seed {seed}");
         let (hash, counts) = lock_storm(seed, seed % 2 == 1);
         all.done += counts.done;
         all.deadlocks += counts.deadlocks;

@@ -249,6 +249,21 @@ impl Node {
         Ok(())
     }
 
+    /// The enqueues of this instance, those it masters, and who waits, in words: for who looks into
+    /// a hang.
+    #[must_use]
+    pub fn enqueue_lines(&self) -> Vec<String> {
+        let state = self.enqueues.state.lock();
+        let mut lines: Vec<String> =
+            state.entries.values().map(|e| format!("{:?}", e.shadow)).collect();
+        for resource in state.master.resources() {
+            lines.push(format!("master of {resource}: {:?}", state.master.view(resource)));
+        }
+        lines.extend(self.core.table_locks.lines());
+        lines.extend(self.core.waits.all().iter().map(|w| format!("{w:?}")));
+        lines
+    }
+
     /// Asks for a mode; the answer may be there at once.
     fn ask(
         &self,
@@ -336,6 +351,12 @@ impl Node {
             self.give_way(entry, wanted, no_wait, &mut effects);
         }
         entry.shadow.step(event, &mut effects);
+        if let ShadowEvent::Message { msg: GesHolderMsg::Blocking { wanted, no_wait }, .. } = event
+            && !no_wait
+            && !entry.shadow.mode().compatible(wanted)
+        {
+            self.owe(resource, wanted);
+        }
         for effect in effects {
             match effect {
                 ShadowEffect::ToMaster(msg) => self.to_master(resource, msg, todo),

@@ -56,6 +56,13 @@ impl Node {
         }
     }
 
+    /// Another instance goes on waiting for `wanted`: the transactions' end is awaited.
+    pub(super) fn owe(&self, resource: Resource, wanted: GesMode) {
+        if resource.kind == TM {
+            self.core.table_locks.owe(ObjId(resource.id1), wanted);
+        }
+    }
+
     /// Another instance wants `wanted`: what is kept here without need is let go of first, so that
     /// who does not wait is refused for a true reason only.
     pub(super) fn give_way(
