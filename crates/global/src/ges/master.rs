@@ -45,8 +45,8 @@ struct Entry {
     value: ValueBlock,
     /// The last grant.
     seq: Seq,
-    /// The head of the queue whose blockers have been told.
-    told_for: Option<(InstanceNo, ReqId)>,
+    /// The head of the queue whose blockers have been told, those up to this grant.
+    told_for: Option<(InstanceNo, ReqId, Seq)>,
 }
 
 /// What a master records of an enqueue.
@@ -248,20 +248,20 @@ impl Entry {
             self.seq.0 += 1;
             let (seq, value) = (self.seq, self.value);
             self.set_mode(from, mode, seq);
-            // It may stand in the way of a head that was told of before it (a conversion overtakes).
-            self.told_for = None;
             send(from, GesHolderMsg::Granted { req_id, mode, seq, value });
         }
     }
 
-    /// Tells who stands in the way of the head of the queue, once per head.
+    /// Tells who stands in the way of the head of the queue, each once per head: also who was granted
+    /// a mode since the others were told (a conversion overtakes newcomers).
     fn tell_blockers(&mut self, send: &mut impl FnMut(InstanceNo, GesHolderMsg)) {
         let Some(&Ask { from, req_id, mode, no_wait }) = self.queue.front() else { return };
-        if self.told_for.replace((from, req_id)) == Some((from, req_id)) {
-            return;
-        }
+        let told = self.told_for.replace((from, req_id, self.seq));
+        let told = told.filter(|t| (t.0, t.1) == (from, req_id)).map(|t| t.2);
         let wanted = self.mode_of(from).join(mode);
-        for h in self.holders.iter().filter(|h| h.who != from && !h.mode.compatible(wanted)) {
+        let untold = |h: &&Held| told.is_none_or(|upto| h.seq > upto);
+        let in_way = self.holders.iter().filter(|h| h.who != from && !h.mode.compatible(wanted));
+        for h in in_way.filter(untold) {
             send(h.who, GesHolderMsg::Blocking { wanted, no_wait });
         }
     }
