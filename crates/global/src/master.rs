@@ -365,6 +365,12 @@ impl Step<'_> {
                 }
                 continue;
             }
+            if self.entry.covers(ask.from, ask.want.mode()) {
+                // It asked before its own past image was promoted: it has the block by now, and must
+                // not be told to ship it to itself.
+                self.send(ask.from, HolderMsg::Retry { req_id: ask.req_id });
+                continue;
+            }
             self.start(ask);
         }
     }

@@ -133,6 +133,7 @@ impl Cluster {
 
     /// What the instances have to say, for a run that has failed.
     pub fn print_alerts(&self) {
+        let mut blocks = std::collections::BTreeSet::new();
         for (k, observer) in &self.observers {
             for line in observer.alert_log.lines() {
                 println!("instance {k}: {}", line.formatted());
@@ -142,7 +143,17 @@ impl Cluster {
                     let event = session.wait.event.map_or("", observe::WaitEvent::name);
                     let p = session.wait.p;
                     println!("instance {k}: {} waits for {event} {p:?}", session.program);
+                    if event.starts_with("gc ") {
+                        let word = |i: usize| u32::try_from(p[i]).unwrap_or(u32::MAX);
+                        let file = u16::try_from(p[0]).unwrap_or(u16::MAX);
+                        blocks.insert(block::Dba::new(file, word(1)));
+                    }
                 }
+            }
+        }
+        for (k, instance) in &self.open {
+            for &dba in &blocks {
+                println!("instance {k}: block {dba}: {}", instance.node.block_state(dba));
             }
         }
     }

@@ -98,6 +98,7 @@ impl Grants for Node {
 impl Node {
     /// Sends the image as it is; the mode has been lowered already.
     fn ship(&self, buffer: &Buffer, st: &State, ship: &global::holder::Ship) {
+        assert!(ship.to != self.me, "block {} is shipped to its holder", buffer.dba);
         let image = st.image.as_ref().expect("what is shipped is here");
         assert!(
             self.cache.log.durable() >= st.last_rba,
@@ -253,7 +254,9 @@ impl Node {
                 ctx.wait_relabel_or_cancel(shown, p, wait).await
             } else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
-                ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await.map(|_| ())
+                let woken = ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await;
+                // Whoever asked may have gone.
+                woken.map(|w| w.unwrap_or_else(|_| self.repeat(buffer)))
             };
             if let Err(interrupt) = result {
                 let _gate = self.cache.enter_protocol();
@@ -423,7 +426,9 @@ impl Node {
             let began = self.env.now();
             let Some((req_id, answered)) = copy else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
-                let _ = ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await?;
+                if ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await?.is_err() {
+                    self.repeat(&buffer);
+                }
                 continue;
             };
             let _guard = CrGuard { node: self, req_id };

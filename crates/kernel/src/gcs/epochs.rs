@@ -16,7 +16,6 @@ use tokio::sync::mpsc;
 
 use super::node::{Node, View};
 use crate::cache::Carry;
-use crate::redo::{ThreadStatus, read_thread};
 
 /// Items of one batch of a report.
 const BATCH: usize = 1000;
@@ -92,42 +91,26 @@ impl Node {
                 {
                     node.membership.report_broken(peer, epoch);
                 } else {
-                    node.announce(epoch, &all.iter().map(|m| m.instance).collect::<Vec<_>>()).await;
+                    node.announce(epoch, &all.iter().map(|m| m.instance).collect::<Vec<_>>());
                 }
             });
         } else {
-            self.announce(epoch, &members).await;
+            self.announce(epoch, &members);
         }
     }
 
     /// All links stand: the epoch begins for this instance.
-    async fn announce(&self, epoch: u64, members: &[InstanceNo]) {
-        let dead_threads = self.dead_threads(members).await;
-        if dead_threads.is_empty() {
-            self.without_dead.lock().insert(epoch);
-        }
+    fn announce(&self, epoch: u64, members: &[InstanceNo]) {
+        // Every thread without a member, whoever's death left it (C14). Which of them are open only
+        // the recoverer looks, once, in the epoch: had each instance looked for itself, one might see
+        // a thread open that another has just closed, and wait for a recovery that nobody does.
+        let absent = (1..=INSTANCES_MAX).map(InstanceNo).filter(|k| !members.contains(k));
         self.epoch_event(EpochEvent::NewMembership {
             epoch: Epoch(epoch),
             members: members.to_vec(),
-            dead_threads,
+            dead_threads: absent.collect(),
             recoverer: members.iter().copied().min().expect("a member"),
         });
-    }
-
-    /// Every open redo thread without a member, whoever's death left it (C14).
-    async fn dead_threads(&self, members: &[InstanceNo]) -> Vec<InstanceNo> {
-        let mut dead = Vec::new();
-        for k in (1..=INSTANCES_MAX).map(InstanceNo) {
-            if members.contains(&k) {
-                continue;
-            }
-            match read_thread(&self.group, k).await {
-                Ok((_, state)) if state.status == ThreadStatus::Open => dead.push(k),
-                Ok(_) => {}
-                Err(e) => self.env.abort_instance(&format!("read the state of thread {k}: {e}")),
-            }
-        }
-        dead
     }
 
     /// Steps the epoch machine and does what it says, as one.
@@ -167,10 +150,8 @@ impl Node {
             EpochEffect::ThawBlocks { epoch } => {
                 self.thawed.store(true, Ordering::SeqCst);
                 self.thaw.notify_waiters();
-                let mut without_dead = self.without_dead.lock();
-                if without_dead.contains(&epoch.0) {
-                    // Nothing is unrecovered; the machine says so only where something was.
-                    without_dead.retain(|e| *e > epoch.0);
+                if self.view().members.len() == usize::from(INSTANCES_MAX) {
+                    // No thread is without a member; the machine says so only where one was.
                     self.all_recovered(epoch);
                 }
             }

@@ -1,6 +1,6 @@
 //! The node: what it is made of, and how it sends.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -99,8 +99,11 @@ pub struct Node {
     pub(super) settle: Notify,
     /// Reports are in, the directory answers.
     pub(super) directory_ready: AtomicBool,
-    /// Epochs that began with no dead thread.
-    pub(super) without_dead: Mutex<BTreeSet<u64>>,
+    /// Held while recovery writes blocks: a later epoch's begins when the earlier's writes have
+    /// landed.
+    pub(super) recovery_turn: tokio::sync::Mutex<()>,
+    /// Held while a dead transaction is rolled back: one task at a time does (C9).
+    pub(super) rollback_turn: tokio::sync::Mutex<()>,
     /// Epoch in which the recoverer has been told that nothing is owed.
     pub(super) duties_told: AtomicU64,
     /// Epoch whose undo segments are loaded.
@@ -171,7 +174,8 @@ impl Node {
             settled: AtomicU64::new(0),
             settle: Notify::new(),
             directory_ready: AtomicBool::new(false),
-            without_dead: Mutex::default(),
+            recovery_turn: tokio::sync::Mutex::new(()),
+            rollback_turn: tokio::sync::Mutex::new(()),
             duties_told: AtomicU64::new(0),
             segments_ready: AtomicU64::new(0),
             segments_loaded: Notify::new(),
@@ -204,6 +208,20 @@ impl Node {
     #[must_use]
     pub fn interconnect(&self) -> &Arc<Interconnect> {
         &self.net
+    }
+
+    /// The state of one block at this instance, as holder and as master: for whoever looks into a hang.
+    #[must_use]
+    pub fn block_state(&self, addr: Dba) -> String {
+        let held = self.cache.lookup(addr).map(|b| {
+            let st = b.latch().read();
+            let facts = self.cache.facts(&b, &st);
+            let (loading, error) = (st.loading, st.read_error.is_some());
+            format!("{:?} {facts:?} loading {loading} error {error}", st.holder)
+        });
+        let mastered = self.master.lock().view(addr);
+        let master = self.master_of(addr);
+        format!("held: {held:?}; master {master}: {mastered:?}")
     }
 
     /// A fresh name for a request.

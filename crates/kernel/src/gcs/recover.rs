@@ -1,6 +1,6 @@
 //! Instance recovery: what a survivor does about dead threads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use super::node::Node;
 use crate::cache::{DW_BLOCKS, restore_torn, write_images};
 use crate::error::{Error, Result};
 use crate::recovery::{Collected, apply_vectors, close_threads, collect};
+use crate::redo::{ThreadStatus, read_thread};
 use crate::undo::{Segment, segments_of};
 
 /// What the recoverer keeps of an epoch.
@@ -25,6 +26,9 @@ pub(super) struct Recovery {
     pub collected: Option<Arc<Collected>>,
     /// The blocks locked for recovery, with the newest past image of each.
     pub set: Vec<(Dba, Option<(InstanceNo, Version)>)>,
+    /// Those of the set that are on disk and unlocked: they may have been changed since.
+    pub done: BTreeSet<Dba>,
+    /// The dead threads: those that were open.
     pub threads: Vec<InstanceNo>,
 }
 
@@ -62,15 +66,24 @@ impl Node {
     }
 
     /// Reads the dead threads and tells every master what it found.
-    pub(super) fn scan_dead(&self, epoch: Epoch, threads: Vec<InstanceNo>) {
-        self.recovery.lock().threads.clone_from(&threads);
+    pub(super) fn scan_dead(&self, epoch: Epoch, absent: Vec<InstanceNo>) {
         self.recovery_task("scan dead threads", epoch, move |node| {
-            let threads = threads.clone();
+            let absent = absent.clone();
             async move {
-                let all: Vec<InstanceNo> = (1..=INSTANCES_MAX).map(InstanceNo).collect();
-                let restored = restore_torn(&node.group, &threads, &all).await?;
-                node.ctx.bump(Stat::TornBlocksRestored, restored.len() as u64);
-                let collected = collect(&node.ctx, &node.group, &threads).await?;
+                let _turn = node.recovery_turn.lock().await;
+                let mut threads = Vec::new();
+                for &k in &absent {
+                    if read_thread(&node.group, k).await?.1.status == ThreadStatus::Open {
+                        threads.push(k);
+                    }
+                }
+                let mut collected = Collected::default();
+                if !threads.is_empty() {
+                    let all: Vec<InstanceNo> = (1..=INSTANCES_MAX).map(InstanceNo).collect();
+                    let restored = restore_torn(&node.group, &threads, &all).await?;
+                    node.ctx.bump(Stat::TornBlocksRestored, restored.len() as u64);
+                    collected = collect(&node.ctx, &node.group, &threads).await?;
+                }
                 // Nothing of the dead is answered before all know their SCNs (H8): the clock goes
                 // out with every message from here on.
                 node.core.clock.raise(collected.max_scn);
@@ -79,13 +92,15 @@ impl Node {
                 if view.epoch != epoch {
                     return Ok(());
                 }
-                let text = format!(
-                    "instance recovery of thread {}: {} bytes of redo, {} blocks",
-                    names(&threads),
-                    collected.bytes,
-                    collected.blocks.len()
-                );
-                node.ctx.alert(AlertLevel::Info, text);
+                if !threads.is_empty() {
+                    let text = format!(
+                        "instance recovery of thread {}: {} bytes of redo, {} blocks",
+                        names(&threads),
+                        collected.bytes,
+                        collected.blocks.len()
+                    );
+                    node.ctx.alert(AlertLevel::Info, text);
+                }
                 let mut by_master: BTreeMap<InstanceNo, Vec<Recovered>> =
                     view.members.iter().map(|m| (*m, Vec::new())).collect();
                 for (addr, version) in collected.last_versions() {
@@ -93,7 +108,11 @@ impl Node {
                     let items = by_master.get_mut(&master).expect("a member");
                     items.push(Recovered { addr, version });
                 }
-                node.recovery.lock().collected = Some(Arc::new(collected));
+                {
+                    let mut recovery = node.recovery.lock();
+                    recovery.collected = Some(Arc::new(collected));
+                    recovery.threads = threads;
+                }
                 for (master, items) in by_master {
                     for (items, last) in batches(items) {
                         let found = EpochMessage::DeadChanges { epoch, last, items };
@@ -108,11 +127,19 @@ impl Node {
     /// Every lock is taken: rebuilds the blocks of the set, adopts undo.
     pub(super) fn recover_set(&self, epoch: Epoch) {
         self.recovery_task("recover blocks", epoch, move |node| async move {
+            let turn = node.recovery_turn.lock().await;
             let (set, collected, threads) = {
                 let r = node.recovery.lock();
-                (r.set.clone(), r.collected.clone(), r.threads.clone())
+                let mut set = r.set.clone();
+                set.retain(|(addr, _)| !r.done.contains(addr));
+                (set, r.collected.clone(), r.threads.clone())
             };
+            if node.view().epoch != epoch {
+                return Ok(());
+            }
             let collected = collected.ok_or_else(|| Error::Invariant("no scan".to_owned()))?;
+            // Images go through the dead one's double-write area, not through one in use.
+            let area = threads.first().copied();
             let mut done = Vec::new();
             let mut batch: Vec<(Dba, IoBuf)> = Vec::new();
             for (addr, past) in sorted(set) {
@@ -125,16 +152,19 @@ impl Node {
                 layout::seal(&mut image);
                 batch.push((addr, image));
                 if batch.len() == DW_BLOCKS as usize {
-                    node.write_recovered(epoch, threads[0], &mut batch, &mut done).await?;
+                    node.write_recovered(epoch, area, &mut batch, &mut done).await?;
                 }
             }
-            node.write_recovered(epoch, threads[0], &mut batch, &mut done).await?;
+            node.write_recovered(epoch, area, &mut batch, &mut done).await?;
+            drop(turn);
             if node.view().epoch != epoch {
                 return Ok(());
             }
-            node.ctx.bump(Stat::InstanceRecoveries, threads.len() as u64);
-            let text = format!("blocks of thread {} recovered", names(&threads));
-            node.ctx.alert(AlertLevel::Info, text);
+            if !threads.is_empty() {
+                node.ctx.bump(Stat::InstanceRecoveries, threads.len() as u64);
+                let text = format!("blocks of thread {} recovered", names(&threads));
+                node.ctx.alert(AlertLevel::Info, text);
+            }
             node.adopt(epoch).await?;
             node.epoch_event(EpochEvent::DeadTransactionsLocked { epoch });
             node.epoch_event(EpochEvent::SetRecovered { epoch });
@@ -145,16 +175,21 @@ impl Node {
     async fn write_recovered(
         &self,
         epoch: Epoch,
-        dead: InstanceNo,
+        area: Option<InstanceNo>,
         batch: &mut Vec<(Dba, IoBuf)>,
         done: &mut Vec<Recovered>,
     ) -> Result<()> {
         if batch.is_empty() || self.view().epoch != epoch {
             return Ok(());
         }
-        write_images(&self.group, dead, batch).await?;
+        let area = area.ok_or_else(|| Error::Invariant("a set without a dead thread".to_owned()))?;
+        write_images(&self.group, area, batch).await?;
         batch.clear();
         let view = self.view();
+        if view.epoch != epoch {
+            return Ok(());
+        }
+        self.recovery.lock().done.extend(done.iter().map(|r| r.addr));
         let mut by_master: BTreeMap<InstanceNo, Vec<Recovered>> = BTreeMap::new();
         for r in done.drain(..) {
             by_master.entry(view.map.master_of(r.addr)).or_default().push(r);
@@ -273,6 +308,10 @@ impl Node {
                     for xid in segment.left_by_crash() {
                         if node.view().epoch != epoch {
                             return Ok(());
+                        }
+                        let _turn = node.rollback_turn.lock().await;
+                        if !segment.left_by_crash().contains(&xid) {
+                            continue; // Done by the task of an earlier epoch.
                         }
                         if let Err(e) = node.core.roll_back_dead(&node.ctx, &segment, xid).await {
                             left += 1;

@@ -125,6 +125,10 @@ impl Peers for Node {
         })
     }
 
+    fn epoch(&self) -> u64 {
+        self.view.read().epoch.0
+    }
+
     fn horizon(&self) -> Scn {
         let view = self.view();
         let horizons = self.horizons.lock();

@@ -106,6 +106,36 @@ fn all_visible(snap: &Snapshot, b: &[u8]) -> bool {
 struct Clone {
     bytes: Vec<u8>,
     known: Vec<(Xid, TxStatus)>,
+    /// It came from another instance: even what is known here may have ended since it was made.
+    remote: bool,
+}
+
+impl Clone {
+    /// A copy from another instance. `gone`: rolled back for certain before it was asked for, so that
+    /// nothing of them is in it but entries.
+    fn of_copy(bytes: Vec<u8>, gone: &[Xid]) -> Clone {
+        Clone { bytes, known: gone.iter().map(|x| (*x, TxStatus::Gone)).collect(), remote: true }
+    }
+}
+
+/// Transactions of this instance that are rolled back, but may not have been when the copy was made:
+/// what the copy shows of them is undone as if they ran (hazard H10).
+fn note_rolled_back(
+    core: &Core,
+    copy: &[u8],
+    known: &mut Vec<(Xid, TxStatus)>,
+    gone: &mut Vec<Xid>,
+) {
+    for (_, e) in itl::iter(copy) {
+        let open = !e.xid.is_none() && e.scn == Scn::ZERO;
+        if open
+            && !known.iter().any(|(x, _)| *x == e.xid)
+            && core.local_status(e.xid) == Some(TxStatus::Gone)
+        {
+            gone.push(e.xid);
+            known.push((e.xid, TxStatus::Active));
+        }
+    }
 }
 
 /// What the fast path left to do.
@@ -131,13 +161,17 @@ pub async fn consistent<R>(
 ) -> Result<Option<R>> {
     let core = snap.core();
     let mut f = Some(f);
+    let mut gone = Vec::new();
     for _ in 0..RETRIES_MAX {
+        let epoch = core.peers().map(|p| p.epoch());
+        let mut remote = false;
         let clone = if let Some(copy) = remote_copy(ctx, snap, dba).await? {
             ctx.bump(Stat::ConsistentGets, 1);
             if !expect.check(&copy, snap.scn())? {
                 return Ok(None);
             }
-            Clone { bytes: copy, known: Vec::new() }
+            remote = true;
+            Clone::of_copy(copy, &gone)
         } else {
             let first =
                 core.cache.read(ctx, dba, |b| first_look(snap, expect, b, &mut f)).await??;
@@ -151,7 +185,11 @@ pub async fn consistent<R>(
             }
         };
         ctx.bump(Stat::CrBlocksCreated, 1);
-        if let Some(clone) = undo_clone(ctx, snap, clone, expect, &mut |_| {}).await? {
+        let whole = undo_clone(ctx, snap, clone, expect, &mut |_| {}, &mut gone).await?;
+        if remote && core.peers().map(|p| p.epoch()) != epoch {
+            continue; // What it was made from may have died with its sender (hazard H1).
+        }
+        if let Some(clone) = whole {
             let f = f.take().expect("called once");
             return Ok(Some(f(&clone)));
         }
@@ -174,6 +212,7 @@ pub async fn changed_since(
     slot: u16,
 ) -> Result<bool> {
     let core = snap.core();
+    let mut gone = Vec::new();
     for _ in 0..RETRIES_MAX {
         let look = |b: &[u8]| first_look(snap, expect, b, &mut Some(|_: &[u8]| ()));
         let clone = match core.cache.read(ctx, dba, look).await?? {
@@ -184,7 +223,7 @@ pub async fn changed_since(
         let mut watch = |r: &UndoRecord| {
             changed |= snap.own() != Some(r.xid) && r.inverse.changes_row(slot);
         };
-        let whole = undo_clone(ctx, snap, clone, expect, &mut watch).await?.is_some();
+        let whole = undo_clone(ctx, snap, clone, expect, &mut watch, &mut gone).await?.is_some();
         if whole || changed {
             return Ok(changed);
         }
@@ -209,7 +248,7 @@ fn first_look<R>(
     let core = snap.core();
     let known = unknown.filter_map(|e| Some((e.xid, core.local_status(e.xid)?))).collect();
     let bytes = rows::expand(b, 2 * BLOCK_BYTES);
-    Ok(Some(First::Clone(Clone { bytes, known })))
+    Ok(Some(First::Clone(Clone { bytes, known, remote: false })))
 }
 
 /// A copy from the cluster, if this instance has no right to the block and another one changes it.
@@ -230,10 +269,14 @@ async fn undo_clone(
     clone: Clone,
     expect: Expect,
     watch: &mut (dyn FnMut(&UndoRecord) + Send),
+    gone: &mut Vec<Xid>,
 ) -> Result<Option<Vec<u8>>> {
     let core = snap.core().clone();
-    let Clone { mut bytes, mut known } = clone;
+    let Clone { mut bytes, mut known, remote } = clone;
     loop {
+        if remote {
+            note_rolled_back(&core, &bytes, &mut known, gone);
+        }
         let Some((idx, e, sight)) = next_to_undo(snap, &bytes, &known) else {
             return Ok(Some(bytes));
         };
@@ -250,7 +293,10 @@ async fn undo_clone(
             Sight::Ask => {
                 // Asked after the copy was made: one rolled back since must still be undone (H10).
                 let status = match core.status(ctx, e.xid).await? {
-                    TxStatus::Gone => TxStatus::Active,
+                    TxStatus::Gone => {
+                        gone.push(e.xid);
+                        TxStatus::Active
+                    }
                     status => status,
                 };
                 known.push((e.xid, status));

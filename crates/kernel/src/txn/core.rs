@@ -54,6 +54,8 @@ pub trait Peers: Send + Sync {
     fn broadcast<'a>(&'a self, ctx: &'a Ctx, scn: Scn) -> BoxFuture<'a, Result<()>>;
     /// Lowest snapshot the other instances may have.
     fn horizon(&self) -> Scn;
+    /// The membership in force.
+    fn epoch(&self) -> u64;
     /// A consistent-read base of a block this instance has no right to: its image (a copy with what
     /// the asker may not see partly taken back), or `None` if the asker now holds the block in S.
     fn consistent_copy<'a>(

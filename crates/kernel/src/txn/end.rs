@@ -55,7 +55,8 @@ impl Transaction {
         };
         // From here on the transaction ends committed, whatever happens to this future: a client
         // that goes away must not leave it hanging.
-        let guard = Finish { txn: self, cursor: Some(cursor), rest: Some(rest), scn };
+        let guard =
+            Finish { txn: self, ctx: ctx.clone(), cursor: Some(cursor), rest: Some(rest), scn };
         ctx.bump(Stat::RedoSynchWrites, 1);
         let flush = core.log.flushed(end);
         match core.peers() {
@@ -111,6 +112,7 @@ impl Transaction {
 /// awaited by a task of its own.
 struct Finish<'a> {
     txn: &'a Transaction,
+    ctx: Ctx,
     cursor: Option<Cursor>,
     rest: Option<Inner>,
     scn: Scn,
@@ -134,8 +136,16 @@ impl Drop for Finish<'_> {
         let scn = self.scn;
         let locks = core.table_locks.take_all(self.txn);
         let upto = core.log.next();
+        let ctx = self.ctx.clone();
         core.env.clone().spawn_task("commit outcome", env::Lane::Background, async move {
+            core.log.nudge(upto);
             core.log.flushed(upto).await;
+            // Committed is what is durable and known to all, whoever waits for it.
+            if let Some(peers) = core.peers()
+                && peers.broadcast(&ctx, scn).await.is_err()
+            {
+                core.env.abort_instance("a commit could not be told to the other instances");
+            }
             let segment = cursor.segment.clone();
             let xid = cursor.xid;
             segment.set_state(xid, || TxMem::Committed(scn));
