@@ -37,6 +37,7 @@ pub struct Cluster {
     pub dir: PathBuf,
     pub settings: Vec<(&'static str, String)>,
     pub open: BTreeMap<u8, Arc<Instance>>,
+    pub membership: MembershipConfig,
     observers: BTreeMap<u8, Arc<Observer>>,
 }
 
@@ -72,6 +73,7 @@ impl Cluster {
             dir,
             settings: Vec::new(),
             open: BTreeMap::new(),
+            membership: MembershipConfig::default(),
             observers: BTreeMap::new(),
         }
     }
@@ -121,7 +123,7 @@ impl Cluster {
             params: self.parameters(),
             secret: [7; 32],
             interconnect: "127.0.0.1:0".to_owned(),
-            membership: MembershipConfig::default(),
+            membership: self.membership,
         };
         self.observers.insert(k, observer.clone());
         let opened = self.world.block_on_for(limit, Instance::open(&env, &observer, config));

@@ -34,6 +34,14 @@ pub struct Scenario {
     pub blackouts: u32,
     /// Clean stops of single instances, with their clients gone.
     pub stops: u32,
+    /// Crashes of two instances, the second while the first is being recovered.
+    pub double_crashes: u32,
+    /// Instances stopped from running until the others have put them out.
+    pub pauses: u32,
+    /// Cuts of the network between two instances.
+    pub cuts: u32,
+    /// An instance that is silent for longer is put out.
+    pub misscount: Duration,
     /// Of a hundred starts, so many are cut short by another crash.
     pub crashes_while_opening: u64,
     /// Virtual time between two faults, at most.
@@ -53,6 +61,10 @@ impl Default for Scenario {
             crashes: 3,
             blackouts: 1,
             stops: 0,
+            double_crashes: 0,
+            pauses: 0,
+            cuts: 0,
+            misscount: Duration::from_secs(3),
             crashes_while_opening: 0,
             calm_us: 400_000,
             cache_blocks: 256,
@@ -76,6 +88,9 @@ enum Fault {
     Crash,
     Blackout,
     Stop,
+    DoubleCrash,
+    Pause,
+    Cut,
 }
 
 /// The clients of one life of an instance.
@@ -173,22 +188,77 @@ impl Run<'_> {
         usize::try_from(self.cluster.world.random() % n as u64).expect("small")
     }
 
+    fn take_clients(&mut self, k: u8) -> Clients {
+        let at = self.clients.iter().position(|c| c.k == k).expect("its clients");
+        self.clients.remove(at)
+    }
+
+    /// Kills `first`, and another one, most likely the one that recovers it, at about the same time.
+    fn double_crash(&mut self, first: u8) -> Vec<u8> {
+        let others: Vec<u8> = self.cluster.open.keys().copied().filter(|k| *k != first).collect();
+        self.cluster.world.crash(first);
+        self.calm(50_000);
+        let second = if self.pick(2) == 0 { others[0] } else { others[self.pick(others.len())] };
+        self.cluster.world.crash(second);
+        vec![first, second]
+    }
+
+    /// Stops `k` from running for longer than the others put up with. It must not go on then.
+    fn pause(&mut self, k: u8) -> Vec<u8> {
+        self.cluster.world.pause(k);
+        let long = self.scenario.misscount * 2;
+        self.cluster.world.run_for(long);
+        self.cluster.world.resume(k);
+        self.cluster.world.run_for(Duration::from_millis(1));
+        self.gone(&[k])
+    }
+
+    /// Cuts the network between `a` and another instance until one of them has been put out.
+    fn cut(&mut self, a: u8) -> Vec<u8> {
+        let others: Vec<u8> = self.cluster.open.keys().copied().filter(|k| *k != a).collect();
+        let b = others[self.pick(others.len())];
+        self.cluster.world.cut(a, b);
+        let out = || !self.cluster.world.is_alive(a) || !self.cluster.world.is_alive(b);
+        self.cluster.world.run_until(STUCK, out);
+        let gone = self.gone(&[a, b]);
+        self.cluster.world.heal(a, b);
+        gone
+    }
+
+    /// Those of `suspects` that have ended; the run has failed if none has.
+    fn gone(&self, suspects: &[u8]) -> Vec<u8> {
+        let dead = |k: &&u8| !self.cluster.world.is_alive(**k);
+        let gone: Vec<u8> = suspects.iter().filter(dead).copied().collect();
+        if gone.is_empty() {
+            self.cluster.print_alerts();
+            panic!("none of {suspects:?} has been put out");
+        }
+        gone
+    }
+
     /// One fault and the return from it.
     fn fault(&mut self, fault: Fault) {
         for &k in self.cluster.open.keys() {
             assert!(self.cluster.world.is_alive(k), "instance {k} has ended itself");
         }
-        let mut victims: Vec<u8> = self.cluster.open.keys().copied().collect();
-        if fault != Fault::Blackout {
-            victims = vec![victims[self.pick(victims.len())]];
-        }
-        for &k in &victims {
-            let at = self.clients.iter().position(|c| c.k == k).expect("its clients");
-            let clients = self.clients.remove(at);
-            if fault == Fault::Stop {
+        let open: Vec<u8> = self.cluster.open.keys().copied().collect();
+        let one = open[self.pick(open.len())];
+        let victims = match fault {
+            Fault::Crash => vec![one],
+            Fault::Blackout => open,
+            Fault::Stop => {
+                let clients = self.take_clients(one);
                 clients.finish(&self.cluster);
-                self.cluster.stop(k);
-            } else {
+                self.cluster.stop(one);
+                vec![one]
+            }
+            Fault::DoubleCrash => self.double_crash(one),
+            Fault::Pause => self.pause(one),
+            Fault::Cut => self.cut(one),
+        };
+        for &k in &victims {
+            if self.clients.iter().any(|c| c.k == k) {
+                self.take_clients(k);
                 self.cluster.crash(k);
             }
         }
@@ -210,6 +280,8 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     let cache = scenario.cache_blocks * block::BLOCK_BYTES;
     cluster.settings.push(("db_cache_size", cache.max(1 << 20).to_string()));
     cluster.settings.push(("undo_retention", scenario.undo_retention_s.to_string()));
+    cluster.membership.misscount = scenario.misscount;
+    cluster.membership.heartbeat = scenario.misscount / 10;
     let load: Arc<dyn Load> = match &scenario.load {
         LoadKind::Bank(accounts) => Arc::new(Bank::new(*accounts)),
         LoadKind::Mixed(mix) => Arc::new(Mixed::new(mix.clone())),
@@ -226,6 +298,9 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
         (Fault::Crash, scenario.crashes),
         (Fault::Blackout, scenario.blackouts),
         (Fault::Stop, scenario.stops),
+        (Fault::DoubleCrash, scenario.double_crashes),
+        (Fault::Pause, scenario.pauses),
+        (Fault::Cut, scenario.cuts),
     ] {
         faults.extend((0..n).map(|_| fault));
     }
