@@ -8,6 +8,7 @@ use crate::config::{Config, InstanceConfig};
 use crate::error::{CliError, Doing, Exit, Result};
 use crate::layout::Layout;
 use crate::runtime::{RuntimeGuard, State, probe};
+use cluster::MembershipConfig;
 use disk::{DirectIo, Group, Options};
 use env::Env;
 use env::real::{RealConfig, RealEnv};
@@ -110,7 +111,6 @@ pub fn run(
     guard: &RuntimeGuard,
 ) -> Result<()> {
     let me = instance_no(k)?;
-    refuse_beside_others(layout, config, k)?;
     check_address(&settings.listen)?;
     let secret = read_secret(layout)?;
     let serve_threads = settings.parameters.gcs_server_processes();
@@ -154,6 +154,9 @@ async fn serve(
             dir: layout.dir().to_owned(),
             me: instance_no(k)?,
             params: Arc::clone(&params),
+            secret,
+            interconnect: settings.interconnect,
+            membership: MembershipConfig::default(),
         };
         let opening = Instance::open(env, observer, config);
         tokio::select! {
@@ -178,7 +181,11 @@ async fn serve(
         }
     };
     let address = server.address();
-    guard.set_open(address.to_string(), settings.interconnect)?;
+    let membership = &instance.node.membership;
+    if let Err(e) = membership.set_client_addr(&address.to_string()) {
+        observer.alert(AlertLevel::Warning, format!("publish the client address: {e}"));
+    }
+    guard.set_open(address.to_string(), instance.node.interconnect().addr().to_owned())?;
     observer.alert(AlertLevel::Info, format!("instance {k} open on {address}"));
     println!("instance {k} open on {address}");
     tokio::select! {
@@ -211,18 +218,6 @@ async fn needs_recovery(
         }
     }
     Ok(false)
-}
-
-/// The kernel does not yet share blocks between instances: two at once would lose changes.
-fn refuse_beside_others(layout: &Layout, config: &Config, k: u16) -> Result<()> {
-    for other in (1..=config.instances).filter(|other| *other != k) {
-        if probe(layout, other)?.is_some() {
-            return Err(CliError::state(format!(
-                "instance {other} is running, and instances cannot share the database yet"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Fails early when the client port is taken: recovery would be for nothing. The port is given back

@@ -172,6 +172,9 @@ impl RowSink for Sink<'_> {
     fn row(&mut self) -> &mut bytes::BytesMut {
         self.0.row()
     }
+    fn copy_out(&mut self, binary: bool, columns: usize) {
+        self.0.copy_out(binary, columns);
+    }
     fn flush_if_large(&mut self) {
         self.0.flush_if_large();
     }
