@@ -138,10 +138,17 @@ pub fn seal(b: &mut [u8]) {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Damage {
     /// Checksum stored and computed.
-    Checksum { stored: u32, computed: u32 },
+    Checksum {
+        stored: u32,
+        computed: u32,
+    },
     /// The block says it is another one.
-    Address { found: Dba },
-    Kind { found: u8 },
+    Address {
+        found: Dba,
+    },
+    Kind {
+        found: u8,
+    },
 }
 
 impl std::fmt::Display for Damage {

@@ -16,32 +16,87 @@ use crate::undo;
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
     /// Makes the block anew, whatever it held. `itl`: entries to start with (0: not transactional).
-    Format { kind: Kind, obj: ObjId, birth: Scn, level: u8, itl: u8 },
+    Format {
+        kind: Kind,
+        obj: ObjId,
+        birth: Scn,
+        level: u8,
+        itl: u8,
+    },
     /// Makes the block anew with this body (bytes 40.. up to the end, as [`Op::image_of`] packs it).
-    FormatImage { kind: Kind, obj: ObjId, body: Vec<u8> },
+    FormatImage {
+        kind: Kind,
+        obj: ObjId,
+        body: Vec<u8>,
+    },
     /// Replaces the body of a block (a split's left half).
-    Image { kind: Kind, obj: ObjId, body: Vec<u8> },
+    Image {
+        kind: Kind,
+        obj: ObjId,
+        body: Vec<u8>,
+    },
     /// Overwrites bytes at offsets.
     Patch(Vec<(u16, Vec<u8>)>),
-    HeapInsert { itl: ItlChange, slot: u16, flags: u8, bytes: Vec<u8> },
-    HeapUpdate { itl: ItlChange, slot: u16, flags: u8, bytes: Vec<u8> },
-    HeapDelete { itl: ItlChange, slot: u16 },
-    HeapLock { itl: ItlChange, slot: u16 },
+    HeapInsert {
+        itl: ItlChange,
+        slot: u16,
+        flags: u8,
+        bytes: Vec<u8>,
+    },
+    HeapUpdate {
+        itl: ItlChange,
+        slot: u16,
+        flags: u8,
+        bytes: Vec<u8>,
+    },
+    HeapDelete {
+        itl: ItlChange,
+        slot: u16,
+    },
+    HeapLock {
+        itl: ItlChange,
+        slot: u16,
+    },
     /// Purges deleted rows and trims capacities; the rows' changers have committed.
-    Settle { slots: Vec<u16> },
-    LeafInsert { itl: ItlChange, key: Vec<u8>, rowid: Rowid },
+    Settle {
+        slots: Vec<u16>,
+    },
+    LeafInsert {
+        itl: ItlChange,
+        key: Vec<u8>,
+        rowid: Rowid,
+    },
     /// Marks the entry deleted.
-    LeafMark { itl: ItlChange, key: Vec<u8> },
+    LeafMark {
+        itl: ItlChange,
+        key: Vec<u8>,
+    },
     /// Gives a marked entry of a unique index a new rowid and life.
-    LeafRevive { itl: ItlChange, key: Vec<u8>, rowid: Rowid },
+    LeafRevive {
+        itl: ItlChange,
+        key: Vec<u8>,
+        rowid: Rowid,
+    },
     /// Removes marked entries (ascending positions); `scn` is at or above their deletes.
-    LeafPurge { positions: Vec<u16>, scn: Scn },
+    LeafPurge {
+        positions: Vec<u16>,
+        scn: Scn,
+    },
     /// Adds the parent entry of a split.
-    BranchInsert { key: Vec<u8>, child: Dba },
+    BranchInsert {
+        key: Vec<u8>,
+        child: Dba,
+    },
     /// Appends one undo record to an undo block.
-    UndoAppend { record: Vec<u8> },
+    UndoAppend {
+        record: Vec<u8>,
+    },
     /// Takes one change of a transaction back and restores its ITL entry.
-    Rollback { itl_idx: u8, saved: Itl, inverse: Inverse },
+    Rollback {
+        itl_idx: u8,
+        saved: Itl,
+        inverse: Inverse,
+    },
 }
 
 /// How to take a change back. `lock` is the row's lock byte to restore.
@@ -49,12 +104,31 @@ pub enum Op {
 pub enum Inverse {
     /// Only the ITL entry is restored.
     Nothing,
-    HeapRemove { slot: u16 },
-    HeapRestore { slot: u16, flags: u8, lock: u8, bytes: Vec<u8> },
-    HeapUnlock { slot: u16, lock: u8 },
+    HeapRemove {
+        slot: u16,
+    },
+    HeapRestore {
+        slot: u16,
+        flags: u8,
+        lock: u8,
+        bytes: Vec<u8>,
+    },
+    HeapUnlock {
+        slot: u16,
+        lock: u8,
+    },
     /// `root`: the index, to find the leaf again after splits.
-    LeafRemove { root: Dba, key: Vec<u8> },
-    LeafRestore { root: Dba, key: Vec<u8>, flags: u8, lock: u8, rowid: Rowid },
+    LeafRemove {
+        root: Dba,
+        key: Vec<u8>,
+    },
+    LeafRestore {
+        root: Dba,
+        key: Vec<u8>,
+        flags: u8,
+        lock: u8,
+        rowid: Rowid,
+    },
 }
 
 fn put_image(out: &mut Vec<u8>, tag: u8, kind: Kind, obj: ObjId, body: &[u8]) {
@@ -196,9 +270,7 @@ impl Op {
                 obj: ObjId(r.u32()?),
                 body: r.bytes32()?.to_vec(),
             },
-            2 => {
-                Op::Image { kind: kind_of(r)?, obj: ObjId(r.u32()?), body: r.bytes32()?.to_vec() }
-            }
+            2 => Op::Image { kind: kind_of(r)?, obj: ObjId(r.u32()?), body: r.bytes32()?.to_vec() },
             3 => {
                 let n = r.u16()?;
                 let mut parts = Vec::new();

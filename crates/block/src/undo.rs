@@ -57,8 +57,7 @@ pub fn record(b: &[u8], n: u16) -> Option<&[u8]> {
         return None;
     }
     let at = |i: u16| usize::from(get_u16(b, b.len() - 2 * (usize::from(i) + 1)));
-    let end =
-        if n + 1 < record_count(b) { at(n + 1) } else { usize::from(get_u16(b, OFF_END)) };
+    let end = if n + 1 < record_count(b) { at(n + 1) } else { usize::from(get_u16(b, OFF_END)) };
     b.get(at(n)..end)
 }
 
@@ -123,9 +122,9 @@ impl UndoRecord {
 /// Number of the last record of `xid` in an undo block: the tail of the transaction's chain.
 #[must_use]
 pub fn last_of(b: &[u8], xid: Xid) -> Option<u16> {
-    (0..record_count(b)).rev().find(|&n| {
-        record(b, n).is_some_and(|r| r.len() >= 8 && get_u64(r, 0) == xid.to_u64())
-    })
+    (0..record_count(b))
+        .rev()
+        .find(|&n| record(b, n).is_some_and(|r| r.len() >= 8 && get_u64(r, 0) == xid.to_u64()))
 }
 
 // ---- transaction table ----------------------------------------------------------------------

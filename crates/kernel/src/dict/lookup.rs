@@ -61,11 +61,7 @@ async fn read_entry(
 }
 
 /// Reads a committed definition and puts it into the row cache.
-async fn load(
-    ctx: &Ctx,
-    txn: &Arc<Transaction>,
-    wanted: Wanted<'_>,
-) -> Result<Option<Entry>> {
+async fn load(ctx: &Ctx, txn: &Arc<Transaction>, wanted: Wanted<'_>) -> Result<Option<Entry>> {
     let dict = of(txn.core())?;
     let reader = autonomous(txn.core());
     let mut tries = 0;

@@ -182,7 +182,8 @@ impl Node {
         if batch.is_empty() || self.view().epoch != epoch {
             return Ok(());
         }
-        let area = area.ok_or_else(|| Error::Invariant("a set without a dead thread".to_owned()))?;
+        let area =
+            area.ok_or_else(|| Error::Invariant("a set without a dead thread".to_owned()))?;
         write_images(&self.group, area, batch).await?;
         batch.clear();
         let view = self.view();

@@ -59,9 +59,7 @@ pub async fn collect(ctx: &Ctx, group: &Group, threads: &[InstanceNo]) -> Result
         let mut scan = Scan::open(group, ring, &state).await?;
         let mut max_scn = state.scn;
         let p = [u64::from(thread.0), 0, 0];
-        while let Some(record) =
-            ctx.wait(WaitEvent::LogFileSequentialRead, p, scan.next()).await?
-        {
+        while let Some(record) = ctx.wait(WaitEvent::LogFileSequentialRead, p, scan.next()).await? {
             max_scn = max_scn.max(record.scn);
             for vector in record.vectors {
                 all.blocks.entry(vector.dba).or_default().push((record.scn, vector));
@@ -100,7 +98,8 @@ pub fn apply_vectors(image: &mut [u8], dba: Dba, vectors: &[(Scn, Vector)]) -> R
             Replay::Skipped => {}
             Replay::Gap => {
                 let have = layout::version(image);
-                let what = format!("redo continues at {} but the block is at {have}", vector.before);
+                let what =
+                    format!("redo continues at {} but the block is at {have}", vector.before);
                 return Err(Error::Corrupt { dba, what });
             }
         }
