@@ -23,7 +23,8 @@ pub enum Op {
         level: u8,
         itl: u8,
     },
-    /// Makes the block anew with this body (bytes 40.. up to the end, as [`Op::image_of`] packs it).
+    /// Makes the block anew with this body (bytes 40.. up to the end, as [`Op::image_of`] packs
+    /// it).
     FormatImage {
         kind: Kind,
         obj: ObjId,
@@ -354,7 +355,8 @@ impl Op {
     /// Applies the operation to the content of `b` (not to version and SCN).
     ///
     /// # Panics
-    /// When the operation does not fit the block: the caller has checked versions, so this is a bug.
+    /// When the operation does not fit the block: the caller has checked versions, so this is a
+    /// bug.
     pub fn apply(&self, b: &mut [u8], dba: Dba) {
         match self {
             Op::Format { kind, obj, birth, level, itl } => {

@@ -42,7 +42,8 @@ pub const ROW_CAPACITY_MIN: usize = 12;
 
 /// The row (or index entry) is deleted; its bytes are kept until it is purged.
 pub const DELETED: u8 = 1;
-/// Heap: the row's body is elsewhere; the bytes are total length (4) and rowid of the first piece (8).
+/// Heap: the row's body is elsewhere; the bytes are total length (4) and rowid of the first piece
+/// (8).
 pub const FORWARD: u8 = 2;
 /// Heap: a part of a row, read only through its head; next piece's rowid (8, 0: last), then data.
 pub const PIECE: u8 = 4;
@@ -413,7 +414,8 @@ pub fn entry_bytes(key: &[u8]) -> usize {
     2 + ROW_HEADER_BYTES + (8 + key.len()).max(ROW_CAPACITY_MIN)
 }
 
-/// Inserts an entry at its sorted position. The caller has checked the room and that the key is new.
+/// Inserts an entry at its sorted position. The caller has checked the room and that the key is
+/// new.
 pub fn insert_entry(b: &mut [u8], flags: u8, lock: u8, value: u64, key: &[u8]) {
     let pos = search(b, key).expect_err("the key is there already");
     insert_entry_at(b, pos, flags, lock, value, key);

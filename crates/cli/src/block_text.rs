@@ -1,6 +1,7 @@
 //! A block as text: header, transactions, rows or entries or undo records.
 //!
-//! What it promises: any 8 KiB give a text. A block whose checksum, address or body is wrong is shown
+//! What it promises: any 8 KiB give a text. A block whose checksum, address or body is wrong is
+//! shown
 //! as far as it can be trusted, then as bytes.
 
 use block::layout::{self, Kind};

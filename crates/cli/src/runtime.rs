@@ -1,6 +1,7 @@
 //! What a running instance says of itself to this command line: a lock, and a small file.
 //!
-//! What it promises: an instance is taken for running exactly as long as its process lives, since the
+//! What it promises: an instance is taken for running exactly as long as its process lives, since
+//! the
 //! lock goes with the process; a process id is used only while that lock is held, and only if the
 //! process is the one that wrote it, so a reused id never gets a signal.
 

@@ -1,10 +1,13 @@
-//! The handshake that opens a channel: each side proves that it knows the cluster's secret, and says
+//! The handshake that opens a channel: each side proves that it knows the cluster's secret, and
+//! says
 //! who it is.
 //!
-//! 1. asker → `Hello`: magic, version, asker (instance, incarnation), epoch, class, whom it wants, nonce.
+//! 1. asker → `Hello`: magic, version, asker (instance, incarnation), epoch, class, whom it wants,
+//!    nonce.
 //! 2. answerer → `Challenge`: nonce, HMAC(secret, "answerer" | hello | nonce).
 //! 3. asker → `Proof`: HMAC(secret, "asker" | hello | challenge).
-//! 4. answerer → `Verdict`: accepted, come again (the answerer is not yet in that epoch), or refused.
+//! 4. answerer → `Verdict`: accepted, come again (the answerer is not yet in that epoch), or
+//!    refused.
 //!
 //! Nothing from the other side is believed before its HMAC has been checked. Each proof covers both
 //! nonces, so that no recorded handshake can be played again.

@@ -1,12 +1,16 @@
 //! The interconnect: FIFO channels between members.
 //!
-//! A *link* joins this life of the instance with one life of a peer; it has a channel for each direction
+//! A *link* joins this life of the instance with one life of a peer; it has a channel for each
+//! direction
 //! and message class, each a TCP connection of its own, so that no class can starve another. Rules:
 //!
-//! 1. A link is made in an epoch, by [`Interconnect::connect_members`], and lives over later epochs for
+//! 1. A link is made in an epoch, by [`Interconnect::connect_members`], and lives over later epochs
+//!    for
 //!    as long as both are members.
-//! 2. When any channel of a link breaks, the whole link is broken, for good; [`Started::broken`] tells.
-//!    It is made anew only in a later epoch. What had arrived before the break can still be received.
+//! 2. When any channel of a link breaks, the whole link is broken, for good; [`Started::broken`]
+//!    tells.
+//!    It is made anew only in a later epoch. What had arrived before the break can still be
+//!    received.
 //! 3. After [`Interconnect::close_peer`] nothing of that link is received any more.
 //! 4. Only who knows the secret, is in the membership last given, and names its epoch, is let in.
 //! 5. A link on which nothing arrives for long is broken: idle ones are kept alive by empty frames.
@@ -325,7 +329,8 @@ impl Interconnect {
         }
     }
 
-    /// Makes the links of an epoch: closes those to who is not a member, keeps whole ones, makes what
+    /// Makes the links of an epoch: closes those to who is not a member, keeps whole ones, makes
+    /// what
     /// is missing or broken anew. Returns when all are whole.
     ///
     /// # Errors
@@ -484,7 +489,8 @@ impl Interconnect {
         self.on_broken(&link);
     }
 
-    /// Sends empty frames and breaks the link when none arrive. Silence is counted in own rounds, so
+    /// Sends empty frames and breaks the link when none arrive. Silence is counted in own rounds,
+    /// so
     /// that a process that was stopped does not blame its peers.
     fn start_keeper(self: &Arc<Self>, link: &Arc<Link>) {
         let (this, link) = (Arc::clone(self), Arc::clone(link));

@@ -1,11 +1,14 @@
 //! Who is in the cluster, and the connections between its members.
 //!
-//! * [`voting`]: the voting file, where each instance holds a lock for as long as its process lives.
+//! * [`voting`]: the voting file, where each instance holds a lock for as long as its process
+//!   lives.
 //! * [`machine`]: the membership decisions, a pure state machine.
 //! * [`membership`]: the driver that feeds the machine and does what it says.
-//! * [`interconnect`]: authenticated FIFO channels between members, one a direction and message class.
+//! * [`interconnect`]: authenticated FIFO channels between members, one a direction and message
+//!   class.
 //!
-//! What it promises: an instance is announced as departed only when its process is certainly gone (its
+//! What it promises: an instance is announced as departed only when its process is certainly gone
+//! (its
 //! lock is free, or a newer incarnation holds it); there is one decider an epoch (the holder of the
 //! reconfiguration lock); a channel that broke is never resumed within a life of its link. What an
 //! epoch change means for blocks and enqueues is the kernel's.

@@ -1,20 +1,28 @@
 //! The membership decisions of one instance, as a pure state machine.
 //!
-//! Fed with what the voting file shows ([`Machine::tick`]), it says what to write, whom to end and what
+//! Fed with what the voting file shows ([`Machine::tick`]), it says what to write, whom to end and
+//! what
 //! to announce. Rules:
 //!
 //! 1. Only the holder of the reconfiguration lock writes the control record, after reading it anew
 //!    under the lock: so one decider an epoch, and each decision follows from the record alone. It
 //!    holds the lock until nothing is left to decide; if it dies, the next one starts over.
-//! 2. A member has departed when its slot's lock is free or a newer incarnation holds it, never because
-//!    of time alone. One that is silent or cut off is marked for eviction, ended, and departs when its
+//! 2. A member has departed when its slot's lock is free or a newer incarnation holds it, never
+//!    because
+//!    of time alone. One that is silent or cut off is marked for eviction, ended, and departs when
+//!    its
 //!    lock has fallen.
-//! 3. Departures come first, in an epoch of their own; joins wait until every member has finished with
-//!    the epoch in force. With no member alive the first instance to get the lock is the new cluster.
-//! 4. Where channels broke between living members, each member probes the others and writes down whom
-//!    it reaches; the largest set whose members all reach each other goes on (on a tie the one with the
+//! 3. Departures come first, in an epoch of their own; joins wait until every member has finished
+//!    with
+//!    the epoch in force. With no member alive the first instance to get the lock is the new
+//!    cluster.
+//! 4. Where channels broke between living members, each member probes the others and writes down
+//!    whom
+//!    it reaches; the largest set whose members all reach each other goes on (on a tie the one with
+//!    the
 //!    lowest instances), the others are evicted.
-//! 5. Silence is counted in the observer's own ticks, so that an observer that was stopped itself, or
+//! 5. Silence is counted in the observer's own ticks, so that an observer that was stopped itself,
+//!    or
 //!    whose disk was, accuses nobody when it wakes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -466,7 +474,8 @@ impl Machine {
         }
     }
 
-    /// The lock's holder does nothing: it hangs itself. Ending whoever is silent frees the lock, and
+    /// The lock's holder does nothing: it hangs itself. Ending whoever is silent frees the lock,
+    /// and
     /// what is to be decided is decided by the next holder.
     fn end_silent(&self, view: &VotingView, out: &mut Vec<Action>) {
         for instance in view.instances().filter(|i| self.is_silent(*i) && view.is_locked(*i)) {

@@ -129,7 +129,8 @@ pub struct Membership(Arc<Shared>);
 
 impl Membership {
     /// Asks to be let into the cluster. `interconnect_addr` is where members reach this instance's
-    /// interconnect, `client_addr` where clients do (for `skein status`; may be empty). Events arrive
+    /// interconnect, `client_addr` where clients do (for `skein status`; may be empty). Events
+    /// arrive
     /// on `events`, first [`MembershipEvent::Joined`]; they must be received without delay.
     ///
     /// # Errors
@@ -186,7 +187,8 @@ impl Membership {
         self.with(|m| m.report_broken(peer, epoch));
     }
 
-    /// This instance has finished with `epoch` (all threads recovered): instances that wait may join.
+    /// This instance has finished with `epoch` (all threads recovered): instances that wait may
+    /// join.
     pub fn epoch_done(&self, epoch: u64) {
         self.with(|m| m.epoch_done(epoch));
     }
@@ -286,7 +288,8 @@ async fn round(
     let now_us = shared.env.now().0;
     let actions = shared.machine.lock().tick(now_us, &view, reconfiguration.is_some());
     let mut result = Round::default();
-    // An error ends the round only after the rest of it: what the machine has decided to announce must
+    // An error ends the round only after the rest of it: what the machine has decided to announce
+    // must
     // be announced.
     let mut failed = None;
     for action in actions {

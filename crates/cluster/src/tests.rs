@@ -97,7 +97,8 @@ impl Cluster {
         })
     }
 
-    /// Runs until exactly `members` share one epoch, the one in the voting file, live, and are linked
+    /// Runs until exactly `members` share one epoch, the one in the voting file, live, and are
+    /// linked
     /// in it.
     fn settled(&self, members: &[u8], limit: Duration) -> bool {
         let end = self.world.now().0 + limit.as_micros() as u64;

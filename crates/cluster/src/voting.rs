@@ -6,10 +6,12 @@
 //! | 1, 2 | control record: epoch, members, eviction marks; two copies | holder of that lock |
 //! | 2 + K | slot of instance K; locked by its process as long as it lives | instance K |
 //!
-//! Every record lies in the first 512 bytes of its block, which a disk writes as a whole, and carries a
+//! Every record lies in the first 512 bytes of its block, which a disk writes as a whole, and
+//! carries a
 //! crc32c (at 0, over the 512 bytes with the field 0).
 //!
-//! Control copy 2 is written only when copy 1 is durable, and an epoch counts only once it is in copy
+//! Control copy 2 is written only when copy 1 is durable, and an epoch counts only once it is in
+//! copy
 //! 2: so an epoch that anybody acted on survives its decider, who may die while writing it. A new
 //! decider first completes copy 2 from copy 1.
 

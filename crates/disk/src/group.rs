@@ -1,7 +1,8 @@
 //! An open disk group: address mapping, I/O in pieces, and changes of the layout.
 //!
 //! The layout in memory is an immutable value that is replaced as a whole; readers never wait for a
-//! change. Another instance's extension is learned when an address beyond the known end is asked for.
+//! change. Another instance's extension is learned when an address beyond the known end is asked
+//! for.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -188,7 +189,8 @@ async fn read_meta(lun: &Lun) -> std::io::Result<Option<Meta>> {
 }
 
 impl Group {
-    /// Makes a group of `luns` files `DIR/luns/lun0…`, each of `lun_size_bytes` (rounded down to whole
+    /// Makes a group of `luns` files `DIR/luns/lun0…`, each of `lun_size_bytes` (rounded down to
+    /// whole
     /// MiB), with the space allocated and direct I/O required. Refuses a folder that has one.
     pub async fn create(
         env: &Env,
@@ -522,7 +524,8 @@ impl Group {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Reads `count` blocks from `first_block`, one I/O for each allocation unit touched, in parallel.
+    /// Reads `count` blocks from `first_block`, one I/O for each allocation unit touched, in
+    /// parallel.
     pub async fn read_blocks(&self, file: u16, first_block: u32, count: u32) -> Result<IoBuf> {
         let offset = u64::from(first_block) * BLOCK_BYTES as u64;
         self.read_at(file, offset, count as usize * BLOCK_BYTES).await

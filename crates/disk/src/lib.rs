@@ -1,7 +1,8 @@
 //! Disk groups: the shared files of one database, striped over LUNs.
 //!
 //! A [`Group`] is a set of LUN files that all instances have open. It maps `(file, block)` and
-//! `(file, byte offset)` to a LUN and a place on it, in allocation units of 1 MiB laid round-robin over
+//! `(file, byte offset)` to a LUN and a place on it, in allocation units of 1 MiB laid round-robin
+//! over
 //! the LUNs. Reads and writes go straight to the LUNs, past the page cache; a completed write is
 //! durable. New space reads as zeros.
 //!

@@ -9,12 +9,16 @@
 //! | 2 | metadata, copy with odd sequence number |
 //! | 3… | data |
 //!
-//! LUN header: 0 magic `SKEINLUN`, 8 crc32c (of the 4096 bytes with this field 0), 12 format version,
+//! LUN header: 0 magic `SKEINLUN`, 8 crc32c (of the 4096 bytes with this field 0), 12 format
+//! version,
 //! 16 group id (16 bytes), 32 LUN number (u16), 34 zero (u16), 36 size in units (u32), 40 zeros.
 //!
-//! Metadata: 0 magic `SKEINGRP`, 8 crc32c (of all `length` bytes with this field 0), 12 format version,
-//! 16 group id, 32 sequence (u64), 40 length (u32), 44 LUN count (u16), 46 file count (u16); per LUN:
-//! size in units (u32), path length (u16), path; per file: number (u16), blocks (u32), unit count (u32),
+//! Metadata: 0 magic `SKEINGRP`, 8 crc32c (of all `length` bytes with this field 0), 12 format
+//! version,
+//! 16 group id, 32 sequence (u64), 40 length (u32), 44 LUN count (u16), 46 file count (u16); per
+//! LUN:
+//! size in units (u32), path length (u16), path; per file: number (u16), blocks (u32), unit count
+//! (u32),
 //! per unit LUN (u16) and unit on it (u32). All little-endian.
 
 use std::collections::BTreeMap;

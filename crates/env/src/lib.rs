@@ -6,7 +6,8 @@
 //! read a clock and never iterate a randomly seeded map.
 //!
 //! What it promises: FIFO delivery on a connection; a write is durable when `write_at` on a file
-//! opened with `dsync`, or a `sync` after it, has returned; a dropped future of file I/O does not stop
+//! opened with `dsync`, or a `sync` after it, has returned; a dropped future of file I/O does not
+//! stop
 //! the I/O (the buffer is owned by it until it ends).
 
 pub mod buf;
@@ -57,7 +58,8 @@ pub struct OpenOptions {
     pub dsync: bool,
 }
 
-/// An open file. All calls are positional; `IoBuf`s are aligned and owned by the call while it runs.
+/// An open file. All calls are positional; `IoBuf`s are aligned and owned by the call while it
+/// runs.
 pub trait RawFile: Send + Sync {
     /// Reads exactly `buf.len()` bytes at `offset_bytes`; reading past the end is `UnexpectedEof`.
     fn read_at(&self, offset_bytes: u64, buf: IoBuf) -> BoxFuture<'_, (io::Result<()>, IoBuf)>;

@@ -4,7 +4,8 @@
 //! the kernel does the steps. Every step list can be started anew by a later membership at any
 //! point. What it promises: an instance is in an epoch only when the Markers of all members have
 //! come down all channels (C2); the departed's channels are discarded before anything is reported
-//! (C3); requests go on only when every master has rebuilt, and, with dead threads, when every block
+//! (C3); requests go on only when every master has rebuilt, and, with dead threads, when every
+//! block
 //! they may have left unfinished is locked (H24).
 
 mod rebuild;

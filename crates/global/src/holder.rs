@@ -1,6 +1,7 @@
 //! One block at one instance: the right it has, and what it owes.
 //!
-//! Lives in the header of the cache's buffer and is stepped under the buffer's latch. The cache owns
+//! Lives in the header of the cache's buffer and is stepped under the buffer's latch. The cache
+//! owns
 //! the bytes, pins, dirtiness, first-dirty Rba and past image; it tells what matters in [`Facts`]
 //! with each step and performs the effects in order, before it lets go of the latch.
 //!

@@ -145,7 +145,8 @@ impl Master {
         &self.owed
     }
 
-    /// Asks again for the writes owed: a block may have moved on before its writer wrote it, and the
+    /// Asks again for the writes owed: a block may have moved on before its writer wrote it, and
+    /// the
     /// next one has no reason to hurry. A block nobody has any more was clean when it was let go.
     pub fn press_owed(&mut self, now_us: u64, out: &mut Vec<MasterEffect>) {
         let owed: Vec<(Dba, Version)> = self.owed.iter().map(|(a, v)| (*a, *v)).collect();
@@ -366,7 +367,8 @@ impl Step<'_> {
                 continue;
             }
             if self.entry.covers(ask.from, ask.want.mode()) {
-                // It asked before its own past image was promoted: it has the block by now, and must
+                // It asked before its own past image was promoted: it has the block by now, and
+                // must
                 // not be told to ship it to itself.
                 self.send(ask.from, HolderMsg::Retry { req_id: ask.req_id });
                 continue;

@@ -8,7 +8,8 @@ use std::fmt;
 
 use block::{Dba, InstanceNo, Mode, ObjId, Scn, Version, Xid};
 
-/// Why bytes from a peer are not a message. Always the peer's fault (or a newer peer's), never ours.
+/// Why bytes from a peer are not a message. Always the peer's fault (or a newer peer's), never
+/// ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecodeError {
     /// The input ends inside a field.

@@ -1,4 +1,5 @@
-//! What `sum` and `avg` add up: PostgreSQL gives `sum(bigint)` and `avg` of integers as numeric, so their argument is
+//! What `sum` and `avg` add up: PostgreSQL gives `sum(bigint)` and `avg` of integers as numeric, so
+//! their argument is
 //! converted before DataFusion's accumulators see it.
 
 use crate::arith::rescale;

@@ -1,4 +1,5 @@
-//! Arithmetic with PostgreSQL's rules: overflow and division by zero are errors, numeric division has at
+//! Arithmetic with PostgreSQL's rules: overflow and division by zero are errors, numeric division
+//! has at
 //! least 16 significant digits.
 
 use crate::error::{PgError, Result};

@@ -1,6 +1,7 @@
 //! Rows to Arrow arrays, and Arrow arrays to values.
 //!
-//! What it promises: only the columns asked for are decoded; numerics get the scale of their Arrow type.
+//! What it promises: only the columns asked for are decoded; numerics get the scale of their Arrow
+//! type.
 
 use crate::arith::rescale;
 use crate::cast::trim_zeros;
@@ -337,7 +338,8 @@ impl ColumnReader {
     }
 }
 
-/// Whether zeros at the end of a decimal are of our making: an unconstrained numeric, or computed from one.
+/// Whether zeros at the end of a decimal are of our making: an unconstrained numeric, or computed
+/// from one.
 fn trims(field: &Field, scale: u8) -> bool {
     let constrained = field.metadata().get("skein.type").is_some_and(|t| !t.ends_with(":-1"));
     !constrained && scale >= FREE_NUMERIC_SCALE && scale != 16

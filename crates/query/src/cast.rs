@@ -1,6 +1,7 @@
 //! Conversions between types: text to values, and values to the type of a column.
 //!
-//! What it promises: a value that does not fit is an error with PostgreSQL's SQLSTATE, never a silently
+//! What it promises: a value that does not fit is an error with PostgreSQL's SQLSTATE, never a
+//! silently
 //! different value; the exceptions are those of SQL (rounding of numerics, blanks cut from char).
 
 use crate::arith::{pow10, rescale};

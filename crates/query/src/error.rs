@@ -1,4 +1,5 @@
-//! Errors as a PostgreSQL client sees them, and the one table that gives kernel errors their SQLSTATE.
+//! Errors as a PostgreSQL client sees them, and the one table that gives kernel errors their
+//! SQLSTATE.
 //!
 //! What it promises: every error that leaves this crate has a SQLSTATE a driver can branch on.
 
@@ -153,7 +154,8 @@ impl From<Interrupt> for PgError {
     }
 }
 
-/// The table of SQLSTATEs. What names a row's key or constraint is completed by whoever knows the table.
+/// The table of SQLSTATEs. What names a row's key or constraint is completed by whoever knows the
+/// table.
 impl From<kernel::Error> for PgError {
     fn from(error: kernel::Error) -> PgError {
         use kernel::Error as E;

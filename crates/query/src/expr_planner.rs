@@ -1,4 +1,5 @@
-//! Operators and aggregates with PostgreSQL's types: integers overflow with an error, `sum(bigint)` and `avg(integer)`
+//! Operators and aggregates with PostgreSQL's types: integers overflow with an error, `sum(bigint)`
+//! and `avg(integer)`
 //! are numeric, an untyped literal takes the type of the other side.
 
 use crate::arith::Op;
@@ -222,7 +223,8 @@ impl ExprPlanner for PgExprPlanner {
         if !matches!(name, "sum" | "avg") || expr.args.len() != 1 {
             return Ok(PlannerResult::Original(expr));
         }
-        // The argument's type is known only with a schema, which this hook lacks: a function decides when types
+        // The argument's type is known only with a schema, which this hook lacks: a function
+        // decides when types
         // are. See `aggregate_argument`.
         let wrapper = crate::aggregates::argument_function(name == "avg");
         let arg = expr.args.swap_remove(0);

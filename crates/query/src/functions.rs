@@ -1,8 +1,11 @@
-//! Functions that DataFusion lacks or has with other rules: PostgreSQL's arithmetic and casts, and the functions that
+//! Functions that DataFusion lacks or has with other rules: PostgreSQL's arithmetic and casts, and
+//! the functions that
 //! clients call on the catalog.
 //!
-//! They work row by row on values; that is fast enough for what they are, and their rules are written once, in
-//! [`crate::arith`] and [`crate::cast`]. What they must never do: depend on the session (such values arrive as
+//! They work row by row on values; that is fast enough for what they are, and their rules are
+//! written once, in
+//! [`crate::arith`] and [`crate::cast`]. What they must never do: depend on the session (such
+//! values arrive as
 //! parameters).
 
 use crate::arith::{self, Op};

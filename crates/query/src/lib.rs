@@ -1,8 +1,11 @@
-//! Relational execution: values and their wire forms, scalar expressions over rows, table providers and
+//! Relational execution: values and their wire forms, scalar expressions over rows, table providers
+//! and
 //! scan nodes for DataFusion, and the planner around them.
 //!
-//! What it promises: a plan is built once and executed with new parameters and a new snapshot each time; what a
-//! statement reads comes from the snapshot in its [`ExecState`]. What it must never do: write rows (that is the
+//! What it promises: a plan is built once and executed with new parameters and a new snapshot each
+//! time; what a
+//! statement reads comes from the snapshot in its [`ExecState`]. What it must never do: write rows
+//! (that is the
 //! statement drivers' in `sql`), or let DataFusion see a clause that it would silently ignore.
 
 mod aggregates;

@@ -1,6 +1,8 @@
-//! From a bound syntax tree to a plan, and from a plan to rows. All of DataFusion's planning passes through here.
+//! From a bound syntax tree to a plan, and from a plan to rows. All of DataFusion's planning passes
+//! through here.
 //!
-//! What it promises: a plan is optimised once; it is executed with its own task context each time, so that one plan
+//! What it promises: a plan is optimised once; it is executed with its own task context each time,
+//! so that one plan
 //! serves many sessions. What it must never do: plan a statement the binder has not checked.
 
 use crate::arrow_rows::ColumnReader;
@@ -78,7 +80,8 @@ pub struct PlannedQuery {
     pub plan: LogicalPlan,
     pub columns: Vec<PgColumn>,
     pub params: Vec<ColType>,
-    /// Whether parameters are read only inside scans, so that one physical plan serves all executions.
+    /// Whether parameters are read only inside scans, so that one physical plan serves all
+    /// executions.
     pub reusable: bool,
 }
 
@@ -90,7 +93,8 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// `memory_bytes` bounds what sorts, joins and aggregations of all sessions hold before they spill.
+    /// `memory_bytes` bounds what sorts, joins and aggregations of all sessions hold before they
+    /// spill.
     ///
     /// # Errors
     /// DataFusion's.

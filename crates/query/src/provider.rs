@@ -1,6 +1,7 @@
 //! Tables as DataFusion's planner sees them.
 //!
-//! What it promises: a filter is taken over only if the scan evaluates it exactly; hidden columns (the row's address and
+//! What it promises: a filter is taken over only if the scan evaluates it exactly; hidden columns
+//! (the row's address and
 //! bytes) exist only for the target of a statement that changes or locks rows.
 
 use crate::pushdown::{Columns, convert_filter};

@@ -1,6 +1,8 @@
-//! DataFusion's expressions as ours, where they can be; a filter that can is evaluated inside the scan.
+//! DataFusion's expressions as ours, where they can be; a filter that can is evaluated inside the
+//! scan.
 //!
-//! What it promises: a converted filter keeps exactly the rows that DataFusion's would. That lets a plan with
+//! What it promises: a converted filter keeps exactly the rows that DataFusion's would. That lets a
+//! plan with
 //! parameters in such filters be built once: they never become physical expressions.
 
 use crate::arith::Op;

@@ -1,8 +1,11 @@
 //! Expressions over one row, evaluated on values as they are stored.
 //!
-//! They serve where Arrow would cost more than the work itself: statements on single rows, filters inside scans,
-//! defaults, and the second look at a row that another transaction has changed. What they promise: SQL's three-valued
-//! logic and PostgreSQL's errors. What they must never do: wait or have effects; sequences and the clock arrive
+//! They serve where Arrow would cost more than the work itself: statements on single rows, filters
+//! inside scans,
+//! defaults, and the second look at a row that another transaction has changed. What they promise:
+//! SQL's three-valued
+//! logic and PostgreSQL's errors. What they must never do: wait or have effects; sequences and the
+//! clock arrive
 //! as parameters.
 
 use crate::arith::{self, Op};

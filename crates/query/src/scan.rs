@@ -1,6 +1,8 @@
-//! The scan node: a full scan, an index range or look-ups, filtered row by row and decoded into Arrow.
+//! The scan node: a full scan, an index range or look-ups, filtered row by row and decoded into
+//! Arrow.
 //!
-//! What it promises: rows are those the execution's snapshot sees and the filters keep; memory is bounded by one
+//! What it promises: rows are those the execution's snapshot sees and the filters keep; memory is
+//! bounded by one
 //! batch. An index only narrows what is read: every filter is evaluated on the row itself.
 
 use crate::arrow_rows::{RowBatchBuilder, Source};
@@ -63,7 +65,8 @@ struct ColumnBounds<'a> {
 }
 
 impl Access {
-    /// The most selective access the filters allow: a whole unique key, the longest equality prefix, a range.
+    /// The most selective access the filters allow: a whole unique key, the longest equality
+    /// prefix, a range.
     #[must_use]
     pub fn choose(table: &TableDef, types: &[ColType], filters: &[Scalar]) -> Access {
         let mut conjuncts = Vec::new();
@@ -533,7 +536,8 @@ impl ScanRun {
         Ok(Some(key))
     }
 
-    /// The value in the column's type. One that the type cannot hold gives no bound, and equals no row.
+    /// The value in the column's type. One that the type cannot hold gives no bound, and equals no
+    /// row.
     fn key_value(&self, scalar: &Scalar, column: usize) -> Result<KeyValue> {
         let cx = EvalContext { row: None, params: &self.state.params, env: &self.state.env };
         let value = scalar.eval(&cx)?;

@@ -1,4 +1,5 @@
-//! The value of a scalar subquery: the one row it has, NULL if it has none, an error if it has several.
+//! The value of a scalar subquery: the one row it has, NULL if it has none, an error if it has
+//! several.
 //!
 //! DataFusion plans a correlated scalar subquery only if it is an aggregate; with this one it is.
 

@@ -12,7 +12,8 @@ const LENGTH_MAX: u64 = 10_485_760;
 /// The type a name means; `None` for names DataFusion may know (intervals, arrays).
 ///
 /// # Errors
-/// 22023 for a modifier out of range; 42704 for an unknown name; 0A000 for types of PostgreSQL that are missing here.
+/// 22023 for a modifier out of range; 42704 for an unknown name; 0A000 for types of PostgreSQL that
+/// are missing here.
 pub fn col_type_of_sql(sql: &DataType) -> Result<Option<ColType>> {
     let plain = |kind| Ok(Some(ColType::new(kind)));
     match sql {

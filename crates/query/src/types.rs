@@ -40,7 +40,8 @@ pub mod oid {
     pub const VOID: u32 = 2278;
 }
 
-/// Digits after the point that unconstrained numerics have inside DataFusion, whose decimals have a fixed
+/// Digits after the point that unconstrained numerics have inside DataFusion, whose decimals have a
+/// fixed
 /// scale. Trailing zeros are not shown on output.
 pub const FREE_NUMERIC_SCALE: u8 = 15;
 /// Precision of every decimal computed with.
@@ -198,7 +199,8 @@ pub fn col_type_of(ty: &DataType) -> Option<ColType> {
     })
 }
 
-/// What a client is told about values of a field: the metadata if there are any, else the Arrow type.
+/// What a client is told about values of a field: the metadata if there are any, else the Arrow
+/// type.
 #[must_use]
 pub fn pg_type_of_field(field: &Field) -> PgType {
     let from_meta = field.metadata().get(META_TYPE).and_then(|s| pair(s)).and_then(|(oid, m)| {

@@ -1,6 +1,7 @@
 //! Values as clients send and receive them: PostgreSQL's text and binary formats.
 //!
-//! What it promises: output text is what PostgreSQL prints; what is sent in a format is read back in it.
+//! What it promises: output text is what PostgreSQL prints; what is sent in a format is read back
+//! in it.
 
 use crate::cast::parse_text;
 use crate::datetime::{self, Zone};

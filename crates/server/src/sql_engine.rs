@@ -1,6 +1,7 @@
 //! `sql::Session` behind the protocol's [`Engine`].
 //!
-//! What it promises: every wait for the client is a wait event of the session, shown while it lasts;
+//! What it promises: every wait for the client is a wait event of the session, shown while it
+//! lasts;
 //! an error keeps its SQLSTATE, detail, hint, position and constraint name.
 
 use crate::engine::{

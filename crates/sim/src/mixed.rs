@@ -2,7 +2,8 @@
 //!
 //! Every value is given once. A history row says which value its change put in the place of which
 //! (0: there was none); so at any snapshot the history of an item is one chain, and its end is what
-//! the item shows. A lost update, a dirty or torn read, half a transaction or an index entry too many
+//! the item shows. A lost update, a dirty or torn read, half a transaction or an index entry too
+//! many
 //! breaks a chain. The clients do all the kernel offers: both isolation levels, savepoints, whole
 //! rollbacks, deletes and re-inserts of the same keys, rows long enough to move and to chain, row
 //! locks of all kinds, sequence values.

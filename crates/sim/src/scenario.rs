@@ -193,7 +193,8 @@ impl Run<'_> {
         self.clients.remove(at)
     }
 
-    /// Kills `first`, and another one, most likely the one that recovers it, at about the same time.
+    /// Kills `first`, and another one, most likely the one that recovers it, at about the same
+    /// time.
     fn double_crash(&mut self, first: u8) -> Vec<u8> {
         let others: Vec<u8> = self.cluster.open.keys().copied().filter(|k| *k != first).collect();
         self.cluster.world.crash(first);

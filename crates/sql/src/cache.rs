@@ -1,6 +1,8 @@
-//! The plan cache of an instance (the field's library cache): statements by text, schema path and parameter types.
+//! The plan cache of an instance (the field's library cache): statements by text, schema path and
+//! parameter types.
 //!
-//! What it promises: bounded memory; a hit costs one look-up. Whether a plan is still current is asked by whoever takes it.
+//! What it promises: bounded memory; a hit costs one look-up. Whether a plan is still current is
+//! asked by whoever takes it.
 
 use crate::plan::Plan;
 use parking_lot::Mutex;

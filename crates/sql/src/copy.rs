@@ -1,6 +1,7 @@
 //! COPY: rows in and out as text or CSV.
 //!
-//! What it promises: a row's bytes may arrive cut anywhere; memory is bounded by one line. Binary is refused.
+//! What it promises: a row's bytes may arrive cut anywhere; memory is bounded by one line. Binary
+//! is refused.
 
 use crate::bind::ident_name;
 use crate::dml::{encode_checked, row_error};

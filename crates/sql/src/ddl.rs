@@ -1,6 +1,7 @@
 //! CREATE, ALTER, DROP, TRUNCATE: from the syntax tree to the dictionary.
 //!
-//! What it promises: a clause that has no meaning here is either refused or named in a notice; DDL is part of its transaction.
+//! What it promises: a clause that has no meaning here is either refused or named in a notice; DDL
+//! is part of its transaction.
 
 use crate::bind::{ident_name, object_parts, table_parts};
 use crate::dml::row_error;
@@ -222,7 +223,8 @@ impl Session {
         let (name, columns) = (index.name.clone(), index.columns.clone());
         dict::create_index(&self.ctx, &txn, table, index).await.map_err(|error| match error {
             kernel::Error::UniqueViolation { key, .. } => {
-                // The table's definition does not have the index yet; its key is told by one that does.
+                // The table's definition does not have the index yet; its key is told by one that
+                // does.
                 let mut with = (**table).clone();
                 with.indexes.push(Arc::new(kernel::dict::IndexDef {
                     obj: table.obj,

@@ -1,6 +1,8 @@
-//! The direct path: statements on single rows found by a unique key, INSERT of values, SELECT without FROM.
+//! The direct path: statements on single rows found by a unique key, INSERT of values, SELECT
+//! without FROM.
 //!
-//! What it promises: the same result as the way through DataFusion, without Arrow. A statement of another shape is left alone.
+//! What it promises: the same result as the way through DataFusion, without Arrow. A statement of
+//! another shape is left alone.
 
 use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Params, ident_name, output_name, table_parts};

@@ -1,8 +1,11 @@
-//! Statements that change or lock rows: row by row through the kernel, with the second look that READ COMMITTED takes at rows
+//! Statements that change or lock rows: row by row through the kernel, with the second look that
+//! READ COMMITTED takes at rows
 //! changed meanwhile.
 //!
-//! What it promises: a row changed by somebody else between our snapshot and our lock is judged by its new version, condition and
-//! new values alike; under REPEATABLE READ that is an error (the kernel's). What it must never do: write a row that
+//! What it promises: a row changed by somebody else between our snapshot and our lock is judged by
+//! its new version, condition and
+//! new values alike; under REPEATABLE READ that is an error (the kernel's). What it must never do:
+//! write a row that
 //! breaks a NOT NULL or a type.
 
 use crate::encode::{RowEncoder, RowSink, ValueRef};
@@ -368,7 +371,8 @@ impl Session {
         planner.execute(&physical, state, false)
     }
 
-    /// The same query over one row of its target, as it is now; `None` if the row no longer belongs to it.
+    /// The same query over one row of its target, as it is now; `None` if the row no longer belongs
+    /// to it.
     async fn look_again(
         &mut self,
         plan: &QueryPlan,

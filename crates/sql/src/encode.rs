@@ -8,7 +8,8 @@ use query::wire::{FormatEnv, push_binary, push_text};
 
 /// Where a statement's rows go.
 pub trait RowSink: Send {
-    /// The buffer for one row: column count, then length and bytes of each value; or, while copying out, one line.
+    /// The buffer for one row: column count, then length and bytes of each value; or, while copying
+    /// out, one line.
     fn row(&mut self) -> &mut BytesMut;
     /// Rows are lines of a copy to the client from now on; the statement's end ends it.
     fn copy_out(&mut self, binary: bool, columns: usize);

@@ -1,7 +1,9 @@
-//! From text to results: PostgreSQL's dialect, sessions and transactions, DDL, and everything that is not relational
+//! From text to results: PostgreSQL's dialect, sessions and transactions, DDL, and everything that
+//! is not relational
 //! execution.
 //!
-//! What it promises: a statement means what PostgreSQL would make of it, or it is refused with a SQLSTATE. What it must
+//! What it promises: a statement means what PostgreSQL would make of it, or it is refused with a
+//! SQLSTATE. What it must
 //! never do: accept a clause and ignore it.
 
 mod bind;

@@ -1,7 +1,9 @@
-//! Text to statements: splitting, PostgreSQL's grammar, and a small one of our own in front of it for what the
+//! Text to statements: splitting, PostgreSQL's grammar, and a small one of our own in front of it
+//! for what the
 //! library does not parse.
 //!
-//! What it promises: one statement a time, with the position of a syntax error. What it must never do: accept
+//! What it promises: one statement a time, with the position of a syntax error. What it must never
+//! do: accept
 //! text after a statement's end.
 
 use crate::{PgError, Result};

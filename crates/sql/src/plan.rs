@@ -1,6 +1,7 @@
 //! Statements ready to run: what the plan cache holds.
 //!
-//! What it promises: a plan holds no value, no snapshot and no session; it is valid while the versions of the tables it names
+//! What it promises: a plan holds no value, no snapshot and no session; it is valid while the
+//! versions of the tables it names
 //! are current. Two sessions may run one plan at the same time.
 
 use crate::bind::HiddenCall;
@@ -130,7 +131,8 @@ impl QueryPlan {
     }
 }
 
-/// The last two columns of the query are the row's address and bytes; they are locked and not shown.
+/// The last two columns of the query are the row's address and bytes; they are locked and not
+/// shown.
 pub(crate) struct LockRows {
     pub(crate) table: Arc<TableDef>,
     pub(crate) kind: LockKind,

@@ -1,7 +1,9 @@
 //! One client's session: its transaction, its settings, its statements.
 //!
-//! What it promises: a statement that fails leaves nothing behind; inside a transaction block it fails the block, as PostgreSQL
-//! has it. What it must never do: hold a snapshot while the client thinks, unless a portal is suspended.
+//! What it promises: a statement that fails leaves nothing behind; inside a transaction block it
+//! fails the block, as PostgreSQL
+//! has it. What it must never do: hold a snapshot while the client thinks, unless a portal is
+//! suspended.
 
 use crate::bind::{HiddenCall, SessionFn};
 use crate::cache::Named;
@@ -515,7 +517,8 @@ impl Session {
         Ok(done?)
     }
 
-    /// A statement has failed: its changes go; an implicit transaction ends, a block becomes failed.
+    /// A statement has failed: its changes go; an implicit transaction ends, a block becomes
+    /// failed.
     async fn statement_failed(&mut self) {
         self.copy = None;
         let start = self.statement_start.take();

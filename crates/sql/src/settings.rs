@@ -1,6 +1,7 @@
 //! Settings of a session: `SET`, `SHOW`, `RESET`, and what the client is told at the start.
 //!
-//! What it promises: a setting either has the effect its name promises, or is one of those that clients set and that have
+//! What it promises: a setting either has the effect its name promises, or is one of those that
+//! clients set and that have
 //! no meaning here, named in [`ACCEPTED`]; anything else is refused.
 
 use crate::{PgError, Result};

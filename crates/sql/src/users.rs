@@ -14,7 +14,8 @@ type Hasher = fn(&str) -> String;
 
 static HASHER: OnceLock<Hasher> = OnceLock::new();
 
-/// Tells how passwords become verifiers; the server's log-on code knows. Only the first call counts.
+/// Tells how passwords become verifiers; the server's log-on code knows. Only the first call
+/// counts.
 pub fn set_password_hasher(hasher: Hasher) {
     let _ = HASHER.set(hasher);
 }

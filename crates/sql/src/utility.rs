@@ -81,7 +81,8 @@ impl Session {
         })
     }
 
-    /// BEGIN, COMMIT, ROLLBACK and savepoints, which work before a transaction is begun for the statement.
+    /// BEGIN, COMMIT, ROLLBACK and savepoints, which work before a transaction is begun for the
+    /// statement.
     pub(crate) async fn transaction_command(
         &mut self,
         prepared: &Arc<Prepared>,

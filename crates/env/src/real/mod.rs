@@ -1,7 +1,8 @@
 //! The environment on the operating system.
 //!
 //! Tasks run in lanes: `Serve` (threads LMS0…) carries the interconnect and whatever answers peers,
-//! `Log` is one thread (LGWR) of its own, `Background` (BG0…) is everything else and owns the timers.
+//! `Log` is one thread (LGWR) of its own, `Background` (BG0…) is everything else and owns the
+//! timers.
 //! File I/O is synchronous `pread`/`pwrite`, done on the calling thread where blocking is fine (the
 //! log thread, a session's own thread) and on a small pool of threads elsewhere.
 //!
@@ -153,7 +154,8 @@ impl RealEnv {
     }
 }
 
-/// Gives the calling thread real-time priority (round-robin, the lowest), so that load on this machine
+/// Gives the calling thread real-time priority (round-robin, the lowest), so that load on this
+/// machine
 /// does not show in other instances' waits. Threads it starts do not inherit it.
 fn raise_priority() {
     const POLICY: nix::libc::c_int = nix::libc::SCHED_RR | nix::libc::SCHED_RESET_ON_FORK;

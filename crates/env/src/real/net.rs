@@ -67,7 +67,8 @@ impl Socket {
         true
     }
 
-    /// Writes from the calling thread as long as the socket takes it; what does not fit goes back to
+    /// Writes from the calling thread as long as the socket takes it; what does not fit goes back
+    /// to
     /// the head of the queue, for the writer task.
     fn write_here(&self) {
         let mut buf = Vec::new();

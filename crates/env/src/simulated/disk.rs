@@ -1,8 +1,10 @@
 //! Simulated files: shared by all processes, with latency, faults and losses at a crash.
 //!
-//! The fault model. A write to a file opened without `dsync` is visible at once but durable only after
+//! The fault model. A write to a file opened without `dsync` is visible at once but durable only
+//! after
 //! `sync`: when its writer crashes, each such write survives whole, survives in part (some of its
-//! 512-byte sectors) or is lost, each on its own. A write in flight at its writer's crash, `dsync` or
+//! 512-byte sectors) or is lost, each on its own. A write in flight at its writer's crash, `dsync`
+//! or
 //! not, has the same three fates. A read that overlaps a write in flight may see some new sectors.
 //! A completed `dsync` or synced write is never lost.
 

@@ -1,11 +1,15 @@
 //! The simulated environment: a whole cluster in one thread, from one seed.
 //!
-//! [`SimWorld`] holds any number of processes (one per instance), their tasks, files and connections,
-//! and a virtual clock that jumps to the next event when no task is ready. Which ready task runs next,
-//! how long an I/O or a message takes and what a crash destroys come from the seeded generator only:
+//! [`SimWorld`] holds any number of processes (one per instance), their tasks, files and
+//! connections,
+//! and a virtual clock that jumps to the next event when no task is ready. Which ready task runs
+//! next,
+//! how long an I/O or a message takes and what a crash destroys come from the seeded generator
+//! only:
 //! the same seed and the same calls give the same history, which [`SimWorld::trace_hash`] proves.
 //!
-//! Must never read a real clock, start a thread, or iterate anything in an order that the seed does not
+//! Must never read a real clock, start a thread, or iterate anything in an order that the seed does
+//! not
 //! decide.
 
 mod disk;

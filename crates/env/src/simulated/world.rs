@@ -1,7 +1,9 @@
 //! The state of the simulated world, the run queue and the scheduler's single step.
 //!
-//! One lock guards all state. It is never held while a task is polled or a task's future is dropped:
-//! both call back into the world. The run queue has a lock of its own, taken inside the other, because
+//! One lock guards all state. It is never held while a task is polled or a task's future is
+//! dropped:
+//! both call back into the world. The run queue has a lock of its own, taken inside the other,
+//! because
 //! wakers fire from within the world (a delivery wakes its reader).
 
 use std::any::Any;

@@ -252,7 +252,8 @@ impl Entry {
         }
     }
 
-    /// Tells who stands in the way of the head of the queue, each once per head: also who was granted
+    /// Tells who stands in the way of the head of the queue, each once per head: also who was
+    /// granted
     /// a mode since the others were told (a conversion overtakes newcomers).
     fn tell_blockers(&mut self, send: &mut impl FnMut(InstanceNo, GesHolderMsg)) {
         let Some(&Ask { from, req_id, mode, no_wait }) = self.queue.front() else { return };

@@ -8,7 +8,8 @@ use super::{ReqId, Seq};
 use crate::map::mix;
 use crate::wire::{DecodeError, Element, Reader, Wire, wire_enum, wire_struct};
 
-/// The name of an enqueue: a type of two letters (TX, TM, SQ, HW, CF, US, IR, RC …) and two numbers.
+/// The name of an enqueue: a type of two letters (TX, TM, SQ, HW, CF, US, IR, RC …) and two
+/// numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
     pub kind: [u8; 2],
@@ -180,7 +181,8 @@ pub enum GesHolderMsg {
     Refused {
         req_id: ReqId,
     },
-    /// Somebody wants `wanted`, which this instance's mode excludes: lower it when you can; or, with
+    /// Somebody wants `wanted`, which this instance's mode excludes: lower it when you can; or,
+    /// with
     /// `no_wait`, at once or not at all (then answer Busy).
     Blocking {
         wanted: GesMode,

@@ -102,7 +102,8 @@ impl Cache {
             return Ok(());
         }
         if !run.iter().all(|b| b.latch().read().loading) {
-            // Not alone (any more): those claimed alone, if any, are read one by one by their users.
+            // Not alone (any more): those claimed alone, if any, are read one by one by their
+            // users.
             let (alone, asked): (Vec<_>, Vec<_>) =
                 run.into_iter().partition(|b| b.latch().read().loading);
             drop(RunGuard { cache: self, run: alone });

@@ -1,7 +1,8 @@
 //! Stepping the protocol's holder of a buffer, and doing what it says.
 //!
 //! Under the gate (`enter_protocol`) and the buffer's latch, in this order: so that stepping and
-//! sending are never split by a Marker (hazard C2), and what concerns one block is sent in the order
+//! sending are never split by a Marker (hazard C2), and what concerns one block is sent in the
+//! order
 //! in which it was decided.
 
 use std::sync::Arc;

@@ -116,7 +116,8 @@ impl Node {
         self.send(ship.to, Message::Gcs(block));
     }
 
-    /// A copy for a reader elsewhere: the block as it stands (light work); the asker takes back what
+    /// A copy for a reader elsewhere: the block as it stands (light work); the asker takes back
+    /// what
     /// it may not see. It waits for the log only where structure has changed (H1).
     fn serve_cr(
         &self,

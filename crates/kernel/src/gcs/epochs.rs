@@ -102,7 +102,8 @@ impl Node {
     /// All links stand: the epoch begins for this instance.
     fn announce(&self, epoch: u64, members: &[InstanceNo]) {
         // Every thread without a member, whoever's death left it (C14). Which of them are open only
-        // the recoverer looks, once, in the epoch: had each instance looked for itself, one might see
+        // the recoverer looks, once, in the epoch: had each instance looked for itself, one might
+        // see
         // a thread open that another has just closed, and wait for a recovery that nobody does.
         let absent = (1..=INSTANCES_MAX).map(InstanceNo).filter(|k| !members.contains(k));
         self.epoch_event(EpochEvent::NewMembership {

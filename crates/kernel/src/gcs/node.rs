@@ -210,7 +210,8 @@ impl Node {
         &self.net
     }
 
-    /// The state of one block at this instance, as holder and as master: for whoever looks into a hang.
+    /// The state of one block at this instance, as holder and as master: for whoever looks into a
+    /// hang.
     #[must_use]
     pub fn block_state(&self, addr: Dba) -> String {
         let held = self.cache.lookup(addr).map(|b| {
@@ -272,7 +273,8 @@ impl Node {
         self.view.read().map.master_of(addr)
     }
 
-    /// Asks another instance and waits for its answer. `None`: a change of membership has overtaken the question, which must be asked again.
+    /// Asks another instance and waits for its answer. `None`: a change of membership has overtaken
+    /// the question, which must be asked again.
     pub(super) async fn call(
         &self,
         to: InstanceNo,

@@ -22,8 +22,10 @@ pub use scan::{Granule, Scan, fetch, scan, scan_granule, scan_granules};
 pub enum Change {
     /// The row was as the snapshot sees it and is changed or locked now.
     Done,
-    /// The row is not as seen: somebody, perhaps this transaction, has changed it since. It is locked
-    /// now (unless its block has no ITL entry to give to a statement with this snapshot) and nothing
+    /// The row is not as seen: somebody, perhaps this transaction, has changed it since. It is
+    /// locked
+    /// now (unless its block has no ITL entry to give to a statement with this snapshot) and
+    /// nothing
     /// else has been done; here it is. The caller looks at it and comes again with a new snapshot.
     Newer(Vec<u8>),
     /// The row has been deleted meanwhile.

@@ -1,7 +1,8 @@
 //! Room that ended transactions have left in a block.
 //!
 //! Space that a transaction frees stays its own until it has ended (hazard H23): rows keep their
-//! capacity, deleted rows their place. Here is told how much of that may be taken now. A deleted row
+//! capacity, deleted rows their place. Here is told how much of that may be taken now. A deleted
+//! row
 //! goes only when every snapshot of the cluster sees its deletion, so that a rowid held by any
 //! statement never comes to mean another row.
 

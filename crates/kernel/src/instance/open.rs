@@ -214,7 +214,8 @@ impl Instance {
         let core = self.core.clone();
         let env = core.env.clone();
         env.spawn_task("SMON", Lane::Background, async move {
-            // Segments of transactions that were rolled back, or that ended unseen, belong to nobody.
+            // Segments of transactions that were rolled back, or that ended unseen, belong to
+            // nobody.
             loop {
                 match dict::free_orphans(&ctx, &core).await {
                     Ok(_) => return,

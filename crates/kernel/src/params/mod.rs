@@ -1,7 +1,8 @@
 //! Parameters: everything a user may set about an instance, in one table.
 //!
 //! The table in [`table`] is the only place where a parameter is declared. From it come the keys of
-//! `skein.toml`, the rows of `v$parameter` and `show parameter`, and the typed accessors the rest of
+//! `skein.toml`, the rows of `v$parameter` and `show parameter`, and the typed accessors the rest
+//! of
 //! the system reads. A parameter that nothing reads does not belong here.
 //!
 //! What it promises: a value held in [`Parameters`] has been checked against its kind and range; a

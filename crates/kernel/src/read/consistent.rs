@@ -63,7 +63,8 @@ enum Sight {
     TooOld,
 }
 
-/// How the snapshot sees entry `e` of block `b`; `known`: what was known of its transaction when the
+/// How the snapshot sees entry `e` of block `b`; `known`: what was known of its transaction when
+/// the
 /// block was copied.
 fn judge(snap: &Snapshot, b: &[u8], e: &Itl, known: Option<TxStatus>) -> Sight {
     if e.xid.is_none() {
@@ -111,14 +112,16 @@ struct Clone {
 }
 
 impl Clone {
-    /// A copy from another instance. `gone`: rolled back for certain before it was asked for, so that
+    /// A copy from another instance. `gone`: rolled back for certain before it was asked for, so
+    /// that
     /// nothing of them is in it but entries.
     fn of_copy(bytes: Vec<u8>, gone: &[Xid]) -> Clone {
         Clone { bytes, known: gone.iter().map(|x| (*x, TxStatus::Gone)).collect(), remote: true }
     }
 }
 
-/// Transactions of this instance that are rolled back, but may not have been when the copy was made:
+/// Transactions of this instance that are rolled back, but may not have been when the copy was
+/// made:
 /// what the copy shows of them is undone as if they ran (hazard H10).
 fn note_rolled_back(
     core: &Core,
@@ -314,7 +317,8 @@ async fn undo_clone(
     }
 }
 
-/// The entry to deal with next: one that needs an answer, else the active one, else the one with the
+/// The entry to deal with next: one that needs an answer, else the active one, else the one with
+/// the
 /// greatest commit SCN.
 fn next_to_undo(
     snap: &Snapshot,

@@ -1,8 +1,10 @@
 //! Single values, borrowed ([`Datum`]) and owned ([`Value`]).
 
-/// One value of a row. Dates are days, timestamps microseconds, since 2000-01-01 (PostgreSQL's epoch).
+/// One value of a row. Dates are days, timestamps microseconds, since 2000-01-01 (PostgreSQL's
+/// epoch).
 ///
-/// Equality is that of the representation (numeric 1.5 and 1.50 differ); comparison as SQL has it is
+/// Equality is that of the representation (numeric 1.5 and 1.50 differ); comparison as SQL has it
+/// is
 /// that of keys.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Datum<'a> {

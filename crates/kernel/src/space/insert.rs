@@ -1,7 +1,8 @@
 //! Which block an insert goes to, and which block an index grows by.
 //!
 //! Each instance inserts into blocks that it has claimed in the FreeMap, each session into one of a
-//! few of them, so that neither instances nor sessions fight for a block. What is kept here in memory
+//! few of them, so that neither instances nor sessions fight for a block. What is kept here in
+//! memory
 //! is only a list of work: it may be lost at any time, and is found again by the owner noted in the
 //! FreeMap when the instance uses the segment next.
 
@@ -189,7 +190,8 @@ impl Space {
     }
 
     /// A formatted block that has room for a row which takes `need_bytes`, as far as is known here:
-    /// the caller looks again under the latch and, if it has not, says so ([`Space::note_full`]) and
+    /// the caller looks again under the latch and, if it has not, says so ([`Space::note_full`])
+    /// and
     /// comes back with `tries` raised by one. `hint` (the session) chooses among the open blocks.
     ///
     /// # Errors
@@ -476,7 +478,8 @@ impl Space {
         Ok(())
     }
 
-    /// A block for an index to grow by; unformatted. The caller formats it (`pin_new`, then a format
+    /// A block for an index to grow by; unformatted. The caller formats it (`pin_new`, then a
+    /// format
     /// with the segment's object and birth) or gives it back with [`Space::free_block`].
     ///
     /// # Errors
@@ -530,7 +533,8 @@ impl Space {
         Ok(())
     }
 
-    /// Writes down all notes and gives up all claims on heap blocks, so that other instances can use
+    /// Writes down all notes and gives up all claims on heap blocks, so that other instances can
+    /// use
     /// them: for a clean close.
     ///
     /// # Errors

@@ -195,7 +195,8 @@ pub fn new_header(kind: SegmentKind, (obj, birth): (ObjId, Scn), first: Extent, 
 /// A format that brings its first content along: one operation, hence one version.
 fn format_with(kind: Kind, (obj, birth): (ObjId, Scn), parts: &[(u16, Vec<u8>)]) -> Op {
     let mut b = vec![0; BLOCK_BYTES];
-    // Only what follows the birth is part of the image; the address is filled in when it is applied.
+    // Only what follows the birth is part of the image; the address is filled in when it is
+    // applied.
     layout::init(&mut b, kind, Dba::NONE, obj, birth);
     let mut end = HEADER_BYTES;
     for (off, bytes) in parts {

@@ -120,7 +120,8 @@ impl Table {
         self.revoking.is_some_and(|wanted| self.needed().compatible(wanted))
     }
 
-    /// The local transactions that must go before `id` gets `want`; `converts`: it has a lower mode.
+    /// The local transactions that must go before `id` gets `want`; `converts`: it has a lower
+    /// mode.
     fn in_way(&self, id: u64, converts: bool, want: TmMode) -> Vec<u64> {
         let others = self.holders.iter().filter(|h| h.0 != id && !h.1.compatible(want));
         let mut in_way: Vec<u64> = others.map(|h| h.0).collect();
@@ -243,7 +244,8 @@ impl TableLocks {
         self.pay(obj);
     }
 
-    /// Lets another instance have what it waits for, if nobody here needs it any more. Not under the
+    /// Lets another instance have what it waits for, if nobody here needs it any more. Not under
+    /// the
     /// lock: the enqueue service calls back.
     fn pay(&self, obj: ObjId) {
         let owes = self.tables.lock().get(&obj).is_some_and(Table::owes);

@@ -332,7 +332,8 @@ impl Transaction {
             _ => Scn::ZERO,
         };
         let saved = if idx < itl::count(b) { itl::get(b, idx) } else { Itl::default() };
-        // Another's entry without an SCN is one rolled back. In a leaf it may be a split's copy, and
+        // Another's entry without an SCN is one rolled back. In a leaf it may be a split's copy,
+        // and
         // the way to what it had taken over.
         let rolled_back = saved.xid != own && saved.scn == Scn::ZERO;
         let leaf = layout::kind(b) == Kind::Leaf;
@@ -397,7 +398,8 @@ impl Transaction {
     }
 }
 
-/// The newest commit that a statement which has looked at the block may have met, in its ITL or (as a
+/// The newest commit that a statement which has looked at the block may have met, in its ITL or (as
+/// a
 /// bound) in what was taken over. A statement that begins again because of it must see it: with a
 /// snapshot still below a commit under way it would meet the same row for ever.
 fn newest_commit(b: &[u8], states: &[LockState]) -> Scn {

@@ -1,4 +1,5 @@
-//! Rollback: to a savepoint, of a whole transaction, and of transactions found active after a crash.
+//! Rollback: to a savepoint, of a whole transaction, and of transactions found active after a
+//! crash.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -133,7 +133,8 @@ impl Transaction {
     }
 
     /// What is committed now and the transaction's own changes, whatever its isolation level: for
-    /// the dictionary, which is always read as it stands. Commits under way count as committed, so a
+    /// the dictionary, which is always read as it stands. Commits under way count as committed, so
+    /// a
     /// reader waits for their outcome.
     ///
     /// # Errors
@@ -147,7 +148,8 @@ impl Transaction {
         Ok(Snapshot::take(&self.core, self.core.current_scn(), own))
     }
 
-    /// How often it was rolled back to a savepoint: what was read of its own changes before the last
+    /// How often it was rolled back to a savepoint: what was read of its own changes before the
+    /// last
     /// time may be gone.
     #[must_use]
     pub fn rollbacks_to(&self) -> u64 {

@@ -1,7 +1,8 @@
 //! Waiting for rows, and deadlocks on one instance.
 //!
 //! Nobody keeps a lock list: a waiter waits for the *transaction* that holds the row. Who waits for
-//! whom is a small graph of local transaction numbers; a deadlock is looked for when a wait begins and
+//! whom is a small graph of local transaction numbers; a deadlock is looked for when a wait begins
+//! and
 //! again while it lasts. The victim is the youngest transaction of the cycle, whoever finds it.
 //! Waits that lead to other instances are searched by `gcs` ([`RemoteDeadlocks`]).
 
@@ -303,7 +304,8 @@ impl Core {
         self.wait_any(ctx, txn, targets, ends, event, p, &mut patience).await
     }
 
-    /// Waits for an enqueue that `asked` asks from the cluster, on behalf of a transaction: the wait
+    /// Waits for an enqueue that `asked` asks from the cluster, on behalf of a transaction: the
+    /// wait
     /// is part of the search for deadlocks. An answer that is there at once is no wait.
     ///
     /// # Errors
@@ -418,7 +420,8 @@ mod tests {
         Xid { usn: 1, slot: n, seq: 1 }
     }
 
-    /// Transactions `who` with the transactions each waits for: any of the first, all of the second.
+    /// Transactions `who` with the transactions each waits for: any of the first, all of the
+    /// second.
     fn waits(of: &[(u16, &[u16], &[u16])]) -> Waits {
         let waits = Waits::default();
         for &(id, any, all) in of {

@@ -404,7 +404,8 @@ impl Segment {
         UndoReport { usn: self.usn, extents: inner.extents.len(), active }
     }
 
-    /// The transaction has ended in `state` at `scn`: its slot and blocks may be used on. Its undo is
+    /// The transaction has ended in `state` at `scn`: its slot and blocks may be used on. Its undo
+    /// is
     /// kept while a snapshot is older than that, rolled back or not: the records tell what it had
     /// taken over.
     pub fn finish(&self, cursor: &mut Cursor, state: TxMem, scn: Scn, now: Micros) {

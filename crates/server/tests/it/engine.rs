@@ -1,4 +1,5 @@
-//! A toy engine: `rows N`, `echo`, `fail`, `panic`, `wait`, `copyin`, `copyout N`, `begin`, `commit`.
+//! A toy engine: `rows N`, `echo`, `fail`, `panic`, `wait`, `copyin`, `copyout N`, `begin`,
+//! `commit`.
 
 use bytes::{BufMut, Bytes};
 use server::engine::{

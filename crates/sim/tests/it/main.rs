@@ -1,6 +1,7 @@
 //! The seeds that run in every test.
 //!
-//! `SKEIN_SIM_SEED=n` runs that seed only. `SKEIN_SIM_FRESH_SEED=n` adds seeds that nobody chose, made
+//! `SKEIN_SIM_SEED=n` runs that seed only. `SKEIN_SIM_FRESH_SEED=n` adds seeds that nobody chose,
+//! made
 //! from n. A seed that has found a bug stays in the list of its scenario.
 
 mod cluster;

@@ -1,4 +1,5 @@
-//! Queries over catalog views that have no rows here and never will: their result is empty whatever else they ask, and
+//! Queries over catalog views that have no rows here and never will: their result is empty whatever
+//! else they ask, and
 //! much of what they ask (arrays, lateral calls) exists only in PostgreSQL.
 
 use super::{Binder, object_parts, output_name};

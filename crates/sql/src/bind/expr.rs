@@ -750,7 +750,8 @@ fn decode_as_case(args: &[Expr]) -> Expr {
     }
 }
 
-/// `ARRAY(SELECT ... FROM unnest(column))`, or `... WHERE x = ANY (column)`: the only columns that hold arrays are
+/// `ARRAY(SELECT ... FROM unnest(column))`, or `... WHERE x = ANY (column)`: the only columns that
+/// hold arrays are
 /// those of the catalog that are always NULL, so that the column stands for the result.
 fn unnested_column(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = &*query.body else { return None };

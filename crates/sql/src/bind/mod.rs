@@ -1,8 +1,11 @@
-//! The binder: walks a whole syntax tree, refuses what it does not know, and rewrites the rest into what DataFusion plans
+//! The binder: walks a whole syntax tree, refuses what it does not know, and rewrites the rest into
+//! what DataFusion plans
 //! with PostgreSQL's meaning.
 //!
-//! What it promises: every node and every clause was looked at by name; a new variant of the library's tree is refused until
-//! somebody has decided what it means. Values of the session become hidden parameters, so that plans can be shared.
+//! What it promises: every node and every clause was looked at by name; a new variant of the
+//! library's tree is refused until
+//! somebody has decided what it means. Values of the session become hidden parameters, so that
+//! plans can be shared.
 
 mod empty;
 mod expr;
@@ -20,7 +23,8 @@ pub(crate) use self::query::shown_name;
 pub(crate) use expr::placeholder_index;
 pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
 
-/// A function whose value depends on the session or has an effect: called once before the statement runs.
+/// A function whose value depends on the session or has an effect: called once before the statement
+/// runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SessionFn {
     Now,
@@ -67,7 +71,8 @@ impl SessionFn {
         })
     }
 
-    /// Whether each row must have a value of its own, so that one call before the statement would be wrong.
+    /// Whether each row must have a value of its own, so that one call before the statement would
+    /// be wrong.
     pub(crate) const fn per_row(self) -> bool {
         matches!(
             self,

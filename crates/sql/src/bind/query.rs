@@ -481,7 +481,8 @@ fn plain_wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
     Ok(())
 }
 
-/// Marks output names that repeat another, since DataFusion wants them distinct; [`shown_name`] takes the mark off.
+/// Marks output names that repeat another, since DataFusion wants them distinct; [`shown_name`]
+/// takes the mark off.
 fn name_columns(items: &mut [SelectItem]) {
     let mut seen: Vec<String> = Vec::new();
     for item in items {

@@ -1,6 +1,8 @@
-//! Syntax trees as scalar expressions over one row, where they are simple enough; the direct path runs on them.
+//! Syntax trees as scalar expressions over one row, where they are simple enough; the direct path
+//! runs on them.
 //!
-//! What it promises: an expression it converts has PostgreSQL's types and meaning; anything else it leaves alone (`None`) for
+//! What it promises: an expression it converts has PostgreSQL's types and meaning; anything else it
+//! leaves alone (`None`) for
 //! DataFusion. An error is one that the statement has in any case.
 
 use super::expr::{placeholder_index, plain_args, session_function};

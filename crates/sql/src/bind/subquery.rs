@@ -1,6 +1,8 @@
-//! Scalar subqueries in the form DataFusion can plan: an aggregate whose correlated conditions are equalities.
+//! Scalar subqueries in the form DataFusion can plan: an aggregate whose correlated conditions are
+//! equalities.
 //!
-//! What it promises: the value stays the same. A condition on outer columns alone moves out into a CASE; where an
+//! What it promises: the value stays the same. A condition on outer columns alone moves out into a
+//! CASE; where an
 //! inner column equals an outer one, it stands for it in the other conditions.
 
 use super::{ident_name, object_parts};
@@ -188,7 +190,8 @@ fn inner_names(query: &Query) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Takes the conditions on outer columns alone out of a query, and puts inner columns for outer ones that equal them.
+/// Takes the conditions on outer columns alone out of a query, and puts inner columns for outer
+/// ones that equal them.
 fn take_outer_conditions(query: &mut Query) -> Vec<Expr> {
     let Some(inner) = inner_names(query) else { return Vec::new() };
     let SetExpr::Select(select) = &mut *query.body else { return Vec::new() };

@@ -1,7 +1,9 @@
-//! Names of relations: tables of the dictionary, and the views `pg_catalog`, `information_schema` and `v$` that are made
+//! Names of relations: tables of the dictionary, and the views `pg_catalog`, `information_schema`
+//! and `v$` that are made
 //! of rows when a statement is bound.
 //!
-//! What it promises: OIDs are those of the dictionary, the same on every instance; a view's columns come from live state. What it
+//! What it promises: OIDs are those of the dictionary, the same on every instance; a view's columns
+//! come from live state. What it
 //! must never do: cache a view's rows in a plan.
 
 mod functions;
@@ -49,7 +51,8 @@ fn peers_of(instance: &Arc<Instance>) -> Option<Arc<dyn ViewPeers>> {
     all.iter().rev().find(|(known, _)| same(known)).map(|(_, peers)| peers.clone())
 }
 
-/// The rows of this instance's `v$` view, encoded, for an instance that asks; `None` for an unknown view.
+/// The rows of this instance's `v$` view, encoded, for an instance that asks; `None` for an unknown
+/// view.
 #[must_use]
 pub fn local_view_rows(instance: &Arc<Instance>, view: &str) -> Option<Vec<Vec<u8>>> {
     views::local(instance, view).map(|rows| rows.encode())

@@ -1,6 +1,7 @@
 //! `pg_catalog`, as far as psql and drivers ask.
 //!
-//! A constraint has the OID of the index behind it. Views that have no rows here exist so that clients' joins work.
+//! A constraint has the OID of the index behind it. Views that have no rows here exist so that
+//! clients' joins work.
 
 use super::rows::{Rows, Shape, int, opt_text, text};
 use super::{Catalog, schema_oid, types};

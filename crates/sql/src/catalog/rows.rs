@@ -1,4 +1,5 @@
-//! Rows of a view: columns with their types, values, and the form in which they travel between instances.
+//! Rows of a view: columns with their types, values, and the form in which they travel between
+//! instances.
 
 use crate::{PgError, Result};
 use datafusion::arrow::array::{RecordBatch, new_null_array};

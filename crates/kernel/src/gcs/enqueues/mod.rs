@@ -6,9 +6,12 @@
 //! wanted by nobody else: an instance alone sends none at all.
 //!
 //! Rules: a shadow or the master is stepped under the protocol's gate and the service's lock, and
-//! what it says is sent before either is let go. What it says to this instance itself is done in the
-//! same turn, in order, from a list: no machine is stepped from within another. Between a Marker and
-//! the next epoch nothing is sent; shadows hold their wishes back until the thaw. Nothing waits under
+//! what it says is sent before either is let go. What it says to this instance itself is done in
+//! the
+//! same turn, in order, from a list: no machine is stepped from within another. Between a Marker
+//! and
+//! the next epoch nothing is sent; shadows hold their wishes back until the thaw. Nothing waits
+//! under
 //! the lock, and the lock is taken before those of table locks, waits and row cache, never after.
 
 mod dead;

@@ -1,6 +1,7 @@
 //! Table locks: the instance holds the table's enqueue for all its transactions.
 //!
-//! Promises: the shadow's user [`INSTANCE`] has exactly the mode that [`crate::txn::TableLocks`] believes
+//! Promises: the shadow's user [`INSTANCE`] has exactly the mode that [`crate::txn::TableLocks`]
+//! believes
 //! to have; both change under the service's lock.
 
 use std::time::Duration;
