@@ -161,7 +161,10 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
 /// COPY's options may be switched `on` and `off`; the library knows `true` and `false` only.
 fn with_plain_booleans(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut out = tokens.to_vec();
-    let is_word = |token: &Token, word: &str| matches!(token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word));
+    let is_word = |token: &Token, word: &str| match token {
+        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
     let first = out.iter().find(|t| !is_space(&t.token));
     if !first.is_some_and(|t| is_word(&t.token, "copy")) {
         return out;

@@ -260,7 +260,8 @@ fn columns(source: &Source) -> Vec<String> {
         let count = line.chars().count();
         // A string literal is one thing: the formatter leaves it whole, and so does this rule.
         let literal = line.contains('"');
-        (count > COLUMNS_MAX && !literal).then(|| format!("{}:{}: {count} columns", source.path, i + 1))
+        (count > COLUMNS_MAX && !literal)
+            .then(|| format!("{}:{}: {count} columns", source.path, i + 1))
     };
     source.text.lines().enumerate().filter_map(long).collect()
 }
