@@ -7,11 +7,14 @@
 //! must never do: cache a view's rows in a plan.
 
 mod functions;
+mod peers;
 mod pg;
 mod rows;
 mod schema;
 mod types;
 mod views;
+
+pub use peers::connect_views;
 
 use crate::session::Session;
 use crate::{PgError, Result};

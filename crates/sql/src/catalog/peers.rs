@@ -1,0 +1,87 @@
+//! `gv$` views: the rows of the other instances, asked for over the interconnect.
+//!
+//! An instance that leaves or dies while it is asked is simply not among the rows.
+
+use std::sync::{Arc, Weak};
+
+use env::BoxFuture;
+use kernel::instance::Instance;
+use observe::Ctx;
+
+use super::{ViewPeers, local_view_rows, set_view_peers};
+use crate::Result;
+
+/// Kind of the call that asks for the rows of a view.
+const CALL_VIEW: u16 = 2;
+
+struct NodePeers(Weak<Instance>);
+
+/// Connects the views of `instance` with those of the others, both ways.
+pub fn connect_views(instance: &Arc<Instance>) {
+    let known = Arc::downgrade(instance);
+    instance.node.set_call_handler(Arc::new(move |kind, body| {
+        let known = known.clone();
+        Box::pin(async move {
+            let instance = known.upgrade().filter(|_| kind == CALL_VIEW)?;
+            let view = String::from_utf8(body).ok()?;
+            Some(pack(&local_view_rows(&instance, &view)?))
+        })
+    }));
+    set_view_peers(instance, Arc::new(NodePeers(Arc::downgrade(instance))));
+}
+
+fn pack(rows: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for row in rows {
+        let length = u32::try_from(row.len()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(row);
+    }
+    out
+}
+
+/// The rows of `pack`; what is cut off at the end is left out.
+fn unpack(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut rows = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let Some((row, rest)) = rest.split_at_checked(length) else { break };
+        rows.push(row.to_vec());
+        bytes = rest;
+    }
+    rows
+}
+
+impl ViewPeers for NodePeers {
+    fn ask<'a>(
+        &'a self,
+        _ctx: &'a Ctx,
+        view: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<(u8, Vec<Vec<u8>>)>>> {
+        Box::pin(async move {
+            let Some(instance) = self.0.upgrade() else { return Ok(Vec::new()) };
+            let node = &instance.node;
+            let mut answers = Vec::new();
+            for &peer in node.view().members.iter().filter(|m| **m != node.me) {
+                let body = view.as_bytes().to_vec();
+                if let Some(rows) = node.call_peer(peer, CALL_VIEW, body).await {
+                    answers.push((peer.0, unpack(&rows)));
+                }
+            }
+            Ok(answers)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{pack, unpack};
+
+    #[test]
+    fn rows_travel_whole() {
+        let rows = vec![vec![1, 2, 3], Vec::new(), vec![0; 300]];
+        let packed = pack(&rows);
+        assert_eq!(unpack(&packed), rows);
+        assert_eq!(unpack(&packed[..packed.len() - 1]), rows[..2]);
+    }
+}
