@@ -316,7 +316,7 @@ fn to_i64(number: &Datum<'_>, type_name: &str) -> Result<i64> {
         #[allow(clippy::cast_possible_truncation)] // the range is checked before
         Datum::Float8(v) => {
             let rounded = v.round_ties_even();
-            if rounded >= -9_223_372_036_854_775_808.0 && rounded < 9_223_372_036_854_775_808.0 {
+            if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded) {
                 Ok(rounded as i64)
             } else {
                 Err(range())

@@ -34,7 +34,6 @@ impl SqlEngine {
     #[must_use]
     pub fn new(instance: Arc<Instance>, secret: [u8; 32]) -> SqlEngine {
         let ctx = instance.observer.ctx(SessionKind::Background, "log-on");
-        sql::connect_views(&instance);
         SqlEngine { instance, ctx, secret }
     }
 }
@@ -257,9 +256,7 @@ impl Session for SqlSession {
     }
 
     async fn prepare(&mut self, text: &str, oids: &[u32]) -> Result<PreparedStatement, Report> {
-        let f = self.session.prepare(text, oids);
-        eprintln!("prepare {}", std::mem::size_of_val(&f));
-        let prepared = f.await;
+        let prepared = self.session.prepare(text, oids).await;
         prepared.map(SqlSession::prepared).map_err(report)
     }
 
@@ -287,10 +284,7 @@ impl Session for SqlSession {
         max_rows: usize,
         out: &mut Output,
     ) -> Result<Fetched, Report> {
-        let mut sink = Sink(out);
-        let f = self.session.fetch(portal, max_rows, &mut sink);
-        eprintln!("fetch {}", std::mem::size_of_val(&f));
-        let fetched = f.await;
+        let fetched = self.session.fetch(portal, max_rows, &mut Sink(out)).await;
         Ok(match fetched.map_err(report)? {
             sql::Fetched::Suspended => Fetched::Suspended,
             sql::Fetched::Complete(tag) => Fetched::Complete(tag),
@@ -300,9 +294,7 @@ impl Session for SqlSession {
     }
 
     async fn copy_data(&mut self, data: &[u8]) -> Result<(), Report> {
-        let f = self.session.copy_data(data);
-        eprintln!("copy_data {}", std::mem::size_of_val(&f));
-        f.await.map_err(report)
+        self.session.copy_data(data).await.map_err(report)
     }
 
     async fn copy_done(&mut self) -> Result<String, Report> {
@@ -314,9 +306,7 @@ impl Session for SqlSession {
     }
 
     async fn sync(&mut self) -> Result<(), Report> {
-        let f = self.session.sync();
-        eprintln!("sync {}", std::mem::size_of_val(&f));
-        f.await.map_err(report)
+        self.session.sync().await.map_err(report)
     }
 
     fn transaction_status(&self) -> u8 {
