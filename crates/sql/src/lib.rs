@@ -25,7 +25,7 @@ mod settings;
 mod users;
 mod utility;
 
-pub use catalog::{ViewPeers, connect_views, local_view_rows, set_view_peers};
+pub use catalog::{PeerRows, ViewPeers, connect_views, local_view_rows, set_view_peers};
 pub use encode::RowSink;
 pub use parse::Statement;
 pub use plan::Prepared;

@@ -68,12 +68,13 @@ fn expr_name(expr: &Expr) -> Option<String> {
         Expr::Substring { .. } => Some("substring".to_owned()),
         Expr::Overlay { .. } => Some("overlay".to_owned()),
         Expr::Trim { trim_where, .. } => {
-            Some(trim_where.as_ref().map_or("btrim", |side| match side.to_string().as_str() {
-                "LEADING" => "ltrim",
-                "TRAILING" => "rtrim",
-                _ => "btrim",
-            }))
-            .map(str::to_owned)
+            let name =
+                trim_where.as_ref().map_or("btrim", |side| match side.to_string().as_str() {
+                    "LEADING" => "ltrim",
+                    "TRAILING" => "rtrim",
+                    _ => "btrim",
+                });
+            Some(name.to_owned())
         }
         Expr::AtTimeZone { .. } => Some("timezone".to_owned()),
         Expr::Array(_) => Some("array".to_owned()),

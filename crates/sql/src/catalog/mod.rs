@@ -29,6 +29,9 @@ use std::sync::{Arc, Weak};
 pub(crate) use pg::is_empty_view;
 pub(crate) use rows::{Rows, Shape};
 
+/// Number of an instance, and the rows of a view there.
+pub type PeerRows = (u8, Vec<Vec<u8>>);
+
 /// Asks the other open instances for the rows of a `v$` view.
 pub trait ViewPeers: Send + Sync {
     /// For each other open instance its number and rows, each in the form of [`local_view_rows`].
@@ -36,10 +39,13 @@ pub trait ViewPeers: Send + Sync {
         &'a self,
         ctx: &'a observe::Ctx,
         view: &'a str,
-    ) -> env::BoxFuture<'a, Result<Vec<(u8, Vec<Vec<u8>>)>>>;
+    ) -> env::BoxFuture<'a, Result<Vec<PeerRows>>>;
 }
 
-static PEERS: Mutex<Vec<(Weak<Instance>, Arc<dyn ViewPeers>)>> = Mutex::new(Vec::new());
+/// How one instance of this process reaches the others.
+type Reach = (Weak<Instance>, Arc<dyn ViewPeers>);
+
+static PEERS: Mutex<Vec<Reach>> = Mutex::new(Vec::new());
 
 /// Tells how `gv$` views of `instance` reach the other instances.
 pub fn set_view_peers(instance: &Arc<Instance>, peers: Arc<dyn ViewPeers>) {

@@ -8,7 +8,7 @@ use env::BoxFuture;
 use kernel::instance::Instance;
 use observe::Ctx;
 
-use super::{ViewPeers, local_view_rows, set_view_peers};
+use super::{PeerRows, ViewPeers, local_view_rows, set_view_peers};
 use crate::Result;
 
 /// Kind of the call that asks for the rows of a view.
@@ -53,11 +53,7 @@ fn unpack(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 impl ViewPeers for NodePeers {
-    fn ask<'a>(
-        &'a self,
-        _ctx: &'a Ctx,
-        view: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<(u8, Vec<Vec<u8>>)>>> {
+    fn ask<'a>(&'a self, _ctx: &'a Ctx, view: &'a str) -> BoxFuture<'a, Result<Vec<PeerRows>>> {
         Box::pin(async move {
             let Some(instance) = self.0.upgrade() else { return Ok(Vec::new()) };
             let node = &instance.node;
