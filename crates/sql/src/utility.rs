@@ -707,8 +707,9 @@ impl Session {
     ) -> Result<String> {
         let start = self.ctx.env.now();
         let mut rows = 0u64;
+        let reads = matches!(&plan.kind, Kind::Query(q) if q.lock.is_none());
         match query {
-            Some((physical, values)) if matches!(&plan.kind, Kind::Query(q) if q.lock.is_none()) => {
+            Some((physical, values)) if reads => {
                 let state = self.exec_state(values).await?;
                 let mut stream = self.database.planner.execute(physical, state, false)?;
                 while let Some(batch) = stream.next().await {

@@ -1,0 +1,63 @@
+//! Runs the SQL scripts of `tests/sql` against an open instance, statement by statement, in several
+//! sessions.
+//!
+//! A script is prose (`#` lines) and blocks. A block begins with a word, holds one statement and,
+//! after `----`, what is
+//! expected of it:
+//!
+//!     run                     a statement; expected: its tag, rows (`a|b`), notices
+//!     error CODE              a statement that fails with this SQLSTATE
+//!     begin NAME              a statement in another session that must wait; `end NAME` expects
+//!     its outcome
+//!     session NAME            the session of the blocks that follow
+//!     params a, b             values of `$1`, `$2` for the next statement, as texts
+//!
+//! `BLESS=1` rewrites what is expected. Nothing here waits for time: a statement that must wait is
+//! awaited in
+//! the views.
+
+#![allow(clippy::disallowed_methods)] // tests have threads and clocks of their own
+
+mod runner;
+mod script;
+
+use std::path::{Path, PathBuf};
+
+fn scripts() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
+    let mut all: Vec<PathBuf> = std::fs::read_dir(&dir)
+        .unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
+        .map(|entry| entry.expect("a folder entry").path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "slt"))
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn sql_scripts() {
+    let wanted = std::env::var("SCRIPT").unwrap_or_default();
+    let bless = std::env::var("BLESS").is_ok();
+    let database = runner::Database::create();
+    let mut failed = Vec::new();
+    let mut ran = 0;
+    for path in scripts() {
+        let name = path.file_name().expect("a file name").to_string_lossy().into_owned();
+        if !name.contains(&wanted) {
+            continue;
+        }
+        ran += 1;
+        let text = std::fs::read_to_string(&path).expect("a script");
+        let got = runner::run(&database, &text);
+        if got == text {
+            continue;
+        }
+        if bless {
+            std::fs::write(&path, &got).expect("the script can be written");
+            continue;
+        }
+        failed.push(format!("{name}:\n{}", script::difference(&text, &got)));
+    }
+    assert!(ran > 0, "no script matches \"{wanted}\"");
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
