@@ -11,6 +11,7 @@ use crate::report::Report;
 use crate::session::{Parts, serve};
 use crate::startup::{AUTHENTICATION_TIMEOUT, Failure, Opening, log_on, read_opening};
 use crate::stream::Stream;
+use futures::FutureExt;
 use pgwire::messages::startup::{Authentication, BackendKeyData, SecretKey};
 use std::io;
 use std::net::SocketAddr;
@@ -245,7 +246,9 @@ fn session_thread<E: Engine>(shared: &Shared<E>, stream: Arc<Stream>, peer: Stri
     };
     runtime.block_on(async {
         let mut out = Output::new(Arc::clone(&stream));
-        match open_session(shared, &stream, &peer, trusted, &mut out).await {
+        // Boxed, so that this thread's stack holds either of the two only while it runs.
+        let opening = open_session(shared, &stream, &peer, trusted, &mut out).boxed_local();
+        match opening.await {
             Ok(Some(Opened { session, input, entry, pid, slot })) => {
                 let parts = Parts {
                     session,
@@ -257,7 +260,7 @@ fn session_thread<E: Engine>(shared: &Shared<E>, stream: Arc<Stream>, peer: Stri
                     prepared_max: shared.config.open_cursors,
                 };
                 let _listed = Listed { registry: &shared.registry, pid, _slot: slot };
-                serve(parts).await;
+                serve(parts).boxed_local().await;
             }
             Ok(None) | Err(Failure::Gone) => {}
             Err(Failure::Tell(report)) => {

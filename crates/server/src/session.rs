@@ -115,7 +115,7 @@ pub async fn serve<S: Session>(parts: Parts<S>) {
     entry.set_busy(false);
     let Conn { session, portals, unnamed_portal, .. } = conn;
     drop((portals, unnamed_portal));
-    session.close().await;
+    session.close().boxed_local().await;
 }
 
 /// The error a client gets when the instance stops.
@@ -148,7 +148,7 @@ impl<S: Session> Conn<S> {
             }
             Err(DecodeError::NotUtf8) => {
                 let report = Report::error("22021", "invalid byte sequence for encoding \"UTF8\"");
-                return self.failed(report, via(tag)).await;
+                return self.failed(report, via(tag)).boxed_local().await;
             }
         };
         if message == Frontend::Terminate {
@@ -160,9 +160,11 @@ impl<S: Session> Conn<S> {
             Ok(Err(report)) => report,
             Err(panic) => internal_error(&*panic),
         };
-        self.failed(report, via(tag)).await
+        self.failed(report, via(tag)).boxed_local().await
     }
 
+    /// What is not done for every statement is boxed: else the stack frame of this function would be
+    /// as large as all of it together, and each idle session would keep it touched.
     async fn handle(&mut self, message: Frontend<'_>) -> Result<(), Report> {
         match message {
             Frontend::Bind(bind) => self.bind(bind).await,
@@ -170,7 +172,7 @@ impl<S: Session> Conn<S> {
             Frontend::Sync => self.sync().await,
             Frontend::Describe(target, name) => self.describe(target, name),
             Frontend::Parse { name, query, param_oids } => {
-                self.parse(name, query, &param_oids).await
+                self.parse(name, query, &param_oids).boxed_local().await
             }
             Frontend::Close(target, name) => {
                 self.close(target, name);
@@ -180,16 +182,16 @@ impl<S: Session> Conn<S> {
                 self.out.flush();
                 Ok(())
             }
-            Frontend::Query(text) => self.query(text).await,
+            Frontend::Query(text) => self.query(text).boxed_local().await,
             Frontend::CopyData(data) if self.copy_in.is_some() => {
-                self.session.copy_data(data).await
+                self.session.copy_data(data).boxed_local().await
             }
             Frontend::CopyDone => match self.copy_in.take() {
-                Some(via) => self.copy_done(via).await,
+                Some(via) => self.copy_done(via).boxed_local().await,
                 None => Ok(()),
             },
             Frontend::CopyFail(reason) => match self.copy_in.take() {
-                Some(_) => Err(self.session.copy_fail(reason).await),
+                Some(_) => Err(self.session.copy_fail(reason).boxed_local().await),
                 None => Ok(()),
             },
             // What a client sent before it learned that its copy had failed.
