@@ -287,7 +287,7 @@ impl SessionState {
 
 /// How often a reader tries to see one consistent state before it takes what it has: the writer
 /// is never slowed by readers, so a reader must not wait for it for ever.
-const READ_ATTEMPTS: u32 = 1000;
+const READ_ATTEMPTS: u32 = 100_000;
 
 impl Current {
     fn write(&self, change: impl FnOnce(&Current)) {
@@ -308,6 +308,10 @@ impl Current {
             attempt += 1;
             if (same && before.is_multiple_of(2)) || attempt == READ_ATTEMPTS {
                 return view;
+            }
+            if attempt % 64 == 0 {
+                // The writer may have been preempted in the middle of a change.
+                std::thread::yield_now();
             }
             std::hint::spin_loop();
         }

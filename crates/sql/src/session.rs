@@ -18,7 +18,7 @@ use block::ObjId;
 use bytes::Bytes;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use kernel::instance::Instance;
 use kernel::row::{ColType, Value};
 use kernel::txn::{Isolation, Savepoint, Snapshot, Transaction};
@@ -29,6 +29,9 @@ use query::wire::{FormatEnv, decode};
 use query::{ColumnReader, ExecState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// How often a statement is planned anew because definitions change under it.
+const STALE_PLANS_MAX: usize = 5;
 
 /// How far a fetch came.
 #[derive(Debug, PartialEq, Eq)]
@@ -282,7 +285,7 @@ impl Session {
             }
             Err(error) => {
                 portal.state = PortalState::Done;
-                self.statement_failed().await;
+                self.statement_failed().boxed().await;
                 Err(error)
             }
         }
@@ -295,7 +298,7 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         match &mut portal.state {
-            PortalState::Rows(_) => return self.pump(portal, max_rows, sink).await,
+            PortalState::Rows(_) => return Box::pin(self.pump(portal, max_rows, sink)).await,
             PortalState::Done => {
                 return Err(PgError::new("55000", "the portal has already been run"));
             }
@@ -310,18 +313,23 @@ impl Session {
         self.ctx.bump(Stat::ExecuteCount, 1);
         self.ctx.session.set_sql(Some(portal.prepared.statement.text.clone()));
         self.start_clock();
-        if let Some(done) = self.transaction_command(&portal.prepared).await? {
+        if let Some(done) = self.transaction_command(&portal.prepared).boxed().await? {
             return Ok(done);
         }
         self.begin_if_needed();
-        let plan = self.valid_plan(&portal.prepared).await?;
+        let plan = &portal.prepared.plan;
+        let plan = if !plan.once && self.is_current(plan) {
+            plan.clone()
+        } else {
+            self.valid_plan(&portal.prepared).boxed().await?
+        };
         self.statement_start = self.txn.as_ref().map(|txn| txn.handle.savepoint());
         if let Some(txn) = &mut self.txn {
             txn.used = true;
         }
         let mut params = std::mem::take(&mut portal.params);
         for call in &plan.hidden {
-            let value = self.session_call(call, &params).await?;
+            let value = self.session_call(call, &params).boxed().await?;
             params.push(value);
         }
         self.run_plan(&plan, params, portal, max_rows, sink).await
@@ -335,14 +343,30 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
+        // Boxed but for the shortest way: the frame of this function would be as large as all of
+        // them together, and every idle session would keep that much stack touched.
+        // The direct path is hot: what else a statement may be is boxed, so that its future stays small.
         match &plan.kind {
-            Kind::Empty => Ok(Fetched::Empty),
             Kind::Direct(direct) => {
                 let encoder = self.encoder(&plan.columns, &portal.formats);
                 self.run_direct(direct, &params, encoder, sink).await.map(Fetched::Complete)
             }
+            _ => Box::pin(self.run_other(plan, params, portal, max_rows, sink)).await,
+        }
+    }
+
+    async fn run_other(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: Vec<Value>,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        let encoder = self.encoder(&plan.columns, &portal.formats);
+        match &plan.kind {
+            Kind::Empty | Kind::Direct(_) => Ok(Fetched::Empty),
             Kind::Query(query) => {
-                let encoder = self.encoder(&plan.columns, &portal.formats);
                 if query.lock.is_some() {
                     let tag = self.run_locking(query, params, encoder, sink).await?;
                     return Ok(Fetched::Complete(tag));
@@ -354,11 +378,9 @@ impl Session {
                 self.pump(portal, max_rows, sink).await
             }
             Kind::Modify(modify) => {
-                let encoder = self.encoder(&plan.columns, &portal.formats);
                 self.run_modify(modify, params, encoder, sink).await.map(Fetched::Complete)
             }
             Kind::InsertSelect(insert) => {
-                let encoder = self.encoder(&plan.columns, &portal.formats);
                 self.run_insert_select(insert, params, encoder, sink).await.map(Fetched::Complete)
             }
             Kind::Utility(ast) => self.run_utility(ast, portal, sink).await,
@@ -407,11 +429,11 @@ impl Session {
 
     /// The statement's deadline begins.
     fn start_clock(&mut self) {
-        let timeout = self.settings.statement_timeout_us;
-        if timeout > 0 {
-            let deadline = env::Micros(self.ctx.env.now().0.saturating_add(timeout));
-            self.ctx.session.cancel_flag().set_deadline(Some(deadline));
-        }
+        let deadline = match self.settings.statement_timeout_us {
+            0 => None,
+            us => Some(env::Micros(self.ctx.env.now().0.saturating_add(us))),
+        };
+        self.ctx.session.cancel_flag().set_deadline(deadline);
     }
 
     /// The plan, made anew if a table has changed since or if it shows a view.
@@ -427,7 +449,7 @@ impl Session {
             }
             _ => prepared.statement.clone(),
         };
-        let fresh = self.plan_for(&statement, &prepared.declared).await?;
+        let fresh = Box::pin(self.plan_for(&statement, &prepared.declared)).await?;
         let shape = |plan: &Plan| -> Vec<u32> { plan.columns.iter().map(|c| c.oid).collect() };
         if shape(&fresh) != shape(plan) || fresh.params != plan.params {
             return Err(PgError::new("0A000", "cached plan must not change result type"));
@@ -491,14 +513,20 @@ impl Session {
         });
     }
 
+    /// Settings go back to what they were, where they were the transaction's.
+    fn end_settings(&mut self, committed: bool) {
+        if self.settings.end_transaction(committed) {
+            self.note_context();
+        }
+    }
+
     /// Commits what is open.
     pub(crate) async fn commit(&mut self) -> Result<()> {
         let Some(txn) = self.txn.take() else { return Ok(()) };
         self.statement_start = None;
         let changed = txn.handle.xid().is_some();
         let done = txn.handle.commit(&self.ctx).await;
-        self.settings.end_transaction(done.is_ok());
-        self.note_context();
+        self.end_settings(done.is_ok());
         done?;
         if changed {
             self.ctx.bump(Stat::UserCommits, 1);
@@ -511,8 +539,7 @@ impl Session {
         let Some(txn) = self.txn.take() else { return Ok(()) };
         self.statement_start = None;
         let done = txn.handle.rollback(&self.ctx).await;
-        self.settings.end_transaction(false);
-        self.note_context();
+        self.end_settings(false);
         self.ctx.bump(Stat::UserRollbacks, 1);
         Ok(done?)
     }
@@ -532,8 +559,7 @@ impl Session {
         } else {
             let handle = txn.handle.clone();
             self.txn = None;
-            self.settings.end_transaction(false);
-            self.note_context();
+            self.end_settings(false);
             handle.rollback(&self.ctx).await
         };
         if let Err(error) = done {
@@ -562,7 +588,12 @@ impl Session {
         match &self.txn {
             Some(txn) if !txn.explicit && txn.failed => self.rollback().await,
             Some(txn) if !txn.explicit => self.commit().await,
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => {
+                // A SET on its own has no transaction: it stays.
+                self.end_settings(true);
+                Ok(())
+            }
         }
     }
 

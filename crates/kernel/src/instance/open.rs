@@ -217,6 +217,10 @@ impl Instance {
             // Segments of transactions that were rolled back, or that ended unseen, belong to
             // nobody.
             loop {
+                // First what was active when an earlier life ended must be rolled back.
+                while core.all_segments().iter().any(|s| !s.left_by_crash().is_empty()) {
+                    ctx.sleep(WaitEvent::SmonTimer, Duration::from_millis(100)).await;
+                }
                 match dict::free_orphans(&ctx, &core).await {
                     Ok(_) => return,
                     Err(e) => {
