@@ -7,6 +7,7 @@
 
 mod bank;
 mod cluster;
+mod holders;
 mod load;
 mod mixed;
 mod scenario;

@@ -11,8 +11,15 @@ use observe::SessionKind;
 
 use crate::bank::Bank;
 use crate::cluster::{Cluster, STUCK, Sizes};
+use crate::holders;
 use crate::load::{Counts, Load};
 use crate::mixed::{Mix, Mixed};
+
+/// Longest virtual time a client may take to end what it does while others go on.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Between two looks at who holds what.
+const LOOK_EVERY_US: u64 = 10_000;
 
 /// What the clients do.
 #[derive(Clone, Debug)]
@@ -126,7 +133,7 @@ impl Clients {
     fn finish(&self, cluster: &Cluster) {
         self.stop.store(true, Ordering::SeqCst);
         let ended = || self.running.load(Ordering::SeqCst) == 0 || !cluster.world.is_alive(self.k);
-        if !cluster.world.run_until(STUCK, ended) {
+        if !cluster.world.run_until(PATIENCE, ended) {
             cluster.print_alerts();
             panic!("clients of instance {} hang", self.k);
         }
@@ -169,6 +176,7 @@ impl Run<'_> {
     }
 
     fn check(&self) {
+        holders::check(&self.cluster);
         for instance in self.cluster.open.values() {
             let ctx = instance.observer.ctx(SessionKind::User, "check");
             self.cluster
@@ -180,8 +188,13 @@ impl Run<'_> {
     }
 
     fn calm(&self, limit_us: u64) {
-        let calm = self.cluster.world.random() % limit_us.max(1);
-        self.cluster.world.run_for(Duration::from_micros(calm));
+        let mut left = self.cluster.world.random() % limit_us.max(1);
+        while left > 0 {
+            let some = left.min(LOOK_EVERY_US);
+            self.cluster.world.run_for(Duration::from_micros(some));
+            holders::check(&self.cluster);
+            left -= some;
+        }
     }
 
     fn pick(&self, n: usize) -> usize {

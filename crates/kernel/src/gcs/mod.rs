@@ -8,5 +8,5 @@ mod node;
 mod recover;
 mod transactions;
 
-pub use node::{Network, Node, NodeConfig, View};
+pub use node::{Held, Network, Node, NodeConfig, View};
 pub use transactions::CallHandler;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use block::{Dba, InstanceNo, Scn};
+use block::{Dba, InstanceNo, Mode, Scn, Version};
 use cluster::{Class, Interconnect, Membership, MembershipEvent};
 use disk::Group;
 use env::Env;
@@ -61,6 +61,17 @@ pub(super) enum OwnMessage {
     Message(Epoch, Message),
     /// An epoch has been entered: look at what was parked.
     Look,
+}
+
+/// What this instance has of one block, by its own view.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub dba: Dba,
+    /// S or X with the image here; N for a past image alone.
+    pub mode: Mode,
+    pub version: Version,
+    pub dirty: bool,
+    pub past: Option<Version>,
 }
 
 /// This instance's part of the cluster.
@@ -208,6 +219,18 @@ impl Node {
     #[must_use]
     pub fn interconnect(&self) -> &Arc<Interconnect> {
         &self.net
+    }
+
+    /// Every block this instance holds or keeps a past image of, for checkers.
+    #[must_use]
+    pub fn holdings(&self) -> Vec<Held> {
+        let of = |b: &Arc<crate::cache::Buffer>| {
+            let st = b.latch().read();
+            let held = st.holder.holding(&self.cache.facts(b, &st))?;
+            let (mode, version, past) = (held.mode, held.version, held.past);
+            Some(Held { dba: b.dba, mode, version, dirty: held.writer, past })
+        };
+        self.cache.buffers().iter().filter_map(of).collect()
     }
 
     /// The state of one block at this instance, as holder and as master: for whoever looks into a

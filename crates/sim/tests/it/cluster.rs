@@ -29,12 +29,12 @@ fn three_instances_with_tiny_caches_share_the_bank() {
 
 #[test]
 fn the_cluster_survives_the_crash_of_single_instances() {
-    run_all("single crashes", &Scenario { crashes: 3, ..three() }, &[1, 2, 16]);
+    run_all("single crashes", &Scenario { crashes: 3, ..three() }, &[1, 2, 16, 38]);
 }
 
 #[test]
 fn the_cluster_survives_the_crash_of_all_instances() {
-    run_all("blackouts", &Scenario { crashes: 1, blackouts: 1, ..three() }, &[1]);
+    run_all("blackouts", &Scenario { crashes: 1, blackouts: 1, ..three() }, &[1, 38]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod enqueues;
+mod sharing;
 
 use sim::{LoadKind, Mix, Scenario, Sizes, run};
 

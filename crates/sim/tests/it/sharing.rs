@@ -1,0 +1,166 @@
+//! One block on its way through the instances, and no message where there is nobody to send it to.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use block::{Dba, ObjId};
+use env::simulated::SimConfig;
+use kernel::Result;
+use kernel::dict::{self, ColumnDef, NewIndex, NewTable, TableDef};
+use kernel::instance::Instance;
+use kernel::row::{ColType, Datum, RowView, TypeKind, encode_key};
+use kernel::table::{self, Change};
+use kernel::txn::{Isolation, LockWait, Transaction};
+use observe::{Ctx, SessionKind, Stat};
+use sim::{Cluster, STUCK, Sizes};
+
+use crate::seeds;
+
+fn cluster(seed: u64, n: u8) -> Cluster {
+    let mut cluster = Cluster::create(seed, SimConfig::default(), 3, &Sizes::default());
+    cluster.settings.push(("db_cache_size", (4 << 20).to_string()));
+    (1..=n).for_each(|k| cluster.start(k));
+    cluster
+}
+
+fn run<T>(cluster: &Cluster, what: impl Future<Output = Result<T>>) -> T {
+    let ended = cluster.world.block_on_for(STUCK, what).unwrap_or_else(|| {
+        cluster.print_alerts();
+        panic!("a test hangs")
+    });
+    ended.unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn session(cluster: &Cluster, k: u8) -> (Arc<Instance>, Ctx) {
+    let instance = cluster.open[&k].clone();
+    let ctx = instance.observer.ctx(SessionKind::User, "test");
+    (instance, ctx)
+}
+
+fn column(name: &str) -> ColumnDef {
+    let ty = ColType { kind: TypeKind::Int8, modifier: -1 };
+    ColumnDef { name: name.to_owned(), ty, not_null: true, default: None }
+}
+
+/// A table `t` with rows (1, 0), (2, 0), (3, 0).
+async fn make(instance: &Arc<Instance>, ctx: &Ctx) -> Result<()> {
+    let txn = instance.begin(ctx, Isolation::ReadCommitted);
+    let new = NewTable {
+        schema: "public".to_owned(),
+        name: "t".to_owned(),
+        owner: ObjId(dict::SUPERUSER_OBJ.0),
+        columns: vec![column("id"), column("n")],
+        indexes: vec![NewIndex {
+            name: "t_pkey".to_owned(),
+            columns: vec![0],
+            unique: true,
+            primary: true,
+            constraint: Some("t_pkey".to_owned()),
+        }],
+    };
+    let def = dict::create_table(ctx, &txn, new).await?;
+    for id in 1..=3 {
+        let row = def.encode(&[Datum::Int8(id), Datum::Int8(0)]);
+        table::insert(ctx, &txn, &def, &row).await?;
+    }
+    txn.commit(ctx).await?;
+    Ok(())
+}
+
+async fn find(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<TableDef>> {
+    Ok(dict::table(ctx, txn, "public", "t").await?.expect("the table is there"))
+}
+
+/// Row `id`: its block and its number.
+async fn look(instance: &Arc<Instance>, ctx: &Ctx, id: i64) -> Result<(Dba, i64)> {
+    let txn = instance.begin(ctx, Isolation::ReadCommitted);
+    let def = find(ctx, &txn).await?;
+    let snap = txn.snapshot(ctx).await?;
+    let (mut key, mut row) = (Vec::new(), Vec::new());
+    encode_key(&[Datum::Int8(id)], &mut key);
+    let index = def.primary_key().expect("a primary key");
+    let rowid = table::index_lookup(ctx, &def, index, &key, &snap, &mut row).await?;
+    let Datum::Int8(n) = RowView::new(&def.types, &row).get(1) else { panic!("a number") };
+    txn.rollback(ctx).await?;
+    Ok((rowid.expect("the row is there").dba, n))
+}
+
+async fn set(instance: &Arc<Instance>, ctx: &Ctx, id: i64, n: i64) -> Result<()> {
+    let txn = instance.begin(ctx, Isolation::ReadCommitted);
+    let def = find(ctx, &txn).await?;
+    let snap = txn.snapshot(ctx).await?;
+    let (mut key, mut row) = (Vec::new(), Vec::new());
+    encode_key(&[Datum::Int8(id)], &mut key);
+    let index = def.primary_key().expect("a primary key");
+    let rowid = table::index_lookup(ctx, &def, index, &key, &snap, &mut row).await?;
+    let rowid = rowid.expect("the row is there");
+    let new = def.encode(&[Datum::Int8(id), Datum::Int8(n)]);
+    let change = table::update(ctx, &txn, &def, rowid, &snap, &row, &new, LockWait::Wait).await?;
+    assert!(matches!(change, Change::Done), "nobody else changes the row");
+    txn.commit(ctx).await?;
+    Ok(())
+}
+
+fn sum(cluster: &Cluster, of: impl Fn(&Instance) -> u64) -> u64 {
+    cluster.open.values().map(|i| of(i)).sum()
+}
+
+fn data_writes(cluster: &Cluster) -> u64 {
+    sum(cluster, |i| i.core.cache.data_writes.load(std::sync::atomic::Ordering::SeqCst))
+}
+
+/// Rows 1, 2, 3 of one block are changed on instances 1, 2, 3 in turn; then all but `survivor` die.
+fn through_three(seed: u64, survivor: u8) {
+    let mut cluster = cluster(seed, 3);
+    let (first, ctx) = session(&cluster, 1);
+    run(&cluster, make(&first, &ctx));
+    let (block, _) = run(&cluster, look(&first, &ctx, 1));
+    drop((first, ctx));
+    let writes = data_writes(&cluster);
+    let shipped = sum(&cluster, |i| i.observer.stat(Stat::GcCurrentBlocksServed));
+    for k in 1..=3_u8 {
+        let (instance, ctx) = session(&cluster, k);
+        let id = i64::from(k);
+        let (dba, n) = run(&cluster, look(&instance, &ctx, id));
+        assert!(dba == block && n == 0, "row {id} is {n} in block {dba}, not in {block}");
+        run(&cluster, set(&instance, &ctx, id, 100 + id));
+    }
+    assert_eq!(data_writes(&cluster), writes, "the block was forced to disk on its way");
+    let now = sum(&cluster, |i| i.observer.stat(Stat::GcCurrentBlocksServed));
+    assert!(now >= shipped + 2, "the block was not shipped: {shipped}, {now}");
+    (1..=3).filter(|k| *k != survivor).for_each(|k| cluster.crash(k));
+    let (instance, ctx) = session(&cluster, survivor);
+    for id in 1..=3 {
+        let (_, n) = run(&cluster, look(&instance, &ctx, id));
+        assert_eq!(n, 100 + id, "seed {seed}: row {id} on instance {survivor}");
+    }
+}
+
+#[test]
+fn one_block_changed_on_three_instances_survives_two_of_them() {
+    for seed in seeds(&[1, 2, 3]) {
+        for survivor in 1..=3 {
+            through_three(seed, survivor);
+        }
+    }
+}
+
+#[test]
+fn an_instance_alone_sends_no_message() {
+    let mut cluster = cluster(1, 1);
+    let (instance, ctx) = session(&cluster, 1);
+    run(&cluster, make(&instance, &ctx));
+    for n in 1..=20 {
+        run(&cluster, set(&instance, &ctx, 1 + n % 3, n));
+    }
+    let sent = |i: &Instance| {
+        i.observer.stat(Stat::GcsMessagesSent) + i.observer.stat(Stat::GesMessagesSent)
+    };
+    assert_eq!(sent(&instance), 0);
+    // The counters do count.
+    drop((instance, ctx));
+    cluster.start(2);
+    let (second, ctx) = session(&cluster, 2);
+    run(&cluster, set(&second, &ctx, 1, 77));
+    assert!(sum(&cluster, sent) > 0);
+}
