@@ -10,6 +10,8 @@ use std::fmt;
 
 pub type Result<T> = std::result::Result<T, PgError>;
 
+const OBJECT_GONE: &str = "The definition changed under the statement; run it again.";
+
 /// How bad an error or notice is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
@@ -83,6 +85,12 @@ impl PgError {
     pub fn with_constraint(mut self, name: &str) -> PgError {
         self.constraint = Some(name.into());
         self
+    }
+
+    /// Whether a definition changed under the statement, which may simply be planned anew.
+    #[must_use]
+    pub fn is_object_gone(&self) -> bool {
+        self.code == "40001" && self.hint.as_deref() == Some(OBJECT_GONE)
     }
 
     /// 0A000: a feature that does not exist here.
@@ -190,8 +198,7 @@ impl From<kernel::Error> for PgError {
                 .with_hint("Add space with \"skein add lun\"; the instance goes on."),
             E::Corrupt { .. } | E::LogDamaged { .. } => PgError::new("XX001", text),
             E::Disk(_) => PgError::new("58030", text),
-            E::ObjectGone => PgError::new("40001", text)
-                .with_hint("The definition changed under the statement; run it again."),
+            E::ObjectGone => PgError::new("40001", text).with_hint(OBJECT_GONE),
             E::Closing => PgError::new("57P01", text),
             _ => PgError::new("XX000", text),
         }
@@ -268,7 +275,8 @@ fn schema_error(text: &str) -> PgError {
 
 fn plan_error(text: &str) -> PgError {
     if text.contains("Invalid function") {
-        return PgError::new("42883", text.lines().next().unwrap_or(text).to_owned());
+        let name = text.split('\'').nth(1).unwrap_or("?");
+        return PgError::new("42883", format!("function {name} does not exist"));
     }
     if text.contains("not found") && text.contains("table") {
         return PgError::new("42P01", text);

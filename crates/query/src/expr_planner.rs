@@ -8,7 +8,9 @@ use crate::error::PgError;
 use crate::functions::{RowFunction, arithmetic_function, numeric_function};
 use crate::pushdown::scalar_value_of;
 use crate::scalar::common_number;
-use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of};
+use crate::types::{
+    FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of, oid, pg_type_of_field,
+};
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -169,6 +171,23 @@ fn plan_date(op: Op, left: &Expr, right: &Expr, lt: &DataType, rt: &DataType) ->
     Some(call(function.into_udf(), vec![left.clone(), right.clone()]))
 }
 
+/// Whether the expression is of type char(n), whose blanks at the end mean nothing and are not
+/// stored.
+fn is_padded(expr: &Expr, schema: &DFSchema) -> bool {
+    let field = expr.to_field(schema).ok().map(|(_, field)| field);
+    field.is_some_and(|field| pg_type_of_field(&field).oid == oid::BPCHAR)
+}
+
+/// A text literal beside char(n), without blanks at its end.
+fn trimmed(expr: Expr, beside_char: bool) -> Expr {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), meta) if beside_char => {
+            Expr::Literal(ScalarValue::Utf8(Some(text.trim_end_matches(' ').to_owned())), meta)
+        }
+        other => other,
+    }
+}
+
 /// An array as the text PostgreSQL writes, so that it compares with a literal.
 fn array_text(expr: Expr, is_list: bool) -> Expr {
     if !is_list {
@@ -202,8 +221,9 @@ impl ExprPlanner for PgExprPlanner {
                 (array_text(expr.left, list(&lt)), array_text(expr.right, list(&rt)));
             return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
         }
-        let left = adopt(expr.left, lt.as_ref(), rt.as_ref())?;
-        let right = adopt(expr.right, rt.as_ref(), lt.as_ref())?;
+        let (pad_l, pad_r) = (is_padded(&expr.left, schema), is_padded(&expr.right, schema));
+        let left = adopt(trimmed(expr.left, pad_r), lt.as_ref(), rt.as_ref())?;
+        let right = adopt(trimmed(expr.right, pad_l), rt.as_ref(), lt.as_ref())?;
         let (lt, rt) = (type_of(&left, schema), type_of(&right, schema));
         if let (Some(op), Some(lt), Some(rt)) = (op, &lt, &rt) {
             return Ok(match plan_arithmetic(op, left, right, lt, rt) {

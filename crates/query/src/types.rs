@@ -252,6 +252,10 @@ pub fn field_of_column(column: &ColumnDef, table_oid: u32, position: usize) -> F
 /// Field that is shown to clients as a value of type `shown`.
 #[must_use]
 pub fn field_with_meta(name: &str, data_type: DataType, shown: PgType) -> Field {
+    // Fields that mean the same must be equal: VALUES and UNION compare them.
+    if pg_type_of(&data_type) == shown {
+        return Field::new(name, data_type, true);
+    }
     let metadata =
         HashMap::from([(META_TYPE.to_owned(), format!("{}:{}", shown.oid, shown.typmod))]);
     Field::new(name, data_type, true).with_metadata(metadata)

@@ -163,7 +163,8 @@ impl<S: Session> Conn<S> {
         self.failed(report, via(tag)).boxed_local().await
     }
 
-    /// What is not done for every statement is boxed: else the stack frame of this function would be
+    /// What is not done for every statement is boxed: else the stack frame of this function would
+    /// be
     /// as large as all of it together, and each idle session would keep it touched.
     async fn handle(&mut self, message: Frontend<'_>) -> Result<(), Report> {
         match message {

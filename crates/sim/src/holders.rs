@@ -1,6 +1,7 @@
 //! Who holds what, looked at from outside: the invariants of the global cache.
 //!
-//! By the holders' own views, at any moment: one instance has a block in X and nobody else has it, or
+//! By the holders' own views, at any moment: one instance has a block in X and nobody else has it,
+//! or
 //! several have it in S, all in the same version, at most one of them dirty. No past image is newer
 //! than the current block.
 

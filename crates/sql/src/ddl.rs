@@ -5,6 +5,7 @@
 
 use crate::bind::{ident_name, object_parts, table_parts};
 use crate::dml::row_error;
+use crate::parse::SequenceSpec;
 use crate::session::Session;
 use crate::{PgError, Result, Severity, direct};
 use datafusion::sql::sqlparser::ast::{
@@ -42,6 +43,10 @@ impl Session {
     /// Schema and name of an object to be made.
     fn new_name(&self, name: &ObjectName) -> Result<(String, String)> {
         let (schema, name) = table_parts(name)?;
+        self.own_schema(schema, name)
+    }
+
+    fn own_schema(&self, schema: Option<String>, name: String) -> Result<(String, String)> {
         let schema =
             match schema {
                 Some(schema) => schema,
@@ -107,7 +112,13 @@ impl Session {
                 let sequence =
                     self.free_name(&schema, &format!("{name}_{}_seq", column.def.name)).await?;
                 let ty = column.def.ty;
-                let new = sequence_def(&schema, &sequence, self.owner(), &options, Some(ty))?;
+                let new = sequence_def(
+                    &schema,
+                    &sequence,
+                    self.owner(),
+                    &identity_spec(&options)?,
+                    Some(ty),
+                )?;
                 column.def.default = Some(format!(
                     "nextval('{schema}.{}')",
                     query::functions::quote_ident(&sequence)
@@ -531,30 +542,24 @@ impl Session {
         Ok("TRUNCATE TABLE".to_owned())
     }
 
-    pub(crate) async fn create_sequence(
-        &mut self,
-        name: &ObjectName,
-        if_not_exists: bool,
-        data_type: Option<&DataType>,
-        options: &[SequenceOptions],
-    ) -> Result<String> {
-        let (schema, name) = self.new_name(name)?;
+    pub(crate) async fn create_sequence(&mut self, spec: &SequenceSpec) -> Result<String> {
+        let (schema, name) = self.own_schema(spec.schema.clone(), spec.name.clone())?;
         let txn = self.transaction()?;
         if dict::object(&self.ctx, &txn, &schema, &name).await?.is_some() {
-            if if_not_exists {
-                self.notice(
-                    Severity::Notice,
-                    format!("relation \"{name}\" already exists, skipping"),
-                );
+            if spec.if_not_exists {
+                let text = format!("relation \"{name}\" already exists, skipping");
+                self.notice(Severity::Notice, text);
                 return Ok("CREATE SEQUENCE".to_owned());
             }
             return Err(duplicate_table(&name));
         }
-        let ty = match data_type {
-            None => None,
-            Some(data_type) => col_type_of_sql(data_type)?,
+        let ty = match spec.type_name.as_deref() {
+            None | Some("bigint" | "int8") => None,
+            Some("integer" | "int" | "int4") => Some(ColType::new(TypeKind::Int4)),
+            Some("smallint" | "int2") => Some(ColType::new(TypeKind::Int2)),
+            Some(_) => Some(ColType::new(TypeKind::Text)),
         };
-        let new = sequence_def(&schema, &name, self.owner(), options, ty)?;
+        let new = sequence_def(&schema, &name, self.owner(), spec, ty)?;
         dict::create_sequence(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
         Ok("CREATE SEQUENCE".to_owned())
     }
@@ -785,11 +790,32 @@ fn sequence_number(expr: &Expr) -> Result<i64> {
     expr.to_string().replace(' ', "").parse().map_err(|_| PgError::syntax("an integer is expected"))
 }
 
+/// The options of an identity column.
+fn identity_spec(options: &[SequenceOptions]) -> Result<SequenceSpec> {
+    let mut spec = SequenceSpec::default();
+    for option in options {
+        match option {
+            SequenceOptions::IncrementBy(expr, _) => spec.increment = Some(sequence_number(expr)?),
+            SequenceOptions::MinValue(value) => {
+                spec.min = Some(value.as_ref().map(sequence_number).transpose()?);
+            }
+            SequenceOptions::MaxValue(value) => {
+                spec.max = Some(value.as_ref().map(sequence_number).transpose()?);
+            }
+            SequenceOptions::StartWith(expr, _) => spec.start = Some(sequence_number(expr)?),
+            SequenceOptions::Cache(expr) => spec.cache = Some(sequence_number(expr)?),
+            // The library's flag says NO CYCLE.
+            SequenceOptions::Cycle(no) => spec.cycle = !no,
+        }
+    }
+    Ok(spec)
+}
+
 fn sequence_def(
     schema: &str,
     name: &str,
     owner: block::ObjId,
-    options: &[SequenceOptions],
+    spec: &SequenceSpec,
     ty: Option<ColType>,
 ) -> Result<NewSequence> {
     let (low, high) = match ty.map(|ty| ty.kind) {
@@ -803,23 +829,7 @@ fn sequence_def(
             ));
         }
     };
-    let (mut increment, mut min, mut max, mut start) = (1i64, None, None, None);
-    let (mut cache, mut cycle) = (SEQUENCE_CACHE, false);
-    for option in options {
-        match option {
-            SequenceOptions::IncrementBy(expr, _) => increment = sequence_number(expr)?,
-            SequenceOptions::MinValue(value) => {
-                min = value.as_ref().map(sequence_number).transpose()?;
-            }
-            SequenceOptions::MaxValue(value) => {
-                max = value.as_ref().map(sequence_number).transpose()?;
-            }
-            SequenceOptions::StartWith(expr, _) => start = Some(sequence_number(expr)?),
-            SequenceOptions::Cache(expr) => cache = sequence_number(expr)?,
-            // The library's flag says NO CYCLE.
-            SequenceOptions::Cycle(no) => cycle = !no,
-        }
-    }
+    let (increment, cache) = (spec.increment.unwrap_or(1), spec.cache.unwrap_or(SEQUENCE_CACHE));
     let invalid = |text: String| Err(PgError::new("22023", text));
     if increment == 0 {
         return invalid("INCREMENT must not be zero".to_owned());
@@ -828,12 +838,12 @@ fn sequence_def(
         return invalid(format!("CACHE ({cache}) must be greater than zero"));
     }
     let up = increment > 0;
-    let min = min.unwrap_or(if up { 1 } else { low });
-    let max = max.unwrap_or(if up { high } else { -1 });
+    let min = spec.min.flatten().unwrap_or(if up { 1 } else { low });
+    let max = spec.max.flatten().unwrap_or(if up { high } else { -1 });
     if min >= max {
         return invalid(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})"));
     }
-    let start = start.unwrap_or(if up { min } else { max });
+    let start = spec.start.unwrap_or(if up { min } else { max });
     if start < min {
         return invalid(format!("START value ({start}) cannot be less than MINVALUE ({min})"));
     }
@@ -849,8 +859,8 @@ fn sequence_def(
         min,
         max,
         cache,
-        cycle,
-        order: false,
+        cycle: spec.cycle,
+        order: spec.order,
         table: None,
     })
 }

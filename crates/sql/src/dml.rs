@@ -51,8 +51,14 @@ pub(crate) fn row_error(error: kernel::Error, table: &TableDef) -> PgError {
         let shown = match decode_key(&key_types, key, &mut values) {
             Ok(()) => {
                 let env = FormatEnv::plain();
-                let texts: Vec<String> =
-                    values.iter().map(|v| to_text(&v.as_datum(), &env)).collect();
+                let texts: Vec<String> = values
+                    .iter()
+                    .zip(&key_types)
+                    .map(|(v, ty)| match cast(&v.as_datum(), *ty, CastMode::Explicit, &env) {
+                        Ok(scaled) => to_text(&scaled.as_datum(), &env),
+                        Err(_) => to_text(&v.as_datum(), &env),
+                    })
+                    .collect();
                 texts.join(", ")
             }
             Err(_) => "?".to_owned(),
@@ -162,41 +168,54 @@ impl Session {
             }
             Direct::Update { row, set, returning } => {
                 self.check_writable("UPDATE")?;
-                let count = self.direct_update(row, set, params, &env).await?;
+                let count = Box::pin(self.direct_update(row, set, params, &env)).await?;
                 self.return_row(&row.table, returning.as_deref(), count, params, encoder, sink)?;
                 Ok(format!("UPDATE {count}"))
             }
             Direct::Delete { row, returning } => {
                 self.check_writable("DELETE")?;
-                let count = self.direct_delete(row, params, &env).await?;
+                let count = Box::pin(self.direct_delete(row, params, &env)).await?;
                 self.return_row(&row.table, returning.as_deref(), count, params, encoder, sink)?;
                 Ok(format!("DELETE {count}"))
             }
-            Direct::Insert { table, rows, returning } => {
+            Direct::Insert { .. } => {
                 self.check_writable("INSERT")?;
-                let txn = self.transaction()?;
-                let mut values: Vec<Val<'_>> = Vec::with_capacity(table.columns.len());
-                for row in rows {
-                    let cx = EvalContext { row: None, params, env: &env };
-                    values.clear();
-                    for scalar in row {
-                        values.push(scalar.eval(&cx)?);
-                    }
-                    let datums: Vec<Datum<'_>> = values.iter().map(Val::datum).collect();
-                    encode_checked(table, &datums, &mut self.row)?;
-                    table::insert(&self.ctx, &txn, table, &self.row)
-                        .await
-                        .map_err(|error| row_error(error, table))?;
-                    if let Some(output) = returning {
-                        let view = RowView::new(types(table), &self.row);
-                        let cx = EvalContext { row: Some(view), params, env: &env };
-                        encoder.encode(|i| output[i].eval(&cx), sink.row())?;
-                        sink.flush_if_large();
-                    }
-                }
-                Ok(format!("INSERT 0 {}", rows.len()))
+                Box::pin(self.direct_insert(direct, params, encoder, sink)).await
             }
         }
+    }
+
+    async fn direct_insert(
+        &mut self,
+        direct: &Direct,
+        params: &[Value],
+        mut encoder: RowEncoder,
+        sink: &mut dyn RowSink,
+    ) -> Result<String> {
+        let Direct::Insert { table, rows, returning } = direct else {
+            return Err(PgError::internal("no INSERT"));
+        };
+        let (txn, env) = (self.transaction()?, self.format_env());
+        let mut values: Vec<Val<'_>> = Vec::with_capacity(table.columns.len());
+        for row in rows {
+            let cx = EvalContext { row: None, params, env: &env };
+            values.clear();
+            for scalar in row {
+                values.push(scalar.eval(&cx)?);
+            }
+            let datums: Vec<Datum<'_>> = values.iter().map(Val::datum).collect();
+            encode_checked(table, &datums, &mut self.row)?;
+            table::insert(&self.ctx, &txn, table, &self.row)
+                .await
+                .map_err(|error| row_error(error, table))?;
+            if let Some(output) = returning {
+                let view = RowView::new(types(table), &self.row);
+                let cx = EvalContext { row: Some(view), params, env: &env };
+                encoder.encode(|i| output[i].eval(&cx), sink.row())?;
+                sink.flush_if_large();
+            }
+        }
+        Ok(format!("INSERT 0 {}", rows.len()))
     }
 
     /// Sends the row in `self.row` if the statement has one to return.

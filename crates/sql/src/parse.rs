@@ -24,8 +24,27 @@ pub enum Own {
     Analyze { tables: Vec<(Option<String>, String)> },
     Checkpoint,
     ShowParameter(Option<String>),
+    CreateSequence(Box<SequenceSpec>),
     AlterSystemSet { name: String, value: String },
     AlterSessionSet { name: String, value: String },
+}
+
+/// `CREATE SEQUENCE`, its options in any order, the field's spellings included.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SequenceSpec {
+    pub schema: Option<String>,
+    pub name: String,
+    pub if_not_exists: bool,
+    /// Name of its type, if given.
+    pub type_name: Option<String>,
+    pub start: Option<i64>,
+    pub increment: Option<i64>,
+    /// `Some(None)`: `NO MINVALUE`.
+    pub min: Option<Option<i64>>,
+    pub max: Option<Option<i64>>,
+    pub cache: Option<i64>,
+    pub cycle: bool,
+    pub order: bool,
 }
 
 /// What a statement is.
@@ -265,6 +284,19 @@ impl Words<'_> {
         Ok((None, first))
     }
 
+    fn number(&mut self) -> Result<i64> {
+        let sign = if self.take_token(&Token::Minus) { "-" } else { "" };
+        let Some(Token::Number(digits, _)) = self.tokens.get(self.at) else {
+            return Err(self.near());
+        };
+        let number = format!("{sign}{digits}");
+        let number = number.parse().map_err(|_| {
+            PgError::new("22003", format!("value \"{number}\" is out of range for type bigint"))
+        })?;
+        self.at += 1;
+        Ok(number)
+    }
+
     /// Everything up to the end, as one value.
     fn value(&mut self) -> Result<String> {
         let mut out = String::new();
@@ -308,7 +340,12 @@ fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
     let Some(Token::Word(word)) = first.map(|t| &t.token) else { return Ok(None) };
     let ours = matches!(
         word.keyword,
-        Keyword::VACUUM | Keyword::ANALYZE | Keyword::SHOW | Keyword::ALTER | Keyword::NoKeyword
+        Keyword::VACUUM
+            | Keyword::ANALYZE
+            | Keyword::SHOW
+            | Keyword::ALTER
+            | Keyword::CREATE
+            | Keyword::NoKeyword
     );
     if !ours && !word.value.eq_ignore_ascii_case("checkpoint") {
         return Ok(None);
@@ -329,6 +366,10 @@ fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
     if words.take("show") && (words.take("parameter") || words.take("parameters")) {
         let name = if words.at_end() { None } else { Some(words.value()?) };
         return words.finish(Own::ShowParameter(name));
+    }
+    words.at = 0;
+    if words.take("create") && words.take("sequence") {
+        return parse_sequence(words);
     }
     words.at = 0;
     if words.take("alter") && words.take("system") {
@@ -355,6 +396,61 @@ fn parse_assignment(words: &mut Words<'_>) -> Result<(String, String)> {
         return Err(words.near());
     }
     Ok((name, words.value()?))
+}
+
+fn parse_sequence(mut words: Words<'_>) -> Result<Option<Own>> {
+    let mut spec = SequenceSpec::default();
+    if words.take("if") {
+        if !words.take("not") || !words.take("exists") {
+            return Err(words.near());
+        }
+        spec.if_not_exists = true;
+    }
+    (spec.schema, spec.name) = words.qualified()?;
+    while !words.at_end() {
+        if words.take("as") {
+            spec.type_name = Some(words.name()?);
+        } else if words.take("increment") {
+            let _ = words.take("by");
+            spec.increment = Some(words.number()?);
+        } else if words.take("start") {
+            let _ = words.take("with");
+            spec.start = Some(words.number()?);
+        } else if words.take("minvalue") {
+            spec.min = Some(Some(words.number()?));
+        } else if words.take("maxvalue") {
+            spec.max = Some(Some(words.number()?));
+        } else if words.take("cache") {
+            spec.cache = Some(words.number()?);
+        } else if words.take("cycle") {
+            spec.cycle = true;
+        } else if words.take("order") {
+            spec.order = true;
+        } else if words.take("nominvalue") {
+            spec.min = Some(None);
+        } else if words.take("nomaxvalue") {
+            spec.max = Some(None);
+        } else if words.take("nocache") {
+            spec.cache = Some(1);
+        } else if words.take("nocycle") {
+            spec.cycle = false;
+        } else if words.take("noorder") {
+            spec.order = false;
+        } else if words.take("no") {
+            if words.take("minvalue") {
+                spec.min = Some(None);
+            } else if words.take("maxvalue") {
+                spec.max = Some(None);
+            } else if words.take("cycle") {
+                spec.cycle = false;
+            } else {
+                return Err(words.near());
+            }
+        } else {
+            return Err(words.near());
+        }
+    }
+    Ok(Some(Own::CreateSequence(Box::new(spec))))
 }
 
 /// `VACUUM [(option, ...)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [table, ...]`.
@@ -417,6 +513,17 @@ mod tests {
         assert_eq!(own("show parameter cache"), Own::ShowParameter(Some("cache".into())));
         let set = Own::AlterSystemSet { name: "undo_retention".into(), value: "60".into() };
         assert_eq!(own("alter system set undo_retention = 60"), set);
+        let spec = SequenceSpec {
+            name: "s".into(),
+            start: Some(-5),
+            increment: Some(3),
+            cache: Some(1),
+            max: Some(None),
+            ..SequenceSpec::default()
+        };
+        let text = "create sequence s start with -5 nocache no maxvalue increment by 3 noorder";
+        assert_eq!(own(text), Own::CreateSequence(Box::new(spec)));
+        assert!(parse_single("create sequence s start").is_err());
         assert!(parse_single("vacuum analyze a b").is_err());
         assert!(matches!(parse_single("show server_version").unwrap().parsed, Parsed::Sql(_)));
         assert!(matches!(parse_single("alter table t add c int").unwrap().parsed, Parsed::Sql(_)));

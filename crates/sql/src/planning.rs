@@ -521,8 +521,11 @@ fn without_dual(ast: &Ast) -> Option<Ast> {
         return None;
     };
     let name = crate::bind::table_parts(name).ok()?;
-    let wildcard = |item: &SelectItem| {
-        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    let wildcard = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            matches!(expr, Expr::Identifier(ident) if ident_name(ident) == "dummy")
+        }
+        _ => true,
     };
     if name != (None, "dual".to_owned())
         || !one.joins.is_empty()

@@ -313,12 +313,14 @@ impl Session {
         self.ctx.bump(Stat::ExecuteCount, 1);
         self.ctx.session.set_sql(Some(portal.prepared.statement.text.clone()));
         self.start_clock();
-        if let Some(done) = self.transaction_command(&portal.prepared).boxed().await? {
+        if let Kind::Utility(_) = &portal.prepared.plan.kind
+            && let Some(done) = self.transaction_command(&portal.prepared).boxed().await?
+        {
             return Ok(done);
         }
         self.begin_if_needed();
         let plan = &portal.prepared.plan;
-        let plan = if !plan.once && self.is_current(plan) {
+        let mut plan = if !plan.once && self.is_current(plan) {
             plan.clone()
         } else {
             self.valid_plan(&portal.prepared).boxed().await?
@@ -327,12 +329,30 @@ impl Session {
         if let Some(txn) = &mut self.txn {
             txn.used = true;
         }
-        let mut params = std::mem::take(&mut portal.params);
-        for call in &plan.hidden {
-            let value = self.session_call(call, &params).boxed().await?;
-            params.push(value);
+        let given = std::mem::take(&mut portal.params);
+        for _ in 0..STALE_PLANS_MAX {
+            let mut params = given.clone();
+            for call in &plan.hidden {
+                let value = self.session_call(call, &params).boxed().await?;
+                params.push(value);
+            }
+            let done = self.run_plan(&plan, params, portal, max_rows, sink).await;
+            let stale = matches!(&done, Err(error) if error.is_object_gone()) && !plan.returns_rows;
+            if !stale {
+                return done;
+            }
+            // A definition changed between the look at the plan and the lock on the table.
+            plan = self.replan_after_ddl(&portal.prepared).boxed().await?;
         }
-        self.run_plan(&plan, params, portal, max_rows, sink).await
+        Err(kernel::Error::ObjectGone.into())
+    }
+
+    /// Takes the failed attempt back and plans anew.
+    async fn replan_after_ddl(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
+        if let (Some(txn), Some(start)) = (&self.txn, self.statement_start) {
+            txn.handle.rollback_to(&self.ctx, start).await?;
+        }
+        self.valid_plan(prepared).await
     }
 
     async fn run_plan(
@@ -345,7 +365,6 @@ impl Session {
     ) -> Result<Fetched> {
         // Boxed but for the shortest way: the frame of this function would be as large as all of
         // them together, and every idle session would keep that much stack touched.
-        // The direct path is hot: what else a statement may be is boxed, so that its future stays small.
         match &plan.kind {
             Kind::Direct(direct) => {
                 let encoder = self.encoder(&plan.columns, &portal.formats);

@@ -314,13 +314,14 @@ impl Settings {
         }
     }
 
-    /// The transaction has ended.
-    pub(crate) fn end_transaction(&mut self, committed: bool) {
+    /// The transaction has ended; true if a setting may have changed by that.
+    pub(crate) fn end_transaction(&mut self, committed: bool) -> bool {
         if self.local.is_empty() && self.undo.is_empty() {
-            return;
+            return false;
         }
         let (local, undo) = (std::mem::take(&mut self.local), std::mem::take(&mut self.undo));
         self.put_back(if committed { local } else { undo });
+        true
     }
 
     pub(crate) fn take_changes(&mut self) -> Vec<(String, String)> {

@@ -276,23 +276,6 @@ impl Session {
                         complete(self.drop_objects(object_type, names, *if_exists, *cascade).await?)
                     }
                     Ast::Truncate(truncate) => complete(self.truncate(truncate).await?),
-                    Ast::CreateSequence {
-                        temporary: false,
-                        if_not_exists,
-                        name,
-                        data_type,
-                        sequence_options,
-                        owned_by,
-                    } => {
-                        if owned_by.is_some() {
-                            return refuse("OWNED BY");
-                        }
-                        let ty = data_type.as_ref();
-                        complete(
-                            self.create_sequence(name, *if_not_exists, ty, sequence_options)
-                                .await?,
-                        )
-                    }
                     Ast::CreateRole(role) => complete(self.create_role(role).await?),
                     Ast::AlterRole { name, operation } => {
                         complete(self.alter_role(&ident_name(name), operation).await?)
@@ -621,6 +604,10 @@ impl Session {
                     .collect();
                 self.send_texts(&rows, portal, sink)?;
                 done("SHOW")
+            }
+            Own::CreateSequence(spec) => {
+                self.check_writable("CREATE SEQUENCE")?;
+                Ok(Fetched::Complete(self.create_sequence(spec).await?))
             }
             Own::AlterSystemSet { name, value } => {
                 self.instance.params.alter_system(name, value).map_err(param_error)?;

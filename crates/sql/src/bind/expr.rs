@@ -254,6 +254,7 @@ impl Binder<'_> {
         let function = match ident.value.to_ascii_lowercase().as_str() {
             "sysdate" => SessionFn::LocalTimestamp,
             "systimestamp" => SessionFn::Now,
+            "current_schema" => SessionFn::CurrentSchema,
             "rownum" | "level" | "rowid" | "connect_by_root" => {
                 return refuse(format!("the pseudo-column {}", ident.value));
             }

@@ -129,6 +129,7 @@ impl<'a> ScalarBinder<'a> {
                     None => match name.as_str() {
                         "sysdate" => self.session(SessionFn::LocalTimestamp, Vec::new()),
                         "systimestamp" => self.session(SessionFn::Now, Vec::new()),
+                        "current_schema" => self.session(SessionFn::CurrentSchema, Vec::new()),
                         _ => Ok(None),
                     },
                 }
@@ -228,8 +229,14 @@ impl<'a> ScalarBinder<'a> {
                 if let Ok(v) = digits.parse::<i64>() {
                     return known(Value::Int8(v), TypeKind::Int8);
                 }
-                let (v, scale) = parse_numeric(digits)?;
-                known(Value::Numeric(v, scale), TypeKind::Numeric)
+                match parse_numeric(digits) {
+                    Ok((v, scale)) => known(Value::Numeric(v, scale), TypeKind::Numeric),
+                    // Beyond 38 digits it can only be meant as double precision.
+                    Err(error) => match digits.parse::<f64>() {
+                        Ok(v) if v.is_finite() => known(Value::Float8(v), TypeKind::Float8),
+                        _ => Err(error),
+                    },
+                }
             }
             Literal::Boolean(v) => known(Value::Bool(*v), TypeKind::Bool),
             Literal::Null => untyped(Value::Null),

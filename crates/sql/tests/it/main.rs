@@ -38,7 +38,6 @@ fn scripts() -> Vec<PathBuf> {
 fn sql_scripts() {
     let wanted = std::env::var("SCRIPT").unwrap_or_default();
     let bless = std::env::var("BLESS").is_ok();
-    let database = runner::Database::create();
     let mut failed = Vec::new();
     let mut ran = 0;
     for path in scripts() {
@@ -48,7 +47,7 @@ fn sql_scripts() {
         }
         ran += 1;
         let text = std::fs::read_to_string(&path).expect("a script");
-        let got = runner::run(&database, &text);
+        let got = runner::run(&runner::Database::create(), &text);
         if got == text {
             continue;
         }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -25,7 +26,9 @@ pub struct Database {
 
 impl Database {
     pub fn create() -> Database {
-        let dir = std::env::temp_dir().join(format!("skein-sql-{}", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("skein-sql-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a folder");
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -203,7 +206,6 @@ async fn statements(session: &mut Session, order: &Order) -> Result<String, PgEr
         let prepared = session.prepare(&order.text, &[]).await?;
         let values: Vec<Option<Bytes>> =
             values.iter().map(|v| v.as_ref().map(|v| Bytes::from(v.clone()))).collect();
-        // Run twice: the second time the plan is there.
         let mut portal = session.bind(&prepared, &values, &[], &[])?;
         return fetch(session, &mut portal, &mut out).await.map(|()| out);
     }
