@@ -6,6 +6,7 @@
 /// # Panics
 /// When the slice is too short.
 #[must_use]
+#[inline]
 pub fn get_u16(b: &[u8], off: usize) -> u16 {
     u16::from_le_bytes([b[off], b[off + 1]])
 }
@@ -13,6 +14,7 @@ pub fn get_u16(b: &[u8], off: usize) -> u16 {
 /// # Panics
 /// When the slice is too short.
 #[must_use]
+#[inline]
 pub fn get_u32(b: &[u8], off: usize) -> u32 {
     u32::from_le_bytes(b[off..off + 4].try_into().expect("four bytes"))
 }
@@ -20,18 +22,22 @@ pub fn get_u32(b: &[u8], off: usize) -> u32 {
 /// # Panics
 /// When the slice is too short.
 #[must_use]
+#[inline]
 pub fn get_u64(b: &[u8], off: usize) -> u64 {
     u64::from_le_bytes(b[off..off + 8].try_into().expect("eight bytes"))
 }
 
+#[inline]
 pub fn put_u16(b: &mut [u8], off: usize, v: u16) {
     b[off..off + 2].copy_from_slice(&v.to_le_bytes());
 }
 
+#[inline]
 pub fn put_u32(b: &mut [u8], off: usize, v: u32) {
     b[off..off + 4].copy_from_slice(&v.to_le_bytes());
 }
 
+#[inline]
 pub fn put_u64(b: &mut [u8], off: usize, v: u64) {
     b[off..off + 8].copy_from_slice(&v.to_le_bytes());
 }
@@ -41,6 +47,7 @@ pub fn put_u64(b: &mut [u8], off: usize, v: u64) {
 /// # Panics
 /// When it does not fit: lengths inside a block always do.
 #[must_use]
+#[inline]
 pub fn u16_of(v: usize) -> u16 {
     u16::try_from(v).expect("a length inside a block fits 16 bits")
 }

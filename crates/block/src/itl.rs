@@ -52,15 +52,18 @@ impl Itl {
 }
 
 #[must_use]
+#[inline]
 pub fn count(b: &[u8]) -> u8 {
     b[rows::OFF_ITL_COUNT]
 }
 
+#[inline]
 fn offset(idx: u8) -> usize {
     rows::OFF_ITL + usize::from(idx) * ITL_ENTRY_BYTES
 }
 
 #[must_use]
+#[inline]
 pub fn get(b: &[u8], idx: u8) -> Itl {
     let at = offset(idx);
     Itl {
@@ -72,6 +75,7 @@ pub fn get(b: &[u8], idx: u8) -> Itl {
     }
 }
 
+#[inline]
 pub fn put(b: &mut [u8], idx: u8, e: &Itl) {
     let at = offset(idx);
     put_u64(b, at, e.xid.to_u64());
@@ -83,12 +87,14 @@ pub fn put(b: &mut [u8], idx: u8, e: &Itl) {
 
 /// The entry of transaction `xid`, if it has one here.
 #[must_use]
+#[inline]
 pub fn find(b: &[u8], xid: Xid) -> Option<u8> {
     let want = xid.to_u64();
     (0..count(b)).find(|&i| get_u64(b, offset(i)) == want)
 }
 
 /// All entries with their index.
+#[inline]
 pub fn iter(b: &[u8]) -> impl Iterator<Item = (u8, Itl)> + '_ {
     (0..count(b)).map(|i| (i, get(b, i)))
 }

@@ -39,6 +39,7 @@ pub enum Kind {
 
 impl Kind {
     #[must_use]
+    #[inline]
     pub fn from_u8(v: u8) -> Option<Kind> {
         Some(match v {
             0 => Kind::Free,
@@ -71,49 +72,59 @@ impl Kind {
 
 /// `Free` for a value no release has written.
 #[must_use]
+#[inline]
 pub fn kind(b: &[u8]) -> Kind {
     Kind::from_u8(b[4]).unwrap_or(Kind::Free)
 }
 
 #[must_use]
+#[inline]
 pub fn dba(b: &[u8]) -> Dba {
     Dba { file: get_u16(b, 6), block: get_u32(b, 8) }
 }
 
 #[must_use]
+#[inline]
 pub fn obj(b: &[u8]) -> ObjId {
     ObjId(get_u32(b, 12))
 }
 
 #[must_use]
+#[inline]
 pub fn version(b: &[u8]) -> Version {
     Version { format: Scn(get_u64(b, 16)), count: get_u64(b, 24) }
 }
 
+#[inline]
 pub fn set_version(b: &mut [u8], v: Version) {
     put_u64(b, 16, v.format.0);
     put_u64(b, 24, v.count);
 }
 
 #[must_use]
+#[inline]
 pub fn scn(b: &[u8]) -> Scn {
     Scn(get_u64(b, 32))
 }
 
+#[inline]
 pub fn set_scn(b: &mut [u8], v: Scn) {
     put_u64(b, 32, v.0);
 }
 
 #[must_use]
+#[inline]
 pub fn birth(b: &[u8]) -> Scn {
     Scn(get_u64(b, 40))
 }
 
 #[must_use]
+#[inline]
 pub fn taken_scn(b: &[u8]) -> Scn {
     Scn(get_u64(b, 48))
 }
 
+#[inline]
 pub fn set_taken_scn(b: &mut [u8], v: Scn) {
     put_u64(b, 48, v.0);
 }

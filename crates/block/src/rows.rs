@@ -58,16 +58,19 @@ pub fn init(b: &mut [u8], level: u8, itl_count: u8) {
 }
 
 #[must_use]
+#[inline]
 pub fn slot_count(b: &[u8]) -> u16 {
     get_u16(b, OFF_SLOTS)
 }
 
 #[must_use]
+#[inline]
 pub fn level(b: &[u8]) -> u8 {
     b[OFF_LEVEL]
 }
 
 #[must_use]
+#[inline]
 pub fn right(b: &[u8]) -> Dba {
     Dba::from_u64(get_u64(b, OFF_RIGHT))
 }
@@ -77,6 +80,7 @@ pub fn set_right(b: &mut [u8], dba: Dba) {
 }
 
 #[must_use]
+#[inline]
 pub fn purged_scn(b: &[u8]) -> Scn {
     Scn(get_u64(b, OFF_PURGED))
 }
@@ -85,14 +89,17 @@ pub fn set_purged_scn(b: &mut [u8], scn: Scn) {
     put_u64(b, OFF_PURGED, scn.0);
 }
 
+#[inline]
 fn directory(b: &[u8]) -> usize {
     OFF_ITL + usize::from(b[OFF_ITL_COUNT]) * ITL_ENTRY_BYTES
 }
 
+#[inline]
 fn directory_end(b: &[u8]) -> usize {
     directory(b) + 2 * usize::from(slot_count(b))
 }
 
+#[inline]
 fn data_start(b: &[u8]) -> usize {
     // 65536 does not fit; only clones could have it, and they are made smaller.
     usize::from(get_u16(b, OFF_DATA_START))
@@ -110,6 +117,7 @@ pub fn fits(b: &[u8], len: usize, new_slot: bool) -> bool {
     free_bytes(b) >= ROW_HEADER_BYTES + len.max(ROW_CAPACITY_MIN) + if new_slot { 2 } else { 0 }
 }
 
+#[inline]
 fn slot_offset(b: &[u8], slot: u16) -> usize {
     if slot >= slot_count(b) {
         return 0;
@@ -132,6 +140,7 @@ pub struct Row<'a> {
 
 impl Row<'_> {
     #[must_use]
+    #[inline]
     pub fn is_deleted(&self) -> bool {
         self.flags & DELETED != 0
     }
@@ -139,6 +148,7 @@ impl Row<'_> {
 
 /// The row in `slot`; `None` for a free or missing slot.
 #[must_use]
+#[inline]
 pub fn get(b: &[u8], slot: u16) -> Option<Row<'_>> {
     let off = slot_offset(b, slot);
     if off == 0 {
@@ -379,6 +389,7 @@ pub struct Entry<'a> {
 
 impl Entry<'_> {
     #[must_use]
+    #[inline]
     pub fn is_deleted(&self) -> bool {
         self.flags & DELETED != 0
     }
@@ -389,12 +400,14 @@ impl Entry<'_> {
 /// # Panics
 /// When there is none.
 #[must_use]
+#[inline]
 pub fn entry(b: &[u8], pos: u16) -> Entry<'_> {
     let row = get(b, pos).expect("index slots are dense");
     Entry { flags: row.flags, lock: row.lock, value: get_u64(row.bytes, 0), key: &row.bytes[8..] }
 }
 
 /// Position of `key`: `Ok` where it stands, `Err` where it would.
+#[inline]
 pub fn search(b: &[u8], key: &[u8]) -> Result<u16, u16> {
     let (mut lo, mut hi) = (0u16, slot_count(b));
     while lo < hi {
@@ -457,6 +470,7 @@ pub fn set_value(b: &mut [u8], pos: u16, value: u64) {
     put_u64(b, off + ROW_HEADER_BYTES, value);
 }
 
+#[inline]
 fn bound_key(b: &[u8], which: usize) -> Option<&[u8]> {
     let off = usize::from(get_u16(b, which));
     if off == 0 {
@@ -468,12 +482,14 @@ fn bound_key(b: &[u8], which: usize) -> Option<&[u8]> {
 
 /// Lowest key that belongs here; `None`: the left end.
 #[must_use]
+#[inline]
 pub fn low_key(b: &[u8]) -> Option<&[u8]> {
     bound_key(b, OFF_LOW)
 }
 
 /// First key that belongs to the right neighbour; `None`: the right end.
 #[must_use]
+#[inline]
 pub fn high_key(b: &[u8]) -> Option<&[u8]> {
     bound_key(b, OFF_HIGH)
 }

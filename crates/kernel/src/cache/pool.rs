@@ -303,11 +303,48 @@ impl Cache {
         }
     }
 
+    /// As [`Cache::read`] if that need not wait; else gives `f` back. Most reads end here, and a
+    /// caller that puts all else behind a box has a small future.
+    ///
+    /// # Errors
+    /// `f`: the block is not here, or not to be read now.
+    pub fn try_read<R, F: FnOnce(&[u8]) -> R>(
+        &self,
+        ctx: &Ctx,
+        dba: Dba,
+        f: F,
+    ) -> std::result::Result<R, F> {
+        let Some(buffer) = self.lookup(dba) else { return Err(f) };
+        let st = buffer.latch().read();
+        let (true, Some(image)) = (st.holder.readable(), st.image.as_deref()) else {
+            return Err(f);
+        };
+        ctx.bump(Stat::ConsistentGets, 1);
+        let out = f(image);
+        drop(st);
+        if buffer.reserved.swap(false, Ordering::SeqCst) {
+            self.pins_dropped(&buffer);
+        }
+        Ok(out)
+    }
+
     /// Runs `f` on the current block under its latch; the instance has at least S.
     ///
     /// # Errors
     /// As [`Cache::pin`].
     pub async fn read<R>(
+        &self,
+        ctx: &Ctx,
+        dba: Dba,
+        f: impl FnOnce(&[u8]) -> R + Send,
+    ) -> Result<R> {
+        match self.try_read(ctx, dba, f) {
+            Ok(out) => Ok(out),
+            Err(f) => Box::pin(self.read_waiting(ctx, dba, f)).await,
+        }
+    }
+
+    async fn read_waiting<R>(
         &self,
         ctx: &Ctx,
         dba: Dba,

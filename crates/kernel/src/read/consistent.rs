@@ -162,13 +162,45 @@ pub async fn consistent<R>(
     expect: Expect,
     f: impl FnOnce(&[u8]) -> R + Send,
 ) -> Result<Option<R>> {
-    let core = snap.core();
     let mut f = Some(f);
+    let look = |b: &[u8]| first_look(snap, expect, b, &mut f);
+    let first = match snap.core().cache.try_read(ctx, dba, look) {
+        Err(_) => None,
+        Ok(Ok(Some(First::Clone(clone)))) => Some(clone),
+        Ok(done) => return finish_first(ctx, done?),
+    };
+    // All that may wait is in a box of its own: the future of the common case stays small.
+    Box::pin(consistent_waiting(ctx, snap, dba, expect, f, first)).await
+}
+
+/// What the first look came to, if it was enough.
+fn finish_first<R>(ctx: &Ctx, first: Option<First<R>>) -> Result<Option<R>> {
+    match first {
+        Some(First::Done(out)) => {
+            ctx.bump(Stat::NoWorkGets, 1);
+            Ok(Some(out))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// [`consistent`] for a block that is not here, or needs a clone (`first`, if it has been made).
+async fn consistent_waiting<R>(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    dba: Dba,
+    expect: Expect,
+    mut f: Option<impl FnOnce(&[u8]) -> R + Send>,
+    mut first: Option<Clone>,
+) -> Result<Option<R>> {
+    let core = snap.core();
     let mut gone = Vec::new();
     for _ in 0..RETRIES_MAX {
         let epoch = core.peers().map(|p| p.epoch());
         let mut remote = false;
-        let clone = if let Some(copy) = remote_copy(ctx, snap, dba).await? {
+        let clone = if let Some(clone) = first.take() {
+            clone
+        } else if let Some(copy) = remote_copy(ctx, snap, dba).await? {
             ctx.bump(Stat::ConsistentGets, 1);
             if !expect.check(&copy, snap.scn())? {
                 return Ok(None);
@@ -179,12 +211,8 @@ pub async fn consistent<R>(
             let first =
                 core.cache.read(ctx, dba, |b| first_look(snap, expect, b, &mut f)).await??;
             match first {
-                None => return Ok(None),
-                Some(First::Done(out)) => {
-                    ctx.bump(Stat::NoWorkGets, 1);
-                    return Ok(Some(out));
-                }
                 Some(First::Clone(clone)) => clone,
+                done => return finish_first(ctx, done),
             }
         };
         ctx.bump(Stat::CrBlocksCreated, 1);

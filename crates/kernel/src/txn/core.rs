@@ -195,8 +195,8 @@ impl Core {
         }
         let horizon = self.horizon();
         let mut rounds = 0;
+        let start = self.next_segment.fetch_add(1, Ordering::Relaxed);
         loop {
-            let start = self.next_segment.fetch_add(1, Ordering::Relaxed);
             for i in 0..own.len() {
                 let segment = &own[(start + i) % own.len()];
                 // The first round prefers slots whose outcome no snapshot needs any more.

@@ -1,11 +1,11 @@
 //! The seeds that run in every test.
 //!
-//! `SKEIN_SIM_SEED=n` runs that seed only. `SKEIN_SIM_FRESH_SEED=n` adds seeds that nobody chose,
-//! made
-//! from n. A seed that has found a bug stays in the list of its scenario.
+//! `SKEIN_SIM_SEED=n` runs that seed only. `SKEIN_SIM_FRESH_SEED=n` adds one that nobody chose. A seed
+//! that has found a bug stays in the list of its scenario.
 
 mod cluster;
 mod enqueues;
+mod hazards;
 mod sharing;
 
 use sim::{LoadKind, Mix, Scenario, Sizes, run};
@@ -93,7 +93,7 @@ fn no_retention() {
 }
 
 #[test]
-fn tiny_log_files() {
+fn h16_tiny_log_files() {
     let mix = Mix { fillers: &[10, 900, 9000], ..Mix::default() };
     let sizes = Sizes { log_files: 2, log_file_bytes: 1 << 20, ..Sizes::default() };
     run_all("tiny log", &Scenario { sizes, ..mixed(mix) }, &[1]);
