@@ -57,6 +57,15 @@ impl fmt::Display for CliError {
     }
 }
 
+/// Prints a line for the user. A reader that has gone (`skein … | head`) does not stop the work.
+macro_rules! say {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($arg)*);
+    }};
+}
+pub(crate) use say;
+
 /// Says what was being done when an OS call failed.
 pub trait Doing<T> {
     fn doing(self, what: impl fmt::Display) -> Result<T>;

@@ -1,7 +1,7 @@
 //! `skein init`: makes a database.
 
 use crate::config::{Config, INSTANCES_MAX, template};
-use crate::error::{CliError, Doing, Exit, Result};
+use crate::error::{CliError, Doing, Exit, Result, say};
 use crate::layout::Layout;
 use crate::node;
 use rand::Rng;
@@ -122,21 +122,21 @@ fn make(request: &Request<'_>, layout: &Layout, config: &Config, text: &str) -> 
 
 fn report(request: &Request<'_>, layout: &Layout, config: &Config, generated: Option<&str>) {
     let dir = layout.dir().display();
-    println!("database skein made in {dir}");
-    println!("  disk group    {} LUNs of {} MiB", request.luns, request.lun_size_bytes >> 20);
+    say!("database skein made in {dir}");
+    say!("  disk group    {} LUNs of {} MiB", request.luns, request.lun_size_bytes >> 20);
     for k in 1..=request.instances {
         let listen = config.listen(k);
         match listen.strip_suffix(":0") {
-            Some(host) => println!("  instance {k}    {host}, a free port"),
-            None => println!("  instance {k}    {listen}"),
+            Some(host) => say!("  instance {k}    {host}, a free port"),
+            None => say!("  instance {k}    {listen}"),
         }
     }
-    println!("  settings      {}", layout.settings().display());
+    say!("  settings      {}", layout.settings().display());
     match generated {
-        Some(password) => println!("  superuser     skein, password {password} (shown only now)"),
-        None => println!("  superuser     skein, password from SKEIN_PASSWORD"),
+        Some(password) => say!("  superuser     skein, password {password} (shown only now)"),
+        None => say!("  superuser     skein, password from SKEIN_PASSWORD"),
     }
-    println!("start it with: skein start {dir} --all");
+    say!("start it with: skein start {dir} --all");
 }
 
 fn generated_password() -> String {

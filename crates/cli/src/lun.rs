@@ -1,7 +1,7 @@
 //! `skein add lun`: enlarges the disk group, whether instances run or not.
 
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Result, say};
 use crate::layout::Layout;
 use crate::node;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub fn add(dir: &Path, size_bytes: u64, path: Option<&Path>) -> Result<()> {
         let lun = group.add_lun(path.as_deref(), size_bytes).await?;
         let luns = group.luns();
         let free: u64 = luns.iter().map(|l| l.free_bytes).sum();
-        println!("LUN {lun} added; {} MiB free in {} LUNs", free >> 20, luns.len());
+        say!("LUN {lun} added; {} MiB free in {} LUNs", free >> 20, luns.len());
         Ok(())
     })
 }

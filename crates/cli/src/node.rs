@@ -5,7 +5,7 @@
 //! told goes to stderr.
 
 use crate::config::{Config, InstanceConfig};
-use crate::error::{CliError, Doing, Exit, Result};
+use crate::error::{CliError, Doing, Exit, Result, say};
 use crate::layout::Layout;
 use crate::runtime::{RuntimeGuard, State, probe};
 use cluster::MembershipConfig;
@@ -187,7 +187,7 @@ async fn serve(
     }
     guard.set_open(address.to_string(), instance.node.interconnect().addr().to_owned())?;
     observer.alert(AlertLevel::Info, format!("instance {k} open on {address}"));
-    println!("instance {k} open on {address}");
+    say!("instance {k} open on {address}");
     tokio::select! {
         _ = term.recv() => {}
         _ = interrupt.recv() => {}

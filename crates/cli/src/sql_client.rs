@@ -4,7 +4,7 @@
 //! Statements are sent one at a time; the first that fails ends a script with exit code 1.
 
 use crate::config::Config;
-use crate::error::{CliError, Doing, Result};
+use crate::error::{CliError, Doing, Result, say};
 use crate::layout::Layout;
 use crate::runtime::{State, probe};
 use futures::{StreamExt, stream};
@@ -102,7 +102,7 @@ async fn converse(client: &Client) -> Result<()> {
         std::io::stdout().flush().doing("write the prompt")?;
         let mut line = String::new();
         if std::io::stdin().lock().read_line(&mut line).doing("read a line")? == 0 {
-            println!();
+            say!("");
             return Ok(());
         }
         if pending.trim().is_empty() && matches!(line.trim(), "\\q" | "quit" | "exit") {
@@ -136,8 +136,8 @@ async fn run_statement(client: &Client, statement: &str) -> Result<()> {
                 }
             }
             SimpleQueryMessage::CommandComplete(rows) => match table.take() {
-                Some(table) => print!("{}", table.text()),
-                None => println!("done, {rows} rows"),
+                Some(table) => say!("{}", table.text().trim_end_matches('\n')),
+                None => say!("done, {rows} rows"),
             },
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! `skein start`: one instance in the foreground, or all in the background.
 
 use crate::config::Config;
-use crate::error::{CliError, Doing, Exit, Result};
+use crate::error::{CliError, Doing, Exit, Result, say};
 use crate::layout::Layout;
 use crate::node;
 use crate::runtime::{RuntimeGuard, State, probe};
@@ -32,7 +32,7 @@ pub fn all(dir: &Path) -> Result<()> {
     for k in 1..=config.instances {
         config.for_instance(k)?;
         if let Some(running) = probe(&layout, k)? {
-            println!("instance {k} is already running (pid {})", running.pid);
+            say!("instance {k} is already running (pid {})", running.pid);
         } else {
             started.push(k);
         }
@@ -91,7 +91,7 @@ fn wait_until_open(layout: &Layout, k: u16, child: &mut Child) -> Result<()> {
         }
         match probe(layout, k)? {
             Some(r) if r.state == State::Open && r.pid == child.id().cast_signed() => {
-                println!("instance {k} open on {} (pid {})", r.listen, r.pid);
+                say!("instance {k} open on {} (pid {})", r.listen, r.pid);
                 return Ok(());
             }
             _ if Instant::now() >= deadline => {

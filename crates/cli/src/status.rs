@@ -1,7 +1,7 @@
 //! `skein status`: what runs. Works with instances down: it reads files and locks only.
 
 use crate::config::Config;
-use crate::error::{CliError, Result};
+use crate::error::{CliError, Result, say};
 use crate::layout::Layout;
 use crate::runtime::{State, probe};
 use serde::Serialize;
@@ -59,13 +59,13 @@ pub fn run(dir: &Path, json: bool) -> Result<()> {
     let status = Status { database: "skein".to_owned(), directory, instances };
     if json {
         let text = serde_json::to_string(&status).map_err(|e| CliError::failed(e.to_string()))?;
-        println!("{text}");
+        say!("{text}");
         return Ok(());
     }
-    println!("{:<9} {:<11} {:<21} pid", "instance", "state", "listen");
+    say!("{:<9} {:<11} {:<21} pid", "instance", "state", "listen");
     for i in &status.instances {
         let pid = i.pid.map_or_else(|| "-".to_owned(), |p| p.to_string());
-        println!("{:<9} {:<11} {:<21} {pid}", i.instance, i.state.word(), i.listen);
+        say!("{:<9} {:<11} {:<21} {pid}", i.instance, i.state.word(), i.listen);
     }
     Ok(())
 }

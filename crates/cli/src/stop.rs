@@ -1,7 +1,7 @@
 //! `skein stop`: ends instances, in order or at once.
 
 use crate::config::Config;
-use crate::error::{CliError, Result};
+use crate::error::{CliError, Result, say};
 use crate::layout::Layout;
 use crate::runtime::{probe, wait_until_down};
 use nix::sys::signal::{Signal, kill};
@@ -39,7 +39,7 @@ pub fn run(dir: &Path, instance: Option<u16>, abort: bool) -> Result<()> {
         stopping.push(k);
     }
     if stopping.is_empty() {
-        println!("no instance is running");
+        say!("no instance is running");
     }
     for k in stopping {
         if !wait_until_down(&layout, k, STOP_LIMIT)? {
@@ -49,7 +49,7 @@ pub fn run(dir: &Path, instance: Option<u16>, abort: bool) -> Result<()> {
                 layout.alert_log(k).display()
             )));
         }
-        println!("instance {k} {}", if abort { "aborted" } else { "stopped" });
+        say!("instance {k} {}", if abort { "aborted" } else { "stopped" });
     }
     Ok(())
 }

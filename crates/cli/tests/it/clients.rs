@@ -3,7 +3,7 @@
 use crate::db::{Db, PASSWORD, succeed, wait_until};
 use tokio_postgres::{Client, NoTls};
 
-async fn connect(db: &Db, k: u16) -> Client {
+pub async fn connect(db: &Db, k: u16) -> Client {
     let mut config = tokio_postgres::Config::new();
     config.host("127.0.0.1").port(db.port(k)).user("skein").dbname("skein").password(PASSWORD);
     let (client, connection) = config.connect(NoTls).await.expect("connects");
@@ -100,4 +100,35 @@ async fn parameters_and_rows_travel_in_binary() {
     assert!(rows[0].get::<_, bool>("d"));
     assert_eq!(rows[0].get::<_, Vec<u8>>("e"), bytes);
     assert_eq!(rows[1].get::<_, Option<String>>("b"), None);
+}
+
+/// PSS of a process in KB: its memory, shared pages counted in part.
+fn pss_kb(pid: i64) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("Pss:")).unwrap();
+    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_sessions_are_small() {
+    const SESSIONS: u64 = 200;
+    let db = Db::init_with(1, "256M", &["max_connections=300"]);
+    db.start_all();
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "insert into t select g, g from generate_series(1, 1000) g");
+    let pid = db.status()["instances"][0]["pid"].as_i64().unwrap();
+    let open = async || {
+        let client = connect(&db, 1).await;
+        let select = client.prepare("select v from t where id = $1").await.unwrap();
+        assert_eq!(client.query_one(&select, &[&7]).await.unwrap().get::<_, i32>(0), 7);
+        (client, select)
+    };
+    let warm = open().await;
+    let before = pss_kb(pid);
+    let mut held = vec![warm];
+    for _ in 0..SESSIONS {
+        held.push(open().await);
+    }
+    let each = (pss_kb(pid) - before) / SESSIONS;
+    assert!(each <= 300, "{each} KB for each idle session");
 }

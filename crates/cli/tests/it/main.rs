@@ -5,6 +5,7 @@
 //! long a failure takes.
 
 mod clients;
+mod cluster;
 mod db;
 mod faults;
 mod life;
