@@ -5,7 +5,7 @@
 
 use crate::arith::rescale;
 use crate::cast::trim_zeros;
-use crate::datetime::{EPOCH_DAYS, EPOCH_US};
+use crate::datetime::{EPOCH_DAYS, EPOCH_US, US_PER_DAY};
 use crate::error::{PgError, Result};
 use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type};
 use block::Rowid;
@@ -284,6 +284,9 @@ impl ColumnReader {
                 ColumnReader::Timestamp { array: down(&micros)?, zoned: zone.is_some() }
             }
             DataType::List(_) | DataType::LargeList(_) => ColumnReader::Text(list_text(array)?),
+            DataType::Interval(_) | DataType::Duration(_) => {
+                ColumnReader::Text(interval_text(array)?)
+            }
             _ => ColumnReader::Text(formatted(array)?),
         })
     }
@@ -343,6 +346,53 @@ impl ColumnReader {
 fn trims(field: &Field, scale: u8) -> bool {
     let constrained = field.metadata().get("skein.type").is_some_and(|t| !t.ends_with(":-1"));
     !constrained && scale >= FREE_NUMERIC_SCALE && scale != 16
+}
+
+/// Intervals as PostgreSQL writes them.
+fn interval_text(array: &ArrayRef) -> Result<StringArray> {
+    use datafusion::arrow::datatypes::IntervalUnit;
+    let mut out = StringBuilder::new();
+    let span = matches!(array.data_type(), DataType::Duration(_));
+    if span {
+        let micros = converted(array, &DataType::Duration(TimeUnit::Microsecond))?;
+        let micros: DurationMicrosecondArray = down(&micros)?;
+        for us in micros.iter() {
+            // A difference of timestamps counts whole days.
+            let parts = us.map(|us| (0, us / US_PER_DAY, us % US_PER_DAY));
+            out.append_option(parts.map(|(m, d, us)| interval(m, d, us)));
+        }
+    } else {
+        let all = converted(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+        let all: IntervalMonthDayNanoArray = down(&all)?;
+        for one in all.iter() {
+            let text =
+                one.map(|v| interval(i64::from(v.months), i64::from(v.days), v.nanoseconds / 1000));
+            out.append_option(text);
+        }
+    }
+    Ok(out.finish())
+}
+
+fn interval(months: i64, days: i64, us: i64) -> String {
+    let mut parts = Vec::new();
+    let mut push = |n: i64, word: &str| {
+        if n != 0 {
+            let plural = if n == 1 { "" } else { "s" };
+            parts.push(format!("{n} {word}{plural}"));
+        }
+    };
+    push(months / 12, "year");
+    push(months % 12, "mon");
+    push(days, "day");
+    if us != 0 || parts.is_empty() {
+        let mut time = Vec::new();
+        if us < 0 {
+            time.push(b'-');
+        }
+        crate::datetime::push_time(us.saturating_abs(), &mut time);
+        parts.push(String::from_utf8_lossy(&time).into_owned());
+    }
+    parts.join(" ")
 }
 
 /// Lists as PostgreSQL writes arrays.

@@ -93,6 +93,14 @@ fn cast_to(expr: Expr, from: &DataType, to: &DataType) -> Expr {
 }
 
 #[allow(clippy::result_large_err)] // the operands come back as they went in
+/// A date moved by an interval is a timestamp.
+fn date_as_timestamp(expr: Expr, own: &DataType, other: &DataType) -> Expr {
+    if *own == DataType::Date32 && matches!(other, DataType::Interval(_)) {
+        return cast_expr(expr, arrow_type(ColType::new(TypeKind::Timestamp)));
+    }
+    expr
+}
+
 fn plan_arithmetic(
     op: Op,
     left: Expr,
@@ -226,6 +234,8 @@ impl ExprPlanner for PgExprPlanner {
         let right = adopt(trimmed(expr.right, pad_l), rt.as_ref(), lt.as_ref())?;
         let (lt, rt) = (type_of(&left, schema), type_of(&right, schema));
         if let (Some(op), Some(lt), Some(rt)) = (op, &lt, &rt) {
+            let left = date_as_timestamp(left, lt, rt);
+            let right = date_as_timestamp(right, rt, lt);
             return Ok(match plan_arithmetic(op, left, right, lt, rt) {
                 Ok(planned) => PlannerResult::Planned(planned),
                 Err((left, right)) => {

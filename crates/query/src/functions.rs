@@ -302,6 +302,25 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         let items = array.trim_matches(['{', '}']).split([',', ' ']);
         Ok(Value::Bool(items.into_iter().any(|item| item.trim_matches('"') == wanted)))
     }));
+    all.push(RowFunction::new("to_char", Some(2), ty(TypeKind::Text), true, |args| {
+        let Datum::Text(format) = &args[1] else {
+            return Err(PgError::new("42883", "function to_char does not exist for these types"));
+        };
+        let us = match &args[0] {
+            Datum::Timestamp(us) | Datum::Timestamptz(us) => *us,
+            Datum::Date(days) => i64::from(*days) * crate::datetime::US_PER_DAY,
+            _ => return Err(PgError::unsupported("to_char of a number")),
+        };
+        Ok(text_value(crate::tochar::to_char(us, format)?))
+    }));
+    all.push(RowFunction::new("length", Some(1), ty(TypeKind::Int4), true, |args| {
+        let length = match &args[0] {
+            Datum::Bytea(bytes) => bytes.len(),
+            other => text(other).chars().count(),
+        };
+        let length = i32::try_from(length).map_err(|_| PgError::out_of_range("integer"))?;
+        Ok(Value::Int4(length))
+    }));
     all.push(RowFunction::new("quote_ident", Some(1), ty(TypeKind::Text), true, |args| {
         Ok(text_value(quote_ident(&text(&args[0]))))
     }));

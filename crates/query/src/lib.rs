@@ -19,12 +19,14 @@ pub mod functions;
 pub mod planner;
 mod provider;
 mod pushdown;
+mod rounding;
 pub mod scalar;
 mod scan;
 pub mod single;
 pub mod sqltype;
 pub mod state;
 pub mod store;
+mod tochar;
 pub mod types;
 pub mod wire;
 

@@ -119,7 +119,8 @@ impl Planner {
             .with_runtime_env(runtime.clone())
             .with_default_features();
         let mut state = builder.build();
-        let ours: Vec<_> = builtin_functions().into_iter().map(|f| f.into_udf()).collect();
+        let mut ours: Vec<_> = builtin_functions().into_iter().map(|f| f.into_udf()).collect();
+        ours.extend(crate::rounding::rounding_functions());
         for function in ours {
             use datafusion::execution::FunctionRegistry;
             state.register_udf(function)?;

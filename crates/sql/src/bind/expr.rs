@@ -585,7 +585,9 @@ impl Binder<'_> {
             *expr = new;
             return Ok(());
         }
-        self.function_args(function)?;
+        // How many digits to keep decides the result's type: it stays a plain literal.
+        let digits = matches!(name.as_str(), "round" | "trunc").then_some(1);
+        self.function_args(function, digits)?;
         if let Some(filter) = &mut function.filter {
             self.expr(filter)?;
         }
@@ -598,6 +600,8 @@ impl Binder<'_> {
             "char_length" | "character_length" => "length",
             "ceiling" => "ceil",
             "pow" => "power",
+            "sign" => "signum",
+            "variance" => "var_samp",
             "every" => "bool_and",
             "array_agg" | "count" => name.as_str(),
             "pg_table_is_visible"
@@ -614,7 +618,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn function_args(&mut self, function: &mut Function) -> Result<()> {
+    fn function_args(&mut self, function: &mut Function, plain: Option<usize>) -> Result<()> {
         match &mut function.args {
             FunctionArguments::None => Ok(()),
             FunctionArguments::Subquery(query) => {
@@ -628,8 +632,10 @@ impl Binder<'_> {
                 ) {
                     return refuse("this form of a function call");
                 }
-                for arg in &mut list.args {
+                for (i, arg) in list.args.iter_mut().enumerate() {
                     match arg {
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(_)))
+                            if plain == Some(i) => {}
                         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expr(expr)?,
                         FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => {}
                         _ => return refuse("named arguments"),
@@ -656,6 +662,30 @@ impl Binder<'_> {
                 args.push(constants.bind_argument(arg)?);
             }
             return self.hidden(session, args).map(Some);
+        }
+        // DataFusion has functions of these names that mean something else.
+        const OTHERS: &[&str] = &[
+            "to_date",
+            "to_timestamp",
+            "to_time",
+            "to_number",
+            "to_unixtime",
+            "from_unixtime",
+            "date_format",
+            "date_bin",
+            "arrow_cast",
+            "arrow_typeof",
+        ];
+        if OTHERS.contains(&name) {
+            return refuse(format!("function {name}"));
+        }
+        if name == "mod"
+            && let [left, right] = &plain_args(function)?[..]
+        {
+            let mut modulo =
+                Expr::Nested(Box::new(binary(left.clone(), BinaryOperator::Modulo, right.clone())));
+            self.expr(&mut modulo)?;
+            return Ok(Some(modulo));
         }
         Ok(match name {
             "version" => Some(string(crate::settings::VERSION_TEXT)),
