@@ -107,12 +107,14 @@ fn plan_arithmetic(
     right: Expr,
     lt: &DataType,
     rt: &DataType,
-) -> Result<Expr, (Expr, Expr)> {
+) -> Result<Expr, Box<(Expr, Expr)>> {
     if let Some(dates) = plan_date(op, &left, &right, lt, rt) {
         return Ok(dates);
     }
-    let (Some(a), Some(b)) = (col_type_of(lt), col_type_of(rt)) else { return Err((left, right)) };
-    let Some(kind) = common_number(a.kind, b.kind) else { return Err((left, right)) };
+    let (Some(a), Some(b)) = (col_type_of(lt), col_type_of(rt)) else {
+        return Err(Box::new((left, right)));
+    };
+    let Some(kind) = common_number(a.kind, b.kind) else { return Err(Box::new((left, right))) };
     match kind {
         TypeKind::Numeric if matches!(op, Op::Mul | Op::Div) => {
             let (sa, sb) = (scale_of(lt), scale_of(rt));
@@ -124,14 +126,14 @@ fn plan_arithmetic(
             };
             Ok(call(numeric_function(op, scale), vec![left, right]))
         }
-        TypeKind::Numeric => Err((left, right)),
-        TypeKind::Float8 if !matches!(op, Op::Div | Op::Mod) => Err((left, right)),
+        TypeKind::Numeric => Err(Box::new((left, right))),
+        TypeKind::Float8 if !matches!(op, Op::Div | Op::Mod) => Err(Box::new((left, right))),
         kind => match arithmetic_function(op, kind) {
             Some(function) => {
                 let to = arrow_type(ColType::new(kind));
                 Ok(call(function, vec![cast_to(left, lt, &to), cast_to(right, rt, &to)]))
             }
-            None => Err((left, right)),
+            None => Err(Box::new((left, right))),
         },
     }
 }
@@ -238,7 +240,8 @@ impl ExprPlanner for PgExprPlanner {
             let right = date_as_timestamp(right, rt, lt);
             return Ok(match plan_arithmetic(op, left, right, lt, rt) {
                 Ok(planned) => PlannerResult::Planned(planned),
-                Err((left, right)) => {
+                Err(sides) => {
+                    let (left, right) = *sides;
                     PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right })
                 }
             });
