@@ -1,4 +1,5 @@
-//! `round`, `trunc`, `ceil`, `floor` with PostgreSQL's types: numerics stay numerics with as many digits as asked for,
+//! `round`, `trunc`, `ceil`, `floor` with PostgreSQL's types: numerics stay numerics with as many
+//! digits as asked for,
 //! everything else is double precision.
 
 use crate::arith::rescale;

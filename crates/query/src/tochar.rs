@@ -1,4 +1,5 @@
-//! `to_char` of dates and timestamps, with the patterns that are in use; another pattern is an error, not other text.
+//! `to_char` of dates and timestamps, with the patterns that are in use; another pattern is an
+//! error, not other text.
 
 use crate::datetime::{US_PER_DAY, civil};
 use crate::error::{PgError, Result};

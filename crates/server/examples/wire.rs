@@ -122,7 +122,7 @@ impl Session for One {
         }
     }
 
-    async fn bind(&mut self, p: &Plan, _: Parameters, _: &[i16]) -> Result<Plan, Report> {
+    fn bind(&mut self, p: &Plan, _: Parameters, _: &[i16]) -> Result<Plan, Report> {
         Ok(p.clone())
     }
 

@@ -142,12 +142,16 @@ pub trait Session {
 
     fn describe<'a>(&self, prepared: &'a Self::Prepared) -> Description<'a>;
 
+    /// Binds values to a prepared statement.
+    ///
+    /// # Errors
+    /// What is wrong with a value.
     fn bind(
         &mut self,
         prepared: &Self::Prepared,
         parameters: Parameters,
         result_formats: &[i16],
-    ) -> impl Future<Output = Result<Self::Portal, Report>>;
+    ) -> Result<Self::Portal, Report>;
 
     /// Runs a portal on, at most `max_rows` rows (0: all). Rows go to `out`; a copy to the client
     /// calls [`Output::copy_out`] first and is complete when the call is.

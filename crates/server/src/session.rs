@@ -55,6 +55,16 @@ pub struct Conn<S: Session> {
     simple: VecDeque<S::Statement>,
     copy_in: Option<CopyVia>,
     skip_to_sync: bool,
+    /// The protocol of the message that is being handled.
+    current: CopyVia,
+}
+
+/// What a session is tied to.
+struct Link {
+    stream: Arc<Stream>,
+    entry: Arc<Entry>,
+    registry: Arc<Registry>,
+    waits: Arc<dyn ClientWaits>,
 }
 
 /// What a logged-on session works with.
@@ -84,35 +94,21 @@ pub async fn serve<S: Session>(parts: Parts<S>) {
         simple: VecDeque::new(),
         copy_in: None,
         skip_to_sync: false,
+        current: CopyVia::Simple,
     };
-    'session: loop {
-        loop {
-            match input.next_message() {
-                Ok(Some((tag, body))) => {
-                    entry.set_busy(true);
-                    match conn.message(tag, input.body(body)).await {
-                        Next::Continue => {}
-                        Next::Close => break 'session,
-                    }
-                }
-                Ok(None) => break,
-                Err(report) => {
-                    conn.out.report(&report);
-                    break 'session;
-                }
-            }
-        }
-        entry.set_busy(false);
-        if conn.out.is_broken() || !read_more(&mut input, &stream, &*waits, conn.copy_in.is_some())
-        {
-            if registry.is_stopping() {
-                conn.out.report(&shutting_down());
-            }
+    let link = Link { stream, entry, registry, waits };
+    loop {
+        // Caught here and not for each message: a wrapper around each would copy it about.
+        let ran = AssertUnwindSafe(conn.run(&mut input, &link)).catch_unwind().await;
+        let Err(panic) = ran else { break };
+        let (report, via) = (internal_error(&*panic), conn.current);
+        let answer = AssertUnwindSafe(conn.failed(report, via)).catch_unwind().boxed_local();
+        if !matches!(answer.await, Ok(Next::Continue)) {
             break;
         }
     }
     conn.out.flush();
-    entry.set_busy(false);
+    link.entry.set_busy(false);
     let Conn { session, portals, unnamed_portal, .. } = conn;
     drop((portals, unnamed_portal));
     session.close().boxed_local().await;
@@ -135,46 +131,57 @@ fn read_more(input: &mut Input, stream: &Stream, waits: &dyn ClientWaits, copyin
 }
 
 impl<S: Session> Conn<S> {
-    /// Handles one message, and answers if it failed.
-    async fn message(&mut self, tag: u8, body: &[u8]) -> Next {
-        if self.skip_to_sync && !matches!(tag, b'S' | b'X') {
-            return Next::Continue;
-        }
-        let message = match decode(tag, body) {
-            Ok(message) => message,
-            Err(DecodeError::Malformed(why)) => {
-                self.out.report(&Report::protocol(why));
-                return Next::Close;
+    /// Reads and handles messages until the session must end.
+    ///
+    /// What is not done for every statement is boxed: else the stack frame of this function would
+    /// be as large as all of it together, and each idle session would keep it touched.
+    async fn run(&mut self, input: &mut Input, link: &Link) {
+        loop {
+            loop {
+                let (tag, body) = match input.next_message() {
+                    Ok(Some(message)) => message,
+                    Ok(None) => break,
+                    Err(report) => return self.out.report(&report),
+                };
+                if self.skip_to_sync && !matches!(tag, b'S' | b'X') {
+                    continue;
+                }
+                link.entry.set_busy(true);
+                self.current = via(tag);
+                let handled = match decode(tag, input.body(body)) {
+                    Ok(Frontend::Bind(bind)) => self.bind(bind),
+                    Ok(Frontend::Describe(target, name)) => self.describe(target, name),
+                    Ok(Frontend::Execute { portal, max_rows }) => {
+                        self.execute(portal, max_rows).await
+                    }
+                    Ok(Frontend::Sync) => self.sync().await,
+                    Ok(Frontend::Terminate) => return,
+                    Ok(other) => self.other(other).boxed_local().await,
+                    Err(e) => Err(undecoded(e)),
+                };
+                let Err(report) = handled else { continue };
+                if let Next::Close = self.failed(report, self.current).boxed_local().await {
+                    return;
+                }
             }
-            Err(DecodeError::NotUtf8) => {
-                let report = Report::error("22021", "invalid byte sequence for encoding \"UTF8\"");
-                return self.failed(report, via(tag)).boxed_local().await;
+            link.entry.set_busy(false);
+            let copying = self.copy_in.is_some();
+            if self.out.is_broken() || !read_more(input, &link.stream, &*link.waits, copying) {
+                if link.registry.is_stopping() {
+                    self.out.report(&shutting_down());
+                }
+                return;
             }
-        };
-        if message == Frontend::Terminate {
-            return Next::Close;
         }
-        let handled = AssertUnwindSafe(self.handle(message)).catch_unwind().await;
-        let report = match handled {
-            Ok(Ok(())) => return Next::Continue,
-            Ok(Err(report)) => report,
-            Err(panic) => internal_error(&*panic),
-        };
-        self.failed(report, via(tag)).boxed_local().await
     }
 
-    /// What is not done for every statement is boxed: else the stack frame of this function would
-    /// be
-    /// as large as all of it together, and each idle session would keep it touched.
-    async fn handle(&mut self, message: Frontend<'_>) -> Result<(), Report> {
+    /// Handles the messages that [`Conn::run`] does not.
+    async fn other(&mut self, message: Frontend<'_>) -> Result<(), Report> {
         match message {
-            Frontend::Bind(bind) => self.bind(bind).await,
-            Frontend::Execute { portal, max_rows } => self.execute(portal, max_rows).await,
-            Frontend::Sync => self.sync().await,
-            Frontend::Describe(target, name) => self.describe(target, name),
             Frontend::Parse { name, query, param_oids } => {
-                self.parse(name, query, &param_oids).boxed_local().await
+                self.parse(name, query, &param_oids).await
             }
+            Frontend::Query(text) => self.query(text).await,
             Frontend::Close(target, name) => {
                 self.close(target, name);
                 Ok(())
@@ -183,23 +190,23 @@ impl<S: Session> Conn<S> {
                 self.out.flush();
                 Ok(())
             }
-            Frontend::Query(text) => self.query(text).boxed_local().await,
             Frontend::CopyData(data) if self.copy_in.is_some() => {
-                self.session.copy_data(data).boxed_local().await
+                self.session.copy_data(data).await
             }
             Frontend::CopyDone => match self.copy_in.take() {
                 Some(via) => self.copy_done(via).boxed_local().await,
                 None => Ok(()),
             },
             Frontend::CopyFail(reason) => match self.copy_in.take() {
-                Some(_) => Err(self.session.copy_fail(reason).boxed_local().await),
+                Some(_) => Err(self.session.copy_fail(reason).await),
                 None => Ok(()),
             },
-            // What a client sent before it learned that its copy had failed.
-            Frontend::CopyData(_) | Frontend::Terminate => Ok(()),
             Frontend::FunctionCall => {
                 Err(Report::error("0A000", "function call messages are not supported"))
             }
+            // Lines that a client sent before it learned that its copy had failed; and what `run`
+            // has handled.
+            _ => Ok(()),
         }
     }
 
@@ -243,7 +250,7 @@ impl<S: Session> Conn<S> {
         while let Some(statement) = self.simple.pop_front() {
             let prepared = self.session.prepare_statement(statement).await?;
             let none = Parameters { values: Vec::new(), formats: Vec::new() };
-            let mut portal = self.session.bind(&prepared, none, &[]).await?;
+            let mut portal = self.session.bind(&prepared, none, &[])?;
             let description = self.session.describe(&prepared);
             if description.returns_rows {
                 self.out.row_description(description.columns, &[]);
@@ -368,7 +375,7 @@ impl<S: Session> Conn<S> {
         portal.ok_or_else(|| Report::error("34000", format!("portal \"{name}\" does not exist")))
     }
 
-    async fn bind(&mut self, bind: Bind<'_>) -> Result<(), Report> {
+    fn bind(&mut self, bind: Bind<'_>) -> Result<(), Report> {
         self.session.begin_request();
         let prepared = self.statement(bind.statement)?.clone();
         let description = self.session.describe(&prepared);
@@ -403,7 +410,7 @@ impl<S: Session> Conn<S> {
         if bind.portal.is_empty() {
             self.unnamed_portal = None;
         }
-        let portal = self.session.bind(&prepared, parameters, &bind.result_formats).await?;
+        let portal = self.session.bind(&prepared, parameters, &bind.result_formats)?;
         let portal = Portal { portal, prepared, result_formats: bind.result_formats, done: None };
         if bind.portal.is_empty() {
             self.unnamed_portal = Some(portal);
@@ -547,6 +554,15 @@ fn via(tag: u8) -> CopyVia {
     match tag {
         b'P' | b'B' | b'D' | b'E' | b'C' | b'H' => CopyVia::Extended,
         _ => CopyVia::Simple,
+    }
+}
+
+fn undecoded(e: DecodeError) -> Report {
+    match e {
+        DecodeError::Malformed(why) => Report::protocol(why),
+        DecodeError::NotUtf8 => {
+            Report::error("22021", "invalid byte sequence for encoding \"UTF8\"")
+        }
     }
 }
 

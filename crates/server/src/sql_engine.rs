@@ -268,7 +268,7 @@ impl Session for SqlSession {
         }
     }
 
-    async fn bind(
+    fn bind(
         &mut self,
         prepared: &PreparedStatement,
         parameters: Parameters,

@@ -238,7 +238,7 @@ impl Session for ToySession {
         }
     }
 
-    async fn bind(
+    fn bind(
         &mut self,
         prepared: &Prepared,
         mut parameters: Parameters,

@@ -224,7 +224,8 @@ fn h5b_and_h6_a_statement_sees_own_changes_up_to_its_beginning() {
     });
 }
 
-/// Readers copy the block while the writer's change is in it; the writer has rolled back by the time
+/// Readers copy the block while the writer's change is in it; the writer has rolled back by the
+/// time
 /// they look for its undo.
 #[test]
 fn h10_a_rollback_that_overtakes_a_reader_is_still_not_seen() {
@@ -436,7 +437,8 @@ fn c10_a_block_formatted_anew_keeps_its_redo() {
     }
 }
 
-/// Kills under write load until blocks have been torn and restored; and, as every restart is followed
+/// Kills under write load until blocks have been torn and restored; and, as every restart is
+/// followed
 /// by a kill at once, log records of an earlier life lie behind the end of the next one (C13).
 #[test]
 fn c11_c13_torn_blocks_and_stale_redo_do_no_harm() {
@@ -492,7 +494,8 @@ fn c11_c13_torn_blocks_and_stale_redo_do_no_harm() {
     assert!(torn > 0, "no block was torn: the test proves nothing");
 }
 
-/// A row whose last changer's ITL entry another transaction has taken over is not locked by that one.
+/// A row whose last changer's ITL entry another transaction has taken over is not locked by that
+/// one.
 #[test]
 fn m1_a_row_is_not_locked_by_who_took_over_the_entry_of_its_changer() {
     let db = Db::new(9, 1024, 900);

@@ -1,6 +1,7 @@
 //! The seeds that run in every test.
 //!
-//! `SKEIN_SIM_SEED=n` runs that seed only. `SKEIN_SIM_FRESH_SEED=n` adds one that nobody chose. A seed
+//! `SKEIN_SIM_SEED=n` runs that seed only. `SKEIN_SIM_FRESH_SEED=n` adds one that nobody chose. A
+//! seed
 //! that has found a bug stays in the list of its scenario.
 
 mod cluster;
@@ -30,7 +31,8 @@ fn run_all(name: &str, scenario: &Scenario, fixed: &[u64]) {
     run_seeds(name, scenario, &seeds(fixed));
 }
 
-/// As `run_all`, without seeds nobody chose: for scenarios in which few seeds have been searched, and
+/// As `run_all`, without seeds nobody chose: for scenarios in which few seeds have been searched,
+/// and
 /// in which some are known not to end in time.
 fn run_fixed(name: &str, scenario: &Scenario, fixed: &[u64]) {
     match number("SKEIN_SIM_SEED") {
