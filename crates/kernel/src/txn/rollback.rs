@@ -70,14 +70,15 @@ impl Core {
         let pin = self.cache.pin(ctx, target, Mode::X).await?;
         let mut change = Change::begin(&self.cache, &[&pin, &segment.header]);
         let b = change.block(0);
-        let ours = matches!(layout::kind(b), Kind::Heap | Kind::Leaf)
-            && layout::obj(b) == record.obj
-            && layout::birth(b) == record.birth;
-        if ours
-            && let Some((_, key)) = record.inverse.leaf_key()
-            && !rows::covers(b, key)
-        {
-            return Ok(Undone::Moved);
+        let same = layout::obj(b) == record.obj && layout::birth(b) == record.birth;
+        let ours = same && matches!(layout::kind(b), Kind::Heap | Kind::Leaf);
+        if let Some((_, key)) = record.inverse.leaf_key() {
+            // Between the search and the pin a root may have become a branch: what it held lies
+            // below it now.
+            let raised = same && layout::kind(b) == Kind::Branch;
+            if raised || (ours && !rows::covers(b, key)) {
+                return Ok(Undone::Moved);
+            }
         }
         // Done already, or the segment is gone: only the progress is noted (hazard C9).
         let entry = ours.then(|| itl::find(b, record.xid)).flatten();

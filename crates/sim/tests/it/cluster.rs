@@ -44,7 +44,7 @@ fn h24_a_second_crash_meets_recovery() {
 
 #[test]
 fn c16_instances_leave_and_join_under_load() {
-    run_fixed("stops", &Scenario { stops: 4, crashes: 1, ..three() }, &[1]);
+    run_all("stops", &Scenario { stops: 4, crashes: 1, ..three() }, &[1, 27]);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn c4_one_side_of_a_cut_network_is_put_out() {
 #[test]
 fn crashes_in_the_middle_of_opening() {
     let scenario = Scenario { crashes: 3, crashes_while_opening: 60, ..three() };
-    run_fixed("crashes while opening", &scenario, &[1]);
+    run_all("crashes while opening", &scenario, &[1, 9]);
 }
 
 fn mixed() -> Scenario {
