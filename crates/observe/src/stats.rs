@@ -107,6 +107,8 @@ statistics! {
     NoWorkGets: "no work - consistent read gets", Cache, Count,
         "Consistent gets that needed neither undo nor cleanout.";
     CrBlocksCreated: "CR blocks created", Cache, Blocks, "Consistent copies made with undo.";
+    CrCopiesUsedAgain: "CR copies used again", Cache, Count,
+        "Consistent gets served by a copy that the same statement had made before.";
     CleanoutsOnly: "cleanouts only - consistent read gets", Cache, Count,
         "Consistent gets that only had to learn commit SCNs.";
     ImmediateCleanouts: "immediate (CURRENT) block cleanout applications", Cache, Count,

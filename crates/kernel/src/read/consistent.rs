@@ -197,6 +197,13 @@ async fn consistent_waiting<R>(
     let mut gone = Vec::new();
     for _ in 0..RETRIES_MAX {
         let epoch = core.peers().map(|p| p.epoch());
+        if let Some(copy) = snap.memory().copy(epoch, dba)
+            && expect.check(&copy, snap.scn())?
+        {
+            ctx.bump(Stat::ConsistentGets, 1);
+            ctx.bump(Stat::CrCopiesUsedAgain, 1);
+            return Ok(Some(f.take().expect("called once")(&copy)));
+        }
         let mut remote = false;
         let clone = if let Some(clone) = first.take() {
             clone
@@ -222,7 +229,9 @@ async fn consistent_waiting<R>(
         }
         if let Some(clone) = whole {
             let f = f.take().expect("called once");
-            return Ok(Some(f(&clone)));
+            let out = f(&clone);
+            snap.memory().keep_copy(epoch, dba, Arc::new(clone));
+            return Ok(Some(out));
         }
     }
     ctx.bump(Stat::SnapshotTooOld, 1);
@@ -334,7 +343,7 @@ async fn undo_clone(
             }
             Sight::Visible => return Ok(Some(bytes)),
             Sight::Active | Sight::Later(_) | Sight::OwnLater | Sight::Hiding => {
-                let Some(record) = undo_record(ctx, &core, &e, expect).await? else {
+                let Some(record) = undo_record(ctx, snap, &e, expect).await? else {
                     return Ok(None);
                 };
                 ctx.bump(Stat::UndoBlocksRead, 1);
@@ -376,10 +385,11 @@ fn next_to_undo(
 /// The undo record an entry points to, if it is still there and is the one expected.
 async fn undo_record(
     ctx: &Ctx,
-    core: &Arc<Core>,
+    snap: &Snapshot,
     e: &Itl,
     expect: Expect,
 ) -> Result<Option<UndoRecord>> {
+    let core = snap.core();
     let find = |b: &[u8]| {
         let record = UndoRecord::find(b, e.uba, e.xid)?;
         let fits =
@@ -390,8 +400,17 @@ async fn undo_record(
         return core.cache.read(ctx, e.uba.dba, find).await;
     }
     let Some(peers) = core.peers() else { return Ok(None) };
+    let epoch = Some(peers.epoch());
+    // A record never changes while it is there; one not found may have been added since.
+    if let Some(image) = snap.memory().undo_block(epoch, e.uba.dba)
+        && let Some(record) = find(&image)
+    {
+        return Ok(Some(record));
+    }
     let image = peers.undo_block(ctx, e.xid, e.uba).await?;
-    Ok(find(&image))
+    let record = find(&image);
+    snap.memory().keep_undo_block(epoch, e.uba.dba, Arc::new(image.to_vec()));
+    Ok(record)
 }
 
 /// Applies one undo record to the clone.

@@ -2,6 +2,7 @@
 
 mod core;
 mod end;
+mod kept;
 mod locks;
 mod modify;
 mod rollback;
@@ -11,6 +12,7 @@ mod transaction;
 mod wait;
 
 pub use self::core::{Core, CoreConfig, INDEX_GATES, LeafFinder, Peers};
+pub use kept::Memory;
 pub use locks::{TableEnqueues, TableLocks, TmMode, table_resource};
 pub use modify::{LockState, Outcome, Step, Target, View};
 pub use snapshot::{Snapshot, Snapshots};

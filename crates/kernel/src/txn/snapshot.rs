@@ -8,6 +8,7 @@ use block::{Scn, UndoNo, Xid};
 use parking_lot::Mutex;
 
 use super::core::Core;
+use super::kept::Memory;
 use crate::clock::ScnClock;
 
 #[derive(Default)]
@@ -100,6 +101,7 @@ pub struct Snapshot {
     scn: Scn,
     own: Option<Xid>,
     own_undo_no: UndoNo,
+    memory: Memory,
 }
 
 impl Snapshot {
@@ -112,6 +114,7 @@ impl Snapshot {
             scn,
             own: own.map(|o| o.0),
             own_undo_no: own.map_or(UndoNo(0), |o| o.1),
+            memory: Memory::default(),
         }
     }
 
@@ -139,6 +142,12 @@ impl Snapshot {
         self.own
     }
 
+    /// The copies made for this snapshot; a clone begins with none.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
     /// The last own change that the statement sees.
     #[must_use]
     pub fn own_undo_no(&self) -> UndoNo {
@@ -154,6 +163,7 @@ impl Clone for Snapshot {
             scn: self.scn,
             own: self.own,
             own_undo_no: self.own_undo_no,
+            memory: Memory::default(),
         }
     }
 }

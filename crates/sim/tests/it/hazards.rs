@@ -217,6 +217,15 @@ fn h5b_and_h6_a_statement_sees_own_changes_up_to_its_beginning() {
             assert_eq!(db.get(snap, rowids[0]).await?, *n, "own change");
             assert_eq!(db.get(snap, rowids[1]).await?, 0, "another's change");
         }
+        // The copy made for a statement serves it again, and no other.
+        let again = |db: &Db| db.at().observer.stat(Stat::CrCopiesUsedAgain);
+        let used = again(&db);
+        for (n, snap) in &snaps {
+            assert_eq!(db.get(snap, rowids[0]).await?, *n, "own change, seen again");
+        }
+        assert_eq!(again(&db) - used, snaps.len() as u64);
+        assert_eq!(db.get(&snaps[7].1.clone(), rowids[0]).await?, 8);
+        assert_eq!(again(&db) - used, snaps.len() as u64, "a clone begins with none");
         txn.rollback(&db.ctx).await?;
         let now = db.now().await?;
         assert_eq!((db.get(&now, rowids[0]).await?, db.get(&now, rowids[1]).await?), (0, 40));
