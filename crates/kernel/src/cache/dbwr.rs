@@ -4,29 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use block::bytes::{Reader, Write};
-use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Rba, Version, layout};
-use disk::Group;
+use block::{Dba, InstanceNo, Mode, Rba, Version, layout};
 use env::{IoBuf, Lane};
 use global::HolderEvent;
 use observe::{Ctx, Stat, WaitEvent};
 
 use super::buffer::Buffer;
+use super::double_write::{Area, DW_BLOCKS, write_images};
 use super::pool::Cache;
 use super::step::Carry;
 use crate::error::Result;
-
-/// File of the double-write areas.
-pub const DW_FILE: u16 = 2;
-/// Blocks of one batch; an area is one header block more.
-pub const DW_BLOCKS: u32 = 127;
-const DW_MAGIC: u32 = 0x534b_4457;
-
-/// First block of instance `k`'s double-write area.
-#[must_use]
-pub fn dw_first_block(k: InstanceNo) -> u32 {
-    u32::from(k.0 - 1) * (DW_BLOCKS + 1)
-}
 
 /// How DBWR works.
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +173,7 @@ impl Cache {
         let requests = copies.len() as u64;
         let images: Vec<(Dba, IoBuf)> =
             copies.iter().map(|c| (c.buffer.dba, c.image.clone())).collect();
-        let write = write_images(&self.group, me, &images);
+        let write = write_images(&self.group, Area::Dbwr(me), &images);
         let n = ctx.wait(WaitEvent::DbFileParallelWrite, [requests, 0, 0], write).await?;
         ctx.bump(Stat::DbwrDoubleWriteBlocks, requests);
         ctx.bump(Stat::PhysicalWriteRequests, n);
@@ -268,116 +255,4 @@ impl Cache {
         }
         self.advance_checkpoint(ctx).await
     }
-}
-
-/// Writes sealed images, ascending by address and at most a batch, to the double-write area of
-/// instance `k` and then to the data files. Returns the number of data-file requests.
-///
-/// # Errors
-/// A disk error.
-pub async fn write_images(group: &Group, k: InstanceNo, images: &[(Dba, IoBuf)]) -> Result<u64> {
-    assert!(images.len() <= DW_BLOCKS as usize, "a batch has at most {DW_BLOCKS} blocks");
-    group.write_blocks(DW_FILE, dw_first_block(k), dw_batch(images)).await?;
-    let mut at = 0;
-    let mut writes = Vec::new();
-    while at < images.len() {
-        let first = images[at].0;
-        let mut n = 1;
-        while at + n < images.len()
-            && images[at + n].0.file == first.file
-            && images[at + n].0.block == first.block + u32::try_from(n).expect("a batch is small")
-        {
-            n += 1;
-        }
-        let mut buf = IoBuf::zeroed(n * BLOCK_BYTES);
-        for (i, (_, image)) in images[at..at + n].iter().enumerate() {
-            buf[i * BLOCK_BYTES..(i + 1) * BLOCK_BYTES].copy_from_slice(image);
-        }
-        writes.push(group.write_blocks(first.file, first.block, buf));
-        at += n;
-    }
-    let requests = writes.len() as u64;
-    for result in futures::future::join_all(writes).await {
-        result?;
-    }
-    Ok(requests)
-}
-
-/// The image of a double-write area: header, then the blocks.
-fn dw_batch(images: &[(Dba, IoBuf)]) -> IoBuf {
-    let mut head = Vec::with_capacity(BLOCK_BYTES);
-    head.u32(DW_MAGIC);
-    head.u32(u32::try_from(images.len()).expect("a batch is small"));
-    for (dba, _) in images {
-        head.u64(dba.to_u64());
-    }
-    let crc = block::redo::crc(&head);
-    head.u32(crc);
-    let mut out = IoBuf::zeroed((images.len() + 1) * BLOCK_BYTES);
-    out[..head.len()].copy_from_slice(&head);
-    for (i, (_, image)) in images.iter().enumerate() {
-        out[(i + 1) * BLOCK_BYTES..(i + 2) * BLOCK_BYTES].copy_from_slice(image);
-    }
-    out
-}
-
-/// The whole blocks of instance `k`'s double-write area.
-async fn dw_read(group: &Group, k: InstanceNo) -> Result<Vec<(Dba, IoBuf)>> {
-    let all = group.read_blocks(DW_FILE, dw_first_block(k), DW_BLOCKS + 1).await?;
-    let mut out = Vec::new();
-    let mut r = Reader::new(&all[..BLOCK_BYTES]);
-    let (Ok(magic), Ok(n)) = (r.u32(), r.u32()) else { return Ok(out) };
-    if magic != DW_MAGIC || n > DW_BLOCKS {
-        return Ok(out);
-    }
-    let addresses: Vec<u64> = (0..n).filter_map(|_| r.u64().ok()).collect();
-    let end = r.at();
-    if r.u32().ok() != Some(block::redo::crc(&all[..end])) {
-        return Ok(out);
-    }
-    for (i, addr) in addresses.into_iter().enumerate() {
-        let dba = Dba::from_u64(addr);
-        let image = &all[(i + 1) * BLOCK_BYTES..(i + 2) * BLOCK_BYTES];
-        if layout::check(image, dba).is_ok() {
-            out.push((dba, IoBuf::copy_from(image)));
-        }
-    }
-    Ok(out)
-}
-
-/// Restores every block that the dead instances `of` may have torn: those of their double-write
-/// areas whose data-file copy fails its checks, from the highest valid version over all the areas
-/// of `all` (hazard C11). Returns how many.
-///
-/// # Errors
-/// A disk error.
-pub async fn restore_torn(
-    group: &Group,
-    of: &[InstanceNo],
-    all: &[InstanceNo],
-) -> Result<Vec<Dba>> {
-    let mut best: std::collections::BTreeMap<Dba, (Version, IoBuf)> = Default::default();
-    let mut suspects = std::collections::BTreeSet::new();
-    for &k in all {
-        for (dba, image) in dw_read(group, k).await? {
-            if of.contains(&k) {
-                suspects.insert(dba);
-            }
-            let version = layout::version(&image);
-            if best.get(&dba).is_none_or(|(v, _)| *v < version) {
-                best.insert(dba, (version, image));
-            }
-        }
-    }
-    let mut restored = Vec::new();
-    for dba in suspects {
-        let now = group.read_blocks(dba.file, dba.block, 1).await?;
-        if layout::check(&now, dba).is_err()
-            && let Some((_, image)) = best.remove(&dba)
-        {
-            group.write_blocks(dba.file, dba.block, image).await?;
-            restored.push(dba);
-        }
-    }
-    Ok(restored)
 }

@@ -2,13 +2,17 @@
 
 mod buffer;
 mod dbwr;
+mod double_write;
 mod pool;
 mod read;
 mod step;
 mod view;
 
 pub use buffer::{Arrival, BlockRef, Buffer, PastImage, Pin, State};
-pub use dbwr::{DW_BLOCKS, DW_FILE, Dbwr, dw_first_block, restore_torn, write_images};
+pub use dbwr::Dbwr;
+pub use double_write::{
+    Area, DW_BLOCKS, DW_FILE, DW_FILE_BLOCKS, find_torn, restore_torn, write_images,
+};
 pub use pool::{Cache, CacheConfig, Grants};
 pub use step::Carry;
 pub use view::BufferRow;

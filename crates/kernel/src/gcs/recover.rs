@@ -14,7 +14,7 @@ use observe::{AlertLevel, Stat, WaitEvent};
 
 use super::epochs::batches;
 use super::node::Node;
-use crate::cache::{DW_BLOCKS, restore_torn, write_images};
+use crate::cache::{Area, DW_BLOCKS, find_torn, restore_torn, write_images};
 use crate::error::{Error, Result};
 use crate::recovery::{Collected, apply_vectors, close_threads, collect};
 use crate::redo::{ThreadStatus, read_thread};
@@ -79,10 +79,9 @@ impl Node {
                 }
                 let mut collected = Collected::default();
                 if !threads.is_empty() {
-                    let all: Vec<InstanceNo> = (1..=INSTANCES_MAX).map(InstanceNo).collect();
-                    let restored = restore_torn(&node.group, &threads, &all).await?;
-                    node.ctx.bump(Stat::TornBlocksRestored, restored.len() as u64);
+                    let torn = find_torn(&node.ctx, &node.group, &threads).await?;
                     collected = collect(&node.ctx, &node.group, &threads).await?;
+                    collected.torn = torn;
                 }
                 // Nothing of the dead is answered before all know their SCNs (H8): the clock goes
                 // out with every message from here on.
@@ -138,8 +137,13 @@ impl Node {
                 return Ok(());
             }
             let collected = collected.ok_or_else(|| Error::Invariant("no scan".to_owned()))?;
-            // Images go through the dead one's double-write area, not through one in use.
-            let area = threads.first().copied();
+            // Before anything else is written: a second recovery must find them too. A torn block
+            // that is not in the set is held by a survivor, which writes it.
+            for (addr, _) in &set {
+                if let Some(image) = collected.torn.get(addr) {
+                    restore_torn(&node.ctx, &node.group, *addr, image).await?;
+                }
+            }
             let mut done = Vec::new();
             let mut batch: Vec<(Dba, IoBuf)> = Vec::new();
             for (addr, past) in sorted(set) {
@@ -152,10 +156,10 @@ impl Node {
                 layout::seal(&mut image);
                 batch.push((addr, image));
                 if batch.len() == DW_BLOCKS as usize {
-                    node.write_recovered(epoch, area, &mut batch, &mut done).await?;
+                    node.write_recovered(epoch, &mut batch, &mut done).await?;
                 }
             }
-            node.write_recovered(epoch, area, &mut batch, &mut done).await?;
+            node.write_recovered(epoch, &mut batch, &mut done).await?;
             drop(turn);
             if node.view().epoch != epoch {
                 return Ok(());
@@ -175,16 +179,14 @@ impl Node {
     async fn write_recovered(
         &self,
         epoch: Epoch,
-        area: Option<InstanceNo>,
         batch: &mut Vec<(Dba, IoBuf)>,
         done: &mut Vec<Recovered>,
     ) -> Result<()> {
         if batch.is_empty() || self.view().epoch != epoch {
             return Ok(());
         }
-        let area =
-            area.ok_or_else(|| Error::Invariant("a set without a dead thread".to_owned()))?;
-        write_images(&self.group, area, batch).await?;
+        // Through an area of its own: DBWR's is in use, that of the dead may be needed once more.
+        write_images(&self.group, Area::Recovery(self.me), batch).await?;
         batch.clear();
         let view = self.view();
         if view.epoch != epoch {

@@ -9,7 +9,7 @@ use env::Env;
 use observe::Ctx;
 
 use super::open::{Parts, build_core};
-use crate::cache::{DW_BLOCKS, DW_FILE};
+use crate::cache::{DW_FILE, DW_FILE_BLOCKS};
 use crate::dict::{self, OneInstance};
 use crate::error::Result;
 use crate::redo::{CONTROL_BLOCKS, CONTROL_FILE, log_file_no};
@@ -44,7 +44,7 @@ pub async fn create_database(ctx: &Ctx, env: &Env, new: &NewDatabase<'_>) -> Res
     let voting = cluster::membership::voting_path(new.dir);
     cluster::voting::VotingFile::create(env, &voting, INSTANCES_MAX, direct).await?;
     group.create_file(CONTROL_FILE, CONTROL_BLOCKS).await?;
-    group.create_file(DW_FILE, u32::from(INSTANCES_MAX) * (DW_BLOCKS + 1)).await?;
+    group.create_file(DW_FILE, DW_FILE_BLOCKS).await?;
     group.create_file(UNDO_FILE, FIRST_BLOCKS).await?;
     group.create_file(DATA_FILE, FIRST_BLOCKS).await?;
     group.create_file(UNDO_HEADER_FILE, 128).await?;

@@ -8,7 +8,7 @@ use disk::Group;
 use env::IoBuf;
 use observe::{AlertLevel, Ctx, Stat, WaitEvent};
 
-use crate::cache::{restore_torn, write_images};
+use crate::cache::{Area, find_torn, restore_torn, write_images};
 use crate::error::{Error, Result};
 use crate::redo::{
     LOG_SECTOR_BYTES, Ring, Scan, ThreadState, ThreadStatus, read_thread, write_thread,
@@ -30,17 +30,25 @@ pub struct ThreadEnd {
 pub struct Collected {
     /// Vectors with the SCN of their record, in version order.
     pub blocks: BTreeMap<Dba, Vec<(Scn, Vector)>>,
+    /// Whole copies of blocks that the dead have torn, not yet restored.
+    pub torn: BTreeMap<Dba, IoBuf>,
     pub ends: Vec<ThreadEnd>,
     pub max_scn: Scn,
     pub bytes: u64,
 }
 
 impl Collected {
-    /// The version each block has after all its vectors.
+    /// The version each block had when its instance died.
     #[must_use]
     pub fn last_versions(&self) -> BTreeMap<Dba, Version> {
         let last = self.blocks.iter().filter_map(|(d, v)| v.last().map(|(s, v)| (*d, v.after(*s))));
-        last.collect()
+        let mut last: BTreeMap<Dba, Version> = last.collect();
+        // A torn block is one to recover, also when no redo is left for it (hazard C11).
+        for (&dba, image) in &self.torn {
+            let version = last.entry(dba).or_insert(layout::version(image));
+            *version = (*version).max(layout::version(image));
+        }
+        last
     }
 }
 
@@ -126,8 +134,11 @@ pub async fn recover_all(ctx: &Ctx, group: &Group) -> Result<Collected> {
     if dead.is_empty() {
         return Ok(Collected { max_scn, ..Collected::default() });
     }
-    let restored = restore_torn(group, &dead, &all).await?;
-    ctx.bump(Stat::TornBlocksRestored, restored.len() as u64);
+    // Nobody lives: nobody else writes them.
+    let torn = find_torn(ctx, group, &dead).await?;
+    for (&dba, image) in &torn {
+        restore_torn(ctx, group, dba, image).await?;
+    }
     let mut collected = collect(ctx, group, &dead).await?;
     collected.max_scn = collected.max_scn.max(max_scn);
     let names: Vec<String> = dead.iter().map(ToString::to_string).collect();
@@ -138,9 +149,10 @@ pub async fn recover_all(ctx: &Ctx, group: &Group) -> Result<Collected> {
             names.join(", "),
             collected.bytes,
             collected.blocks.len(),
-            restored.len()
+            torn.len()
         ),
     );
+    let area = Area::Recovery(dead[0]);
     let mut batch: Vec<(Dba, IoBuf)> = Vec::new();
     for (&dba, vectors) in &collected.blocks {
         let mut image = group.read_blocks(dba.file, dba.block, 1).await?;
@@ -158,12 +170,12 @@ pub async fn recover_all(ctx: &Ctx, group: &Group) -> Result<Collected> {
             batch.push((dba, image));
         }
         if batch.len() == crate::cache::DW_BLOCKS as usize {
-            write_images(group, dead[0], &batch).await?;
+            write_images(group, area, &batch).await?;
             batch.clear();
         }
     }
     if !batch.is_empty() {
-        write_images(group, dead[0], &batch).await?;
+        write_images(group, area, &batch).await?;
     }
     close_threads(group, &collected.ends).await?;
     ctx.bump(Stat::InstanceRecoveries, dead.len() as u64);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sim::{LoadKind, Mix, Scenario, Sizes};
 
-use crate::{run_all, run_fixed};
+use crate::run_all;
 
 fn three() -> Scenario {
     Scenario {
@@ -24,7 +24,7 @@ fn three_instances_share_the_bank() {
 #[test]
 fn three_instances_with_tiny_caches_share_the_bank() {
     let scenario = Scenario { cache_blocks: 128, load: LoadKind::Bank(600), ..three() };
-    run_fixed("three tiny caches", &scenario, &[1]);
+    run_all("three tiny caches", &scenario, &[1]);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn the_cluster_survives_the_crash_of_all_instances() {
 
 #[test]
 fn h24_a_second_crash_meets_recovery() {
-    run_fixed("double crashes", &Scenario { double_crashes: 3, ..three() }, &[1]);
+    run_all("double crashes", &Scenario { double_crashes: 3, ..three() }, &[1]);
 }
 
 #[test]
@@ -50,14 +50,14 @@ fn c16_instances_leave_and_join_under_load() {
 #[test]
 fn an_instance_that_stands_still_is_put_out() {
     let misscount = Duration::from_millis(300);
-    run_fixed("pauses", &Scenario { pauses: 2, misscount, ..three() }, &[1]);
+    run_all("pauses", &Scenario { pauses: 2, misscount, ..three() }, &[1]);
 }
 
 #[test]
 fn c4_one_side_of_a_cut_network_is_put_out() {
     let misscount = Duration::from_millis(300);
     let scenario = Scenario { cuts: 1, clients_per_instance: 1, misscount, ..three() };
-    run_fixed("cuts", &scenario, &[1]);
+    run_all("cuts", &scenario, &[1]);
 }
 
 #[test]
@@ -74,11 +74,11 @@ fn mixed() -> Scenario {
 #[test]
 fn the_mixed_load_survives_everything() {
     let all = Scenario { crashes: 1, stops: 1, double_crashes: 1, blackouts: 1, ..mixed() };
-    run_fixed("mixed, everything", &all, &[1]);
+    run_all("mixed, everything", &all, &[1, 101]);
 }
 
 #[test]
 fn h17_tiny_log_files_on_three_instances() {
     let sizes = Sizes { log_files: 2, log_file_bytes: 1 << 20, ..Sizes::default() };
-    run_fixed("three tiny logs", &Scenario { sizes, crashes: 1, ..mixed() }, &[1]);
+    run_all("three tiny logs", &Scenario { sizes, crashes: 1, ..mixed() }, &[1]);
 }
