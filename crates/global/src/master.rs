@@ -373,6 +373,12 @@ impl Step<'_> {
                 self.send(ask.from, HolderMsg::Retry { req_id: ask.req_id });
                 continue;
             }
+            if self.entry.s.contains(ask.from) && ask.have.mode == Mode::N {
+                // As above, and it has shared the block since: a grant names the version of the
+                // asker's copy, which this request does not.
+                self.send(ask.from, HolderMsg::Retry { req_id: ask.req_id });
+                continue;
+            }
             self.start(ask);
         }
     }
@@ -605,7 +611,10 @@ impl Step<'_> {
         }
         self.entry.drop_past_of(from);
         match outcome {
-            Promoted::Holds { .. } => self.entry.x = Some(from),
+            Promoted::Holds { .. } => {
+                self.entry.x = Some(from);
+                self.entry.forget_have_of(from);
+            }
             Promoted::DiskIsNewer { version } => self.written(version),
             Promoted::Nothing => {}
         }

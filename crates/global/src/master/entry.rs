@@ -126,6 +126,14 @@ impl Entry {
         assert!(queue.len() <= QUEUE_MAX, "{} requests wait for one block", queue.len());
     }
 
+    /// What `who` said it had when it asked is not so any more.
+    pub fn forget_have_of(&mut self, who: InstanceNo) {
+        let queue = self.busy.iter_mut().flat_map(|b| b.queue.iter_mut());
+        for ask in queue.filter(|a| a.from == who) {
+            ask.have = crate::msg::Have::default();
+        }
+    }
+
     pub fn next_ask(&mut self) -> Option<Ask> {
         self.busy.as_mut()?.queue.pop_front()
     }

@@ -3,6 +3,7 @@
 mod change_epoch;
 mod enqueue;
 mod exhaustive;
+mod master;
 mod membership;
 mod script;
 mod world;

@@ -80,5 +80,5 @@ fn the_mixed_load_survives_everything() {
 #[test]
 fn h17_tiny_log_files_on_three_instances() {
     let sizes = Sizes { log_files: 2, log_file_bytes: 1 << 20, ..Sizes::default() };
-    run_all("three tiny logs", &Scenario { sizes, crashes: 1, ..mixed() }, &[1]);
+    run_all("three tiny logs", &Scenario { sizes, crashes: 1, ..mixed() }, &[1, 304]);
 }
