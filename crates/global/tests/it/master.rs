@@ -1,8 +1,8 @@
 //! Orders of messages that the scripts' world does not make: the master alone.
 
 use block::{Dba, InstanceNo, Mode, Scn, Version};
-use global::msg::{Have, HolderMsg, MasterMsg, Promoted, ReqId, Seq, Want};
 use global::master::EntryView;
+use global::msg::{Have, HolderMsg, MasterMsg, Promoted, ReqId, Seq, Want};
 use global::{Master, MasterEffect};
 
 const ADDR: Dba = Dba { file: 4, block: 194 };

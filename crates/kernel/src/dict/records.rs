@@ -172,6 +172,12 @@ pub(super) async fn read_table(
         let name = name.ok_or_else(|| row.unknown("index"))?.name;
         indexes.push(Arc::new(index_of(&row, name)?));
     }
+    let birth = tab.scn(at::TAB_BIRTH)?;
+    // Whoever learns of the table may read it: no statement to come here gets an older snapshot,
+    // also while a commit from before is still under way.
+    let newest = indexes.iter().map(|i| i.birth).fold(birth, Scn::max);
+    snap.core().clock.raise(newest);
+    snap.core().snapshots.raise_floor(newest);
     Ok(Some(TableDef {
         obj: object.obj,
         schema: object.schema.clone(),
@@ -180,7 +186,7 @@ pub(super) async fn read_table(
         types: columns.iter().map(|column| column.ty).collect(),
         columns,
         header: tab.dba(at::TAB_HEADER)?,
-        birth: tab.scn(at::TAB_BIRTH)?,
+        birth,
         indexes,
         version: object.version,
     }))

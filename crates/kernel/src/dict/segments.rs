@@ -74,7 +74,9 @@ async fn tie(ctx: &Ctx, txn: &Arc<Transaction>, obj: ObjId, header: Dba, birth: 
         }
     };
     touch(txn, |touched| touched.orphans = true)?;
-    tied
+    tied?;
+    txn.note_segment(obj, birth);
+    Ok(())
 }
 
 /// The segment is freed once the transaction has committed.

@@ -22,12 +22,13 @@ pub struct Expect {
 impl Expect {
     /// Whether the block is what is expected. A block of the segment that is not yet formatted is
     /// `Ok(false)`: it has no rows.
-    fn check(&self, b: &[u8], scn: Scn) -> Result<bool> {
+    fn check(&self, b: &[u8], snap: &Snapshot) -> Result<bool> {
+        let scn = snap.scn();
         if layout::kind(b) == self.kind
             && layout::obj(b) == self.obj
             && layout::birth(b) == self.birth
         {
-            if self.birth > scn {
+            if self.birth > scn && !snap.made_itself(self.obj, self.birth) {
                 return Err(Error::too_old(scn, "the object was created or truncated later"));
             }
             return Ok(true);
@@ -198,7 +199,7 @@ async fn consistent_waiting<R>(
     for _ in 0..RETRIES_MAX {
         let epoch = core.peers().map(|p| p.epoch());
         if let Some(copy) = snap.memory().copy(epoch, dba)
-            && expect.check(&copy, snap.scn())?
+            && expect.check(&copy, snap)?
         {
             ctx.bump(Stat::ConsistentGets, 1);
             ctx.bump(Stat::CrCopiesUsedAgain, 1);
@@ -209,7 +210,7 @@ async fn consistent_waiting<R>(
             clone
         } else if let Some(copy) = remote_copy(ctx, snap, dba).await? {
             ctx.bump(Stat::ConsistentGets, 1);
-            if !expect.check(&copy, snap.scn())? {
+            if !expect.check(&copy, snap)? {
                 return Ok(None);
             }
             remote = true;
@@ -277,7 +278,7 @@ fn first_look<R>(
     b: &[u8],
     f: &mut Option<impl FnOnce(&[u8]) -> R>,
 ) -> Result<Option<First<R>>> {
-    if !expect.check(b, snap.scn())? {
+    if !expect.check(b, snap)? {
         return Ok(None);
     }
     if all_visible(snap, b) {

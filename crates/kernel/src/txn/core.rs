@@ -1,14 +1,14 @@
 //! What the transactions of one instance share.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use block::{Dba, InstanceNo, Scn, Uba, Xid};
+use block::{Dba, InstanceNo, ObjId, Scn, Uba, Xid};
 use env::{BoxFuture, Env, IoBuf};
 use observe::Ctx;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::locks::TableLocks;
 use super::snapshot::Snapshots;
@@ -78,6 +78,8 @@ pub struct Core {
     pub snapshots: Snapshots,
     pub waits: Waits,
     pub table_locks: TableLocks,
+    /// Segments made by transactions that have not ended: REPEATABLE READ ones read their own.
+    pub(super) births: Mutex<BTreeSet<(Xid, ObjId, Scn)>>,
     /// Splitting an index block goes through the gate its address falls on: one session splits, the
     /// others wait (`enq: TX - index contention`) and look again.
     pub index_gates: [tokio::sync::Mutex<()>; INDEX_GATES],
@@ -113,6 +115,7 @@ impl Core {
             snapshots: Snapshots::default(),
             waits: Waits::default(),
             table_locks: TableLocks::default(),
+            births: Mutex::default(),
             index_gates: std::array::from_fn(|_| tokio::sync::Mutex::new(())),
             segments: RwLock::new(BTreeMap::new()),
             own: RwLock::new(Vec::new()),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use block::{Scn, UndoNo, Xid};
+use block::{ObjId, Scn, UndoNo, Xid};
 use parking_lot::Mutex;
 
 use super::core::Core;
@@ -140,6 +140,13 @@ impl Snapshot {
     #[must_use]
     pub fn own(&self) -> Option<Xid> {
         self.own
+    }
+
+    /// Whether the own transaction has made this segment: all that is in it is its own, and it may
+    /// be read although it is younger than the snapshot.
+    #[must_use]
+    pub fn made_itself(&self, obj: ObjId, birth: Scn) -> bool {
+        self.own.is_some_and(|xid| self.core.births.lock().contains(&(xid, obj, birth)))
     }
 
     /// The copies made for this snapshot; a clone begins with none.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use block::{Scn, UndoNo, Xid};
+use block::{ObjId, Scn, UndoNo, Xid};
 use observe::Ctx;
 use parking_lot::Mutex;
 
@@ -154,6 +154,21 @@ impl Transaction {
     #[must_use]
     pub fn rollbacks_to(&self) -> u64 {
         self.rollbacks_to.load(Ordering::Relaxed)
+    }
+
+    /// The transaction, which has an Xid, has made this segment.
+    pub fn note_segment(&self, obj: ObjId, birth: Scn) {
+        let Some(xid) = self.xid() else { return };
+        self.core.births.lock().insert((xid, obj, birth));
+        for on_end in [Transaction::on_commit, Transaction::on_rollback] {
+            let core = self.core.clone();
+            on_end(
+                self,
+                Box::new(move || {
+                    core.births.lock().remove(&(xid, obj, birth));
+                }),
+            );
+        }
     }
 
     /// The next snapshot is not below `scn`.
