@@ -190,18 +190,6 @@ impl Space {
         Ok(true)
     }
 
-    /// Takes an extent that no header owns yet (a crash before it is linked somewhere loses it;
-    /// prefer [`Space::reserve`]).
-    ///
-    /// # Errors
-    /// [`Error::DiskFull`], or the session was interrupted.
-    pub async fn alloc_extent(&self, ctx: &Ctx, file: u16, blocks: u32) -> Result<Dba> {
-        let reserved = self.reserve(ctx, file, blocks).await?;
-        let first = reserved.extent().first;
-        reserved.commit(&[], Vec::new());
-        Ok(first)
-    }
-
     /// Gives extents back; `owner`, pinned above all file maps, changes in the same redo record.
     ///
     /// # Errors

@@ -350,22 +350,26 @@ impl Segment {
                     }
                 }
             }
-            self.extend(ctx, cache, space).await?;
+            self.extend(ctx, space).await?;
         }
     }
 
     /// Adds an extent, or with no room takes the oldest that no active transaction needs.
-    async fn extend(&self, ctx: &Ctx, cache: &Arc<Cache>, space: &Space) -> Result<()> {
+    async fn extend(&self, ctx: &Ctx, space: &Space) -> Result<()> {
         let count = self.inner.lock().extents.len();
         let room = if count < UNDO_EXTENTS_MAX {
-            space.alloc_extent(ctx, UNDO_FILE, UNDO_EXTENT_BLOCKS).await
+            space.reserve(ctx, UNDO_FILE, UNDO_EXTENT_BLOCKS).await
         } else {
             Err(Error::DiskFull { what: format!("undo segment {} is at its limit", self.usn) })
         };
         match room {
-            Ok(first) => {
+            Ok(reserved) => {
+                let first = reserved.extent().first;
                 let at = {
                     let mut inner = self.inner.lock();
+                    if inner.extents.len() >= UNDO_EXTENTS_MAX {
+                        return Ok(()); // Others were quicker: the caller looks again.
+                    }
                     inner.extents.push(Extent {
                         first,
                         active: 0,
@@ -376,17 +380,14 @@ impl Segment {
                     inner.next_block = 0;
                     inner.current
                 };
-                let mut change = Change::begin(cache, &[&self.header]);
                 let list = u16::try_from(OFF_EXTENT_LIST + 8 * at).expect("inside a block");
                 let count = block::bytes::u16_of(at + 1);
-                change.push(
-                    0,
-                    Op::Patch(vec![
-                        block::op::patch_u16(block::bytes::u16_of(OFF_EXTENTS), count),
-                        (list, first.to_u64().to_le_bytes().to_vec()),
-                    ]),
-                );
-                change.commit(Xid::NONE, RecordKind::Change);
+                let op = Op::Patch(vec![
+                    block::op::patch_u16(block::bytes::u16_of(OFF_EXTENTS), count),
+                    (list, first.to_u64().to_le_bytes().to_vec()),
+                ]);
+                // Taken and linked in one record: a crash loses no space.
+                reserved.commit(&[&self.header], vec![(0, op)]);
                 Ok(())
             }
             Err(e @ Error::DiskFull { .. }) => {
