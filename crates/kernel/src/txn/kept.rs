@@ -1,7 +1,7 @@
 //! What one statement remembers of the consistent copies it has made.
 //!
-//! A statement that comes to a changed block by an index comes to it once for each of its rows; with
-//! undo on another instance each of these copies costs a message for every change taken back.
+//! A statement that comes to a changed block by an index comes to it once for each of its rows;
+//! with undo on another instance each of these copies costs a message for every change taken back.
 //!
 //! Promises: what is kept is private to one snapshot at one own position (hazard H5), so a copy is
 //! the same however often it is made; it is forgotten at a change of the epoch (hazard H1). Must
