@@ -15,6 +15,7 @@ mod tables;
 
 pub use bank::Bank;
 pub use cluster::{Cluster, STUCK, Sizes};
+pub use holders::check as check_holders;
 pub use load::{Counts, Load};
 pub use mixed::{Mix, Mixed};
 pub use scenario::{LoadKind, Report, Scenario, run};

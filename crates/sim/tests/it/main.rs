@@ -1,11 +1,14 @@
 //! The seeds that run in every test.
 //!
-//! `SKEIN_SIM_SEED=n` runs that seed only. `SKEIN_SIM_FRESH_SEED=n` adds one that nobody chose. A seed
-//! that has found a bug stays in the list of its scenario.
+//! `SKEIN_SIM_SEED=n` runs that seed only. `SKEIN_SIM_FRESH_SEED=n` adds one that nobody chose. A
+//! seed that has found a bug stays in the list of its scenario.
 
 mod cluster;
 mod enqueues;
 mod hazards;
+mod hazards_cluster;
+mod hazards_read;
+mod rows;
 mod sharing;
 
 use sim::{LoadKind, Mix, Scenario, Sizes, run};
