@@ -3,6 +3,7 @@
 //!
 //! Each rule is a function from text to complaints, with a test that shows it complain.
 
+mod hazards;
 mod layers;
 mod licences;
 mod sources;

@@ -1,7 +1,10 @@
 //! Rules about source text: names that may not be used, order of the kernel's modules, lengths.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use super::hazards;
 
 /// Order inside `kernel`: a module may use only those of lines above its own.
 const KERNEL_ORDER: &[&[&str]] = &[
@@ -115,7 +118,21 @@ pub fn check(root: &Path) -> Result<Vec<(&'static str, Vec<String>)>, String> {
         ("length of files", all(|s| length(s, LONG_FILES))),
         ("a text at the top of each module", all(module_text)),
         ("READMEs", readmes(root)?),
+        ("tests of the hazards", hazard_tests(root, &sources)?),
     ])
+}
+
+fn hazard_tests(root: &Path, sources: &[Source]) -> Result<Vec<String>, String> {
+    let page = fs::read_to_string(root.join(hazards::PAGE));
+    let page = page.map_err(|e| format!("{}: {e}", hazards::PAGE))?;
+    let mut scripts = Vec::new();
+    walk(&root.join("crates/global/tests/scripts"), "txt", &mut scripts)?;
+    let stem = |p: &PathBuf| Some(p.file_stem()?.to_str()?.to_owned());
+    let mut tests: BTreeSet<String> = scripts.iter().filter_map(stem).collect();
+    // This rule's own tests name examples.
+    let ours = sources.iter().filter(|s| s.krate() != "xtask");
+    tests.extend(ours.flat_map(|s| hazards::functions(&s.text)).map(str::to_owned));
+    Ok(hazards::check(&page, &tests))
 }
 
 fn walk(dir: &Path, extension: &str, out: &mut Vec<PathBuf>) -> Result<(), String> {
