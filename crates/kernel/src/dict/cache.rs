@@ -191,12 +191,17 @@ impl RowCache {
     /// The object has changed: nobody gets the old definition any more.
     pub fn invalidate(&self, obj: ObjId) {
         let mut maps = self.maps.write();
+        let is_user = maps.users.values().any(|user| user.obj == obj);
         let part = match maps.objects.get(&obj) {
             Some(Entry::Sequence(_)) => Part::Sequences,
+            _ if is_user => Part::Users,
             _ => Part::Objects,
         };
         maps.generation += 1;
         maps.remove(obj);
+        if is_user {
+            maps.users.retain(|_, user| user.obj != obj);
+        }
         self.counters[part as usize].invalidations.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -299,7 +304,12 @@ mod tests {
         assert!(cache.user("skein").is_none());
         let user =
             UserDef { obj: ObjId(10), name: "skein".into(), verifier: None, superuser: true };
-        cache.put_user(0, Arc::new(user));
+        cache.put_user(0, Arc::new(user.clone()));
+        assert!(cache.user("skein").is_some());
+        // Another instance changes it: only its number is told.
+        cache.invalidate(ObjId(10));
+        assert!(cache.user("skein").is_none());
+        cache.put_user(cache.generation(), Arc::new(user));
         assert!(cache.user("skein").is_some());
         cache.invalidate_user("skein");
         let stat = cache.stats()[2];
