@@ -2,12 +2,12 @@
 //!
 //! What it promises: a cancel that is set before or during a wait ends that wait; a cancel that
 //! comes between statements is forgotten by [`CancelFlag::begin_statement`]; a termination is never
-//! forgotten. What it must never do: interrupt a wait that did not ask for it (rollback must
-//! finish).
+//! forgotten. What it must never do: interrupt a wait that did not ask for it, or anything under a
+//! [`Shield`] (rollback must finish).
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use env::Micros;
@@ -33,7 +33,18 @@ pub struct CancelFlag {
     bits: AtomicU8,
     /// Monotonic time in µs at which the statement must end; 0: none.
     deadline_us: AtomicU64,
+    /// How many [`Shield`]s there are.
+    shields: AtomicU32,
     waiters: Mutex<Waiters>,
+}
+
+/// While it lives, nothing that its session does is interrupted.
+pub struct Shield<'a>(&'a CancelFlag);
+
+impl Drop for Shield<'_> {
+    fn drop(&mut self) {
+        self.0.shields.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[derive(Default)]
@@ -74,17 +85,33 @@ impl CancelFlag {
         self.deadline_us.store(deadline.map_or(0, |d| d.0.max(1)), Ordering::Relaxed);
     }
 
+    /// For work that must be finished whatever is asked; what is asked meanwhile holds afterwards.
+    pub fn shield(&self) -> Shield<'_> {
+        self.shields.fetch_add(1, Ordering::SeqCst);
+        Shield(self)
+    }
+
+    fn is_shielded(&self) -> bool {
+        self.shields.load(Ordering::SeqCst) > 0
+    }
+
     #[must_use]
     pub fn deadline(&self) -> Option<Micros> {
+        if self.is_shielded() {
+            return None;
+        }
         match self.deadline_us.load(Ordering::Relaxed) {
             0 => None,
             us => Some(Micros(us)),
         }
     }
 
-    /// What has been asked, without looking at the deadline.
+    /// What has been asked and is not shielded from, without looking at the deadline.
     #[must_use]
     pub fn requested(&self) -> Option<Interrupt> {
+        if self.is_shielded() {
+            return None;
+        }
         let bits = self.bits.load(Ordering::SeqCst);
         if bits & TERMINATE != 0 {
             Some(Interrupt::Terminated)

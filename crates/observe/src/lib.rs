@@ -15,7 +15,7 @@ mod totals;
 mod tests;
 
 pub use alert::{AlertLevel, AlertLine, AlertLog, AlertSink, format_wall};
-pub use cancel::{CancelFlag, CancelWait, Interrupt};
+pub use cancel::{CancelFlag, CancelWait, Interrupt, Shield};
 pub use ctx::Ctx;
 pub use events::{DRIVER_TCP, EVENT_COUNT, WaitClass, WaitEvent, enq_p1};
 pub use observer::{HistogramRow, Observer, SessionEventRow, SystemEventRow};

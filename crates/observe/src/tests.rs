@@ -296,6 +296,20 @@ fn an_interrupted_wait_leaves_no_listener_and_no_current_wait() {
 }
 
 #[test]
+fn a_shield_puts_off_what_is_asked() {
+    let flag = crate::CancelFlag::default();
+    flag.set_deadline(Some(Micros(1)));
+    flag.terminate();
+    {
+        let _outer = flag.shield();
+        drop(flag.shield());
+        assert_eq!((flag.requested(), flag.deadline()), (None, None));
+    }
+    assert_eq!(flag.requested(), Some(Interrupt::Terminated));
+    assert_eq!(flag.deadline(), Some(Micros(1)));
+}
+
+#[test]
 fn a_cancel_between_statements_is_forgotten() {
     let (_, observer) = world();
     let ctx = observer.ctx(SessionKind::User, "psql");

@@ -203,6 +203,8 @@ impl Transaction {
     /// A disk error: the transaction must then be rolled back as a whole.
     pub async fn rollback_to(&self, ctx: &Ctx, to: Savepoint) -> Result<()> {
         let _turn = self.turn.lock().await;
+        // A statement or session that was told to end must still be taken back, all of it.
+        let _shield = ctx.session.cancel_flag().shield();
         self.rollbacks_to.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.undo_down_to(ctx, to.0, false).await
     }
@@ -246,6 +248,7 @@ impl Transaction {
         if self.inner.lock().ended {
             return Ok(());
         }
+        let _shield = ctx.session.cancel_flag().shield();
         self.undo_down_to(ctx, UndoNo(0), true).await?;
         let (cursor, rest) = self.take_all()?;
         if let Some(mut cursor) = cursor {
