@@ -49,6 +49,10 @@ impl Error {
         if source.kind() == io::ErrorKind::Unsupported {
             return Error::DirectIoRefused { what, source };
         }
+        if source.kind() == io::ErrorKind::UnexpectedEof {
+            let why = "the file ends before that: it has been truncated";
+            return Error::Io { what, source: io::Error::new(source.kind(), why) };
+        }
         Error::Io { what, source }
     }
 }

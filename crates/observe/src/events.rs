@@ -286,7 +286,7 @@ wait_events! {
     PmonTimer: "pmon timer", Idle, ["duration", "", ""],
         "The membership process sleeps until its next heartbeat.";
     ReliableMessage: "reliable message", Other, ["channel context", "channel handle", "message"],
-        "A broadcast to all instances waits for its acknowledgements.";
+        "A question to all other instances, as `gv$` views ask, waits for their answers.";
     CheckpointCompleted: "checkpoint completed", Configuration, ["", "", ""],
         "A session waits for a checkpoint it has asked for.";
     IpcSendCompletion: "IPC send completion sync", Other, ["instance", "", ""],

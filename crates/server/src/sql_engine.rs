@@ -30,9 +30,12 @@ pub struct SqlEngine {
 }
 
 impl SqlEngine {
-    /// Serves `instance`. `secret`: the cluster's own.
+    /// Serves `instance`. `secret`: the cluster's own. From here on its views answer the other
+    /// instances, and ask them.
     #[must_use]
     pub fn new(instance: Arc<Instance>, secret: [u8; 32]) -> SqlEngine {
+        sql::set_password_hasher(crate::scram_verifier);
+        sql::connect_views(&instance);
         let ctx = instance.observer.ctx(SessionKind::Background, "log-on");
         SqlEngine { instance, ctx, secret }
     }
@@ -78,7 +81,7 @@ impl Engine for SqlEngine {
             &login.parameters,
         )
         .map_err(fatal)?;
-        Ok(SqlSession { session, ctx })
+        Ok(SqlSession { session, ctx, alerted: String::new() })
     }
 
     fn alert(&self, text: &str) {
@@ -94,7 +97,12 @@ impl Engine for SqlEngine {
 pub struct SqlSession {
     session: sql::Session,
     ctx: Ctx,
+    /// The last error that went to the alert log: a client that tries again and again fills no log.
+    alerted: String,
 }
+
+/// Classes of SQLSTATE that an administrator must hear of: no space, I/O, corruption, our bugs.
+const ALERTED: [&str; 3] = ["531", "58", "XX"];
 
 /// A prepared statement, with its columns as the wire wants them.
 #[derive(Clone)]
@@ -213,6 +221,15 @@ fn fatal(e: PgError) -> Report {
 }
 
 impl SqlSession {
+    /// What the client is told of an error; the alert log is told what is not the client's.
+    fn failed(&mut self, e: PgError) -> Report {
+        if ALERTED.iter().any(|class| e.code.starts_with(class)) && *self.alerted != *e.message {
+            self.alerted = e.message.to_string();
+            self.ctx.alert(AlertLevel::Error, format!("{} {}", e.code, e.message));
+        }
+        report(e)
+    }
+
     fn prepared(inner: Arc<Prepared>) -> PreparedStatement {
         let columns = inner.columns.iter().map(|c| Column {
             name: c.name.clone(),
@@ -252,12 +269,12 @@ impl Session for SqlSession {
         statement: sql::Statement,
     ) -> Result<PreparedStatement, Report> {
         let prepared = self.session.prepare_statement(statement).await;
-        prepared.map(SqlSession::prepared).map_err(report)
+        prepared.map(SqlSession::prepared).map_err(|e| self.failed(e))
     }
 
     async fn prepare(&mut self, text: &str, oids: &[u32]) -> Result<PreparedStatement, Report> {
         let prepared = self.session.prepare(text, oids).await;
-        prepared.map(SqlSession::prepared).map_err(report)
+        prepared.map(SqlSession::prepared).map_err(|e| self.failed(e))
     }
 
     fn describe<'a>(&self, prepared: &'a PreparedStatement) -> Description<'a> {
@@ -285,7 +302,7 @@ impl Session for SqlSession {
         out: &mut Output,
     ) -> Result<Fetched, Report> {
         let fetched = self.session.fetch(portal, max_rows, &mut Sink(out)).await;
-        Ok(match fetched.map_err(report)? {
+        Ok(match fetched.map_err(|e| self.failed(e))? {
             sql::Fetched::Suspended => Fetched::Suspended,
             sql::Fetched::Complete(tag) => Fetched::Complete(tag),
             sql::Fetched::CopyIn { binary, columns } => Fetched::CopyIn { binary, columns },
@@ -294,11 +311,11 @@ impl Session for SqlSession {
     }
 
     async fn copy_data(&mut self, data: &[u8]) -> Result<(), Report> {
-        self.session.copy_data(data).await.map_err(report)
+        self.session.copy_data(data).await.map_err(|e| self.failed(e))
     }
 
     async fn copy_done(&mut self) -> Result<String, Report> {
-        self.session.copy_done().await.map_err(report)
+        self.session.copy_done().await.map_err(|e| self.failed(e))
     }
 
     async fn copy_fail(&mut self, reason: &str) -> Report {
@@ -306,7 +323,7 @@ impl Session for SqlSession {
     }
 
     async fn sync(&mut self) -> Result<(), Report> {
-        self.session.sync().await.map_err(report)
+        self.session.sync().await.map_err(|e| self.failed(e))
     }
 
     fn transaction_status(&self) -> u8 {

@@ -327,12 +327,15 @@ impl Node {
     }
 
     /// Asks another instance's handler (views over all instances); `None` if it has none or has
-    /// gone.
-    pub async fn call_peer(&self, to: InstanceNo, kind: u16, body: Vec<u8>) -> Option<Vec<u8>> {
-        let make = |req_id| TxnMessage::Call { req_id, kind, body };
-        match self.call(to, make).await {
-            Some(TxnMessage::CallReply { ok: true, body, .. }) => Some(body),
-            _ => None,
+    /// gone. A question that a change of membership overtakes is asked again.
+    pub async fn call_peer(&self, to: InstanceNo, kind: u16, body: &[u8]) -> Option<Vec<u8>> {
+        loop {
+            let make = |req_id| TxnMessage::Call { req_id, kind, body: body.to_vec() };
+            match self.call(to, make).await {
+                Some(TxnMessage::CallReply { ok, body, .. }) => return ok.then_some(body),
+                _ if !self.view().members.contains(&to) => return None,
+                _ => {}
+            }
         }
     }
 

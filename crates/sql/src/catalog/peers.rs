@@ -5,8 +5,9 @@
 use std::sync::{Arc, Weak};
 
 use env::BoxFuture;
+use futures::future::join_all;
 use kernel::instance::Instance;
-use observe::Ctx;
+use observe::{Ctx, WaitEvent};
 
 use super::{PeerRows, ViewPeers, local_view_rows, set_view_peers};
 use crate::Result;
@@ -53,18 +54,19 @@ fn unpack(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 impl ViewPeers for NodePeers {
-    fn ask<'a>(&'a self, _ctx: &'a Ctx, view: &'a str) -> BoxFuture<'a, Result<Vec<PeerRows>>> {
+    fn ask<'a>(&'a self, ctx: &'a Ctx, view: &'a str) -> BoxFuture<'a, Result<Vec<PeerRows>>> {
         Box::pin(async move {
             let Some(instance) = self.0.upgrade() else { return Ok(Vec::new()) };
             let node = &instance.node;
-            let mut answers = Vec::new();
-            for &peer in node.view().members.iter().filter(|m| **m != node.me) {
-                let body = view.as_bytes().to_vec();
-                if let Some(rows) = node.call_peer(peer, CALL_VIEW, body).await {
-                    answers.push((peer.0, unpack(&rows)));
-                }
-            }
-            Ok(answers)
+            let members = node.view();
+            let peers = members.members.iter().copied().filter(|m| *m != node.me);
+            let asked = join_all(peers.map(async |peer| {
+                let rows = node.call_peer(peer, CALL_VIEW, view.as_bytes()).await?;
+                Some((peer.0, unpack(&rows)))
+            }));
+            let p = [0, 0, u64::from(CALL_VIEW)];
+            let answers = ctx.wait_or_cancel(WaitEvent::ReliableMessage, p, asked).await?;
+            Ok(answers.into_iter().flatten().collect())
         })
     }
 }
