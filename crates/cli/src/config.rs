@@ -35,10 +35,11 @@ pub struct Config {
 /// What is set for one instance alone.
 #[derive(Debug, Default)]
 struct Own {
-    listen: Option<String>,
-    interconnect: Option<String>,
     parameters: BTreeMap<String, String>,
 }
+
+/// Parameters that hold the address of one instance: they stand in its section only.
+const ADDRESSES: [&str; 3] = ["listen", "interconnect", "interconnect_published"];
 
 /// Everything one instance is started with.
 pub struct InstanceConfig {
@@ -75,17 +76,20 @@ impl Config {
             return Err(format!("instances must be from 1 to {INSTANCES_MAX}"));
         }
         let scratch = Parameters::default();
+        if let Some(name) = ADDRESSES.iter().find(|a| file.parameters.contains_key(**a)) {
+            return Err(format!("[parameters] {name}: an address belongs to [instance.K]"));
+        }
         let common = checked(&scratch, "parameters", file.parameters)?;
         let mut own = BTreeMap::new();
-        for (number, mut table) in file.instance {
+        for (number, table) in file.instance {
             let k = number.parse().ok().filter(|k| (1..=file.instances).contains(k)).ok_or_else(
                 || format!("[instance.{number}]: there are instances 1 to {}", file.instances),
             )?;
             let section = format!("instance.{k}");
-            let listen = take_address(&mut table, &section, "listen")?;
-            let interconnect = take_address(&mut table, &section, "interconnect")?;
-            let parameters = checked(&scratch, &section, table)?;
-            own.insert(k, Own { listen, interconnect, parameters });
+            for name in ADDRESSES {
+                check_address(&table, &section, name)?;
+            }
+            own.insert(k, Own { parameters: checked(&scratch, &section, table)? });
         }
         Ok(Config { instances: file.instances, common, own })
     }
@@ -103,8 +107,8 @@ impl Config {
 
     /// The address clients of instance `k` are told in advance (its port may be 0).
     pub fn listen(&self, k: u16) -> String {
-        let own = self.own.get(&k).and_then(|own| own.listen.clone());
-        own.unwrap_or_else(|| "127.0.0.1:0".to_owned())
+        let own = self.own.get(&k).and_then(|own| own.parameters.get("listen").cloned());
+        own.unwrap_or_else(|| Parameters::default().listen())
     }
 
     /// What instance `k` is started with.
@@ -116,24 +120,19 @@ impl Config {
         for (name, value) in settings {
             parameters.set(name, value).map_err(|e| CliError::usage(e.to_string()))?;
         }
-        let interconnect = own.and_then(|own| own.interconnect.clone());
-        Ok(InstanceConfig {
-            listen: self.listen(k),
-            interconnect: interconnect.unwrap_or_else(|| "127.0.0.1:0".to_owned()),
-            parameters,
-        })
+        let (listen, interconnect) = (parameters.listen(), parameters.interconnect());
+        Ok(InstanceConfig { listen, interconnect, parameters })
     }
 }
 
-fn take_address(
-    table: &mut BTreeMap<String, toml::Value>,
+fn check_address(
+    table: &BTreeMap<String, toml::Value>,
     section: &str,
     key: &str,
-) -> std::result::Result<Option<String>, String> {
-    let Some(value) = table.remove(key) else { return Ok(None) };
-    let text = value.as_str().unwrap_or_default();
-    match text.parse::<std::net::SocketAddr>() {
-        Ok(_) => Ok(Some(text.to_owned())),
+) -> std::result::Result<(), String> {
+    let Some(value) = table.get(key) else { return Ok(()) };
+    match value.as_str().unwrap_or_default().parse::<std::net::SocketAddr>() {
+        Ok(_) => Ok(()),
         Err(_) => Err(format!("[{section}] {key} must be \"address:port\", not {value}")),
     }
 }
@@ -169,7 +168,8 @@ pub fn template(instances: u16, port_base: u16, set: &[(&str, &str)]) -> String 
     text.push_str(
         "# Parameters of all instances. Those left out have the value shown.\n[parameters]\n",
     );
-    for p in PARAMETERS {
+    let addresses = |name: &str| ADDRESSES.contains(&name);
+    for p in PARAMETERS.iter().filter(|p| !addresses(p.name)) {
         let when = match p.modifiable {
             Modifiable::Startup => "",
             Modifiable::System => " (alter system)",
@@ -181,7 +181,8 @@ pub fn template(instances: u16, port_base: u16, set: &[(&str, &str)]) -> String 
         let _ = writeln!(text, "# {}{when}\n{mark}{} = {value}", p.description, p.name);
     }
     // A name that does not exist is written too, for the check of the text to find.
-    for (name, value) in set.iter().filter(|(n, _)| !PARAMETERS.iter().any(|p| p.name == *n)) {
+    let known = |name: &str| !addresses(name) && PARAMETERS.iter().any(|p| p.name == name);
+    for (name, value) in set.iter().filter(|(n, _)| !known(n)) {
         let _ = writeln!(text, "{} = {}", toml::Value::from(*name), toml::Value::from(*value));
     }
     for k in 1..=instances {
@@ -193,6 +194,8 @@ pub fn template(instances: u16, port_base: u16, set: &[(&str, &str)]) -> String 
              listen = \"127.0.0.1:{port}\"\n\
              # Where the other instances connect; port 0 takes a free one and publishes it.\n\
              interconnect = \"127.0.0.1:0\"\n\
+             # What the others are told instead, where a proxy stands before that address.\n\
+             # interconnect_published = \"127.0.0.1:6601\"\n\
              # Any parameter written here is for this instance alone.\n"
         );
     }
@@ -209,7 +212,8 @@ mod tests {
         assert_eq!(config.instances, 3);
         let two = config.for_instance(2).unwrap();
         assert_eq!(two.listen, "127.0.0.1:6502");
-        assert!(two.parameters.rows().iter().all(|r| r.is_default));
+        let set = |r: &kernel::params::ParamRow| !r.is_default && r.name != "listen";
+        assert!(!two.parameters.rows().iter().any(set));
         assert!(config.for_instance(4).is_err());
         assert_eq!(Config::parse(&template(1, 0, &[])).unwrap().listen(1), "127.0.0.1:0");
         let buffered = Config::parse(&template(1, 0, &[("filesystemio_options", "none")]))
@@ -225,7 +229,7 @@ mod tests {
     #[test]
     fn every_parameter_can_be_uncommented() {
         let text = template(1, 0, &[]);
-        for p in PARAMETERS {
+        for p in PARAMETERS.iter().filter(|p| !["listen", "interconnect"].contains(&p.name)) {
             let line = format!("# {} = ", p.name);
             assert!(text.contains(&line), "{}", p.name);
             Config::parse(&text.replace(&line, &line[2..])).unwrap();
@@ -250,6 +254,7 @@ mod tests {
             ("instances = 1\n[parameters]\nlog_files = 1\n", "log_files"),
             ("instances = 1\n[parameters]\nlog_files = [1]\n", "log_files"),
             ("instances = 1\n[instance.1]\nlisten = \"here\"\n", "listen"),
+            ("instances = 1\n[parameters]\nlisten = \"127.0.0.1:1\"\n", "[instance.K]"),
             ("instances = 1\n[instance.2]\n", "instance.2"),
             ("instances = 99\n", "instances"),
         ] {

@@ -112,6 +112,7 @@ pub fn run(
 ) -> Result<()> {
     let me = instance_no(k)?;
     check_address(&settings.listen)?;
+    check_address(&settings.interconnect)?;
     let secret = read_secret(layout)?;
     let serve_threads = settings.parameters.gcs_server_processes();
     let env = RealEnv::with_config(RealConfig { serve_threads, ..RealConfig::default() });
@@ -185,7 +186,12 @@ async fn serve(
     if let Err(e) = membership.set_client_addr(&address.to_string()) {
         observer.alert(AlertLevel::Warning, format!("publish the client address: {e}"));
     }
-    guard.set_open(address.to_string(), instance.node.interconnect().addr().to_owned())?;
+    let interconnect = instance.node.interconnect().addr().to_owned();
+    // `show parameter` tells the ports that were taken, not the 0 that asked for them.
+    for (name, value) in [("listen", address.to_string()), ("interconnect", interconnect.clone())] {
+        params.set(name, &value).map_err(|e| CliError::failed(e.to_string()))?;
+    }
+    guard.set_open(address.to_string(), interconnect)?;
     observer.alert(AlertLevel::Info, format!("instance {k} open on {address}"));
     say!("instance {k} open on {address}");
     tokio::select! {
@@ -220,8 +226,8 @@ async fn needs_recovery(
     Ok(false)
 }
 
-/// Fails early when the client port is taken: recovery would be for nothing. The port is given back
-/// at once, since it must refuse clients until the instance is open.
+/// Fails early when a port is taken: recovery would be for nothing. The port is given back at once,
+/// since it must refuse clients until the instance is open.
 fn check_address(listen: &str) -> Result<()> {
     match std::net::TcpListener::bind(listen) {
         Ok(_) => Ok(()),
@@ -231,8 +237,15 @@ fn check_address(listen: &str) -> Result<()> {
 
 fn read_secret(layout: &Layout) -> Result<[u8; 32]> {
     let path = layout.secret();
-    let bytes = std::fs::read(&path).doing(format_args!("read {}", path.display()))?;
-    bytes.try_into().map_err(|_| CliError::usage(format!("{} must hold 32 bytes", path.display())))
+    let path = path.display();
+    let wrong = |why: String| {
+        CliError::usage(format!(
+            "{why}: by it the instances know each other; restore it, or, while all are down, make a \
+             new one: head -c 32 /dev/urandom > {path}; chmod 600 {path}"
+        ))
+    };
+    let bytes = std::fs::read(layout.secret()).map_err(|e| wrong(format!("read {path}: {e}")))?;
+    bytes.try_into().map_err(|_| wrong(format!("{path} must hold 32 bytes")))
 }
 
 /// Appends the alert log's lines to a file.

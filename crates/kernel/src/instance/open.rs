@@ -113,7 +113,8 @@ async fn join(
     )
     .await?;
     let (sender, mut events) = tokio::sync::mpsc::channel(64);
-    let addr = interconnect.addr().to_owned();
+    let published = config.params.interconnect_published();
+    let addr = if published.is_empty() { interconnect.addr().to_owned() } else { published };
     let membership = Membership::start(claim, &addr, "", config.membership, sender)?;
     loop {
         match events.recv().await {

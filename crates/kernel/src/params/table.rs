@@ -97,6 +97,13 @@ parameters! {
         "Milliseconds after which a wait for a lock is given up; 0 means never.";
     alert_log: Kind::Text, "", Startup -> text,
         "Path of the alert log; empty means alert_K.log in the database's folder.";
+    listen: Kind::Text, "127.0.0.1:0", Startup -> text,
+        "Where clients connect; port 0 takes a free one, which `skein status` shows.";
+    interconnect: Kind::Text, "127.0.0.1:0", Startup -> text,
+        "Where the other instances connect; port 0 takes a free one and publishes it.";
+    interconnect_published: Kind::Text, "", Startup -> text,
+        "The address that the other instances are told to connect to, where a proxy or a translated \
+         address stands before `interconnect`; empty means `interconnect` itself.";
 }
 
 /// The values of one instance's parameters.
