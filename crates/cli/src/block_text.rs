@@ -1,12 +1,14 @@
 //! A block as text: header, transactions, rows or entries or undo records.
 //!
 //! What it promises: any 8 KiB give a text. A block whose checksum, address or body is wrong is
-//! shown
-//! as far as it can be trusted, then as bytes.
+//! shown as far as it can be trusted, then as bytes.
 
+use crate::redo_text;
+use block::itl::{self, Itl};
 use block::layout::{self, Kind};
+use block::op::Inverse;
 use block::undo::{self, TxSlot, TxState, UndoRecord};
-use block::{BLOCK_BYTES, Dba, Rowid, itl, rows};
+use block::{BLOCK_BYTES, Dba, Rowid, rows};
 use std::fmt::Write as _;
 
 /// Bytes of a row or key that are shown.
@@ -50,14 +52,7 @@ fn slotted(text: &mut String, b: &[u8], kind: Kind) {
         return;
     }
     for (idx, entry) in itl::iter(b) {
-        let outcome = match (entry.xid.is_none(), entry.scn.0, entry.bound) {
-            (true, ..) => "free".to_owned(),
-            (_, 0, _) => "outcome not noted".to_owned(),
-            (_, scn, false) => format!("committed at {scn}"),
-            (_, scn, true) => format!("committed at {scn} or before"),
-        };
-        let (xid, uba, undo_no) = (entry.xid, entry.uba, entry.undo_no.0);
-        let _ = writeln!(text, "itl {idx}  xid {xid}  uba {uba}  undo no {undo_no}  {outcome}");
+        let _ = writeln!(text, "itl {idx}  {}", kept_entry(&entry));
     }
     let (slots, free) = (rows::slot_count(b), rows::free_bytes(b));
     let _ = writeln!(text, "{slots} slots, {free} bytes free");
@@ -120,16 +115,7 @@ fn undo_records(text: &mut String, b: &[u8]) {
     for n in 0..undo::record_count(b) {
         let record = undo::record(b, n).and_then(|bytes| UndoRecord::decode(bytes).ok());
         let _ = match record {
-            Some(r) => writeln!(
-                text,
-                "record {n}  xid {}  undo no {}  previous {}  target {}  itl {}  {}",
-                r.xid,
-                r.undo_no.0,
-                r.prev,
-                r.target,
-                r.itl_idx,
-                cut(&format!("{:?}", r.inverse))
-            ),
+            Some(r) => writeln!(text, "record {n}  {}", redo_text::undo_record(&r)),
             None => writeln!(text, "record {n}  UNREADABLE"),
         };
     }
@@ -150,13 +136,43 @@ fn transactions(text: &mut String, b: &[u8]) {
     }
 }
 
-fn flags(flags: u8) -> String {
+/// An ITL entry, its outcome in words.
+pub fn kept_entry(entry: &Itl) -> String {
+    let outcome = match (entry.xid.is_none(), entry.scn.0, entry.bound) {
+        (true, ..) => return "free".to_owned(),
+        (_, 0, _) => "outcome not noted".to_owned(),
+        (_, scn, false) => format!("committed at {scn}"),
+        (_, scn, true) => format!("committed at {scn} or before"),
+    };
+    let (xid, uba, undo_no) = (entry.xid, entry.uba, entry.undo_no.0);
+    format!("xid {xid}  uba {uba}  undo no {undo_no}  {outcome}")
+}
+
+/// What taking a change back does.
+pub fn inverse_text(inverse: &Inverse) -> String {
+    match inverse {
+        Inverse::Nothing => "nothing but the itl entry".to_owned(),
+        Inverse::HeapRemove { slot } => format!("remove row {slot}"),
+        Inverse::HeapRestore { slot, flags: f, lock, bytes } => {
+            format!("restore row {slot}  {}lock {lock}  {}", flags(*f), shown(bytes))
+        }
+        Inverse::HeapUnlock { slot, lock } => format!("unlock row {slot}  lock {lock}"),
+        Inverse::LeafRemove { root, key } => format!("remove entry of {root}  key {}", shown(key)),
+        Inverse::LeafRestore { root, key, flags: f, lock, rowid } => {
+            let key = shown(key);
+            format!("restore entry of {root}  {}lock {lock}  rowid {rowid}  key {key}", flags(*f))
+        }
+    }
+}
+
+/// The flags of a row or entry, in words.
+pub fn flags(flags: u8) -> String {
     let names = [(rows::DELETED, "deleted "), (rows::FORWARD, "forward "), (rows::PIECE, "piece ")];
     names.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| *name).collect()
 }
 
 /// The beginning of some bytes: hexadecimal, then the printable ones.
-fn shown(bytes: &[u8]) -> String {
+pub fn shown(bytes: &[u8]) -> String {
     let head = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
     let mut text = String::new();
     for byte in head {
@@ -174,10 +190,6 @@ fn shown(bytes: &[u8]) -> String {
 fn printable(bytes: &[u8]) -> String {
     let show = |b: &u8| if (b' '..=b'~').contains(b) { char::from(*b) } else { '.' };
     bytes.iter().map(show).collect()
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(4 * SHOWN_BYTES_MAX).collect()
 }
 
 /// All lines of 16 bytes that are not zero.

@@ -6,14 +6,16 @@ use crate::config::Config;
 use crate::error::{CliError, Result};
 use crate::layout::Layout;
 use crate::node;
-use block::redo::Record;
+use crate::redo_text;
+use block::redo::EndReason;
 use block::{Dba, InstanceNo};
 use kernel::redo::{Ring, Scan, read_thread};
-use std::fmt::Write as _;
+use kernel::space::{DATA_FILE, UNDO_FILE};
+use kernel::undo::UNDO_HEADER_FILE;
 use std::path::Path;
 
-/// Longest text of one change vector.
-const VECTOR_CHARS_MAX: usize = 400;
+/// The files that hold blocks as [`block_text`] reads them.
+const BLOCK_FILES: [u16; 3] = [UNDO_FILE, DATA_FILE, UNDO_HEADER_FILE];
 
 /// Prints the block at `address`.
 pub fn block(dir: &Path, address: &str) -> Result<()> {
@@ -21,7 +23,21 @@ pub fn block(dir: &Path, address: &str) -> Result<()> {
     let config = Config::load(&layout)?;
     let dba = parse_address(address)?;
     node::with_group(&layout, &config, async |group| {
-        let (path, offset) = group.locate(dba)?;
+        let files: Vec<u16> = group.files().iter().map(|(file, _)| *file).collect();
+        if !BLOCK_FILES.contains(&dba.file) {
+            let what =
+                if files.contains(&dba.file) { "holds no such blocks" } else { "does not exist" };
+            return Err(CliError::usage(format!(
+                "file {} {what}: file {UNDO_FILE} holds undo, {UNDO_HEADER_FILE} transaction \
+                 tables, {DATA_FILE} tables and indexes (redo: skein dump {} redo)",
+                dba.file,
+                dir.display()
+            )));
+        }
+        let (path, offset) = group.locate(dba).map_err(|e| match e {
+            disk::Error::BeyondEnd { .. } => CliError::usage(e.to_string()),
+            e => e.into(),
+        })?;
         let bytes = group.read_block(dba).await?;
         let place = format!("in {} at {offset:#x}", path.display());
         print_text(&format!("block {dba} {place}\n{}", block_text::describe(&bytes, dba)))
@@ -45,26 +61,21 @@ pub fn redo(dir: &Path, k: u16, address: Option<&str>) -> Result<()> {
         let mut scan = Scan::open(&group, ring, &state).await?;
         while let Some(record) = scan.next().await? {
             if wanted.is_none_or(|dba| record.vectors.iter().any(|v| v.dba == dba)) {
-                print_text(&record_text(&record))?;
+                print_text(&redo_text::describe(&record))?;
             }
         }
         match scan.end() {
-            Some(end) => print_text(&format!("end of log at {}: {:?}\n", end.rba, end.why)),
+            Some(end) => print_text(&format!("end of log at {}: {}\n", end.rba, end_text(end.why))),
             None => Ok(()),
         }
     })
 }
 
-fn record_text(record: &Record) -> String {
-    let mut text = format!(
-        "{} scn {} xid {} {:?} {} bytes, crc {:#010x}\n",
-        record.rba, record.scn, record.xid, record.kind, record.length_bytes, record.crc
-    );
-    for v in &record.vectors {
-        let op: String = format!("{:?}", v.op).chars().take(VECTOR_CHARS_MAX).collect();
-        let _ = writeln!(text, "  {} {} -> {} {op}", v.dba, v.before, v.after(record.scn));
+fn end_text(why: EndReason) -> &'static str {
+    match why {
+        EndReason::Torn => "no whole record follows",
+        EndReason::Stale => "what follows was written in an earlier life of the file",
     }
-    text
 }
 
 /// Prints; a reader that has seen enough (`head`) ends the program quietly.

@@ -79,7 +79,12 @@ fn claim_folder(layout: &Layout) -> Result<bool> {
     if dir.exists() {
         let mut entries = std::fs::read_dir(dir).doing(format_args!("read {}", dir.display()))?;
         if entries.next().is_some() {
-            return Err(CliError::state(format!("{} is not empty", dir.display())));
+            let hint = if layout.secret().exists() {
+                ": an init that was interrupted has left files there; remove the folder first"
+            } else {
+                ""
+            };
+            return Err(CliError::state(format!("{} is not empty{hint}", dir.display())));
         }
         std::fs::set_permissions(dir, Permissions::from_mode(0o700))
             .doing(format_args!("set the mode of {}", dir.display()))?;

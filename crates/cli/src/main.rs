@@ -12,6 +12,7 @@ mod init;
 mod layout;
 mod lun;
 mod node;
+mod redo_text;
 mod runtime;
 mod sql_client;
 mod start;
@@ -79,6 +80,8 @@ enum Command {
     Sql(SqlArgs),
     /// Print a block or redo as an engineer reads it. Instances may run meanwhile.
     Dump {
+        /// The database's folder.
+        dir: PathBuf,
         #[command(subcommand)]
         what: DumpCommand,
     },
@@ -144,21 +147,20 @@ struct SqlArgs {
 #[derive(Subcommand)]
 enum DumpCommand {
     /// A block by its address, such as 4.128: header, transactions, rows.
+    ///
+    /// It is read from disk; a running instance may have a newer version in its cache. File 3 holds
+    /// undo, file 63 the transaction tables, file 4 tables and indexes.
     Block {
-        /// The database's folder.
-        dir: PathBuf,
         /// FILE.BLOCK
         address: String,
     },
-    /// The redo of one instance.
+    /// The redo of one instance from its checkpoint on: each record and its change vectors.
     Redo {
-        /// The database's folder.
-        dir: PathBuf,
         /// Whose redo.
         #[arg(long, value_name = "K", default_value_t = 1)]
         instance: u16,
-        /// Only records that change this block (FILE.BLOCK).
-        #[arg(long)]
+        /// Only records that change this block.
+        #[arg(long, value_name = "FILE.BLOCK")]
         block: Option<String>,
     },
 }
@@ -216,10 +218,10 @@ fn dispatch(cli: Cli) -> error::Result<()> {
         Command::Stop { dir, instance, abort } => stop::run(&dir, instance, abort),
         Command::Status { dir, json } => status::run(&dir, json),
         Command::Sql(a) => sql_client::run(&a.dir, a.instance, &a.command, a.file.as_deref()),
-        Command::Dump { what: DumpCommand::Block { dir, address } } => dump::block(&dir, &address),
-        Command::Dump { what: DumpCommand::Redo { dir, instance, block } } => {
-            dump::redo(&dir, instance, block.as_deref())
-        }
+        Command::Dump { dir, what } => match what {
+            DumpCommand::Block { address } => dump::block(&dir, &address),
+            DumpCommand::Redo { instance, block } => dump::redo(&dir, instance, block.as_deref()),
+        },
         Command::Add { what: AddCommand::Lun { dir, lun_size, path } } => {
             lun::add(&dir, lun_size, path.as_deref())
         }
