@@ -119,7 +119,39 @@ async fn converse(client: &Client) -> Result<()> {
     }
 }
 
+/// Rows of a COPY to the client, as they come.
+async fn copy_out(client: &Client, statement: &str) -> Result<()> {
+    let failed = |e| CliError::failed(error_text(&e));
+    let rows = client.copy_out(statement).await.map_err(failed)?;
+    let mut rows = std::pin::pin!(rows);
+    while let Some(row) = rows.next().await {
+        // A reader that has gone (`skein … | head`) does not stop the work.
+        let _ = std::io::stdout().write_all(&row.map_err(failed)?);
+    }
+    Ok(())
+}
+
+/// The words of a statement that say which of psql's ways it would need.
+fn words(statement: &str) -> Vec<String> {
+    statement.split_ascii_whitespace().map(str::to_ascii_lowercase).collect()
+}
+
 async fn run_statement(client: &Client, statement: &str) -> Result<()> {
+    if let Some(command) = statement.strip_prefix('\\') {
+        return Err(CliError::failed(format!(
+            "\\{command} is a command of psql; connect with it as `skein status` shows"
+        )));
+    }
+    let words = words(statement);
+    let has = |one: &str, two: &str| words.windows(2).any(|w| w[0] == one && w[1] == two);
+    if words.first().is_some_and(|word| word == "copy") {
+        if has("to", "stdout") {
+            return copy_out(client, statement).await;
+        }
+        if has("from", "stdin") {
+            return Err(CliError::failed("COPY FROM STDIN needs psql, which sends the rows"));
+        }
+    }
     let answer = client.simple_query(statement).await;
     let messages = answer.map_err(|e| CliError::failed(error_text(&e)))?;
     let mut table: Option<Table> = None;
