@@ -610,7 +610,7 @@ impl Session {
                 Ok(Fetched::Complete(self.create_sequence(spec).await?))
             }
             Own::AlterSystemSet { name, value } => {
-                self.instance.params.alter_system(name, value).map_err(param_error)?;
+                self.instance.alter_system(name, value).map_err(param_error)?;
                 done("ALTER SYSTEM")
             }
             Own::AlterSessionSet { name, value } => {

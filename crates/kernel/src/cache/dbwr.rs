@@ -18,8 +18,6 @@ use crate::error::Result;
 /// How DBWR works.
 #[derive(Clone, Copy, Debug)]
 pub struct Dbwr {
-    /// Redo behind the log's end above which dirty blocks are written (`fast_start_mttr_target`).
-    pub lag_bytes: u64,
     pub interval: Duration,
 }
 
@@ -60,6 +58,11 @@ impl Cache {
         self.dirty.lock().len()
     }
 
+    /// Redo behind the log's end above which dirty blocks are written (`fast_start_mttr_target`).
+    pub fn set_lag_bytes(&self, bytes: u64) {
+        self.lag_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Starts DBWR (which is also CKPT).
     pub fn start_dbwr(self: &Arc<Cache>, ctx: Ctx, me: InstanceNo, config: Dbwr) {
         let cache = self.clone();
@@ -69,7 +72,7 @@ impl Cache {
                 // Woken or timed out: either way a round is due.
                 let idle = WaitEvent::RdbmsIpcMessage;
                 let _ = ctx.wait_for(idle, [30, 0, 0], config.interval, wake).await;
-                if let Err(e) = cache.write_round(&ctx, me, config.lag_bytes).await {
+                if let Err(e) = cache.write_round(&ctx, me).await {
                     ctx.alert(observe::AlertLevel::Error, format!("DBWR cannot write: {e}"));
                     cache.env.abort_instance(&format!("DBWR cannot write: {e}"));
                 }
@@ -77,9 +80,9 @@ impl Cache {
         });
     }
 
-    async fn write_round(&self, ctx: &Ctx, me: InstanceNo, lag_bytes: u64) -> Result<()> {
+    async fn write_round(&self, ctx: &Ctx, me: InstanceNo) -> Result<()> {
         // At least half of the ring stays free for new redo, whatever the target.
-        let lag = lag_bytes.min(self.log.ring_bytes() / 2);
+        let lag = self.lag_bytes.load(Ordering::Relaxed).min(self.log.ring_bytes() / 2);
         let wanted = std::mem::take(&mut *self.wanted_writes.lock());
         for some in wanted.chunks(DW_BLOCKS as usize) {
             self.write_batch(ctx, me, some.to_vec()).await?;

@@ -80,6 +80,8 @@ pub struct Cache {
     pub(super) freed: Notify,
     pub(super) need_free: AtomicBool,
     pub data_writes: AtomicU64,
+    /// See `set_lag_bytes`.
+    pub(super) lag_bytes: AtomicU64,
     /// Blocks others wait to see on disk.
     pub(super) wanted_writes: Mutex<Vec<Arc<Buffer>>>,
     /// See `enter_protocol`.
@@ -112,6 +114,7 @@ impl Cache {
             freed: Notify::new(),
             need_free: AtomicBool::new(false),
             data_writes: AtomicU64::new(0),
+            lag_bytes: AtomicU64::new(u64::MAX),
             wanted_writes: Mutex::new(Vec::new()),
             protocol: RwLock::new(()),
             frozen: AtomicBool::new(false),

@@ -21,7 +21,7 @@ use crate::clock::ScnClock;
 use crate::dict;
 use crate::error::{Error, Result};
 use crate::gcs::{Network, Node, NodeConfig};
-use crate::params::Parameters;
+use crate::params::{ParamError, Parameters};
 use crate::recovery;
 use crate::redo::{Log, LogConfig, read_thread};
 use crate::space::Space;
@@ -78,6 +78,14 @@ pub(super) async fn build_core(
     let core = Core::new(env, me, &cache, space, config);
     core.set_leaf_finder(Arc::new(Finder));
     Ok(core)
+}
+
+/// Hands the parameters that may change while the instance runs to those who go by them.
+fn apply_settings(core: &Core, params: &Parameters) {
+    core.set_undo_retention_us(params.undo_retention().saturating_mul(1_000_000));
+    let lag_bytes = params.fast_start_mttr_target().saturating_mul(RECOVERY_BYTES_PER_S);
+    core.cache.set_lag_bytes(lag_bytes);
+    core.log.set_flush_delay_us(params._lgwr_flush_delay_us());
 }
 
 /// Starts answering for undo segments.
@@ -184,10 +192,8 @@ impl Instance {
         let core = build_core(env, &group, config.me, &parts).await?;
         core.cache.set_alone(sole);
         core.log.start_writer(observer.ctx(SessionKind::Background, "LGWR"));
-        let dbwr = Dbwr {
-            lag_bytes: params.fast_start_mttr_target().saturating_mul(RECOVERY_BYTES_PER_S),
-            interval: Duration::from_millis(100),
-        };
+        apply_settings(&core, &params);
+        let dbwr = Dbwr { interval: Duration::from_millis(100) };
         core.cache.start_dbwr(observer.ctx(SessionKind::Background, "DBWR"), config.me, dbwr);
         let node = Node::start(NodeConfig { me: config.me, incarnation }, observer, &core, network);
         let epoch = first.epoch;
@@ -241,6 +247,16 @@ impl Instance {
             2 => Phase::Open,
             _ => Phase::Closing,
         }
+    }
+
+    /// Changes a parameter of the running instance (`alter system set`).
+    ///
+    /// # Errors
+    /// Unknown name, a value its kind does not allow, or one that only `skein.toml` sets.
+    pub fn alter_system(&self, name: &str, value: &str) -> std::result::Result<(), ParamError> {
+        self.params.alter_system(name, value)?;
+        apply_settings(&self.core, &self.params);
+        Ok(())
     }
 
     /// Begins a transaction of the session.

@@ -95,6 +95,8 @@ parameters! {
         "Milliseconds after which a statement is cancelled; 0 means never.";
     lock_timeout: Kind::Millis { min: 0, max: WEEK_MS }, "0", Session -> u64,
         "Milliseconds after which a wait for a lock is given up; 0 means never.";
+    _lgwr_flush_delay_us: Kind::Int { min: 0, max: 10_000_000 }, "0", System -> u64,
+        "Microseconds that each flush of the log writer takes longer: for experiments.";
     alert_log: Kind::Text, "", Startup -> text,
         "Path of the alert log; empty means alert_K.log in the database's folder.";
     listen: Kind::Text, "127.0.0.1:0", Startup -> text,

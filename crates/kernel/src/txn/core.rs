@@ -74,7 +74,8 @@ pub struct Core {
     pub log: Arc<Log>,
     pub clock: Arc<ScnClock>,
     pub space: Space,
-    pub config: CoreConfig,
+    /// `undo_retention` in µs.
+    undo_retention_us: AtomicU64,
     pub snapshots: Snapshots,
     pub waits: Waits,
     pub table_locks: TableLocks,
@@ -111,7 +112,7 @@ impl Core {
             log: cache.log.clone(),
             clock: cache.clock.clone(),
             space,
-            config,
+            undo_retention_us: AtomicU64::new(config.undo_retention_us),
             snapshots: Snapshots::default(),
             waits: Waits::default(),
             table_locks: TableLocks::default(),
@@ -149,6 +150,16 @@ impl Core {
     #[must_use]
     pub fn peers(&self) -> Option<&Arc<dyn Peers>> {
         if self.cache.is_alone() { None } else { self.peers.get() }
+    }
+
+    /// How long undo of committed transactions is kept for old snapshots.
+    #[must_use]
+    pub fn undo_retention_us(&self) -> u64 {
+        self.undo_retention_us.load(Ordering::Relaxed)
+    }
+
+    pub fn set_undo_retention_us(&self, us: u64) {
+        self.undo_retention_us.store(us, Ordering::Relaxed);
     }
 
     #[must_use]
@@ -204,7 +215,7 @@ impl Core {
                 let segment = &own[(start + i) % own.len()];
                 // The first round prefers slots whose outcome no snapshot needs any more.
                 let limit = if rounds == 0 { horizon } else { Scn::MAX };
-                let retention = self.config.undo_retention_us;
+                let retention = self.undo_retention_us();
                 let cursor = segment.begin(ctx, &self.cache, &self.space, limit, retention).await?;
                 if let Some(cursor) = cursor {
                     return Ok(cursor);

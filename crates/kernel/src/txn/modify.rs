@@ -245,7 +245,7 @@ impl Transaction {
         let mut borrowed = self.borrow_cursor(ctx).await?;
         let cursor = borrowed.cursor.as_mut().expect("just begun");
         let own = cursor.xid;
-        let retention = core.config.undo_retention_us;
+        let retention = core.undo_retention_us();
         let horizon = core.horizon();
         cursor.prepare(ctx, &core.cache, &core.space, horizon, retention).await?;
         let exact = self.inner.lock().snapshot.as_ref().map_or(Scn::MAX, Snapshot::scn);
@@ -269,7 +269,7 @@ impl Transaction {
         let _turn = self.turn.lock().await;
         let mut borrowed = self.borrow_cursor(ctx).await?;
         let cursor = borrowed.cursor.as_mut().expect("just begun");
-        let retention = core.config.undo_retention_us;
+        let retention = core.undo_retention_us();
         cursor.prepare(ctx, &core.cache, &core.space, core.horizon(), retention).await
     }
 

@@ -319,7 +319,7 @@ fn c7_c8_a_commit_under_way_is_neither_cleaned_out_nor_overtaken() {
     let core = db.at().core.clone();
     let txn = db.begin(Isolation::ReadCommitted);
     db.run(db.set(&txn, rowid, 3, 20));
-    core.log.set_flush_delay_us(50_000);
+    db.at().alter_system("_lgwr_flush_delay_us", "50000").expect("a parameter");
     let (committed, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (flag, writer) = (committed.clone(), db.clone());
     core.env.spawn_task("committer", Lane::Background, async move {
