@@ -16,9 +16,25 @@ use tokio::sync::oneshot;
 use super::node::{CrAnswer, Node};
 use crate::cache::{Arrival, Buffer, Carry, Grants, State};
 use crate::error::{Error, Result};
+use crate::read::Draft;
+use crate::txn::CrCopy;
 
 /// A request unanswered for this long is said again: every answer tolerates it.
 const REPEAT_AFTER: Duration = Duration::from_secs(2);
+
+/// Where a consistent copy goes.
+#[derive(Clone, Copy)]
+struct CrReply {
+    addr: Dba,
+    to: InstanceNo,
+    req_id: ReqId,
+    scn: Scn,
+    timings: Timings,
+}
+
+fn cap_us(us: u64) -> u32 {
+    u32::try_from(us).unwrap_or(u32::MAX)
+}
 
 /// Which wait event a request ends as.
 #[derive(Clone, Copy)]
@@ -116,9 +132,9 @@ impl Node {
         self.send(ship.to, Message::Gcs(block));
     }
 
-    /// A copy for a reader elsewhere: the block as it stands (light work); the asker takes back
-    /// what
-    /// it may not see. It waits for the log only where structure has changed (H1).
+    /// A copy for a reader elsewhere, with what it may not see taken back as far as that needs no
+    /// waiting; the asker does the rest. It waits for the log only where structure has changed
+    /// (H1).
     fn serve_cr(
         &self,
         buffer: &Buffer,
@@ -126,33 +142,53 @@ impl Node {
         (to, req_id, scn, _xid): (InstanceNo, ReqId, Scn, Xid),
         timings: Timings,
     ) {
-        let image = st.image.as_ref().expect("what is served is here").to_vec();
-        let addr = buffer.dba;
+        let image = st.image.as_ref().expect("what is served is here");
+        // Before any state is read (H8).
+        self.core.clock.raise(scn);
+        let mut draft = Draft::new(&self.core, image, scn);
+        let mut copy = CrReply { addr: buffer.dba, to, req_id, scn, timings };
         self.ctx.bump(Stat::GcCrBlocksServed, 1);
-        self.ctx.bump(Stat::GcLightWorks, 1);
-        let copy = GcsMessage::CrBlock { addr, req_id, scn, complete: false, timings, image };
-        if self.cache.log.durable() >= st.struct_rba {
-            self.send(to, Message::Gcs(copy));
+        let (upto, epoch) = (st.struct_rba, self.view().epoch);
+        if self.cache.log.durable() >= upto && !draft.has_work(&self.core) {
+            self.send_cr(copy, draft);
             return;
         }
-        let (node, upto, epoch) = (self.arc(), st.struct_rba, self.view().epoch);
-        self.ctx.bump(Stat::GcCrFlushes, 1);
-        self.env.spawn_task("cr flush", Lane::Serve, async move {
+        let node = self.arc();
+        self.env.spawn_task("cr build", Lane::Serve, async move {
             let began = node.env.now();
-            let flush = node.cache.log.flushed(upto);
-            node.ctx.wait(WaitEvent::GcsLogFlushSync, [0; 3], flush).await;
-            let us = node.env.now().since(began);
-            node.ctx.bump(Stat::GcCrFlushTime, us);
+            draft.finish(&node.core);
+            let build_us = node.env.now().since(began);
+            let mut flush_us = 0;
+            node.ctx.bump(Stat::GcCrBuildTime, build_us);
+            if node.cache.log.durable() < upto {
+                node.ctx.bump(Stat::GcCrFlushes, 1);
+                let flush = node.cache.log.flushed(upto);
+                node.ctx.wait(WaitEvent::GcsLogFlushSync, [0; 3], flush).await;
+                flush_us = node.env.now().since(began) - build_us;
+                node.ctx.bump(Stat::GcCrFlushTime, flush_us);
+            }
+            copy.timings.build_us = cap_us(build_us);
+            copy.timings.flush_us = cap_us(flush_us);
+            copy.timings.serve_us = cap_us(build_us + flush_us);
             let _gate = node.cache.enter_protocol();
             if node.view().epoch == epoch && !node.cache.is_frozen() {
-                let mut copy = copy;
-                if let GcsMessage::CrBlock { timings, .. } = &mut copy {
-                    timings.flush_us = u32::try_from(us).unwrap_or(u32::MAX);
-                    timings.serve_us = timings.serve_us.saturating_add(timings.flush_us);
-                }
-                node.send(to, Message::Gcs(copy));
+                node.send_cr(copy, draft);
             }
         });
+    }
+
+    fn send_cr(&self, to: CrReply, draft: Draft) {
+        if draft.undo_records > 0 {
+            self.ctx.bump(Stat::CrBlocksCreated, 1);
+            self.ctx.bump(Stat::UndoBlocksRead, u64::from(draft.undo_records));
+        }
+        if !draft.complete {
+            self.ctx.bump(Stat::GcLightWorks, 1);
+        }
+        let CrReply { addr, to, req_id, scn, timings } = to;
+        let (complete, image) = (draft.complete, draft.bytes);
+        let copy = GcsMessage::CrBlock { addr, req_id, scn, complete, timings, image };
+        self.send(to, Message::Gcs(copy));
     }
 
     fn read_granted(&self, buffer: Arc<Buffer>) {
@@ -392,7 +428,7 @@ impl Node {
         ctx: &Ctx,
         dba: Dba,
         scn: Scn,
-    ) -> Result<Option<Vec<u8>>> {
+    ) -> Result<Option<CrCopy>> {
         let p = [u64::from(dba.file), u64::from(dba.block), 1];
         loop {
             ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
@@ -437,12 +473,12 @@ impl Node {
                 let either = futures::future::select(answered, changed);
                 match self.env.timeout(REPEAT_AFTER, either).await {
                     Ok(futures::future::Either::Left((Ok(answer), _))) => {
-                        let CrAnswer::Copy(image, from, timings) = answer;
+                        let CrAnswer { copy, from, timings } = answer;
                         let us = self.env.now().since(began);
                         self.ctx.bump(Stat::GcCrBlocksReceived, 1);
                         self.ctx.bump(Stat::GcCrReceiveTime, us);
                         let event = self.record(TransferKind::Cr, dba, from, us, &timings);
-                        (Some(image), event)
+                        (Some(copy), event)
                     }
                     Ok(_) => (None, self.ended(&buffer, Want::S, began)),
                     Err(_) => {
@@ -498,11 +534,12 @@ impl Node {
                 let mut st = buffer.latch().write();
                 self.cache.step(&buffer, &mut st, HolderEvent::Block { from, info }, carry);
             }
-            GcsMessage::CrBlock { addr, req_id, timings, image, .. } => {
+            GcsMessage::CrBlock { addr, req_id, timings, image, complete, .. } => {
                 self.core.clock.raise(layout::scn(&image));
                 if let Some(answer) = self.cr_waits.lock().remove(&req_id) {
                     // The asker may have gone: then nobody needs the copy.
-                    let _ = answer.send(CrAnswer::Copy(image, from, timings));
+                    let _ =
+                        answer.send(CrAnswer { copy: CrCopy { image, complete }, from, timings });
                 }
                 if let Some(buffer) = self.cache.lookup(addr) {
                     let mut st = buffer.latch().write();

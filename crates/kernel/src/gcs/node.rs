@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::enqueues::Enqueues;
 use super::recover::Recovery;
 use crate::cache::Cache;
-use crate::txn::Core;
+use crate::txn::{Core, CrCopy};
 
 /// The connections of this instance, made before its redo thread is opened.
 pub struct Network {
@@ -51,9 +51,11 @@ impl View {
     }
 }
 
-/// A consistent copy, or the news that none will come.
-pub(super) enum CrAnswer {
-    Copy(Vec<u8>, InstanceNo, global::msg::Timings),
+/// A consistent copy that has come.
+pub(super) struct CrAnswer {
+    pub copy: CrCopy,
+    pub from: InstanceNo,
+    pub timings: global::msg::Timings,
 }
 
 /// What a class task takes from this instance itself.

@@ -12,7 +12,7 @@ use observe::{Ctx, Stat, WaitEvent};
 use super::node::Node;
 use super::recover::CALL_PAST_IMAGE;
 use crate::error::Result;
-use crate::txn::{Peers, TxStatus};
+use crate::txn::{CrCopy, Peers, TxStatus};
 
 /// How often each instance tells the others its oldest snapshot.
 const HORIZON_EVERY: Duration = Duration::from_millis(50);
@@ -141,7 +141,7 @@ impl Peers for Node {
         ctx: &'a Ctx,
         dba: Dba,
         scn: Scn,
-    ) -> BoxFuture<'a, Result<Option<Vec<u8>>>> {
+    ) -> BoxFuture<'a, Result<Option<CrCopy>>> {
         Box::pin(self.get_consistent(ctx, dba, scn))
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use block::itl::{self, Itl};
 use block::layout::{self, Kind};
 use block::undo::UndoRecord;
-use block::{BLOCK_BYTES, Dba, ObjId, Scn, UndoNo, Xid, rows};
+use block::{BLOCK_BYTES, Dba, ObjId, Scn, Xid, rows};
 use observe::{Ctx, Stat};
 
+use super::sight::{Eye, Sight, all_visible, known_of, left, take_back};
 use crate::error::{Error, Result};
-use crate::txn::{Core, Snapshot, TxStatus};
+use crate::txn::{Core, CrCopy, Snapshot, TxStatus};
 
 /// What the reader expects the block to be.
 #[derive(Clone, Copy, Debug)]
@@ -42,65 +43,6 @@ impl Expect {
         }
         Ok(false)
     }
-}
-
-/// How visible an ITL entry is to a snapshot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sight {
-    Visible,
-    /// Invisible, and still running (or rolled back meanwhile, in a copy).
-    Active,
-    /// Invisible: committed later, at exactly this SCN.
-    Later(Scn),
-    /// Own changes beyond the own position.
-    OwnLater,
-    /// Rolled back; a split has left the entry in a leaf where it changed nothing, and it hides an
-    /// entry that the snapshot may not see.
-    Hiding,
-    /// Committing at or below the snapshot: wait.
-    Outcome,
-    /// Only another instance knows.
-    Ask,
-    TooOld,
-}
-
-/// How the snapshot sees entry `e` of block `b`; `known`: what was known of its transaction when
-/// the
-/// block was copied.
-fn judge(snap: &Snapshot, b: &[u8], e: &Itl, known: Option<TxStatus>) -> Sight {
-    if e.xid.is_none() {
-        return Sight::Visible;
-    }
-    if snap.own() == Some(e.xid) {
-        return if e.undo_no <= snap.own_undo_no() { Sight::Visible } else { Sight::OwnLater };
-    }
-    let status = if e.scn == Scn::ZERO {
-        match known.or_else(|| snap.core().local_status(e.xid)) {
-            Some(status) => status,
-            None => return Sight::Ask,
-        }
-    } else if e.bound {
-        TxStatus::CommittedBy(e.scn)
-    } else {
-        TxStatus::Committed(e.scn)
-    };
-    match status {
-        TxStatus::Active => Sight::Active,
-        TxStatus::Committing(scn) if scn <= snap.scn() => Sight::Outcome,
-        TxStatus::Committing(_) => Sight::Active,
-        TxStatus::Committed(scn) if scn <= snap.scn() => Sight::Visible,
-        TxStatus::Committed(scn) => Sight::Later(scn),
-        TxStatus::CommittedBy(scn) if scn <= snap.scn() => Sight::Visible,
-        TxStatus::CommittedBy(_) => Sight::TooOld,
-        // Rolled back: in a current block nothing of it is left but the entry.
-        TxStatus::Gone if layout::kind(b) != Kind::Leaf => Sight::Visible,
-        TxStatus::Gone if layout::taken_scn(b) <= snap.scn() => Sight::Visible,
-        TxStatus::Gone => Sight::Hiding,
-    }
-}
-
-fn all_visible(snap: &Snapshot, b: &[u8]) -> bool {
-    itl::iter(b).all(|(_, e)| judge(snap, b, &e, None) == Sight::Visible)
 }
 
 /// A clone to be taken back, with what was known of its transactions when it was made: one that
@@ -210,11 +152,17 @@ async fn consistent_waiting<R>(
             clone
         } else if let Some(copy) = remote_copy(ctx, snap, dba).await? {
             ctx.bump(Stat::ConsistentGets, 1);
-            if !expect.check(&copy, snap)? {
+            if !expect.check(&copy.image, snap)? {
                 return Ok(None);
             }
+            if copy.complete {
+                let f = f.take().expect("called once");
+                let out = f(&copy.image);
+                snap.memory().keep_copy(epoch, dba, Arc::new(copy.image));
+                return Ok(Some(out));
+            }
             remote = true;
-            Clone::of_copy(copy, &gone)
+            Clone::of_copy(rows::expand(&copy.image, copy.image.len() + BLOCK_BYTES), &gone)
         } else {
             let first =
                 core.cache.read(ctx, dba, |b| first_look(snap, expect, b, &mut f)).await??;
@@ -281,26 +229,23 @@ fn first_look<R>(
     if !expect.check(b, snap)? {
         return Ok(None);
     }
-    if all_visible(snap, b) {
+    if all_visible(&Eye::of(snap), b) {
         let f = f.take().expect("called once");
         return Ok(Some(First::Done(f(b))));
     }
-    let unknown = itl::iter(b).map(|(_, e)| e).filter(|e| !e.xid.is_none() && e.scn == Scn::ZERO);
-    let core = snap.core();
-    let known = unknown.filter_map(|e| Some((e.xid, core.local_status(e.xid)?))).collect();
+    let known = known_of(snap.core(), b);
     let bytes = rows::expand(b, 2 * BLOCK_BYTES);
     Ok(Some(First::Clone(Clone { bytes, known, remote: false })))
 }
 
 /// A copy from the cluster, if this instance has no right to the block and another one changes it.
-async fn remote_copy(ctx: &Ctx, snap: &Snapshot, dba: Dba) -> Result<Option<Vec<u8>>> {
+async fn remote_copy(ctx: &Ctx, snap: &Snapshot, dba: Dba) -> Result<Option<CrCopy>> {
     let core = snap.core();
     let Some(peers) = core.peers() else { return Ok(None) };
     if core.cache.is_readable(dba) {
         return Ok(None);
     }
-    let copy = peers.consistent_copy(ctx, dba, snap.scn()).await?;
-    Ok(copy.map(|c| if c.len() <= BLOCK_BYTES { rows::expand(&c, 2 * BLOCK_BYTES) } else { c }))
+    peers.consistent_copy(ctx, dba, snap.scn()).await
 }
 
 /// Takes back, on a clone, everything the snapshot does not see; `None` if undo it needs is gone.
@@ -318,7 +263,9 @@ async fn undo_clone(
         if remote {
             note_rolled_back(&core, &bytes, &mut known, gone);
         }
-        let Some((idx, e, sight)) = next_to_undo(snap, &bytes, &known) else {
+        // A bound may hide a commit above another's exact SCN: nothing is undone before that.
+        let left = left(&Eye::of(snap), &bytes, &known);
+        let Some((idx, e, sight)) = left.question.or(left.undo) else {
             return Ok(Some(bytes));
         };
         match sight {
@@ -355,34 +302,6 @@ async fn undo_clone(
     }
 }
 
-/// The entry to deal with next: one that needs an answer, else the active one, else the one with
-/// the
-/// greatest commit SCN.
-fn next_to_undo(
-    snap: &Snapshot,
-    clone: &[u8],
-    known: &[(Xid, TxStatus)],
-) -> Option<(u8, Itl, Sight)> {
-    let mut best: Option<(u8, Itl, Sight)> = None;
-    for (i, e) in itl::iter(clone) {
-        let state = known.iter().find(|(x, _)| *x == e.xid).map(|(_, s)| *s);
-        let sight = judge(snap, clone, &e, state);
-        let better = match (sight, best.as_ref().map(|b| b.2)) {
-            (Sight::Visible, _) => false,
-            // A bound may hide a commit above another's exact SCN: nothing is undone before that.
-            (Sight::Ask | Sight::Outcome | Sight::TooOld, _) => return Some((i, e, sight)),
-            (_, None) => true,
-            (Sight::Active | Sight::OwnLater | Sight::Hiding, Some(Sight::Later(_))) => true,
-            (Sight::Later(a), Some(Sight::Later(b))) => a > b,
-            _ => false,
-        };
-        if better {
-            best = Some((i, e, sight));
-        }
-    }
-    best
-}
-
 /// The undo record an entry points to, if it is still there and is the one expected.
 async fn undo_record(
     ctx: &Ctx,
@@ -412,26 +331,4 @@ async fn undo_record(
     let record = find(&image);
     snap.memory().keep_undo_block(epoch, e.uba.dba, Arc::new(image.to_vec()));
     Ok(record)
-}
-
-/// Applies one undo record to the clone.
-fn take_back(clone: &mut Vec<u8>, idx: u8, record: &UndoRecord) -> Result<()> {
-    let outside = record.inverse.leaf_key().is_some_and(|(_, key)| !rows::covers(clone, key));
-    if !outside {
-        let room = record.inverse.room_bytes();
-        if rows::free_bytes(clone) < room {
-            let to = (clone.len() + room).next_multiple_of(BLOCK_BYTES);
-            if to > 56 * 1024 {
-                return Err(Error::Invariant("a consistent-read clone grew too large".to_owned()));
-            }
-            *clone = rows::expand(clone, to);
-        }
-        record.inverse.apply(clone);
-    }
-    let lower = record.saved.xid != record.xid || record.saved.undo_no < record.undo_no;
-    if !lower || record.undo_no == UndoNo(0) {
-        return Err(Error::Invariant(format!("undo of {} does not go back", record.xid)));
-    }
-    itl::put(clone, idx, &record.saved);
-    Ok(())
 }

@@ -1,5 +1,8 @@
 #![doc = include_str!("README.md")]
 
 mod consistent;
+mod serve;
+mod sight;
 
 pub use consistent::{Expect, changed_since, consistent};
+pub use serve::{Draft, UNDO_RECORDS_MAX};

@@ -56,14 +56,22 @@ pub trait Peers: Send + Sync {
     fn horizon(&self) -> Scn;
     /// The membership in force.
     fn epoch(&self) -> u64;
-    /// A consistent-read base of a block this instance has no right to: its image (a copy with what
-    /// the asker may not see partly taken back), or `None` if the asker now holds the block in S.
+    /// A consistent-read base of a block this instance has no right to, or `None` if the asker now
+    /// holds the block in S.
     fn consistent_copy<'a>(
         &'a self,
         ctx: &'a Ctx,
         dba: Dba,
         scn: Scn,
-    ) -> BoxFuture<'a, Result<Option<Vec<u8>>>>;
+    ) -> BoxFuture<'a, Result<Option<CrCopy>>>;
+}
+
+/// A consistent copy from another instance, as of the SCN asked for.
+pub struct CrCopy {
+    /// May be larger than a block.
+    pub image: Vec<u8>,
+    /// Nothing the reader may not see is left in it; else he goes on where the sender stopped.
+    pub complete: bool,
 }
 
 /// Shared by all transactions of an instance.

@@ -11,7 +11,7 @@ mod status;
 mod transaction;
 mod wait;
 
-pub use self::core::{Core, CoreConfig, INDEX_GATES, LeafFinder, Peers};
+pub use self::core::{Core, CoreConfig, CrCopy, INDEX_GATES, LeafFinder, Peers};
 pub use kept::Memory;
 pub use locks::{TableEnqueues, TableLocks, TmMode, table_resource};
 pub use modify::{LockState, Outcome, Step, Target, View};

@@ -87,7 +87,13 @@ async fn look(instance: &Arc<Instance>, ctx: &Ctx, id: i64) -> Result<(Dba, i64)
 
 async fn set(instance: &Arc<Instance>, ctx: &Ctx, id: i64, n: i64) -> Result<()> {
     let txn = instance.begin(ctx, Isolation::ReadCommitted);
-    let def = find(ctx, &txn).await?;
+    update(ctx, &txn, id, n).await?;
+    txn.commit(ctx).await?;
+    Ok(())
+}
+
+async fn update(ctx: &Ctx, txn: &Arc<Transaction>, id: i64, n: i64) -> Result<()> {
+    let def = find(ctx, txn).await?;
     let snap = txn.snapshot(ctx).await?;
     let (mut key, mut row) = (Vec::new(), Vec::new());
     encode_key(&[Datum::Int8(id)], &mut key);
@@ -95,9 +101,8 @@ async fn set(instance: &Arc<Instance>, ctx: &Ctx, id: i64, n: i64) -> Result<()>
     let rowid = table::index_lookup(ctx, &def, index, &key, &snap, &mut row).await?;
     let rowid = rowid.expect("the row is there");
     let new = def.encode(&[Datum::Int8(id), Datum::Int8(n)]);
-    let change = table::update(ctx, &txn, &def, rowid, &snap, &row, &new, LockWait::Wait).await?;
+    let change = table::update(ctx, txn, &def, rowid, &snap, &row, &new, LockWait::Wait).await?;
     assert!(matches!(change, Change::Done), "nobody else changes the row");
-    txn.commit(ctx).await?;
     Ok(())
 }
 
@@ -163,4 +168,55 @@ fn an_instance_alone_sends_no_message() {
     let (second, ctx) = session(&cluster, 2);
     run(&cluster, set(&second, &ctx, 1, 77));
     assert!(sum(&cluster, sent) > 0);
+}
+
+/// Changes row 1 in an open transaction as often as said; gives the transaction.
+async fn set_open(instance: &Arc<Instance>, ctx: &Ctx, times: i64) -> Result<Arc<Transaction>> {
+    let txn = instance.begin(ctx, Isolation::ReadCommitted);
+    for n in 1..=times {
+        update(ctx, &txn, 1, n).await?;
+    }
+    Ok(txn)
+}
+
+#[test]
+fn a_reader_gets_a_finished_copy_and_waits_for_no_log_writer() {
+    let cluster = cluster(1, 3);
+    let (writer, ctx1) = session(&cluster, 1);
+    let (reader, ctx2) = session(&cluster, 2);
+    run(&cluster, make(&writer, &ctx1));
+    assert_eq!(run(&cluster, look(&reader, &ctx2, 2)).1, 0);
+    writer.alter_system("_lgwr_flush_delay_us", "50000").expect("a parameter");
+    let txn = run(&cluster, set_open(&writer, &ctx1, 20));
+    let seen = || {
+        let (w, r) = (&writer.observer, &reader.observer);
+        let made = (w.stat(Stat::GcCrBlocksServed), w.stat(Stat::CrBlocksCreated));
+        (made, w.stat(Stat::GcLightWorks), r.stat(Stat::TransactionEnquiries))
+    };
+    let ((served, made), light, asked) = seen();
+    let began = reader.core.env.now();
+    for _ in 0..3 {
+        assert_eq!(run(&cluster, look(&reader, &ctx2, 1)).1, 0, "an open transaction shows");
+    }
+    let took_us = reader.core.env.now().since(began);
+    assert!(took_us < 5_000, "{took_us} us: the copies waited for the log writer");
+    assert_eq!(seen(), ((served + 3, made + 3), light, asked), "each copy came finished");
+    run(&cluster, txn.commit(&ctx1));
+    assert_eq!(run(&cluster, look(&reader, &ctx2, 1)).1, 20, "a committed change is hidden");
+}
+
+#[test]
+fn a_copy_that_is_too_much_work_is_finished_by_its_reader() {
+    let cluster = cluster(2, 3);
+    let (writer, ctx1) = session(&cluster, 1);
+    let (reader, ctx2) = session(&cluster, 2);
+    run(&cluster, make(&writer, &ctx1));
+    let changes = i64::from(kernel::read::UNDO_RECORDS_MAX) + 40;
+    let txn = run(&cluster, set_open(&writer, &ctx1, changes));
+    let light = writer.observer.stat(Stat::GcLightWorks);
+    assert_eq!(run(&cluster, look(&reader, &ctx2, 1)).1, 0, "an open transaction shows");
+    assert!(writer.observer.stat(Stat::GcLightWorks) > light, "the work has no bound");
+    assert_eq!(run(&cluster, look(&reader, &ctx2, 2)).1, 0);
+    run(&cluster, txn.rollback(&ctx1));
+    assert_eq!(run(&cluster, look(&reader, &ctx2, 1)).1, 0);
 }
