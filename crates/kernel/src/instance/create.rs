@@ -59,6 +59,7 @@ pub async fn create_database(ctx: &Ctx, env: &Env, new: &NewDatabase<'_>) -> Res
         start_scn: block::Scn(1),
     };
     let core = build_core(env, &group, me, &parts).await?;
+    core.log.begin().await?;
     core.log.start_writer(ctx.clone());
     for k in 1..=INSTANCES_MAX {
         for usn in segments_of(InstanceNo(k)) {

@@ -62,7 +62,7 @@ pub(super) struct Parts {
 /// Redo a second of recovery is taken to read and apply.
 const RECOVERY_BYTES_PER_S: u64 = 40 << 20;
 
-/// Opens the redo thread and builds what stands on it.
+/// Builds what stands on the redo thread, which is yet to be begun.
 pub(super) async fn build_core(
     env: &Env,
     group: &Arc<Group>,
@@ -71,7 +71,7 @@ pub(super) async fn build_core(
 ) -> Result<Arc<Core>> {
     let clock = Arc::new(ScnClock::new(parts.start_scn));
     let log_config = LogConfig { buffer_bytes: parts.log_buffer_bytes };
-    let log = Log::open(env, group, me, &clock, log_config).await?;
+    let log = Log::prepare(env, group, me, &clock, log_config).await?;
     let cache = Cache::new(env, group, &log, &clock, CacheConfig { blocks: parts.cache_blocks });
     let space = Space::new(cache.clone(), me);
     let config = CoreConfig { undo_retention_us: parts.undo_retention_us };
@@ -171,8 +171,9 @@ impl Instance {
         };
         let options = Options { direct_io, ..Options::default() };
         let direct = direct_io == DirectIo::Required;
-        let (network, first, incarnation) = join(env, &config, direct).await?;
+        // From here to the end of the epoch change the others wait: what can be done before is.
         let group = Group::open_with(env, &config.dir, options).await?;
+        let (network, first, incarnation) = join(env, &config, direct).await?;
         let members: Vec<InstanceNo> = first.members.iter().map(|m| m.instance).collect();
         let sole = members == [config.me];
         let start_scn = if sole {
@@ -191,13 +192,14 @@ impl Instance {
         };
         let core = build_core(env, &group, config.me, &parts).await?;
         core.cache.set_alone(sole);
-        core.log.start_writer(observer.ctx(SessionKind::Background, "LGWR"));
         apply_settings(&core, &params);
-        let dbwr = Dbwr { interval: Duration::from_millis(100) };
-        core.cache.start_dbwr(observer.ctx(SessionKind::Background, "DBWR"), config.me, dbwr);
         let node = Node::start(NodeConfig { me: config.me, incarnation }, observer, &core, network);
         let epoch = first.epoch;
         node.reconfigure(first).await;
+        core.log.begin().await?;
+        core.log.start_writer(observer.ctx(SessionKind::Background, "LGWR"));
+        let dbwr = Dbwr { interval: Duration::from_millis(100) };
+        core.cache.start_dbwr(observer.ctx(SessionKind::Background, "DBWR"), config.me, dbwr);
         node.wait_settled().await;
         node.wait_segments_of(epoch).await;
         dict::open(&ctx, &core, node.clone()).await?;

@@ -70,12 +70,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens thread `k`, which must be closed (or recovered): begins a new log file with a new
-    /// incarnation and marks the thread open, durably.
+    /// Thread `k`, which must be closed (or recovered). Nothing is written yet, and nothing may be
+    /// flushed before [`Log::begin`].
     ///
     /// # Errors
     /// The thread is still open (its redo may be needed), or the disk failed.
-    pub async fn open(
+    pub async fn prepare(
         env: &Env,
         group: &Arc<Group>,
         k: InstanceNo,
@@ -91,8 +91,6 @@ impl Log {
         let first = Rba(old.checkpoint.0.next_multiple_of(LOG_SECTOR_BYTES));
         let incarnation = old.incarnation + 1;
         let seq = old.log_seq + 1;
-        let header = LogFileHeader { thread: k, incarnation, seq, first };
-        group.write_at(ring.file_of(seq), 0, header.encode()).await?;
         let state = ThreadState {
             status: ThreadStatus::Open,
             incarnation,
@@ -100,7 +98,6 @@ impl Log {
             log_seq: seq,
             scn: clock.current(),
         };
-        write_thread(group, k, state_seq + 1, &state).await?;
         let log = Arc::new(Log {
             env: env.clone(),
             group: group.clone(),
@@ -110,7 +107,7 @@ impl Log {
             clock: clock.clone(),
             buffer: Mutex::new(Buffer { bytes: Vec::new(), start: first, prev_crc: 0 }),
             position: Mutex::new(Position { seq, first }),
-            state: tokio::sync::Mutex::new((state_seq + 1, state)),
+            state: tokio::sync::Mutex::new((state_seq, state)),
             durable: AtomicU64::new(first.0),
             limit: AtomicU64::new(0),
             checkpoint: AtomicU64::new(first.0),
@@ -123,6 +120,22 @@ impl Log {
         });
         log.set_limit(first);
         Ok(log)
+    }
+
+    /// Begins a new log file with a new incarnation and marks the thread open, durably; once, before
+    /// the writer is started.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub async fn begin(&self) -> Result<()> {
+        let mut guard = self.state.lock().await;
+        let (thread, incarnation) = (self.ring.thread, self.incarnation);
+        let (seq, first) = (guard.1.log_seq, guard.1.checkpoint);
+        let header = LogFileHeader { thread, incarnation, seq, first };
+        self.group.write_at(self.ring.file_of(seq), 0, header.encode()).await?;
+        write_thread(&self.group, thread, guard.0 + 1, &guard.1).await?;
+        guard.0 += 1;
+        Ok(())
     }
 
     #[must_use]
