@@ -139,6 +139,19 @@ impl Holder {
             && self.taken_unacked.is_none()
     }
 
+    /// Whether no message about the block is under way or owed, here or at its master.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        matches!(self.image, Image::Absent | Image::Present)
+            && self.pending.is_none()
+            && self.duty.is_none()
+            && self.cr_parked.is_empty()
+            && self.releasing.is_none()
+            && self.taken_unacked.is_none()
+            && self.comparing.is_none()
+            && !self.flushing
+    }
+
     /// What to report in a new epoch, after [`HolderEvent::EnterEpoch`].
     #[must_use]
     pub fn holding(&self, facts: &Facts) -> Option<Holding> {

@@ -1,6 +1,7 @@
 //! Class tasks: what arrives is handled, parked or dropped by its epoch.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use block::InstanceNo;
 use cluster::{Class, ClassInbox};
@@ -62,12 +63,14 @@ impl Node {
             OwnMessage::Message(epoch, Message::Epoch(m)) => {
                 let _ = epoch;
                 self.epoch_message(self.me, m);
+                self.own_pending.fetch_sub(1, Ordering::SeqCst);
             }
             OwnMessage::Message(epoch, message) => {
                 let _gate = self.cache.enter_protocol();
                 if epoch == self.view().epoch {
                     self.handle(self.me, message);
                 }
+                self.own_pending.fetch_sub(1, Ordering::SeqCst);
             }
         }
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod alone;
 mod blocks;
 mod enqueues;
 mod epochs;

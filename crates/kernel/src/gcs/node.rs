@@ -1,7 +1,7 @@
 //! The node: what it is made of, and how it sends.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use block::{Dba, InstanceNo, Mode, Scn, Version};
@@ -97,6 +97,8 @@ pub struct Node {
     /// Master messages that came before the directory was rebuilt.
     pub(super) before_directory: Mutex<Vec<(InstanceNo, GcsMessage)>>,
     own: Vec<mpsc::UnboundedSender<OwnMessage>>,
+    /// Messages to this instance itself that have not been handled.
+    pub(super) own_pending: AtomicUsize,
     /// Frames of an epoch about to be entered, by channel.
     pub(super) parked: Mutex<BTreeMap<(InstanceNo, usize), VecDeque<Frame>>>,
     next_req: AtomicU64,
@@ -176,6 +178,7 @@ impl Node {
             rebuild: Mutex::new(Rebuild::new()),
             before_directory: Mutex::new(Vec::new()),
             own,
+            own_pending: AtomicUsize::new(0),
             parked: Mutex::new(BTreeMap::new()),
             next_req: AtomicU64::new(first_req + 1),
             calls: Mutex::default(),
@@ -261,6 +264,7 @@ impl Node {
         let class = class_of(&message);
         if to == self.me {
             let epoch = self.view().epoch;
+            self.own_pending.fetch_add(1, Ordering::SeqCst);
             // The receiver lives as long as the node.
             let _ = self.own[class_idx(class)].send(OwnMessage::Message(epoch, message));
             return;

@@ -331,6 +331,7 @@ impl Node {
             node.unlock_dead_tables();
             node.ctx.alert(AlertLevel::Info, format!("epoch {}: everything recovered", epoch.0));
             node.membership.epoch_done(epoch.0);
+            node.rest_if_alone(epoch);
             Ok(())
         });
     }

@@ -220,3 +220,46 @@ fn a_copy_that_is_too_much_work_is_finished_by_its_reader() {
     run(&cluster, txn.rollback(&ctx1));
     assert_eq!(run(&cluster, look(&reader, &ctx2, 1)).1, 0);
 }
+
+/// After a crash or an orderly stop of all others: no message, and a joiner finds what was done.
+fn left_alone(seed: u64, crash: bool) {
+    let mut cluster = cluster(seed, 3);
+    let (first, ctx) = session(&cluster, 1);
+    run(&cluster, make(&first, &ctx));
+    for k in [2, 3, 1, 2] {
+        let (instance, ctx) = session(&cluster, k);
+        run(&cluster, set(&instance, &ctx, i64::from(k), 10 * i64::from(k)));
+    }
+    for k in [2, 3] {
+        if crash { cluster.crash(k) } else { cluster.stop(k) }
+    }
+    let rests = || first.core.cache.is_alone();
+    assert!(cluster.world.run_until(STUCK, rests), "seed {seed}: it never comes to rest");
+    let sent = |i: &Instance| {
+        i.observer.stat(Stat::GcsMessagesSent) + i.observer.stat(Stat::GesMessagesSent)
+    };
+    let (before, granted) = (sent(&first), first.observer.stat(Stat::GcRemoteGrants));
+    for id in 1..=3 {
+        let (_, n) = run(&cluster, look(&first, &ctx, id));
+        assert_eq!(n, 10 * id, "seed {seed}: row {id}");
+        run(&cluster, set(&first, &ctx, id, n + 1));
+    }
+    assert_eq!((sent(&first), first.observer.stat(Stat::GcRemoteGrants)), (before, granted));
+    cluster.start(2);
+    assert!(!first.core.cache.is_alone());
+    drop((first, ctx));
+    let (second, ctx) = session(&cluster, 2);
+    run(&cluster, set(&second, &ctx, 1, 77));
+    cluster.crash(1);
+    for (id, n) in [(1, 77), (2, 21), (3, 31)] {
+        assert_eq!(run(&cluster, look(&second, &ctx, id)).1, n, "seed {seed}: row {id}");
+    }
+}
+
+#[test]
+fn c5_an_instance_left_alone_comes_to_rest() {
+    for seed in seeds(&[1, 2, 3, 4]) {
+        left_alone(seed, true);
+        left_alone(seed, false);
+    }
+}
