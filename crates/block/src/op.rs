@@ -167,6 +167,12 @@ impl Op {
         matches!(self, Op::Format { .. } | Op::FormatImage { .. })
     }
 
+    /// [`Op::is_format`] of an encoded operation.
+    #[must_use]
+    pub fn is_format_code(encoded: &[u8]) -> bool {
+        matches!(encoded.first(), Some(0 | 1))
+    }
+
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Op::Format { kind, obj, birth, level, itl } => {

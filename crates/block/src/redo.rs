@@ -125,6 +125,63 @@ pub enum EndReason {
     Stale,
 }
 
+/// A vector as it stands in a record: where it applies is known, its operation not yet decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct RawVector<'a> {
+    pub dba: Dba,
+    pub before: Version,
+    pub op: &'a [u8],
+}
+
+impl RawVector<'_> {
+    /// Whether the operation makes the block anew.
+    #[must_use]
+    pub fn is_format(&self) -> bool {
+        Op::is_format_code(self.op)
+    }
+
+    /// # Errors
+    /// The bytes are not an operation.
+    pub fn decode(&self) -> Result<Vector, DecodeError> {
+        let op = Op::decode(&mut Reader::new(self.op))?;
+        Ok(Vector { dba: self.dba, before: self.before, op })
+    }
+}
+
+/// A record with its vectors undecoded.
+#[derive(Clone, Debug)]
+pub struct RawRecord<'a> {
+    pub rba: Rba,
+    pub incarnation: u32,
+    pub prev_crc: u32,
+    pub crc: u32,
+    pub scn: Scn,
+    pub xid: Xid,
+    pub kind: RecordKind,
+    pub vectors: Vec<RawVector<'a>>,
+    pub length_bytes: u32,
+}
+
+impl RawRecord<'_> {
+    /// # Errors
+    /// A vector's bytes are not an operation.
+    pub fn decode(&self) -> Result<Record, DecodeError> {
+        let vectors: Result<Vec<Vector>, DecodeError> =
+            self.vectors.iter().map(RawVector::decode).collect();
+        Ok(Record {
+            rba: self.rba,
+            incarnation: self.incarnation,
+            prev_crc: self.prev_crc,
+            crc: self.crc,
+            scn: self.scn,
+            xid: self.xid,
+            kind: self.kind,
+            vectors: vectors?,
+            length_bytes: self.length_bytes,
+        })
+    }
+}
+
 /// Reads the record at the start of `bytes`, which must be the one at `rba` of `incarnation`,
 /// following a record with crc `prev_crc` (`None`: not known, the first of a scan).
 ///
@@ -136,6 +193,20 @@ pub fn decode(
     incarnation: u32,
     prev_crc: Option<u32>,
 ) -> Result<Record, EndReason> {
+    let raw = decode_raw(bytes, rba, incarnation, prev_crc)?;
+    raw.decode().map_err(|_| EndReason::Torn)
+}
+
+/// As [`decode`], without decoding the operations.
+///
+/// # Errors
+/// Why the log ends here.
+pub fn decode_raw(
+    bytes: &[u8],
+    rba: Rba,
+    incarnation: u32,
+    prev_crc: Option<u32>,
+) -> Result<RawRecord<'_>, EndReason> {
     if bytes.len() < RECORD_HEADER_BYTES {
         return Err(EndReason::Torn);
     }
@@ -147,7 +218,7 @@ pub fn decode(
     if crc32c::crc32c(&bytes[8..len]) != crc {
         return Err(EndReason::Torn);
     }
-    let record = parse(&bytes[..len]).map_err(|_| EndReason::Torn)?;
+    let record = parse_raw(&bytes[..len]).map_err(|_| EndReason::Torn)?;
     if record.rba != rba
         || record.incarnation != incarnation
         || prev_crc.is_some_and(|p| p != record.prev_crc)
@@ -162,6 +233,10 @@ pub fn decode(
 /// # Errors
 /// The bytes are not a record.
 pub fn parse(bytes: &[u8]) -> Result<Record, DecodeError> {
+    parse_raw(bytes)?.decode()
+}
+
+fn parse_raw(bytes: &[u8]) -> Result<RawRecord<'_>, DecodeError> {
     let mut r = Reader::new(bytes);
     let length_bytes = r.u32()?;
     let crc = r.u32()?;
@@ -185,10 +260,9 @@ pub fn parse(bytes: &[u8]) -> Result<Record, DecodeError> {
         if before.format == SAME_RECORD {
             before.format = scn;
         }
-        let mut op = Reader::new(r.bytes32()?);
-        vectors.push(Vector { dba, before, op: Op::decode(&mut op)? });
+        vectors.push(RawVector { dba, before, op: r.bytes32()? });
     }
-    Ok(Record { rba, incarnation, prev_crc, crc, scn, xid, kind, vectors, length_bytes })
+    Ok(RawRecord { rba, incarnation, prev_crc, crc, scn, xid, kind, vectors, length_bytes })
 }
 
 /// crc32c of `b`: the checksum of everything on disk.

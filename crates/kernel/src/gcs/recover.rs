@@ -16,7 +16,7 @@ use super::epochs::batches;
 use super::node::Node;
 use crate::cache::{Area, DW_BLOCKS, find_torn, restore_torn, write_images};
 use crate::error::{Error, Result};
-use crate::recovery::{Collected, apply_vectors, close_threads, collect};
+use crate::recovery::{Collected, close_threads, collect};
 use crate::redo::{ThreadStatus, read_thread};
 use crate::undo::{Segment, segments_of};
 
@@ -96,7 +96,7 @@ impl Node {
                         "instance recovery of thread {}: {} bytes of redo, {} blocks",
                         names(&threads),
                         collected.bytes,
-                        collected.blocks.len()
+                        collected.block_count()
                     );
                     node.ctx.alert(AlertLevel::Info, text);
                 }
@@ -146,20 +146,18 @@ impl Node {
             }
             let mut done = Vec::new();
             let mut batch: Vec<(Dba, IoBuf)> = Vec::new();
-            for (addr, past) in sorted(set) {
-                let mut image = node.base_of(addr, past, &collected).await?;
-                if let Some(vectors) = collected.blocks.get(&addr) {
-                    let applied = apply_vectors(&mut image, addr, vectors)?;
+            for some in sorted(set).chunks(DW_BLOCKS as usize) {
+                let bases = some.iter().map(|(addr, past)| node.base_of(*addr, *past, &collected));
+                let bases = futures::future::try_join_all(bases).await?;
+                for ((addr, _), mut image) in some.iter().zip(bases) {
+                    let applied = collected.apply(&mut image, *addr)?;
                     node.ctx.bump(Stat::RecoveryVectors, applied);
+                    done.push(Recovered { addr: *addr, version: layout::version(&image) });
+                    layout::seal(&mut image);
+                    batch.push((*addr, image));
                 }
-                done.push(Recovered { addr, version: layout::version(&image) });
-                layout::seal(&mut image);
-                batch.push((addr, image));
-                if batch.len() == DW_BLOCKS as usize {
-                    node.write_recovered(epoch, &mut batch, &mut done).await?;
-                }
+                node.write_recovered(epoch, &mut batch, &mut done).await?;
             }
-            node.write_recovered(epoch, &mut batch, &mut done).await?;
             drop(turn);
             if node.view().epoch != epoch {
                 return Ok(());
@@ -211,11 +209,7 @@ impl Node {
         collected: &Collected,
     ) -> Result<IoBuf> {
         let disk = self.cache.read_block(&self.ctx, addr).await;
-        let formats = collected
-            .blocks
-            .get(&addr)
-            .and_then(|v| v.first())
-            .is_some_and(|(_, v)| v.op.is_format());
+        let formats = collected.begins_with_format(addr);
         let disk = match disk {
             Ok(image) => image,
             Err(Error::Corrupt { .. }) if past.is_some() || formats => IoBuf::zeroed(BLOCK_BYTES),

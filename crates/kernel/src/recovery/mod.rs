@@ -2,4 +2,4 @@
 
 mod threads;
 
-pub use threads::{Collected, ThreadEnd, apply_vectors, close_threads, collect, recover_all};
+pub use threads::{Collected, ThreadEnd, close_threads, collect, recover_all};

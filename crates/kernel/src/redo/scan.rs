@@ -1,12 +1,12 @@
 //! Reading a thread's redo from a position to its end.
 
 use block::Rba;
-use block::redo::{self, EndReason, Record, RecordKind};
+use block::redo::{self, EndReason, RawRecord, Record, RecordKind};
 use disk::Group;
 
 use super::control::ThreadState;
 use super::files::{LOG_SECTOR_BYTES, LogFileHeader, Ring};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes read at once.
 const READ_BYTES: u64 = 4 << 20;
@@ -64,18 +64,37 @@ impl<'a> Scan<'a> {
     /// # Errors
     /// A log file cannot be read. The end of the log is no error.
     pub async fn next(&mut self) -> Result<Option<Record>> {
+        let at = self.at;
+        let Some(record) = self.next_with(|r| r.decode()).await? else { return Ok(None) };
+        record.map(Some).map_err(|e| Error::LogDamaged {
+            thread: self.ring.thread.0,
+            rba: at,
+            what: format!("a record cannot be read: {e}"),
+        })
+    }
+
+    /// As [`Scan::next`], for one who needs only part of each record: `f` sees it undecoded.
+    ///
+    /// # Errors
+    /// A log file cannot be read. The end of the log is no error.
+    pub async fn next_with<R>(
+        &mut self,
+        mut f: impl FnMut(&RawRecord<'_>) -> R,
+    ) -> Result<Option<R>> {
         loop {
             if self.end.is_some() {
                 return Ok(None);
             }
             let bytes = &self.bytes[self.consumed..];
-            match redo::decode(bytes, self.at, self.incarnation, self.prev_crc) {
+            match redo::decode_raw(bytes, self.at, self.incarnation, self.prev_crc) {
                 Ok(record) => {
-                    self.consumed += record.length_bytes as usize;
-                    self.at = Rba(self.at.0 + u64::from(record.length_bytes));
-                    self.prev_crc = Some(record.crc);
-                    if record.kind != RecordKind::Pad {
-                        return Ok(Some(record));
+                    let out = (record.kind != RecordKind::Pad).then(|| f(&record));
+                    let (length_bytes, crc) = (record.length_bytes, record.crc);
+                    self.consumed += length_bytes as usize;
+                    self.at = Rba(self.at.0 + u64::from(length_bytes));
+                    self.prev_crc = Some(crc);
+                    if out.is_some() {
+                        return Ok(out);
                     }
                 }
                 Err(why) => {
