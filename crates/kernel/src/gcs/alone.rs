@@ -48,7 +48,7 @@ impl Node {
             && self.thawed.load(Ordering::SeqCst)
             && self.settled.load(Ordering::SeqCst) >= epoch.0
             && self.segments_ready.load(Ordering::SeqCst) >= epoch.0
-            && self.own_pending.load(Ordering::SeqCst) == 0
+            && self.own.is_quiet()
             && self.before_directory.lock().is_empty();
         if !quiet {
             return false;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Scn, Version, Xid, layout};
+use cluster::Class;
 use env::{BoxFuture, IoBuf, Lane};
 use global::msg::{GcsMessage, HolderMsg, MasterMsg, Message, ReqId, Timings, Want};
 use global::{HolderEffect, HolderEvent, MasterEffect};
@@ -261,6 +262,7 @@ impl Node {
             changed.as_mut().enable();
             let mut asked = None;
             {
+                let _turn = self.own_turn(Class::Blocks);
                 let _gate = self.cache.enter_protocol();
                 let mut st = buffer.latch().write();
                 if self.cache.is_alone() || self.cache.usable(buffer, &st, want.mode()) {
@@ -389,6 +391,7 @@ impl Node {
         let req_id = self.req_id();
         let mut waits = Vec::new();
         {
+            let _turn = self.own_turn(Class::Blocks);
             let _gate = self.cache.enter_protocol();
             for buffer in &buffers {
                 let mut st = buffer.latch().write();
@@ -439,6 +442,7 @@ impl Node {
             changed.as_mut().enable();
             let mut copy = None;
             {
+                let _turn = self.own_turn(Class::Blocks);
                 let _gate = self.cache.enter_protocol();
                 let mut st = buffer.latch().write();
                 if self.cache.is_alone() || self.cache.usable(&buffer, &st, Mode::S) {

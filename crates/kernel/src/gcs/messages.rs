@@ -1,26 +1,20 @@
 //! Class tasks: what arrives is handled, parked or dropped by its epoch.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use block::InstanceNo;
 use cluster::{Class, ClassInbox};
 use env::Lane;
 use futures::future::{Either, select};
+use global::Epoch;
 use global::epoch::{Admit, Channel, EpochEvent};
 use global::msg::{EpochMessage, Frame, Message};
 use observe::{AlertLevel, Stat};
-use tokio::sync::mpsc;
 
-use super::node::{Node, OwnMessage, class_idx};
+use super::node::{Node, class_idx};
 
 impl Node {
-    pub(super) fn start_class(
-        self: &Arc<Node>,
-        class: Class,
-        mut inbox: ClassInbox,
-        mut own: mpsc::UnboundedReceiver<OwnMessage>,
-    ) {
+    pub(super) fn start_class(self: &Arc<Node>, class: Class, mut inbox: ClassInbox) {
         let node = self.clone();
         let name = match class {
             Class::Blocks => "LMS0",
@@ -31,47 +25,49 @@ impl Node {
         self.env.spawn_task(name, Lane::Serve, async move {
             loop {
                 // Own messages first: a fixed order, so that a run can be repeated.
-                match select(Box::pin(own.recv()), Box::pin(inbox.recv())).await {
-                    Either::Left((Some(message), _)) => node.own_message(class, message),
-                    Either::Right((Some(incoming), _)) => {
-                        node.ctx.bump(
-                            if class == Class::Enqueues {
-                                Stat::GesMessagesReceived
-                            } else {
-                                Stat::GcsMessagesReceived
-                            },
-                            1,
-                        );
-                        match Frame::decode(&incoming.payload) {
-                            Ok(frame) => node.frame(class, incoming.from, frame),
-                            Err(e) => {
-                                let text = format!("message of instance {}: {e}", incoming.from);
-                                node.ctx.alert(AlertLevel::Error, text);
-                                node.net.close_peer(incoming.from);
-                            }
+                let own = node.own.ready(class);
+                match select(Box::pin(own), Box::pin(inbox.recv())).await {
+                    Either::Left(((), _)) => {
+                        if node.own.take_look(class) {
+                            node.unpark(class);
                         }
+                        drop(node.own_turn(class));
                     }
-                    _ => return,
+                    Either::Right((Some(incoming), _)) => {
+                        // What it makes this instance say to itself is handled right after it.
+                        let turn = node.own_turn(class);
+                        node.incoming(class, incoming.from, &incoming.payload);
+                        drop(turn);
+                    }
+                    Either::Right((None, _)) => return,
                 }
             }
         });
     }
 
-    fn own_message(&self, class: Class, message: OwnMessage) {
-        match message {
-            OwnMessage::Look => self.unpark(class),
-            OwnMessage::Message(epoch, Message::Epoch(m)) => {
-                let _ = epoch;
-                self.epoch_message(self.me, m);
-                self.own_pending.fetch_sub(1, Ordering::SeqCst);
+    fn incoming(&self, class: Class, from: InstanceNo, payload: &[u8]) {
+        let enqueues = class == Class::Enqueues;
+        let stat = if enqueues { Stat::GesMessagesReceived } else { Stat::GcsMessagesReceived };
+        self.ctx.bump(stat, 1);
+        match Frame::decode(payload) {
+            Ok(frame) => self.frame(class, from, frame),
+            Err(e) => {
+                let text = format!("message of instance {from}: {e}");
+                self.ctx.alert(AlertLevel::Error, text);
+                self.net.close_peer(from);
             }
-            OwnMessage::Message(epoch, message) => {
-                let _gate = self.cache.enter_protocol();
-                if epoch == self.view().epoch {
-                    self.handle(self.me, message);
-                }
-                self.own_pending.fetch_sub(1, Ordering::SeqCst);
-            }
+        }
+    }
+
+    /// Handles what this instance has said to itself.
+    pub(super) fn own_message(&self, epoch: Epoch, message: Message) {
+        if let Message::Epoch(m) = message {
+            self.epoch_message(self.me, m);
+            return;
+        }
+        let _gate = self.cache.enter_protocol();
+        if epoch == self.view().epoch {
+            self.handle(self.me, message);
         }
     }
 

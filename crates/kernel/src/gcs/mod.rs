@@ -6,6 +6,7 @@ mod enqueues;
 mod epochs;
 mod messages;
 mod node;
+mod own;
 mod recover;
 mod transactions;
 

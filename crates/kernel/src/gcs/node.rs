@@ -1,7 +1,7 @@
 //! The node: what it is made of, and how it sends.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use block::{Dba, InstanceNo, Mode, Scn, Version};
@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::enqueues::Enqueues;
+use super::own::Own;
 use super::recover::Recovery;
 use crate::cache::Cache;
 use crate::txn::{Core, CrCopy};
@@ -58,13 +59,6 @@ pub(super) struct CrAnswer {
     pub timings: global::msg::Timings,
 }
 
-/// What a class task takes from this instance itself.
-pub(super) enum OwnMessage {
-    Message(Epoch, Message),
-    /// An epoch has been entered: look at what was parked.
-    Look,
-}
-
 /// What this instance has of one block, by its own view.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
@@ -96,9 +90,7 @@ pub struct Node {
     pub(super) rebuild: Mutex<Rebuild>,
     /// Master messages that came before the directory was rebuilt.
     pub(super) before_directory: Mutex<Vec<(InstanceNo, GcsMessage)>>,
-    own: Vec<mpsc::UnboundedSender<OwnMessage>>,
-    /// Messages to this instance itself that have not been handled.
-    pub(super) own_pending: AtomicUsize,
+    pub(super) own: Own,
     /// Frames of an epoch about to be entered, by channel.
     pub(super) parked: Mutex<BTreeMap<(InstanceNo, usize), VecDeque<Frame>>>,
     next_req: AtomicU64,
@@ -153,8 +145,6 @@ impl Node {
         network: Network,
     ) -> Arc<Node> {
         let env = core.env.clone();
-        let (own, own_inboxes): (Vec<_>, Vec<_>) =
-            Class::ALL.iter().map(|_| mpsc::unbounded_channel()).unzip();
         let first_req = config.incarnation << 40;
         let node = Arc::new_cyclic(|weak| Node {
             weak: weak.clone(),
@@ -177,8 +167,7 @@ impl Node {
             master: Mutex::new(Master::new(config.me)),
             rebuild: Mutex::new(Rebuild::new()),
             before_directory: Mutex::new(Vec::new()),
-            own,
-            own_pending: AtomicUsize::new(0),
+            own: Own::default(),
             parked: Mutex::new(BTreeMap::new()),
             next_req: AtomicU64::new(first_req + 1),
             calls: Mutex::default(),
@@ -202,9 +191,8 @@ impl Node {
         core.set_peers(node.clone());
         core.table_locks.set_enqueues(node.clone());
         core.waits.set_remote(node.clone());
-        let inboxes = network.inboxes.into_iter().zip(own_inboxes);
-        for (class, (inbox, own)) in Class::ALL.into_iter().zip(inboxes) {
-            node.start_class(class, inbox, own);
+        for (class, inbox) in Class::ALL.into_iter().zip(network.inboxes) {
+            node.start_class(class, inbox);
         }
         node.start_lmon(network.events, network.broken);
         node.start_horizons();
@@ -263,10 +251,7 @@ impl Node {
     pub(super) fn send(&self, to: InstanceNo, message: Message) {
         let class = class_of(&message);
         if to == self.me {
-            let epoch = self.view().epoch;
-            self.own_pending.fetch_add(1, Ordering::SeqCst);
-            // The receiver lives as long as the node.
-            let _ = self.own[class_idx(class)].send(OwnMessage::Message(epoch, message));
+            self.own.push(class, self.view().epoch, message);
             return;
         }
         self.send_in(self.view().epoch, to, class, message);
@@ -293,9 +278,7 @@ impl Node {
 
     /// Wakes all class tasks: an epoch has been entered.
     pub(super) fn wake_classes(&self) {
-        for own in &self.own {
-            let _ = own.send(OwnMessage::Look);
-        }
+        self.own.wake_all();
     }
 
     pub(super) fn master_of(&self, addr: Dba) -> InstanceNo {
