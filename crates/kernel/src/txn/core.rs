@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::locks::TableLocks;
 use super::snapshot::Snapshots;
-use super::status::TxStatus;
+use super::status::{Outcomes, TxStatus};
 use super::wait::Waits;
 use crate::cache::Cache;
 use crate::clock::ScnClock;
@@ -97,6 +97,7 @@ pub struct Core {
     /// Its own segments, for new transactions.
     pub(super) own: RwLock<Vec<Arc<Segment>>>,
     next_segment: AtomicUsize,
+    pub(super) outcomes: Outcomes,
     pub(super) next_local_id: AtomicU64,
     pub(super) leaf_finder: OnceLock<Arc<dyn LeafFinder>>,
     pub(super) peers: OnceLock<Arc<dyn Peers>>,
@@ -129,6 +130,7 @@ impl Core {
             segments: RwLock::new(BTreeMap::new()),
             own: RwLock::new(Vec::new()),
             next_segment: AtomicUsize::new(0),
+            outcomes: Outcomes::default(),
             next_local_id: AtomicU64::new(1),
             leaf_finder: OnceLock::new(),
             peers: OnceLock::new(),

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use block::{Scn, Xid};
 use observe::{Ctx, Stat, WaitEvent};
+use parking_lot::RwLock;
+use rustc_hash::FxHashMap;
 
 use super::core::Core;
 use crate::error::{Error, Result};
@@ -30,12 +32,41 @@ impl TxStatus {
     }
 }
 
+/// Outcomes of other instances' transactions that have been asked for. A commit is told only when it
+/// is durable and acknowledged by all, and a sequence number is never used again, so that what is
+/// remembered stays true; nothing else may be (an active transaction ends).
+#[derive(Default)]
+pub(super) struct Outcomes(RwLock<FxHashMap<Xid, TxStatus>>);
+
+/// Outcomes remembered; with one more all are forgotten, and asked for again.
+const OUTCOMES_MAX: usize = 4096;
+
+impl Outcomes {
+    fn get(&self, xid: Xid) -> Option<TxStatus> {
+        self.0.read().get(&xid).copied()
+    }
+
+    fn note(&self, xid: Xid, status: TxStatus) {
+        if let TxStatus::Committed(_) | TxStatus::CommittedBy(_) = status {
+            let mut known = self.0.write();
+            if known.len() >= OUTCOMES_MAX {
+                known.clear();
+            }
+            known.insert(xid, status);
+        }
+    }
+}
+
 impl Core {
-    /// State of a transaction of a segment this instance answers for; `None` for others.
+    /// State of a transaction of a segment this instance answers for, or one whose commit it has
+    /// been told of; `None` for others.
     #[must_use]
     pub fn local_status(&self, xid: Xid) -> Option<TxStatus> {
         let segments = self.segments.read();
-        let segment = segments.get(&xid.usn)?;
+        let Some(segment) = segments.get(&xid.usn) else {
+            drop(segments);
+            return self.outcomes.get(xid);
+        };
         Some(match segment.status(xid) {
             Ok(TxMem::Active) => TxStatus::Active,
             Ok(TxMem::Committing(scn)) => TxStatus::Committing(scn),
@@ -60,7 +91,9 @@ impl Core {
         ctx.bump(Stat::TransactionEnquiries, 1);
         let p = [u64::from(xid.usn), u64::from(xid.slot), u64::from(xid.seq)];
         let asked = peers.status(ctx, xid, self.clock.current());
-        ctx.wait_or_cancel(WaitEvent::TransactionEnquiry, p, asked).await?
+        let status = ctx.wait_or_cancel(WaitEvent::TransactionEnquiry, p, asked).await??;
+        self.outcomes.note(xid, status);
+        Ok(status)
     }
 
     /// Waits until a committing transaction's outcome is known.

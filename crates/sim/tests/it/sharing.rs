@@ -263,3 +263,27 @@ fn c5_an_instance_left_alone_comes_to_rest() {
         left_alone(seed, false);
     }
 }
+
+#[test]
+fn the_outcome_of_another_instances_transaction_is_asked_for_once() {
+    let cluster = cluster(3, 3);
+    let (writer, ctx1) = session(&cluster, 1);
+    let (reader, ctx2) = session(&cluster, 2);
+    run(&cluster, make(&writer, &ctx1));
+    let txn = run(&cluster, set_open(&writer, &ctx1, 1));
+    // Readers that keep asking have the block made S, once its redo is durable: the commit of the
+    // open transaction cannot be written into it then.
+    run(&cluster, set(&writer, &ctx1, 3, 5));
+    for _ in 0..10 {
+        assert_eq!(run(&cluster, look(&reader, &ctx2, 2)).1, 0);
+    }
+    run(&cluster, txn.commit(&ctx1));
+    let asked = || reader.observer.stat(Stat::TransactionEnquiries);
+    let before = asked();
+    assert_eq!(run(&cluster, look(&reader, &ctx2, 1)).1, 1);
+    assert_eq!(asked(), before + 1, "the block says that the transaction has committed");
+    for _ in 0..5 {
+        assert_eq!(run(&cluster, look(&reader, &ctx2, 1)).1, 1);
+    }
+    assert_eq!(asked(), before + 1, "it was asked again");
+}
