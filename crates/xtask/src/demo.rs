@@ -43,8 +43,9 @@ pub fn bench(args: &[String]) -> Result<bool, String> {
     let folder = run::root().join("bench");
     let Some((name, rest)) = args.split_first() else {
         let entries = fs::read_dir(&folder).map_err(|e| format!("read bench/: {e}"))?;
-        let mut names: Vec<_> =
-            entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
+        // Folders hold what the scripts share.
+        let files = entries.filter_map(Result::ok).filter(|e| e.path().is_file());
+        let mut names: Vec<_> = files.filter_map(|e| e.file_name().into_string().ok()).collect();
         names.sort();
         println!("{}", names.join("\n"));
         return Ok(true);
