@@ -1,9 +1,10 @@
 //! What this instance says to itself: queues by class, handled in order, one handler at a time.
 //!
-//! A session that asks this instance's own directory handles the queue itself, once it has let go of
-//! latch and gate: no other thread need be woken for a question that never leaves the house. Promises:
-//! messages of a class are handled in the order in which they were said, and none is left behind.
-//! Must never be run with a latch, the gate or the epoch machine held.
+//! A session that asks this instance's own directory handles the queue itself, once it has let go
+//! of latch and gate: no other thread need be woken for a question that never leaves the house.
+//!
+//! Promises: messages of a class are handled in the order in which they were said, and none is left
+//! behind. Must never be run with a latch, the gate or the epoch machine held.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -122,8 +122,8 @@ impl Log {
         Ok(log)
     }
 
-    /// Begins a new log file with a new incarnation and marks the thread open, durably; once, before
-    /// the writer is started.
+    /// Begins a new log file with a new incarnation and marks the thread open, durably; once,
+    /// before the writer is started.
     ///
     /// # Errors
     /// The disk failed.

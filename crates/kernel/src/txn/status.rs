@@ -32,9 +32,9 @@ impl TxStatus {
     }
 }
 
-/// Outcomes of other instances' transactions that have been asked for. A commit is told only when it
-/// is durable and acknowledged by all, and a sequence number is never used again, so that what is
-/// remembered stays true; nothing else may be (an active transaction ends).
+/// Outcomes of other instances' transactions that have been asked for. A commit is told only when
+/// it is durable and acknowledged by all, and a sequence number is never used again, so that what
+/// is remembered stays true; nothing else may be (an active transaction ends).
 #[derive(Default)]
 pub(super) struct Outcomes(RwLock<FxHashMap<Xid, TxStatus>>);
 
