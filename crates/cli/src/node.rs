@@ -187,10 +187,7 @@ async fn serve(
         observer.alert(AlertLevel::Warning, format!("publish the client address: {e}"));
     }
     let interconnect = instance.node.interconnect().addr().to_owned();
-    // `show parameter` tells the ports that were taken, not the 0 that asked for them.
-    for (name, value) in [("listen", address.to_string()), ("interconnect", interconnect.clone())] {
-        params.set(name, &value).map_err(|e| CliError::failed(e.to_string()))?;
-    }
+    show_addresses(&params, &address.to_string(), &interconnect)?;
     guard.set_open(address.to_string(), interconnect)?;
     observer.alert(AlertLevel::Info, format!("instance {k} open on {address}"));
     say!("instance {k} open on {address}");
@@ -205,6 +202,14 @@ async fn serve(
         observer.alert(AlertLevel::Warning, "sessions did not end in time; closing without them");
     }
     instance.close().await?;
+    Ok(())
+}
+
+/// `show parameter` tells the ports that were taken, not the 0 that asked for them.
+fn show_addresses(params: &kernel::params::Parameters, clients: &str, peers: &str) -> Result<()> {
+    for (name, value) in [("listen", clients), ("interconnect", peers)] {
+        params.set(name, value).map_err(|e| CliError::failed(e.to_string()))?;
+    }
     Ok(())
 }
 
