@@ -1,11 +1,11 @@
-//! COPY: rows in and out as text or CSV.
+//! COPY: rows in and out as text, CSV or binary.
 //!
-//! What it promises: a row's bytes may arrive cut anywhere; memory is bounded by one line. Binary
-//! is refused.
+//! What it promises: a row's bytes may arrive cut anywhere; memory is bounded by one line or row.
 
 use crate::bind::ident_name;
+use crate::copy_binary;
 use crate::dml::{encode_checked, row_error};
-use crate::encode::RowSink;
+use crate::encode::{RowEncoder, RowSink};
 use crate::plan::{Kind, RowDefault};
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result, direct};
@@ -17,17 +17,18 @@ use futures::StreamExt;
 use kernel::dict::TableDef;
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value};
 use query::cast::parse_text;
-use query::scalar::EvalContext;
+use query::scalar::{EvalContext, Val};
 use query::wire::{FormatEnv, push_text};
 use std::sync::Arc;
 
 /// Longest line accepted.
-const LINE_BYTES_MAX: usize = 64 << 20;
+pub(crate) const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// How rows are written.
 #[derive(Clone, Debug)]
-struct Format {
+pub(crate) struct Format {
     csv: bool,
+    binary: bool,
     delimiter: u8,
     null: String,
     header: bool,
@@ -37,18 +38,18 @@ struct Format {
 
 /// A COPY FROM STDIN in progress.
 pub(crate) struct CopyIn {
-    table: Arc<TableDef>,
-    columns: Vec<usize>,
+    pub(crate) table: Arc<TableDef>,
+    pub(crate) columns: Vec<usize>,
     defaults: Vec<(usize, RowDefault)>,
-    format: Format,
+    pub(crate) format: Format,
     /// Bytes of a line that is not complete.
-    rest: Vec<u8>,
+    pub(crate) rest: Vec<u8>,
     /// Inside a quoted CSV field at the end of `rest`, up to which it has been looked at.
     in_quotes: bool,
     scanned: usize,
-    header_seen: bool,
-    ended: bool,
-    line_no: u64,
+    pub(crate) header_seen: bool,
+    pub(crate) ended: bool,
+    pub(crate) line_no: u64,
     rows: u64,
 }
 
@@ -60,15 +61,15 @@ fn one_byte(c: char, what: &str) -> Result<u8> {
 
 impl Format {
     fn new(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Format> {
-        let mut csv = false;
+        let (mut csv, mut binary) = (false, false);
         let (mut delimiter, mut null, mut header) = (None, None, false);
         let (mut quote, mut escape) = (None, None);
         for option in options {
             match option {
                 CopyOption::Format(name) => match ident_name(name).as_str() {
-                    "text" => csv = false,
+                    "text" => {}
                     "csv" => csv = true,
-                    "binary" => return Err(PgError::unsupported("COPY in binary format")),
+                    "binary" => binary = true,
                     other => {
                         let message = format!("COPY format \"{other}\" not recognized");
                         return Err(PgError::new("22023", message));
@@ -91,9 +92,7 @@ impl Format {
                 CopyLegacyOption::Delimiter(c) => delimiter = Some(one_byte(*c, "delimiter")?),
                 CopyLegacyOption::Null(text) => null = Some(text.clone()),
                 CopyLegacyOption::Header => header = true,
-                CopyLegacyOption::Binary => {
-                    return Err(PgError::unsupported("COPY in binary format"));
-                }
+                CopyLegacyOption::Binary => binary = true,
                 CopyLegacyOption::Csv(more) => {
                     csv = true;
                     for one in more {
@@ -114,9 +113,20 @@ impl Format {
                 other => return Err(PgError::unsupported(format!("the COPY option {other}"))),
             }
         }
+        if binary {
+            copy_binary::refuse_options(&[
+                ("CSV", csv),
+                ("DELIMITER", delimiter.is_some()),
+                ("NULL", null.is_some()),
+                ("HEADER", header),
+                ("QUOTE", quote.is_some()),
+                ("ESCAPE", escape.is_some()),
+            ])?;
+        }
         let quote = quote.unwrap_or(b'"');
         Ok(Format {
             csv,
+            binary,
             delimiter: delimiter.unwrap_or(if csv { b',' } else { b'\t' }),
             null: null.unwrap_or_else(|| if csv { String::new() } else { "\\N".to_owned() }),
             header,
@@ -155,8 +165,8 @@ impl Session {
                 defaults.push((at, default));
             }
         }
-        let count = columns.len();
-        let header_seen = !format.header;
+        let (count, binary) = (columns.len(), format.binary);
+        let header_seen = !format.header && !binary;
         self.copy = Some(CopyIn {
             table,
             columns,
@@ -170,7 +180,7 @@ impl Session {
             line_no: 0,
             rows: 0,
         });
-        Ok(Fetched::CopyIn { binary: false, columns: count })
+        Ok(Fetched::CopyIn { binary, columns: count })
     }
 
     /// Data of a COPY FROM STDIN, cut anywhere.
@@ -221,6 +231,9 @@ impl Session {
     }
 
     async fn take_data(&mut self, copy: &mut CopyIn, data: &[u8]) -> Result<()> {
+        if copy.format.binary {
+            return self.take_binary(copy, data).await;
+        }
         copy.rest.extend_from_slice(data);
         let mut buffer = std::mem::take(&mut copy.rest);
         let mut from = 0;
@@ -241,6 +254,14 @@ impl Session {
     }
 
     async fn finish_copy(&mut self, copy: &mut CopyIn) -> Result<()> {
+        if copy.format.binary {
+            let whole = copy.ended && copy.rest.is_empty();
+            return if whole {
+                Ok(())
+            } else {
+                Err(copy_binary::bad("unexpected EOF in COPY data"))
+            };
+        }
         let rest = std::mem::take(&mut copy.rest);
         if copy.in_quotes {
             return Err(PgError::new("22P04", "unterminated CSV quoted field"));
@@ -287,9 +308,20 @@ impl Session {
                 values[*at] = parse_text(text, table.columns[*at].ty, &env)?;
             }
         }
+        self.insert_copied(copy, values, &env).await
+    }
+
+    /// Inserts a row that lacks nothing but defaults.
+    pub(crate) async fn insert_copied(
+        &mut self,
+        copy: &mut CopyIn,
+        mut values: Vec<Value>,
+        env: &FormatEnv,
+    ) -> Result<()> {
+        let table = copy.table.clone();
         for (at, default) in &copy.defaults {
             let called = self.call_all(&default.calls).await?;
-            let cx = EvalContext { row: None, params: &called, env: &env };
+            let cx = EvalContext { row: None, params: &called, env };
             values[*at] = default.scalar.eval(&cx)?.into_value();
         }
         let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
@@ -337,7 +369,10 @@ impl Session {
         format: &Format,
         sink: &mut dyn RowSink,
     ) -> Result<u64> {
-        sink.copy_out(false, columns.len());
+        sink.copy_out(format.binary, columns.len());
+        if format.binary {
+            return self.copy_table_binary(table, columns, sink).await;
+        }
         if format.header {
             let names: Vec<&str> =
                 columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
@@ -387,7 +422,10 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<u64> {
         let plan = self.plan_for(statement, &[]).await?;
-        sink.copy_out(false, plan.columns.len());
+        sink.copy_out(format.binary, plan.columns.len());
+        if format.binary {
+            copy_binary::push_header(sink);
+        }
         if format.header {
             let names: Vec<&str> = plan.columns.iter().map(|c| c.name.as_str()).collect();
             push_header(&names, format, sink);
@@ -396,7 +434,11 @@ impl Session {
         let params = self.call_all(&plan.hidden).await?;
         let text = ColType::new(TypeKind::Text);
         let mut line = Vec::new();
-        let push = |datums: &[Datum<'_>], line: &mut Vec<u8>, sink: &mut dyn RowSink| {
+        let mut encoder = RowEncoder::new(&plan.columns, &[1], env);
+        let mut push = |datums: &[Datum<'_>], line: &mut Vec<u8>, sink: &mut dyn RowSink| {
+            if format.binary {
+                return copy_binary::push_row(&mut encoder, |i| Ok(Val::Ref(datums[i])), sink);
+            }
             line.clear();
             for (i, datum) in datums.iter().enumerate() {
                 push_field(i, datum, text, format, &env, line);
@@ -404,8 +446,9 @@ impl Session {
             line.push(b'\n');
             sink.row().extend_from_slice(line);
             sink.flush_if_large();
+            Ok(())
         };
-        match &plan.kind {
+        let rows = match &plan.kind {
             Kind::Query(query) if query.lock.is_none() => {
                 let state = self.exec_state(params).await?;
                 let mut stream = self.open_query(query, state).await?;
@@ -415,21 +458,27 @@ impl Session {
                     let readers = query::planner::readers(&batch)?;
                     for i in 0..batch.num_rows() {
                         let datums: Vec<Datum<'_>> = readers.iter().map(|r| r.get(i)).collect();
-                        push(&datums, &mut line, sink);
+                        push(&datums, &mut line, sink)?;
                         rows += 1;
                     }
                     self.ctx.check_interrupt()?;
                 }
-                Ok(rows)
+                rows
             }
-            Kind::Direct(direct) => {
-                let Some(values) = self.direct_row(direct, &params).await? else { return Ok(0) };
-                let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
-                push(&datums, &mut line, sink);
-                Ok(1)
-            }
-            _ => Err(PgError::unsupported("COPY of this statement")),
+            Kind::Direct(direct) => match self.direct_row(direct, &params).await? {
+                None => 0,
+                Some(values) => {
+                    let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
+                    push(&datums, &mut line, sink)?;
+                    1
+                }
+            },
+            _ => return Err(PgError::unsupported("COPY of this statement")),
+        };
+        if format.binary {
+            copy_binary::push_trailer(sink);
         }
+        Ok(rows)
     }
 }
 

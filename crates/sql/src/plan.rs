@@ -43,6 +43,20 @@ pub(crate) struct Plan {
     pub(crate) once: bool,
 }
 
+impl Plan {
+    /// Whether it is done when its first row is sent: a client that asks for a few rows at a time
+    /// gets them from where they are kept.
+    pub(crate) fn runs_whole(&self) -> bool {
+        self.returns_rows
+            && match &self.kind {
+                Kind::Empty => false,
+                Kind::Query(query) => query.lock.is_some(),
+                Kind::Direct(direct) => !matches!(&**direct, Direct::Select(_) | Direct::Values(_)),
+                _ => true,
+            }
+    }
+}
+
 pub(crate) enum Kind {
     Empty,
     Direct(Box<Direct>),

@@ -10,6 +10,7 @@ use crate::cache::Named;
 use crate::copy::CopyIn;
 use crate::database::Database;
 use crate::encode::{RowEncoder, RowSink};
+use crate::kept::KeptRows;
 use crate::parse::{Parsed, Statement, parse_single, split};
 use crate::plan::{Kind, Plan, Prepared};
 use crate::settings::Settings;
@@ -71,6 +72,8 @@ pub struct Portal {
 pub(crate) enum PortalState {
     Ready,
     Rows(Box<OpenRows>),
+    /// The statement is done; its rows wait for the client.
+    Kept(Box<KeptRows>),
     Done,
 }
 
@@ -299,6 +302,7 @@ impl Session {
     ) -> Result<Fetched> {
         match &mut portal.state {
             PortalState::Rows(_) => return Box::pin(self.pump(portal, max_rows, sink)).await,
+            PortalState::Kept(kept) => return Ok(kept.hand_out(max_rows, sink)),
             PortalState::Done => {
                 return Err(PgError::new("55000", "the portal has already been run"));
             }
@@ -336,7 +340,11 @@ impl Session {
                 let value = self.session_call(call, &params).boxed().await?;
                 params.push(value);
             }
-            let done = self.run_plan(&plan, params, portal, max_rows, sink).await;
+            let done = if max_rows > 0 && plan.runs_whole() {
+                Box::pin(self.run_kept(&plan, params, portal, max_rows, sink)).await
+            } else {
+                self.run_plan(&plan, params, portal, max_rows, sink).await
+            };
             let stale = matches!(&done, Err(error) if error.is_object_gone()) && !plan.returns_rows;
             if !stale {
                 return done;
@@ -353,6 +361,24 @@ impl Session {
             txn.handle.rollback_to(&self.ctx, start).await?;
         }
         self.valid_plan(prepared).await
+    }
+
+    /// Runs a statement to its end and hands out the first of its rows.
+    async fn run_kept(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: Vec<Value>,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        let mut kept = Box::<KeptRows>::default();
+        let done = self.run_plan(plan, params, portal, 0, &mut *kept).await?;
+        let Fetched::Complete(tag) = done else { return Ok(done) };
+        kept.finish(tag);
+        let fetched = kept.hand_out(max_rows, sink);
+        portal.state = PortalState::Kept(kept);
+        Ok(fetched)
     }
 
     async fn run_plan(
@@ -432,6 +458,9 @@ impl Session {
                 sink.flush_if_large();
                 open.at += 1;
                 sent += 1;
+            }
+            if max_rows > 0 && sent == max_rows {
+                return Ok(Fetched::Suspended);
             }
             self.ctx.check_interrupt()?;
             match open.stream.next().await {
