@@ -13,6 +13,7 @@ mod copy;
 mod copy_binary;
 mod database;
 mod ddl;
+mod depth;
 mod direct;
 mod dml;
 mod encode;

@@ -163,10 +163,11 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     if let Some(own) = parse_own(tokens)? {
         return Ok(Statement { text: own_text, parsed: Parsed::Own(own), param_count });
     }
+    crate::depth::check(tokens)?;
     let dialect = PostgreSqlDialect {};
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(RECURSION_MAX)
-        .with_tokens_with_locations(with_plain_booleans(tokens));
+        .with_tokens_with_locations(with_known_words(tokens));
     let ast = parser.parse_statement().map_err(|error| syntax_error(text, tokens, error))?;
     let rest = parser.peek_token();
     if rest.token != Token::EOF {
@@ -177,15 +178,30 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     Ok(Statement { text: own_text, parsed: Parsed::Sql(Box::new(ast)), param_count })
 }
 
-/// COPY's options may be switched `on` and `off`; the library knows `true` and `false` only.
-fn with_plain_booleans(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
-    let mut out = tokens.to_vec();
-    let is_word = |token: &Token, word: &str| match token {
+fn is_word(token: &Token, word: &str) -> bool {
+    match token {
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
         _ => false,
-    };
-    let first = out.iter().find(|t| !is_space(&t.token));
-    if !first.is_some_and(|t| is_word(&t.token, "copy")) {
+    }
+}
+
+/// What the library knows by one of PostgreSQL's two names only: COPY's options are switched `on`
+/// and `off` as well as `true` and `false`, and a USER is a ROLE.
+fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut out = tokens.to_vec();
+    let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));
+    let (Some(first), second) = (used.next(), used.next()) else { return out };
+    if let Some(at) = second
+        && is_word(&out[at].token, "user")
+        && (is_word(&out[first].token, "create") || is_word(&out[first].token, "alter"))
+    {
+        out[at].token = Token::make_keyword("ROLE");
+    }
+    let user = second.is_some_and(|at| is_word(&out[at].token, "role"));
+    if user && let Some(at) = out.iter().position(|t| is_word(&t.token, "encrypted")) {
+        out.remove(at);
+    }
+    if !is_word(&out[first].token, "copy") {
         return out;
     }
     let mut switch = false;
