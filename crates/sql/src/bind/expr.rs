@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableFunctionArgs, TimezoneInfo, UnaryOperator, Value,
 };
 use kernel::row::{ColType, TypeKind};
+use query::cast::parse_numeric;
 use query::functions::cast_name;
 use query::sqltype::col_type_of_sql;
 
@@ -309,6 +310,13 @@ impl Binder<'_> {
                 {
                     // Beyond bigint a whole number is numeric.
                     *expr = call(&cast_name(ColType::new(TypeKind::Numeric)), vec![string(digits)]);
+                } else if digits.contains(['e', 'E']) {
+                    // The library takes 1e9 for a decimal with -9 digits behind the point.
+                    let kind = match parse_numeric(digits) {
+                        Ok(_) => TypeKind::Numeric,
+                        Err(_) => TypeKind::Float8,
+                    };
+                    *expr = call(&cast_name(ColType::new(kind)), vec![string(digits)]);
                 }
                 Ok(())
             }
