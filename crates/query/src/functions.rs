@@ -283,6 +283,13 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         "pg_get_partkeydef",
         "pg_get_statisticsobjdef_columns",
         "pg_get_ruledef",
+        // Sizes are not kept; a client shows nothing for them.
+        "pg_table_size",
+        "pg_relation_size",
+        "pg_total_relation_size",
+        "pg_indexes_size",
+        "pg_database_size",
+        "pg_tablespace_size",
     ] {
         all.push(constant(name, TypeKind::Text, Value::Null));
     }
@@ -321,6 +328,17 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         let length = i32::try_from(length).map_err(|_| PgError::out_of_range("integer"))?;
         Ok(Value::Int4(length))
     }));
+    all.push(RowFunction::new("pg_size_pretty", Some(1), ty(TypeKind::Text), true, |args| {
+        let bytes = match &args[0] {
+            Datum::Int2(v) => i64::from(*v),
+            Datum::Int4(v) => i64::from(*v),
+            Datum::Int8(v) => *v,
+            other => text(other).parse().map_err(|_| {
+                PgError::new("42883", "function pg_size_pretty does not exist for this type")
+            })?,
+        };
+        Ok(text_value(size_pretty(bytes)))
+    }));
     all.push(RowFunction::new("quote_ident", Some(1), ty(TypeKind::Text), true, |args| {
         Ok(text_value(quote_ident(&text(&args[0]))))
     }));
@@ -328,6 +346,26 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         Ok(text_value(format!("'{}'", text(&args[0]).replace('\'', "''"))))
     }));
     all
+}
+
+/// A number of bytes in the largest unit that leaves at least 10 of it, rounded half up.
+fn size_pretty(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    let mut size = bytes.unsigned_abs();
+    if size < 10 * 1024 {
+        return format!("{sign}{size} bytes");
+    }
+    // Counted in halves of the unit, for the rounding.
+    size >>= 9;
+    let mut unit = "kB";
+    for larger in ["MB", "GB", "TB", "PB"] {
+        if size < 20 * 1024 - 1 {
+            break;
+        }
+        size >>= 10;
+        unit = larger;
+    }
+    format!("{sign}{} {unit}", size.div_ceil(2))
 }
 
 /// An identifier, in quotes if it needs them.

@@ -38,6 +38,7 @@ const FIXED: &[(&str, &str)] = &[
     ("lc_time", "C"),
     ("max_index_keys", "32"),
     ("ssl", "off"),
+    ("password_encryption", "scram-sha-256"),
 ];
 
 /// Settings that clients make and that change nothing here.
