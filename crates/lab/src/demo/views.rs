@@ -19,11 +19,11 @@ pub struct Snapshot {
     pub wait_us: Counters,
 }
 
-/// Reads the views through one instance.
+/// Reads the views through one instance, while all `instances` are open.
 ///
 /// # Errors
-/// Which view could not be read, and why.
-pub async fn read(client: &Client) -> Result<Snapshot, String> {
+/// Which view could not be read, and why; or whose rows are missing in it.
+pub async fn read(client: &Client, instances: usize) -> Result<Snapshot, String> {
     let mut snapshot = Snapshot::default();
     let statistics = "select inst_id, name, value from gv$sysstat";
     for row in query(client, statistics).await.map_err(|e| format!("gv$sysstat: {e}"))? {
@@ -38,7 +38,18 @@ pub async fn read(client: &Client) -> Result<Snapshot, String> {
         put(&mut snapshot.wait_counts, instance, event, count)?;
         put(&mut snapshot.wait_us, instance, event, us)?;
     }
+    complete("gv$sysstat", &snapshot.statistics, instances)?;
+    complete("gv$system_event", &snapshot.wait_counts, instances)?;
     Ok(snapshot)
+}
+
+/// Every instance must be among the rows of a `gv$` view.
+fn complete(view: &str, counters: &Counters, instances: usize) -> Result<(), String> {
+    let seen: std::collections::BTreeSet<usize> = counters.keys().map(|(i, _)| *i).collect();
+    match (1..=instances).find(|i| !seen.contains(i)) {
+        Some(missing) => Err(format!("{view}: no row of instance {missing}")),
+        None => Ok(()),
+    }
 }
 
 type Row = Vec<Option<String>>;
@@ -104,6 +115,13 @@ mod tests {
         add_growth(&mut sum, &before_kill, &end, Some(2));
         assert_eq!(sum, counters(&[(1, "a", 15), (2, "a", 67)]));
         assert_eq!(by_name(&sum)["a"], 82);
+    }
+
+    #[test]
+    fn a_view_without_rows_of_an_instance_is_incomplete() {
+        let two = counters(&[(1, "a", 1), (2, "a", 1)]);
+        assert_eq!(complete("gv$x", &two, 2), Ok(()));
+        assert_eq!(complete("gv$x", &two, 3), Err("gv$x: no row of instance 3".to_owned()));
     }
 
     #[test]
