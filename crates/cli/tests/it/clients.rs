@@ -132,3 +132,83 @@ async fn idle_sessions_are_small() {
     let each = (pss_kb(pid) - before) / SESSIONS;
     assert!(each <= 300, "{each} KB for each idle session");
 }
+
+#[test]
+fn a_password_set_in_clear_text_counts_on_every_instance() {
+    let db = Db::open(2);
+    let log_on = |k: u16, user: &str, password: &str| {
+        let mut psql = db.client("psql", k);
+        psql.env("PGUSER", user).env("PGPASSWORD", password);
+        let out = psql.args(["-X", "-A", "-t", "-c", "select current_user"]).output().unwrap();
+        (out.status.success(), crate::db::all_text(&out))
+    };
+    db.sql(1, "create role ann login password 'first'");
+    for k in 1..=2 {
+        assert_eq!(log_on(k, "ann", "first"), (true, "ann\n".to_owned()));
+        assert!(!log_on(k, "ann", "wrong").0);
+    }
+    db.sql(2, "alter role ann password 'it''s second'");
+    for k in 1..=2 {
+        assert!(!log_on(k, "ann", "first").0, "the old password counts on instance {k}");
+        assert_eq!(log_on(k, "ann", "it's second"), (true, "ann\n".to_owned()));
+    }
+    // A change that is rolled back, and what a verifier is: never the text.
+    db.sql(1, "begin; alter role ann password 'third'; rollback");
+    assert!(log_on(2, "ann", "it's second").0);
+    let kept = db.sql(1, "select rolpassword from pg_authid where rolname = 'ann'");
+    assert!(!kept.contains("second"), "{kept}");
+    // What psql's \\password sends: the verifier of "fourth".
+    let verifier = "SCRAM-SHA-256$4096:c2l4dGVlbiBieXRlcyBvaw==$\
+                    GcLG966uXtY26q158wUyh5qLW68kDIQOGSvPFzpUkBI=:\
+                    nVho6FE2krXRoBo1CIKoKcwj1wz5l1Y0jS2BXfNcdRk=";
+    assert_eq!(db.sql(1, "show password_encryption"), "scram-sha-256");
+    db.sql(1, &format!("alter user ann password '{verifier}'"));
+    assert_eq!(log_on(2, "ann", "fourth"), (true, "ann\n".to_owned()));
+    db.sql(1, "create user bob with encrypted password 'his'");
+    assert_eq!(log_on(2, "bob", "his"), (true, "bob\n".to_owned()));
+    db.sql(2, "drop user bob");
+    assert!(!log_on(1, "bob", "his").0, "a dropped user logs on");
+    // Without a password there is no way in over TCP.
+    db.sql(1, "alter role ann password null");
+    assert!(!log_on(1, "ann", "fourth").0 && !log_on(2, "ann", "").0);
+    let (ok, said) = log_on(1, "skein", "wrong");
+    assert!(!ok && said.contains("password authentication failed"), "{said}");
+    // The superuser's own.
+    db.sql(2, "alter role skein password 'new'");
+    assert!(log_on(1, "skein", "new").0 && !log_on(1, "skein", PASSWORD).0);
+}
+
+#[test]
+fn psqls_lists_work() {
+    let db = Db::open(1);
+    db.sql(1, "create table t (id serial primary key, v text unique not null)");
+    db.sql(1, "create index by_v on t (v)");
+    for (command, wanted) in [
+        ("\\d", "t_id_seq"),
+        ("\\dt", "public|t|table|skein"),
+        ("\\dt+", "public|t|table|skein"),
+        ("\\d t", "\"by_v\" btree (v)"),
+        ("\\d+ t", "not null"),
+        ("\\di", "t_pkey|index|skein|t"),
+        ("\\di+", "t_pkey|index|skein|t"),
+        ("\\ds", "t_id_seq|sequence"),
+        ("\\ds+", "t_id_seq|sequence"),
+        ("\\d t_id_seq", "bigint"),
+        ("\\dv", ""),
+        ("\\dn", "public|skein"),
+        ("\\dn+", "public|skein"),
+        ("\\du", "skein|Superuser"),
+        ("\\l", "skein|skein|UTF8"),
+        ("\\l+", "skein|skein|UTF8"),
+        ("\\df", ""),
+        ("\\db", "users"),
+        ("\\conninfo", "connected to database"),
+    ] {
+        let mut psql = db.client("psql", 1);
+        psql.args(["-X", "-A", "-v", "ON_ERROR_STOP=1", "-c", command]);
+        let out = psql.output().unwrap();
+        let text = crate::db::all_text(&out);
+        assert!(out.status.success() && !text.contains("ERROR"), "{command}: {text}");
+        assert!(text.contains(wanted), "{command}: {text}");
+    }
+}

@@ -225,7 +225,7 @@ fn a_corrupt_block_is_named_and_the_instance_stays_up() {
     assert_eq!(db.sql(1, "select id from good"), "1");
     let address: String = named.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     let address = address.trim_end_matches('.');
-    let dump = succeed(db.skein("dump block").arg(address));
+    let dump = succeed(db.skein("dump").args(["block", address]));
     assert!(dump.contains("DAMAGED: checksum"), "{dump}");
     assert_eq!(db.state(1), "OPEN");
 }

@@ -6,6 +6,12 @@
 
 mod clients;
 mod cluster;
+mod copy;
 mod db;
+mod dump;
 mod faults;
 mod life;
+mod members;
+mod settings;
+mod views;
+mod wire;

@@ -1,0 +1,97 @@
+//! `gv$` views: what one instance says of all.
+
+use crate::clients::connect;
+use crate::db::{Db, wait_until};
+use nix::sys::signal::Signal;
+
+const WHO: &str = "select inst_id from gv$instance order by 1";
+
+/// Every `gv$` view there is.
+const VIEWS: [&str; 15] = [
+    "session",
+    "session_wait",
+    "session_event",
+    "system_event",
+    "event_name",
+    "event_histogram",
+    "sysstat",
+    "sesstat",
+    "instance",
+    "bh",
+    "lock",
+    "parameter",
+    "rowcache",
+    "instance_cache_transfer",
+    "gc_wait_split",
+];
+
+#[test]
+fn every_gv_view_has_the_rows_of_all_instances() {
+    let db = Db::open(3);
+    db.sql(1, "create table t (id int primary key, v int)");
+    for k in 1..=3 {
+        db.sql(k, &format!("insert into t values ({k}, 0)"));
+        db.sql(k, "update t set v = v + 1");
+    }
+    // What is shown while it lasts: a lock on each instance.
+    let held = [1, 2, 3].map(|k| {
+        let mut psql = db.client("psql", k);
+        psql.args(["-X", "-q", "-c", "begin", "-c", &format!("update t set v = 9 where id = {k}")]);
+        psql.args(["-c", "select pg_sleep(100)"]);
+        psql.spawn().unwrap()
+    });
+    wait_until("the rows are locked", || {
+        let sql = "select count(distinct inst_id) from gv$lock where type = 'TM'";
+        db.sql(2, sql) == "3"
+    });
+    for k in 1..=3 {
+        assert_eq!(db.sql(k, WHO), "1\n2\n3");
+        for view in VIEWS {
+            let sql = format!("select distinct inst_id from gv${view} order by 1");
+            assert_eq!(db.sql(k, &sql), "1\n2\n3", "gv${view} through instance {k}");
+        }
+    }
+    // The same counter, read on the instance itself and through another.
+    let local = db.sql(2, "select value from v$parameter where name = 'listen'");
+    let sql = "select value from gv$parameter where inst_id = 2 and name = 'listen'";
+    assert_eq!(db.sql(3, sql), local);
+    for mut child in held {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn gv_views_go_on_while_an_instance_is_dead() {
+    let db = Db::open(3);
+    db.signal(2, Signal::SIGKILL);
+    wait_until("the dead one is out", || db.sql(1, WHO) == "1\n3");
+    assert_eq!(db.sql(3, WHO), "1\n3");
+    db.start_all();
+    wait_until("it is back", || db.sql(3, WHO) == "1\n2\n3");
+    assert_eq!(db.sql(2, WHO), "1\n2\n3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gv_query_waits_for_a_frozen_instance_and_can_be_cancelled() {
+    let db = Db::open(3);
+    let client = connect(&db, 1).await;
+    let cancel = client.cancel_token();
+    db.signal(3, Signal::SIGSTOP);
+    let asked = tokio::spawn(async move {
+        let answer = client.batch_execute("select count(*) from gv$sysstat").await;
+        (answer, client)
+    });
+    wait_until("it waits for the frozen one", || {
+        let sql = "select count(*) from v$session_wait \
+                   where event = 'reliable message' and state = 'WAITING'";
+        db.sql(1, sql) == "1"
+    });
+    cancel.cancel_query(tokio_postgres::NoTls).await.unwrap();
+    let (answer, client) = asked.await.unwrap();
+    assert_eq!(answer.unwrap_err().code().unwrap().code(), "57014");
+    // Asked again, it ends when the frozen one is out of the cluster.
+    let rows = client.query(WHO, &[]).await.unwrap();
+    let who: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(who, [1, 2]);
+}
