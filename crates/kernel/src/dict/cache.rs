@@ -313,7 +313,7 @@ mod tests {
         assert!(cache.user("skein").is_some());
         cache.invalidate_user("skein");
         let stat = cache.stats()[2];
-        assert_eq!((stat.gets, stat.misses, stat.modifications, stat.count), (2, 1, 1, 0));
+        assert_eq!((stat.gets, stat.misses, stat.modifications, stat.count), (4, 2, 2, 0));
         cache.clear();
         assert_eq!(cache.stats()[0].count, 0);
     }
