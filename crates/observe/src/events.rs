@@ -95,19 +95,6 @@ wait_events! {
         "Several single blocks are read at once: prefetch and recovery.";
     DbFileParallelWrite: "db file parallel write", SystemIo, ["requests", "interrupt", "timeout"],
         "The block writer waits for a batch of data block writes.";
-    DbFileSingleWrite: "db file single write", SystemIo, ["file#", "block#", "blocks"],
-        "A file header or another single block is written outside the block writer's batches.";
-    DirectPathRead: "direct path read", UserIo, ["file number", "first dba", "block cnt"],
-        "Blocks are read into private memory, past the cache.";
-    DirectPathWrite: "direct path write", UserIo, ["file number", "first dba", "block cnt"],
-        "Blocks are written from private memory, past the cache.";
-    DirectPathReadTemp: "direct path read temp", UserIo, ["file number", "first dba", "block cnt"],
-        "A sort or hash join reads back what it spilled.";
-    DirectPathWriteTemp: "direct path write temp", UserIo,
-        ["file number", "first dba", "block cnt"],
-        "A sort or hash join spills to the temporary file.";
-    LocalWriteWait: "local write wait", UserIo, ["file#", "block#", ""],
-        "A session waits until a block of its own is on disk: truncate, reuse of space.";
     DataFileInitWrite: "Data file init write", UserIo, ["count", "intr", "timeout"],
         "Newly allotted space is being formatted.";
 
@@ -118,21 +105,12 @@ wait_events! {
         "The log writer waits for its own write.";
     LogFileSequentialRead: "log file sequential read", SystemIo, ["log#", "block#", "blocks"],
         "Recovery or the archiver reads redo.";
-    LogFileSingleWrite: "log file single write", SystemIo, ["log#", "block#", "blocks"],
-        "The header of a log file is written.";
     LogBufferSpace: "log buffer space", Configuration, ["", "", ""],
         "Redo is produced faster than it is written: the log buffer is full.";
-    LogFileSwitchCompletion: "log file switch completion", Configuration, ["", "", ""],
-        "A session waits while the log writer moves on to the next log file.";
     LogFileSwitchCheckpoint: "log file switch (checkpoint incomplete)", Configuration, ["", "", ""],
         "The next log file still holds redo that a checkpoint needs.";
-    LogFileSwitchArchiving: "log file switch (archiving needed)", Configuration, ["", "", ""],
-        "The next log file is not archived yet.";
 
     // ---- control file
-    ControlFileSequentialRead: "control file sequential read", SystemIo,
-        ["file#", "block#", "blocks"],
-        "A block of the control file is read.";
     ControlFileParallelWrite: "control file parallel write", SystemIo,
         ["files", "block#", "requests"],
         "Blocks of the control file are written.";
@@ -140,10 +118,6 @@ wait_events! {
     // ---- buffer cache, this instance only
     FreeBufferWaits: "free buffer waits", Configuration, ["file#", "block#", "set-id#"],
         "No clean buffer was found for a block: the block writer is behind or the cache too small.";
-    WriteCompleteWaits: "write complete waits", Configuration, ["file#", "block#", ""],
-        "The block is just being written to disk and may not be changed.";
-    BufferBusyWaits: "buffer busy waits", Concurrency, ["file#", "block#", "class#"],
-        "Another session of this instance has the block pinned in a way that excludes this one.";
     ReadByOtherSession: "read by other session", UserIo, ["file#", "block#", "class#"],
         "Another session of this instance is reading the block from disk.";
 
@@ -154,63 +128,32 @@ wait_events! {
         "The newest version of a block was asked for; renamed when the outcome is known.";
     GcCrMultiBlockRequest: "gc cr multi block request", Cluster, ["file#", "block#", "class#"],
         "A scan asked for several blocks at once to read them consistently.";
-    GcCurrentMultiBlockRequest: "gc current multi block request", Cluster,
-        ["file#", "block#", "id#"],
-        "Several blocks were asked for at once in their newest version.";
     GcCrBlock2Way: "gc cr block 2-way", Cluster, ["file#", "block#", "class#"],
         "A consistent copy came from the block's master itself.";
     GcCrBlock3Way: "gc cr block 3-way", Cluster, ["file#", "block#", "class#"],
         "A consistent copy came from an instance that is not the block's master.";
     GcCrBlockBusy: "gc cr block busy", Cluster, ["file#", "block#", "class#"],
         "A consistent copy came late: the holder waited for a log flush, a pin or a commit.";
-    GcCrBlockCongested: "gc cr block congested", Cluster, ["file#", "block#", "class#"],
-        "A consistent copy came late: the request stood over 1 ms in a block server's queue.";
-    GcCrBlockLost: "gc cr block lost", Cluster, ["file#", "block#", "class#"],
-        "No consistent copy came in time, or the epoch ended; asked again.";
     GcCurrentBlock2Way: "gc current block 2-way", Cluster, ["file#", "block#", "class#"],
         "The newest version came from the block's master itself.";
     GcCurrentBlock3Way: "gc current block 3-way", Cluster, ["file#", "block#", "class#"],
         "The newest version came from an instance that is not the block's master.";
     GcCurrentBlockBusy: "gc current block busy", Cluster, ["file#", "block#", "class#"],
         "The newest version came late: a log flush or a pin at the holder, or others queued.";
-    GcCurrentBlockCongested: "gc current block congested", Cluster, ["file#", "block#", "class#"],
-        "The newest version came late: the request stood over 1 ms in a block server's queue.";
-    GcCurrentBlockLost: "gc current block lost", Cluster, ["file#", "block#", "class#"],
-        "No newest version came in time, or the epoch ended; asked again.";
     GcCrGrant2Way: "gc cr grant 2-way", Cluster, ["file#", "block#", "class#"],
         "No instance holds the block: the master gave leave to read it from disk, for a query.";
-    GcCrGrantBusy: "gc cr grant busy", Cluster, ["file#", "block#", "class#"],
-        "Leave to read from disk for a query came late because others asked for the block.";
-    GcCrGrantCongested: "gc cr grant congested", Cluster, ["file#", "block#", "class#"],
-        "Leave to read from disk for a query came late: the master's queue was over 1 ms long.";
     GcCurrentGrant2Way: "gc current grant 2-way", Cluster, ["file#", "block#", "class#"],
         "The master gave the right asked for without an image: from disk, or to the copy held.";
-    GcCurrentGrantBusy: "gc current grant busy", Cluster, ["file#", "block#", "class#"],
-        "A right to the newest version came late because others asked for or shared the block.";
-    GcCurrentGrantCongested: "gc current grant congested", Cluster, ["file#", "block#", "class#"],
-        "A right to the newest version came late: the master's queue was over 1 ms long.";
-    GcCrDiskRead: "gc cr disk read", Cluster, ["file#", "block#", "class#"],
-        "The holder could not serve an undo block and told the asker to read it from disk.";
     GcCrFailure: "gc cr failure", Cluster, ["file#", "block#", "class#"],
         "The holder answered a request for a consistent copy with an error; asked again.";
     GcCurrentRetry: "gc current retry", Cluster, ["file#", "block#", "class#"],
         "The answer to a request for the newest version was of no use; asked again.";
     GcBufferBusyAcquire: "gc buffer busy acquire", Cluster, ["file#", "block#", "class#"],
         "Another session of this instance has already asked the cluster for this block.";
-    GcBufferBusyRelease: "gc buffer busy release", Cluster, ["file#", "block#", "class#"],
-        "Another instance is taking the block away; this session must wait and ask for it again.";
     GcQuiesce: "gc quiesce", Cluster, ["file#", "block#", "class#"],
         "Block requests wait while the membership of the cluster changes.";
-    GcRecoveryQuiesce: "gc recovery quiesce", Cluster, ["file#", "block#", "class#"],
-        "The block may have been left unfinished by a dead instance and is being recovered.";
     GcsLogFlushSync: "gcs log flush sync", Other, ["waittime", "poll", "event"],
         "A block server's answer waits until the log writer has made the block's redo durable.";
-    GcsRemoteMessage: "gcs remote message", Idle, ["waittime", "poll", "event"],
-        "A block server has nothing to do.";
-    GesRemoteMessage: "ges remote message", Idle, ["waittime", "loop", "p3"],
-        "The enqueue server has nothing to do.";
-    GesReconfiguration: "ges global resource directory to be unfrozen", Other, ["epoch", "", ""],
-        "An enqueue request waits while the membership of the cluster changes.";
 
     // ---- commit and visibility across instances
     WaitForScnAck: "wait for scn ack", Other, ["instance", "scn", ""],
@@ -231,40 +174,23 @@ wait_events! {
     EnqTxAllocateItl: "enq: TX - allocate ITL entry", Configuration,
         ["name|mode", "usn<<16 | slot", "sequence"],
         "All ITL entries of the block are taken by open transactions and there is no room for one.";
-    EnqTxContention: "enq: TX - contention", Other, ["name|mode", "usn<<16 | slot", "sequence"],
-        "A transaction's end is awaited for another reason than a row, an index or an ITL entry.";
     EnqTm: "enq: TM - contention", Application, ["name|mode", "object #", "table/partition"],
         "The table is locked in a mode that excludes this one: DDL against DML, LOCK TABLE.";
     EnqHw: "enq: HW - contention", Configuration, ["name|mode", "table space #", "block"],
         "Another session is raising the high-water mark of the segment.";
     EnqSq: "enq: SQ - contention", Configuration, ["name|mode", "object #", "0"],
         "Another session is refilling the cache of the sequence.";
-    EnqUs: "enq: US - contention", Other, ["name|mode", "undo segment #", "0"],
-        "An undo segment is being created, extended or taken over.";
-    EnqCf: "enq: CF - contention", Other, ["name|mode", "0", "operation"],
-        "Another instance is changing the control file.";
-    EnqIr: "enq: IR - contention", Other, ["name|mode", "id1", "id2"],
-        "Another instance is recovering a dead one.";
     EnqTs: "enq: TS - contention", Other, ["name|mode", "table space #", "dba"],
         "Extents of the tablespace are being allotted or given back by another session.";
-    EnqRc: "enq: RC - Result Cache: Contention", Application, ["name|mode", "chunkNo", "blockNo"],
-        "Another session is computing the result that is wanted.";
     RowCacheLock: "row cache lock", Concurrency, ["cache id", "mode", "request"],
         "A dictionary entry is being loaded or changed on this or another instance.";
     LibraryCacheLock: "library cache lock", Concurrency,
         ["handle address", "lock address", "100*mode+namespace"],
         "A statement waits for the definition of an object that DDL is changing.";
-    LibraryCachePin: "library cache pin", Concurrency,
-        ["handle address", "pin address", "100*mode+namespace"],
-        "The same statement is being planned by another session.";
 
     // ---- undo and recovery
-    UndoSegmentExtension: "undo segment extension", Configuration, ["segment#", "", ""],
-        "An undo segment is being extended by another session.";
     UndoSegmentTxSlot: "undo segment tx slot", Configuration, ["segment#", "", ""],
         "Every slot of every online transaction table is taken.";
-    DeadTransactionRollback: "wait for a undo record", Other, ["undo seg#", "slot#", "wrap#"],
-        "A transaction of a dead instance or session is being rolled back.";
 
     // ---- clients
     SqlNetMessageFromClient: "SQL*Net message from client", Idle, ["driver id", "#bytes", ""],
@@ -283,14 +209,8 @@ wait_events! {
         "A session waits for a background process of this instance: checkpoint, log switch.";
     SmonTimer: "smon timer", Idle, ["sleep time", "failed", ""],
         "The clean-up process sleeps until its next round.";
-    PmonTimer: "pmon timer", Idle, ["duration", "", ""],
-        "The membership process sleeps until its next heartbeat.";
     ReliableMessage: "reliable message", Other, ["channel context", "channel handle", "message"],
         "A question to all other instances, as `gv$` views ask, waits for their answers.";
-    CheckpointCompleted: "checkpoint completed", Configuration, ["", "", ""],
-        "A session waits for a checkpoint it has asked for.";
-    IpcSendCompletion: "IPC send completion sync", Other, ["instance", "", ""],
-        "The queue to another instance is full; the sender waits until it drains.";
     PgSleep: "PL/SQL lock timer", Idle, ["duration", "", ""],
         "The session asked to sleep.";
 }

@@ -77,21 +77,13 @@ macro_rules! statistics {
 statistics! {
     // ---- sessions and statements
     LogonsCumulative: "logons cumulative", User, Count, "Sessions that clients have opened.";
-    UserCalls: "user calls", User, Count, "Messages from clients that asked for work.";
     UserCommits: "user commits", User, Count, "Transactions with changes that were committed.";
     UserRollbacks: "user rollbacks", User, Count, "Transactions that were rolled back on request.";
     ExecuteCount: "execute count", Sql, Count, "Statements run.";
     ParseCountTotal: "parse count (total)", Sql, Count, "Statements parsed, plan found or not.";
     ParseCountHard: "parse count (hard)", Sql, Count, "Statements planned anew.";
     ParseCountFailures: "parse count (failures)", Sql, Count, "Statements that failed to parse.";
-    SortsMemory: "sorts (memory)", Sql, Count, "Sorts that stayed in memory.";
-    SortsDisk: "sorts (disk)", Sql, Count, "Sorts that spilled to disk.";
-    SortsRows: "sorts (rows)", Sql, Count, "Rows sorted.";
-    TableScanRows: "table scan rows gotten", Sql, Count, "Rows that full scans have looked at.";
-    TableScanBlocks: "table scan blocks gotten", Sql, Blocks, "Blocks visited by full scans.";
     TableFetchByRowid: "table fetch by rowid", Sql, Count, "Rows fetched by their address.";
-    TableFetchContinued: "table fetch continued row", Sql, Count,
-        "Further pieces read of rows that were moved or chained.";
     BytesReceivedFromClient: "bytes received via SQL*Net from client", User, Bytes,
         "Bytes read from clients.";
     BytesSentToClient: "bytes sent via SQL*Net to client", User, Bytes, "Bytes sent to clients.";
@@ -102,18 +94,11 @@ statistics! {
     ConsistentGets: "consistent gets", Cache, Count, "Blocks visited as of a snapshot.";
     DbBlockGets: "db block gets", Cache, Count, "Blocks visited in their newest version.";
     DbBlockChanges: "db block changes", Cache, Count, "Change vectors applied to cached blocks.";
-    ConsistentChanges: "consistent changes", Cache, Count,
-        "Undo records applied to make consistent copies.";
     NoWorkGets: "no work - consistent read gets", Cache, Count,
         "Consistent gets that needed neither undo nor cleanout.";
     CrBlocksCreated: "CR blocks created", Cache, Blocks, "Consistent copies made with undo.";
     CrCopiesUsedAgain: "CR copies used again", Cache, Count,
         "Consistent gets served by a copy that the same statement had made before.";
-    CleanoutsOnly: "cleanouts only - consistent read gets", Cache, Count,
-        "Consistent gets that only had to learn commit SCNs.";
-    ImmediateCleanouts: "immediate (CURRENT) block cleanout applications", Cache, Count,
-        "Blocks stamped with the commit SCN by the committing session.";
-    CleanoutEntries: "commit cleanouts", Cache, Count, "ITL entries stamped with a commit SCN.";
     PhysicalReads: "physical reads", Cache, Blocks, "Blocks read from disk.";
     PhysicalReadRequests: "physical read total IO requests", Cache, Count,
         "Read requests for data blocks.";
@@ -130,8 +115,6 @@ statistics! {
     DbwrDoubleWriteBlocks: "DBWR double-write blocks", Cache, Blocks,
         "Blocks written to the double-write area first.";
     FreeBufferRequested: "free buffer requested", Cache, Count, "Buffers needed for a block.";
-    FreeBufferInspected: "free buffer inspected", Cache, Count,
-        "Buffers passed over in search of a free one.";
     BlockChecksumRetries: "physical read checksum retries", Cache, Count,
         "Blocks read again because their checksum was wrong.";
     TornBlocksRestored: "torn blocks restored", Cache, Blocks,
@@ -145,12 +128,10 @@ statistics! {
     RedoWastage: "redo wastage", Redo, Bytes, "Redo written only to fill a sector.";
     RedoWriteTime: "redo write time", Redo, Micros, "Time of the log writer's writes.";
     RedoSynchWrites: "redo synch writes", Redo, Count, "Commits that waited for the log writer.";
-    RedoSynchTime: "redo synch time", Redo, Micros, "Time that commits waited for the log writer.";
     RedoLogSpaceRequests: "redo log space requests", Redo, Count,
         "Waits for space in the log files.";
     RedoBufferRetries: "redo buffer allocation retries", Redo, Count,
         "Waits for space in the log buffer.";
-    LogSwitches: "redo log switches", Redo, Count, "Moves to the next log file.";
     RecoveryRedoRead: "redo bytes read by recovery", Redo, Bytes, "Redo read in recovery.";
     RecoveryVectors: "recovery change vectors applied", Redo, Count,
         "Change vectors that recovery applied.";
@@ -162,14 +143,11 @@ statistics! {
     TransactionRollbacks: "transaction rollbacks", Cache, Count, "Transactions rolled back.";
     UndoBlocksRead: "data blocks consistent reads - undo records applied", Cache, Count,
         "Undo records read for consistent copies.";
-    UndoTableConsistentReads: "transaction tables consistent reads - undo records applied", Cache,
-        Count, "Look-ups of a transaction's outcome in its table.";
     SnapshotTooOld: "snapshot too old errors", Cache, Count,
         "Reads that failed because their undo was gone.";
     DeadTransactionsRecovered: "dead transactions rolled back", Cache, Count,
         "Transactions of dead instances and sessions that were rolled back.";
     Savepoints: "savepoints set", User, Count, "Savepoints set.";
-    HeapRowMigrations: "rows migrated", Cache, Count, "Rows that outgrew their block and moved.";
     LeafSplits: "leaf node splits", Cache, Count, "Index leaf blocks split.";
     LeafSplits9010: "leaf node 90-10 splits", Cache, Count, "Leaf splits at the right end.";
     BranchSplits: "branch node splits", Cache, Count, "Index branch blocks split.";
@@ -183,8 +161,6 @@ statistics! {
     EnqueueDeadlocks: "enqueue deadlocks", Enqueue, Count, "Deadlocks broken here.";
     GlobalEnqueueGetsSync: "global enqueue gets sync", Enqueue, Count,
         "Enqueues asked from another instance.";
-    GlobalEnqueueGetTime: "global enqueue get time", Enqueue, Micros,
-        "Time that requests for enqueues of other instances took.";
     GlobalEnqueueReleases: "global enqueue releases", Enqueue, Count,
         "Enqueues given back to another instance.";
 
@@ -203,7 +179,6 @@ statistics! {
         "Time that consistent copies for others waited for the log writer.";
     GcCrFlushes: "gc cr block flushes", Rac, Count,
         "Consistent copies for others that waited for the log writer.";
-    GcCrSendTime: "gc cr block send time", Rac, Micros, "Time to send consistent copies.";
     GcCurrentBlocksServed: "gc current blocks served", Rac, Blocks,
         "Blocks served in their newest version.";
     GcCurrentPinTime: "gc current block pin time", Rac, Micros,
@@ -212,21 +187,10 @@ statistics! {
         "Time that blocks for others waited for the log writer.";
     GcCurrentFlushes: "gc current block flushes", Rac, Count,
         "Blocks for others that waited for the log writer.";
-    GcCurrentSendTime: "gc current block send time", Rac, Micros,
-        "Time to send blocks in their newest version.";
-    GcLocalGrants: "gc local grants", Rac, Count, "Rights granted without a message.";
     GcRemoteGrants: "gc remote grants", Rac, Count, "Rights granted by another instance.";
-    GcBlocksLost: "gc blocks lost", Rac, Blocks, "Block requests that had to be asked again.";
-    GcBlocksCorrupt: "gc blocks corrupt", Rac, Blocks, "Blocks received with a wrong checksum.";
     GcLightWorks: "gc cr light works", Rac, Count,
         "Copies sent unfinished because finishing them would have meant reading undo.";
-    GcFairnessDownConverts: "gc fairness down converts", Rac, Count,
-        "Rights reduced to shared because readers kept asking.";
     GcPastImages: "gc past images kept", Rac, Count, "Dirty blocks given away and kept as images.";
-    GcPastImagesDropped: "gc past images dropped", Rac, Count,
-        "Past images dropped because a newer version reached the disk.";
-    GcInvalidations: "gc invalidations", Rac, Count, "Shared copies given up for a writer.";
-    GcDowngrades: "gc down converts", Rac, Count, "Exclusive rights reduced to shared.";
     GcsMessagesSent: "gcs messages sent", Rac, Count, "Block service messages sent.";
     GcsMessagesReceived: "gcs messages received", Rac, Count, "Block service messages received.";
     GesMessagesSent: "ges messages sent", Rac, Count, "Enqueue service messages sent.";

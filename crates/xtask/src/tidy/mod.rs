@@ -6,6 +6,7 @@
 mod hazards;
 mod layers;
 mod licences;
+mod registries;
 mod sources;
 
 use crate::harness::Tally;

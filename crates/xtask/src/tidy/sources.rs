@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::hazards;
+use super::{hazards, registries};
 
 /// Order inside `kernel`: a module may use only those of lines above its own.
 const KERNEL_ORDER: &[&[&str]] = &[
@@ -119,7 +119,24 @@ pub fn check(root: &Path) -> Result<Vec<(&'static str, Vec<String>)>, String> {
         ("a text at the top of each module", all(module_text)),
         ("READMEs", readmes(root)?),
         ("tests of the hazards", hazard_tests(root, &sources)?),
+        ("producers of wait events and statistics", producers(&sources)),
     ])
+}
+
+fn producers(sources: &[Source]) -> Vec<String> {
+    let product = |s: &&Source| !s.is_test() && registries::may_produce(&s.path);
+    let texts: Vec<String> = sources
+        .iter()
+        .filter(product)
+        .map(|s| s.product_lines().map(|(_, l)| l).filter(|l| !is_comment(l)).collect::<Vec<_>>())
+        .map(|lines| lines.join("\n"))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let check = |(file, call, kind): (&str, &str, &str)| {
+        let registry = sources.iter().find(|s| s.path == file).map_or("", |s| s.text.as_str());
+        registries::check(file, registry, call, kind, &texts)
+    };
+    registries::REGISTRIES.into_iter().flat_map(check).collect()
 }
 
 fn hazard_tests(root: &Path, sources: &[Source]) -> Result<Vec<String>, String> {
