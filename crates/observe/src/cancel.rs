@@ -39,6 +39,7 @@ pub struct CancelFlag {
 }
 
 /// While it lives, nothing that its session does is interrupted.
+#[must_use = "it shields only while it lives"]
 pub struct Shield<'a>(&'a CancelFlag);
 
 impl Drop for Shield<'_> {
