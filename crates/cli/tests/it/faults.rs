@@ -488,11 +488,11 @@ fn statements_that_are_too_deep_are_refused_and_long_ones_are_not() {
             let said = run(&sql);
             let shown = sql.get(..60).unwrap_or(&sql);
             let fine = !said.contains("ERROR");
-            assert!(!said.contains("closed the connection"), "{count} of {}: {said}", shown);
+            assert!(!said.contains("closed the connection"), "{count} of {shown}: {said}");
             // What nests is cut off by the grammar, in its own words.
             let refused = said.contains("54001") || said.contains("42601");
-            assert!(fine || refused, "{count} of {}: {said}", shown);
-            assert!(fine || count > 10, "{count} of {}: {said}", shown);
+            assert!(fine || refused, "{count} of {shown}: {said}");
+            assert!(fine || count > 10, "{count} of {shown}: {said}");
         }
         assert_eq!(db.sql(1, "select id, v from t"), "1|a", "{count}");
     }
