@@ -134,10 +134,48 @@ pub(super) fn take_back(clone: &mut Vec<u8>, idx: u8, record: &UndoRecord) -> Re
         }
         record.inverse.apply(clone);
     }
+    // A bound is visible or too old: it never says what comes before what (hazard H3).
+    if itl::get(clone, idx).bound {
+        return Err(Error::Invariant(format!("undo of {} goes by a bound", record.xid)));
+    }
     let lower = record.saved.xid != record.xid || record.saved.undo_no < record.undo_no;
     if !lower || record.undo_no == UndoNo(0) {
         return Err(Error::Invariant(format!("undo of {} does not go back", record.xid)));
     }
     itl::put(clone, idx, &record.saved);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use block::layout::Kind;
+    use block::op::{Inverse, Op};
+    use block::{Dba, ObjId, UndoNo};
+
+    use super::*;
+
+    #[test]
+    fn h3_nothing_is_taken_back_by_a_bound() {
+        let (dba, obj) = (Dba::new(4, 9), ObjId(20_000));
+        let mut clone = vec![0; BLOCK_BYTES];
+        let op = Op::Format { kind: Kind::Heap, obj, birth: Scn(5), level: 0, itl: 2 };
+        op.apply(&mut clone, dba);
+        let record = UndoRecord {
+            xid: Xid { usn: 1, slot: 1, seq: 1 },
+            undo_no: UndoNo(1),
+            prev: block::Uba::NONE,
+            target: dba,
+            obj,
+            birth: Scn(5),
+            itl_idx: 0,
+            saved: Itl::default(),
+            inverse: Inverse::Nothing,
+        };
+        let entry = Itl { xid: record.xid, undo_no: UndoNo(1), scn: Scn(70), ..Itl::default() };
+        itl::put(&mut clone, 0, &Itl { bound: true, ..entry });
+        assert!(matches!(take_back(&mut clone, 0, &record), Err(Error::Invariant(_))));
+        itl::put(&mut clone, 0, &entry);
+        take_back(&mut clone, 0, &record).expect("an exact SCN");
+        assert_eq!(itl::get(&clone, 0), record.saved);
+    }
 }
