@@ -174,7 +174,10 @@ async fn consistent_waiting<R>(
         ctx.bump(Stat::CrBlocksCreated, 1);
         let whole = undo_clone(ctx, snap, clone, expect, &mut |_| {}, &mut gone).await?;
         if remote && core.peers().map(|p| p.epoch()) != epoch {
-            continue; // What it was made from may have died with its sender (hazard H1).
+            // What it was made from may have died with its sender, and so may what was said of its
+            // transactions: their numbers may be given out again (hazard H1).
+            gone.clear();
+            continue;
         }
         if let Some(clone) = whole {
             let f = f.take().expect("called once");

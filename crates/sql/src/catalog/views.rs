@@ -50,8 +50,6 @@ fn session(instance: &Instance) -> Rows {
         ("type", Text),
         ("program", Text),
         ("machine", Text),
-        ("module", Text),
-        ("action", Text),
         ("sql_text", Text),
         ("logon_time", Timestamptz),
         ("last_call_et", Int8),
@@ -78,8 +76,6 @@ fn session(instance: &Instance) -> Rows {
             text(s.kind.name()),
             text(&*s.program),
             text(&*s.machine),
-            text(&*s.module),
-            text(&*s.action),
             opt_text(s.sql_text.as_deref()),
             wall(s.logon_wall_us),
             seconds_since(instance, s.last_call_wall_us),
@@ -431,13 +427,8 @@ fn rowcache(instance: &Instance) -> Rows {
     rows
 }
 
-const HOW: [(TransferHow, &str); 5] = [
-    (TransferHow::TwoWay, "2hop"),
-    (TransferHow::ThreeWay, "3hop"),
-    (TransferHow::Busy, "busy"),
-    (TransferHow::Congested, "congested"),
-    (TransferHow::Lost, "lost"),
-];
+const HOW: [(TransferHow, &str); 3] =
+    [(TransferHow::TwoWay, "2hop"), (TransferHow::ThreeWay, "3hop"), (TransferHow::Busy, "busy")];
 
 fn cache_transfer(instance: &Instance) -> Rows {
     let mut names: Vec<(String, Shape)> =
@@ -472,11 +463,9 @@ fn wait_split(instance: &Instance) -> Rows {
         ("total_us", Int8),
         ("interconnect_us", Int8),
         ("master_queue_us", Int8),
-        ("lms_queue_us", Int8),
         ("lms_build_us", Int8),
         ("pin_us", Int8),
         ("lgwr_flush_us", Int8),
-        ("lms_send_us", Int8),
         ("flushes", Int8),
         ("max_us", Int8),
     ]);
@@ -490,11 +479,9 @@ fn wait_split(instance: &Instance) -> Rows {
             int(t.total_us),
             int(t.interconnect_us),
             int(t.master_queue_us),
-            int(t.lms_queue_us),
             int(t.build_us),
             int(t.pin_us),
             int(t.flush_us),
-            int(t.send_us),
             int(t.flushes),
             int(t.max_us),
         ]);
