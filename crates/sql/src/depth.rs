@@ -132,11 +132,11 @@ pub(crate) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use crate::dialect::OwnDialect;
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     fn passes(text: &str) -> bool {
-        let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().unwrap();
+        let tokens = Tokenizer::new(&OwnDialect, text).tokenize_with_location().unwrap();
         check(&tokens).is_ok()
     }
 

@@ -355,9 +355,9 @@ pub(crate) fn default_of(table: &TableDef, column: usize) -> Result<Option<Expr>
 
 /// Parses an expression's text.
 pub(crate) fn parse_expr(text: &str) -> Result<Expr> {
-    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use crate::dialect::OwnDialect;
     use datafusion::sql::sqlparser::parser::Parser;
-    Parser::new(&PostgreSqlDialect {})
+    Parser::new(&OwnDialect)
         .try_with_sql(text)
         .and_then(|mut parser| parser.parse_expr())
         .map_err(|error| PgError::internal(format!("default \"{text}\": {error}")))

@@ -14,6 +14,7 @@ mod copy_binary;
 mod database;
 mod ddl;
 mod depth;
+mod dialect;
 mod direct;
 mod dml;
 mod encode;

@@ -6,9 +6,9 @@
 //! do: accept
 //! text after a statement's end.
 
+use crate::dialect::OwnDialect;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -75,7 +75,7 @@ impl Statement {
 /// # Errors
 /// 42601.
 pub fn split(text: &str) -> Result<Vec<Statement>> {
-    let dialect = PostgreSqlDialect {};
+    let dialect = OwnDialect;
     let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| {
         let position = char_position(text, error.location);
         PgError { position, ..PgError::syntax(error.message) }
@@ -164,7 +164,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         return Ok(Statement { text: own_text, parsed: Parsed::Own(own), param_count });
     }
     crate::depth::check(tokens)?;
-    let dialect = PostgreSqlDialect {};
+    let dialect = OwnDialect;
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(RECURSION_MAX)
         .with_tokens_with_locations(with_known_words(tokens));
