@@ -11,7 +11,7 @@ use std::time::Duration;
 use block::Mode;
 use env::Lane;
 use global::Epoch;
-use observe::AlertLevel;
+use observe::{AlertLevel, WaitEvent};
 
 use super::node::Node;
 
@@ -33,7 +33,7 @@ impl Node {
                     return;
                 }
                 // The checkpoint writes what past images and other instances' copies wait for.
-                node.env.sleep(LOOK_EVERY).await;
+                node.ctx.sleep(WaitEvent::SmonTimer, LOOK_EVERY).await;
             }
         });
     }
