@@ -115,7 +115,9 @@ pub fn run(
     check_address(&settings.interconnect)?;
     let secret = read_secret(layout)?;
     let serve_threads = settings.parameters.gcs_server_processes();
-    let env = RealEnv::with_config(RealConfig { serve_threads, ..RealConfig::default() });
+    let linger_us = settings.parameters._gc_spin_us();
+    let env =
+        RealEnv::with_config(RealConfig { serve_threads, linger_us, ..RealConfig::default() });
     let observer = Observer::new(env.clone(), me.0);
     write_alerts_to(&observer, &alert_path(layout, config, k)?)?;
     note_panics(&observer);

@@ -132,6 +132,12 @@ pub trait EnvImpl: Send + Sync {
     /// When a process of this host started, in a unit of its own: with the process id it names a
     /// process for good, since ids are used again. `None`: there is no such process.
     fn process_start_time(&self, pid: u32) -> Option<u64>;
+    /// For [`Env::eager`]: whether to look again at once instead of sleeping.
+    fn linger(&self, _: &mut Lingering) -> bool {
+        false
+    }
+    /// For [`Env::eager`]: what was waited for has come, or is not waited for any more.
+    fn linger_done(&self, _: &mut Lingering, _came: bool) {}
     /// Stops this instance now, without writing anything more: an invariant is broken. In the real
     /// environment the process ends with exit code 70; in the simulator the instance is crashed.
     fn abort_instance(&self, reason: &str) -> !;
@@ -152,6 +158,17 @@ impl TaskHandle {
     pub fn abort(&self) {
         (self.abort)();
     }
+}
+
+/// How far a thread that waits without sleeping has come; see [`Env::eager`].
+#[derive(Clone, Copy, Default, Debug)]
+pub enum Lingering {
+    #[default]
+    Fresh,
+    /// Times are the environment's own.
+    Since { began_us: u64, looked_us: u64 },
+    /// It sleeps now, or has what it wanted.
+    Over,
 }
 
 /// The time limit of [`Env::timeout`] passed.
@@ -197,5 +214,38 @@ impl Env {
             futures::future::Either::Left((out, _)) => Ok(out),
             futures::future::Either::Right(((), _)) => Err(Elapsed),
         }
+    }
+
+    /// Waits for what is expected within microseconds: a session's thread looks for it a little
+    /// while before it sleeps, where that is sooner than being woken. Wraps the wait and its event,
+    /// so that the time is counted.
+    pub async fn eager<F: Future>(&self, future: F) -> F::Output {
+        let mut future = std::pin::pin!(future);
+        let mut stay = Stay { env: self, lingering: Lingering::default() };
+        std::future::poll_fn(|cx| {
+            loop {
+                let polled = future.as_mut().poll(cx);
+                if polled.is_ready() {
+                    self.0.linger_done(&mut stay.lingering, true);
+                    return polled;
+                }
+                if !self.0.linger(&mut stay.lingering) {
+                    return polled;
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Ends a stay whose future panics.
+struct Stay<'a> {
+    env: &'a Env,
+    lingering: Lingering,
+}
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        self.env.0.linger_done(&mut self.lingering, false);
     }
 }

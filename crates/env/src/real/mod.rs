@@ -13,6 +13,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod file;
+mod linger;
 mod net;
 mod pool;
 #[cfg(test)]
@@ -31,8 +32,8 @@ use futures::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::{
-    BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Listener, Micros, OpenOptions, RawFile,
-    TaskHandle,
+    BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Lingering, Listener, Micros, OpenOptions,
+    RawFile, TaskHandle,
 };
 
 thread_local! {
@@ -62,6 +63,8 @@ pub struct RealConfig {
     pub io_threads: usize,
     /// LMS and LGWR run before everything else, where the system allows it.
     pub high_priority: bool,
+    /// How long a session's thread looks for a peer's answer before it sleeps, µs; 0: not at all.
+    pub linger_us: u64,
 }
 
 impl Default for RealConfig {
@@ -72,6 +75,7 @@ impl Default for RealConfig {
             background_threads: (cpus / 2).clamp(1, 4),
             io_threads: 8,
             high_priority: true,
+            linger_us: 250,
         }
     }
 }
@@ -84,6 +88,7 @@ pub struct RealEnv {
     background: OnceLock<Runtime>,
     log: OnceLock<Handle>,
     pool: Arc<pool::IoPool>,
+    linger: linger::Linger,
 }
 
 impl RealEnv {
@@ -104,6 +109,7 @@ impl RealEnv {
             background: OnceLock::new(),
             log: OnceLock::new(),
             pool: pool::IoPool::new(config.io_threads.max(1)),
+            linger: linger::Linger::new(config.linger_us),
         });
         // Runtimes must not be dropped by one of their own tasks, and a task may hold the last Env:
         // one reference is kept for ever.
@@ -302,6 +308,14 @@ impl EnvImpl for RealEnv {
         // Field 22 of /proc/PID/stat; the command name (field 2) may hold spaces and parentheses.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    }
+
+    fn linger(&self, lingering: &mut Lingering) -> bool {
+        may_block() && self.linger.again(lingering)
+    }
+
+    fn linger_done(&self, lingering: &mut Lingering, came: bool) {
+        self.linger.done(lingering, came);
     }
 
     fn abort_instance(&self, reason: &str) -> ! {

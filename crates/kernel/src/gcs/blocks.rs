@@ -290,7 +290,7 @@ impl Node {
                     };
                     ((), event)
                 };
-                ctx.wait_relabel_or_cancel(shown, p, wait).await
+                self.env.eager(ctx.wait_relabel_or_cancel(shown, p, wait)).await
             } else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
                 let woken = ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await;
@@ -491,7 +491,8 @@ impl Node {
                     }
                 }
             };
-            let got = ctx.wait_relabel_or_cancel(WaitEvent::GcCrRequest, p, wait).await?;
+            let wait = ctx.wait_relabel_or_cancel(WaitEvent::GcCrRequest, p, wait);
+            let got = self.env.eager(wait).await?;
             if got.is_some() {
                 return Ok(got);
             }

@@ -99,7 +99,8 @@ impl Peers for Node {
                 let addr = uba.dba;
                 let p = [u64::from(addr.file), u64::from(addr.block), 18];
                 let asked = self.call(owner, |req_id| TxnMessage::UndoBlock { req_id, addr });
-                let reply = ctx.wait_or_cancel(WaitEvent::GcCrRequest, p, asked).await?;
+                let wait = ctx.wait_or_cancel(WaitEvent::GcCrRequest, p, asked);
+                let reply = self.env.eager(wait).await?;
                 match reply {
                     Some(TxnMessage::UndoBlockReply { image, .. })
                         if image.len() == BLOCK_BYTES =>

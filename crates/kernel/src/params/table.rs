@@ -97,6 +97,9 @@ parameters! {
         "Milliseconds after which a wait for a lock is given up; 0 means never.";
     _lgwr_flush_delay_us: Kind::Int { min: 0, max: 10_000_000 }, "0", System -> u64,
         "Microseconds that each flush of the log writer takes longer: for experiments.";
+    _gc_spin_us: Kind::Int { min: 0, max: 10_000 }, "250", Startup -> u64,
+        "Microseconds for which a session looks for another instance's answer before it sleeps, \
+         as long as no other thread wants its processor; 0: it sleeps at once.";
     alert_log: Kind::Text, "", Startup -> text,
         "Path of the alert log; empty means alert_K.log in the database's folder.";
     listen: Kind::Text, "127.0.0.1:0", Startup -> text,

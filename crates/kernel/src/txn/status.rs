@@ -91,7 +91,8 @@ impl Core {
         ctx.bump(Stat::TransactionEnquiries, 1);
         let p = [u64::from(xid.usn), u64::from(xid.slot), u64::from(xid.seq)];
         let asked = peers.status(ctx, xid, self.clock.current());
-        let status = ctx.wait_or_cancel(WaitEvent::TransactionEnquiry, p, asked).await??;
+        let wait = ctx.wait_or_cancel(WaitEvent::TransactionEnquiry, p, asked);
+        let status = self.env.eager(wait).await??;
         self.outcomes.note(xid, status);
         Ok(status)
     }
