@@ -11,12 +11,14 @@ use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+use nix::sys::socket::MsgFlags;
 use parking_lot::Mutex;
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::{BoxFuture, Connection, FrameReceiver, FrameSender, Listener};
+use crate::{BoxFuture, Connection, FrameReceiver, FrameSender, Listener, Received};
 
 /// The longest frame; a longer one is refused by the sender and breaks the connection at the
 /// receiver.
@@ -186,17 +188,26 @@ impl Drop for TcpSender {
     }
 }
 
-struct TcpReceiver {
-    socket: Arc<Socket>,
+/// Bytes that have come and are not yet handed out: `buf[taken..filled]`.
+struct Incoming {
     buf: Vec<u8>,
-    /// What of `buf` has been handed out.
     taken: usize,
+    filled: usize,
 }
 
-impl TcpReceiver {
+struct TcpReceiver {
+    socket: Arc<Socket>,
+    incoming: Mutex<Incoming>,
+}
+
+impl Incoming {
+    fn new() -> Incoming {
+        Incoming { buf: vec![0; READ_CHUNK_BYTES], taken: 0, filled: 0 }
+    }
+
     /// The next whole frame in the buffer. `Err` when the peer does not speak our framing.
     fn next_frame(&mut self) -> Result<Option<Vec<u8>>, ()> {
-        let rest = &self.buf[self.taken..];
+        let rest = &self.buf[self.taken..self.filled];
         let Some(head) = rest.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let len = u32::from_le_bytes(*head) as usize;
         if len > FRAME_BYTES_MAX {
@@ -208,50 +219,81 @@ impl TcpReceiver {
         };
         let frame = body.to_vec();
         self.taken += LENGTH_BYTES + len;
-        if self.taken == self.buf.len() {
-            self.buf.clear();
-            self.taken = 0;
-            self.buf.shrink_to(KEEP_BUFFER_BYTES);
+        if self.taken == self.filled {
+            (self.taken, self.filled) = (0, 0);
+            if self.buf.len() > KEEP_BUFFER_BYTES {
+                *self = Incoming::new();
+            }
         }
         Ok(Some(frame))
     }
 
     fn make_room(&mut self, frame_bytes: usize) {
-        self.buf.drain(..self.taken);
-        self.taken = 0;
+        self.buf.copy_within(self.taken..self.filled, 0);
+        (self.taken, self.filled) = (0, self.filled - self.taken);
         // Grow with what has come, so that a length alone makes nobody allocate 64 MiB.
-        let want = frame_bytes.min(self.buf.len() * 2 + READ_CHUNK_BYTES);
-        self.buf.reserve(want.saturating_sub(self.buf.len()));
+        let want = frame_bytes.min(self.filled * 2 + READ_CHUNK_BYTES);
+        if want > self.buf.len() {
+            self.buf.resize(want, 0);
+        }
+    }
+
+    /// One read from the socket into the room there is.
+    fn read(&mut self, stream: &TcpStream) -> io::Result<usize> {
+        if self.filled == self.buf.len() {
+            // A part of a length stands at the end.
+            self.make_room(LENGTH_BYTES);
+        }
+        let read = recv(stream, &mut self.buf[self.filled..], MsgFlags::empty())?;
+        self.filled += read;
+        Ok(read)
     }
 }
 
+/// Asks the system itself: what the reactor knows of a socket, only its own thread learns in time.
+fn recv(stream: &TcpStream, buf: &mut [u8], flags: MsgFlags) -> io::Result<usize> {
+    let flags = flags | MsgFlags::MSG_DONTWAIT;
+    Ok(nix::sys::socket::recv(stream.as_raw_fd(), buf, flags)?)
+}
+
 impl FrameReceiver for TcpReceiver {
-    // Dropping the future between polls loses nothing: all state is in `self`.
-    fn recv(&mut self) -> BoxFuture<'_, Option<Vec<u8>>> {
-        Box::pin(async move {
-            loop {
-                match self.next_frame() {
-                    Ok(Some(frame)) => return Some(frame),
-                    Ok(None) => {}
-                    Err(()) => {
-                        self.socket.break_off();
-                        return None;
-                    }
+    fn try_recv(&self) -> Received {
+        let mut incoming = self.incoming.lock();
+        loop {
+            match incoming.next_frame() {
+                Ok(Some(frame)) => return Received::Frame(frame),
+                Ok(None) => {}
+                Err(()) => {
+                    self.socket.break_off();
+                    return Received::End;
                 }
-                self.buf.reserve(READ_CHUNK_BYTES.min(4096));
-                match self.socket.stream.try_read_buf(&mut self.buf) {
-                    Ok(0) => return None,
-                    Ok(_) => {}
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                        if self.socket.stream.readable().await.is_err() {
-                            return None;
-                        }
-                    }
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(_) => {
-                        self.socket.break_off();
-                        return None;
-                    }
+            }
+            match incoming.read(&self.socket.stream) {
+                Ok(0) => return Received::End,
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Received::Nothing,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.socket.break_off();
+                    return Received::End;
+                }
+            }
+        }
+    }
+
+    fn readable(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let stream = &self.socket.stream;
+            loop {
+                // An error is found by the next look as well.
+                if stream.readable().await.is_err() {
+                    return;
+                }
+                // The reactor takes the socket for readable until it is shown that it is not.
+                let peek = || recv(stream, &mut [0], MsgFlags::MSG_PEEK);
+                match stream.try_io(Interest::READABLE, peek) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                    _ => return,
                 }
             }
         })
@@ -273,11 +315,7 @@ fn connection(serve: &Handle, stream: TcpStream) -> io::Result<Connection> {
     serve.spawn(Arc::clone(&socket).writer());
     Ok(Connection {
         sender: Arc::new(TcpSender(Arc::clone(&socket))),
-        receiver: Box::new(TcpReceiver {
-            socket,
-            buf: Vec::with_capacity(READ_CHUNK_BYTES),
-            taken: 0,
-        }),
+        receiver: Box::new(TcpReceiver { socket, incoming: Mutex::new(Incoming::new()) }),
     })
 }
 

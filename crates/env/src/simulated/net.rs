@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 
 use super::rng::hash_bytes;
 use super::world::{Shared, World};
-use crate::{BoxFuture, Connection, FrameReceiver, FrameSender, Listener};
+use crate::{BoxFuture, Connection, FrameReceiver, FrameSender, Listener, Received};
 
 enum Item {
     Frame(Vec<u8>),
@@ -266,16 +266,24 @@ struct SimReceiver {
 }
 
 impl FrameReceiver for SimReceiver {
-    fn recv(&mut self) -> BoxFuture<'_, Option<Vec<u8>>> {
+    fn try_recv(&self) -> Received {
+        let mut world = self.shared.lock();
+        let Some(conn) = world.net.conns.get_mut(&self.id) else { return Received::End };
+        let side = &mut conn.sides[self.side];
+        match side.inbox.pop_front() {
+            Some(frame) => Received::Frame(frame),
+            None if side.ended => Received::End,
+            None => Received::Nothing,
+        }
+    }
+
+    fn readable(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::poll_fn(|cx| {
             let mut world = self.shared.lock();
-            let Some(conn) = world.net.conns.get_mut(&self.id) else { return Poll::Ready(None) };
+            let Some(conn) = world.net.conns.get_mut(&self.id) else { return Poll::Ready(()) };
             let side = &mut conn.sides[self.side];
-            if let Some(frame) = side.inbox.pop_front() {
-                return Poll::Ready(Some(frame));
-            }
-            if side.ended {
-                return Poll::Ready(None);
+            if !side.inbox.is_empty() || side.ended {
+                return Poll::Ready(());
             }
             side.waker = Some(cx.waker().clone());
             Poll::Pending

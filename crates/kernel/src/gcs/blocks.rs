@@ -290,7 +290,8 @@ impl Node {
                     };
                     ((), event)
                 };
-                self.env.eager(ctx.wait_relabel_or_cancel(shown, p, wait)).await
+                let wait = ctx.wait_relabel_or_cancel(shown, p, wait);
+                self.answered(Class::Blocks, wait).await
             } else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
                 let woken = ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await;
@@ -492,7 +493,7 @@ impl Node {
                 }
             };
             let wait = ctx.wait_relabel_or_cancel(WaitEvent::GcCrRequest, p, wait);
-            let got = self.env.eager(wait).await?;
+            let got = self.answered(Class::Blocks, wait).await?;
             if got.is_some() {
                 return Ok(got);
             }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use block::{BLOCK_BYTES, Dba, InstanceNo, Scn, Uba, Xid};
+use cluster::Class;
 use env::{BoxFuture, IoBuf, Lane};
 use global::msg::{Message, TxnMessage, TxnState};
 use observe::{Ctx, Stat, WaitEvent};
@@ -47,6 +48,8 @@ pub(super) fn born(usn: u16) -> InstanceNo {
 
 impl Peers for Node {
     fn status<'a>(&'a self, ctx: &'a Ctx, xid: Xid, _scn: Scn) -> BoxFuture<'a, Result<TxStatus>> {
+        let (event, p) =
+            (WaitEvent::TransactionEnquiry, [xid.usn.into(), xid.slot.into(), xid.seq.into()]);
         Box::pin(async move {
             loop {
                 ctx.check_interrupt()?;
@@ -55,14 +58,15 @@ impl Peers for Node {
                     match self.core.local_status(xid) {
                         Some(status) => return Ok(status),
                         // Adopted in this epoch, but not loaded yet.
-                        None => self.wait_segments().await,
+                        None => ctx.wait_or_cancel(event, p, self.wait_segments()).await?,
                     }
                     continue;
                 }
                 // The question carries this instance's clock, so a later commit gets a higher SCN.
                 let make = |req_id| TxnMessage::TransactionState { req_id, xid };
+                let wait = ctx.wait_or_cancel(event, p, self.call(owner, make));
                 if let Some(TxnMessage::TransactionStateReply { state, .. }) =
-                    self.call(owner, make).await
+                    self.answered(Class::Transactions, wait).await?
                 {
                     return Ok(from_state(state));
                 }
@@ -100,7 +104,7 @@ impl Peers for Node {
                 let p = [u64::from(addr.file), u64::from(addr.block), 18];
                 let asked = self.call(owner, |req_id| TxnMessage::UndoBlock { req_id, addr });
                 let wait = ctx.wait_or_cancel(WaitEvent::GcCrRequest, p, asked);
-                let reply = self.env.eager(wait).await?;
+                let reply = self.answered(Class::Transactions, wait).await?;
                 match reply {
                     Some(TxnMessage::UndoBlockReply { image, .. })
                         if image.len() == BLOCK_BYTES =>

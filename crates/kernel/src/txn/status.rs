@@ -89,10 +89,7 @@ impl Core {
             return Err(Error::Invariant(format!("no instance answers for transaction {xid}")));
         };
         ctx.bump(Stat::TransactionEnquiries, 1);
-        let p = [u64::from(xid.usn), u64::from(xid.slot), u64::from(xid.seq)];
-        let asked = peers.status(ctx, xid, self.clock.current());
-        let wait = ctx.wait_or_cancel(WaitEvent::TransactionEnquiry, p, asked);
-        let status = self.env.eager(wait).await??;
+        let status = peers.status(ctx, xid, self.clock.current()).await?;
         self.outcomes.note(xid, status);
         Ok(status)
     }
