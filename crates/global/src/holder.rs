@@ -47,6 +47,9 @@ pub struct Holder {
     comparing: Option<Seq>,
     cr_served: u8,
     cr_version: Version,
+    /// Who held the block in X when this instance last heard: asked for consistent copies first.
+    /// A guess; it may hold nothing by now.
+    holder_last: Option<InstanceNo>,
 }
 
 impl Holder {
@@ -68,6 +71,7 @@ impl Holder {
             comparing: None,
             cr_served: 0,
             cr_version: Version::ZERO,
+            holder_last: None,
         }
     }
 
@@ -119,6 +123,12 @@ impl Holder {
     #[must_use]
     pub fn pending(&self) -> Option<(ReqId, Want)> {
         self.pending.map(|p| (p.req_id, p.want))
+    }
+
+    /// Whom the request that is out was sent to, if not to the master.
+    #[must_use]
+    pub fn asked_directly(&self) -> Option<InstanceNo> {
+        self.pending.and_then(|p| p.direct)
     }
 
     /// What a peer waits for here.
@@ -192,10 +202,11 @@ impl Holder {
     pub fn step(&mut self, event: HolderEvent, facts: &Facts, out: &mut Vec<HolderEffect>) {
         match event {
             HolderEvent::Want { want, req_id } => self.want(want, req_id, facts, out),
-            HolderEvent::Message { from: _, msg } => self.message(msg, facts, out),
+            HolderEvent::Message { from, msg } => self.message(from, msg, facts, out),
             HolderEvent::Block { from, info } => self.block(from, &info, facts, out),
-            HolderEvent::CrBlock { req_id } => {
+            HolderEvent::CrBlock { from, req_id } => {
                 if self.finish_pending(req_id) {
+                    self.holder_last = Some(from);
                     out.push(HolderEffect::UseCr);
                     out.push(HolderEffect::Wake);
                 }
@@ -258,9 +269,13 @@ impl Holder {
         if busy || facts.frozen || self.admits(want.mode()) {
             return;
         }
-        self.pending = Some(Pending { req_id, want, cancelling: false });
+        let direct = if let Want::Cr { .. } = want { self.holder_last } else { None };
+        self.pending = Some(Pending { req_id, want, direct, cancelling: false });
         let have = self.have(facts);
-        out.push(HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have }));
+        out.push(match (want, direct) {
+            (Want::Cr { scn, xid }, Some(to)) => HolderEffect::AskCr { to, req_id, scn, xid },
+            _ => HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have }),
+        });
     }
 
     fn have(&self, facts: &Facts) -> Have {
@@ -276,7 +291,13 @@ impl Holder {
         ours
     }
 
-    fn message(&mut self, msg: HolderMsg, facts: &Facts, out: &mut Vec<HolderEffect>) {
+    fn message(
+        &mut self,
+        from: InstanceNo,
+        msg: HolderMsg,
+        facts: &Facts,
+        out: &mut Vec<HolderEffect>,
+    ) {
         match msg {
             HolderMsg::Grant { grant } => self.grant(&grant, facts, out),
             HolderMsg::Forward { to, mode, req_id, seq, past_images, timings } => {
@@ -301,6 +322,9 @@ impl Holder {
             }
             HolderMsg::ForwardCr { to, req_id, scn, xid, timings } => {
                 self.forward_cr((to, req_id, scn, xid, timings), facts, out);
+            }
+            HolderMsg::AskCr { req_id, scn, xid } => {
+                self.ask_cr((from, req_id, scn, xid), facts, out);
             }
             HolderMsg::Invalidate { seq } => self.invalidate(seq, facts, out),
             HolderMsg::TakenAck { seq } => {
@@ -374,6 +398,7 @@ impl Holder {
             return;
         }
         self.pending = None;
+        self.holder_last = None;
         self.seq = g.seq;
         self.mode = g.mode;
         self.unwritten = false;
@@ -440,6 +465,7 @@ impl Holder {
             return;
         }
         self.finish_pending(info.req_id);
+        self.holder_last = None;
         self.mode = info.mode;
         self.image = Image::Present;
         self.seq = info.seq;
@@ -495,6 +521,26 @@ impl Holder {
 
     fn turn_cr_away(&mut self, out: &mut Vec<HolderEffect>) {
         for (asker, req_id, scn, xid, _) in self.cr_parked.drain(..) {
+            let msg = MasterMsg::CrNotHeld { asker, req_id, scn, xid };
+            out.push(HolderEffect::ToMaster(msg));
+        }
+    }
+
+    /// A reader's guess was this instance. Only the holder in X answers, and only while its right
+    /// is beyond doubt: after an offer to evict the master may have given the block away, and one
+    /// who shares the block is for the master to see, which may let the reader share it too.
+    fn ask_cr(
+        &mut self,
+        (asker, req_id, scn, xid): (InstanceNo, ReqId, Scn, Xid),
+        facts: &Facts,
+        out: &mut Vec<HolderEffect>,
+    ) {
+        if facts.frozen {
+            return;
+        }
+        if self.mode == Mode::X && self.readable() {
+            self.forward_cr((asker, req_id, scn, xid, Timings::default()), facts, out);
+        } else {
             let msg = MasterMsg::CrNotHeld { asker, req_id, scn, xid };
             out.push(HolderEffect::ToMaster(msg));
         }
@@ -598,6 +644,7 @@ impl Holder {
             // come after it.
             out.push(HolderEffect::Ship(ship));
             self.give_up(facts, out);
+            self.holder_last = Some(to);
         } else {
             self.mode = Mode::S;
             self.cr_served = 0;
@@ -748,6 +795,7 @@ impl Holder {
     /// All that was under way is void; rights with an image stay (C2).
     fn enter_epoch(&mut self, out: &mut Vec<HolderEffect>) {
         self.pending = None;
+        self.holder_last = None;
         self.duty = None;
         self.cr_parked.clear();
         self.taken_unacked = None;

@@ -19,6 +19,8 @@ pub enum Image {
 pub struct Pending {
     pub req_id: ReqId,
     pub want: Want,
+    /// Whom it was sent to, if not to the master.
+    pub direct: Option<InstanceNo>,
     pub cancelling: bool,
 }
 
@@ -93,6 +95,7 @@ pub enum HolderEvent {
     },
     /// A consistent copy arrived.
     CrBlock {
+        from: InstanceNo,
         req_id: ReqId,
     },
     /// Something a duty may wait for has changed: pins, for one.
@@ -133,6 +136,9 @@ pub struct Ship {
 pub enum HolderEffect {
     /// To the block's master by the epoch's map.
     ToMaster(MasterMsg),
+    /// Ask the instance that was last known to hold the block in X, instead of the master. Where
+    /// one of the two instances is the master, its directory knows better: ask that.
+    AskCr { to: InstanceNo, req_id: ReqId, scn: Scn, xid: Xid },
     /// Send the image as it is now; the mode has been lowered already.
     Ship(Ship),
     /// Clone the block now and build a consistent copy of the clone, then send it as `CrBlock`.

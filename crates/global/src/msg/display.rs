@@ -81,6 +81,7 @@ impl fmt::Display for HolderMsg {
                 flag(f, *past_images, "with past images")
             }
             HolderMsg::ForwardCr { to, scn, .. } => write!(f, "Forward CR@{scn} to i{to}"),
+            HolderMsg::AskCr { scn, .. } => write!(f, "Ask CR@{scn}"),
             HolderMsg::Invalidate { seq } => write!(f, "Invalidate {seq}"),
             HolderMsg::TakenAck { seq } => write!(f, "TakenAck {seq}"),
             HolderMsg::ReleasedAck { seq, accepted } => {

@@ -225,6 +225,12 @@ pub enum HolderMsg {
         xid: Xid,
         timings: Timings,
     },
+    /// From a reader: a consistent copy for me, if you hold the block in X.
+    AskCr {
+        req_id: ReqId,
+        scn: Scn,
+        xid: Xid,
+    },
     Invalidate {
         seq: Seq,
     },
@@ -276,6 +282,7 @@ wire_enum!(HolderMsg {
     10 => Promote { seq },
     11 => BecomeWriter { seq },
     12 => Retry { req_id },
+    13 => AskCr { req_id, scn, xid },
 });
 
 /// A message of the block class.

@@ -257,6 +257,19 @@ fn consistent_reads_meet_moving_blocks() {
     explore("cr by the one who lost it", 3, &[&[Change, Cr], &[Change, Cr], &[]]);
 }
 
+/// In these the guess is no more than a guess: the holder has moved on, shares the block, is about
+/// to let it go, or a change is under way.
+#[test]
+fn guesses_of_readers_meet_moving_blocks() {
+    explore("guess and changer", 3, &[&[Change, Cr, Cr], &[Change], &[Change]]);
+    explore("guess and eviction", 3, &[&[Change, Write, Evict], &[Cr, Cr], &[Change]]);
+    explore("guess and reader", 2, &[&[Change, Cr, Cr], &[Read], &[Change, Cr]]);
+    explore("guess and cancel", 3, &[&[Change, Cr, Cancel, Cr], &[Change], &[]]);
+    let dies = |i| Membership::Death(InstanceNo(i));
+    explore_with("guess at a dead one", 1, &[&[], &[Change, Cr], &[Change]], dies(3));
+    explore_with("guess, master dies", 1, &[&[], &[Change, Cr], &[Change]], dies(1));
+}
+
 #[test]
 fn checkpoints_of_past_images() {
     explore("h17", 2, &[&[Change, Checkpoint], &[Change], &[]]);

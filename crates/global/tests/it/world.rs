@@ -211,6 +211,10 @@ impl World {
                 let to = self.nodes[&i].master_no;
                 self.send(i, to, Packet::ToMaster(msg));
             }
+            HolderEffect::AskCr { to, req_id, scn, xid } => {
+                let msg = HolderMsg::AskCr { req_id, scn, xid };
+                self.send(i, to, Packet::ToHolder(msg));
+            }
             HolderEffect::Ship(ship) => self.ship(i, ship, before),
             HolderEffect::ServeCr { to, req_id, .. } => {
                 let version = self.nodes[&i].version;
@@ -423,7 +427,7 @@ impl World {
             Packet::ToMaster(msg) => self.master_step(from, to, &msg),
             Packet::ToHolder(msg) => self.step(to, HolderEvent::Message { from, msg }),
             Packet::Block(info) => self.step(to, HolderEvent::Block { from, info }),
-            Packet::Cr { req_id, version } => self.cr_arrived(to, req_id, version),
+            Packet::Cr { req_id, version } => self.cr_arrived(from, to, req_id, version),
         }
         self.close_dead_threads();
         self.check();
@@ -452,7 +456,7 @@ impl World {
         }
     }
 
-    fn cr_arrived(&mut self, i: InstanceNo, req_id: ReqId, version: Version) {
+    fn cr_arrived(&mut self, from: InstanceNo, i: InstanceNo, req_id: ReqId, version: Version) {
         let ours = self.nodes[&i].holder.pending().is_some_and(|p| p.0 == req_id);
         if ours {
             let n = self.node(i);
@@ -462,7 +466,7 @@ impl World {
                 assert!(version >= s.newest, "H14: a consistent copy misses a commit");
             }
         }
-        self.step(i, HolderEvent::CrBlock { req_id });
+        self.step(i, HolderEvent::CrBlock { from, req_id });
     }
 
     /// Channels with something to deliver. What follows a Marker is of the next epoch, and waits

@@ -7,7 +7,7 @@ use std::time::Duration;
 use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Scn, Version, Xid, layout};
 use cluster::Class;
 use env::{BoxFuture, IoBuf, Lane};
-use global::msg::{GcsMessage, HolderMsg, MasterMsg, Message, ReqId, Timings, Want};
+use global::msg::{GcsMessage, Have, HolderMsg, MasterMsg, Message, ReqId, Timings, Want};
 use global::{HolderEffect, HolderEvent, MasterEffect};
 use observe::{
     AlertLevel, Ctx, Stat, TransferClass, TransferHow, TransferKind, TransferTimes, WaitEvent,
@@ -31,6 +31,13 @@ struct CrReply {
     req_id: ReqId,
     scn: Scn,
     timings: Timings,
+}
+
+/// The messages of a transfer: asker, master, holder, or without the master between.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hops {
+    Two,
+    Three,
 }
 
 fn cap_us(us: u64) -> u32 {
@@ -80,6 +87,17 @@ impl Grants for Node {
             HolderEffect::ToMaster(msg) => {
                 let message = GcsMessage::ToMaster { addr, msg };
                 self.send(self.master_of(addr), Message::Gcs(message));
+            }
+            HolderEffect::AskCr { to, req_id, scn, xid } => {
+                let master = self.master_of(addr);
+                let message = if master == to || master == self.me {
+                    let (want, have) = (Want::Cr { scn, xid }, Have::default());
+                    GcsMessage::Request { req_id, want, blocks: vec![(addr, have)] }
+                } else {
+                    GcsMessage::ToHolder { addr, msg: HolderMsg::AskCr { req_id, scn, xid } }
+                };
+                let to = if master == self.me { self.me } else { to };
+                self.send(to, Message::Gcs(message));
             }
             HolderEffect::Ship(ship) => self.ship(buffer, st, &ship),
             HolderEffect::ServeCr { to, req_id, scn, xid, timings } => {
@@ -315,6 +333,13 @@ impl Node {
         self.cache.step(buffer, &mut st, HolderEvent::Repeat, Carry::default());
     }
 
+    /// How many messages an answer took, by whom was asked.
+    fn hops(&self, dba: Dba, from: InstanceNo, asked: Option<InstanceNo>) -> Hops {
+        let master = self.master_of(dba);
+        let straight = asked == Some(from) || master == from || master == self.me;
+        if straight { Hops::Two } else { Hops::Three }
+    }
+
     /// The name of the wait that has just ended, and its place in the statistics.
     fn ended(&self, buffer: &Buffer, want: Want, began: env::Micros) -> WaitEvent {
         let arrival = buffer.latch().read().arrival;
@@ -335,7 +360,8 @@ impl Node {
             Ended::Block { from, timings } => {
                 self.ctx.bump(Stat::GcCurrentBlocksReceived, 1);
                 self.ctx.bump(Stat::GcCurrentReceiveTime, total_us);
-                self.record(TransferKind::Current, buffer.dba, from, total_us, &timings)
+                let hops = self.hops(buffer.dba, from, None);
+                self.record(TransferKind::Current, buffer.dba, from, hops, total_us, &timings)
             }
         }
     }
@@ -346,12 +372,12 @@ impl Node {
         kind: TransferKind,
         dba: Dba,
         from: InstanceNo,
+        hops: Hops,
         total_us: u64,
         timings: &Timings,
     ) -> WaitEvent {
-        let master = self.master_of(dba);
         let busy = timings.flush_us > 0 || timings.pin_us > 0;
-        let three = master != from && master != self.me;
+        let three = hops == Hops::Three;
         let how = match (busy, three) {
             (true, _) => TransferHow::Busy,
             (false, true) => TransferHow::ThreeWay,
@@ -460,13 +486,15 @@ impl Node {
                     self.cr_waits.lock().insert(req_id, answer);
                     self.cache.step(&buffer, &mut st, event, Carry::default());
                     match st.holder.pending() {
-                        Some(pending) if pending.0 == req_id => copy = Some((req_id, answered)),
+                        Some(pending) if pending.0 == req_id => {
+                            copy = Some((req_id, answered, st.holder.asked_directly()));
+                        }
                         _ => drop(self.cr_waits.lock().remove(&req_id)),
                     }
                 }
             }
             let began = self.env.now();
-            let Some((req_id, answered)) = copy else {
+            let Some((req_id, answered, asked)) = copy else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
                 if ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await?.is_err() {
                     self.repeat(&buffer);
@@ -482,7 +510,8 @@ impl Node {
                         let us = self.env.now().since(began);
                         self.ctx.bump(Stat::GcCrBlocksReceived, 1);
                         self.ctx.bump(Stat::GcCrReceiveTime, us);
-                        let event = self.record(TransferKind::Cr, dba, from, us, &timings);
+                        let hops = self.hops(dba, from, asked);
+                        let event = self.record(TransferKind::Cr, dba, from, hops, us, &timings);
                         (Some(copy), event)
                     }
                     Ok(_) => (None, self.ended(&buffer, Want::S, began)),
@@ -549,7 +578,7 @@ impl Node {
                 }
                 if let Some(buffer) = self.cache.lookup(addr) {
                     let mut st = buffer.latch().write();
-                    let event = HolderEvent::CrBlock { req_id };
+                    let event = HolderEvent::CrBlock { from, req_id };
                     self.cache.step(&buffer, &mut st, event, Carry::default());
                 }
             }
