@@ -26,9 +26,9 @@ pub enum RecordKind {
     Close = 4,
 }
 
-/// A decoded record.
+/// A record; its vectors are decoded, or still bytes in a [`RawRecord`].
 #[derive(Clone, PartialEq, Debug)]
-pub struct Record {
+pub struct Record<V = Vector> {
     pub rba: Rba,
     pub incarnation: u32,
     pub prev_crc: u32,
@@ -36,7 +36,7 @@ pub struct Record {
     pub scn: Scn,
     pub xid: Xid,
     pub kind: RecordKind,
-    pub vectors: Vec<Vector>,
+    pub vectors: Vec<V>,
     pub length_bytes: u32,
 }
 
@@ -149,18 +149,7 @@ impl RawVector<'_> {
 }
 
 /// A record with its vectors undecoded.
-#[derive(Clone, Debug)]
-pub struct RawRecord<'a> {
-    pub rba: Rba,
-    pub incarnation: u32,
-    pub prev_crc: u32,
-    pub crc: u32,
-    pub scn: Scn,
-    pub xid: Xid,
-    pub kind: RecordKind,
-    pub vectors: Vec<RawVector<'a>>,
-    pub length_bytes: u32,
-}
+pub type RawRecord<'a> = Record<RawVector<'a>>;
 
 impl RawRecord<'_> {
     /// # Errors
