@@ -11,14 +11,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use block::ObjId;
 use env::simulated::SimConfig;
-use kernel::dict::{self, ColumnDef, NewIndex, NewTable};
-use kernel::row::{ColType, Datum, TypeKind, encode_key};
+use kernel::dict::{self, NewTable};
+use kernel::row::{Datum, TypeKind, encode_key};
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, LockWait, Transaction};
 use observe::{Ctx, SessionKind};
-use sim::{Cluster, STUCK, Sizes};
+use sim::{Cluster, STUCK, Sizes, plain_table, primary_key};
 
 const ROWS: i64 = 50_000;
 
@@ -31,29 +30,8 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn table() -> NewTable {
-    let column = |name: &str, kind| ColumnDef {
-        name: name.to_owned(),
-        ty: ColType { kind, modifier: -1 },
-        not_null: true,
-        default: None,
-    };
-    NewTable {
-        schema: "public".to_owned(),
-        name: "t".to_owned(),
-        owner: ObjId(dict::SUPERUSER_OBJ.0),
-        columns: vec![
-            column("id", TypeKind::Int4),
-            column("n", TypeKind::Int4),
-            column("filler", TypeKind::Text),
-        ],
-        indexes: vec![NewIndex {
-            name: "t_pkey".to_owned(),
-            columns: vec![0],
-            unique: true,
-            primary: true,
-            constraint: Some("t_pkey".to_owned()),
-        }],
-    }
+    let columns = [("id", TypeKind::Int4), ("n", TypeKind::Int4), ("filler", TypeKind::Text)];
+    plain_table("t", &columns, vec![primary_key("t")])
 }
 
 fn measure(what: &str, rounds: u32, mut work: impl FnMut(u32)) {

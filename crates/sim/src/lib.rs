@@ -19,3 +19,4 @@ pub use holders::check as check_holders;
 pub use load::{Counts, Load};
 pub use mixed::{Mix, Mixed};
 pub use scenario::{LoadKind, Report, Scenario, run};
+pub use tables::{plain_table, primary_key};

@@ -89,6 +89,14 @@ impl Own {
     }
 }
 
+/// One change of an item that a client wants.
+#[derive(Clone, Copy)]
+struct Wish {
+    item: i64,
+    delete: bool,
+    wait: LockWait,
+}
+
 /// What one change of an item came to.
 enum Tried {
     Done,
@@ -144,13 +152,11 @@ impl Mixed {
         ctx: &Ctx,
         txn: &Arc<Transaction>,
         own: &mut Own,
-        item: i64,
-        delete: bool,
-        wait: LockWait,
+        wish: Wish,
     ) -> Result<()> {
         let before = txn.savepoint();
         for _ in 0..TRIES_MAX {
-            match self.try_change(ctx, txn, own, item, delete, wait).await {
+            match self.try_change(ctx, txn, own, wish).await {
                 Ok(Tried::Done) => return Ok(()),
                 Ok(Tried::Again) => {}
                 // Another client has made the item since the snapshot.
@@ -162,7 +168,7 @@ impl Mixed {
                 Err(e) => return Err(e),
             }
         }
-        panic!("item {item}: no snapshot shows what stands in the way");
+        panic!("item {}: no snapshot shows what stands in the way", wish.item);
     }
 
     async fn try_change(
@@ -170,9 +176,7 @@ impl Mixed {
         ctx: &Ctx,
         txn: &Arc<Transaction>,
         own: &mut Own,
-        item: i64,
-        delete: bool,
-        wait: LockWait,
+        Wish { item, delete, wait }: Wish,
     ) -> Result<Tried> {
         let items = find(ctx, txn, "item").await?;
         let snap = txn.snapshot(ctx).await?;
@@ -283,8 +287,8 @@ impl Mixed {
             };
             let before = (txn.savepoint(), own.steps.len());
             let outcome = match pick(env, 20) {
-                0..=10 => self.change(ctx, txn, own, item, false, wait).await,
-                11..=14 => self.change(ctx, txn, own, item, true, wait).await,
+                0..=10 => self.change(ctx, txn, own, Wish { item, delete: false, wait }).await,
+                11..=14 => self.change(ctx, txn, own, Wish { item, delete: true, wait }).await,
                 15..=17 => self.lock(ctx, txn, item, wait).await,
                 18 => self.ticket(ctx, txn).await,
                 _ => {

@@ -17,19 +17,31 @@ fn column(name: &str, kind: TypeKind) -> ColumnDef {
     ColumnDef { name: name.to_owned(), ty, not_null: true, default: None }
 }
 
-/// A table of numbers, the first its primary key; `filler`: a text at the end.
-pub fn numbers(name: &str, columns: &[&str], filler: bool) -> NewTable {
-    let mut all: Vec<ColumnDef> = columns.iter().map(|c| column(c, TypeKind::Int8)).collect();
-    if filler {
-        all.push(column("filler", TypeKind::Text));
-    }
+/// A table whose columns all must have a value.
+#[must_use]
+pub fn plain_table(name: &str, columns: &[(&str, TypeKind)], indexes: Vec<NewIndex>) -> NewTable {
     NewTable {
         schema: "public".to_owned(),
         name: name.to_owned(),
         owner: ObjId(dict::SUPERUSER_OBJ.0),
-        columns: all,
-        indexes: vec![index(&format!("{name}_pkey"), 0, true, true)],
+        columns: columns.iter().map(|(name, kind)| column(name, *kind)).collect(),
+        indexes,
     }
+}
+
+/// A table of numbers, the first its primary key; `filler`: a text at the end.
+pub fn numbers(name: &str, columns: &[&str], filler: bool) -> NewTable {
+    let mut all: Vec<(&str, TypeKind)> = columns.iter().map(|c| (*c, TypeKind::Int8)).collect();
+    if filler {
+        all.push(("filler", TypeKind::Text));
+    }
+    plain_table(name, &all, vec![primary_key(name)])
+}
+
+/// The primary key of table `name`: its first column.
+#[must_use]
+pub fn primary_key(name: &str) -> NewIndex {
+    index(&format!("{name}_pkey"), 0, true, true)
 }
 
 /// An index on one column.

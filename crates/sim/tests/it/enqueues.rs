@@ -7,7 +7,7 @@ use std::time::Duration;
 use block::ObjId;
 use env::Lane;
 use env::simulated::SimConfig;
-use kernel::dict::{self, ColumnDef, NewIndex, NewTable, TableDef};
+use kernel::dict::{self, ColumnDef, NewTable, TableDef};
 use kernel::instance::Instance;
 use kernel::row::{ColType, Datum, TypeKind, encode_key};
 use kernel::table::{self, Change};
@@ -15,7 +15,7 @@ use kernel::txn::{Isolation, LockWait, TmMode, Transaction};
 use kernel::{Error, Result};
 use observe::{Ctx, SessionKind, Stat, WaitEvent};
 use parking_lot::Mutex;
-use sim::{Cluster, STUCK, Sizes};
+use sim::{Cluster, STUCK, Sizes, plain_table, primary_key};
 
 /// A database with `n` open instances.
 fn cluster(seed: u64, n: u8) -> Cluster {
@@ -70,25 +70,9 @@ fn wait<T>(cluster: &Cluster, outcome: &Outcome<T>) -> T {
     outcome.lock().take().expect("it has ended")
 }
 
-fn column(name: &str) -> ColumnDef {
-    let ty = ColType { kind: TypeKind::Int8, modifier: -1 };
-    ColumnDef { name: name.to_owned(), ty, not_null: true, default: None }
-}
-
 fn new_table(name: &str) -> NewTable {
-    NewTable {
-        schema: "public".to_owned(),
-        name: name.to_owned(),
-        owner: ObjId(dict::SUPERUSER_OBJ.0),
-        columns: vec![column("id"), column("n")],
-        indexes: vec![NewIndex {
-            name: format!("{name}_pkey"),
-            columns: vec![0],
-            unique: true,
-            primary: true,
-            constraint: Some(format!("{name}_pkey")),
-        }],
-    }
+    let columns = [("id", TypeKind::Int8), ("n", TypeKind::Int8)];
+    plain_table(name, &columns, vec![primary_key(name)])
 }
 
 fn begin(instance: &Arc<Instance>, ctx: &Ctx) -> Arc<Transaction> {
@@ -154,8 +138,8 @@ fn h19_ddl_on_one_instance_is_seen_by_the_next_statement_on_the_others() {
     run(&cluster, async {
         let txn = begin(&one, &ctx1);
         let def = find(&ctx1, &txn, "t").await?.expect("a table");
-        let mut added = column("added");
-        added.not_null = false;
+        let ty = ColType::new(TypeKind::Int8);
+        let added = ColumnDef { name: "added".to_owned(), ty, not_null: false, default: None };
         dict::add_column(&ctx1, &txn, &def, added).await?;
         txn.commit(&ctx1).await
     })

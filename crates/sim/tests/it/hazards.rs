@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use block::{ObjId, Rowid, Scn, itl};
+use block::{Rowid, Scn, itl};
 use env::Lane;
 use env::simulated::SimConfig;
-use kernel::dict::{self, ColumnDef, NewTable, TableDef};
+use kernel::dict::{self, NewTable, TableDef};
 use kernel::instance::Instance;
-use kernel::row::{ColType, Datum, RowView, TypeKind};
+use kernel::row::{Datum, RowView, TypeKind};
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, LockWait, Snapshot, Transaction};
 use kernel::{Error, Result};
 use observe::{Ctx, SessionKind, Stat};
-use sim::{Cluster, STUCK, Sizes};
+use sim::{Cluster, STUCK, Sizes, plain_table};
 
 /// A database with one open instance and one table of a number and a text, without indexes.
 struct Db {
@@ -25,19 +25,7 @@ struct Db {
 }
 
 fn new_table(name: &str) -> NewTable {
-    let column = |name: &str, kind| ColumnDef {
-        name: name.to_owned(),
-        ty: ColType { kind, modifier: -1 },
-        not_null: true,
-        default: None,
-    };
-    NewTable {
-        schema: "public".to_owned(),
-        name: name.to_owned(),
-        owner: ObjId(dict::SUPERUSER_OBJ.0),
-        columns: vec![column("n", TypeKind::Int8), column("t", TypeKind::Text)],
-        indexes: Vec::new(),
-    }
+    plain_table(name, &[("n", TypeKind::Int8), ("t", TypeKind::Text)], Vec::new())
 }
 
 impl Db {

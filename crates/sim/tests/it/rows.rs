@@ -4,18 +4,18 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use block::{ObjId, Rowid, Scn};
+use block::{Rowid, Scn};
 use env::Lane;
 use env::simulated::SimConfig;
-use kernel::dict::{self, ColumnDef, NewIndex, NewTable, TableDef};
+use kernel::dict::{self, TableDef};
 use kernel::instance::Instance;
-use kernel::row::{ColType, Datum, RowView, TypeKind};
+use kernel::row::{Datum, RowView, TypeKind};
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, LockWait, Snapshot, Transaction};
 use kernel::{Error, Result};
 use observe::{Ctx, SessionKind};
 use parking_lot::Mutex;
-use sim::{Cluster, STUCK, Sizes};
+use sim::{Cluster, STUCK, Sizes, plain_table, primary_key};
 
 /// A database for three instances, `n` of which are open.
 pub fn cluster(seed: u64, n: u8) -> Cluster {
@@ -46,27 +46,11 @@ pub fn wait<T>(cluster: &Cluster, outcome: &Outcome<T>) -> T {
     outcome.lock().take().expect("it has ended")
 }
 
-fn new_table(name: &str, columns: [(&str, TypeKind); 2], indexes: Vec<NewIndex>) -> NewTable {
-    let column = |(name, kind): (&str, TypeKind)| ColumnDef {
-        name: name.to_owned(),
-        ty: ColType { kind, modifier: -1 },
-        not_null: true,
-        default: None,
-    };
-    NewTable {
-        schema: "public".to_owned(),
-        name: name.to_owned(),
-        owner: ObjId(dict::SUPERUSER_OBJ.0),
-        columns: columns.map(column).into(),
-        indexes,
-    }
-}
-
 /// Makes table `t` from instance `k` with `count` rows, all 0, with texts of `len` bytes.
 pub fn make(cluster: &Cluster, k: u8, count: usize, len: usize) -> Vec<Rowid> {
     let instance = &cluster.open[&k];
     let ctx = instance.observer.ctx(SessionKind::User, "make");
-    let new = new_table("t", [("n", TypeKind::Int8), ("t", TypeKind::Text)], Vec::new());
+    let new = plain_table("t", &[("n", TypeKind::Int8), ("t", TypeKind::Text)], Vec::new());
     run(cluster, async {
         let txn = instance.begin(&ctx, Isolation::ReadCommitted);
         let def = dict::create_table(&ctx, &txn, new).await?;
@@ -192,15 +176,9 @@ pub fn flush(cluster: &Cluster, session: &Session) {
 /// Makes table `u` of two texts, with a unique index on the first, from the session's instance.
 pub async fn keyed(session: &Session) -> Result<Arc<TableDef>> {
     let txn = session.begin(Isolation::ReadCommitted);
-    let index = NewIndex {
-        name: "u_pkey".to_owned(),
-        columns: vec![0],
-        unique: true,
-        primary: true,
-        constraint: Some("u_pkey".to_owned()),
-    };
     let columns = [("k", TypeKind::Text), ("f", TypeKind::Text)];
-    let def = dict::create_table(&session.ctx, &txn, new_table("u", columns, vec![index])).await?;
+    let new = plain_table("u", &columns, vec![primary_key("u")]);
+    let def = dict::create_table(&session.ctx, &txn, new).await?;
     txn.commit(&session.ctx).await?;
     Ok(def)
 }

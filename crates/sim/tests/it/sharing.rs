@@ -3,16 +3,16 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use block::{Dba, ObjId};
+use block::Dba;
 use env::simulated::SimConfig;
 use kernel::Result;
-use kernel::dict::{self, ColumnDef, NewIndex, NewTable, TableDef};
+use kernel::dict::{self, TableDef};
 use kernel::instance::Instance;
-use kernel::row::{ColType, Datum, RowView, TypeKind, encode_key};
+use kernel::row::{Datum, RowView, TypeKind, encode_key};
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, LockWait, Transaction};
 use observe::{Ctx, SessionKind, Stat};
-use sim::{Cluster, STUCK, Sizes};
+use sim::{Cluster, STUCK, Sizes, plain_table, primary_key};
 
 use crate::seeds;
 
@@ -37,27 +37,11 @@ fn session(cluster: &Cluster, k: u8) -> (Arc<Instance>, Ctx) {
     (instance, ctx)
 }
 
-fn column(name: &str) -> ColumnDef {
-    let ty = ColType { kind: TypeKind::Int8, modifier: -1 };
-    ColumnDef { name: name.to_owned(), ty, not_null: true, default: None }
-}
-
 /// A table `t` with rows (1, 0), (2, 0), (3, 0).
 async fn make(instance: &Arc<Instance>, ctx: &Ctx) -> Result<()> {
     let txn = instance.begin(ctx, Isolation::ReadCommitted);
-    let new = NewTable {
-        schema: "public".to_owned(),
-        name: "t".to_owned(),
-        owner: ObjId(dict::SUPERUSER_OBJ.0),
-        columns: vec![column("id"), column("n")],
-        indexes: vec![NewIndex {
-            name: "t_pkey".to_owned(),
-            columns: vec![0],
-            unique: true,
-            primary: true,
-            constraint: Some("t_pkey".to_owned()),
-        }],
-    };
+    let columns = [("id", TypeKind::Int8), ("n", TypeKind::Int8)];
+    let new = plain_table("t", &columns, vec![primary_key("t")]);
     let def = dict::create_table(ctx, &txn, new).await?;
     for id in 1..=3 {
         let row = def.encode(&[Datum::Int8(id), Datum::Int8(0)]);
