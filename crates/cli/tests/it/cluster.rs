@@ -3,7 +3,7 @@
 use crate::clients::connect;
 use crate::db::{Db, succeed, wait_until};
 use nix::sys::signal::Signal;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -186,29 +186,6 @@ fn strangers_on_the_interconnect_are_refused() {
     assert_eq!(db.sql(1, "select count(*) from t"), "1");
 }
 
-/// Spoils the block on disk that holds `needle`, which must be in exactly one place.
-fn spoil_block_with(db: &Db, needle: &[u8]) {
-    let mut spoiled = 0;
-    for lun in ["luns/lun0", "luns/lun1"] {
-        let path = db.dir().join(lun);
-        let mut file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).unwrap();
-        for at in 0..bytes.len() - needle.len() {
-            let block = at - at % 8192;
-            // Byte 4 of a block is its kind: 1 is a heap block. Redo and copies of blocks elsewhere
-            // hold the needle too.
-            let in_data = bytes[block + 4] == 1 && bytes[block + 6..block + 8] == [4, 0];
-            if bytes[at..].starts_with(needle) && in_data {
-                file.seek(SeekFrom::Start(at as u64)).unwrap();
-                file.write_all(b"????").unwrap();
-                spoiled += 1;
-            }
-        }
-    }
-    assert!(spoiled > 0, "no block on disk holds the row");
-}
-
 #[test]
 fn a_corrupt_block_is_named_and_the_instance_stays_up() {
     let db = Db::open(1);
@@ -217,7 +194,7 @@ fn a_corrupt_block_is_named_and_the_instance_stays_up() {
     db.sql(1, "create table bad (id int, v text)");
     db.sql(1, "insert into bad values (1, 'needle in the haystack')");
     db.stop();
-    spoil_block_with(&db, b"needle in the haystack");
+    db.spoil(b"needle in the haystack");
     db.start_all();
     let said = db.sql_error(1, "XX001", "select * from bad");
     let named = said.split("block ").nth(1).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! A database for one test.
 
 use std::fmt::Write as _;
+use std::io::{Read, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -112,6 +113,31 @@ impl Db {
         let path = self.dir().join("skein.toml");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, edit(&text)).unwrap();
+    }
+
+    /// Spoils every block of the data file that holds `needle`, on disk; there must be one.
+    pub fn spoil(&self, needle: &[u8]) {
+        let mut spoiled = 0;
+        for lun in ["luns/lun0", "luns/lun1"] {
+            let path = self.dir().join(lun);
+            let mut file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).unwrap();
+            for (at, block) in bytes.chunks(8192).enumerate() {
+                // Byte 4 of a block is its kind, 6 and 7 its file: redo and copies elsewhere hold
+                // the needle too.
+                let in_data = [1, 2].contains(&block[4]) && block[6..8] == [4, 0];
+                if let Some(found) = block.windows(needle.len()).position(|w| w == needle)
+                    && in_data
+                {
+                    file.seek(SeekFrom::Start((at * 8192 + found) as u64)).unwrap();
+                    file.write_all(b"????").unwrap();
+                    spoiled += 1;
+                }
+            }
+        }
+        // More than one where blocks are written twice.
+        assert!(spoiled > 0, "no block on disk holds the row");
     }
 
     /// A command of the binary on this database.
