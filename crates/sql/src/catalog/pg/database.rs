@@ -1,0 +1,77 @@
+//! The database as a whole and what it offers: `pg_database`, `pg_namespace`, `pg_tablespace`,
+//! `pg_am`, `pg_settings`.
+//!
+//! What it promises: one database, the same for all instances; settings are the session's. What it
+//! must never do: name a schema that nothing can be found in.
+
+use super::OWNER;
+use crate::catalog::rows::Shape::{Bool, Char, Int4, Name, NoList, Oid, Text};
+use crate::catalog::rows::{Rows, int, text};
+use crate::catalog::{Catalog, schema_oid};
+use kernel::row::Value;
+
+pub(super) fn databases() -> Rows {
+    let mut rows = Rows::new(&[
+        ("oid", Oid),
+        ("datname", Name),
+        ("datdba", Oid),
+        ("encoding", Int4),
+        ("datlocprovider", Char),
+        ("datistemplate", Bool),
+        ("datallowconn", Bool),
+        ("datconnlimit", Int4),
+        ("dattablespace", Oid),
+        ("datcollate", Text),
+        ("datctype", Text),
+        ("daticulocale", Text),
+        ("datcollversion", Text),
+        ("datacl", NoList),
+    ]);
+    rows.push(vec![
+        int(5),
+        text("skein"),
+        int(OWNER),
+        Value::Int4(6),
+        text("c"),
+        Value::Bool(false),
+        Value::Bool(true),
+        Value::Int4(-1),
+        int(1663),
+        text("C"),
+        text("C.UTF-8"),
+        Value::Null,
+        Value::Null,
+        Value::Null,
+    ]);
+    rows
+}
+
+pub(super) fn namespaces() -> Rows {
+    let mut rows =
+        Rows::new(&[("oid", Oid), ("nspname", Name), ("nspowner", Oid), ("nspacl", NoList)]);
+    for schema in ["pg_catalog", "public", "sys", "information_schema"] {
+        rows.push(vec![int(schema_oid(schema)), text(schema), int(OWNER), Value::Null]);
+    }
+    rows
+}
+
+pub(super) fn tablespaces() -> Rows {
+    let mut rows = Rows::new(&[("oid", Oid), ("spcname", Name), ("spcowner", Oid)]);
+    rows.push(vec![int(1663), text("users"), int(OWNER)]);
+    rows
+}
+
+pub(super) fn access_methods() -> Rows {
+    let mut rows = Rows::new(&[("oid", Oid), ("amname", Name), ("amtype", Char)]);
+    rows.push(vec![int(2), text("heap"), text("t")]);
+    rows.push(vec![int(403), text("btree"), text("i")]);
+    rows
+}
+
+pub(super) fn settings(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[("name", Text), ("setting", Text), ("short_desc", Text)]);
+    for (name, value, description) in &catalog.settings {
+        rows.push(vec![text(name.as_str()), text(value.as_str()), text(description.as_str())]);
+    }
+    rows
+}

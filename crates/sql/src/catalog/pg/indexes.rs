@@ -1,0 +1,141 @@
+//! Indexes and the constraints that stand on them: `pg_index`, `pg_constraint`, `pg_indexes`.
+//!
+//! What it promises: a constraint and its index have one OID. What it must never do: number columns
+//! otherwise than `pg_attribute` does.
+
+use super::oid_of;
+use crate::catalog::rows::Shape::{Bool, Char, Int2, Name, Oid, Other, Text};
+use crate::catalog::rows::{Rows, int, opt_text, text};
+use crate::catalog::{Catalog, functions, schema_oid};
+use kernel::dict::IndexDef;
+use kernel::row::Value;
+use query::types::oid;
+
+pub(super) fn indexes(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("indexrelid", Oid),
+        ("indrelid", Oid),
+        ("indnatts", Int2),
+        ("indnkeyatts", Int2),
+        ("indisunique", Bool),
+        ("indnullsnotdistinct", Bool),
+        ("indisprimary", Bool),
+        ("indisexclusion", Bool),
+        ("indimmediate", Bool),
+        ("indisclustered", Bool),
+        ("indisvalid", Bool),
+        ("indcheckxmin", Bool),
+        ("indisready", Bool),
+        ("indislive", Bool),
+        ("indisreplident", Bool),
+        ("indkey", Other(oid::INT2VECTOR)),
+        ("indoption", Other(oid::INT2VECTOR)),
+        ("indexprs", Other(oid::PG_NODE_TREE)),
+        ("indpred", Other(oid::PG_NODE_TREE)),
+    ]);
+    for table in &catalog.tables {
+        for index in &table.indexes {
+            let count = Value::Int2(i16::try_from(index.columns.len()).unwrap_or(i16::MAX));
+            let zeros = vec!["0"; index.columns.len()].join(" ");
+            rows.push(vec![
+                oid_of(index.obj),
+                oid_of(table.obj),
+                count.clone(),
+                count,
+                Value::Bool(index.unique),
+                Value::Bool(false),
+                Value::Bool(index.primary),
+                Value::Bool(false),
+                Value::Bool(true),
+                Value::Bool(false),
+                Value::Bool(true),
+                Value::Bool(false),
+                Value::Bool(true),
+                Value::Bool(true),
+                Value::Bool(false),
+                text(vector(index, " ")),
+                text(zeros),
+                Value::Null,
+                Value::Null,
+            ]);
+        }
+    }
+    rows
+}
+
+pub(super) fn constraints(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("oid", Oid),
+        ("conname", Name),
+        ("connamespace", Oid),
+        ("contype", Char),
+        ("condeferrable", Bool),
+        ("condeferred", Bool),
+        ("convalidated", Bool),
+        ("conrelid", Oid),
+        ("contypid", Oid),
+        ("conindid", Oid),
+        ("conparentid", Oid),
+        ("confrelid", Oid),
+        ("confupdtype", Char),
+        ("confdeltype", Char),
+        ("confmatchtype", Char),
+        ("conislocal", Bool),
+        ("connoinherit", Bool),
+        ("conkey", Other(1005)),
+        ("confkey", Other(1005)),
+        ("conbin", Other(oid::PG_NODE_TREE)),
+    ]);
+    for table in &catalog.tables {
+        for index in table.indexes.iter().filter(|i| i.constraint.is_some()) {
+            rows.push(vec![
+                oid_of(index.obj),
+                opt_text(index.constraint.as_deref()),
+                int(schema_oid(&table.schema)),
+                text(if index.primary { "p" } else { "u" }),
+                Value::Bool(false),
+                Value::Bool(false),
+                Value::Bool(true),
+                oid_of(table.obj),
+                int(0),
+                oid_of(index.obj),
+                int(0),
+                int(0),
+                text(" "),
+                text(" "),
+                text(" "),
+                Value::Bool(true),
+                Value::Bool(true),
+                text(format!("{{{}}}", vector(index, ","))),
+                Value::Null,
+                Value::Null,
+            ]);
+        }
+    }
+    rows
+}
+
+pub(super) fn index_list(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("schemaname", Name),
+        ("tablename", Name),
+        ("indexname", Name),
+        ("indexdef", Text),
+    ]);
+    for table in &catalog.tables {
+        for index in &table.indexes {
+            rows.push(vec![
+                text(table.schema.as_str()),
+                text(table.name.as_str()),
+                text(index.name.as_str()),
+                text(functions::index_definition(table, index)),
+            ]);
+        }
+    }
+    rows
+}
+
+fn vector(index: &IndexDef, separator: &str) -> String {
+    let numbers: Vec<String> = index.columns.iter().map(|c| (c + 1).to_string()).collect();
+    numbers.join(separator)
+}

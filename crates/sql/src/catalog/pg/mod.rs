@@ -1,0 +1,125 @@
+//! `pg_catalog`, as far as psql and drivers ask: one module for each group of its tables, and here
+//! their names and OIDs.
+//!
+//! What it promises: columns have PostgreSQL's names and types; a constraint has the OID of the
+//! index behind it. Views that have no rows here exist so that clients' joins work. What it must
+//! never do: invent a row for something that is not there.
+
+mod activity;
+mod database;
+mod empty;
+mod indexes;
+mod relations;
+mod roles;
+mod sequences;
+mod types;
+
+use super::Catalog;
+use super::rows::{Rows, int};
+use kernel::instance::Instance;
+use kernel::row::Value;
+use std::sync::Arc;
+
+/// Owner of everything.
+const OWNER: i64 = 10;
+
+/// Views of `pg_catalog` with PostgreSQL's OIDs where it has them.
+const VIEWS: &[(&str, i64)] = &[
+    ("pg_class", 1259),
+    ("pg_attribute", 1249),
+    ("pg_type", 1247),
+    ("pg_namespace", 2615),
+    ("pg_index", 2610),
+    ("pg_constraint", 2606),
+    ("pg_attrdef", 2604),
+    ("pg_database", 1262),
+    ("pg_roles", 12_000),
+    ("pg_user", 12_001),
+    ("pg_authid", 1260),
+    ("pg_settings", 12_002),
+    ("pg_sequence", 2224),
+    ("pg_sequences", 12_003),
+    ("pg_tables", 12_004),
+    ("pg_indexes", 12_005),
+    ("pg_views", 12_006),
+    ("pg_matviews", 12_007),
+    ("pg_am", 2601),
+    ("pg_proc", 1255),
+    ("pg_description", 2609),
+    ("pg_shdescription", 2396),
+    ("pg_collation", 3456),
+    ("pg_inherits", 2611),
+    ("pg_policy", 3256),
+    ("pg_trigger", 2620),
+    ("pg_rewrite", 2618),
+    ("pg_depend", 2608),
+    ("pg_enum", 3501),
+    ("pg_range", 3541),
+    ("pg_extension", 3079),
+    ("pg_tablespace", 1213),
+    ("pg_publication", 6104),
+    ("pg_publication_rel", 6106),
+    ("pg_publication_namespace", 6237),
+    ("pg_statistic_ext", 3381),
+    ("pg_foreign_table", 3118),
+    ("pg_foreign_server", 1417),
+    ("pg_partitioned_table", 3350),
+    ("pg_stat_activity", 12_008),
+    ("pg_opclass", 2616),
+    ("pg_language", 2612),
+    ("pg_db_role_setting", 2964),
+    ("pg_auth_members", 1261),
+];
+
+/// Whether there is a view of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    VIEWS.iter().any(|(known, _)| *known == name)
+}
+
+/// Whether it is one that never has rows here.
+pub(crate) fn is_empty_view(name: &str) -> bool {
+    is_known(name) && empty::empty(name).is_some()
+}
+
+pub(super) fn system_oid(name: &str) -> Option<i64> {
+    VIEWS.iter().find(|(known, _)| *known == name).map(|(_, oid)| *oid)
+}
+
+pub(super) fn system_name(oid: i64) -> Option<&'static str> {
+    VIEWS.iter().find(|(_, known)| *known == oid).map(|(name, _)| *name)
+}
+
+/// The view's rows.
+pub(super) fn view(
+    catalog: &Catalog,
+    name: &str,
+    user: &str,
+    instance: &Arc<Instance>,
+) -> Option<Rows> {
+    Some(match name {
+        "pg_class" => relations::classes(catalog),
+        "pg_attribute" => relations::attributes(catalog),
+        "pg_type" => types::type_rows(),
+        "pg_namespace" => database::namespaces(),
+        "pg_index" => indexes::indexes(catalog),
+        "pg_constraint" => indexes::constraints(catalog),
+        "pg_attrdef" => relations::defaults(catalog),
+        "pg_database" => database::databases(),
+        "pg_roles" | "pg_authid" => roles::roles(catalog),
+        "pg_user" => roles::users(catalog),
+        "pg_settings" => database::settings(catalog),
+        "pg_sequence" => sequences::sequence_rows(catalog),
+        "pg_sequences" => sequences::sequences(catalog),
+        "pg_tables" => relations::tables(catalog),
+        "pg_indexes" => indexes::index_list(catalog),
+        "pg_am" => database::access_methods(),
+        "pg_tablespace" => database::tablespaces(),
+        "pg_collation" => types::collations(),
+        "pg_stat_activity" => activity::activity(instance, user),
+        other => empty::empty(other)?,
+    })
+}
+
+fn oid_of(obj: block::ObjId) -> Value {
+    int(obj.0)
+}

@@ -1,0 +1,206 @@
+//! Tables, their columns and defaults: `pg_class`, `pg_attribute`, `pg_attrdef`, `pg_tables`.
+//!
+//! What it promises: everything with a name of its own has a row in `pg_class`, also indexes,
+//! sequences and the views of this catalog. What it must never do: count rows or blocks.
+
+use super::{OWNER, VIEWS, oid_of};
+use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, Oid, Other};
+use crate::catalog::rows::{Rows, int, text};
+use crate::catalog::{Catalog, schema_oid};
+use kernel::dict::TableDef;
+use kernel::row::Value;
+use query::types::{PgType, oid};
+
+pub(super) fn classes(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("oid", Oid),
+        ("relname", Name),
+        ("relnamespace", Oid),
+        ("reltype", Oid),
+        ("reloftype", Oid),
+        ("relowner", Oid),
+        ("relam", Oid),
+        ("relfilenode", Oid),
+        ("reltablespace", Oid),
+        ("relpages", Int4),
+        ("reltuples", Float8),
+        ("reltoastrelid", Oid),
+        ("relhasindex", Bool),
+        ("relisshared", Bool),
+        ("relpersistence", Char),
+        ("relkind", Char),
+        ("relnatts", Int2),
+        ("relchecks", Int2),
+        ("relhasrules", Bool),
+        ("relhastriggers", Bool),
+        ("relhassubclass", Bool),
+        ("relrowsecurity", Bool),
+        ("relforcerowsecurity", Bool),
+        ("relispopulated", Bool),
+        ("relreplident", Char),
+        ("relispartition", Bool),
+        ("relacl", NoList),
+        ("reloptions", NoList),
+        ("relpartbound", Other(oid::PG_NODE_TREE)),
+    ]);
+    let mut add =
+        |obj: Value, name: &str, schema: &str, kind: &str, columns: usize, indexed: bool| {
+            let am = match kind {
+                "r" => 2,
+                "i" => 403,
+                _ => 0,
+            };
+            rows.push(vec![
+                obj.clone(),
+                text(name),
+                int(schema_oid(schema)),
+                int(0),
+                int(0),
+                int(OWNER),
+                int(am),
+                obj,
+                int(0),
+                Value::Int4(0),
+                Value::Float8(-1.0),
+                int(0),
+                Value::Bool(indexed),
+                Value::Bool(false),
+                text("p"),
+                text(kind),
+                Value::Int2(i16::try_from(columns).unwrap_or(i16::MAX)),
+                Value::Int2(0),
+                Value::Bool(false),
+                Value::Bool(false),
+                Value::Bool(false),
+                Value::Bool(false),
+                Value::Bool(false),
+                Value::Bool(true),
+                text("d"),
+                Value::Bool(false),
+                Value::Null,
+                Value::Null,
+                Value::Null,
+            ]);
+        };
+    for table in &catalog.tables {
+        let indexed = !table.indexes.is_empty();
+        add(oid_of(table.obj), &table.name, &table.schema, "r", table.columns.len(), indexed);
+        for index in &table.indexes {
+            add(oid_of(index.obj), &index.name, &table.schema, "i", index.columns.len(), false);
+        }
+    }
+    for s in &catalog.sequences {
+        add(oid_of(s.obj), &s.name, &s.schema, "S", 3, false);
+    }
+    for (name, oid) in VIEWS {
+        add(int(*oid), name, "pg_catalog", "v", 1, false);
+    }
+    rows
+}
+
+pub(super) fn attributes(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("attrelid", Oid),
+        ("attname", Name),
+        ("atttypid", Oid),
+        ("attstattarget", Int4),
+        ("attlen", Int2),
+        ("attnum", Int2),
+        ("attndims", Int4),
+        ("atttypmod", Int4),
+        ("attnotnull", Bool),
+        ("atthasdef", Bool),
+        ("atthasmissing", Bool),
+        ("attidentity", Char),
+        ("attgenerated", Char),
+        ("attisdropped", Bool),
+        ("attislocal", Bool),
+        ("attinhcount", Int4),
+        ("attcollation", Oid),
+        ("attstorage", Char),
+        ("attcompression", Char),
+        ("attacl", NoList),
+        ("attoptions", NoList),
+        ("attfdwoptions", NoList),
+    ]);
+    let mut add = |obj: Value, table: &TableDef, column: usize, number: usize, own: bool| {
+        let def = &table.columns[column];
+        let ty = PgType::of(def.ty);
+        rows.push(vec![
+            obj,
+            text(def.name.as_str()),
+            int(ty.oid),
+            Value::Int4(-1),
+            Value::Int2(ty.typlen()),
+            Value::Int2(i16::try_from(number).unwrap_or(i16::MAX)),
+            Value::Int4(0),
+            Value::Int4(ty.typmod),
+            Value::Bool(own && def.not_null),
+            Value::Bool(own && def.default.is_some()),
+            Value::Bool(false),
+            text(""),
+            text(""),
+            Value::Bool(false),
+            Value::Bool(true),
+            Value::Int4(0),
+            int(if def.ty.kind.is_text() { 100 } else { 0 }),
+            text(if ty.typlen() > 0 { "p" } else { "x" }),
+            text(""),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+        ]);
+    };
+    for table in &catalog.tables {
+        for column in 0..table.columns.len() {
+            add(oid_of(table.obj), table, column, column + 1, true);
+        }
+        for index in &table.indexes {
+            for (i, at) in index.columns.iter().enumerate() {
+                add(oid_of(index.obj), table, usize::from(*at), i + 1, false);
+            }
+        }
+    }
+    rows
+}
+
+pub(super) fn defaults(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("oid", Oid),
+        ("adrelid", Oid),
+        ("adnum", Int2),
+        ("adbin", Other(oid::PG_NODE_TREE)),
+    ]);
+    for table in &catalog.tables {
+        for (i, column) in table.columns.iter().enumerate() {
+            let Some(default) = &column.default else { continue };
+            let number = i16::try_from(i + 1).unwrap_or(i16::MAX);
+            let id = i64::from(table.obj.0) * 10_000 + i64::from(number);
+            rows.push(vec![
+                int(id % i64::from(u32::MAX)),
+                oid_of(table.obj),
+                Value::Int2(number),
+                text(default.as_str()),
+            ]);
+        }
+    }
+    rows
+}
+
+pub(super) fn tables(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("schemaname", Name),
+        ("tablename", Name),
+        ("tableowner", Name),
+        ("hasindexes", Bool),
+    ]);
+    for table in &catalog.tables {
+        rows.push(vec![
+            text(table.schema.as_str()),
+            text(table.name.as_str()),
+            text(kernel::dict::SUPERUSER),
+            Value::Bool(!table.indexes.is_empty()),
+        ]);
+    }
+    rows
+}
