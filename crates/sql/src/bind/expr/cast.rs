@@ -1,0 +1,83 @@
+//! Casts: to types of columns, and to the names of objects (`regclass` and its like).
+//!
+//! What it promises: a cast is the function of ours that does what PostgreSQL does. What it must
+//! never do: cast by the rules of the planner where ours differ.
+
+use super::build::{call, string, text_of};
+use super::literal::placeholder_index;
+use crate::Result;
+use crate::bind::{Binder, object_parts, refuse};
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, TimezoneInfo, Value};
+use kernel::row::{ColType, TypeKind};
+use query::functions::cast_name;
+use query::sqltype::col_type_of_sql;
+
+impl Binder<'_> {
+    pub(super) fn cast(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Cast { kind, expr: inner, data_type, array, format } = expr else {
+            return Ok(());
+        };
+        if !matches!(kind, CastKind::Cast | CastKind::DoubleColon) || *array || format.is_some() {
+            return refuse("this kind of cast");
+        }
+        if let Some(replaced) = self.object_cast(inner, data_type)? {
+            *expr = replaced;
+            return Ok(());
+        }
+        let Some(ty) = col_type_of_sql(data_type)? else {
+            if let DataType::Array(_) = data_type {
+                return refuse("a cast to an array");
+            }
+            return self.expr(inner);
+        };
+        if let Expr::Value(value) = &**inner
+            && let Value::Placeholder(name) = &value.value
+            && let Some(slot @ None) = self.params.types.get_mut(placeholder_index(name)?)
+        {
+            *slot = Some(ColType::new(ty.kind));
+        }
+        if ty.kind == TypeKind::Timestamptz && !self.zone_is_utc {
+            match text_of(inner) {
+                Some(text) => {
+                    let us = query::datetime::parse_timestamptz(text, &self.zone, 0)?;
+                    let mut utc = Vec::new();
+                    query::datetime::push_timestamptz(us, &query::datetime::Zone::utc(), &mut utc);
+                    **inner = string(String::from_utf8_lossy(&utc).into_owned());
+                }
+                None => {
+                    let utc = matches!(data_type, DataType::Timestamp(_, TimezoneInfo::None));
+                    debug_assert!(!utc);
+                }
+            }
+        }
+        self.expr(inner)?;
+        *expr = call(&cast_name(ty), vec![(**inner).clone()]);
+        Ok(())
+    }
+
+    /// Casts to `regclass` and its like, which look into the catalog.
+    fn object_cast(&mut self, inner: &mut Expr, data_type: &DataType) -> Result<Option<Expr>> {
+        let name = match data_type {
+            DataType::Regclass => "regclass".to_owned(),
+            DataType::Custom(name, _) => object_parts(name)?.pop().unwrap_or_default(),
+            _ => return Ok(None),
+        };
+        let function = match (name.as_str(), text_of(inner).is_some()) {
+            ("regclass", true) => "$to_regclass",
+            ("regclass", false) => "$regclass_name",
+            ("regtype", false) => "$regtype_name",
+            ("regtype", true) => "$to_regtype",
+            ("regproc" | "regprocedure" | "regnamespace" | "regrole", _) => {
+                self.expr(inner)?;
+                return Ok(Some(call(
+                    &cast_name(ColType::new(TypeKind::Text)),
+                    vec![inner.clone()],
+                )));
+            }
+            _ => return Ok(None),
+        };
+        self.references.catalog_functions = true;
+        self.expr(inner)?;
+        Ok(Some(call(function, vec![inner.clone()])))
+    }
+}

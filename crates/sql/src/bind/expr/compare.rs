@@ -1,0 +1,84 @@
+//! Comparisons with several values: BETWEEN, IN, ANY and ALL.
+//!
+//! What it promises: an untyped literal takes the other side's type. What it must never do: write
+//! out a list so long that the plan is all comparisons.
+
+use super::array::array_items;
+use super::build::{binary, call, not, string, text_of};
+use crate::bind::{Binder, refuse};
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value};
+
+/// Longest list that is written out as comparisons.
+const LIST_MAX: usize = 64;
+
+impl Binder<'_> {
+    /// Written out as comparisons, where an untyped literal takes the other side's type.
+    pub(super) fn between(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Between { expr: value, negated, low, high } = expr else { return Ok(()) };
+        self.all([&mut **value, &mut **low, &mut **high])?;
+        let low = binary((**value).clone(), BinaryOperator::GtEq, (**low).clone());
+        let high = binary((**value).clone(), BinaryOperator::LtEq, (**high).clone());
+        let both = Expr::Nested(Box::new(binary(low, BinaryOperator::And, high)));
+        *expr = not(both, *negated);
+        Ok(())
+    }
+
+    pub(super) fn in_list(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::InList { expr: value, list, negated } = expr else { return Ok(()) };
+        if list.is_empty() {
+            return Err(PgError::syntax("syntax error at or near \")\""));
+        }
+        self.expr(value)?;
+        self.all(list.iter_mut())?;
+        let untyped = list.iter().any(|e| text_of(e).is_some());
+        if !untyped || list.len() > LIST_MAX {
+            return Ok(());
+        }
+        let (value, negated) = ((**value).clone(), *negated);
+        let mut equal = list.drain(..).map(|item| binary(value.clone(), BinaryOperator::Eq, item));
+        let first = equal.next().unwrap_or_else(|| string(""));
+        let any = equal.fold(first, |all, one| binary(all, BinaryOperator::Or, one));
+        *expr = not(Expr::Nested(Box::new(any)), negated);
+        Ok(())
+    }
+
+    /// `x = ANY (...)` over an array literal or a subquery.
+    pub(super) fn any_all(&mut self, expr: &mut Expr) -> Result<()> {
+        let (left, op, right, any) = match expr {
+            Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, true),
+            Expr::AllOp { left, compare_op, right } => (left, compare_op, right, false),
+            _ => return Ok(()),
+        };
+        if let Expr::Subquery(subquery) = &mut **right {
+            let negated = match (&op, any) {
+                (BinaryOperator::Eq, true) => false,
+                (BinaryOperator::NotEq, false) => true,
+                _ => return refuse("ANY or ALL of a subquery with this operator"),
+            };
+            self.expr(left)?;
+            self.query(subquery)?;
+            let (expr_box, subquery) = (left.clone(), subquery.clone());
+            *expr = Expr::InSubquery { expr: expr_box, subquery, negated };
+            return Ok(());
+        }
+        let Some(items) = array_items(right) else {
+            // A column that holds an array.
+            if let (BinaryOperator::Eq, true) = (&op, any) {
+                self.all([&mut **left, &mut **right])?;
+                *expr = call("$has_element", vec![(**right).clone(), (**left).clone()]);
+                return Ok(());
+            }
+            return refuse("ANY or ALL of this expression");
+        };
+        let join = if any { BinaryOperator::Or } else { BinaryOperator::And };
+        let mut parts = items.into_iter().map(|item| binary((**left).clone(), op.clone(), item));
+        let empty = Expr::Value(Value::Boolean(!any).into());
+        let first = parts.next().unwrap_or(empty);
+        let mut all =
+            Expr::Nested(Box::new(parts.fold(first, |all, one| binary(all, join.clone(), one))));
+        self.expr(&mut all)?;
+        *expr = all;
+        Ok(())
+    }
+}

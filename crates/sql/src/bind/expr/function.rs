@@ -1,0 +1,210 @@
+//! Calls of functions.
+//!
+//! What it promises: a name means PostgreSQL's function of that name, or is refused. What it must
+//! never do: let a client call a function that is ours inside (`$...`).
+
+use super::array::{collect_into_array, unnested_column};
+use super::build::{binary, string};
+use super::session::session_function;
+use crate::bind::scalar::ScalarBinder;
+use crate::bind::{Binder, object_parts, refuse};
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, Ident, ObjectName, SetExpr,
+};
+
+impl Binder<'_> {
+    pub(super) fn function(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Function(function) = expr else { return Ok(()) };
+        let mut parts = object_parts(&function.name)?;
+        let name = parts.pop().unwrap_or_default();
+        if !(parts.is_empty() || parts == ["pg_catalog"] || parts == ["public"]) {
+            let shown = function.name.to_string();
+            return Err(PgError::new("42883", format!("function {shown} does not exist")));
+        }
+        if name.starts_with('$') && name != query::single::SINGLE {
+            return Err(PgError::new("42883", format!("function {name} does not exist")));
+        }
+        if function.uses_odbc_syntax || !matches!(function.parameters, FunctionArguments::None) {
+            return refuse("this form of a function call");
+        }
+        if name == "array"
+            && let FunctionArguments::Subquery(query) = &mut function.args
+        {
+            let mut query = query.clone();
+            if let Some(column) = unnested_column(&query) {
+                *expr = column;
+                return self.expr(expr);
+            }
+            collect_into_array(&mut query)?;
+            self.query(&mut query)?;
+            *expr = Expr::Subquery(query);
+            return Ok(());
+        }
+        if let Some(new) = self.special_function(&name, function)? {
+            *expr = new;
+            return Ok(());
+        }
+        // How many digits to keep decides the result's type: it stays a plain literal.
+        let digits = matches!(name.as_str(), "round" | "trunc").then_some(1);
+        self.function_args(function, digits)?;
+        if let Some(filter) = &mut function.filter {
+            self.expr(filter)?;
+        }
+        self.order_by_list(&mut function.within_group, false)?;
+        if let Some(window) = &mut function.over {
+            self.window(window)?;
+        }
+        let known = match name.as_str() {
+            "nvl" => "coalesce",
+            "char_length" | "character_length" => "length",
+            "ceiling" => "ceil",
+            "pow" => "power",
+            "sign" => "signum",
+            "variance" => "var_samp",
+            "every" => "bool_and",
+            "array_agg" | "count" => name.as_str(),
+            "pg_table_is_visible"
+            | "pg_get_indexdef"
+            | "pg_get_constraintdef"
+            | "to_regclass"
+            | "pg_get_serial_sequence" => {
+                self.references.catalog_functions = true;
+                name.as_str()
+            }
+            other => other,
+        };
+        function.name = ObjectName::from(vec![Ident::with_quote('"', known)]);
+        Ok(())
+    }
+
+    fn function_args(&mut self, function: &mut Function, plain: Option<usize>) -> Result<()> {
+        match &mut function.args {
+            FunctionArguments::None => Ok(()),
+            FunctionArguments::Subquery(query) => {
+                let _: &SetExpr = &query.body;
+                refuse("a query as a function's argument")
+            }
+            FunctionArguments::List(list) => {
+                if !matches!(
+                    list.duplicate_treatment,
+                    None | Some(DuplicateTreatment::All | DuplicateTreatment::Distinct)
+                ) {
+                    return refuse("this form of a function call");
+                }
+                for (i, arg) in list.args.iter_mut().enumerate() {
+                    match arg {
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(_)))
+                            if plain == Some(i) => {}
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expr(expr)?,
+                        FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => {}
+                        _ => return refuse("named arguments"),
+                    }
+                }
+                for clause in &mut list.clauses {
+                    match clause {
+                        FunctionArgumentClause::OrderBy(all) => self.order_by_list(all, false)?,
+                        FunctionArgumentClause::IgnoreOrRespectNulls(_) => {}
+                        _ => return refuse("this clause of a function call"),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Functions of the session, and those that are written in another way.
+    fn special_function(&mut self, name: &str, function: &Function) -> Result<Option<Expr>> {
+        if let Some(session) = session_function(name) {
+            let mut args = Vec::new();
+            for arg in plain_args(function)? {
+                let constants = ScalarBinder::constants(self.params);
+                args.push(constants.bind_argument(arg)?);
+            }
+            return self.hidden(session, args).map(Some);
+        }
+        // DataFusion has functions of these names that mean something else.
+        const OTHERS: &[&str] = &[
+            "to_date",
+            "to_timestamp",
+            "to_time",
+            "to_number",
+            "to_unixtime",
+            "from_unixtime",
+            "date_format",
+            "date_bin",
+            "arrow_cast",
+            "arrow_typeof",
+        ];
+        if OTHERS.contains(&name) {
+            return refuse(format!("function {name}"));
+        }
+        if name == "mod"
+            && let [left, right] = &plain_args(function)?[..]
+        {
+            let mut modulo =
+                Expr::Nested(Box::new(binary(left.clone(), BinaryOperator::Modulo, right.clone())));
+            self.expr(&mut modulo)?;
+            return Ok(Some(modulo));
+        }
+        Ok(match name {
+            "version" => Some(string(crate::settings::VERSION_TEXT)),
+            "current_database" | "current_catalog" => Some(string("skein")),
+            "decode" => {
+                let args = plain_args(function)?;
+                if args.len() < 3 {
+                    return Ok(None);
+                }
+                let mut case = decode_as_case(&args);
+                self.expr(&mut case)?;
+                Some(case)
+            }
+            _ => None,
+        })
+    }
+}
+
+/// The arguments of a call that has nothing but plain ones.
+pub(in crate::bind) fn plain_args(function: &Function) -> Result<Vec<Expr>> {
+    if function.filter.is_some() || function.over.is_some() || !function.within_group.is_empty() {
+        return refuse("this form of a function call");
+    }
+    match &function.args {
+        FunctionArguments::None => Ok(Vec::new()),
+        FunctionArguments::Subquery(_) => refuse("a query as a function's argument"),
+        FunctionArguments::List(list) => {
+            if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+                return refuse("this form of a function call");
+            }
+            list.args
+                .iter()
+                .map(|arg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr.clone()),
+                    _ => refuse("named arguments"),
+                })
+                .collect()
+        }
+    }
+}
+
+/// `decode(x, a, 1, b, 2, 3)`: NULL equals NULL here.
+fn decode_as_case(args: &[Expr]) -> Expr {
+    use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+    let (value, rest) = (&args[0], &args[1..]);
+    let conditions = rest
+        .chunks_exact(2)
+        .map(|pair| CaseWhen {
+            condition: Expr::IsNotDistinctFrom(Box::new(value.clone()), Box::new(pair[0].clone())),
+            result: pair[1].clone(),
+        })
+        .collect();
+    let else_result = (rest.len() % 2 == 1).then(|| Box::new(rest[rest.len() - 1].clone()));
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions,
+        else_result,
+    }
+}

@@ -1,0 +1,207 @@
+//! Expressions: each kind is bound, rewritten or refused by name. Here is the walk; each family of
+//! expressions has a module.
+//!
+//! What it promises: what comes out means to the planner what the text means to PostgreSQL. What it
+//! must never do: let a kind through that it has not named.
+
+mod array;
+mod build;
+mod cast;
+mod compare;
+mod function;
+mod literal;
+mod operator;
+mod session;
+
+pub(crate) use literal::placeholder_index;
+
+pub(super) use build::{call, number};
+pub(super) use function::plain_args;
+pub(super) use session::session_function;
+
+use super::{Binder, ident_name, object_parts, refuse, subquery};
+use crate::{PgError, Result};
+use build::{string, text_of};
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, CaseWhen, CastKind, CeilFloorKind, Expr, Subscript, UnaryOperator, Value,
+};
+
+impl Binder<'_> {
+    pub(super) fn expr(&mut self, expr: &mut Expr) -> Result<()> {
+        self.enter()?;
+        let done = self.expr_inner(expr);
+        self.depth -= 1;
+        done
+    }
+
+    fn all<'e>(&mut self, all: impl IntoIterator<Item = &'e mut Expr>) -> Result<()> {
+        all.into_iter().try_for_each(|expr| self.expr(expr))
+    }
+
+    fn expr_inner(&mut self, expr: &mut Expr) -> Result<()> {
+        match expr {
+            Expr::Identifier(ident) => self.identifier(ident).map(|new| replace(expr, new)),
+            Expr::CompoundIdentifier(parts) => {
+                let parts: Vec<String> = parts.iter().map(ident_name).collect();
+                self.compound(&parts).map(|new| replace(expr, new))
+            }
+            Expr::Value(_) => self.value(expr),
+            Expr::Nested(inner)
+            | Expr::IsNull(inner)
+            | Expr::IsNotNull(inner)
+            | Expr::IsTrue(inner)
+            | Expr::IsNotTrue(inner)
+            | Expr::IsFalse(inner)
+            | Expr::IsNotFalse(inner)
+            | Expr::IsUnknown(inner)
+            | Expr::IsNotUnknown(inner) => self.expr(inner),
+            Expr::IsDistinctFrom(a, b) | Expr::IsNotDistinctFrom(a, b) => {
+                self.all([&mut **a, &mut **b])
+            }
+            Expr::BinaryOp { .. } => self.binary(expr),
+            Expr::UnaryOp { op, expr: inner } => match op {
+                UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::Not => self.expr(inner),
+                UnaryOperator::PGAbs => {
+                    self.expr(inner)?;
+                    *expr = call("abs", vec![(**inner).clone()]);
+                    Ok(())
+                }
+                other => refuse(format!("operator {other}")),
+            },
+            Expr::Between { .. } => self.between(expr),
+            Expr::InList { .. } => self.in_list(expr),
+            Expr::InSubquery { expr: inner, subquery, negated: _ } => {
+                self.expr(inner)?;
+                self.query(subquery)
+            }
+            Expr::Exists { .. } if self.in_projection => {
+                subquery::as_count(expr)?;
+                self.expr(expr)
+            }
+            Expr::Exists { subquery, negated: _ } => self.query(subquery),
+            Expr::Subquery(_) => {
+                subquery::as_single_value(expr);
+                match expr {
+                    Expr::Subquery(subquery) => self.query(subquery),
+                    other => self.single_value(other),
+                }
+            }
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => self.any_all(expr),
+            Expr::Like { any: false, expr: a, pattern, escape_char, negated: _ }
+            | Expr::ILike { any: false, expr: a, pattern, escape_char, negated: _ } => {
+                if escape_char
+                    .as_ref()
+                    .is_some_and(|c| c.value != Value::SingleQuotedString("\\".into()))
+                {
+                    return refuse("ESCAPE with another character than a backslash");
+                }
+                *escape_char = None;
+                self.all([&mut **a, &mut **pattern])
+            }
+            Expr::SimilarTo { expr: a, pattern, escape_char: None, negated: _ } => {
+                self.all([&mut **a, &mut **pattern])
+            }
+            Expr::Cast { .. } => self.cast(expr),
+            Expr::TypedString(typed) => {
+                let inner = Box::new(Expr::Value(typed.value.clone()));
+                let data_type = typed.data_type.clone();
+                *expr = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: inner,
+                    data_type,
+                    array: false,
+                    format: None,
+                };
+                self.cast(expr)
+            }
+            Expr::Interval(interval) => match &*interval.value {
+                Expr::Value(_) => Ok(()),
+                _ => refuse("an interval that is not a literal"),
+            },
+            Expr::Extract { expr: inner, .. } => self.expr(inner),
+            Expr::Ceil { expr: inner, field: CeilFloorKind::DateTimeField(field) }
+            | Expr::Floor { expr: inner, field: CeilFloorKind::DateTimeField(field) }
+                if field.to_string().is_empty()
+                    || *field == datafusion::sql::sqlparser::ast::DateTimeField::NoDateTime =>
+            {
+                self.expr(inner)
+            }
+            Expr::Position { expr: a, r#in } => self.all([&mut **a, &mut **r#in]),
+            Expr::Substring { expr: inner, substring_from, substring_for, .. } => {
+                self.expr(inner)?;
+                self.all(substring_from.iter_mut().chain(substring_for).map(|e| &mut **e))
+            }
+            Expr::Trim { expr: inner, trim_what, trim_characters, .. } => {
+                self.expr(inner)?;
+                self.all(trim_what.iter_mut().map(|e| &mut **e))?;
+                self.all(trim_characters.iter_mut().flatten())
+            }
+            Expr::Overlay { expr: inner, overlay_what, overlay_from, overlay_for } => {
+                self.all([&mut **inner, &mut **overlay_what, &mut **overlay_from])?;
+                self.all(overlay_for.iter_mut().map(|e| &mut **e))
+            }
+            Expr::Collate { expr: inner, collation } => {
+                let name = object_parts(collation)?.pop().unwrap_or_default();
+                if !matches!(name.as_str(), "C" | "c" | "POSIX" | "posix" | "default" | "ucs_basic")
+                {
+                    return refuse(format!("collation \"{name}\""));
+                }
+                let mut inner = std::mem::replace(&mut **inner, string(""));
+                self.expr(&mut inner)?;
+                *expr = inner;
+                Ok(())
+            }
+            Expr::Function(_) => self.function(expr),
+            Expr::Case { operand, conditions, else_result, .. } => {
+                self.all(operand.iter_mut().map(|e| &mut **e))?;
+                for CaseWhen { condition, result } in conditions {
+                    self.all([condition, result])?;
+                }
+                self.all(else_result.iter_mut().map(|e| &mut **e))
+            }
+            Expr::Array(array) => self.all(&mut array.elem),
+            Expr::Tuple(all) => self.all(all),
+            Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
+                sets.iter_mut().try_for_each(|set| self.all(set))
+            }
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                self.expr(timestamp)?;
+                match text_of(time_zone) {
+                    Some(_) => Ok(()),
+                    None => refuse("AT TIME ZONE with an expression"),
+                }
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                self.expr(root)?;
+                for access in access_chain {
+                    match access {
+                        AccessExpr::Subscript(Subscript::Index { index }) => self.expr(index)?,
+                        _ => return refuse("this kind of field access"),
+                    }
+                }
+                Ok(())
+            }
+            other => refuse(format!("the expression {other}")),
+        }
+    }
+
+    /// A subquery that has become `CASE WHEN condition THEN (subquery) END`.
+    fn single_value(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Case { conditions, .. } = expr else {
+            return Err(PgError::internal("a subquery became something else"));
+        };
+        for CaseWhen { condition, result } in conditions {
+            self.expr(condition)?;
+            if let Expr::Subquery(subquery) = result {
+                self.query(subquery)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn replace(expr: &mut Expr, new: Option<Expr>) {
+    if let Some(new) = new {
+        *expr = new;
+    }
+}

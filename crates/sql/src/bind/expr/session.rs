@@ -1,0 +1,83 @@
+//! Values of the session in an expression: each becomes a hidden parameter.
+//!
+//! What it promises: one call before the statement, whose value all rows see. What it must never
+//! do: hide a call that each row needs for itself.
+
+use crate::bind::{Binder, HiddenCall, SessionFn, refuse};
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{Expr, Ident};
+
+impl Binder<'_> {
+    /// Words that look like columns but are functions.
+    pub(super) fn identifier(&mut self, ident: &Ident) -> Result<Option<Expr>> {
+        if ident.quote_style.is_some() {
+            return Ok(None);
+        }
+        let function = match ident.value.to_ascii_lowercase().as_str() {
+            "sysdate" => SessionFn::LocalTimestamp,
+            "systimestamp" => SessionFn::Now,
+            "current_schema" => SessionFn::CurrentSchema,
+            "rownum" | "level" | "rowid" | "connect_by_root" => {
+                return refuse(format!("the pseudo-column {}", ident.value));
+            }
+            _ => return Ok(None),
+        };
+        self.hidden(function, Vec::new()).map(Some)
+    }
+
+    /// `sequence.nextval`.
+    pub(super) fn compound(&mut self, parts: &[String]) -> Result<Option<Expr>> {
+        let Some((last, name)) = parts.split_last() else { return Ok(None) };
+        let function = match last.as_str() {
+            "nextval" => SessionFn::NextVal,
+            "currval" => SessionFn::CurrVal,
+            _ => return Ok(None),
+        };
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let sequence = query::Scalar::Const(kernel::row::Value::Text(name.join(".").into()));
+        self.hidden(function, vec![sequence]).map(Some)
+    }
+
+    /// A parameter in place of a call.
+    pub(super) fn hidden(&mut self, function: SessionFn, args: Vec<query::Scalar>) -> Result<Expr> {
+        if function.per_row() && !self.one_row {
+            return Err(PgError::unsupported(
+                "a function with an effect in a query over several rows",
+            )
+            .with_hint(
+                "Sequences can be used in column defaults, VALUES and SELECT without FROM.",
+            ));
+        }
+        let at = self.params.add_hidden(HiddenCall { function, args });
+        Ok(Binder::placeholder(at))
+    }
+}
+
+/// The function of the session with this name.
+pub(in crate::bind) fn session_function(name: &str) -> Option<SessionFn> {
+    Some(match name {
+        "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => {
+            SessionFn::Now
+        }
+        "clock_timestamp" => SessionFn::ClockTimestamp,
+        "localtimestamp" => SessionFn::LocalTimestamp,
+        "current_date" => SessionFn::CurrentDate,
+        "current_user" | "session_user" | "user" | "current_role" => SessionFn::CurrentUser,
+        "current_schema" => SessionFn::CurrentSchema,
+        "current_schemas" => SessionFn::CurrentSchemas,
+        "pg_backend_pid" => SessionFn::BackendPid,
+        "current_setting" => SessionFn::Setting,
+        "set_config" => SessionFn::SetConfig,
+        "txid_current" | "pg_current_xact_id" => SessionFn::TransactionId,
+        "nextval" => SessionFn::NextVal,
+        "currval" => SessionFn::CurrVal,
+        "lastval" => SessionFn::LastVal,
+        "setval" => SessionFn::SetVal,
+        "pg_sleep" => SessionFn::Sleep,
+        "pg_postmaster_start_time" => SessionFn::StartTime,
+        "pg_advisory_lock" | "pg_advisory_xact_lock" => SessionFn::AdvisoryLock,
+        _ => return None,
+    })
+}
