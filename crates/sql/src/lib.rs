@@ -26,16 +26,15 @@ mod returning;
 mod sequence;
 mod session;
 mod settings;
-mod users;
 mod utility;
 
 pub use catalog::{PeerRows, ViewPeers, connect_views, local_view_rows, set_view_peers};
+pub use ddl::set_password_hasher;
 pub use encode::RowSink;
 pub use parse::Statement;
 pub use plan::Prepared;
 pub use query::{PgColumn as Column, PgError, Result, Severity};
 pub use session::{Fetched, Portal, Session};
-pub use users::set_password_hasher;
 
 /// A message to the client that is no error.
 pub type Notice = PgError;

@@ -224,7 +224,6 @@ impl Session {
         portal: &mut Portal,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
-        let complete = |tag: String| Ok(Fetched::Complete(tag));
         match ast {
             Ast::Savepoint { name } => self.savepoint(ident_name(name)),
             Ast::ReleaseSavepoint { name } => self.release(&ident_name(name)),
@@ -266,23 +265,7 @@ impl Session {
                 .map_err(|e: PgError| {
                     e.with_hint("Portals of the extended protocol fetch in parts.")
                 }),
-            ddl => {
-                self.check_writable("DDL")?;
-                match ddl {
-                    Ast::CreateTable(create) => complete(self.create_table(create).await?),
-                    Ast::CreateIndex(create) => complete(self.create_index(create).await?),
-                    Ast::AlterTable(alter) => complete(self.alter_table(alter).await?),
-                    Ast::Drop { object_type, if_exists, names, cascade, table: None, .. } => {
-                        complete(self.drop_objects(object_type, names, *if_exists, *cascade).await?)
-                    }
-                    Ast::Truncate(truncate) => complete(self.truncate(truncate).await?),
-                    Ast::CreateRole(role) => complete(self.create_role(role).await?),
-                    Ast::AlterRole { name, operation } => {
-                        complete(self.alter_role(&ident_name(name), operation).await?)
-                    }
-                    other => refuse(first_words(other)),
-                }
-            }
+            ddl => Ok(Fetched::Complete(self.run_ddl(ddl).await?)),
         }
     }
 
@@ -838,10 +821,4 @@ fn direct_text(direct: &Direct) -> String {
         }
         Direct::Values(_) => "Result".to_owned(),
     }
-}
-
-fn first_words(ast: &Ast) -> String {
-    let text = ast.to_string();
-    let words: Vec<&str> = text.split_whitespace().take(2).collect();
-    words.join(" ")
 }

@@ -1,4 +1,7 @@
 //! Roles: users with a password and nothing more.
+//!
+//! What it promises: the dictionary holds verifiers only. What it must never do: keep or show a
+//! password.
 
 use crate::bind::object_parts;
 use crate::session::Session;
@@ -41,7 +44,7 @@ fn verifier(password: &Password) -> Result<Option<String>> {
 }
 
 impl Session {
-    pub(crate) async fn create_role(&mut self, role: &CreateRole) -> Result<String> {
+    pub(super) async fn create_role(&mut self, role: &CreateRole) -> Result<String> {
         let flags = [role.create_db, role.create_role, role.replication, role.bypassrls];
         if flags.contains(&Some(true))
             || role.connection_limit.is_some()
@@ -70,7 +73,7 @@ impl Session {
         Ok("CREATE ROLE".to_owned())
     }
 
-    pub(crate) async fn alter_role(
+    pub(super) async fn alter_role(
         &mut self,
         name: &str,
         operation: &AlterRoleOperation,
@@ -93,5 +96,18 @@ impl Session {
             }
         }
         Ok("ALTER ROLE".to_owned())
+    }
+
+    /// Whether there was such a role; it is gone now.
+    pub(super) async fn drop_role(&mut self, name: &str) -> Result<bool> {
+        let txn = self.transaction()?;
+        if dict::user(&self.ctx, &txn, name).await?.is_none() {
+            return Ok(false);
+        }
+        if name == self.user {
+            return Err(PgError::new("55006", "current user cannot be dropped"));
+        }
+        dict::drop_user(&self.ctx, &txn, name).await?;
+        Ok(true)
     }
 }

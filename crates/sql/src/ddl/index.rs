@@ -1,0 +1,162 @@
+//! CREATE INDEX and DROP INDEX, and the columns of any key.
+//!
+//! What it promises: an index that is in the dictionary holds all rows. What it must never do: drop
+//! an index that a constraint stands on.
+
+use super::{named, refuse};
+use crate::bind::{ident_name, table_parts};
+use crate::dml::row_error;
+use crate::session::Session;
+use crate::{PgError, Result, Severity};
+use datafusion::sql::sqlparser::ast::{self, Expr};
+use kernel::dict::{self, NewIndex, TableDef};
+use std::sync::Arc;
+
+impl Session {
+    pub(super) async fn create_index(&mut self, create: &ast::CreateIndex) -> Result<String> {
+        if create.concurrently
+            || !create.include.is_empty()
+            || create.predicate.is_some()
+            || !create.index_options.is_empty()
+            || !create.alter_options.is_empty()
+            || create.nulls_distinct == Some(false)
+        {
+            return refuse("this form of CREATE INDEX");
+        }
+        if let Some(using) = &create.using
+            && !using.to_string().eq_ignore_ascii_case("btree")
+        {
+            return refuse(format!("index type {using}"));
+        }
+        if !create.with.is_empty() {
+            self.notice(
+                Severity::Notice,
+                "storage parameters of indexes have no meaning here and are ignored",
+            );
+        }
+        let table = self.table_of(&create.table_name).await?;
+        let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
+        let columns = index_columns(&create.columns, &names)?;
+        let name = match &create.name {
+            Some(name) => table_parts(name)?.1,
+            None => {
+                let list: Vec<&str> =
+                    columns.iter().map(|c| names[usize::from(*c)].as_str()).collect();
+                let wanted = format!("{}_{}_idx", table.name, list.join("_"));
+                self.free_name(&table.schema, &wanted).await?
+            }
+        };
+        if self.is_made(&table.schema, &name, create.if_not_exists).await? {
+            return Ok("CREATE INDEX".to_owned());
+        }
+        let index =
+            NewIndex { name, columns, unique: create.unique, primary: false, constraint: None };
+        self.build_index(&table, index).await?;
+        Ok("CREATE INDEX".to_owned())
+    }
+
+    pub(super) async fn build_index(
+        &mut self,
+        table: &Arc<TableDef>,
+        index: NewIndex,
+    ) -> Result<()> {
+        let txn = self.transaction()?;
+        let (name, columns) = (index.name.clone(), index.columns.clone());
+        dict::create_index(&self.ctx, &txn, table, index).await.map_err(|error| match error {
+            kernel::Error::UniqueViolation { key, .. } => {
+                // The table's definition does not have the index yet; its key is told by one that
+                // does.
+                let mut with = (**table).clone();
+                with.indexes.push(Arc::new(kernel::dict::IndexDef {
+                    obj: table.obj,
+                    name: name.clone(),
+                    table: table.obj,
+                    columns,
+                    unique: true,
+                    primary: false,
+                    constraint: None,
+                    header: table.header,
+                    root: table.header,
+                    birth: table.birth,
+                }));
+                let error = kernel::Error::UniqueViolation { index: name.clone(), key };
+                let shown = row_error(error, &with);
+                let detail = shown
+                    .detail
+                    .as_deref()
+                    .unwrap_or("")
+                    .replace("already exists", "is duplicated");
+                PgError::new("23505", format!("could not create unique index \"{name}\""))
+                    .with_detail(detail)
+                    .with_constraint(&name)
+            }
+            other => named(other, &name),
+        })
+    }
+
+    /// Whether there was such an index; it is gone now.
+    pub(super) async fn drop_index(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
+        let txn = self.transaction()?;
+        let path = match schema {
+            Some(schema) => vec![schema.to_owned()],
+            None => self.settings.search_path.clone(),
+        };
+        for schema in path {
+            let found = dict::object(&self.ctx, &txn, &schema, name).await?;
+            if !found.is_some_and(|o| o.kind == dict::ObjectKind::Index) {
+                continue;
+            }
+            for table in dict::tables(&self.ctx, &txn).await? {
+                let index = table.indexes.iter().find(|i| i.name == name && table.schema == schema);
+                if let Some(constraint) = index.and_then(|i| i.constraint.clone()) {
+                    return Err(PgError::new(
+                        "2BP01",
+                        format!(
+                            "cannot drop index {name} because constraint {constraint} on table {} requires it",
+                            table.name
+                        ),
+                    )
+                    .with_hint(format!(
+                        "You can drop constraint {constraint} on table {} instead.",
+                        table.name
+                    )));
+                }
+            }
+            dict::drop_index(&self.ctx, &txn, &schema, name).await?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+pub(super) fn index_columns(columns: &[ast::IndexColumn], names: &[String]) -> Result<Vec<u16>> {
+    let mut out = Vec::with_capacity(columns.len());
+    for column in columns {
+        if column.operator_class.is_some() {
+            return refuse("an operator class");
+        }
+        let options = &column.column.options;
+        if options.asc == Some(false) || options.nulls_first == Some(true) {
+            return refuse("a descending index").map_err(|e: PgError| {
+                e.with_hint("An ascending index is read in both directions.")
+            });
+        }
+        let Expr::Identifier(ident) = &column.column.expr else {
+            return refuse("an index on an expression");
+        };
+        let name = ident_name(ident);
+        let at = names.iter().position(|known| *known == name);
+        let at = at.ok_or_else(|| {
+            PgError::new("42703", format!("column \"{name}\" named in key does not exist"))
+        })?;
+        let at = u16::try_from(at).map_err(|_| PgError::new("54011", "too many columns"))?;
+        if out.contains(&at) {
+            return Err(PgError::new(
+                "42701",
+                format!("column \"{name}\" appears twice in the key"),
+            ));
+        }
+        out.push(at);
+    }
+    Ok(out)
+}

@@ -1,0 +1,136 @@
+//! DDL: CREATE, ALTER, DROP, TRUNCATE, from the syntax tree to the dictionary. One module for each
+//! kind of object; here is what all of them need, above all how objects get their names.
+//!
+//! What it promises: a clause that has no meaning here is either refused or named in a notice; DDL
+//! is part of its transaction. What it must never do: commit, or write a dictionary row itself.
+
+mod alter_table;
+mod column;
+mod constraint;
+mod drop;
+mod index;
+mod role;
+mod sequence;
+mod table;
+
+pub use role::set_password_hasher;
+
+use crate::bind::{ident_name, table_parts};
+use crate::session::Session;
+use crate::{PgError, Result, Severity};
+use datafusion::sql::sqlparser::ast::{ObjectName, Statement as Ast};
+use kernel::dict::{self, TableDef};
+use std::sync::Arc;
+
+fn refuse<T>(what: impl std::fmt::Display) -> Result<T> {
+    Err(PgError::unsupported(what))
+}
+
+fn duplicate_table(name: &str) -> PgError {
+    PgError::new("42P07", format!("relation \"{name}\" already exists"))
+}
+
+fn named(error: kernel::Error, name: &str) -> PgError {
+    match error {
+        kernel::Error::DuplicateObject(_) => duplicate_table(name),
+        other => other.into(),
+    }
+}
+
+impl Session {
+    /// Runs one statement and says its tag.
+    pub(crate) async fn run_ddl(&mut self, ast: &Ast) -> Result<String> {
+        self.check_writable("DDL")?;
+        match ast {
+            Ast::CreateTable(create) => self.create_table(create).await,
+            Ast::CreateIndex(create) => self.create_index(create).await,
+            Ast::AlterTable(alter) => self.alter_table(alter).await,
+            Ast::Drop { object_type, if_exists, names, cascade, table: None, .. } => {
+                self.drop_objects(object_type, names, *if_exists, *cascade).await
+            }
+            Ast::Truncate(truncate) => self.truncate(truncate).await,
+            Ast::CreateRole(role) => self.create_role(role).await,
+            Ast::AlterRole { name, operation } => {
+                self.alter_role(&ident_name(name), operation).await
+            }
+            other => refuse(first_words(other)),
+        }
+    }
+
+    fn owner(&self) -> block::ObjId {
+        dict::SUPERUSER_OBJ
+    }
+
+    /// Schema and name of an object to be made.
+    fn new_name(&self, name: &ObjectName) -> Result<(String, String)> {
+        let (schema, name) = table_parts(name)?;
+        self.own_schema(schema, name)
+    }
+
+    fn own_schema(&self, schema: Option<String>, name: String) -> Result<(String, String)> {
+        let schema =
+            match schema {
+                Some(schema) => schema,
+                None => self.settings.search_path.first().cloned().ok_or_else(|| {
+                    PgError::new("3F000", "no schema has been selected to create in")
+                })?,
+            };
+        if schema != dict::PUBLIC {
+            let code =
+                if dict::RESERVED_SCHEMAS.contains(&schema.as_str()) { "42501" } else { "3F000" };
+            let message = if code == "42501" {
+                format!("permission denied for schema {schema}")
+            } else {
+                format!("schema \"{schema}\" does not exist")
+            };
+            return Err(PgError::new(code, message));
+        }
+        Ok((schema, name))
+    }
+
+    /// Whether the name is taken, of which IF NOT EXISTS makes a notice; 42P07 without it.
+    async fn is_made(&mut self, schema: &str, name: &str, if_not_exists: bool) -> Result<bool> {
+        let txn = self.transaction()?;
+        if dict::object(&self.ctx, &txn, schema, name).await?.is_none() {
+            return Ok(false);
+        }
+        if !if_not_exists {
+            return Err(duplicate_table(name));
+        }
+        self.notice(Severity::Notice, format!("relation \"{name}\" already exists, skipping"));
+        Ok(true)
+    }
+
+    /// A name like `wanted` that nothing has.
+    async fn free_name(&mut self, schema: &str, wanted: &str) -> Result<String> {
+        let txn = self.transaction()?;
+        let base: String = wanted.chars().take(55).collect();
+        for n in 0..1000 {
+            let name = if n == 0 { base.clone() } else { format!("{base}{n}") };
+            if dict::object(&self.ctx, &txn, schema, &name).await?.is_none() {
+                return Ok(name);
+            }
+        }
+        Err(duplicate_table(wanted))
+    }
+
+    /// The table of a name, or 42P01.
+    pub(crate) async fn table_of(&mut self, name: &ObjectName) -> Result<Arc<TableDef>> {
+        let (schema, table) = table_parts(name)?;
+        match self.find_relation(schema.as_deref(), &table).await? {
+            query::Relation::Table(def) if def.schema == dict::SYS => {
+                Err(PgError::new("42501", format!("permission denied for table {table}")))
+            }
+            query::Relation::Table(def) => Ok(def),
+            query::Relation::Rows(_) => {
+                Err(PgError::new("42809", format!("\"{table}\" is not a table")))
+            }
+        }
+    }
+}
+
+fn first_words(ast: &Ast) -> String {
+    let text = ast.to_string();
+    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+    words.join(" ")
+}

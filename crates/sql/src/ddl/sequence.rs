@@ -1,0 +1,138 @@
+//! CREATE SEQUENCE, the sequences of `serial` and identity columns, and DROP SEQUENCE.
+//!
+//! What it promises: bounds, start and step of a sequence agree with each other and with its type.
+//! What it must never do: take a value; that is the session's `nextval`.
+
+use super::named;
+use crate::parse::SequenceSpec;
+use crate::session::Session;
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{Expr, SequenceOptions};
+use kernel::dict::{self, ColumnDef, NewSequence};
+use kernel::row::{ColType, TypeKind};
+
+/// Values an instance takes of a sequence at once, unless it says otherwise.
+const SEQUENCE_CACHE: i64 = 20;
+
+impl Session {
+    pub(crate) async fn create_sequence(&mut self, spec: &SequenceSpec) -> Result<String> {
+        let (schema, name) = self.own_schema(spec.schema.clone(), spec.name.clone())?;
+        let txn = self.transaction()?;
+        if self.is_made(&schema, &name, spec.if_not_exists).await? {
+            return Ok("CREATE SEQUENCE".to_owned());
+        }
+        let ty = match spec.type_name.as_deref() {
+            None | Some("bigint" | "int8") => None,
+            Some("integer" | "int" | "int4") => Some(ColType::new(TypeKind::Int4)),
+            Some("smallint" | "int2") => Some(ColType::new(TypeKind::Int2)),
+            Some(_) => Some(ColType::new(TypeKind::Text)),
+        };
+        let new = sequence_def(&schema, &name, self.owner(), spec, ty)?;
+        dict::create_sequence(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
+        Ok("CREATE SEQUENCE".to_owned())
+    }
+
+    /// The sequence of a `serial` or identity column of table `table`, and the default that calls
+    /// it.
+    pub(super) async fn own_sequence(
+        &mut self,
+        schema: &str,
+        table: &str,
+        column: &mut ColumnDef,
+        options: &[SequenceOptions],
+    ) -> Result<NewSequence> {
+        let name = self.free_name(schema, &format!("{table}_{}_seq", column.name)).await?;
+        let spec = identity_spec(options)?;
+        let new = sequence_def(schema, &name, self.owner(), &spec, Some(column.ty))?;
+        let quoted = query::functions::quote_ident(&name);
+        column.default = Some(format!("nextval('{schema}.{quoted}')"));
+        Ok(new)
+    }
+
+    /// Whether there was such a sequence; it is gone now.
+    pub(super) async fn drop_sequence(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
+        let Some(sequence) = self.find_sequence(schema, name).await? else { return Ok(false) };
+        let txn = self.transaction()?;
+        dict::drop_sequence(&self.ctx, &txn, &sequence).await?;
+        Ok(true)
+    }
+}
+
+/// The options of an identity column.
+fn identity_spec(options: &[SequenceOptions]) -> Result<SequenceSpec> {
+    let mut spec = SequenceSpec::default();
+    for option in options {
+        match option {
+            SequenceOptions::IncrementBy(expr, _) => spec.increment = Some(sequence_number(expr)?),
+            SequenceOptions::MinValue(value) => {
+                spec.min = Some(value.as_ref().map(sequence_number).transpose()?);
+            }
+            SequenceOptions::MaxValue(value) => {
+                spec.max = Some(value.as_ref().map(sequence_number).transpose()?);
+            }
+            SequenceOptions::StartWith(expr, _) => spec.start = Some(sequence_number(expr)?),
+            SequenceOptions::Cache(expr) => spec.cache = Some(sequence_number(expr)?),
+            // The library's flag says NO CYCLE.
+            SequenceOptions::Cycle(no) => spec.cycle = !no,
+        }
+    }
+    Ok(spec)
+}
+
+fn sequence_number(expr: &Expr) -> Result<i64> {
+    expr.to_string().replace(' ', "").parse().map_err(|_| PgError::syntax("an integer is expected"))
+}
+
+fn sequence_def(
+    schema: &str,
+    name: &str,
+    owner: block::ObjId,
+    spec: &SequenceSpec,
+    ty: Option<ColType>,
+) -> Result<NewSequence> {
+    let (low, high) = match ty.map(|ty| ty.kind) {
+        Some(TypeKind::Int2) => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        Some(TypeKind::Int4) => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        Some(TypeKind::Int8) | None => (i64::MIN, i64::MAX),
+        Some(_) => {
+            return Err(PgError::new(
+                "22023",
+                "sequence type must be smallint, integer, or bigint",
+            ));
+        }
+    };
+    let (increment, cache) = (spec.increment.unwrap_or(1), spec.cache.unwrap_or(SEQUENCE_CACHE));
+    let invalid = |text: String| Err(PgError::new("22023", text));
+    if increment == 0 {
+        return invalid("INCREMENT must not be zero".to_owned());
+    }
+    if cache < 1 {
+        return invalid(format!("CACHE ({cache}) must be greater than zero"));
+    }
+    let up = increment > 0;
+    let min = spec.min.flatten().unwrap_or(if up { 1 } else { low });
+    let max = spec.max.flatten().unwrap_or(if up { high } else { -1 });
+    if min >= max {
+        return invalid(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})"));
+    }
+    let start = spec.start.unwrap_or(if up { min } else { max });
+    if start < min {
+        return invalid(format!("START value ({start}) cannot be less than MINVALUE ({min})"));
+    }
+    if start > max {
+        return invalid(format!("START value ({start}) cannot be greater than MAXVALUE ({max})"));
+    }
+    Ok(NewSequence {
+        schema: schema.to_owned(),
+        name: name.to_owned(),
+        owner,
+        start,
+        increment,
+        min,
+        max,
+        cache,
+        cycle: spec.cycle,
+        order: spec.order,
+        table: None,
+    })
+}

@@ -1,0 +1,156 @@
+//! CREATE TABLE, TRUNCATE and the drop of a table.
+//!
+//! What it promises: a table comes with its indexes and the sequences of its columns, or not at
+//! all. What it must never do: accept a clause it has not named.
+
+use super::column::{Column, check_default, declare_column};
+use super::constraint::{constraint_index, one_primary_key};
+use super::{named, refuse};
+use crate::bind::ident_name;
+use crate::session::Session;
+use crate::{PgError, Result, Severity};
+use datafusion::sql::sqlparser::ast::{self, CreateTableOptions, SqlOption};
+use kernel::dict::{self, NewTable};
+
+impl Session {
+    pub(super) async fn create_table(&mut self, create: &ast::CreateTable) -> Result<String> {
+        check_create_table(create)?;
+        for option in table_options(&create.table_options)? {
+            self.table_option(option)?;
+        }
+        let (schema, name) = self.new_name(&create.name)?;
+        let txn = self.transaction()?;
+        if self.is_made(&schema, &name, create.if_not_exists).await? {
+            return Ok("CREATE TABLE".to_owned());
+        }
+        let mut columns: Vec<Column> = Vec::with_capacity(create.columns.len());
+        let mut indexes = Vec::new();
+        for column in &create.columns {
+            let declared = declare_column(column, &name, &mut indexes, columns.len())?;
+            if columns.iter().any(|c| c.def.name == declared.def.name) {
+                return Err(PgError::new(
+                    "42701",
+                    format!("column \"{}\" specified more than once", declared.def.name),
+                ));
+            }
+            columns.push(declared);
+        }
+        let names: Vec<String> = columns.iter().map(|c| c.def.name.clone()).collect();
+        for constraint in &create.constraints {
+            indexes.push(constraint_index(constraint, &name, &names)?);
+        }
+        one_primary_key(&indexes, &name)?;
+        for index in indexes.iter().filter(|index| index.primary) {
+            for column in &index.columns {
+                columns[usize::from(*column)].def.not_null = true;
+            }
+        }
+        let mut owned = Vec::new();
+        for column in &mut columns {
+            if let Some(options) = column.sequence.take() {
+                owned.push(self.own_sequence(&schema, &name, &mut column.def, &options).await?);
+            }
+        }
+        let new = NewTable {
+            schema,
+            name: name.clone(),
+            owner: self.owner(),
+            columns: columns.into_iter().map(|c| c.def).collect(),
+            indexes,
+        };
+        for column in 0..new.columns.len() {
+            check_default(&new, column)?;
+        }
+        let table = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
+        for mut sequence in owned {
+            sequence.table = Some(table.obj);
+            dict::create_sequence(&self.ctx, &txn, sequence).await?;
+        }
+        Ok("CREATE TABLE".to_owned())
+    }
+
+    pub(super) fn table_option(&mut self, option: &SqlOption) -> Result<()> {
+        let SqlOption::KeyValue { key, value } = option else {
+            return refuse(format!("the table option {option}"));
+        };
+        let name = ident_name(key);
+        match name.as_str() {
+            // Free space in blocks is the storage layer's own business.
+            "fillfactor" | "autovacuum_enabled" | "toast_tuple_target" | "parallel_workers" => {
+                let text = format!(
+                    "storage parameter \"{name}\" = {value} has no meaning here and is ignored"
+                );
+                self.notice(Severity::Notice, text);
+                Ok(())
+            }
+            other => Err(PgError::new("22023", format!("unrecognized parameter \"{other}\""))),
+        }
+    }
+
+    pub(super) async fn truncate(&mut self, truncate: &ast::Truncate) -> Result<String> {
+        if truncate.partitions.is_some() || truncate.on_cluster.is_some() {
+            return refuse("this form of TRUNCATE");
+        }
+        if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
+            return refuse("RESTART IDENTITY");
+        }
+        let mut tables = Vec::new();
+        for target in &truncate.table_names {
+            tables.push(self.table_of(&target.name).await?);
+        }
+        let txn = self.transaction()?;
+        for table in tables {
+            dict::truncate_table(&self.ctx, &txn, &table).await?;
+        }
+        Ok("TRUNCATE TABLE".to_owned())
+    }
+
+    /// Whether there was such a table; it is gone now.
+    pub(super) async fn drop_table(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
+        let Some(table) = self.find_table(schema, name).await? else { return Ok(false) };
+        if table.schema == dict::SYS {
+            return Err(PgError::new("42501", format!("permission denied for table {name}")));
+        }
+        let txn = self.transaction()?;
+        dict::drop_table(&self.ctx, &txn, &table).await?;
+        Ok(true)
+    }
+}
+
+/// Refuses every clause of CREATE TABLE but those that mean something.
+fn check_create_table(create: &ast::CreateTable) -> Result<()> {
+    if create.temporary {
+        return refuse("CREATE TEMPORARY TABLE");
+    }
+    if create.inherits.is_some() || create.partition_of.is_some() || create.partition_by.is_some() {
+        return refuse("inheritance and partitions");
+    }
+    if create.query.is_some() {
+        return refuse("CREATE TABLE AS");
+    }
+    if create.like.is_some() {
+        return refuse("LIKE in CREATE TABLE");
+    }
+    let plain = ast::CreateTable {
+        name: create.name.clone(),
+        columns: create.columns.clone(),
+        constraints: create.constraints.clone(),
+        if_not_exists: create.if_not_exists,
+        table_options: create.table_options.clone(),
+        ..ast::helpers::stmt_create_table::CreateTableBuilder::new(create.name.clone()).build()
+    };
+    // hive_formats is filled in by the parser without being written.
+    let plain = ast::CreateTable { hive_formats: create.hive_formats.clone(), ..plain };
+    if *create != plain {
+        return refuse("a clause of this CREATE TABLE");
+    }
+    Ok(())
+}
+
+fn table_options(options: &CreateTableOptions) -> Result<&[SqlOption]> {
+    match options {
+        CreateTableOptions::None => Ok(&[]),
+        CreateTableOptions::With(options) => Ok(options),
+        _ => refuse("this form of table options"),
+    }
+}
