@@ -490,7 +490,7 @@ impl Session {
         }
         let mut params = values;
         for call in &plan.hidden {
-            let value = self.hidden_value(call, &params).await?;
+            let value = self.session_call(call, &params).await?;
             params.push(value);
         }
         // The rows of the inner statement are the outer one's; it is fetched at once.

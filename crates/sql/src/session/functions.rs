@@ -1,0 +1,115 @@
+//! Functions whose value depends on the session or that change it, and the calls of them that a
+//! plan has hidden among its parameters.
+//!
+//! What it promises: `now()` and its like say one time for the whole transaction. What it must
+//! never do: sleep or wait so that the client cannot cancel it.
+
+use super::Session;
+use crate::bind::{HiddenCall, SessionFn};
+use crate::{PgError, Result};
+use kernel::row::Value;
+use query::datetime::EPOCH_US;
+use query::wire::FormatEnv;
+
+impl Session {
+    /// Calls a function of the session.
+    pub(crate) async fn session_call(
+        &mut self,
+        call: &HiddenCall,
+        params: &[Value],
+    ) -> Result<Value> {
+        let env = self.format_env();
+        let cx = query::scalar::EvalContext { row: None, params, env: &env };
+        let args: Result<Vec<Value>> =
+            call.args.iter().map(|arg| arg.eval(&cx).map(query::scalar::Val::into_value)).collect();
+        self.call_function(call.function, &args?, &env).await
+    }
+
+    /// Calls of a default, for one row.
+    pub(crate) async fn call_all(&mut self, calls: &[HiddenCall]) -> Result<Vec<Value>> {
+        let mut out = Vec::with_capacity(calls.len());
+        for call in calls {
+            out.push(self.session_call(call, &[]).await?);
+        }
+        Ok(out)
+    }
+
+    async fn call_function(
+        &mut self,
+        function: SessionFn,
+        args: &[Value],
+        env: &FormatEnv,
+    ) -> Result<Value> {
+        let text = |text: &str| Value::Text(text.into());
+        Ok(match function {
+            SessionFn::Now => Value::Timestamptz(env.now_us),
+            SessionFn::ClockTimestamp => Value::Timestamptz(self.ctx.env.wall_us() - EPOCH_US),
+            SessionFn::StartTime => {
+                Value::Timestamptz(self.ctx.observer.started_wall_us() - EPOCH_US)
+            }
+            SessionFn::LocalTimestamp | SessionFn::CurrentDate => {
+                let kind = function.result();
+                let now = kernel::row::Datum::Timestamptz(env.now_us);
+                query::cast::cast(&now, kind, query::cast::CastMode::Explicit, env)?
+            }
+            SessionFn::CurrentUser => text(&self.user),
+            SessionFn::CurrentSchema => match self.settings.search_path.first() {
+                Some(schema) => text(schema),
+                None => Value::Null,
+            },
+            SessionFn::CurrentSchemas => {
+                text(&format!("{{{}}}", self.settings.search_path.join(",")))
+            }
+            SessionFn::BackendPid => {
+                Value::Int4(i32::try_from(self.ctx.session.sid()).unwrap_or(i32::MAX))
+            }
+            SessionFn::TransactionId => {
+                let txn = self.transaction()?;
+                Value::Int8(txn.xid().map_or(0, |xid| xid.to_u64().cast_signed()))
+            }
+            SessionFn::Setting => self.current_setting(args)?,
+            SessionFn::SetConfig => {
+                let [Value::Text(name), value, local] = args else {
+                    return Err(PgError::new(
+                        "22004",
+                        "set_config needs a name, a value and a flag",
+                    ));
+                };
+                let value = match value {
+                    Value::Text(value) => Some(&**value),
+                    _ => None,
+                };
+                self.settings.set(name, value, *local == Value::Bool(true))?;
+                self.note_context();
+                text(value.unwrap_or(""))
+            }
+            SessionFn::Sleep => {
+                let seconds = args.first().map(Value::as_datum);
+                let seconds = seconds.map_or(Ok(0.0), |d| query::cast::to_f64(&d))?;
+                if seconds > 0.0 {
+                    let duration = std::time::Duration::from_secs_f64(seconds.min(1e9));
+                    let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+                    let sleep = self.ctx.env.sleep(duration);
+                    self.ctx.wait_or_cancel(observe::WaitEvent::PgSleep, [us, 0, 0], sleep).await?;
+                }
+                text("")
+            }
+            SessionFn::AdvisoryLock => return Err(PgError::unsupported("advisory locks")),
+            SessionFn::NextVal | SessionFn::CurrVal | SessionFn::LastVal | SessionFn::SetVal => {
+                self.sequence_call(function, args).await?
+            }
+        })
+    }
+
+    fn current_setting(&self, args: &[Value]) -> Result<Value> {
+        let Some(Value::Text(name)) = args.first() else { return Ok(Value::Null) };
+        match self.show_setting(name) {
+            Some(value) => Ok(Value::Text(value.into())),
+            None if args.get(1) == Some(&Value::Bool(true)) => Ok(Value::Null),
+            None => Err(PgError::new(
+                "42704",
+                format!("unrecognized configuration parameter \"{name}\""),
+            )),
+        }
+    }
+}

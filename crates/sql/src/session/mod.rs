@@ -1,0 +1,128 @@
+//! One client's session: its transaction, its settings, its statements.
+//!
+//! What it promises: a statement that fails leaves nothing behind; inside a transaction block it
+//! fails the block, as PostgreSQL has it. What it must never do: hold a snapshot while the client
+//! thinks, unless a portal is suspended.
+
+mod functions;
+mod portal;
+mod prepare;
+mod run;
+mod transaction;
+
+pub use portal::{Fetched, Portal};
+
+pub(crate) use portal::PortalState;
+
+use crate::cache::Named;
+use crate::copy::CopyIn;
+use crate::database::Database;
+use crate::encode::RowEncoder;
+use crate::plan::Prepared;
+use crate::settings::Settings;
+use crate::{Notice, PgError, Result, Severity};
+use block::ObjId;
+use kernel::instance::Instance;
+use kernel::txn::Savepoint;
+use observe::Ctx;
+use query::datetime::EPOCH_US;
+use query::wire::FormatEnv;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use transaction::Txn;
+
+/// One connection's session.
+pub struct Session {
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) database: Arc<Database>,
+    pub(crate) ctx: Ctx,
+    pub(crate) user: String,
+    pub(crate) settings: Settings,
+    pub(crate) txn: Option<Txn>,
+    pub(crate) named: Named<Arc<Prepared>>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) sequences: BTreeMap<ObjId, i64>,
+    pub(crate) last_sequence: Option<i64>,
+    pub(crate) copy: Option<CopyIn>,
+    /// What plans depend on besides the text.
+    pub(crate) plan_context: Arc<str>,
+    pub(crate) row: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+    /// Where a failed statement is rolled back to.
+    statement_start: Option<Savepoint>,
+}
+
+impl Session {
+    /// A session for a client that has proved who it is.
+    ///
+    /// # Errors
+    /// A startup parameter that cannot be obeyed.
+    pub fn new(
+        instance: Arc<Instance>,
+        ctx: Ctx,
+        user: &str,
+        startup: &[(String, String)],
+    ) -> Result<Session> {
+        let database = Database::of(&instance)?;
+        let settings = Settings::new(user, startup)?;
+        let mut session = Session {
+            instance,
+            database,
+            ctx,
+            user: user.to_owned(),
+            settings,
+            txn: None,
+            named: Named::new(),
+            notices: Vec::new(),
+            sequences: BTreeMap::new(),
+            last_sequence: None,
+            copy: None,
+            plan_context: Arc::from(""),
+            row: Vec::new(),
+            key: Vec::new(),
+            statement_start: None,
+        };
+        session.note_context();
+        Ok(session)
+    }
+
+    /// Settings that plans depend on have changed.
+    pub(crate) fn note_context(&mut self) {
+        let path = self.settings.search_path.join(",");
+        self.plan_context = Arc::from(format!("{path};{}", self.settings.zone_name));
+    }
+
+    pub(crate) fn encoder(&self, columns: &[query::PgColumn], formats: &[i16]) -> RowEncoder {
+        RowEncoder::new(columns, formats, self.format_env())
+    }
+
+    pub(crate) fn format_env(&self) -> FormatEnv {
+        let now_us = match &self.txn {
+            Some(txn) => txn.start_us,
+            None => self.ctx.env.wall_us() - EPOCH_US,
+        };
+        FormatEnv { zone: self.settings.zone, now_us }
+    }
+
+    pub(crate) fn notice(&mut self, severity: Severity, text: impl Into<String>) {
+        self.notices.push(PgError::notice(severity, text));
+    }
+
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Settings a client must be told of.
+    pub fn take_parameter_changes(&mut self) -> Vec<(String, String)> {
+        self.settings.take_changes()
+    }
+
+    /// Rolls back what is open.
+    pub async fn close(mut self) {
+        self.copy = None;
+        if let Err(error) = self.rollback_quietly().await {
+            let text = format!("a closing session could not be rolled back: {error}");
+            self.ctx.alert(observe::AlertLevel::Error, text);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Portals: bound statements, fetched at once or in parts.
+//!
+//! What it promises: a client gets no more rows than it has asked for, and a plan that has become
+//! stale is made anew before its first row. What it must never do: run a portal twice.
+
+use super::Session;
+use super::run::Run;
+use super::transaction::{ends_transaction, in_failed_transaction};
+use crate::encode::{RowEncoder, RowSink};
+use crate::kept::KeptRows;
+use crate::plan::{Kind, Plan, Prepared};
+use crate::{PgError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::{FutureExt, StreamExt};
+use kernel::row::Value;
+use observe::Stat;
+use query::ColumnReader;
+use std::sync::Arc;
+
+/// How often a statement is planned anew because definitions change under it.
+const STALE_PLANS_MAX: usize = 5;
+
+/// How far a fetch came.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fetched {
+    /// The row limit was reached; there may be more.
+    Suspended,
+    /// All done; the command tag.
+    Complete(String),
+    /// The statement waits for data from the client: [`Session::copy_data`].
+    CopyIn { binary: bool, columns: usize },
+    /// The text held no statement.
+    Empty,
+}
+
+/// A bound statement.
+pub struct Portal {
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) params: Vec<Value>,
+    pub(crate) formats: Vec<i16>,
+    pub(crate) state: PortalState,
+}
+
+pub(crate) enum PortalState {
+    Ready,
+    Rows(Box<OpenRows>),
+    /// The statement is done; its rows wait for the client.
+    Kept(Box<KeptRows>),
+    Done,
+}
+
+/// A query that is being fetched.
+pub(crate) struct OpenRows {
+    stream: SendableRecordBatchStream,
+    readers: Vec<ColumnReader>,
+    rows: usize,
+    at: usize,
+    encoder: RowEncoder,
+}
+
+impl OpenRows {
+    pub(super) fn new(stream: SendableRecordBatchStream, encoder: RowEncoder) -> OpenRows {
+        OpenRows { stream, readers: Vec::new(), rows: 0, at: 0, encoder }
+    }
+}
+
+impl Session {
+    /// Runs a portal on, at most `max_rows` rows (0: all).
+    ///
+    /// # Errors
+    /// The statement's; it has left nothing behind then.
+    pub async fn fetch(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        match self.fetch_inner(portal, max_rows, sink).await {
+            Ok(fetched) => {
+                if !matches!(fetched, Fetched::Suspended) {
+                    portal.state = PortalState::Done;
+                }
+                Ok(fetched)
+            }
+            Err(error) => {
+                portal.state = PortalState::Done;
+                self.statement_failed().boxed().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn fetch_inner(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        match &mut portal.state {
+            PortalState::Rows(_) => return Box::pin(self.pump(portal, max_rows, sink)).await,
+            PortalState::Kept(kept) => return Ok(kept.hand_out(max_rows, sink)),
+            PortalState::Done => {
+                return Err(PgError::new("55000", "the portal has already been run"));
+            }
+            PortalState::Ready => {}
+        }
+        if let Some(txn) = &self.txn
+            && txn.failed
+            && !ends_transaction(&portal.prepared.statement)
+        {
+            return Err(in_failed_transaction());
+        }
+        self.ctx.bump(Stat::ExecuteCount, 1);
+        self.ctx.session.set_sql(Some(portal.prepared.statement.text.clone()));
+        self.start_clock();
+        if let Kind::Utility(_) = &portal.prepared.plan.kind
+            && let Some(done) = self.transaction_command(&portal.prepared).boxed().await?
+        {
+            return Ok(done);
+        }
+        self.begin_if_needed();
+        let plan = &portal.prepared.plan;
+        let mut plan = if !plan.once && self.is_current(plan) {
+            plan.clone()
+        } else {
+            self.valid_plan(&portal.prepared).boxed().await?
+        };
+        self.statement_start = self.txn.as_ref().map(|txn| txn.handle.savepoint());
+        if let Some(txn) = &mut self.txn {
+            txn.used = true;
+        }
+        let given = std::mem::take(&mut portal.params);
+        for _ in 0..STALE_PLANS_MAX {
+            let mut params = given.clone();
+            for call in &plan.hidden {
+                let value = self.session_call(call, &params).boxed().await?;
+                params.push(value);
+            }
+            let run = Run { plan: &plan, params, portal, max_rows, sink };
+            let done = if max_rows > 0 && plan.runs_whole() {
+                Box::pin(self.run_kept(run)).await
+            } else {
+                self.run_plan(run).await
+            };
+            let stale = matches!(&done, Err(error) if error.is_object_gone()) && !plan.returns_rows;
+            if !stale {
+                return done;
+            }
+            // A definition changed between the look at the plan and the lock on the table.
+            plan = self.replan_after_ddl(&portal.prepared).boxed().await?;
+        }
+        Err(kernel::Error::ObjectGone.into())
+    }
+
+    /// Takes the failed attempt back and plans anew.
+    async fn replan_after_ddl(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
+        if let (Some(txn), Some(start)) = (&self.txn, self.statement_start) {
+            txn.handle.rollback_to(&self.ctx, start).await?;
+        }
+        self.valid_plan(prepared).await
+    }
+
+    /// Runs a statement to its end and hands out the first of its rows.
+    async fn run_kept(&mut self, run: Run<'_>) -> Result<Fetched> {
+        let Run { plan, params, portal, max_rows, sink } = run;
+        let mut kept = Box::<KeptRows>::default();
+        let whole = Run { plan, params, portal: &mut *portal, max_rows: 0, sink: &mut *kept };
+        let done = self.run_plan(whole).await?;
+        let Fetched::Complete(tag) = done else { return Ok(done) };
+        kept.finish(tag);
+        let fetched = kept.hand_out(max_rows, sink);
+        portal.state = PortalState::Kept(kept);
+        Ok(fetched)
+    }
+
+    /// Sends rows of an open query.
+    pub(super) async fn pump(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        let PortalState::Rows(open) = &mut portal.state else {
+            return Err(PgError::internal("no rows are open"));
+        };
+        let mut sent = 0;
+        loop {
+            while open.at < open.rows {
+                if max_rows > 0 && sent == max_rows {
+                    return Ok(Fetched::Suspended);
+                }
+                let (readers, at) = (&open.readers, open.at);
+                let value = |i: usize| Ok(query::scalar::Val::Ref(readers[i].get(at)));
+                open.encoder.encode(value, sink.row())?;
+                sink.flush_if_large();
+                open.at += 1;
+                sent += 1;
+            }
+            if max_rows > 0 && sent == max_rows {
+                return Ok(Fetched::Suspended);
+            }
+            self.ctx.check_interrupt()?;
+            match open.stream.next().await {
+                None => return Ok(Fetched::Complete(format!("SELECT {sent}"))),
+                Some(batch) => {
+                    let batch = batch?;
+                    open.readers = query::planner::readers(&batch)?;
+                    open.rows = batch.num_rows();
+                    open.at = 0;
+                }
+            }
+        }
+    }
+
+    /// The statement's deadline begins.
+    fn start_clock(&mut self) {
+        let deadline = match self.settings.statement_timeout_us {
+            0 => None,
+            us => Some(env::Micros(self.ctx.env.now().0.saturating_add(us))),
+        };
+        self.ctx.session.cancel_flag().set_deadline(deadline);
+    }
+}

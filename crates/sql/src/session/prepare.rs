@@ -1,0 +1,182 @@
+//! From text to a prepared statement, and from that and a client's values to a portal.
+//!
+//! What it promises: what is prepared runs with the result columns it was described with. What it
+//! must never do: run a statement.
+
+use super::transaction::{ends_transaction, in_failed_transaction};
+use super::{Portal, PortalState, Session};
+use crate::parse::{Parsed, Statement, parse_single, split};
+use crate::plan::{Kind, Plan, Prepared};
+use crate::{PgError, Result};
+use bytes::Bytes;
+use kernel::row::Value;
+use observe::Stat;
+use query::types::{PgType, col_type_of_oid};
+use query::wire::decode;
+use std::sync::Arc;
+
+impl Session {
+    /// The statements of one simple query.
+    ///
+    /// # Errors
+    /// 42601.
+    pub fn split(&mut self, text: &str) -> Result<Vec<Statement>> {
+        let all = split(text).inspect_err(|_| self.ctx.bump(Stat::ParseCountFailures, 1));
+        all.inspect_err(|_| self.fail_now())
+    }
+
+    /// Prepares the one statement in `text`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub async fn prepare(&mut self, text: &str, param_oids: &[u32]) -> Result<Arc<Prepared>> {
+        // A text that this instance knows needs no parsing.
+        if self.txn.as_ref().is_none_or(|txn| !txn.failed) {
+            let key = self.plan_key(Arc::from(text), param_oids);
+            if let Some(plan) = self.database.cache.get(&key) {
+                self.begin_if_needed();
+                if self.is_current(&plan) {
+                    self.ctx.bump(Stat::ParseCountTotal, 1);
+                    let statement =
+                        Statement { text: key.text, parsed: Parsed::Empty, param_count: 0 };
+                    return Ok(prepared(statement, param_oids, plan));
+                }
+            }
+        }
+        let statement = match parse_single(text) {
+            Ok(statement) => statement,
+            Err(error) => {
+                self.ctx.bump(Stat::ParseCountFailures, 1);
+                self.statement_failed().await;
+                return Err(error);
+            }
+        };
+        self.prepare_with(statement, param_oids).await
+    }
+
+    /// Prepares a statement of [`Session::split`].
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub async fn prepare_statement(&mut self, statement: Statement) -> Result<Arc<Prepared>> {
+        self.prepare_with(statement, &[]).await
+    }
+
+    async fn prepare_with(
+        &mut self,
+        statement: Statement,
+        param_oids: &[u32],
+    ) -> Result<Arc<Prepared>> {
+        if let Some(txn) = &self.txn
+            && txn.failed
+            && !ends_transaction(&statement)
+        {
+            return Err(in_failed_transaction());
+        }
+        self.begin_if_needed();
+        match self.plan_for(&statement, param_oids).await {
+            Ok(plan) => Ok(prepared(statement, param_oids, plan)),
+            Err(error) => {
+                self.statement_failed().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Binds values to a prepared statement.
+    ///
+    /// # Errors
+    /// 08P01 for the wrong number of parameters; what is wrong with a value.
+    pub fn bind(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        params: &[Option<Bytes>],
+        param_formats: &[i16],
+        result_formats: &[i16],
+    ) -> Result<Portal> {
+        let bound = self.bind_values(prepared, params, param_formats, result_formats);
+        bound.inspect_err(|_| self.fail_now())
+    }
+
+    fn bind_values(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        params: &[Option<Bytes>],
+        param_formats: &[i16],
+        result_formats: &[i16],
+    ) -> Result<Portal> {
+        let wanted = &prepared.plan.params;
+        if params.len() != wanted.len() {
+            return Err(PgError::new(
+                "08P01",
+                format!(
+                    "bind message supplies {} parameters, but prepared statement requires {}",
+                    params.len(),
+                    wanted.len()
+                ),
+            ));
+        }
+        let env = self.format_env();
+        let mut values = Vec::with_capacity(params.len() + prepared.plan.hidden.len());
+        for (i, (param, ty)) in params.iter().zip(wanted).enumerate() {
+            let binary = match param_formats {
+                [] => false,
+                [one] => *one == 1,
+                many => many.get(i) == Some(&1),
+            };
+            let oid = prepared.param_oids.get(i).copied().unwrap_or(0);
+            values.push(match param {
+                None => Value::Null,
+                // It arrives as the type its OID says and becomes the type the plan has for it.
+                Some(bytes) => decode(bytes, *ty, oid, binary, &env)?,
+            });
+        }
+        Ok(Portal {
+            prepared: prepared.clone(),
+            params: values,
+            formats: result_formats.to_vec(),
+            state: PortalState::Ready,
+        })
+    }
+
+    /// The plan, made anew if a table has changed since or if it shows a view.
+    pub(super) async fn valid_plan(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
+        let plan = &prepared.plan;
+        if !plan.once && self.is_current(plan) {
+            return Ok(plan.clone());
+        }
+        let statement = match &prepared.statement.parsed {
+            // Taken from the cache without parsing.
+            Parsed::Empty if !matches!(plan.kind, Kind::Empty) => {
+                parse_single(&prepared.statement.text)?
+            }
+            _ => prepared.statement.clone(),
+        };
+        let fresh = Box::pin(self.plan_for(&statement, &prepared.declared)).await?;
+        let shape = |plan: &Plan| -> Vec<u32> { plan.columns.iter().map(|c| c.oid).collect() };
+        if shape(&fresh) != shape(plan) || fresh.params != plan.params {
+            return Err(PgError::new("0A000", "cached plan must not change result type"));
+        }
+        Ok(fresh)
+    }
+}
+
+fn prepared(statement: Statement, declared: &[u32], plan: Arc<Plan>) -> Arc<Prepared> {
+    let param_oids = plan
+        .params
+        .iter()
+        .enumerate()
+        .map(|(i, ty)| match declared.get(i) {
+            Some(oid) if *oid != 0 && col_type_of_oid(*oid).is_some() => *oid,
+            _ => PgType::of(*ty).oid,
+        })
+        .collect();
+    Arc::new(Prepared {
+        param_oids,
+        columns: plan.columns.clone(),
+        returns_rows: plan.returns_rows,
+        statement,
+        declared: declared.to_vec(),
+        plan,
+    })
+}

@@ -1,0 +1,90 @@
+//! From a plan to whoever runs its kind.
+//!
+//! What it promises: the shortest statements take the shortest way. What it must never do: grow the
+//! frame of that way by those of the others.
+
+use super::portal::{OpenRows, Portal, PortalState};
+use super::{Fetched, Session};
+use crate::Result;
+use crate::encode::RowSink;
+use crate::plan::{Kind, Plan};
+use kernel::row::Value;
+use query::ExecState;
+use std::sync::Arc;
+
+/// One run of a plan: its values, and who gets the rows.
+pub(super) struct Run<'a> {
+    pub(super) plan: &'a Arc<Plan>,
+    pub(super) params: Vec<Value>,
+    pub(super) portal: &'a mut Portal,
+    /// 0: all.
+    pub(super) max_rows: usize,
+    pub(super) sink: &'a mut dyn RowSink,
+}
+
+impl Session {
+    pub(super) async fn run_plan(&mut self, run: Run<'_>) -> Result<Fetched> {
+        // Boxed but for the shortest way: the frame of this function would be as large as all of
+        // them together, and every idle session would keep that much stack touched.
+        match &run.plan.kind {
+            Kind::Direct(direct) => {
+                let encoder = self.encoder(&run.plan.columns, &run.portal.formats);
+                self.run_direct(direct, &run.params, encoder, run.sink).await.map(Fetched::Complete)
+            }
+            _ => Box::pin(self.run_other(run)).await,
+        }
+    }
+
+    async fn run_other(&mut self, run: Run<'_>) -> Result<Fetched> {
+        let Run { plan, params, portal, max_rows, sink } = run;
+        let encoder = self.encoder(&plan.columns, &portal.formats);
+        match &plan.kind {
+            Kind::Empty | Kind::Direct(_) => Ok(Fetched::Empty),
+            Kind::Query(query) => {
+                if query.lock.is_some() {
+                    let tag = self.run_locking(query, params, encoder, sink).await?;
+                    return Ok(Fetched::Complete(tag));
+                }
+                let state = self.exec_state(params).await?;
+                let stream = self.open_query(query, state).await?;
+                portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
+                self.pump(portal, max_rows, sink).await
+            }
+            Kind::Modify(modify) => {
+                self.run_modify(modify, params, encoder, sink).await.map(Fetched::Complete)
+            }
+            Kind::InsertSelect(insert) => {
+                self.run_insert_select(insert, params, encoder, sink).await.map(Fetched::Complete)
+            }
+            Kind::Utility(ast) => self.run_utility(ast, portal, sink).await,
+            Kind::Own(own) => self.run_own(own, portal, sink).await,
+            Kind::Explain { analyze, statement } => {
+                self.run_explain(*analyze, statement, portal, sink).await
+            }
+        }
+    }
+
+    /// Runs a plan inside another statement.
+    pub(crate) async fn run_inner(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: Vec<Value>,
+        portal: &mut Portal,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        // A statement may hold another one: the future's size must not depend on itself.
+        Box::pin(self.run_plan(Run { plan, params, portal, max_rows: 0, sink })).await
+    }
+
+    /// Everything an execution of DataFusion's needs of the session.
+    pub(crate) async fn exec_state(&mut self, params: Vec<Value>) -> Result<Arc<ExecState>> {
+        let snapshot = self.snapshot().await?;
+        Ok(Arc::new(ExecState {
+            ctx: self.ctx.clone(),
+            snapshot,
+            params,
+            env: self.format_env(),
+            target: None,
+        }))
+    }
+}

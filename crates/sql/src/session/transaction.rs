@@ -1,0 +1,173 @@
+//! The session's transaction: when it begins, when it ends, and what a failure makes of it.
+//!
+//! What it promises: a failed statement's changes are taken back; an implicit transaction ends with
+//! its statement or message. What it must never do: end a block of the client's while the client
+//! is there.
+
+use super::Session;
+use crate::parse::{Parsed, Statement};
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use kernel::txn::{Isolation, Savepoint, Snapshot, Transaction};
+use observe::Stat;
+use query::datetime::EPOCH_US;
+use std::sync::Arc;
+
+/// The open transaction.
+pub(crate) struct Txn {
+    pub(crate) handle: Arc<Transaction>,
+    /// Begun by `BEGIN`: ends with `COMMIT` or `ROLLBACK` only.
+    pub(crate) explicit: bool,
+    pub(crate) failed: bool,
+    pub(crate) read_only: bool,
+    pub(crate) savepoints: Vec<(String, Savepoint)>,
+    /// When it began, µs since 2000-01-01: what `now()` says.
+    pub(crate) start_us: i64,
+    /// Whether a statement has run in it.
+    pub(crate) used: bool,
+}
+
+impl Session {
+    pub(crate) fn begin_if_needed(&mut self) {
+        if self.txn.is_none() {
+            let isolation = self.settings.isolation;
+            self.begin(false, isolation, self.settings.read_only);
+        }
+    }
+
+    pub(crate) fn begin(&mut self, explicit: bool, isolation: Isolation, read_only: bool) {
+        let handle = self.instance.begin(&self.ctx, isolation);
+        self.txn = Some(Txn {
+            handle,
+            explicit,
+            failed: false,
+            read_only,
+            savepoints: Vec::new(),
+            start_us: self.ctx.env.wall_us() - EPOCH_US,
+            used: false,
+        });
+    }
+
+    pub(crate) fn transaction(&self) -> Result<Arc<Transaction>> {
+        let txn = self.txn.as_ref();
+        txn.map(|txn| txn.handle.clone()).ok_or_else(|| PgError::internal("no transaction"))
+    }
+
+    pub(crate) async fn snapshot(&mut self) -> Result<Snapshot> {
+        let txn = self.transaction()?;
+        Ok(txn.snapshot(&self.ctx).await?)
+    }
+
+    /// Commits what is open.
+    pub(crate) async fn commit(&mut self) -> Result<()> {
+        let Some(txn) = self.txn.take() else { return Ok(()) };
+        self.statement_start = None;
+        let changed = txn.handle.xid().is_some();
+        let done = txn.handle.commit(&self.ctx).await;
+        self.end_settings(done.is_ok());
+        done?;
+        if changed {
+            self.ctx.bump(Stat::UserCommits, 1);
+        }
+        Ok(())
+    }
+
+    /// Rolls back what is open.
+    pub(crate) async fn rollback(&mut self) -> Result<()> {
+        let Some(txn) = self.txn.take() else { return Ok(()) };
+        self.statement_start = None;
+        let done = txn.handle.rollback(&self.ctx).await;
+        self.end_settings(false);
+        self.ctx.bump(Stat::UserRollbacks, 1);
+        Ok(done?)
+    }
+
+    pub(super) async fn rollback_quietly(&mut self) -> Result<()> {
+        match &self.txn {
+            Some(_) => self.rollback().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the implicit transaction: at the end of a simple query or at Sync.
+    ///
+    /// # Errors
+    /// The commit's.
+    pub async fn sync(&mut self) -> Result<()> {
+        match &self.txn {
+            Some(txn) if !txn.explicit && txn.failed => self.rollback().await,
+            Some(txn) if !txn.explicit => self.commit().await,
+            Some(_) => Ok(()),
+            None => {
+                // A SET on its own has no transaction: it stays.
+                self.end_settings(true);
+                Ok(())
+            }
+        }
+    }
+
+    /// `I` idle, `T` in a transaction block, `E` in a failed one.
+    #[must_use]
+    pub fn transaction_status(&self) -> u8 {
+        match &self.txn {
+            Some(txn) if txn.explicit && txn.failed => b'E',
+            Some(txn) if txn.explicit => b'T',
+            _ => b'I',
+        }
+    }
+
+    /// A statement has failed: its changes go; an implicit transaction ends, a block becomes
+    /// failed.
+    pub(super) async fn statement_failed(&mut self) {
+        self.copy = None;
+        let start = self.statement_start.take();
+        let Some(txn) = &mut self.txn else { return };
+        let done = if txn.explicit {
+            let first = !std::mem::replace(&mut txn.failed, true);
+            match start {
+                Some(start) if first => txn.handle.rollback_to(&self.ctx, start).await,
+                _ => Ok(()),
+            }
+        } else {
+            let handle = txn.handle.clone();
+            self.txn = None;
+            self.end_settings(false);
+            handle.rollback(&self.ctx).await
+        };
+        if let Err(error) = done {
+            let text = format!("a statement could not be rolled back: {error}");
+            self.ctx.alert(observe::AlertLevel::Error, text);
+        }
+    }
+
+    /// The same for errors where nothing was begun.
+    pub(super) fn fail_now(&mut self) {
+        if let Some(txn) = &mut self.txn {
+            txn.failed = true;
+        }
+    }
+
+    /// An error that happened outside: an unknown portal, a panic.
+    pub async fn fail_transaction(&mut self) {
+        self.statement_failed().await;
+    }
+
+    /// Settings go back to what they were, where they were the transaction's.
+    fn end_settings(&mut self, committed: bool) {
+        if self.settings.end_transaction(committed) {
+            self.note_context();
+        }
+    }
+}
+
+pub(super) fn ends_transaction(statement: &Statement) -> bool {
+    matches!(&statement.parsed, Parsed::Sql(ast)
+        if matches!(**ast, Ast::Commit { .. } | Ast::Rollback { .. }))
+}
+
+pub(super) fn in_failed_transaction() -> PgError {
+    PgError::new(
+        "25P02",
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}
