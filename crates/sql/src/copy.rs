@@ -6,7 +6,7 @@ use crate::bind::ident_name;
 use crate::copy_binary;
 use crate::dml::{encode_checked, row_error};
 use crate::encode::{RowEncoder, RowSink};
-use crate::plan::{Kind, RowDefault};
+use crate::plan::{Direct, Kind, RowDefault};
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result, direct};
 use datafusion::sql::sqlparser::ast::{
@@ -479,6 +479,34 @@ impl Session {
             copy_binary::push_trailer(sink);
         }
         Ok(rows)
+    }
+
+    /// The values of the one row a direct statement reads.
+    async fn direct_row(
+        &mut self,
+        direct: &Direct,
+        params: &[Value],
+    ) -> Result<Option<Vec<Value>>> {
+        let env = self.format_env();
+        let (output, view);
+        match direct {
+            Direct::Values(all) => {
+                output = all;
+                view = None;
+            }
+            Direct::Select(select) => {
+                if !self.direct_select(select, params, &env).await? {
+                    return Ok(None);
+                }
+                output = &select.output;
+                view = Some(RowView::new(&select.row.table.types, &self.row));
+            }
+            _ => return Err(PgError::unsupported("COPY of a statement that changes rows")),
+        }
+        let cx = EvalContext { row: view, params, env: &env };
+        let values: Result<Vec<Value>> =
+            output.iter().map(|one| one.eval(&cx).map(query::scalar::Val::into_value)).collect();
+        values.map(Some)
     }
 }
 

@@ -1,0 +1,102 @@
+//! Statements that the parser's library does not know: maintenance, SHOW PARAMETER, ALTER SYSTEM
+//! and ALTER SESSION, CREATE SEQUENCE.
+//!
+//! What it promises: what has nothing to do here says so in a notice. What it must never do: let a
+//! name of a table that is not there pass.
+
+use super::{done, refuse};
+use crate::encode::{RowSink, column_of};
+use crate::parse::Own;
+use crate::session::{Fetched, Portal, Session};
+use crate::{PgError, Result, Severity};
+use kernel::row::TypeKind;
+use query::PgColumn;
+
+/// Columns of `SHOW PARAMETER`.
+pub(crate) fn parameter_columns() -> Vec<PgColumn> {
+    ["name", "type", "value"].iter().map(|name| column_of(name, TypeKind::Text)).collect()
+}
+
+impl Session {
+    pub(crate) async fn run_own(
+        &mut self,
+        own: &Own,
+        portal: &Portal,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        match own {
+            Own::Vacuum { tables } => {
+                self.check_tables(tables).await?;
+                let text = "VACUUM has nothing to do: space of old row versions is reused by the changes that follow";
+                self.notice(Severity::Notice, text);
+                done("VACUUM")
+            }
+            Own::Analyze { tables } => {
+                self.check_tables(tables).await?;
+                let text = "ANALYZE has nothing to do: plans use no statistics yet";
+                self.notice(Severity::Notice, text);
+                done("ANALYZE")
+            }
+            Own::Checkpoint => {
+                let cache = &self.instance.core.cache;
+                cache.checkpoint_all(&self.ctx, self.instance.me).await?;
+                done("CHECKPOINT")
+            }
+            Own::ShowParameter(pattern) => {
+                self.show_parameters(pattern.as_deref().unwrap_or(""), portal, sink)
+            }
+            Own::CreateSequence(spec) => {
+                self.check_writable("CREATE SEQUENCE")?;
+                Ok(Fetched::Complete(self.create_sequence(spec).await?))
+            }
+            Own::AlterSystemSet { name, value } => {
+                self.instance.alter_system(name, value).map_err(param_error)?;
+                done("ALTER SYSTEM")
+            }
+            Own::AlterSessionSet { name, value } => self.alter_session(name, value),
+        }
+    }
+
+    /// Every table named must exist.
+    async fn check_tables(&mut self, tables: &[(Option<String>, String)]) -> Result<()> {
+        for (schema, name) in tables {
+            self.find_relation(schema.as_deref(), name).await?;
+        }
+        Ok(())
+    }
+
+    fn show_parameters(
+        &mut self,
+        pattern: &str,
+        portal: &Portal,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        let wanted = pattern.trim_matches('%').to_lowercase();
+        let all = self.instance.params.rows().into_iter();
+        let rows: Vec<Vec<String>> = all
+            .filter(|row| row.name.contains(&wanted))
+            .map(|row| vec![row.name.to_owned(), row.type_name.to_owned(), row.display_value])
+            .collect();
+        self.send_texts(&rows, portal, sink)?;
+        done("SHOW")
+    }
+
+    fn alter_session(&mut self, name: &str, value: &str) -> Result<Fetched> {
+        if self.settings.show(name).is_some() {
+            self.settings.set(name, Some(value), false)?;
+            self.note_context();
+            return done("ALTER SESSION");
+        }
+        kernel::params::Parameters::check_session(name, value).map_err(param_error)?;
+        refuse(format!("parameter \"{name}\" of one session"))
+    }
+}
+
+fn param_error(error: kernel::params::ParamError) -> PgError {
+    let code = match error {
+        kernel::params::ParamError::Unknown { .. } => "42704",
+        kernel::params::ParamError::Invalid { .. } => "22023",
+        kernel::params::ParamError::Fixed { .. } => "55P02",
+    };
+    PgError::new(code, error.to_string())
+}
