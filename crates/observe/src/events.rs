@@ -248,12 +248,6 @@ impl WaitEvent {
         self.info().name
     }
 
-    /// The event with this name.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<WaitEvent> {
-        WaitEvent::ALL.iter().copied().find(|e| e.name() == name)
-    }
-
     #[must_use]
     pub fn class(self) -> WaitClass {
         self.info().class

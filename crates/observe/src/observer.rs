@@ -49,7 +49,6 @@ pub struct SystemEventRow {
 #[derive(Clone, Debug)]
 pub struct SessionEventRow {
     pub sid: u32,
-    pub serial: u32,
     pub event: WaitEvent,
     pub totals: EventTotals,
 }
@@ -178,8 +177,7 @@ impl Observer {
             for &event in WaitEvent::ALL {
                 let totals = state.totals.event(event);
                 if totals.waits > 0 {
-                    let (sid, serial) = (state.sid(), state.serial());
-                    rows.push(SessionEventRow { sid, serial, event, totals });
+                    rows.push(SessionEventRow { sid: state.sid(), event, totals });
                 }
             }
         }

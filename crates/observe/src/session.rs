@@ -44,8 +44,6 @@ pub struct SessionRow {
     pub program: Arc<str>,
     pub username: Arc<str>,
     pub machine: Arc<str>,
-    pub module: Arc<str>,
-    pub action: Arc<str>,
     pub sql_text: Option<Arc<str>>,
     /// Whether it is working for its client now (background: always).
     pub active: bool,
@@ -76,8 +74,6 @@ struct Identity {
     program: Arc<str>,
     username: Arc<str>,
     machine: Arc<str>,
-    module: Arc<str>,
-    action: Arc<str>,
 }
 
 /// The wait in progress or the last one, under a sequence lock with one writer.
@@ -126,9 +122,7 @@ impl SessionState {
             identity: Mutex::new(Identity {
                 program: Arc::from(name),
                 username: empty.clone(),
-                machine: empty.clone(),
-                module: empty.clone(),
-                action: empty,
+                machine: empty,
             }),
             sql_text: Mutex::new(None),
             active: AtomicBool::new(kind == SessionKind::Background),
@@ -191,12 +185,6 @@ impl SessionState {
     /// Where the client is.
     pub fn set_machine(&self, machine: &str) {
         self.identity.lock().machine = Arc::from(machine);
-    }
-
-    pub fn set_module(&self, module: &str, action: &str) {
-        let mut identity = self.identity.lock();
-        identity.module = Arc::from(module);
-        identity.action = Arc::from(action);
     }
 
     /// The statement that runs now; kept afterwards as the last one.
@@ -274,8 +262,6 @@ impl SessionState {
             program: identity.program,
             username: identity.username,
             machine: identity.machine,
-            module: identity.module,
-            action: identity.action,
             sql_text: self.sql(),
             active: self.active.load(Ordering::Relaxed),
             last_call_wall_us: self.last_call_wall_us.load(Ordering::Relaxed),

@@ -1,14 +1,17 @@
 //! Where the time of every block that came from another instance was spent.
 //!
-//! The asker records what the Block message brought back: time in the master's and the holder's
-//! queues, to build, to wait for pins and for the log writer, to send. What is left of the total is
-//! the interconnect. Behind `v$instance_cache_transfer` and `v$gc_wait_split`. What it must never
+//! The asker records what the Block message brought back: time in the master's queue, to build, to
+//! wait for pins and for the log writer. What is left of the total is the interconnect. Behind `v$instance_cache_transfer` and `v$gc_wait_split`. What it must never
 //! do: estimate; a part that was not measured stays 0 and is counted as interconnect.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Instances that can be told apart; an instance number above is counted as 0.
 const INSTANCES: usize = 9;
+/// Ways in which a block can come: [`TransferHow`].
+const HOWS: usize = 3;
+/// Parts of a transfer's time, the whole first.
+const PARTS: usize = 6;
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,10 +27,6 @@ pub enum TransferHow {
     ThreeWay,
     /// Late: pinned, flushed, or queued behind others.
     Busy,
-    /// Late: over 1 ms in a server's queue.
-    Congested,
-    /// Never; asked again.
-    Lost,
 }
 
 /// Class of the block, as coarse as the field's report has it.
@@ -64,46 +63,36 @@ pub struct TransferTimes {
     pub total_us: u64,
     /// In the queue of the master's server.
     pub master_queue_us: u64,
-    /// In the queue of the holder's server.
-    pub lms_queue_us: u64,
     pub build_us: u64,
     pub pin_us: u64,
     pub flush_us: u64,
-    pub send_us: u64,
 }
 
 impl TransferTimes {
     /// What no server accounts for: the network and the two hosts' network stacks.
     #[must_use]
     pub fn interconnect_us(&self) -> u64 {
-        let served = self.master_queue_us
-            + self.lms_queue_us
-            + self.build_us
-            + self.pin_us
-            + self.flush_us
-            + self.send_us;
+        let served = self.master_queue_us + self.build_us + self.pin_us + self.flush_us;
         self.total_us.saturating_sub(served)
     }
 
-    fn parts(&self) -> [u64; 8] {
+    fn parts(&self) -> [u64; PARTS] {
         [
             self.total_us,
             self.interconnect_us(),
             self.master_queue_us,
-            self.lms_queue_us,
             self.build_us,
             self.pin_us,
             self.flush_us,
-            self.send_us,
         ]
     }
 }
 
 #[derive(Default)]
 struct Cell {
-    how_count: [AtomicU64; 5],
-    how_us: [AtomicU64; 5],
-    parts_us: [AtomicU64; 8],
+    how_count: [AtomicU64; HOWS],
+    how_us: [AtomicU64; HOWS],
+    parts_us: [AtomicU64; PARTS],
     flushes: AtomicU64,
     max_us: AtomicU64,
 }
@@ -112,26 +101,24 @@ struct Cell {
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct TransferTotals {
     /// Counts and times by [`TransferHow`], in its order.
-    pub how_count: [u64; 5],
-    pub how_us: [u64; 5],
+    pub how_count: [u64; HOWS],
+    pub how_us: [u64; HOWS],
     pub total_us: u64,
     pub interconnect_us: u64,
     pub master_queue_us: u64,
-    pub lms_queue_us: u64,
     pub build_us: u64,
     pub pin_us: u64,
     pub flush_us: u64,
-    pub send_us: u64,
     /// Transfers that waited for the log writer.
     pub flushes: u64,
     pub max_us: u64,
 }
 
 impl TransferTotals {
-    /// Transfers that arrived: all but the lost.
+    /// How many transfers.
     #[must_use]
     pub fn blocks(&self) -> u64 {
-        self.how_count[..TransferHow::Lost as usize].iter().sum()
+        self.how_count.iter().sum()
     }
 }
 
@@ -176,9 +163,6 @@ impl BlockWaitSplit {
         let cell = self.cell(instance, kind, class);
         cell.how_count[how as usize].fetch_add(1, Relaxed);
         cell.how_us[how as usize].fetch_add(times.total_us, Relaxed);
-        if how == TransferHow::Lost {
-            return;
-        }
         for (sum, part) in cell.parts_us.iter().zip(times.parts()) {
             sum.fetch_add(part, Relaxed);
         }
@@ -208,7 +192,7 @@ impl BlockWaitSplit {
 
 impl Cell {
     fn totals(&self) -> TransferTotals {
-        let [total, interconnect, master_queue, lms_queue, build, pin, flush, send] =
+        let [total, interconnect, master_queue, build, pin, flush] =
             std::array::from_fn(|i| self.parts_us[i].load(Relaxed));
         TransferTotals {
             how_count: std::array::from_fn(|i| self.how_count[i].load(Relaxed)),
@@ -216,11 +200,9 @@ impl Cell {
             total_us: total,
             interconnect_us: interconnect,
             master_queue_us: master_queue,
-            lms_queue_us: lms_queue,
             build_us: build,
             pin_us: pin,
             flush_us: flush,
-            send_us: send,
             flushes: self.flushes.load(Relaxed),
             max_us: self.max_us.load(Relaxed),
         }

@@ -228,12 +228,6 @@ impl Stat {
         self.info().name
     }
 
-    /// The statistic with this name.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Stat> {
-        Stat::ALL.iter().copied().find(|s| s.name() == name)
-    }
-
     #[must_use]
     pub fn class(self) -> StatClass {
         self.info().class

@@ -125,12 +125,6 @@ impl EventTotals {
             *sum += *part;
         }
     }
-
-    /// Mean in µs; 0 without waits.
-    #[must_use]
-    pub fn average_us(&self) -> u64 {
-        self.time_us.checked_div(self.waits).unwrap_or(0)
-    }
 }
 
 /// Plain sums over sessions: of those that have ended, or of all.

@@ -386,11 +386,9 @@ impl Node {
         let times = TransferTimes {
             total_us,
             master_queue_us: u64::from(timings.queue_us),
-            lms_queue_us: 0,
             build_us: u64::from(timings.build_us),
             pin_us: u64::from(timings.pin_us),
             flush_us: u64::from(timings.flush_us),
-            send_us: 0,
         };
         let class = match dba.file {
             crate::undo::UNDO_HEADER_FILE => TransferClass::UndoHeader,

@@ -4,4 +4,4 @@ mod create;
 mod open;
 
 pub use create::{NewDatabase, create_database};
-pub use open::{Instance, InstanceConfig, Phase};
+pub use open::{Instance, InstanceConfig};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use block::{BLOCK_BYTES, InstanceNo, Scn};
@@ -39,16 +39,6 @@ pub struct InstanceConfig {
     /// Where the interconnect listens; port 0 takes a free one.
     pub interconnect: String,
     pub membership: MembershipConfig,
-}
-
-/// How far an instance is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Phase {
-    Starting = 0,
-    Recovering = 1,
-    Open = 2,
-    Closing = 3,
 }
 
 /// The sizes `build_core` needs.
@@ -147,7 +137,7 @@ pub struct Instance {
     pub params: Arc<Parameters>,
     pub group: Arc<Group>,
     pub me: InstanceNo,
-    phase: AtomicU8,
+    closing: AtomicBool,
 }
 
 impl Instance {
@@ -210,10 +200,9 @@ impl Instance {
             params,
             group,
             me: config.me,
-            phase: AtomicU8::new(Phase::Starting as u8),
+            closing: AtomicBool::new(false),
         });
         instance.start_smon(ctx);
-        instance.phase.store(Phase::Open as u8, Ordering::SeqCst);
         node.membership.set_open();
         Ok(instance)
     }
@@ -241,14 +230,10 @@ impl Instance {
         });
     }
 
+    /// Whether [`Instance::close`] has begun; until then it is open.
     #[must_use]
-    pub fn phase(&self) -> Phase {
-        match self.phase.load(Ordering::SeqCst) {
-            0 => Phase::Starting,
-            1 => Phase::Recovering,
-            2 => Phase::Open,
-            _ => Phase::Closing,
-        }
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
     }
 
     /// Changes a parameter of the running instance (`alter system set`).
@@ -278,7 +263,7 @@ impl Instance {
     /// # Errors
     /// A disk error: the next start recovers.
     pub async fn close(&self) -> Result<()> {
-        self.phase.store(Phase::Closing as u8, Ordering::SeqCst);
+        self.closing.store(true, Ordering::SeqCst);
         let ctx = self.observer.ctx(SessionKind::Background, "shutdown");
         self.core.space.close(&ctx).await?;
         self.core.cache.checkpoint_all(&ctx, self.me).await?;

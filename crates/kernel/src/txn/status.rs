@@ -24,14 +24,6 @@ pub enum TxStatus {
     Gone,
 }
 
-impl TxStatus {
-    /// Current reads: the transaction has not ended (hazard C8).
-    #[must_use]
-    pub fn is_running(self) -> bool {
-        matches!(self, TxStatus::Active | TxStatus::Committing(_))
-    }
-}
-
 /// Outcomes of other instances' transactions that have been asked for. A commit is told only when
 /// it is durable and acknowledged by all, and a sequence number is never used again, so that what
 /// is remembered stays true; nothing else may be (an active transaction ends).

@@ -1,7 +1,7 @@
 //! The `v$` views of this instance. Every column comes from a live counter or state.
 
 use super::rows::{Rows, Shape, int, opt_text, text};
-use kernel::instance::{Instance, Phase};
+use kernel::instance::Instance;
 use kernel::row::Value;
 use kernel::txn::TmMode;
 use observe::{TransferHow, TransferKind};
@@ -269,12 +269,8 @@ fn instance_row(instance: &Instance) -> Rows {
         ("sessions", Int8),
         ("current_scn", Int8),
     ]);
-    let status = match instance.phase() {
-        Phase::Starting => "STARTING",
-        Phase::Recovering => "RECOVERING",
-        Phase::Open => "OPEN",
-        Phase::Closing => "CLOSING",
-    };
+    // A port takes clients, and the cluster questions, only of an open instance.
+    let status = if instance.is_closing() { "CLOSING" } else { "OPEN" };
     rows.push(vec![
         Value::Int4(i32::from(instance.me.0)),
         text(format!("skein{}", instance.me)),
