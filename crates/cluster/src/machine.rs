@@ -16,11 +16,11 @@
 //!    with
 //!    the epoch in force. With no member alive the first instance to get the lock is the new
 //!    cluster.
-//! 4. Where channels broke between living members, each member probes the others and writes down
-//!    whom
-//!    it reaches; the largest set whose members all reach each other goes on (on a tie the one with
-//!    the
-//!    lowest instances), the others are evicted.
+//! 4. Where channels broke between living members, or one hangs although its heartbeat goes on, each
+//!    member probes the others and writes down whom it reaches. Who hangs, by the word of either,
+//!    counts as not reached. The largest set whose members all reach each other goes on (on a tie
+//!    the one that fewer complain of, then the one with the lowest instances), the others are
+//!    evicted.
 //! 5. Silence is counted in the observer's own ticks, so that an observer that was stopped itself,
 //!    or
 //!    whose disk was, accuses nobody when it wakes.
@@ -65,6 +65,11 @@ pub enum MembershipEvent {
     /// This instance must end at once: it may write nothing more.
     Evicted {
         reason: String,
+    },
+    /// This instance has decided that another must end. For the alert log.
+    PutOut {
+        instance: InstanceNo,
+        why: String,
     },
     /// The process of `instance` (`pid`) is gone, yet something holds its lock; no epoch can begin
     /// until that ends. For the alert log.
@@ -174,6 +179,21 @@ impl Machine {
         }
     }
 
+    /// Member `peer` has not answered in `epoch` for too long, although its heartbeat goes on; this
+    /// instance itself: it knows that it hangs.
+    pub fn report_hung(&mut self, peer: InstanceNo, epoch: u64) {
+        if epoch == self.slot.epoch && self.slot.hung & bit(peer) == 0 {
+            self.slot.hung |= bit(peer);
+            self.dirty = true;
+        }
+    }
+
+    /// The epoch last announced to this instance, which its kernel may not have entered yet.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.slot.epoch
+    }
+
     /// The outcome of [`Action::Probe`].
     pub fn set_view(&mut self, epoch: u64, reached: u16) {
         if epoch == self.slot.epoch {
@@ -269,7 +289,14 @@ impl Machine {
     fn follow(&mut self, view: &VotingView, out: &mut Vec<Action>) -> Option<String> {
         let control = &view.control;
         if control.evicting.contains(&self.me) {
-            return Some("marked for eviction in the voting file".to_owned());
+            let mut reason = "marked for eviction in the voting file".to_owned();
+            for life in control.members.iter().filter(|l| self.complains(view, **l, self.me)) {
+                match life.instance == self.me.instance {
+                    true => reason += "; it hangs",
+                    false => reason += &format!("; instance {} gets no answers", life.instance),
+                }
+            }
+            return Some(reason);
         }
         if view.slot(self.me.instance).is_some_and(|s| s.incarnation > self.me.incarnation) {
             return Some("another process has taken this instance's slot".to_owned());
@@ -293,7 +320,7 @@ impl Machine {
         };
         self.announced_epoch = control.epoch;
         self.slot.epoch = control.epoch;
-        self.slot.broken = 0;
+        (self.slot.broken, self.slot.hung) = (0, 0);
         self.probing = None;
         self.dirty = true;
         out.push(Action::Emit(if self.is_member {
@@ -325,12 +352,19 @@ impl Machine {
         view.control.members.iter().copied().filter(lives).collect()
     }
 
-    /// Whether a channel between living members has broken in this epoch.
+    /// Whether `by` says in this epoch that `of` hangs.
+    fn complains(&self, view: &VotingView, by: Life, of: Life) -> bool {
+        self.slot_of(view, by)
+            .is_some_and(|s| s.epoch == view.control.epoch && s.hung & bit(of.instance) != 0)
+    }
+
+    /// Whether a channel between living members has broken, or one hangs, in this epoch.
     fn is_contested(&self, view: &VotingView, alive: &[Life]) -> bool {
+        let epoch = view.control.epoch;
         let living = alive.iter().fold(0, |bits, l| bits | bit(l.instance));
         alive.iter().any(|l| {
             self.slot_of(view, *l)
-                .is_some_and(|s| s.epoch == view.control.epoch && s.broken & living != 0)
+                .is_some_and(|s| s.epoch == epoch && (s.broken | s.hung) & living != 0)
         })
     }
 
@@ -375,12 +409,13 @@ impl Machine {
             |l: &Life| self.slot_of(view, *l).is_some_and(|s| s.view_epoch == control.epoch);
         let all_voted = voters.iter().all(voted);
         if contested && all_voted {
-            let survivors = largest_clique(&voters, |a, b| {
-                let sees = |a, b: Life| {
-                    self.slot_of(view, a).is_some_and(|s| s.view & bit(b.instance) != 0)
-                };
-                sees(a, b) && sees(b, a)
-            });
+            let sees = |a, b: Life| {
+                self.slot_of(view, a).is_some_and(|s| s.view & bit(b.instance) != 0)
+                    && !self.complains(view, a, b)
+                    && !self.complains(view, a, a)
+            };
+            let complaints = |of| voters.iter().filter(|by| self.complains(view, **by, of)).count();
+            let survivors = largest_clique(&voters, |a, b| sees(a, b) && sees(b, a), complaints);
             doomed.extend(voters.iter().filter(|l| !survivors.contains(l)));
         }
         if !doomed.is_empty() {
@@ -458,13 +493,36 @@ impl Machine {
                 out.push(Action::Stop);
             }
             Decision::Evict(doomed) => {
-                if doomed.iter().any(|l| !control.evicting.contains(l)) {
-                    control.evicting = doomed;
+                let new = |l: &&Life| !view.control.evicting.contains(*l);
+                if doomed.iter().any(|l| new(&l)) {
+                    control.evicting.clone_from(&doomed);
                     out.push(Action::WriteControl(control));
+                    for life in doomed.iter().filter(new) {
+                        let (instance, why) = (life.instance, self.why(view, *life));
+                        out.push(Action::Emit(MembershipEvent::PutOut { instance, why }));
+                    }
                 } else {
                     doomed.iter().for_each(|l| self.end(view, *l, out));
                 }
             }
+        }
+    }
+
+    /// Why a member is put out.
+    fn why(&self, view: &VotingView, life: Life) -> String {
+        let others = view.control.members.iter().filter(|l| **l != life);
+        let waiting: Vec<String> = others
+            .filter(|l| self.complains(view, **l, life))
+            .map(|l| l.instance.to_string())
+            .collect();
+        if self.is_silent(life.instance) {
+            "its heartbeat has stopped".to_owned()
+        } else if self.complains(view, life, life) {
+            "it hangs, as it says itself".to_owned()
+        } else if !waiting.is_empty() {
+            format!("instance {} gets no answers from it", waiting.join(", "))
+        } else {
+            "it is cut off from the others".to_owned()
         }
     }
 
@@ -493,16 +551,25 @@ impl Machine {
     }
 }
 
-/// The largest set whose members all pairwise satisfy `linked`; of several the one with the lowest
-/// members. At most eight members: all subsets are tried.
-fn largest_clique(all: &[Life], linked: impl Fn(Life, Life) -> bool) -> Vec<Life> {
+/// The largest set whose members all pairwise satisfy `linked`; of several the one with the fewest
+/// complaints of its members, then the one with the lowest members. At most eight members: all
+/// subsets are tried.
+fn largest_clique(
+    all: &[Life],
+    linked: impl Fn(Life, Life) -> bool,
+    complaints: impl Fn(Life) -> usize,
+) -> Vec<Life> {
+    let rank = |set: &[Life]| {
+        let complaints: usize = set.iter().map(|l| complaints(*l)).sum();
+        (std::cmp::Reverse(set.len()), complaints, set.to_vec())
+    };
     let mut best: Vec<Life> = Vec::new();
     for subset in 1_u32..1 << all.len() {
         let set: Vec<Life> =
             (0..all.len()).filter(|i| subset & (1 << i) != 0).map(|i| all[i]).collect();
         let whole =
             set.iter().enumerate().all(|(i, a)| set[i + 1..].iter().all(|b| linked(*a, *b)));
-        if whole && (set.len() > best.len() || (set.len() == best.len() && set < best)) {
+        if whole && rank(&set) < rank(&best) {
             best = set;
         }
     }

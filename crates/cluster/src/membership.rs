@@ -187,6 +187,23 @@ impl Membership {
         self.with(|m| m.report_broken(peer, epoch));
     }
 
+    /// Member `peer` has not answered in `epoch` for too long, although its heartbeat goes on.
+    pub fn report_hung(&self, peer: InstanceNo, epoch: u64) {
+        self.with(|m| m.report_hung(peer, epoch));
+    }
+
+    /// This instance's own message tasks hang: it is to be put out, unless all are worse off.
+    pub fn report_hanging(&self) {
+        let me = self.0.me;
+        self.with(|m| m.report_hung(me, m.epoch()));
+    }
+
+    /// The times in force.
+    #[must_use]
+    pub fn config(&self) -> MembershipConfig {
+        self.0.config
+    }
+
     /// This instance has finished with `epoch` (all threads recovered): instances that wait may
     /// join.
     pub fn epoch_done(&self, epoch: u64) {

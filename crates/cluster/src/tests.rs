@@ -29,6 +29,7 @@ enum Seen {
     Epoch(u8, u64, Vec<Life>, Vec<Life>),
     Linked(u8, u64),
     Evicted(u8),
+    PutOut(u8, String),
     Stuck(u8),
 }
 
@@ -40,11 +41,14 @@ type Mail = Arc<Mutex<Vec<(u8, u8, Vec<u8>)>>>;
 
 type Nets = Arc<Mutex<std::collections::BTreeMap<u8, Arc<Interconnect>>>>;
 
+type Memberships = Arc<Mutex<std::collections::BTreeMap<u8, Membership>>>;
+
 struct Cluster {
     world: SimWorld,
     log: Log,
     /// The interconnects of the living, by instance.
     nets: Nets,
+    memberships: Memberships,
     mail: Mail,
 }
 
@@ -67,13 +71,20 @@ impl Cluster {
         let world = SimWorld::new(seed, SimConfig::default());
         let env = world.env(9);
         world.block_on(VotingFile::create(&env, path(), 4, true)).unwrap();
-        Cluster { world, log: Log::default(), nets: Arc::default(), mail: Arc::default() }
+        Cluster {
+            world,
+            log: Log::default(),
+            nets: Arc::default(),
+            memberships: Arc::default(),
+            mail: Arc::default(),
+        }
     }
 
     fn start(&self, env: Env, instance: u8) {
         let (log, nets, mail) = (self.log.clone(), self.nets.clone(), self.mail.clone());
+        let memberships = self.memberships.clone();
         env.clone().spawn_task("kernel", Lane::Background, async move {
-            kernel(env, InstanceNo(instance), log, nets, mail).await;
+            kernel(env, InstanceNo(instance), log, nets, memberships, mail).await;
         });
     }
 
@@ -151,7 +162,14 @@ impl Drop for Cluster {
 }
 
 /// What a kernel does with membership and interconnect, without the kernel.
-async fn kernel(env: Env, me: InstanceNo, log: Log, nets: Nets, mail: Mail) {
+async fn kernel(
+    env: Env,
+    me: InstanceNo,
+    log: Log,
+    nets: Nets,
+    memberships: Memberships,
+    mail: Mail,
+) {
     let (membership_config, net_config) = quick();
     let claim = Claim::take(&env, path(), me, true).await.unwrap();
     let started =
@@ -169,6 +187,7 @@ async fn kernel(env: Env, me: InstanceNo, log: Log, nets: Nets, mail: Mail) {
     nets.lock().insert(me.0, net.clone());
     let (tx, mut rx) = mpsc::channel(16);
     let membership = Membership::start(claim, net.addr(), "", membership_config, tx).unwrap();
+    memberships.lock().insert(me.0, membership.clone());
     let epoch = Arc::new(Mutex::new(0));
     let (reporter, current) = (membership.clone(), epoch.clone());
     env.spawn_task("broken", Lane::Background, async move {
@@ -204,6 +223,9 @@ async fn kernel(env: Env, me: InstanceNo, log: Log, nets: Nets, mail: Mail) {
             MembershipEvent::Evicted { reason } => {
                 log.lock().push((now, Seen::Evicted(me.0)));
                 env.abort_instance(&reason);
+            }
+            MembershipEvent::PutOut { instance, why } => {
+                log.lock().push((now, Seen::PutOut(instance.0, why)));
             }
             MembershipEvent::LockStuck { instance, .. } => {
                 log.lock().push((now, Seen::Stuck(instance.0)));
@@ -293,6 +315,8 @@ fn a_stopped_instance_is_ended_before_the_epoch_without_it_begins() {
         };
         assert!(cluster.world.run_until(Duration::from_secs(5), gone), "seed {seed}");
         assert!(cluster.settled(&survivors, Duration::from_secs(1)), "seed {seed}");
+        let why = "its heartbeat has stopped".to_owned();
+        assert!(cluster.seen(&Seen::PutOut(victim, why)), "seed {seed}");
     }
 }
 
@@ -383,6 +407,58 @@ fn the_larger_part_goes_on_even_without_the_lowest() {
         assert!(cluster.settled(&[2, 3], Duration::from_secs(10)), "seed {seed}");
         assert!(!cluster.world.is_alive(1), "seed {seed}");
     }
+}
+
+/// Of `count` instances, `by` says that `of` hangs, for each pair; these go on.
+fn after_complaints(count: u8, complaints: &[(u8, u8)], left: &[u8]) {
+    for seed in 0..10 {
+        let cluster = Cluster::formed(seed, count);
+        let (before, _) = cluster.epoch_of(1).unwrap();
+        for (by, of) in complaints {
+            cluster.memberships.lock()[by].report_hung(InstanceNo(*of), before);
+        }
+        let what = format!("seed {seed}: {complaints:?}");
+        let out: Vec<u8> = (1..=count).filter(|i| !left.contains(i)).collect();
+        let gone = || {
+            let alive = out.iter().any(|i| cluster.world.is_alive(*i));
+            let epoch = cluster.epoch_of(left[0]).unwrap().0;
+            assert!(!alive || epoch == before, "{what}: the epoch began before the death");
+            !alive
+        };
+        assert!(cluster.world.run_until(Duration::from_secs(2), gone), "{what}");
+        assert!(cluster.settled(left, Duration::from_secs(1)), "{what}");
+    }
+}
+
+#[test]
+fn m6_who_hangs_by_the_word_of_others_is_ended_before_the_epoch_without_it_begins() {
+    after_complaints(3, &[(2, 1)], &[2, 3]);
+    after_complaints(3, &[(3, 1)], &[2, 3]);
+    after_complaints(3, &[(2, 3)], &[1, 2]);
+    after_complaints(2, &[(2, 1)], &[2]);
+}
+
+#[test]
+fn m6_the_larger_part_goes_on_when_instances_complain_of_each_other() {
+    after_complaints(3, &[(1, 2), (1, 3)], &[2, 3]);
+    after_complaints(3, &[(1, 3), (3, 1)], &[1, 2]);
+    after_complaints(2, &[(1, 2), (2, 1)], &[1]);
+    // Who knows that it hangs itself is out, unless all do.
+    after_complaints(3, &[(1, 1), (1, 2)], &[2, 3]);
+    after_complaints(2, &[(1, 1), (1, 2), (2, 1)], &[2]);
+    after_complaints(2, &[(1, 1), (2, 2)], &[1]);
+}
+
+#[test]
+fn m6_a_complaint_of_an_earlier_epoch_is_void() {
+    let cluster = Cluster::formed(3, 3);
+    let (before, _) = cluster.epoch_of(1).unwrap();
+    cluster.world.break_connections(1, 3);
+    let next = || cluster.epoch_of(1).is_some_and(|(e, _)| e > before);
+    assert!(cluster.world.run_until(Duration::from_secs(5), next));
+    cluster.memberships.lock()[&1].report_hung(InstanceNo(2), before);
+    cluster.world.run_for(Duration::from_secs(5));
+    assert!(cluster.settled(&[1, 2, 3], Duration::from_secs(5)));
 }
 
 #[test]

@@ -100,6 +100,9 @@ pub struct Slot {
     pub view_epoch: u64,
     /// Peers it could reach then, by instance number.
     pub view: u16,
+    /// Members that live but hang in `epoch`, by instance number: peers that do not answer, or the
+    /// instance itself.
+    pub hung: u16,
     pub interconnect_addr: String,
     pub client_addr: String,
 }
@@ -211,6 +214,7 @@ impl Slot {
             out.push(addr.len() as u8);
             out.extend_from_slice(addr.as_bytes());
         }
+        out.extend_from_slice(&self.hung.to_le_bytes());
         finish(out)
     }
 
@@ -232,6 +236,7 @@ impl Slot {
             view: f.u16()?,
             interconnect_addr: f.text()?,
             client_addr: f.text()?,
+            hung: f.u16()?,
         })
     }
 }

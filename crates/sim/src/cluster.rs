@@ -160,6 +160,12 @@ impl Cluster {
         }
     }
 
+    /// Whether the alert log of instance `k`'s last life has a line with this text.
+    #[must_use]
+    pub fn has_alert(&self, k: u8, text: &str) -> bool {
+        self.observers[&k].alert_log.lines().iter().any(|l| l.formatted().contains(text))
+    }
+
     /// Kills instance `k`'s process.
     pub fn crash(&mut self, k: u8) {
         self.world.crash(k);

@@ -45,6 +45,8 @@ pub struct Scenario {
     pub double_crashes: u32,
     /// Instances stopped from running until the others have put them out.
     pub pauses: u32,
+    /// Instances of which one message task hangs until they have been put out.
+    pub hangs: u32,
     /// Cuts of the network between two instances.
     pub cuts: u32,
     /// An instance that is silent for longer is put out.
@@ -70,6 +72,7 @@ impl Default for Scenario {
             stops: 0,
             double_crashes: 0,
             pauses: 0,
+            hangs: 0,
             cuts: 0,
             misscount: Duration::from_secs(3),
             crashes_while_opening: 0,
@@ -97,6 +100,7 @@ enum Fault {
     Stop,
     DoubleCrash,
     Pause,
+    Hang,
     Cut,
 }
 
@@ -227,6 +231,15 @@ impl Run<'_> {
         self.gone(&[k])
     }
 
+    /// Lets one message task of `k` hang until it has been put out; its heartbeat goes on.
+    fn hang(&mut self, k: u8) -> Vec<u8> {
+        let task = ["LMS0", "LMD0", "LCK0", "LMON"][self.pick(4)];
+        self.cluster.world.hold_tasks(k, task);
+        let limit = self.scenario.misscount * 4;
+        self.cluster.world.run_until(limit, || !self.cluster.world.is_alive(k));
+        self.gone(&[k])
+    }
+
     /// Cuts the network between `a` and another instance until one of them has been put out.
     fn cut(&mut self, a: u8) -> Vec<u8> {
         let others: Vec<u8> = self.cluster.open.keys().copied().filter(|k| *k != a).collect();
@@ -268,6 +281,7 @@ impl Run<'_> {
             }
             Fault::DoubleCrash => self.double_crash(one),
             Fault::Pause => self.pause(one),
+            Fault::Hang => self.hang(one),
             Fault::Cut => self.cut(one),
         };
         for &k in &victims {
@@ -314,6 +328,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
         (Fault::Stop, scenario.stops),
         (Fault::DoubleCrash, scenario.double_crashes),
         (Fault::Pause, scenario.pauses),
+        (Fault::Hang, scenario.hangs),
         (Fault::Cut, scenario.cuts),
     ] {
         faults.extend((0..n).map(|_| fault));

@@ -154,6 +154,24 @@ impl SimWorld {
         }
     }
 
+    /// Stops the tasks of that name in an instance from running; all its others go on. Until
+    /// [`SimWorld::release_tasks`], or the instance's end.
+    ///
+    /// # Panics
+    /// When the instance is not running.
+    pub fn hold_tasks(&self, instance: u8, name: &'static str) {
+        let pid = self.shared.lock().pid_of(instance).expect("a running instance");
+        self.shared.hold_tasks(pid, name);
+    }
+
+    /// Lets an instance's held tasks go on; does nothing if it has ended meanwhile.
+    pub fn release_tasks(&self, instance: u8) {
+        let pid = self.shared.lock().pid_of(instance);
+        if let Some(pid) = pid {
+            self.shared.release_tasks(pid);
+        }
+    }
+
     /// Cuts the network between two instances.
     pub fn cut(&self, a: u8, b: u8) {
         self.shared.lock().cut(a, b);

@@ -346,6 +346,30 @@ fn a_crash_drops_the_tasks_of_that_process_only_and_restart_has_a_new_pid() {
 }
 
 #[test]
+fn held_tasks_stand_while_their_process_goes_on() {
+    let world = world(12);
+    let ticks = Arc::new(Mutex::new([0, 0]));
+    for (i, name) in ["held", "free"].into_iter().enumerate() {
+        let (env, ticks) = (world.env(1), ticks.clone());
+        world.env(1).spawn_task(name, Lane::Background, async move {
+            loop {
+                env.sleep(Duration::from_millis(1)).await;
+                ticks.lock()[i] += 1;
+            }
+        });
+    }
+    world.run_for(Duration::from_millis(10));
+    world.hold_tasks(1, "held");
+    let before = *ticks.lock();
+    world.run_for(Duration::from_millis(10));
+    let after = *ticks.lock();
+    assert!(after[0] == before[0] && after[1] > before[1] + 5, "{before:?} {after:?}");
+    world.release_tasks(1);
+    world.run_for(Duration::from_millis(10));
+    assert!(ticks.lock()[0] > before[0] + 5);
+}
+
+#[test]
 fn aborting_ends_the_instance_inside_the_task_and_kill_ends_another() {
     let reached = Arc::new(Mutex::new(Vec::new()));
     let world = world(9);

@@ -70,7 +70,9 @@ pub(super) struct Process {
     pub(super) alive: bool,
     pub(super) started_us: u64,
     paused: bool,
-    /// Tasks that became ready while the process was paused.
+    /// Names of tasks that may not run.
+    held: Vec<&'static str>,
+    /// Tasks that became ready while they might not run.
     parked: Vec<TaskId>,
 }
 
@@ -181,6 +183,7 @@ impl World {
             alive: true,
             started_us: self.now,
             paused: false,
+            held: Vec::new(),
             parked: Vec::new(),
         };
         self.processes.insert(pid, process);
@@ -245,7 +248,7 @@ impl World {
                 Some(id) => {
                     let Some(task) = self.tasks.get(&id) else { continue };
                     let process = self.processes.get_mut(&task.pid).expect("task of a process");
-                    if process.paused {
+                    if process.paused || process.held.contains(&task.name) {
                         process.parked.push(id);
                         continue;
                     }
@@ -335,6 +338,22 @@ impl Shared {
             let parked = std::mem::take(&mut process.parked);
             self.queue.ready.lock().extend(parked);
         }
+    }
+
+    pub(super) fn hold_tasks(&self, pid: u32, name: &'static str) {
+        let mut world = self.lock();
+        world.note(name, u64::from(pid), 1);
+        world.processes.get_mut(&pid).expect("a known process").held.push(name);
+    }
+
+    pub(super) fn release_tasks(&self, pid: u32) {
+        let mut world = self.lock();
+        world.note("release", u64::from(pid), 0);
+        let process = world.processes.get_mut(&pid).expect("a known process");
+        process.held.clear();
+        // Those of a paused process are parked again.
+        let parked = std::mem::take(&mut process.parked);
+        self.queue.ready.lock().extend(parked);
     }
 
     /// Names of the tasks that wait, for the report of a stuck world.

@@ -54,6 +54,10 @@ impl Node {
                             node.ctx.alert(AlertLevel::Error, text.clone());
                             node.env.abort_instance(&text);
                         }
+                        MembershipEvent::PutOut { instance, why } => {
+                            let text = format!("instance {instance} is put out: {why}");
+                            node.ctx.alert(AlertLevel::Warning, text);
+                        }
                         MembershipEvent::LockStuck { instance, pid } => {
                             let text = format!(
                                 "instance {instance} (process {pid}) is gone, but its lock is held"

@@ -18,16 +18,20 @@ use observe::{AlertLevel, Stat};
 
 use super::node::{Node, class_idx};
 
+/// The task that handles a class's messages.
+pub(super) fn task_name(class: Class) -> &'static str {
+    match class {
+        Class::Blocks => "LMS0",
+        Class::Enqueues => "LMD0",
+        Class::Transactions => "LCK0",
+        Class::Epochs => "LMON",
+    }
+}
+
 impl Node {
     pub(super) fn start_class(self: &Arc<Node>, class: Class) {
         let node = self.clone();
-        let name = match class {
-            Class::Blocks => "LMS0",
-            Class::Enqueues => "LMD0",
-            Class::Transactions => "LCK0",
-            Class::Epochs => "LMON",
-        };
-        self.env.spawn_task(name, Lane::Serve, async move {
+        self.env.spawn_task(task_name(class), Lane::Serve, async move {
             let inbox = &node.inboxes[class_idx(class)];
             loop {
                 // Own messages first: a fixed order, so that a run can be repeated.

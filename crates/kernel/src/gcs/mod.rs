@@ -9,6 +9,7 @@ mod node;
 mod own;
 mod recover;
 mod transactions;
+mod watch;
 
 pub use node::{Held, Network, Node, NodeConfig, View};
 pub use transactions::CallHandler;

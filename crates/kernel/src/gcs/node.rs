@@ -77,6 +77,14 @@ pub struct Held {
     pub past: Option<Version>,
 }
 
+/// A question whose answer is awaited.
+pub(super) struct Call {
+    pub to: InstanceNo,
+    /// The other side answers as soon as it hears it.
+    pub prompt: bool,
+    pub answer: oneshot::Sender<TxnMessage>,
+}
+
 /// This instance's part of the cluster.
 pub struct Node {
     pub(super) weak: Weak<Node>,
@@ -102,7 +110,7 @@ pub struct Node {
     /// Frames of an epoch about to be entered, by channel.
     pub(super) parked: Mutex<BTreeMap<(InstanceNo, usize), VecDeque<Frame>>>,
     next_req: AtomicU64,
-    pub(super) calls: Mutex<FxHashMap<ReqId, oneshot::Sender<TxnMessage>>>,
+    pub(super) calls: Mutex<FxHashMap<ReqId, Call>>,
     pub(super) cr_waits: Mutex<FxHashMap<ReqId, oneshot::Sender<CrAnswer>>>,
     pub(super) horizons: Mutex<BTreeMap<InstanceNo, Scn>>,
     /// Requests may be sent.
@@ -207,6 +215,7 @@ impl Node {
         }
         node.start_lmon(network.events, network.broken);
         node.start_horizons();
+        node.start_watch();
         node
     }
 
@@ -312,8 +321,11 @@ impl Node {
                 self.wait_next_epoch().await;
                 return None;
             }
-            self.calls.lock().insert(req_id, answer);
-            self.send(to, Message::Txn(make(req_id)));
+            let question = make(req_id);
+            let prompt =
+                matches!(question, TxnMessage::ScnBroadcast { .. } | TxnMessage::UndoBlock { .. });
+            self.calls.lock().insert(req_id, Call { to, prompt, answer });
+            self.send(to, Message::Txn(question));
         }
         let guard = CallGuard { node: self, req_id };
         let reply = answered.await.ok();

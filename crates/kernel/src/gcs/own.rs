@@ -59,10 +59,19 @@ impl Own {
 
     /// Has the class tasks look at what was parked.
     pub fn wake_all(&self) {
-        for queue in &self.queues {
-            queue.look.store(true, Ordering::SeqCst);
-            queue.ready.notify_one();
-        }
+        Class::ALL.into_iter().for_each(|class| self.wake(class));
+    }
+
+    /// Whether the class task has not come to look since it was last told to.
+    pub fn is_looked_for(&self, class: Class) -> bool {
+        self.queues[class_idx(class)].look.load(Ordering::SeqCst)
+    }
+
+    /// Has one class task look at what was parked.
+    pub fn wake(&self, class: Class) {
+        let queue = &self.queues[class_idx(class)];
+        queue.look.store(true, Ordering::SeqCst);
+        queue.ready.notify_one();
     }
 
     /// Returns when there may be something for the class task.

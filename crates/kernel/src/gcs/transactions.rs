@@ -7,6 +7,7 @@ use std::time::Duration;
 use block::{BLOCK_BYTES, Dba, InstanceNo, Scn, Uba, Xid};
 use cluster::Class;
 use env::{BoxFuture, IoBuf, Lane};
+use futures::FutureExt;
 use global::msg::{Message, TxnMessage, TxnState};
 use observe::{Ctx, Stat, WaitEvent};
 
@@ -123,7 +124,7 @@ impl Peers for Node {
     fn broadcast<'a>(&'a self, ctx: &'a Ctx, scn: Scn) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let began = self.env.now();
-            ctx.wait(WaitEvent::WaitForScnAck, [scn.0, 0, 0], self.tell_all(scn)).await;
+            self.tell_all(ctx, scn).await;
             ctx.bump(Stat::ScnBroadcasts, 1);
             ctx.bump(Stat::ScnBroadcastTime, self.env.now().since(began));
             Ok(())
@@ -154,7 +155,7 @@ impl Peers for Node {
 impl Node {
     /// Tells every live instance a commit SCN; returns when all have acknowledged it, asking anew
     /// in each epoch (a Marker acknowledges, too).
-    async fn tell_all(&self, scn: Scn) {
+    async fn tell_all(&self, ctx: &Ctx, scn: Scn) {
         let mut told: Vec<InstanceNo> = vec![self.me];
         loop {
             let view = self.view();
@@ -163,12 +164,21 @@ impl Node {
             if left.is_empty() {
                 return;
             }
-            let asks = left.iter().map(|&to| async move {
-                let make = |req_id| TxnMessage::ScnBroadcast { req_id, scn, objects: Vec::new() };
-                (to, self.call(to, make).await.is_some())
-            });
-            for (to, acknowledged) in futures::future::join_all(asks).await {
-                if acknowledged {
+            let make = |req_id| TxnMessage::ScnBroadcast { req_id, scn, objects: Vec::new() };
+            let mut asks: Vec<_> =
+                left.iter().map(|&to| (to, Box::pin(self.call(to, make)), None)).collect();
+            // All are asked before any is waited for.
+            for (_, ask, answer) in &mut asks {
+                *answer = ask.now_or_never();
+            }
+            for (to, ask, answer) in asks {
+                // The wait names the one who lets the commit wait.
+                let p = [u64::from(to.0), scn.0, 0];
+                let answer = match answer {
+                    Some(answer) => answer,
+                    None => ctx.wait(WaitEvent::WaitForScnAck, p, ask).await,
+                };
+                if answer.is_some() {
                     told.push(to);
                 }
             }
@@ -246,9 +256,9 @@ impl Node {
             | TxnMessage::ScnAck { req_id, .. }
             | TxnMessage::UndoBlockReply { req_id, .. }
             | TxnMessage::CallReply { req_id, .. } => {
-                if let Some(waiter) = self.calls.lock().remove(&req_id) {
+                if let Some(call) = self.calls.lock().remove(&req_id) {
                     // The caller may have gone.
-                    let _ = waiter.send(message);
+                    let _ = call.answer.send(message);
                 }
             }
             TxnMessage::AwaitCancel { .. } => {}

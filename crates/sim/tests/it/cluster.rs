@@ -54,6 +54,12 @@ fn an_instance_that_stands_still_is_put_out() {
 }
 
 #[test]
+fn m6_an_instance_of_which_a_message_task_hangs_is_put_out() {
+    let misscount = Duration::from_millis(300);
+    run_all("hangs", &Scenario { hangs: 3, crashes: 1, misscount, ..three() }, &[1]);
+}
+
+#[test]
 fn c4_one_side_of_a_cut_network_is_put_out() {
     let misscount = Duration::from_millis(300);
     let scenario = Scenario { cuts: 1, clients_per_instance: 1, misscount, ..three() };

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod enqueues;
+mod hanging;
 mod hazards;
 mod hazards_cluster;
 mod hazards_read;
