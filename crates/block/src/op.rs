@@ -655,3 +655,8 @@ pub fn patch_u16(off: u16, v: u16) -> (u16, Vec<u8>) {
     put_u16(&mut b, 0, v);
     (off, b)
 }
+
+#[must_use]
+pub fn patch_u32(off: u16, v: u32) -> (u16, Vec<u8>) {
+    (off, v.to_le_bytes().to_vec())
+}

@@ -157,10 +157,12 @@ pub struct TxSlot {
 
 pub const TX_SLOT_BYTES: usize = 40;
 /// Where the slots start; 64..: owner (1), slot count (2, at 66), forgotten commit SCN (8, at 72),
-/// extent count (2, at 80), then at 96 the slots, then the extents (6 bytes each) at the end.
+/// extent count (2, at 80), sequence floor (4, at 84), then at 96 the slots, then the extents (6 bytes each) at the end.
 pub const OFF_OWNER: usize = 64;
 pub const OFF_FORGOTTEN: usize = 72;
 pub const OFF_EXTENTS: usize = 80;
+/// No sequence number up to this one is given out any more: a life that ended may have used it.
+pub const OFF_SEQ_FLOOR: usize = 84;
 pub const OFF_TX_SLOTS: usize = 96;
 pub const TX_SLOT_COUNT: u16 = 120;
 pub const OFF_EXTENT_LIST: usize = OFF_TX_SLOTS + TX_SLOT_COUNT as usize * TX_SLOT_BYTES;

@@ -192,6 +192,7 @@ impl Instance {
         core.cache.start_dbwr(observer.ctx(SessionKind::Background, "DBWR"), config.me, dbwr);
         node.wait_settled().await;
         node.wait_segments_of(epoch).await;
+        core.begin_life(&ctx).await?;
         dict::open(&ctx, &core, node.clone()).await?;
         let instance = Arc::new(Instance {
             core,

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use block::{Dba, InstanceNo, ObjId, Scn, Uba, Xid};
 use env::{BoxFuture, Env, IoBuf};
-use observe::Ctx;
+use observe::{Ctx, WaitEvent};
 use parking_lot::{Mutex, RwLock};
 
 use super::locks::TableLocks;
@@ -195,6 +195,20 @@ impl Core {
         }
     }
 
+    /// Makes the own segments ready for the transactions of a new life; returns when that is
+    /// durable.
+    ///
+    /// # Errors
+    /// The instance closes.
+    pub async fn begin_life(&self, ctx: &Ctx) -> Result<()> {
+        self.log.throttle(ctx).await?;
+        self.own.read().iter().for_each(|segment| segment.begin_life(&self.cache));
+        let upto = self.log.next();
+        self.log.nudge(upto);
+        ctx.wait(WaitEvent::LogFileSync, [upto.0, 0, 0], self.log.flushed(upto)).await;
+        Ok(())
+    }
+
     /// Stops answering for a segment. Dropping what is returned lets its header block go.
     pub fn remove_segment(&self, usn: u16) -> Option<Arc<Segment>> {
         self.own.write().retain(|s| s.usn != usn);
@@ -234,7 +248,7 @@ impl Core {
             rounds += 1;
             if rounds > 1 {
                 let wait = std::time::Duration::from_millis(5);
-                let event = observe::WaitEvent::UndoSegmentTxSlot;
+                let event = WaitEvent::UndoSegmentTxSlot;
                 ctx.wait_or_cancel(event, [0; 3], self.env.sleep(wait)).await?;
             }
         }

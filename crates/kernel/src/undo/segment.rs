@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::bytes::{get_u16, get_u64};
+use block::bytes::{get_u16, get_u32, get_u64};
 use block::layout::{self, Kind};
 use block::op::Op;
 use block::redo::RecordKind;
 use block::undo::{
-    self, OFF_EXTENT_LIST, OFF_EXTENTS, OFF_FORGOTTEN, TX_SLOT_COUNT, TxSlot, TxState,
-    UNDO_EXTENTS_MAX,
+    self, OFF_EXTENT_LIST, OFF_EXTENTS, OFF_FORGOTTEN, OFF_SEQ_FLOOR, TX_SLOT_COUNT, TxSlot,
+    TxState, UNDO_EXTENTS_MAX,
 };
 use block::{Dba, InstanceNo, Mode, ObjId, Scn, Uba, UndoNo, Xid};
 use env::Micros;
@@ -32,6 +32,9 @@ pub const UNDO_HEADER_FILE: u16 = 63;
 pub const UNDO_EXTENT_BLOCKS: u32 = 128;
 /// Undo segments an instance is born with.
 const SEGMENTS_PER_INSTANCE: u16 = 10;
+/// So many transactions of one slot at most can be lost with the redo that a crash takes along: the
+/// log buffer holds no more of them.
+const SEQ_GAP: u32 = 1 << 14;
 /// A block with less room than this is not used on by another transaction.
 const POOL_ROOM_BYTES: usize = 1024;
 
@@ -73,6 +76,8 @@ pub enum TxMem {
 #[derive(Clone, Copy, Debug)]
 struct MemSlot {
     seq: u32,
+    /// The number at loading. What lies between it and the floor never was, or is lost.
+    loaded: u32,
     state: TxMem,
     /// When it was rolled back.
     ended: Scn,
@@ -97,6 +102,8 @@ struct Inner {
     slots: Vec<MemSlot>,
     /// Slots that may be used anew, oldest end first.
     reuse: VecDeque<u16>,
+    /// Numbers given out lie above it.
+    seq_floor: u32,
     forgotten: Scn,
     extents: Vec<Extent>,
     current: usize,
@@ -149,7 +156,7 @@ impl Segment {
     pub async fn load(ctx: &Ctx, cache: &Arc<Cache>, usn: u16) -> Result<Segment> {
         let pin = cache.pin(ctx, header_dba(usn), Mode::X).await?;
         let now = cache.env.now();
-        let (slots, extents, forgotten) = {
+        let (slots, extents, forgotten, seq_floor) = {
             let b = pin.read();
             if layout::kind(&b) != Kind::UndoHeader {
                 let what = "not an undo segment header".to_owned();
@@ -163,7 +170,7 @@ impl Segment {
                         TxState::Active => TxMem::Active,
                         TxState::Committed => TxMem::Committed(s.scn),
                     };
-                    MemSlot { seq: s.seq, state, ended: s.scn }
+                    MemSlot { seq: s.seq, loaded: s.seq, state, ended: s.scn }
                 })
                 .collect();
             let n = usize::from(get_u16(&b, OFF_EXTENTS)).min(UNDO_EXTENTS_MAX);
@@ -175,7 +182,8 @@ impl Segment {
                     last_end: now,
                 })
                 .collect();
-            (slots, extents, Scn(get_u64(&b, OFF_FORGOTTEN)))
+            let seq_floor = get_u32(&b, OFF_SEQ_FLOOR);
+            (slots, extents, Scn(get_u64(&b, OFF_FORGOTTEN)), seq_floor)
         };
         let reuse =
             (0..TX_SLOT_COUNT).filter(|&i| slots[usize::from(i)].state != TxMem::Active).collect();
@@ -188,6 +196,7 @@ impl Segment {
             left_by_crash,
             slots,
             reuse,
+            seq_floor,
             forgotten,
             // What is there may be needed by readers and by rollback: begin with the oldest extent
             // only after its retention.
@@ -199,6 +208,22 @@ impl Segment {
             waiters: FxHashMap::default(),
         };
         Ok(Segment { usn, header: Arc::new(pin), inner: Mutex::new(inner) })
+    }
+
+    /// Makes ready for new transactions: their numbers will be above all that any earlier life can
+    /// have given out, durable or not. Others may remember those (hazard H1). It must be durable
+    /// before the first transaction begins.
+    pub fn begin_life(&self, cache: &Arc<Cache>) {
+        let floor = {
+            let mut inner = self.inner.lock();
+            let used = inner.slots.iter().map(|s| s.seq).max().unwrap_or(0);
+            inner.seq_floor = used.max(inner.seq_floor) + SEQ_GAP;
+            inner.seq_floor
+        };
+        let mut change = Change::begin(cache, &[&self.header]);
+        let patch = block::op::patch_u32(block::bytes::u16_of(OFF_SEQ_FLOOR), floor);
+        change.push(0, Op::Patch(vec![patch]));
+        change.commit(Xid::NONE, RecordKind::Change);
     }
 
     /// Transactions that were active when the segment was loaded and are not rolled back yet.
@@ -215,6 +240,10 @@ impl Segment {
             std::cmp::Ordering::Equal => Ok(slot.state),
             // Beyond what the table knows: it never was (hazard H1).
             std::cmp::Ordering::Less => Ok(TxMem::Free),
+            // Of a life whose redo is lost: it has left nothing that anybody could find.
+            std::cmp::Ordering::Greater if slot.loaded < xid.seq && xid.seq <= inner.seq_floor => {
+                Ok(TxMem::Free)
+            }
             std::cmp::Ordering::Greater => Err(inner.forgotten),
         }
     }
@@ -251,8 +280,9 @@ impl Segment {
             return None;
         }
         inner.forgotten = inner.forgotten.max(old.ended());
-        let seq = old.seq + 1;
-        inner.slots[usize::from(i)] = MemSlot { seq, state: TxMem::Active, ended: Scn::ZERO };
+        let seq = old.seq.max(inner.seq_floor) + 1;
+        let new = MemSlot { seq, state: TxMem::Active, ended: Scn::ZERO, ..old };
+        inner.slots[usize::from(i)] = new;
         Some(Xid { usn: self.usn, slot: i, seq })
     }
 

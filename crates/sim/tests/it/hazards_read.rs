@@ -170,6 +170,50 @@ fn h1_a_transaction_beyond_its_table_never_was() {
     run(&cluster, open.rollback(&one.ctx));
 }
 
+/// (b) A transaction that others have seen is lost with its instance, redo and all: the next life
+/// gives its number to nobody, and it never was.
+#[test]
+fn h1_the_number_of_a_transaction_that_is_lost_is_not_given_again() {
+    let mut cluster = cluster(8, 3);
+    let rowids = make(&cluster, 1, 2, 100);
+    let two = Session::new(&cluster, 2);
+    let lost = {
+        let three = Session::new(&cluster, 3);
+        flush(&cluster, &three);
+        three.at.core.log.set_flush_delay_us(60_000_000);
+        let (log, from) = (&three.at.core.log, three.at.core.log.next());
+        let open = three.begin(Isolation::ReadCommitted);
+        run(&cluster, three.set(&open, rowids[0], |_| 9, 100));
+        let copies = two.at.observer.stat(Stat::GcCrBlocksReceived);
+        assert_eq!(run(&cluster, two.get_now(rowids[0])), 0);
+        assert!(two.at.observer.stat(Stat::GcCrBlocksReceived) > copies, "nobody has seen it");
+        assert!(log.durable() <= from, "its redo is durable");
+        let xid = open.xid().expect("it has changed something");
+        std::mem::forget(open);
+        xid
+    };
+    cluster.crash(3);
+    cluster.start(3);
+    let three = Session::new(&cluster, 3);
+    let mut same_slot = 0;
+    for _ in 0..60 {
+        let txn = three.begin(Isolation::ReadCommitted);
+        run(&cluster, three.set(&txn, rowids[1], |_| 5, 100));
+        let xid = txn.xid().expect("it has changed something");
+        if (xid.usn, xid.slot) == (lost.usn, lost.slot) {
+            assert!(xid.seq > lost.seq, "{lost} is given again as {xid}");
+            same_slot += 1;
+        }
+        run(&cluster, txn.rollback(&three.ctx));
+    }
+    assert!(same_slot > 0, "no transaction came to the slot of {lost}");
+    for session in [&two, &three] {
+        let status = run(&cluster, session.at.core.status(&session.ctx, lost));
+        assert_eq!(status, TxStatus::Gone);
+        assert_eq!(run(&cluster, session.get_now(rowids[0])), 0);
+    }
+}
+
 /// (b) An instance dies with changes that others have copied and that were never durable, and comes
 /// back: its transaction numbers and undo addresses may be given out again. Whoever reads meanwhile
 /// sees each transaction whole or not at all.
