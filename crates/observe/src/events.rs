@@ -93,6 +93,9 @@ wait_events! {
         "Several neighbouring blocks are read into cache buffers for a scan.";
     DbFileParallelRead: "db file parallel read", UserIo, ["files", "blocks", "requests"],
         "Several single blocks are read at once: prefetch and recovery.";
+    TornBlockRecheck: "torn block recheck", UserIo, ["blocks", "round", ""],
+        "Recovery looks again, after a pause, at blocks that failed their checks: somebody may be \
+         writing them (a name of our own).";
     DbFileParallelWrite: "db file parallel write", SystemIo, ["requests", "interrupt", "timeout"],
         "The block writer waits for a batch of data block writes.";
     DataFileInitWrite: "Data file init write", UserIo, ["count", "intr", "timeout"],

@@ -98,19 +98,28 @@ fn dw_batch(images: &[(Dba, IoBuf)]) -> IoBuf {
     out
 }
 
+/// Reads ranges of blocks side by side, as one wait.
+async fn read_all(ctx: &Ctx, group: &Group, ranges: &[(Dba, u32)]) -> Result<Vec<IoBuf>> {
+    let files: BTreeSet<u16> = ranges.iter().map(|(dba, _)| dba.file).collect();
+    let blocks: u64 = ranges.iter().map(|(_, n)| u64::from(*n)).sum();
+    let p = [files.len() as u64, blocks, ranges.len() as u64];
+    let reads = ranges.iter().map(|(dba, n)| group.read_blocks(dba.file, dba.block, *n));
+    let all = futures::future::try_join_all(reads);
+    Ok(ctx.wait(WaitEvent::DbFileParallelRead, p, all).await?)
+}
+
 /// The whole blocks of an area.
-async fn dw_read(group: &Group, area: Area) -> Result<Vec<(Dba, IoBuf)>> {
-    let all = group.read_blocks(DW_FILE, area.first_block(), DW_BLOCKS + 1).await?;
+fn dw_blocks(all: &[u8]) -> Vec<(Dba, IoBuf)> {
     let mut out = Vec::new();
     let mut r = Reader::new(&all[..BLOCK_BYTES]);
-    let (Ok(magic), Ok(n)) = (r.u32(), r.u32()) else { return Ok(out) };
+    let (Ok(magic), Ok(n)) = (r.u32(), r.u32()) else { return out };
     if magic != DW_MAGIC || n > DW_BLOCKS {
-        return Ok(out);
+        return out;
     }
     let addresses: Vec<u64> = (0..n).filter_map(|_| r.u64().ok()).collect();
     let end = r.at();
     if r.u32().ok() != Some(block::redo::crc(&all[..end])) {
-        return Ok(out);
+        return out;
     }
     for (i, addr) in addresses.into_iter().enumerate() {
         let dba = Dba::from_u64(addr);
@@ -119,7 +128,7 @@ async fn dw_read(group: &Group, area: Area) -> Result<Vec<(Dba, IoBuf)>> {
             out.push((dba, IoBuf::copy_from(image)));
         }
     }
-    Ok(out)
+    out
 }
 
 /// The blocks that the dead instances `dead` have torn: those of their double-write areas whose
@@ -136,31 +145,34 @@ pub async fn find_torn(
     let mut best: BTreeMap<Dba, IoBuf> = BTreeMap::new();
     let mut suspects = BTreeSet::new();
     for k in (1..=INSTANCES_MAX).map(InstanceNo) {
-        for area in [Area::Dbwr(k), Area::Recovery(k)] {
-            for (dba, image) in dw_read(group, area).await? {
-                if dead.contains(&k) {
-                    suspects.insert(dba);
-                }
-                let newer = |old: &IoBuf| layout::version(old) < layout::version(&image);
-                if best.get(&dba).is_none_or(newer) {
-                    best.insert(dba, image);
-                }
+        let areas = [Area::Dbwr(k), Area::Recovery(k)];
+        let ranges = areas.map(|a| (Dba::new(DW_FILE, a.first_block()), DW_BLOCKS + 1));
+        let read = read_all(ctx, group, &ranges).await?;
+        for (dba, image) in read.iter().flat_map(|all| dw_blocks(all)) {
+            if dead.contains(&k) {
+                suspects.insert(dba);
+            }
+            let newer = |old: &IoBuf| layout::version(old) < layout::version(&image);
+            if best.get(&dba).is_none_or(newer) {
+                best.insert(dba, image);
             }
         }
     }
+    let mut suspects: Vec<Dba> = suspects.into_iter().collect();
     for round in 0..TORN_READS {
         if round > 0 {
             let pause = Duration::from_micros(200 << round.min(5));
-            ctx.sleep(WaitEvent::DbFileParallelRead, pause).await;
+            let p = [suspects.len() as u64, u64::from(round), 0];
+            ctx.wait(WaitEvent::TornBlockRecheck, p, ctx.env.sleep(pause)).await;
         }
-        let mut bad = BTreeSet::new();
-        for dba in suspects {
-            let now = group.read_blocks(dba.file, dba.block, 1).await?;
-            if layout::check(&now, dba).is_err() {
-                ctx.bump(Stat::BlockChecksumRetries, 1);
-                bad.insert(dba);
-            }
+        let mut bad = Vec::new();
+        for some in suspects.chunks(DW_BLOCKS as usize) {
+            let ranges: Vec<(Dba, u32)> = some.iter().map(|&dba| (dba, 1)).collect();
+            let now = read_all(ctx, group, &ranges).await?;
+            let torn = some.iter().zip(&now).filter(|(dba, b)| layout::check(b, **dba).is_err());
+            bad.extend(torn.map(|(&dba, _)| dba));
         }
+        ctx.bump(Stat::BlockChecksumRetries, bad.len() as u64);
         suspects = bad;
         if suspects.is_empty() {
             break;
@@ -174,7 +186,8 @@ pub async fn find_torn(
 /// # Errors
 /// A disk error.
 pub async fn restore_torn(ctx: &Ctx, group: &Group, dba: Dba, image: &IoBuf) -> Result<()> {
-    group.write_blocks(dba.file, dba.block, image.clone()).await?;
+    let write = group.write_blocks(dba.file, dba.block, image.clone());
+    ctx.wait(WaitEvent::DbFileParallelWrite, [1, 0, 0], write).await?;
     ctx.bump(Stat::TornBlocksRestored, 1);
     Ok(())
 }

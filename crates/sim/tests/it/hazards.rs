@@ -14,7 +14,7 @@ use kernel::row::{Datum, RowView, TypeKind};
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, LockWait, Snapshot, Transaction};
 use kernel::{Error, Result};
-use observe::{Ctx, SessionKind, Stat};
+use observe::{Ctx, SessionKind, Stat, WaitEvent};
 use sim::{Cluster, STUCK, Sizes, plain_table};
 
 /// A database with one open instance and one table of a number and a text, without indexes.
@@ -444,6 +444,7 @@ fn c11_c13_torn_blocks_and_stale_redo_do_no_harm() {
     let acknowledged: Arc<Vec<AtomicU64>> =
         Arc::new(rowids.iter().map(|_| AtomicU64::new(0)).collect());
     let (mut torn, mut next) = (0, 1);
+    let mut waits = [(WaitEvent::DbFileParallelRead, 0), (WaitEvent::TornBlockRecheck, 0)];
     for round in 0..60 {
         for client in 0..4 {
             let (rowids, acknowledged) = (rowids.clone(), acknowledged.clone());
@@ -476,6 +477,10 @@ fn c11_c13_torn_blocks_and_stale_redo_do_no_harm() {
         db.cluster.world.run_for(Duration::from_micros(time));
         db.restart();
         torn += db.at().observer.stat(Stat::TornBlocksRestored);
+        for row in db.at().observer.system_events() {
+            let seen = waits.iter_mut().find(|(event, _)| *event == row.event);
+            seen.into_iter().for_each(|(_, n)| *n += row.all.waits);
+        }
         if round % 10 == 9 {
             db.run(async {
                 let now = db.now().await?;
@@ -489,6 +494,8 @@ fn c11_c13_torn_blocks_and_stale_redo_do_no_harm() {
         }
     }
     assert!(torn > 0, "no block was torn: the test proves nothing");
+    // What recovery waits for has its name: the reads, and each pause before another look.
+    assert!(waits[0].1 > 60 && waits[1].1 > 10, "{waits:?}");
 }
 
 /// A row whose last changer's ITL entry another transaction has taken over is not locked by that
