@@ -320,6 +320,32 @@ fn a_stopped_instance_is_ended_before_the_epoch_without_it_begins() {
     }
 }
 
+/// Nobody can end it (its process is out of reach), so no epoch begins without it before it wakes,
+/// sees the mark and ends itself.
+#[test]
+fn a_stopped_instance_that_nobody_can_end_ends_itself_when_it_wakes() {
+    for seed in 0..15 {
+        let cluster = Cluster::formed(seed, 3);
+        let victim = (seed % 3) as u8 + 1;
+        let survivors: Vec<u8> = (1..=3).filter(|i| *i != victim).collect();
+        let (before, _) = cluster.epoch_of(survivors[0]).unwrap();
+        cluster.world.refuse_kills(true);
+        cluster.world.pause(victim);
+        cluster.world.run_for(Duration::from_secs(5));
+        let epoch = || cluster.epoch_of(survivors[0]).unwrap().0;
+        assert!(cluster.world.is_alive(victim) && epoch() == before, "seed {seed}");
+        cluster.world.resume(victim);
+        let gone = || {
+            let alive = cluster.world.is_alive(victim);
+            assert!(!alive || epoch() == before, "seed {seed}: epoch began before the death");
+            !alive
+        };
+        assert!(cluster.world.run_until(Duration::from_millis(100), gone), "seed {seed}");
+        assert!(cluster.seen(&Seen::Evicted(victim)), "seed {seed}");
+        assert!(cluster.settled(&survivors, Duration::from_secs(1)), "seed {seed}");
+    }
+}
+
 #[test]
 fn a_stopped_observer_accuses_nobody_when_it_wakes() {
     let cluster = Cluster::formed(4, 1);

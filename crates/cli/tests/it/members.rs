@@ -1,11 +1,12 @@
 //! Instances that freeze, and instances that cannot reach each other.
 
 use crate::clients::connect;
-use crate::db::{Db, wait_until};
+use crate::db::{Db, succeed, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -54,6 +55,30 @@ async fn a_frozen_instance_is_dead_before_the_others_go_on_without_it() {
     for k in 1..=3 {
         assert_eq!(db.sql(k, "select id, v from t order by id"), "1|11\n2|10");
     }
+}
+
+/// On one host a frozen instance is killed before it can be woken: it does not run another step.
+#[test]
+fn a_frozen_instance_is_killed_and_says_and_writes_nothing_more() {
+    let db = Db::open(3);
+    db.sql(1, "create table t (id int primary key, v int)");
+    succeed(db.skein("stop").args(["--instance", "2"]));
+    let mut child = db.skein("start").args(["--instance", "2"]).spawn().expect("it starts");
+    wait_until("instance 2 is open", || db.state(2) == "OPEN");
+    db.sql(2, "insert into t values (1, 0)");
+    db.signal(2, Signal::SIGSTOP);
+    let said = db.alert_log(2);
+    wait_until("the others begin an epoch without it", || {
+        members(&db, 1) == "1, 3" && members(&db, 3) == "1, 3"
+    });
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    kill(pid, Signal::SIGCONT).expect("its parent has not taken note of its end yet");
+    let status = child.wait().expect("it has ended");
+    assert_eq!(status.signal(), Some(Signal::SIGKILL as i32), "{status}");
+    assert_eq!(db.alert_log(2), said);
+    let logs = db.alert_log(1) + &db.alert_log(3);
+    assert!(logs.contains("instance 2 is put out: its heartbeat has stopped"), "{logs}");
+    assert_eq!(db.sql(3, "select * from t"), "1|0");
 }
 
 #[test]

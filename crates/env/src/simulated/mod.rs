@@ -172,6 +172,11 @@ impl SimWorld {
         }
     }
 
+    /// From now on no process can end another, as where they run on several machines.
+    pub fn refuse_kills(&self, refuse: bool) {
+        self.shared.lock().kills_refused = refuse;
+    }
+
     /// Cuts the network between two instances.
     pub fn cut(&self, a: u8, b: u8) {
         self.shared.lock().cut(a, b);
@@ -410,8 +415,15 @@ impl EnvImpl for SimEnv {
     }
 
     fn kill_process(&self, pid: u32) -> io::Result<()> {
-        if !self.shared.lock().is_alive(pid) {
+        let (alive, refused) = {
+            let world = self.shared.lock();
+            (world.is_alive(pid), world.kills_refused)
+        };
+        if !alive {
             return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
+        }
+        if refused {
+            return Err(io::ErrorKind::PermissionDenied.into());
         }
         self.shared.crash(pid);
         Ok(())

@@ -88,6 +88,7 @@ pub(super) struct World {
     next_task: TaskId,
     /// By process id; the dead stay, so that an id is never given twice.
     pub(super) processes: BTreeMap<u32, Process>,
+    pub(super) kills_refused: bool,
     pub(super) disk: DiskState,
     pub(super) net: NetState,
 }
@@ -277,6 +278,7 @@ impl Shared {
                 tasks: BTreeMap::new(),
                 next_task: MAIN + 1,
                 processes: BTreeMap::new(),
+                kills_refused: false,
                 disk: DiskState::default(),
                 net: NetState::default(),
             }),
