@@ -12,8 +12,8 @@ use std::time::Instant;
 use crate::Lingering;
 
 /// Between two looks nothing else is done: longer than this, and somebody else has had the
-/// processor (a handler of messages in this process is shorter).
-const DISPLACED_US: u64 = 40;
+/// processor (what a look finds is handled sooner, even by code that is no more in any cache).
+const DISPLACED_US: u64 = 100;
 /// How long nobody lingers after it was in vain for the first time, and at most.
 const PAUSE_FIRST_US: u64 = 1_000;
 const PAUSE_MAX_US: u64 = 256_000;
