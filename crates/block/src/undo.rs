@@ -157,7 +157,8 @@ pub struct TxSlot {
 
 pub const TX_SLOT_BYTES: usize = 40;
 /// Where the slots start; 64..: owner (1), slot count (2, at 66), forgotten commit SCN (8, at 72),
-/// extent count (2, at 80), sequence floor (4, at 84), then at 96 the slots, then the extents (6 bytes each) at the end.
+/// extent count (2, at 80), sequence floor (4, at 84), then at 96 the slots, then the extents (6
+/// bytes each) at the end.
 pub const OFF_OWNER: usize = 64;
 pub const OFF_FORGOTTEN: usize = 72;
 pub const OFF_EXTENTS: usize = 80;

@@ -16,10 +16,10 @@
 //!    with
 //!    the epoch in force. With no member alive the first instance to get the lock is the new
 //!    cluster.
-//! 4. Where channels broke between living members, or one hangs although its heartbeat goes on, each
-//!    member probes the others and writes down whom it reaches. Who hangs, by the word of either,
-//!    counts as not reached. The largest set whose members all reach each other goes on (on a tie
-//!    the one that fewer complain of, then the one with the lowest instances), the others are
+//! 4. Where channels broke between living members, or one hangs although its heartbeat goes on,
+//!    each member probes the others and writes down whom it reaches. Who hangs, by the word of
+//!    either, counts as not reached. The largest set whose members all reach each other goes on (on
+//!    a tie the one that fewer complain of, then the one with the lowest instances), the others are
 //!    evicted.
 //! 5. Silence is counted in the observer's own ticks, so that an observer that was stopped itself,
 //!    or

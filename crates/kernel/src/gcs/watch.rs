@@ -103,6 +103,11 @@ impl Watch {
 
     /// Whether every class task has run since the last round.
     fn look_at_own(&mut self, node: &Node) -> bool {
+        // A class task takes a step of the membership change: with a large cache it may be a long
+        // one.
+        if node.machine.try_lock().is_none() {
+            return false;
+        }
         for class in Class::ALL {
             let late = &mut self.own[class_idx(class)];
             if !node.own.is_looked_for(class) {
