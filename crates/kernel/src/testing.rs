@@ -53,6 +53,7 @@ impl TestInstance {
 
     /// Kills the instance and opens it again.
     pub fn crash(&mut self) {
+        moved::note_all(&self.observer);
         self.world.crash(1);
         self.env = self.world.restart_env(1);
         self.observer = Observer::new(self.env.clone(), 1);
@@ -81,6 +82,12 @@ impl TestInstance {
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         let limit = Duration::from_secs(3600);
         self.world.block_on_for(limit, future).expect("a test ends within an hour of its time")
+    }
+}
+
+impl Drop for TestInstance {
+    fn drop(&mut self) {
+        moved::note_all(&self.observer);
     }
 }
 

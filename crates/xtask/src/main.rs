@@ -5,6 +5,7 @@
 
 mod demo;
 mod harness;
+mod moved;
 mod run;
 mod test;
 mod tidy;

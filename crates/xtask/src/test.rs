@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::harness::{Harness, Tally};
+use crate::moved;
 use crate::run::{self, Executable, RunDir};
 use crate::tidy;
 
@@ -32,15 +33,20 @@ pub fn test() -> Result<bool, String> {
     let built = run::build(&build)?;
     tally.check("build", built.is_some());
     if let Some(executables) = built {
-        run_all(&executables, &mut tally)?;
+        run_all(&executables, true, &mut tally)?;
     }
     Ok(tally.finish())
 }
 
-/// Runs all harnesses: first the ordinary, then the simulation, last those that start processes.
-fn run_all(executables: &[Executable], tally: &mut Tally) -> Result<(), String> {
+/// Runs all harnesses: first the ordinary, then the simulation, last those that start processes. If
+/// they are the whole workspace's, what they have seen move must be all there is.
+fn run_all(executables: &[Executable], whole: bool, tally: &mut Tally) -> Result<(), String> {
     let dir = RunDir::new("test")?;
-    let mut env = vec![("SKEIN_SIM_FRESH_SEED", fresh_seed().to_string())];
+    let moved_dir = RunDir::new("moved")?;
+    let mut env = vec![
+        ("SKEIN_SIM_FRESH_SEED", fresh_seed().to_string()),
+        ("SKEIN_MOVED", moved_dir.path().display().to_string()),
+    ];
     for exe in executables.iter().filter(|e| !e.test) {
         let path = dir.take(exe)?;
         if exe.target == "skein" {
@@ -67,6 +73,13 @@ fn run_all(executables: &[Executable], tally: &mut Tally) -> Result<(), String> 
         // Test executables are large; a run holds one at a time.
         let _ = std::fs::remove_file(&path);
     }
+    if whole {
+        let complaints = moved::check(moved_dir.path())?;
+        for complaint in &complaints {
+            println!("{complaint}");
+        }
+        tally.check("every statistic and wait event is moved by a test", complaints.is_empty());
+    }
     Ok(())
 }
 
@@ -88,7 +101,7 @@ pub fn unit() -> Result<bool, String> {
     tidy::run(&mut tally)?;
     let args = package_args(&["build", "--release", "--tests"], &FAST_PACKAGES);
     match run::build(&args)? {
-        Some(executables) => run_all(&executables, &mut tally)?,
+        Some(executables) => run_all(&executables, false, &mut tally)?,
         None => tally.check("build", false),
     }
     Ok(tally.finish())

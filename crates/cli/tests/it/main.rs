@@ -12,6 +12,7 @@ mod dump;
 mod faults;
 mod life;
 mod members;
+mod moved;
 mod settings;
 mod views;
 mod wire;

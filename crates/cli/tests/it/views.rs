@@ -6,25 +6,6 @@ use nix::sys::signal::Signal;
 
 const WHO: &str = "select inst_id from gv$instance order by 1";
 
-/// Every `gv$` view there is.
-const VIEWS: [&str; 15] = [
-    "session",
-    "session_wait",
-    "session_event",
-    "system_event",
-    "event_name",
-    "event_histogram",
-    "sysstat",
-    "sesstat",
-    "instance",
-    "bh",
-    "lock",
-    "parameter",
-    "rowcache",
-    "instance_cache_transfer",
-    "gc_wait_split",
-];
-
 #[test]
 fn every_gv_view_has_the_rows_of_all_instances() {
     let db = Db::open(3);
@@ -46,9 +27,11 @@ fn every_gv_view_has_the_rows_of_all_instances() {
     });
     for k in 1..=3 {
         assert_eq!(db.sql(k, WHO), "1\n2\n3");
-        for view in VIEWS {
-            let sql = format!("select distinct inst_id from gv${view} order by 1");
-            assert_eq!(db.sql(k, &sql), "1\n2\n3", "gv${view} through instance {k}");
+        let views = db.sql(k, "select name from v$fixed_table where name like 'gv$%'");
+        assert!(views.lines().any(|view| view == "gv$session"), "{views}");
+        for view in views.lines() {
+            let sql = format!("select distinct inst_id from {view} order by 1");
+            assert_eq!(db.sql(k, &sql), "1\n2\n3", "{view} through instance {k}");
         }
     }
     // The same counter, read on the instance itself and through another.

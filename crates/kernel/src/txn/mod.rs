@@ -11,6 +11,9 @@ mod status;
 mod transaction;
 mod wait;
 
+#[cfg(test)]
+mod tests;
+
 pub use self::core::{Core, CoreConfig, CrCopy, INDEX_GATES, LeafFinder, Peers};
 pub use kept::Memory;
 pub use locks::{TableEnqueues, TableLocks, TmMode, table_resource};

@@ -10,26 +10,41 @@ use std::sync::Arc;
 
 use Shape::{Bool, Int4, Int8, Text, Timestamptz};
 
+type Make = fn(&Instance) -> Rows;
+
+/// All there are; each also as `gv$`, with the rows of every instance.
+const VIEWS: [(&str, Make); 16] = [
+    ("v$bh", buffers),
+    ("v$event_histogram", event_histogram),
+    ("v$event_name", event_name),
+    ("v$fixed_table", fixed_table),
+    ("v$gc_wait_split", wait_split),
+    ("v$instance", instance_row),
+    ("v$instance_cache_transfer", cache_transfer),
+    ("v$lock", locks),
+    ("v$parameter", parameters),
+    ("v$rowcache", rowcache),
+    ("v$sesstat", sesstat),
+    ("v$session", session),
+    ("v$session_event", session_event),
+    ("v$session_wait", session_wait),
+    ("v$sysstat", sysstat),
+    ("v$system_event", system_event),
+];
+
 /// The view's rows; `None` for an unknown name.
 pub(crate) fn local(instance: &Arc<Instance>, view: &str) -> Option<Rows> {
-    Some(match view {
-        "v$session" => session(instance),
-        "v$session_wait" => session_wait(instance),
-        "v$session_event" => session_event(instance),
-        "v$system_event" => system_event(instance),
-        "v$event_name" => event_name(),
-        "v$event_histogram" => event_histogram(instance),
-        "v$sysstat" => sysstat(instance),
-        "v$sesstat" => sesstat(instance),
-        "v$instance" => instance_row(instance),
-        "v$bh" => buffers(instance),
-        "v$lock" => locks(instance),
-        "v$parameter" => parameters(instance),
-        "v$rowcache" => rowcache(instance),
-        "v$instance_cache_transfer" => cache_transfer(instance),
-        "v$gc_wait_split" => wait_split(instance),
-        _ => return None,
-    })
+    let (_, make) = VIEWS.iter().find(|(name, _)| *name == view)?;
+    Some(make(instance))
+}
+
+fn fixed_table(_: &Instance) -> Rows {
+    let mut rows = Rows::new(&[("name", Text)]);
+    for (view, _) in VIEWS {
+        rows.push(vec![text(view)]);
+        rows.push(vec![text(format!("g{view}"))]);
+    }
+    rows
 }
 
 fn wall(us: i64) -> Value {
@@ -196,7 +211,7 @@ fn system_event(instance: &Instance) -> Rows {
     rows
 }
 
-fn event_name() -> Rows {
+fn event_name(_: &Instance) -> Rows {
     let mut rows = Rows::new(&[
         ("event_no", Int4),
         ("name", Text),

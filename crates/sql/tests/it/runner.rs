@@ -65,12 +65,22 @@ impl Database {
     }
 }
 
+/// Whether `v$instance` shows a word.
+fn instance_shows(instance: &Arc<Instance>, word: &str) -> bool {
+    let rows = sql::local_view_rows(instance, "v$instance").expect("a view");
+    rows.iter().any(|row| String::from_utf8_lossy(row).contains(word))
+}
+
 impl Drop for Database {
     fn drop(&mut self) {
+        moved::note_all(&self.instance.observer);
+        let open = instance_shows(&self.instance, "OPEN");
         let closed = self.runtime.block_on(self.instance.close());
+        let closing = instance_shows(&self.instance, "CLOSING");
         let _ = std::fs::remove_dir_all(&self.dir);
         if !std::thread::panicking() {
             closed.expect("the instance closes");
+            assert!(open && closing, "v$instance says how far it is");
         }
     }
 }

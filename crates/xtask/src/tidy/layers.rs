@@ -12,7 +12,9 @@ const CRATES: &[(&str, u8, &[&str])] = &[
     ("global", 1, &["block"]),
     ("disk", 1, &["block", "env", "observe"]),
     ("cluster", 1, &["block", "env", "observe"]),
-    ("kernel", 2, &["block", "env", "observe", "global", "disk", "cluster"]),
+    // Tests note here what they have seen move.
+    ("moved", 1, &["observe"]),
+    ("kernel", 2, &["block", "env", "observe", "global", "disk", "cluster", "moved"]),
     ("query", 3, &["kernel", "observe", "env", "block"]),
     ("sql", 4, &["query", "kernel", "block", "env", "observe", "global", "disk", "cluster"]),
     ("server", 5, &["sql", "query", "kernel", "cluster", "env", "observe", "block"]),

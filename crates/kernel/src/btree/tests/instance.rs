@@ -504,6 +504,29 @@ fn a_built_index_holds_what_it_was_given_whatever_the_order() {
     }
 }
 
+/// Keys of the greatest length that differ at their ends: few entries a block, at every level.
+#[test]
+fn branches_split_under_long_keys() {
+    let db = TestInstance::new(14, 512);
+    let ctx = db.session("a");
+    let seg = new_index(&db, &ctx, true);
+    let long = |n: u64| [vec![7; KEY_BYTES_MAX - 8], key(n)].concat();
+    db.run(async {
+        let txn = db.begin();
+        let order = (0..200u64).map(|i| i * 77 % 200);
+        for n in order {
+            insert(&ctx, &txn, &seg, &long(n), rid(n)).await.expect("inserted");
+        }
+        txn.commit(&ctx).await.expect("committed");
+        let snap = db.begin().snapshot(&ctx).await.expect("snapshot");
+        let want: Vec<_> = (0..200).map(|n| (long(n), rid(n))).collect();
+        assert_eq!(entries(&ctx, &snap, seg).await, want);
+        verify_leaves(&db, &ctx, &seg).await;
+    });
+    assert!(db.observer.stat(Stat::BranchSplits) > 0);
+    assert!(db.observer.stat(Stat::RootSplits) > 1);
+}
+
 #[test]
 fn a_build_finds_duplicates_within_and_between_runs() {
     let db = TestInstance::new(13, 512);

@@ -1,0 +1,223 @@
+//! Nothing that a view shows stands still.
+//!
+//! Each column of each `v$` view must show two different values while a cluster is made to do what it
+//! tells of. Wait events and statistics that only real processes move (the sockets of clients, times
+//! too short for the simulator's clock) are waited for here as well, and noted for `cargo x test`,
+//! which adds what other tests move.
+
+use crate::clients::connect;
+use crate::db::Db;
+use futures::SinkExt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+/// What is the same on all instances of one build, and what only peers can see, while an instance
+/// closes (the tests of `sql` do).
+const CONSTANT: [&str; 2] = ["v$instance.version", "v$instance.status"];
+
+/// What no simulated instance moves: the sockets of clients, times too short for its clock.
+const EVENTS: [&str; 6] = [
+    "SQL*Net message from client",
+    "SQL*Net message to client",
+    "SQL*Net more data from client",
+    "SQL*Net more data to client",
+    "PL/SQL lock timer",
+    "reliable message",
+];
+const STATISTICS: [&str; 4] = [
+    "bytes received via SQL*Net from client",
+    "bytes sent via SQL*Net to client",
+    "SQL*Net roundtrips to/from client",
+    "gc cr block build time",
+];
+
+/// Bound for a failure.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What each column has shown.
+#[derive(Default)]
+struct Seen(BTreeMap<String, BTreeSet<Option<String>>>);
+
+impl Seen {
+    /// Reads all views of one instance.
+    async fn look(&mut self, client: &Client) {
+        for view in strings(client, "select name from v$fixed_table where name like 'v$%'").await {
+            let sql = format!("select * from {view}");
+            for message in client.simple_query(&sql).await.expect("a view can be read") {
+                match message {
+                    SimpleQueryMessage::RowDescription(columns) => {
+                        for column in columns.iter() {
+                            self.0.entry(format!("{view}.{}", column.name())).or_default();
+                        }
+                    }
+                    SimpleQueryMessage::Row(row) => {
+                        for (i, column) in row.columns().iter().enumerate() {
+                            let seen = self.0.entry(format!("{view}.{}", column.name()));
+                            let seen = seen.or_default();
+                            if seen.len() < 2 {
+                                seen.insert(row.get(i).map(str::to_owned));
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Columns that have always shown the same.
+    fn still(&self) -> Vec<&str> {
+        let still = self.0.iter().filter(|(name, seen)| {
+            let values = if CONSTANT.contains(&name.as_str()) { 1 } else { 2 };
+            seen.len() < values
+        });
+        still.map(|(name, _)| name.as_str()).collect()
+    }
+}
+
+async fn strings(client: &Client, sql: &str) -> Vec<String> {
+    let messages = client.simple_query(sql).await.expect("a query runs");
+    let text = |m: SimpleQueryMessage| match m {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    messages.into_iter().filter_map(text).collect()
+}
+
+/// Clients that change rows of the same blocks on every instance until they are told to stop.
+struct Load {
+    stop: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    async fn start(db: &Db) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut clients = Vec::new();
+        for n in 0..6 {
+            let client = connect(db, n % 3 + 1).await;
+            let stop = Arc::clone(&stop);
+            clients.push(tokio::spawn(async move {
+                let update = format!("update t set v = v + 1 where id % 6 = {n}");
+                while !stop.load(Ordering::Relaxed) {
+                    client.batch_execute(&update).await.expect("an update");
+                    client.batch_execute("select sum(v) from t").await.expect("a sum");
+                }
+            }));
+        }
+        Load { stop, clients }
+    }
+
+    async fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for client in self.clients {
+            client.await.expect("a client of the load");
+        }
+    }
+}
+
+/// A transaction that holds a table and a row of it, and one that waits for each.
+struct Locks {
+    holder: Client,
+    waiters: Vec<(tokio_postgres::CancelToken, JoinHandle<()>)>,
+}
+
+impl Locks {
+    async fn take(db: &Db) -> Locks {
+        let holder = connect(db, 1).await;
+        holder.batch_execute("begin; update held set v = 1").await.expect("locks");
+        let mut waiters = Vec::new();
+        for sql in ["update held set v = 2", "lock table held in exclusive mode"] {
+            let client = connect(db, 1).await;
+            let cancel = client.cancel_token();
+            let waiter = tokio::spawn(async move {
+                let _ = client.batch_execute(&format!("begin; {sql}")).await;
+            });
+            waiters.push((cancel, waiter));
+        }
+        let waiting = "select event from v$session_wait where event like 'enq: T%' \
+                       and state = 'WAITING'";
+        let deadline = Instant::now() + LIMIT;
+        while strings(&holder, waiting).await.len() < 2 {
+            assert!(Instant::now() < deadline, "nobody waits for a lock");
+        }
+        Locks { holder, waiters }
+    }
+
+    async fn release(self) {
+        for (cancel, waiter) in self.waiters {
+            cancel.cancel_query(tokio_postgres::NoTls).await.expect("a cancel is taken");
+            waiter.await.expect("a waiter");
+        }
+        self.holder.batch_execute("rollback").await.expect("a rollback");
+    }
+}
+
+/// Statements for what a client's connection waits for.
+async fn talk(client: &Client) {
+    let rows = client.simple_query("select repeat('x', 1000) from generate_series(1, 2000)").await;
+    assert!(rows.expect("a large result").len() > 2000);
+    client.batch_execute("select pg_sleep(0.001)").await.expect("a sleep");
+    client.batch_execute("select count(*) from gv$instance").await.expect("a global view");
+    let sink = client.copy_in("copy held from stdin").await.expect("a copy");
+    let mut sink = std::pin::pin!(sink);
+    sink.send(bytes::Bytes::from_static(b"1\n2\n")).await.expect("rows are taken");
+    assert_eq!(sink.finish().await.expect("the copy ends"), 2);
+}
+
+/// Fails unless `sql` gives each of `names`; notes them.
+async fn note(client: &Client, kind: &'static str, sql: &str, names: &[&str]) {
+    let moved = strings(client, sql).await;
+    for name in names {
+        assert!(moved.iter().any(|m| m == name), "{kind} {name} has not moved");
+    }
+    moved::note(names.iter().map(|name| (kind, (*name).to_owned(), true)));
+}
+
+/// Nothing is waited for by time: the load goes on until all has been seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_column_of_every_view_moves() {
+    let db = Db::open(3);
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "create table held (v int)");
+    db.sql(1, "insert into held values (0)");
+    db.sql(1, "insert into t select g, 0 from generate_series(1, 2000) g");
+    db.sql(1, "create sequence s");
+    let clients = [connect(&db, 1).await, connect(&db, 2).await, connect(&db, 3).await];
+    let mut seen = Seen::default();
+    let locks = Locks::take(&db).await;
+    for client in &clients {
+        seen.look(client).await;
+    }
+    // A wait of a client that ends by its time limit.
+    let timed = "set lock_timeout = '10ms'; update held set v = 3";
+    let refused = clients[0].batch_execute(timed).await.expect_err("the row is locked");
+    assert_eq!(refused.code().map(|c| c.code()), Some("55P03"));
+    seen.look(&clients[0]).await;
+    locks.release().await;
+    // Copies for the others have much to take back: it takes long enough to be seen.
+    let writer = connect(&db, 1).await;
+    writer.batch_execute("begin; update t set v = v + 1; update t set v = v + 1").await.unwrap();
+    for client in &clients[1..] {
+        assert_eq!(strings(client, "select sum(v) from t").await, ["0"]);
+    }
+    writer.batch_execute("commit").await.unwrap();
+    talk(&clients[0]).await;
+    let load = Load::start(&db).await;
+    let deadline = Instant::now() + LIMIT;
+    while !seen.still().is_empty() {
+        assert!(Instant::now() < deadline, "these never move: {:?}", seen.still());
+        for client in &clients {
+            seen.look(client).await;
+        }
+    }
+    load.stop().await;
+    let events = "select event from v$system_event where total_waits > 0";
+    note(&clients[0], moved::EVENT, events, &EVENTS).await;
+    let statistics = "select name from v$sysstat where value > 0";
+    note(&clients[0], moved::STATISTIC, statistics, &STATISTICS).await;
+}
