@@ -17,6 +17,10 @@ pub enum Exit {
     Network = 5,
     /// An invariant is broken (the instance ends itself with this code).
     Invariant = 70,
+    /// Ended by Ctrl-C, in the way of shells: 128 and the signal's number.
+    Interrupted = 130,
+    /// Ended by SIGTERM.
+    Terminated = 143,
 }
 
 /// What went wrong, for a person to read, and its exit code.

@@ -31,14 +31,23 @@ pub fn run(request: &Request<'_>) -> Result<()> {
     let layout = Layout::new(request.dir);
     let text = template(request.instances, request.port_base, &settings(request.set)?);
     let config = Config::check_text(&text)?;
-    let made_dir = claim_folder(&layout)?;
-    let made = make(request, &layout, &config, &text);
+    let mut claimed = None;
+    let made = node::unless_interrupted(async || {
+        claimed = Some(claim_folder(&layout)?);
+        make(request, &layout, &config).await
+    });
+    let made = made.and_then(|password| {
+        // Last: a folder without settings holds no database.
+        write_private(&layout.settings(), text.as_bytes())?;
+        report(request, &layout, &config, password.as_deref());
+        Ok(())
+    });
     if made.is_err() {
         // Only what `init` makes: the folder was empty before.
-        let _ = if made_dir {
-            std::fs::remove_dir_all(layout.dir())
-        } else {
-            empty_folder(layout.dir())
+        let _ = match claimed {
+            Some(true) => std::fs::remove_dir_all(layout.dir()),
+            Some(false) => empty_folder(layout.dir()),
+            None => Ok(()),
         };
     }
     made
@@ -107,7 +116,8 @@ fn empty_folder(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn make(request: &Request<'_>, layout: &Layout, config: &Config, text: &str) -> Result<()> {
+/// Everything but the settings; gives the password if it was made up.
+async fn make(request: &Request<'_>, layout: &Layout, config: &Config) -> Result<Option<String>> {
     let given = std::env::var("SKEIN_PASSWORD").ok().filter(|p| !p.is_empty());
     let password = given.clone().unwrap_or_else(generated_password);
     std::fs::create_dir(layout.run()).doing("make the folder for running instances")?;
@@ -118,11 +128,9 @@ fn make(request: &Request<'_>, layout: &Layout, config: &Config, text: &str) -> 
         request.luns,
         request.lun_size_bytes,
         &server::scram_verifier(&password),
-    )?;
-    // Last: a folder without settings holds no database.
-    write_private(&layout.settings(), text.as_bytes())?;
-    report(request, layout, config, given.is_none().then_some(password.as_str()));
-    Ok(())
+    )
+    .await?;
+    Ok(given.is_none().then_some(password))
 }
 
 fn report(request: &Request<'_>, layout: &Layout, config: &Config, generated: Option<&str>) {

@@ -61,8 +61,29 @@ pub fn alert_path(layout: &Layout, config: &Config, k: u16) -> Result<PathBuf> {
     Ok(if set.is_empty() { layout.alert_log(k) } else { layout.dir().join(set) })
 }
 
+/// Runs `work` to its end; when SIGTERM or Ctrl-C comes before, it is dropped half-way.
+pub fn unless_interrupted<T>(work: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
+    runtime()?.block_on(async {
+        let mut term = signal(SignalKind::terminate()).doing("listen for SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).doing("listen for Ctrl-C")?;
+        let work = async {
+            let done = work().await;
+            // Signals are seen when the runtime rests: one that came during the work must count.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            done
+        };
+        let ended = |exit| CliError::new(exit, "interrupted: what was made is taken away again");
+        tokio::select! {
+            biased;
+            _ = term.recv() => Err(ended(Exit::Terminated)),
+            _ = interrupt.recv() => Err(ended(Exit::Interrupted)),
+            done = work => done,
+        }
+    })
+}
+
 /// Makes the disk group, the system files, the redo threads and the superuser.
-pub fn create_database(
+pub async fn create_database(
     layout: &Layout,
     config: &Config,
     luns: u16,
@@ -84,7 +105,7 @@ pub fn create_database(
     let env = RealEnv::new();
     let observer = Observer::new(env.clone(), 1);
     let ctx = observer.ctx(SessionKind::Background, "init");
-    runtime()?.block_on(make_files(&ctx, &env, &new))?;
+    make_files(&ctx, &env, &new).await?;
     Ok(())
 }
 

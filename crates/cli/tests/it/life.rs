@@ -1,7 +1,11 @@
 //! A database from `init` to the end of its instances.
 
-use crate::db::{Db, Folder, fail, skein, succeed, wait_until};
+use crate::db::{Db, Folder, all_text, fail, skein, succeed, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Output, Stdio};
 
 #[test]
 fn committed_rows_survive_stop_and_kill() {
@@ -71,6 +75,60 @@ fn a_failed_init_leaves_nothing() {
     fail(2, skein().arg("init").arg(&folder.0).args(["--instances", "9"]));
     fail(2, skein().arg("init").arg(&folder.0).args(["--lun-size", "1K", "--luns", "1"]));
     assert!(!folder.0.exists());
+}
+
+/// R, S, T, Z …: the field after the name in parentheses.
+fn state_of(pid: Pid) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat[stat.rfind(')').unwrap()..].chars().nth(2).unwrap()
+}
+
+/// Starts an init, stands it still in the middle, and lets it go on with a signal to end.
+fn interrupt_init(folder: &Path, signal: Signal) -> Output {
+    let was_there = folder.exists();
+    loop {
+        let mut init = skein();
+        init.arg("init").arg(folder).args(["--luns", "2", "--lun-size", "256M"]);
+        init.args(["--port-base", "0", "--set", "log_file_size=8M"]);
+        init.args(["--set", crate::db::filesystemio()]);
+        let child = init.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed());
+        wait_until("it has begun", || folder.join("luns").exists());
+        kill(pid, Signal::SIGSTOP).unwrap();
+        // Stopped, or ended before it could be.
+        wait_until("it stands still", || matches!(state_of(pid), 'T' | 'Z'));
+        let begun = !folder.join("skein.toml").exists();
+        kill(pid, signal).unwrap();
+        kill(pid, Signal::SIGCONT).unwrap();
+        let out = child.wait_with_output().unwrap();
+        if begun {
+            return out;
+        }
+        // It was done before it could be stopped.
+        std::fs::remove_dir_all(folder).unwrap();
+        if was_there {
+            std::fs::create_dir(folder).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_init_takes_away_what_it_made_and_nothing_else() {
+    let folder = Folder::new();
+    let database = folder.0.join("db");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    std::fs::write(folder.0.join("letter.txt"), "keep me").unwrap();
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let out = interrupt_init(&database, signal);
+        assert_eq!(out.status.code(), Some(code), "{}", all_text(&out));
+        assert!(all_text(&out).contains("interrupted"), "{}", all_text(&out));
+        assert!(!database.exists(), "the folder it made is gone");
+    }
+    std::fs::create_dir(&database).unwrap();
+    let out = interrupt_init(&database, Signal::SIGINT);
+    assert_eq!(out.status.code(), Some(130), "{}", all_text(&out));
+    assert_eq!(std::fs::read_dir(&database).unwrap().count(), 0, "a folder that was there stays");
+    assert_eq!(std::fs::read(folder.0.join("letter.txt")).unwrap(), b"keep me");
 }
 
 #[test]
