@@ -11,7 +11,7 @@ use crate::runtime::{RuntimeGuard, State, probe};
 use cluster::MembershipConfig;
 use disk::{DirectIo, Group, Options};
 use env::Env;
-use env::real::{RealConfig, RealEnv};
+use env::real::{RealConfig, RealEnv, give_free_memory_back};
 use kernel::instance::{Instance, NewDatabase, create_database as make_files};
 use kernel::redo::{ThreadStatus, read_thread};
 use observe::{AlertLevel, Observer, SessionKind};
@@ -24,6 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// How often memory that sessions have freed is looked for, to be given back.
+const FREE_MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a session may take to end when the instance stops, before its socket is cut.
 const SESSION_END_LIMIT: Duration = Duration::from_secs(30);
@@ -214,9 +217,13 @@ async fn serve(
     guard.set_open(address.to_string(), interconnect)?;
     observer.alert(AlertLevel::Info, format!("instance {k} open on {address}"));
     say!("instance {k} open on {address}");
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
+    let mut tick = tokio::time::interval(FREE_MEMORY_INTERVAL);
+    loop {
+        tokio::select! {
+            _ = term.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = tick.tick() => give_free_memory_back(),
+        }
     }
     observer.alert(AlertLevel::Info, "stopping: ending the sessions");
     guard.set_state(State::Stopping)?;

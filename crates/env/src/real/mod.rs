@@ -14,6 +14,7 @@
 
 mod file;
 mod linger;
+mod memory;
 mod net;
 mod pool;
 #[cfg(test)]
@@ -30,6 +31,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
+
+pub use memory::give_free_memory_back;
 
 use crate::{
     BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Lingering, Listener, Micros, OpenOptions,
