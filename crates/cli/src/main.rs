@@ -29,8 +29,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a statement or request failed; 2 wrong usage or settings; 3 not possible now \
 (no database, already one, already running, not running); 4 the disk group is missing, damaged, \
-full or refuses direct I/O; 5 an address cannot be used; 70 an internal invariant is broken; 130, 143 init \
-ended by Ctrl-C, SIGTERM.";
+full or refuses direct I/O; 5 an address cannot be used; 70 an internal invariant is broken; \
+130, 143 init ended by Ctrl-C, SIGTERM.";
 
 const EXAMPLES: &str = "\
 A database in five minutes:
@@ -54,8 +54,8 @@ enum Command {
     /// Make a database: a disk group with the system files, settings, a superuser.
     ///
     /// The superuser is `skein`, with the password in SKEIN_PASSWORD, or one that is made up and
-    /// printed once. A folder that holds anything is refused. What was made until Ctrl-C or SIGTERM is
-    /// removed.
+    /// printed once. A folder that holds anything is refused. What was made until
+    /// Ctrl-C or SIGTERM is removed.
     Init(InitArgs),
     /// Start one instance in the foreground, or all in the background.
     Start(StartArgs),

@@ -1,8 +1,9 @@
 //! Where the time of every block that came from another instance was spent.
 //!
 //! The asker records what the Block message brought back: time in the master's queue, to build, to
-//! wait for pins and for the log writer. What is left of the total is the interconnect. Behind `v$instance_cache_transfer` and `v$gc_wait_split`. What it must never
-//! do: estimate; a part that was not measured stays 0 and is counted as interconnect.
+//! wait for pins and for the log writer. What is left of the total is the interconnect. Behind
+//! `v$instance_cache_transfer` and `v$gc_wait_split`. What it must never do: estimate; a part that
+//! was not measured stays 0 and is counted as interconnect.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

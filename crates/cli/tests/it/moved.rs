@@ -1,8 +1,8 @@
 //! Nothing that a view shows stands still.
 //!
-//! Each column of each `v$` view must show two different values while a cluster is made to do what it
-//! tells of. Wait events and statistics that only real processes move (the sockets of clients, times
-//! too short for the simulator's clock) are waited for here as well, and noted for `cargo x test`,
+//! Each column of each `v$` view must show two different values while a cluster is made to do what
+//! it tells of. Wait events and statistics that only real processes move (the sockets of clients,
+//! times too short for the simulator's clock) are moved here as well, and noted for `cargo x test`,
 //! which adds what other tests move.
 
 use crate::clients::connect;

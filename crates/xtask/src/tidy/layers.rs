@@ -16,15 +16,22 @@ const CRATES: &[(&str, u8, &[&str])] = &[
     ("moved", 1, &["observe"]),
     ("kernel", 2, &["block", "env", "observe", "global", "disk", "cluster", "moved"]),
     ("query", 3, &["kernel", "observe", "env", "block"]),
-    ("sql", 4, &["query", "kernel", "block", "env", "observe", "global", "disk", "cluster"]),
+    (
+        "sql",
+        4,
+        &["query", "kernel", "block", "env", "observe", "global", "disk", "cluster", "moved"],
+    ),
     ("server", 5, &["sql", "query", "kernel", "cluster", "env", "observe", "block"]),
-    ("sim", 6, &["sql", "query", "kernel", "block", "env", "observe", "global", "disk", "cluster"]),
+    ("sim", 6, &["kernel", "block", "env", "observe", "global", "disk", "cluster", "moved"]),
     // Speaks only the client protocol.
     ("lab", 6, &[]),
     (
         "cli",
         7,
-        &["server", "sql", "query", "kernel", "cluster", "disk", "env", "observe", "block", "lab"],
+        &[
+            "server", "sql", "query", "kernel", "cluster", "disk", "env", "observe", "block",
+            "moved",
+        ],
     ),
     ("xtask", 7, &[]),
 ];
