@@ -36,10 +36,18 @@ pub fn set_target_dir() {
     println!("building in {}", target_dir().display());
 }
 
-/// `cargo` as started by us: in the repository, with our target folder.
+/// `cargo` as started by us: in the repository, with our target folder. What the cargo that runs
+/// this program has told it of its own package is not handed on: build scripts look at it, and would
+/// build again what a plain `cargo build` has built.
 pub fn cargo(args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|own| text.starts_with(own)) {
+            command.env_remove(&name);
+        }
+    }
     command.current_dir(root()).env("CARGO_TARGET_DIR", target_dir()).args(args);
     command
 }

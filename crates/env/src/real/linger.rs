@@ -3,8 +3,8 @@
 //! A peer's answer takes some tens of microseconds, and waking the thread that waits for it as long
 //! again, longer on a processor that has gone idle. So a session's thread looks for its answer a
 //! little while before it sleeps. Promises: only a thread that nobody needs does so, only while no
-//! other thread wants its processor, and never longer than [`Linger::limit_us`]; whoever lingered in
-//! vain keeps this process from it for a time that grows.
+//! other thread wants its processor, and never longer than [`Linger::limit_us`]; whoever lingered
+//! in vain keeps this process from it for a time that grows.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
