@@ -819,7 +819,9 @@ impl Holder {
         if facts.frozen {
             return;
         }
-        if let Some(p) = self.pending {
+        // A question put to a holder is not said again: it would come to the master by another way,
+        // and could overtake the answer to the first.
+        if let Some(p) = self.pending.filter(|p| p.direct.is_none()) {
             let (req_id, want, have) = (p.req_id, p.want, self.have(facts));
             out.push(HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have }));
         }

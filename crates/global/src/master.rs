@@ -514,7 +514,13 @@ impl Step<'_> {
                 }
             }
             Stage::Forwarded { source } if *source == from => self.decide_again(),
-            Stage::Granted if asker == Some(from) && conv.seq == seq => self.decide_again(),
+            Stage::Granted if asker == Some(from) && conv.seq == seq => {
+                // It cannot use the grant: it has no such request any more (this was a repetition
+                // of one that is served), or another state than the one it asked in.
+                let req_id = conv.ask.map(|a| a.req_id).expect("seen above");
+                self.send(from, HolderMsg::Retry { req_id });
+                self.close();
+            }
             Stage::Promoting { source } if *source == from && conv.seq == seq => {
                 self.promoted(from, seq, Promoted::Nothing);
             }

@@ -24,6 +24,8 @@ pub enum Act {
     Checkpoint,
     /// All sessions there give up.
     Cancel,
+    /// What is unanswered is said again.
+    Repeat,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +159,7 @@ impl Explorer {
                 w.step(i, HolderEvent::Cancel);
             }
             Act::Checkpoint => w.step(i, HolderEvent::CheckpointPast),
+            Act::Repeat => w.step(i, HolderEvent::Repeat),
         }
     }
 
@@ -223,7 +226,7 @@ fn explore_with(name: &str, master: u8, plans: &[&[Act]], membership: Membership
         seen: HashSet::default(),
         states: 0,
         ends: 0,
-        limit: 100_000,
+        limit: 400_000,
         membership,
     };
     e.explore(State { world, done, dead: 0, froze: InstanceSet::default() });
@@ -231,7 +234,7 @@ fn explore_with(name: &str, master: u8, plans: &[&[Act]], membership: Membership
     assert!(e.ends > 0);
 }
 
-use Act::{Cancel, Change, Checkpoint, Cr, Evict, Read, Write};
+use Act::{Cancel, Change, Checkpoint, Cr, Evict, Read, Repeat, Write};
 
 #[test]
 fn three_instances_with_two_wishes_each() {
@@ -285,6 +288,15 @@ fn checkpoints_of_past_images() {
 fn cancels_meet_grants() {
     explore("m7", 1, &[&[Change], &[Change, Cancel], &[Change]]);
     explore("m7 by readers", 2, &[&[Read, Cancel, Change], &[Change], &[Read, Cancel]]);
+}
+
+#[test]
+fn repetitions_change_nothing() {
+    explore("of a copy", 3, &[&[Change, Write, Evict], &[Cr, Repeat], &[Read]]);
+    explore("of a copy, twice", 2, &[&[Change, Write, Evict], &[], &[Cr, Repeat, Cr]]);
+    explore("of a read", 3, &[&[Change, Write, Evict], &[Read, Repeat, Evict], &[Change]]);
+    explore("of a change", 3, &[&[Change, Write], &[Change, Repeat, Write, Evict], &[Read]]);
+    explore("of a question", 3, &[&[Change, Write, Evict], &[Cr, Cr, Repeat], &[Change]]);
 }
 
 #[test]
