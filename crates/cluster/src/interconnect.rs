@@ -15,15 +15,15 @@
 //! 4. Only who knows the secret, is in the membership last given, and names its epoch, is let in.
 //! 5. A link on which nothing arrives for long is broken: idle ones are kept alive by empty frames.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::InstanceNo;
-use env::{Connection, Env, FrameReceiver, FrameSender, Lane, Listener, Received};
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use env::{Connection, Env, FrameReceiver, FrameSender, Lane, Listener};
+use parking_lot::RwLock;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::Error;
 use crate::handshake::{self, Hello, Secret, Verdict};
@@ -102,84 +102,25 @@ impl Incoming {
     }
 }
 
-/// What has arrived of one class and is not yet taken.
-struct Inbox {
-    messages: Mutex<VecDeque<Incoming>>,
-    messages_max: usize,
-    arrived: Notify,
-    room: Notify,
-}
-
-impl Inbox {
-    fn is_full(&self) -> bool {
-        self.messages.lock().len() >= self.messages_max
-    }
-
-    /// Returns when there is room for more.
-    async fn room(&self) {
-        loop {
-            let room = self.room.notified();
-            let mut room = std::pin::pin!(room);
-            room.as_mut().enable();
-            if !self.is_full() {
-                return;
-            }
-            room.await;
-        }
-    }
-
-    fn push(&self, message: Incoming) {
-        self.messages.lock().push_back(message);
-        self.arrived.notify_one();
-    }
-}
-
-/// The queue of one class. Any thread may take from it; one task waits.
-#[derive(Clone)]
-pub struct ClassInbox(Arc<Inbox>);
+/// The queue of one class.
+pub struct ClassInbox(mpsc::Receiver<Incoming>);
 
 impl ClassInbox {
-    fn new(messages_max: usize) -> ClassInbox {
-        ClassInbox(Arc::new(Inbox {
-            messages: Mutex::default(),
-            messages_max,
-            arrived: Notify::new(),
-            room: Notify::new(),
-        }))
-    }
-
-    /// The next message, in order within each sender; leaves out what is stale.
-    pub async fn recv(&self) -> Incoming {
+    /// The next message, in order within each sender; leaves out what is stale. `None`: the
+    /// interconnect is gone.
+    pub async fn recv(&mut self) -> Option<Incoming> {
         loop {
-            if let Some(message) = self.try_recv() {
-                return message;
+            let message = self.0.recv().await?;
+            if !message.is_stale() {
+                return Some(message);
             }
-            self.arrived().await;
         }
-    }
-
-    /// Returns when something has arrived, at once if it has since the last return.
-    pub async fn arrived(&self) {
-        self.0.arrived.notified().await;
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.messages.lock().is_empty()
     }
 
     /// The next message if one is there.
-    #[must_use]
-    pub fn try_recv(&self) -> Option<Incoming> {
+    pub fn try_recv(&mut self) -> Option<Incoming> {
         loop {
-            let (message, was_full) = {
-                let mut messages = self.0.messages.lock();
-                let was_full = messages.len() >= self.0.messages_max;
-                (messages.pop_front()?, was_full)
-            };
-            if was_full {
-                self.0.room.notify_waiters();
-            }
+            let message = self.0.try_recv().ok()?;
             if !message.is_stale() {
                 return Some(message);
             }
@@ -219,14 +160,6 @@ struct Channels {
     out: [Option<Arc<dyn FrameSender>>; CLASSES],
     /// Kept to close them with the link.
     back: [Option<Arc<dyn FrameSender>>; CLASSES],
-    incoming: [Option<Arc<Channel>>; CLASSES],
-}
-
-/// The receiving end of a channel.
-struct Channel {
-    receiver: Box<dyn FrameReceiver>,
-    /// Held from taking a frame to queueing it: so frames stay in their order, whoever takes them.
-    order: Mutex<()>,
 }
 
 struct Link {
@@ -289,7 +222,7 @@ pub struct Interconnect {
     config: InterconnectConfig,
     addr: String,
     roster: RwLock<Roster>,
-    inboxes: [ClassInbox; CLASSES],
+    inboxes: [mpsc::Sender<Incoming>; CLASSES],
     broken: mpsc::UnboundedSender<Life>,
     refused: AtomicU64,
     handshakes: Semaphore,
@@ -321,7 +254,8 @@ impl Interconnect {
             .listen(addr)
             .await
             .map_err(|e| Error::io(format!("listen on {addr} for the interconnect"), e))?;
-        let inboxes = [(); CLASSES].map(|()| ClassInbox::new(config.inbox_messages));
+        let (senders, inboxes): (Vec<_>, Vec<_>) =
+            Class::ALL.iter().map(|_| mpsc::channel(config.inbox_messages)).unzip();
         let (broken, broken_events) = mpsc::unbounded_channel();
         let interconnect = Arc::new(Interconnect {
             env: env.clone(),
@@ -330,13 +264,15 @@ impl Interconnect {
             config,
             addr: listener.local_addr(),
             roster: RwLock::default(),
-            inboxes: inboxes.clone(),
+            inboxes: senders.try_into().expect("one of each class"),
             broken,
             refused: AtomicU64::new(0),
             handshakes: Semaphore::new(HANDSHAKES_MAX),
         });
         let task = Arc::clone(&interconnect).accept_all(listener);
         env.spawn_task("interconnect", Lane::Serve, task);
+        let inboxes: Vec<ClassInbox> = inboxes.into_iter().map(ClassInbox).collect();
+        let inboxes = inboxes.try_into().unwrap_or_else(|_| unreachable!("one of each class"));
         Ok(Started { interconnect, inboxes, broken: broken_events })
     }
 
@@ -533,7 +469,7 @@ impl Interconnect {
     }
 
     /// Installs an outgoing channel and watches for its end; its peer sends nothing on it.
-    async fn run_out(self: Arc<Self>, link: Arc<Link>, class: Class, conn: Connection) {
+    async fn run_out(self: Arc<Self>, link: Arc<Link>, class: Class, mut conn: Connection) {
         let installed = {
             let mut channels = link.channels.write();
             let free = !link.is_broken() && channels.out[class as usize].is_none();
@@ -643,64 +579,20 @@ impl Interconnect {
         Ok(link)
     }
 
-    /// Receives from a channel until it ends.
-    async fn receive(&self, link: Arc<Link>, class: Class, receiver: Box<dyn FrameReceiver>) {
-        let channel = Arc::new(Channel { receiver, order: Mutex::new(()) });
-        link.channels.write().incoming[class as usize] = Some(Arc::clone(&channel));
-        let inbox = &self.inboxes[class as usize].0;
-        loop {
-            inbox.room().await;
-            let came = {
-                let _order = channel.order.lock();
-                self.take_in(&link, class, &channel)
-            };
-            match came {
-                Came::Message => {}
-                Came::Nothing => channel.receiver.readable().await,
-                Came::End => break,
+    async fn receive(&self, link: Arc<Link>, class: Class, mut receiver: Box<dyn FrameReceiver>) {
+        while let Some(payload) = receiver.recv().await {
+            link.arrivals.fetch_add(1, Ordering::Relaxed);
+            if payload.is_empty() {
+                continue;
             }
-        }
-        link.channels.write().incoming[class as usize] = None;
-        self.on_broken(&link);
-    }
-
-    /// Queues the next frame of a channel, whose order the caller holds.
-    fn take_in(&self, link: &Arc<Link>, class: Class, channel: &Channel) -> Came {
-        let payload = match channel.receiver.try_recv() {
-            Received::Frame(payload) => payload,
-            Received::Nothing => return Came::Nothing,
-            Received::End => return Came::End,
-        };
-        link.arrivals.fetch_add(1, Ordering::Relaxed);
-        if !payload.is_empty() {
             link.counters.received_messages.fetch_add(1, Ordering::Relaxed);
             link.counters.received_bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);
             let Life { instance: from, incarnation } = link.peer;
-            let message = Incoming { from, incarnation, class, payload, link: Arc::clone(link) };
-            self.inboxes[class as usize].0.push(message);
+            let message = Incoming { from, incarnation, class, payload, link: Arc::clone(&link) };
+            if self.inboxes[class as usize].send(message).await.is_err() {
+                break;
+            }
         }
-        Came::Message
+        self.on_broken(&link);
     }
-
-    /// Has the class's inbox filled with what has come by now, by the calling thread: for one that
-    /// waits for an answer and would otherwise wait for another thread to wake up first.
-    pub fn look(&self, class: Class) {
-        let links: Vec<_> = self.roster.read().links.values().cloned().collect();
-        for link in links {
-            let channel = link.channels.read().incoming[class as usize].clone();
-            let Some(channel) = channel else { continue };
-            let Some(_order) = channel.order.try_lock() else { continue };
-            while !self.inboxes[class as usize].0.is_full()
-                && self.take_in(&link, class, &channel) == Came::Message
-            {}
-        }
-    }
-}
-
-/// What a look at a channel brought.
-#[derive(PartialEq, Eq)]
-enum Came {
-    Message,
-    Nothing,
-    End,
 }

@@ -175,11 +175,10 @@ async fn kernel(
     let started =
         Interconnect::start(&env, me, claim.incarnation(), SECRET, "127.0.0.1:0", net_config);
     let Started { interconnect: net, inboxes, mut broken } = started.await.unwrap();
-    for inbox in inboxes {
+    for mut inbox in inboxes {
         let mail = mail.clone();
         env.spawn_task("inbox", Lane::Serve, async move {
-            loop {
-                let m = inbox.recv().await;
+            while let Some(m) = inbox.recv().await {
                 mail.lock().push((me.0, m.from.0, m.payload));
             }
         });
@@ -680,7 +679,7 @@ fn hazard_c3_nothing_of_a_closed_peer_is_received() {
         for n in 1..=3 {
             b.interconnect.send(InstanceNo(1), Class::Blocks, vec![n]).unwrap();
         }
-        let first = a.inboxes[0].recv().await;
+        let first = a.inboxes[0].recv().await.unwrap();
         assert_eq!((first.payload.as_slice(), first.is_stale()), (&[1][..], false));
         two.sleep(Duration::from_millis(10)).await;
         a.interconnect.close_peer(InstanceNo(2));
@@ -698,7 +697,7 @@ fn hazard_c3_nothing_of_a_closed_peer_is_received() {
         );
         x.and(y).unwrap();
         b.interconnect.send(InstanceNo(1), Class::Blocks, vec![5]).unwrap();
-        assert_eq!(a.inboxes[0].recv().await.payload, [5]);
+        assert_eq!(a.inboxes[0].recv().await.unwrap().payload, [5]);
     });
 }
 
@@ -741,17 +740,16 @@ fn two_instances_form_a_cluster_on_the_operating_system() {
             panic!("instance 1 hears of instance 2")
         };
         assert_eq!((r.epoch, r.joined), (2, vec![life(2, 1)]));
-        let [a, b]: [Started; 2] = nets.try_into().ok().unwrap();
+        let [mut a, b]: [Started; 2] = nets.try_into().ok().unwrap();
         let (x, y) = tokio::join!(
             a.interconnect.connect_members(2, &r.members),
             b.interconnect.connect_members(2, &r.members)
         );
         x.and(y).unwrap();
         let echo = b.interconnect.clone();
-        let [inbox, ..] = b.inboxes;
+        let [mut inbox, ..] = b.inboxes;
         two.spawn_task("echo", Lane::Serve, async move {
-            loop {
-                let m = inbox.recv().await;
+            while let Some(m) = inbox.recv().await {
                 echo.send(m.from, Class::Blocks, m.payload).unwrap();
             }
         });
@@ -759,7 +757,7 @@ fn two_instances_form_a_cluster_on_the_operating_system() {
         for n in 1..=1000_u32 {
             let start = one.now();
             a.interconnect.send(InstanceNo(2), Class::Blocks, n.to_le_bytes().to_vec()).unwrap();
-            assert_eq!(a.inboxes[0].recv().await.payload, n.to_le_bytes());
+            assert_eq!(a.inboxes[0].recv().await.unwrap().payload, n.to_le_bytes());
             times.push(one.now().since(start));
         }
         times.sort_unstable();

@@ -81,34 +81,9 @@ pub trait FrameSender: Send + Sync {
     fn close(&self);
 }
 
-/// What [`FrameReceiver::try_recv`] finds.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Received {
-    Frame(Vec<u8>),
-    /// Not yet.
-    Nothing,
-    /// The connection is broken, and all that had come has been received.
-    End,
-}
-
-/// Receiving half. Any thread may look for the next frame; one waits.
-pub trait FrameReceiver: Send + Sync {
-    fn try_recv(&self) -> Received;
-    /// Returns when there may be something to receive. One task at a time calls this.
-    fn readable(&self) -> BoxFuture<'_, ()>;
-}
-
-impl dyn FrameReceiver {
-    /// The next frame; `None` once the connection is broken.
-    pub async fn recv(&self) -> Option<Vec<u8>> {
-        loop {
-            match self.try_recv() {
-                Received::Frame(frame) => return Some(frame),
-                Received::Nothing => self.readable().await,
-                Received::End => return None,
-            }
-        }
-    }
+/// Receiving half: `None` once the connection is broken.
+pub trait FrameReceiver: Send {
+    fn recv(&mut self) -> BoxFuture<'_, Option<Vec<u8>>>;
 }
 
 /// One duplex connection of frames (length-prefixed byte strings).
@@ -190,8 +165,8 @@ impl TaskHandle {
 pub enum Lingering {
     #[default]
     Fresh,
-    /// Times are the environment's own.
-    Since { began_us: u64, looked_us: u64 },
+    /// The environment's own time.
+    Since { began_us: u64 },
     /// It sleeps now, or has what it wanted.
     Over,
 }
@@ -242,10 +217,11 @@ impl Env {
     }
 
     /// Waits for what is expected within microseconds: a session's thread looks for it a little
-    /// while before it sleeps, where that is sooner than being woken, and calls `look` each time to
-    /// have come what can be had. Wraps the wait and its event, so that the time is counted.
-    pub async fn eager<F: Future>(&self, future: F, look: impl Fn()) -> F::Output {
-        let mut future = std::pin::pin!(future);
+    /// while before it sleeps, where that is sooner than being woken. Wraps the wait and its event,
+    /// so that the time is counted.
+    pub async fn eager<F: Future>(&self, future: F) -> F::Output {
+        // Else the runtime would have what has come look as if it had not, after so many looks.
+        let mut future = std::pin::pin!(tokio::task::coop::unconstrained(future));
         let mut stay = Stay { env: self, lingering: Lingering::default() };
         std::future::poll_fn(|cx| {
             loop {
@@ -257,7 +233,6 @@ impl Env {
                 if !self.0.linger(&mut stay.lingering) {
                     return polled;
                 }
-                look();
             }
         })
         .await

@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use crate::Lingering;
 
-/// Between two looks nothing else is done: longer than this, and somebody else has had the
-/// processor (what a look finds is handled sooner, even by code that is no more in any cache).
-const DISPLACED_US: u64 = 100;
+/// Giving way takes longer only if another session has had the processor: a block server that is
+/// woken to bring the answer takes less.
+const DISPLACED_US: u64 = 200;
 /// How long nobody lingers after it was in vain for the first time, and at most.
 const PAUSE_FIRST_US: u64 = 1_000;
 const PAUSE_MAX_US: u64 = 256_000;
@@ -23,6 +23,7 @@ pub(super) struct Linger {
     /// 0: nobody lingers.
     limit_us: u64,
     threads_max: usize,
+    displaced_us: u64,
     started: Instant,
     threads: AtomicUsize,
     /// Nobody lingers before this time since `started`, µs.
@@ -36,7 +37,8 @@ impl Linger {
         Linger {
             limit_us,
             // Whoever is to answer may be on this machine, too.
-            threads_max: cpus / 2,
+            threads_max: (cpus / 4).max(1),
+            displaced_us: DISPLACED_US,
             started: Instant::now(),
             threads: AtomicUsize::new(0),
             not_before_us: AtomicU64::new(0),
@@ -63,21 +65,20 @@ impl Linger {
                     *l = Lingering::Over;
                     return false;
                 }
-                *l = Lingering::Since { began_us: now_us, looked_us: now_us };
+                *l = Lingering::Since { began_us: now_us };
             }
-            Lingering::Since { began_us, looked_us } => {
-                let now_us = self.now_us();
-                let displaced = now_us - looked_us > DISPLACED_US;
-                if displaced || now_us - began_us > self.limit_us {
-                    self.in_vain(now_us);
-                    self.leave(l);
-                    return false;
-                }
-                *l = Lingering::Since { began_us, looked_us: now_us };
-            }
+            Lingering::Since { .. } => {}
         }
+        let Lingering::Since { began_us } = *l else { return false };
         // Gives way to whoever wants this processor, and so finds out whether somebody does.
+        let before_us = self.now_us();
         std::thread::yield_now();
+        let now_us = self.now_us();
+        if now_us - before_us > self.displaced_us || now_us - began_us > self.limit_us {
+            self.in_vain(now_us);
+            self.leave(l);
+        }
+        // One look more in any case: what was waited for may have come meanwhile.
         true
     }
 
@@ -97,6 +98,9 @@ impl Linger {
     }
 
     fn in_vain(&self, now_us: u64) {
+        if now_us < self.not_before_us.load(Ordering::Relaxed) {
+            return; // Another thread has found out the same.
+        }
         let pause_us = self.pause_us.load(Ordering::Relaxed);
         self.not_before_us.store(now_us + pause_us, Ordering::Relaxed);
         self.pause_us.store((pause_us * 2).min(PAUSE_MAX_US), Ordering::Relaxed);
@@ -124,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_limit_ends_it_and_a_pause_follows() {
-        let linger = Linger { threads_max: 1, ..Linger::new(500) };
+        let linger = Linger::new(500);
         assert!(in_vain(&linger) > 0);
         assert_eq!(linger.pause_us.load(Ordering::Relaxed), 2 * PAUSE_FIRST_US);
         assert_eq!(linger.threads.load(Ordering::Relaxed), 0);
@@ -134,7 +138,8 @@ mod tests {
 
     #[test]
     fn one_at_a_time_and_success_ends_the_pauses() {
-        let linger = Linger { threads_max: 1, ..Linger::new(1_000_000) };
+        let linger = Linger { displaced_us: u64::MAX, ..Linger::new(60_000_000) };
+        linger.threads.store(linger.threads_max - 1, Ordering::Relaxed);
         linger.pause_us.store(PAUSE_MAX_US, Ordering::Relaxed);
         let mut first = Lingering::default();
         assert!(linger.again(&mut first));

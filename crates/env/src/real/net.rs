@@ -1,9 +1,10 @@
 //! Frames over TCP: a length (u32, little-endian), then that many bytes.
 //!
 //! A frame sent from a thread outside the serving lane is written to the socket there and then, so
-//! that no thread change stands between an asker and the wire. The serving lane itself queues, and
-//! the connection's writer task sends all that one turn has produced in one write. Order is that of
-//! `send` in either case: whoever writes holds the right to write, and takes the queue as it is.
+//! that no thread change stands between an asker and the wire; so is a long one. The serving lane
+//! itself queues short ones, and the connection's writer task sends all that one turn has produced
+//! in one write. Order is that of `send` in either case: whoever writes holds the right to write,
+//! and takes the queue as it is.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,20 +12,20 @@ use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use nix::sys::socket::MsgFlags;
 use parking_lot::Mutex;
-use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::{BoxFuture, Connection, FrameReceiver, FrameSender, Listener, Received};
+use crate::{BoxFuture, Connection, FrameReceiver, FrameSender, Listener};
 
 /// The longest frame; a longer one is refused by the sender and breaks the connection at the
 /// receiver.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 const LENGTH_BYTES: usize = 4;
 const READ_CHUNK_BYTES: usize = 64 << 10;
+/// A frame at least as long (a block) is worth a write of its own.
+const AT_ONCE_BYTES: usize = 4 << 10;
 /// Write buffers larger than this are given back to the allocator after use.
 const KEEP_BUFFER_BYTES: usize = 256 << 10;
 
@@ -164,7 +165,8 @@ impl FrameSender for TcpSender {
             }
             out.queued.extend_from_slice(&len.to_le_bytes());
             out.queued.extend_from_slice(&frame);
-            let here = !out.writing && !super::is_serving();
+            let at_once = frame.len() >= AT_ONCE_BYTES || !super::is_serving();
+            let here = !out.writing && at_once;
             out.writing |= here;
             here
         };
@@ -188,26 +190,17 @@ impl Drop for TcpSender {
     }
 }
 
-/// Bytes that have come and are not yet handed out: `buf[taken..filled]`.
-struct Incoming {
-    buf: Vec<u8>,
-    taken: usize,
-    filled: usize,
-}
-
 struct TcpReceiver {
     socket: Arc<Socket>,
-    incoming: Mutex<Incoming>,
+    buf: Vec<u8>,
+    /// What of `buf` has been handed out.
+    taken: usize,
 }
 
-impl Incoming {
-    fn new() -> Incoming {
-        Incoming { buf: vec![0; READ_CHUNK_BYTES], taken: 0, filled: 0 }
-    }
-
+impl TcpReceiver {
     /// The next whole frame in the buffer. `Err` when the peer does not speak our framing.
     fn next_frame(&mut self) -> Result<Option<Vec<u8>>, ()> {
-        let rest = &self.buf[self.taken..self.filled];
+        let rest = &self.buf[self.taken..];
         let Some(head) = rest.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let len = u32::from_le_bytes(*head) as usize;
         if len > FRAME_BYTES_MAX {
@@ -219,81 +212,50 @@ impl Incoming {
         };
         let frame = body.to_vec();
         self.taken += LENGTH_BYTES + len;
-        if self.taken == self.filled {
-            (self.taken, self.filled) = (0, 0);
-            if self.buf.len() > KEEP_BUFFER_BYTES {
-                *self = Incoming::new();
-            }
+        if self.taken == self.buf.len() {
+            self.buf.clear();
+            self.taken = 0;
+            self.buf.shrink_to(KEEP_BUFFER_BYTES);
         }
         Ok(Some(frame))
     }
 
     fn make_room(&mut self, frame_bytes: usize) {
-        self.buf.copy_within(self.taken..self.filled, 0);
-        (self.taken, self.filled) = (0, self.filled - self.taken);
+        self.buf.drain(..self.taken);
+        self.taken = 0;
         // Grow with what has come, so that a length alone makes nobody allocate 64 MiB.
-        let want = frame_bytes.min(self.filled * 2 + READ_CHUNK_BYTES);
-        if want > self.buf.len() {
-            self.buf.resize(want, 0);
-        }
+        let want = frame_bytes.min(self.buf.len() * 2 + READ_CHUNK_BYTES);
+        self.buf.reserve(want.saturating_sub(self.buf.len()));
     }
-
-    /// One read from the socket into the room there is.
-    fn read(&mut self, stream: &TcpStream) -> io::Result<usize> {
-        if self.filled == self.buf.len() {
-            // A part of a length stands at the end.
-            self.make_room(LENGTH_BYTES);
-        }
-        let read = recv(stream, &mut self.buf[self.filled..], MsgFlags::empty())?;
-        self.filled += read;
-        Ok(read)
-    }
-}
-
-/// Asks the system itself: what the reactor knows of a socket, only its own thread learns in time.
-fn recv(stream: &TcpStream, buf: &mut [u8], flags: MsgFlags) -> io::Result<usize> {
-    let flags = flags | MsgFlags::MSG_DONTWAIT;
-    Ok(nix::sys::socket::recv(stream.as_raw_fd(), buf, flags)?)
 }
 
 impl FrameReceiver for TcpReceiver {
-    fn try_recv(&self) -> Received {
-        let mut incoming = self.incoming.lock();
-        loop {
-            match incoming.next_frame() {
-                Ok(Some(frame)) => return Received::Frame(frame),
-                Ok(None) => {}
-                Err(()) => {
-                    self.socket.break_off();
-                    return Received::End;
-                }
-            }
-            match incoming.read(&self.socket.stream) {
-                Ok(0) => return Received::End,
-                Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Received::Nothing,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    self.socket.break_off();
-                    return Received::End;
-                }
-            }
-        }
-    }
-
-    fn readable(&self) -> BoxFuture<'_, ()> {
+    // Dropping the future between polls loses nothing: all state is in `self`.
+    fn recv(&mut self) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(async move {
-            let stream = &self.socket.stream;
             loop {
-                // An error is found by the next look as well.
-                if stream.readable().await.is_err() {
-                    return;
+                match self.next_frame() {
+                    Ok(Some(frame)) => return Some(frame),
+                    Ok(None) => {}
+                    Err(()) => {
+                        self.socket.break_off();
+                        return None;
+                    }
                 }
-                // The reactor takes the socket for readable until it is shown that it is not.
-                let peek = || recv(stream, &mut [0], MsgFlags::MSG_PEEK);
-                match stream.try_io(Interest::READABLE, peek) {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                    _ => return,
+                self.buf.reserve(READ_CHUNK_BYTES.min(4096));
+                match self.socket.stream.try_read_buf(&mut self.buf) {
+                    Ok(0) => return None,
+                    Ok(_) => {}
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                        if self.socket.stream.readable().await.is_err() {
+                            return None;
+                        }
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => {
+                        self.socket.break_off();
+                        return None;
+                    }
                 }
             }
         })
@@ -315,7 +277,11 @@ fn connection(serve: &Handle, stream: TcpStream) -> io::Result<Connection> {
     serve.spawn(Arc::clone(&socket).writer());
     Ok(Connection {
         sender: Arc::new(TcpSender(Arc::clone(&socket))),
-        receiver: Box::new(TcpReceiver { socket, incoming: Mutex::new(Incoming::new()) }),
+        receiver: Box::new(TcpReceiver {
+            socket,
+            buf: Vec::with_capacity(READ_CHUNK_BYTES),
+            taken: 0,
+        }),
     })
 }
 

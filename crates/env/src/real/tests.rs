@@ -114,7 +114,7 @@ fn echo_server(env: &Env) -> String {
     let mut listener = futures::executor::block_on(env.listen("127.0.0.1:0")).unwrap();
     let addr = listener.local_addr();
     env.spawn_task("echo", Lane::Serve, async move {
-        let conn = listener.accept().await.unwrap();
+        let mut conn = listener.accept().await.unwrap();
         while let Some(frame) = conn.receiver.recv().await {
             if conn.sender.send(frame).is_err() {
                 break;
@@ -128,7 +128,7 @@ fn echo_server(env: &Env) -> String {
 fn frames_of_all_sizes_come_back_in_order() {
     let env = RealEnv::new();
     let addr = echo_server(&env);
-    let conn = futures::executor::block_on(env.connect(&addr)).unwrap();
+    let mut conn = futures::executor::block_on(env.connect(&addr)).unwrap();
     let sizes = [0, 1, 5, 8192, 70_000, 3, 5_000_000, 0, 12];
     for (i, size) in sizes.iter().enumerate() {
         conn.sender.send(vec![u8::try_from(i).unwrap(); *size]).unwrap();
@@ -150,7 +150,7 @@ const FRAME_TOO_LONG: usize = (64 << 20) + 1;
 fn many_senders_keep_each_their_order() {
     let env = RealEnv::new();
     let addr = echo_server(&env);
-    let conn = futures::executor::block_on(env.connect(&addr)).unwrap();
+    let mut conn = futures::executor::block_on(env.connect(&addr)).unwrap();
     let threads: Vec<_> = (0..4_u8)
         .map(|t| {
             let sender = Arc::clone(&conn.sender);
@@ -181,7 +181,7 @@ fn a_dropped_sender_flushes_and_the_peer_sees_the_end() {
     conn.sender.send(vec![1; 3_000_000]).unwrap();
     conn.sender.send(vec![2]).unwrap();
     drop(conn.sender);
-    let peer = futures::executor::block_on(listener.accept()).unwrap();
+    let mut peer = futures::executor::block_on(listener.accept()).unwrap();
     assert_eq!(futures::executor::block_on(peer.receiver.recv()).unwrap().len(), 3_000_000);
     assert_eq!(futures::executor::block_on(peer.receiver.recv()), Some(vec![2]));
     assert_eq!(futures::executor::block_on(peer.receiver.recv()), None);
@@ -194,7 +194,7 @@ fn a_length_beyond_the_limit_breaks_the_connection() {
     let mut listener = futures::executor::block_on(env.listen("127.0.0.1:0")).unwrap();
     let mut raw = std::net::TcpStream::connect(listener.local_addr()).unwrap();
     raw.write_all(&u32::MAX.to_le_bytes()).unwrap();
-    let peer = futures::executor::block_on(listener.accept()).unwrap();
+    let mut peer = futures::executor::block_on(listener.accept()).unwrap();
     assert_eq!(futures::executor::block_on(peer.receiver.recv()), None);
 }
 
@@ -203,7 +203,7 @@ fn a_length_beyond_the_limit_breaks_the_connection() {
 fn a_round_trip_over_loopback_is_quick() {
     let env = RealEnv::new();
     let addr = echo_server(&env);
-    let conn = futures::executor::block_on(env.connect(&addr)).unwrap();
+    let mut conn = futures::executor::block_on(env.connect(&addr)).unwrap();
     let mut times: Vec<u128> = (0..3000)
         .map(|_| {
             let start = Instant::now();
@@ -236,7 +236,7 @@ fn round_trips_under_load() {
         let (done, result) = tokio::sync::oneshot::channel();
         let client = env.clone();
         env.spawn_task("client", Lane::Serve, async move {
-            let conn = client.connect(&addr).await.unwrap();
+            let mut conn = client.connect(&addr).await.unwrap();
             let mut times = Vec::new();
             for _ in 0..2000 {
                 let start = Instant::now();

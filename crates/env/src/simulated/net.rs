@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 
 use super::rng::hash_bytes;
 use super::world::{Shared, World};
-use crate::{BoxFuture, Connection, FrameReceiver, FrameSender, Listener, Received};
+use crate::{BoxFuture, Connection, FrameReceiver, FrameSender, Listener};
 
 enum Item {
     Frame(Vec<u8>),
@@ -266,24 +266,16 @@ struct SimReceiver {
 }
 
 impl FrameReceiver for SimReceiver {
-    fn try_recv(&self) -> Received {
-        let mut world = self.shared.lock();
-        let Some(conn) = world.net.conns.get_mut(&self.id) else { return Received::End };
-        let side = &mut conn.sides[self.side];
-        match side.inbox.pop_front() {
-            Some(frame) => Received::Frame(frame),
-            None if side.ended => Received::End,
-            None => Received::Nothing,
-        }
-    }
-
-    fn readable(&self) -> BoxFuture<'_, ()> {
+    fn recv(&mut self) -> BoxFuture<'_, Option<Vec<u8>>> {
         Box::pin(std::future::poll_fn(|cx| {
             let mut world = self.shared.lock();
-            let Some(conn) = world.net.conns.get_mut(&self.id) else { return Poll::Ready(()) };
+            let Some(conn) = world.net.conns.get_mut(&self.id) else { return Poll::Ready(None) };
             let side = &mut conn.sides[self.side];
-            if !side.inbox.is_empty() || side.ended {
-                return Poll::Ready(());
+            if let Some(frame) = side.inbox.pop_front() {
+                return Poll::Ready(Some(frame));
+            }
+            if side.ended {
+                return Poll::Ready(None);
             }
             side.waker = Some(cx.waker().clone());
             Poll::Pending

@@ -59,7 +59,7 @@ fn busy_history(seed: u64) -> u64 {
         }
     });
     world.block_on(async {
-        let conn = listener.accept().await.unwrap();
+        let mut conn = listener.accept().await.unwrap();
         while conn.receiver.recv().await.is_some() {}
     });
     world.crash(3);
@@ -224,7 +224,7 @@ fn connected(world: &SimWorld) -> (Connection, Connection) {
 fn frames_keep_their_order_whatever_the_delays() {
     for seed in 0..10 {
         let world = world(seed);
-        let (a, b) = connected(&world);
+        let (a, mut b) = connected(&world);
         for n in 0..100_u8 {
             a.sender.send(vec![n]).unwrap();
         }
@@ -239,7 +239,7 @@ fn frames_keep_their_order_whatever_the_delays() {
 #[test]
 fn a_cut_holds_frames_back_and_breaks_the_connection_if_it_lasts() {
     let world = world(5);
-    let (a, b) = connected(&world);
+    let (a, mut b) = connected(&world);
     world.cut(2, 1);
     a.sender.send(vec![1]).unwrap();
     a.sender.send(vec![2]).unwrap();
@@ -260,7 +260,7 @@ fn a_crash_ends_connections_after_some_of_what_was_in_flight() {
     let mut arrived = Vec::new();
     for seed in 0..30 {
         let world = world(seed);
-        let (a, b) = connected(&world);
+        let (a, mut b) = connected(&world);
         for n in 0..5_u8 {
             a.sender.send(vec![n]).unwrap();
         }
@@ -281,7 +281,7 @@ fn a_crash_ends_connections_after_some_of_what_was_in_flight() {
 #[test]
 fn dropping_both_halves_ends_the_connection() {
     let world = world(6);
-    let (a, b) = connected(&world);
+    let (a, mut b) = connected(&world);
     a.sender.send(vec![1]).unwrap();
     drop(a);
     assert_eq!(world.block_on(b.receiver.recv()), Some(vec![1]));

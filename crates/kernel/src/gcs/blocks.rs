@@ -309,7 +309,7 @@ impl Node {
                     ((), event)
                 };
                 let wait = ctx.wait_relabel_or_cancel(shown, p, wait);
-                self.answered(Class::Blocks, wait).await
+                self.env.eager(wait).await
             } else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
                 let woken = ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await;
@@ -520,7 +520,7 @@ impl Node {
                 }
             };
             let wait = ctx.wait_relabel_or_cancel(WaitEvent::GcCrRequest, p, wait);
-            let got = self.answered(Class::Blocks, wait).await?;
+            let got = self.env.eager(wait).await?;
             if got.is_some() {
                 return Ok(got);
             }

@@ -1,14 +1,9 @@
-//! What arrives is handled, parked or dropped by its epoch: by the class's task, or by a session
-//! that waits for an answer.
-//!
-//! Promises: the messages of a class are handled one at a time, and those of one sender in the
-//! order in which they were sent.
+//! Class tasks: what arrives is handled, parked or dropped by its epoch.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use block::InstanceNo;
-use cluster::Class;
+use cluster::{Class, ClassInbox};
 use env::Lane;
 use futures::future::{Either, select};
 use global::Epoch;
@@ -29,50 +24,29 @@ pub(super) fn task_name(class: Class) -> &'static str {
 }
 
 impl Node {
-    pub(super) fn start_class(self: &Arc<Node>, class: Class) {
+    pub(super) fn start_class(self: &Arc<Node>, class: Class, mut inbox: ClassInbox) {
         let node = self.clone();
         self.env.spawn_task(task_name(class), Lane::Serve, async move {
-            let inbox = &node.inboxes[class_idx(class)];
             loop {
                 // Own messages first: a fixed order, so that a run can be repeated.
                 let own = node.own.ready(class);
-                match select(Box::pin(own), Box::pin(inbox.messages.arrived())).await {
+                match select(Box::pin(own), Box::pin(inbox.recv())).await {
                     Either::Left(((), _)) => {
                         if node.own.take_look(class) {
                             node.unpark(class);
                         }
                         drop(node.own_turn(class));
                     }
-                    Either::Right(((), _)) => node.take_messages(class),
+                    Either::Right((Some(incoming), _)) => {
+                        // What it makes this instance say to itself is handled right after it.
+                        let turn = node.own_turn(class);
+                        node.incoming(class, incoming.from, &incoming.payload);
+                        drop(turn);
+                    }
+                    Either::Right((None, _)) => return,
                 }
             }
         });
-    }
-
-    /// Handles what has arrived, unless another thread is at it: that one sees it. No latch, gate
-    /// or machine may be held.
-    fn take_messages(&self, class: Class) {
-        let inbox = &self.inboxes[class_idx(class)];
-        while !inbox.messages.is_empty() && !inbox.turn.swap(true, Ordering::SeqCst) {
-            while let Some(incoming) = inbox.messages.try_recv() {
-                // What it makes this instance say to itself is handled right after it.
-                let turn = self.own_turn(class);
-                self.incoming(class, incoming.from, &incoming.payload);
-                drop(turn);
-            }
-            inbox.turn.store(false, Ordering::SeqCst);
-        }
-    }
-
-    /// Waits for another instance's answer of a class. The session that waits handles the messages
-    /// of that class itself while its thread would else be put to sleep: an answer then costs no
-    /// waking at all.
-    pub(super) async fn answered<F: Future>(&self, class: Class, wait: F) -> F::Output {
-        let look = || {
-            self.net.look(class);
-            self.take_messages(class);
-        };
-        self.env.eager(wait, look).await
     }
 
     fn incoming(&self, class: Class, from: InstanceNo, payload: &[u8]) {

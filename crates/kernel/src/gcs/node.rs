@@ -30,13 +30,6 @@ pub struct Network {
     pub events: mpsc::Receiver<MembershipEvent>,
 }
 
-/// What has arrived of one class.
-pub(super) struct Inbox {
-    pub messages: cluster::ClassInbox,
-    /// Somebody handles them, and looks again before he leaves.
-    pub turn: AtomicBool,
-}
-
 /// What a node is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeConfig {
@@ -106,7 +99,6 @@ pub struct Node {
     /// Master messages that came before the directory was rebuilt.
     pub(super) before_directory: Mutex<Vec<(InstanceNo, GcsMessage)>>,
     pub(super) own: Own,
-    pub(super) inboxes: [Inbox; cluster::interconnect::CLASSES],
     /// Frames of an epoch about to be entered, by channel.
     pub(super) parked: Mutex<BTreeMap<(InstanceNo, usize), VecDeque<Frame>>>,
     next_req: AtomicU64,
@@ -184,9 +176,6 @@ impl Node {
             rebuild: Mutex::new(Rebuild::new()),
             before_directory: Mutex::new(Vec::new()),
             own: Own::default(),
-            inboxes: network
-                .inboxes
-                .map(|messages| Inbox { messages, turn: AtomicBool::new(false) }),
             parked: Mutex::new(BTreeMap::new()),
             next_req: AtomicU64::new(first_req + 1),
             calls: Mutex::default(),
@@ -210,8 +199,8 @@ impl Node {
         core.set_peers(node.clone());
         core.table_locks.set_enqueues(node.clone());
         core.waits.set_remote(node.clone());
-        for class in Class::ALL {
-            node.start_class(class);
+        for (class, inbox) in Class::ALL.into_iter().zip(network.inboxes) {
+            node.start_class(class, inbox);
         }
         node.start_lmon(network.events, network.broken);
         node.start_horizons();

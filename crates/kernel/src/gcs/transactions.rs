@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use block::{BLOCK_BYTES, Dba, InstanceNo, Scn, Uba, Xid};
-use cluster::Class;
 use env::{BoxFuture, IoBuf, Lane};
 use futures::FutureExt;
 use global::msg::{Message, TxnMessage, TxnState};
@@ -67,7 +66,7 @@ impl Peers for Node {
                 let make = |req_id| TxnMessage::TransactionState { req_id, xid };
                 let wait = ctx.wait_or_cancel(event, p, self.call(owner, make));
                 if let Some(TxnMessage::TransactionStateReply { state, .. }) =
-                    self.answered(Class::Transactions, wait).await?
+                    self.env.eager(wait).await?
                 {
                     return Ok(from_state(state));
                 }
@@ -105,7 +104,7 @@ impl Peers for Node {
                 let p = [u64::from(addr.file), u64::from(addr.block), 18];
                 let asked = self.call(owner, |req_id| TxnMessage::UndoBlock { req_id, addr });
                 let wait = ctx.wait_or_cancel(WaitEvent::GcCrRequest, p, asked);
-                let reply = self.answered(Class::Transactions, wait).await?;
+                let reply = self.env.eager(wait).await?;
                 match reply {
                     Some(TxnMessage::UndoBlockReply { image, .. })
                         if image.len() == BLOCK_BYTES =>
