@@ -165,8 +165,8 @@ impl TaskHandle {
 pub enum Lingering {
     #[default]
     Fresh,
-    /// The environment's own time.
-    Since { began_us: u64 },
+    /// Times are the environment's own.
+    Since { began_us: u64, gave_way_us: u64 },
     /// It sleeps now, or has what it wanted.
     Over,
 }

@@ -14,6 +14,8 @@ use crate::Lingering;
 /// Giving way takes longer only if another session has had the processor: a block server that is
 /// woken to bring the answer takes less.
 const DISPLACED_US: u64 = 200;
+/// The processor is offered to others this often: each time one of them has it, the answer waits.
+const GIVE_WAY_EVERY_US: u64 = 30;
 /// How long nobody lingers after it was in vain for the first time, and at most.
 const PAUSE_FIRST_US: u64 = 1_000;
 const PAUSE_MAX_US: u64 = 256_000;
@@ -65,15 +67,20 @@ impl Linger {
                     *l = Lingering::Over;
                     return false;
                 }
-                *l = Lingering::Since { began_us: now_us };
+                *l = Lingering::Since { began_us: now_us, gave_way_us: 0 };
             }
             Lingering::Since { .. } => {}
         }
-        let Lingering::Since { began_us } = *l else { return false };
-        // Gives way to whoever wants this processor, and so finds out whether somebody does.
+        let Lingering::Since { began_us, gave_way_us } = *l else { return false };
         let before_us = self.now_us();
+        if before_us < gave_way_us + GIVE_WAY_EVERY_US {
+            std::hint::spin_loop();
+            return true;
+        }
+        // Gives way to whoever wants this processor, and so finds out whether somebody does.
         std::thread::yield_now();
         let now_us = self.now_us();
+        *l = Lingering::Since { began_us, gave_way_us: now_us };
         if now_us - before_us > self.displaced_us || now_us - began_us > self.limit_us {
             self.in_vain(now_us);
             self.leave(l);

@@ -13,6 +13,8 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -39,7 +41,7 @@ struct Outgoing {
 }
 
 struct Socket {
-    stream: TcpStream,
+    stream: OwnedWriteHalf,
     out: Mutex<Outgoing>,
     wake_writer: Notify,
 }
@@ -141,13 +143,13 @@ impl Socket {
     }
 }
 
-fn shutdown(stream: &TcpStream, how: Shutdown) {
+fn shutdown(stream: &OwnedWriteHalf, how: Shutdown) {
     let how = match how {
         Shutdown::Write => nix::sys::socket::Shutdown::Write,
         _ => nix::sys::socket::Shutdown::Both,
     };
     // Fails only if the peer has closed already: then there is nothing to shut down.
-    let _ = nix::sys::socket::shutdown(stream.as_raw_fd(), how);
+    let _ = nix::sys::socket::shutdown(stream.as_ref().as_raw_fd(), how);
 }
 
 struct TcpSender(Arc<Socket>);
@@ -192,6 +194,7 @@ impl Drop for TcpSender {
 
 struct TcpReceiver {
     socket: Arc<Socket>,
+    half: OwnedReadHalf,
     buf: Vec<u8>,
     /// What of `buf` has been handed out.
     taken: usize,
@@ -243,14 +246,11 @@ impl FrameReceiver for TcpReceiver {
                     }
                 }
                 self.buf.reserve(READ_CHUNK_BYTES.min(4096));
-                match self.socket.stream.try_read_buf(&mut self.buf) {
+                // Not tried without need: a read that does not fill the buffer has emptied the
+                // socket, and the next one waits for the reactor.
+                match self.half.read_buf(&mut self.buf).await {
                     Ok(0) => return None,
                     Ok(_) => {}
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                        if self.socket.stream.readable().await.is_err() {
-                            return None;
-                        }
-                    }
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => {
                         self.socket.break_off();
@@ -264,6 +264,7 @@ impl FrameReceiver for TcpReceiver {
 
 fn connection(serve: &Handle, stream: TcpStream) -> io::Result<Connection> {
     stream.set_nodelay(true)?;
+    let (half, stream) = stream.into_split();
     let socket = Arc::new(Socket {
         stream,
         out: Mutex::new(Outgoing {
@@ -279,6 +280,7 @@ fn connection(serve: &Handle, stream: TcpStream) -> io::Result<Connection> {
         sender: Arc::new(TcpSender(Arc::clone(&socket))),
         receiver: Box::new(TcpReceiver {
             socket,
+            half,
             buf: Vec::with_capacity(READ_CHUNK_BYTES),
             taken: 0,
         }),
