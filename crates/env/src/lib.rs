@@ -141,6 +141,24 @@ pub trait EnvImpl: Send + Sync {
     /// Stops this instance now, without writing anything more: an invariant is broken. In the real
     /// environment the process ends with exit code 70; in the simulator the instance is crashed.
     fn abort_instance(&self, reason: &str) -> !;
+    /// A thread panics in the middle of what a [`Critical`] guards. The simulator reports the panic
+    /// itself.
+    fn panicked_in(&self, _what: &str) {}
+}
+
+/// Ends the instance if its thread panics while this lives: what is half done then must never be
+/// seen, by whoever comes next or by the disk.
+pub struct Critical<'a> {
+    env: &'a Env,
+    what: &'static str,
+}
+
+impl Drop for Critical<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.env.0.panicked_in(self.what);
+        }
+    }
 }
 
 /// Handle to a spawned task; dropping it lets the task go on.
@@ -199,6 +217,12 @@ impl Env {
         F: Future<Output = ()> + Send + 'static,
     {
         self.0.spawn(name, lane, Box::pin(task))
+    }
+
+    /// Guards what a panic must not leave half done.
+    #[must_use]
+    pub fn critical(&self, what: &'static str) -> Critical<'_> {
+        Critical { env: self, what }
     }
 
     /// # Errors

@@ -324,4 +324,8 @@ impl EnvImpl for RealEnv {
     fn abort_instance(&self, reason: &str) -> ! {
         exit_at_once(reason)
     }
+
+    fn panicked_in(&self, what: &str) {
+        exit_at_once(&format!("panic in the middle of {what}"));
+    }
 }

@@ -266,3 +266,29 @@ fn processes_are_named_by_id_and_start_time_and_can_be_killed() {
     assert!(env.process_start_time(child.id()).is_none());
     assert!(env.kill_process(0).is_err() && env.kill_process(1).is_err());
 }
+
+/// Not a test by itself: what `a_panic_in_the_middle_ends_the_process` runs as a process.
+#[test]
+#[ignore = "ends its process"]
+fn panics_in_the_middle() {
+    let env = RealEnv::new();
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        drop(env.critical("what ends well"));
+        let _critical = env.critical("a change");
+        panic!("an invariant is broken");
+    }));
+    panic!("still here: {}", caught.is_err());
+}
+
+#[test]
+fn a_panic_in_the_middle_ends_the_process() {
+    let exe = std::env::current_exe().unwrap();
+    let name = "real::tests::panics_in_the_middle";
+    let ran = std::process::Command::new(exe)
+        .args(["--ignored", "--exact", "--nocapture", name])
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(70));
+    let told = String::from_utf8(ran.stderr).unwrap();
+    assert!(told.contains("instance aborted: panic in the middle of a change"), "{told}");
+}

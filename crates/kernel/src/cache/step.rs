@@ -24,11 +24,21 @@ pub struct Carry {
     pub arrival: Option<Arrival>,
 }
 
+/// The gate, held shared. A session's panic ends the instance here, as a task's does anywhere: a
+/// right given up and not sent would be lost.
+pub struct InProtocol<'a> {
+    _gate: parking_lot::RwLockReadGuard<'a, ()>,
+    _critical: env::Critical<'a>,
+}
+
 impl Cache {
     /// Held shared while holders are stepped and what they say is sent; exclusively by the change
     /// of membership.
-    pub fn enter_protocol(&self) -> parking_lot::RwLockReadGuard<'_, ()> {
-        self.protocol.read_recursive()
+    pub fn enter_protocol(&self) -> InProtocol<'_> {
+        InProtocol {
+            _gate: self.protocol.read_recursive(),
+            _critical: self.env.critical("a step of the protocol"),
+        }
     }
 
     /// For the change of membership alone: nobody steps or sends while it is held.

@@ -111,6 +111,8 @@ impl<'a> Change<'a> {
         }
         assert!(body.record_bytes() <= block::REDO_RECORD_BYTES_MAX, "redo record too long");
         let _gate: RwLockReadGuard<'_, ()> = self.cache.enter_gate();
+        // Redo without its change, or half of one: none may be built on that.
+        let _critical = self.cache.env.critical("a change");
         let (rba, end, scn) = self.cache.log.append(&body, xid, kind, scn, formats);
         for (at, op) in &self.ops {
             let member = &mut self.members[*at];

@@ -336,7 +336,12 @@ impl Node {
     /// How many messages an answer took, by whom was asked.
     fn hops(&self, dba: Dba, from: InstanceNo, asked: Option<InstanceNo>) -> Hops {
         let master = self.master_of(dba);
-        let straight = asked == Some(from) || master == from || master == self.me;
+        let by_master = master == from || master == self.me;
+        let straight = match asked {
+            // It was at hand, or one of the two was the master, who has been asked instead.
+            Some(to) => to == from || master == self.me,
+            None => by_master,
+        };
         if straight { Hops::Two } else { Hops::Three }
     }
 
