@@ -175,6 +175,10 @@ impl From<kernel::Error> for PgError {
                 format!("duplicate key value violates unique constraint \"{index}\""),
             )
             .with_constraint(&index),
+            E::NullValue { table, column } => PgError::new(
+                "23502",
+                format!("column \"{column}\" of relation \"{table}\" contains null values"),
+            ),
             E::RowLocked => PgError::new("55P03", "could not obtain lock on row"),
             E::LockTimeout => PgError::new("55P03", "canceling statement due to lock timeout"),
             E::Deadlock => PgError::new("40P01", "deadlock detected"),

@@ -311,7 +311,7 @@ fn accept(
     rowid: Rowid,
     row: &[u8],
 ) -> Result<()> {
-    let view = RowView::new(&work.types, row);
+    let view = RowView::new(&work.table.types, row);
     let cx = EvalContext { row: Some(view), params: &state.params, env: &state.env };
     for filter in &work.filters {
         if filter.truth(&cx)? != Some(true) {

@@ -14,7 +14,7 @@ use observe::Ctx;
 
 fn column(name: &str, kind: TypeKind) -> ColumnDef {
     let ty = ColType { kind, modifier: -1 };
-    ColumnDef { name: name.to_owned(), ty, not_null: true, default: None }
+    ColumnDef { name: name.to_owned(), ty, not_null: true, default: None, missing: None }
 }
 
 /// A table whose columns all must have a value.

@@ -18,7 +18,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use kernel::dict::TableDef;
-use kernel::row::{ColType, Datum, RowView, Value, decode_key, encode_key};
+use kernel::row::{ColType, Datum, RowTypes, RowView, Value, decode_key, encode_key};
 use kernel::table::{self, Change, LockWait};
 use kernel::txn::Snapshot;
 use query::cast::{CastMode, cast};
@@ -32,7 +32,7 @@ use std::sync::Arc;
 const RETURNING_BATCH: usize = 1_000;
 
 /// Types of a table's columns.
-fn types(table: &TableDef) -> &[ColType] {
+fn types(table: &TableDef) -> &RowTypes {
     &table.types
 }
 
@@ -411,7 +411,7 @@ impl Session {
         Ok(None)
     }
 
-    fn state_over(
+    pub(crate) fn state_over(
         &self,
         params: &[Value],
         snapshot: &Snapshot,

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     self, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, Select, SelectItem, SetExpr,
     Statement as Ast, TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind,
 };
-use kernel::dict::TableDef;
+use kernel::dict::{ColumnDef, TableDef};
 use kernel::row::{ColType, TypeKind};
 use observe::Stat;
 use query::types::{col_type_of_oid, oid};
@@ -424,7 +424,8 @@ impl Session {
         Ok(Planned { kind: Kind::Modify(Box::new(plan)), tables, columns, returns_rows, once })
     }
 
-    async fn plan_returning(
+    /// Expressions over single rows of a table, as RETURNING has them.
+    pub(crate) async fn plan_returning(
         &mut self,
         items: &[SelectItem],
         table: &Arc<TableDef>,
@@ -551,11 +552,17 @@ struct Work {
 
 /// The default of a column, to be evaluated for each row.
 pub(crate) fn row_default(table: &TableDef, column: usize) -> Result<Option<RowDefault>> {
-    let Some(expr) = direct::default_of(table, column)? else { return Ok(None) };
+    column_default(&table.columns[column])
+}
+
+/// The same for a column that may not be in a table yet.
+pub(crate) fn column_default(column: &ColumnDef) -> Result<Option<RowDefault>> {
+    let Some(text) = &column.default else { return Ok(None) };
+    let expr = direct::parse_expr(text)?;
     let mut params = Params::new(Vec::new(), 0);
     let mut binder = crate::bind::scalar::ScalarBinder::constants(&mut params);
-    let scalar = binder.bind_assignment(&expr, table.columns[column].ty)?.ok_or_else(|| {
-        PgError::unsupported(format!("the default of column \"{}\"", table.columns[column].name))
+    let scalar = binder.bind_assignment(&expr, column.ty)?.ok_or_else(|| {
+        PgError::unsupported(format!("the default \"{text}\" of column \"{}\"", column.name))
     })?;
     Ok(Some(RowDefault { scalar, calls: params.hidden }))
 }

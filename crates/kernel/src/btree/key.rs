@@ -2,13 +2,13 @@
 
 use block::Rowid;
 
-use crate::row::{ColType, RowView, encode_key};
+use crate::row::{RowTypes, RowView, encode_key};
 
 /// Writes the entry key of `row` for an index over `columns` (positions from 0) to `out`. In a
 /// unique index a key without NULL orders alone; every other key ends with the rowid, so that it is
 /// unique too.
 pub fn entry_key(
-    types: &[ColType],
+    types: &RowTypes,
     columns: &[u16],
     unique: bool,
     row: &[u8],
@@ -28,7 +28,7 @@ pub fn entry_key(
 
 /// Whether two versions of a row have the same values in these columns.
 #[must_use]
-pub fn same_key(types: &[ColType], columns: &[u16], old: &[u8], new: &[u8]) -> bool {
+pub fn same_key(types: &RowTypes, columns: &[u16], old: &[u8], new: &[u8]) -> bool {
     let (old, new) = (RowView::new(types, old), RowView::new(types, new));
     columns.iter().map(|&c| usize::from(c)).all(|c| old.raw(c) == new.raw(c))
 }

@@ -31,7 +31,7 @@ use crate::txn::{Core, Transaction};
 const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
-const FORMAT: (&str, &str) = ("dictionary format", "1");
+const FORMAT: (&str, &str) = ("dictionary format", "2");
 
 /// The bootstrap table as the rest of the kernel wants it described.
 fn bootstrap_def(birth: Scn) -> TableDef {
@@ -44,14 +44,9 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         columns: names
             .iter()
             .zip(BOOTSTRAP_TYPES)
-            .map(|(name, ty)| ColumnDef {
-                name: (*name).to_owned(),
-                ty,
-                not_null: true,
-                default: None,
-            })
+            .map(|(name, ty)| ColumnDef { not_null: true, ..ColumnDef::new(name, ty) })
             .collect(),
-        types: BOOTSTRAP_TYPES.to_vec(),
+        types: BOOTSTRAP_TYPES.to_vec().into(),
         header: BOOTSTRAP_HEADER,
         birth,
         indexes: Vec::new(),

@@ -258,7 +258,7 @@ mod tests {
             name: name.into(),
             owner: ObjId(10),
             columns: vec![],
-            types: vec![],
+            types: vec![].into(),
             header: Dba::NONE,
             birth: Scn(1),
             indexes: vec![],

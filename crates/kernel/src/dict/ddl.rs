@@ -25,7 +25,6 @@ use super::state::{exclude, newest, of, touch};
 use super::store::{self, obj};
 use crate::error::{Error, Result};
 use crate::row::{Datum, Value};
-use crate::table;
 use crate::txn::{LockWait, TmMode, Transaction};
 
 /// Most columns a table can have.
@@ -76,7 +75,7 @@ pub async fn create_table(
     own_table(ctx, txn, &object).await
 }
 
-fn check_columns(columns: &[ColumnDef]) -> Result<()> {
+pub(super) fn check_columns(columns: &[ColumnDef]) -> Result<()> {
     if columns.len() > COLUMNS_MAX {
         return Err(Error::Invalid(format!("tables can have at most {COLUMNS_MAX} columns")));
     }
@@ -244,6 +243,17 @@ async fn owned_sequences(
 /// As [`drop_table`]; disk full.
 pub async fn truncate_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> Result<()> {
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    replace_segments(ctx, txn, &def).await?;
+    new_version(ctx, txn, &object).await
+}
+
+/// Empty segments for a locked table and its indexes; the old ones go at commit. The caller gives
+/// the table a new version.
+pub(super) async fn replace_segments(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+) -> Result<()> {
     let (header, birth) = make_heap(ctx, txn, def.obj).await?;
     let new = table_values(def.obj, header, birth)?;
     let changes: Vec<(usize, Value)> =
@@ -254,65 +264,7 @@ pub async fn truncate_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef)
     for index in &def.indexes {
         replace_index_segment(ctx, txn, index).await?;
     }
-    new_version(ctx, txn, &object).await
-}
-
-/// Adds a column at the end. Rows that are there read NULL in it, so on a table with rows it can be
-/// neither NOT NULL nor have a default.
-///
-/// # Errors
-/// As [`drop_table`]; [`Error::DuplicateObject`], [`Error::Invalid`].
-pub async fn add_column(
-    ctx: &Ctx,
-    txn: &Arc<Transaction>,
-    table: &TableDef,
-    column: ColumnDef,
-) -> Result<()> {
-    let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
-    let mut columns = def.columns.clone();
-    columns.push(column.clone());
-    check_columns(&columns)?;
-    if (column.not_null || column.default.is_some()) && has_rows(ctx, txn, &def).await? {
-        let what =
-            "a column that is NOT NULL or has a default cannot be added to a table with rows";
-        return Err(Error::Invalid(what.into()));
-    }
-    let values = column_values(def.obj, def.columns.len(), &column)?;
-    store::insert(ctx, txn, of(txn.core())?.fixed(Fixed::Col), &values).await?;
-    new_version(ctx, txn, &object).await
-}
-
-async fn has_rows(ctx: &Ctx, txn: &Arc<Transaction>, def: &TableDef) -> Result<bool> {
-    let snap = newest(txn)?;
-    let mut scan = table::scan(ctx, def, &snap).await?;
-    let mut found = false;
-    while !found && scan.next_block(ctx, |_, _| found = true).await? {}
-    Ok(found)
-}
-
-/// Makes a column NOT NULL, after looking at all rows, or nullable again.
-///
-/// # Errors
-/// As [`drop_table`]; [`Error::NullValue`] if a row has NULL there.
-pub async fn set_not_null(
-    ctx: &Ctx,
-    txn: &Arc<Transaction>,
-    table: &TableDef,
-    position: usize,
-    not_null: bool,
-) -> Result<()> {
-    let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
-    if !not_null
-        && def.primary_key().is_some_and(|k| k.columns.iter().any(|c| usize::from(*c) == position))
-    {
-        let what = format!("column \"{}\" is in a primary key", def.columns[position].name);
-        return Err(Error::Invalid(what));
-    }
-    if not_null {
-        super::ddl_index::check_no_nulls(ctx, txn, &def, &[position]).await?;
-    }
-    write_not_null(ctx, txn, def.obj, position, not_null).await?;
-    new_version(ctx, txn, &object).await
+    Ok(())
 }
 
 pub(super) async fn write_not_null(

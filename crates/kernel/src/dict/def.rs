@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use block::{Dba, ObjId, Scn};
 
-use crate::row::{ColType, Datum, encode_row};
+use crate::row::{ColType, Datum, RowTypes, encode_row};
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +17,24 @@ pub struct ColumnDef {
     pub not_null: bool,
     /// SQL text of the default expression.
     pub default: Option<String>,
+    /// What rows from before the column was added read in it, as rows keep values.
+    pub missing: Option<Box<[u8]>>,
+}
+
+impl ColumnDef {
+    /// A column that accepts NULL and has no default.
+    #[must_use]
+    pub fn new(name: &str, ty: ColType) -> ColumnDef {
+        ColumnDef { name: name.to_owned(), ty, not_null: false, default: None, missing: None }
+    }
+}
+
+/// A column as an alteration of its table leaves it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AlteredColumn {
+    /// Its position before; `None`: it is new.
+    pub from: Option<usize>,
+    pub def: ColumnDef,
 }
 
 /// A table as of one version.
@@ -29,7 +47,7 @@ pub struct TableDef {
     pub owner: ObjId,
     pub columns: Vec<ColumnDef>,
     /// The types of `columns`, as the row codec takes them.
-    pub types: Vec<ColType>,
+    pub types: RowTypes,
     /// Header block of its heap segment.
     pub header: Dba,
     /// SCN of the segment's creation or the table's last truncation: older snapshots cannot read

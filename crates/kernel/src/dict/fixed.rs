@@ -68,7 +68,7 @@ pub(crate) enum Fixed {
     Orphan,
 }
 
-use TypeKind::{Bool, Int4, Int8, Text};
+use TypeKind::{Bool, Bytea, Int4, Int8, Text};
 
 /// All of them. `obj$` by number and by name; `ind$` by number and by table.
 pub(super) const TABLES: [FixedTable; 8] = [
@@ -106,6 +106,7 @@ pub(super) const TABLES: [FixedTable; 8] = [
             ("modifier", Int4, true),
             ("not_null", Bool, true),
             ("default", Text, false),
+            ("missing", Bytea, false),
         ],
         indexes: &[FixedIndex { obj: ObjId(23), name: "i_col1", columns: &[0, 1] }],
     },
@@ -185,10 +186,8 @@ impl FixedTable {
             .columns
             .iter()
             .map(|(name, kind, not_null)| ColumnDef {
-                name: (*name).to_owned(),
-                ty: ColType::new(*kind),
                 not_null: *not_null,
-                default: None,
+                ..ColumnDef::new(name, ColType::new(*kind))
             })
             .collect();
         let indexes = self

@@ -13,15 +13,18 @@ use super::fixed::Fixed;
 use super::state::Dict;
 use super::store::{self, Record, int4, int8, obj, text_or_null};
 use crate::error::Result;
-use crate::row::{ColType, Datum, TypeKind};
+use crate::row::{ColType, Datum, RowTypes, TypeKind, is_stored_value};
 use crate::txn::Snapshot;
 
 /// Positions of columns that are read or changed by themselves.
 pub(super) mod at {
+    pub const OBJ_NAME: usize = 3;
     pub const OBJ_VERSION: usize = 6;
     pub const TAB_HEADER: usize = 1;
     pub const TAB_BIRTH: usize = 2;
     pub const COL_NOT_NULL: usize = 5;
+    pub const IND_COLUMNS: usize = 2;
+    pub const IND_CONSTRAINT: usize = 5;
     pub const IND_HEADER: usize = 6;
     pub const IND_ROOT: usize = 7;
     pub const IND_BIRTH: usize = 8;
@@ -81,14 +84,17 @@ pub(super) fn table_values(number: ObjId, header: Dba, birth: Scn) -> Result<[Da
 
 pub(super) fn column_of(row: &Record) -> Result<ColumnDef> {
     let code = u8::try_from(row.int(3)?).map_err(|_| row.unknown("type"))?;
+    let kind = TypeKind::from_code(code).ok_or_else(|| row.unknown("type"))?;
+    let missing = row.bytes_or_null(7)?.map(Box::<[u8]>::from);
+    if missing.as_ref().is_some_and(|value| !is_stored_value(kind, value)) {
+        return Err(row.unknown("value of a column"));
+    }
     Ok(ColumnDef {
         name: row.text(2)?.to_owned(),
-        ty: ColType {
-            kind: TypeKind::from_code(code).ok_or_else(|| row.unknown("type"))?,
-            modifier: row.int4(4)?,
-        },
+        ty: ColType { kind, modifier: row.int4(4)? },
         not_null: row.bool(at::COL_NOT_NULL)?,
         default: row.text_or_null(6)?.map(str::to_owned),
+        missing,
     })
 }
 
@@ -96,7 +102,7 @@ pub(super) fn column_values(
     number: ObjId,
     position: usize,
     def: &ColumnDef,
-) -> Result<[Datum<'_>; 7]> {
+) -> Result<[Datum<'_>; 8]> {
     Ok([
         obj(number),
         int4(position)?,
@@ -105,6 +111,7 @@ pub(super) fn column_values(
         Datum::Int4(def.ty.modifier),
         Datum::Bool(def.not_null),
         text_or_null(def.default.as_deref()),
+        def.missing.as_deref().map_or(Datum::Null, Datum::Bytea),
     ])
 }
 
@@ -183,7 +190,10 @@ pub(super) async fn read_table(
         schema: object.schema.clone(),
         name: object.name.clone(),
         owner: object.owner,
-        types: columns.iter().map(|column| column.ty).collect(),
+        types: RowTypes::new(
+            columns.iter().map(|column| column.ty).collect(),
+            columns.iter().map(|column| column.missing.clone()).collect(),
+        ),
         columns,
         header: tab.dba(at::TAB_HEADER)?,
         birth,

@@ -76,6 +76,14 @@ impl Record {
         }
     }
 
+    pub fn bytes_or_null(&self, i: usize) -> Result<Option<&[u8]>> {
+        match &self.values[i] {
+            Value::Null => Ok(None),
+            Value::Bytea(v) => Ok(Some(v)),
+            _ => Err(self.wrong(i)),
+        }
+    }
+
     pub fn obj(&self, i: usize) -> Result<ObjId> {
         u32::try_from(self.int(i)?).map(ObjId).map_err(|_| self.wrong(i))
     }

@@ -27,7 +27,7 @@ fn world() -> World {
 }
 
 fn column(name: &str, kind: TypeKind) -> ColumnDef {
-    ColumnDef { name: name.into(), ty: ColType::new(kind), not_null: false, default: None }
+    ColumnDef::new(name, ColType::new(kind))
 }
 
 fn accounts() -> NewTable {
@@ -309,8 +309,14 @@ fn a_primary_key_refuses_nulls_and_a_second_one() {
     });
 }
 
+/// All columns as they are.
+fn kept(def: &TableDef) -> Vec<AlteredColumn> {
+    let kept = |(i, def): (usize, &ColumnDef)| AlteredColumn { from: Some(i), def: def.clone() };
+    def.columns.iter().enumerate().map(kept).collect()
+}
+
 #[test]
-fn a_new_column_reads_null_in_old_rows() {
+fn a_new_column_reads_in_old_rows_what_it_was_added_with() {
     let w = world();
     w.t.run(async {
         let def = w.make().await;
@@ -318,18 +324,76 @@ fn a_new_column_reads_null_in_old_rows() {
         w.add(&txn, &def, 1, "a").await;
         txn.commit(&w.ctx).await.expect("commit");
         let txn = w.t.begin();
-        let strict = ColumnDef { not_null: true, ..column("c", TypeKind::Int8) };
-        let refused = add_column(&w.ctx, &txn, &def, strict).await;
-        assert!(matches!(refused, Err(Error::Invalid(_))));
-        add_column(&w.ctx, &txn, &def, column("c", TypeKind::Int8)).await.expect("added");
-        let twice = add_column(&w.ctx, &txn, &def, column("c", TypeKind::Int8)).await;
+        let mut columns = kept(&def);
+        let seven = crate::row::stored_value(TypeKind::Int8, &Datum::Int8(7));
+        let added = ColumnDef { missing: seven, ..column("c", TypeKind::Int8) };
+        columns.push(AlteredColumn { from: None, def: added });
+        columns.push(AlteredColumn { from: None, def: column("d", TypeKind::Int8) });
+        let def = alter_columns(&w.ctx, &txn, &def, columns, false).await.expect("added");
+        let mut columns = kept(&def);
+        columns.push(AlteredColumn { from: None, def: column("c", TypeKind::Int8) });
+        let savepoint = txn.savepoint();
+        let twice = alter_columns(&w.ctx, &txn, &def, columns, false).await;
         assert!(matches!(twice, Err(Error::DuplicateObject(_))));
+        txn.rollback_to(&w.ctx, savepoint).await.expect("rolled back");
         txn.commit(&w.ctx).await.expect("commit");
         let txn = w.t.begin();
         let def = w.find(&txn).await.expect("committed");
         let snap = txn.snapshot(&w.ctx).await.expect("a snapshot");
         let rows = store::all(&w.ctx, &snap, &def).await.expect("rows");
-        assert_eq!(rows[0].obj_or_null(2).expect("a value"), None);
+        assert_eq!(rows[0].int(2).expect("a value"), 7);
+        assert_eq!(rows[0].obj_or_null(3).expect("a value"), None);
+    });
+}
+
+#[test]
+fn a_rewrite_drops_a_column_and_the_index_on_it() {
+    let w = world();
+    w.t.run(async {
+        let old = w.make().await;
+        let txn = w.t.begin();
+        w.add(&txn, &old, 1, "a").await;
+        create_index(&w.ctx, &txn, &old, by_name()).await.expect("a new index");
+        let columns = kept(&old).into_iter().skip(1).collect();
+        let moved = alter_columns(&w.ctx, &txn, &old, columns, false).await;
+        assert!(matches!(moved, Err(Error::Invariant(_))));
+        let columns = kept(&old).into_iter().skip(1).collect();
+        let new = alter_columns(&w.ctx, &txn, &old, columns, true).await.expect("altered");
+        assert_eq!((new.columns.len(), new.indexes.len()), (1, 1));
+        assert_eq!(new.indexes[0].columns, [0]);
+        assert_ne!(new.header, old.header);
+        let snap = newest(&txn).expect("a snapshot");
+        assert!(store::all(&w.ctx, &snap, &new).await.expect("rows").is_empty());
+        assert_eq!(store::all(&w.ctx, &snap, &old).await.expect("rows").len(), 1);
+        txn.rollback(&w.ctx).await.expect("rollback");
+        let txn = w.t.begin();
+        assert_eq!(w.find(&txn).await.expect("as it was").columns.len(), 2);
+    });
+}
+
+#[test]
+fn a_renamed_table_has_one_name_for_each_transaction() {
+    let w = world();
+    w.t.run(async {
+        let def = w.make().await;
+        let (txn, other) = (w.t.begin(), w.t.begin());
+        rename_table(&w.ctx, &txn, &def, "clients").await.expect("renamed");
+        let name = "clients";
+        assert!(w.find(&txn).await.is_none());
+        assert!(table(&w.ctx, &txn, PUBLIC, name).await.expect("read").is_some());
+        assert!(table(&w.ctx, &other, PUBLIC, name).await.expect("read").is_none());
+        assert!(w.find(&other).await.is_some());
+        txn.commit(&w.ctx).await.expect("commit");
+        assert!(w.find(&other).await.is_none());
+        let def = table(&w.ctx, &other, PUBLIC, name).await.expect("read").expect("renamed");
+        let txn = w.t.begin();
+        let index = def.indexes[0].clone();
+        let taken = rename_index(&w.ctx, &txn, &def, &index, name).await;
+        assert!(matches!(taken, Err(Error::DuplicateObject(_))));
+        rename_index(&w.ctx, &txn, &def, &index, "clients_key").await.expect("renamed");
+        let def = table(&w.ctx, &txn, PUBLIC, name).await.expect("read").expect("there");
+        assert_eq!(def.indexes[0].constraint.as_deref(), Some("clients_key"));
+        txn.rollback(&w.ctx).await.expect("rollback");
     });
 }
 

@@ -1,6 +1,6 @@
 //! Rows to bytes and back. See the README for the layout.
 
-use super::{ColType, Datum, TypeKind};
+use super::{ColType, Datum, RowTypes, TypeKind};
 
 const WIDE: u16 = 0x8000;
 const COUNT_MASK: u16 = 0x3fff;
@@ -108,10 +108,64 @@ fn int_bytes(v: i128) -> usize {
     (significant as usize + 1).div_ceil(8).max(1)
 }
 
+/// What the bytes of a row mean: its columns' types, and their values in rows too short to have
+/// them.
+#[derive(Clone, Copy)]
+pub struct RowShape<'a> {
+    types: &'a [ColType],
+    missing: &'a [Option<Box<[u8]>>],
+}
+
+impl<'a> From<&'a RowTypes> for RowShape<'a> {
+    fn from(types: &'a RowTypes) -> RowShape<'a> {
+        RowShape { types, missing: types.missing() }
+    }
+}
+
+impl<'a> From<&'a [ColType]> for RowShape<'a> {
+    fn from(types: &'a [ColType]) -> RowShape<'a> {
+        RowShape { types, missing: &[] }
+    }
+}
+
+impl<'a> From<&'a Vec<ColType>> for RowShape<'a> {
+    fn from(types: &'a Vec<ColType>) -> RowShape<'a> {
+        RowShape { types, missing: &[] }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [ColType; N]> for RowShape<'a> {
+    fn from(types: &'a [ColType; N]) -> RowShape<'a> {
+        RowShape { types, missing: &[] }
+    }
+}
+
+/// The value as a row keeps it; `None` for NULL.
+///
+/// # Panics
+/// If it is not of the kind.
+#[must_use]
+pub fn stored_value(kind: TypeKind, value: &Datum<'_>) -> Option<Box<[u8]>> {
+    assert!(fits(kind, value), "value {value:?} for a column of another type");
+    if value.is_null() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(data_bytes_of(value));
+    append_data(value, &mut out);
+    Some(out.into_boxed_slice())
+}
+
+/// Whether bytes can be a value of the kind: for what comes from disk.
+#[must_use]
+pub fn is_stored_value(kind: TypeKind, data: &[u8]) -> bool {
+    check_data(kind, data).is_ok()
+}
+
 /// One row's bytes, readable column by column.
 #[derive(Clone, Copy)]
 pub struct RowView<'a> {
     types: &'a [ColType],
+    missing: &'a [Option<Box<[u8]>>],
     bytes: &'a [u8],
     count: usize,
     wide: bool,
@@ -124,21 +178,27 @@ impl<'a> RowView<'a> {
     /// If there is no header; [`RowView::get`] does if the rest is malformed. Bytes of unknown
     /// origin go through [`RowView::checked`].
     #[must_use]
-    pub fn new(types: &'a [ColType], bytes: &'a [u8]) -> RowView<'a> {
+    pub fn new(shape: impl Into<RowShape<'a>>, bytes: &'a [u8]) -> RowView<'a> {
+        let RowShape { types, missing } = shape.into();
         let header = u16::from_le_bytes([bytes[0], bytes[1]]);
         let count = usize::from(header & COUNT_MASK);
-        RowView { types, bytes, count, wide: header & WIDE != 0 }
+        RowView { types, missing, bytes, count, wide: header & WIDE != 0 }
     }
 
     /// Like [`RowView::new`], after checking every column, so that reading cannot fail.
     ///
     /// # Errors
     /// [`RowError`] says what is wrong with the bytes.
-    pub fn checked(types: &'a [ColType], bytes: &'a [u8]) -> Result<RowView<'a>, RowError> {
+    pub fn checked(
+        shape: impl Into<RowShape<'a>>,
+        bytes: &'a [u8],
+    ) -> Result<RowView<'a>, RowError> {
         if bytes.len() < HEADER_BYTES {
             return Err(RowError("no header"));
         }
-        let view = RowView::new(types, bytes);
+        let shape = shape.into();
+        let types = shape.types;
+        let view = RowView::new(shape, bytes);
         if view.count > types.len() {
             return Err(RowError("more columns than its table"));
         }
@@ -163,7 +223,8 @@ impl<'a> RowView<'a> {
         Ok(view)
     }
 
-    /// Number of columns stored; those after it read as NULL.
+    /// Number of columns stored; those after it read as what their column says is missing: NULL
+    /// or the default it was added with.
     #[must_use]
     pub fn stored_count(&self) -> usize {
         self.count
@@ -172,14 +233,14 @@ impl<'a> RowView<'a> {
     /// Whether column `i` is NULL.
     #[must_use]
     pub fn is_null(&self, i: usize) -> bool {
-        i >= self.count || self.end_of(i).1
+        if i >= self.count { self.missing(i).is_none() } else { self.end_of(i).1 }
     }
 
     /// The bytes of column `i` as stored; `None` for NULL.
     #[must_use]
     pub fn raw(&self, i: usize) -> Option<&'a [u8]> {
         if i >= self.count {
-            return None;
+            return self.missing(i);
         }
         let (end, null) = self.end_of(i);
         if null {
@@ -205,6 +266,11 @@ impl<'a> RowView<'a> {
     /// All columns of the table, in order.
     pub fn iter(self) -> impl Iterator<Item = Datum<'a>> {
         (0..self.types.len()).map(move |i| self.get(i))
+    }
+
+    #[cold]
+    fn missing(&self, i: usize) -> Option<&'a [u8]> {
+        self.missing.get(i).and_then(Option::as_deref)
     }
 
     fn data_at(&self) -> usize {

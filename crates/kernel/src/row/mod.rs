@@ -8,7 +8,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-pub use codec::{RowError, RowView, encode_row};
+pub use codec::{RowError, RowShape, RowView, encode_row, is_stored_value, stored_value};
 pub use datum::{Datum, Value};
 pub use key::{KeyError, decode_key, encode_key, key_prefix_end};
-pub use types::{ColType, TypeKind};
+pub use types::{ColType, RowTypes, TypeKind};

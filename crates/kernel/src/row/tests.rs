@@ -55,6 +55,22 @@ fn missing_columns_read_as_null() {
 }
 
 #[test]
+fn a_short_row_reads_what_its_columns_were_added_with() {
+    let types = [TypeKind::Int4, TypeKind::Text, TypeKind::Int8].map(ColType::new).to_vec();
+    let mut bytes = Vec::new();
+    encode_row(&types[..1], &[Datum::Int4(1)], &mut bytes);
+    let added = stored_value(TypeKind::Text, &Datum::Text("new"));
+    let shape = RowTypes::new(types, vec![None, added, None]);
+    let view = RowView::checked(&shape, &bytes).expect("a row");
+    assert_eq!((view.get(0), view.get(1)), (Datum::Int4(1), Datum::Text("new")));
+    assert_eq!((view.is_null(1), view.is_null(2)), (false, true));
+    assert_eq!(view.get(2), Datum::Null);
+    bytes.clear();
+    encode_row(&shape, &[Datum::Int4(1), Datum::Null, Datum::Null], &mut bytes);
+    assert_eq!(RowView::new(&shape, &bytes).get(1), Datum::Null, "NULL that is stored stays");
+}
+
+#[test]
 fn long_rows_use_wide_offsets() {
     let types = [ColType::new(TypeKind::Text), ColType::new(TypeKind::Int4)];
     let long = "x".repeat(1 << 20);

@@ -168,3 +168,48 @@ impl fmt::Display for ColType {
         Ok(())
     }
 }
+
+/// The types of a table's columns, and what rows from before a column was added read in it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct RowTypes {
+    types: Vec<ColType>,
+    /// Values as rows keep them; empty if no column has one.
+    missing: Vec<Option<Box<[u8]>>>,
+}
+
+impl RowTypes {
+    /// `missing` goes in parallel with `types`.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[must_use]
+    pub fn new(types: Vec<ColType>, missing: Vec<Option<Box<[u8]>>>) -> RowTypes {
+        assert_eq!(types.len(), missing.len(), "one entry for each column");
+        let any = missing.iter().any(Option::is_some);
+        RowTypes { types, missing: if any { missing } else { Vec::new() } }
+    }
+
+    pub(super) fn missing(&self) -> &[Option<Box<[u8]>>] {
+        &self.missing
+    }
+}
+
+impl std::ops::Deref for RowTypes {
+    type Target = [ColType];
+
+    fn deref(&self) -> &[ColType] {
+        &self.types
+    }
+}
+
+impl From<Vec<ColType>> for RowTypes {
+    fn from(types: Vec<ColType>) -> RowTypes {
+        RowTypes { types, missing: Vec::new() }
+    }
+}
+
+impl FromIterator<ColType> for RowTypes {
+    fn from_iter<I: IntoIterator<Item = ColType>>(types: I) -> RowTypes {
+        types.into_iter().collect::<Vec<_>>().into()
+    }
+}

@@ -22,6 +22,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
         ty: ColType::new(kind),
         not_null: name == "id",
         default: None,
+        missing: None,
     };
     let index = |name: &str, columns: &[u16], unique, primary| NewIndex {
         name: name.to_owned(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use block::ObjId;
 use env::Lane;
 use env::simulated::SimConfig;
-use kernel::dict::{self, ColumnDef, NewTable, TableDef};
+use kernel::dict::{self, AlteredColumn, ColumnDef, NewTable, TableDef};
 use kernel::instance::Instance;
 use kernel::row::{ColType, Datum, TypeKind, encode_key};
 use kernel::table::{self, Change};
@@ -139,8 +139,11 @@ fn h19_ddl_on_one_instance_is_seen_by_the_next_statement_on_the_others() {
         let txn = begin(&one, &ctx1);
         let def = find(&ctx1, &txn, "t").await?.expect("a table");
         let ty = ColType::new(TypeKind::Int8);
-        let added = ColumnDef { name: "added".to_owned(), ty, not_null: false, default: None };
-        dict::add_column(&ctx1, &txn, &def, added).await?;
+        let kept =
+            |(i, def): (usize, &ColumnDef)| AlteredColumn { from: Some(i), def: def.clone() };
+        let mut columns: Vec<AlteredColumn> = def.columns.iter().enumerate().map(kept).collect();
+        columns.push(AlteredColumn { from: None, def: ColumnDef::new("added", ty) });
+        dict::alter_columns(&ctx1, &txn, &def, columns, false).await?;
         txn.commit(&ctx1).await
     })
     .expect("a column is added");

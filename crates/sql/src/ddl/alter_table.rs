@@ -1,19 +1,38 @@
-//! ALTER TABLE: one method for each operation.
+//! ALTER TABLE: its operations and their order; constraints and names.
 //!
-//! What it promises: the operations of a statement run in their order, each on the table as the one
-//! before has left it. What it must never do: accept rows that the new definition forbids.
+//! What it promises: the operations of a statement run in PostgreSQL's order (what is dropped goes
+//! first), each on the table as the one before has left it, under one lock. What it must never do:
+//! accept rows that the new definition forbids.
 
-use super::column::declare_column;
 use super::constraint::{constraint_index, several_primary_keys};
-use super::refuse;
+use super::{named, refuse};
 use crate::bind::{ident_name, table_parts};
 use crate::session::Session;
-use crate::{PgError, Result, Severity, direct};
+use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{
-    self, AlterColumnOperation, AlterTableOperation, TableConstraint,
+    self, AlterColumnOperation, AlterTableOperation, RenameTableNameKind, TableConstraint,
 };
 use kernel::dict::{self, TableDef};
 use std::sync::Arc;
+
+/// When an operation of a statement has its turn.
+fn pass(operation: &AlterTableOperation) -> u8 {
+    match operation {
+        AlterTableOperation::DropColumn { .. } | AlterTableOperation::DropConstraint { .. } => 0,
+        AlterTableOperation::AlterColumn { op, .. } => match op {
+            AlterColumnOperation::DropNotNull | AlterColumnOperation::DropDefault => 0,
+            AlterColumnOperation::SetDataType { .. } => 1,
+            AlterColumnOperation::SetNotNull => 3,
+            _ => 5,
+        },
+        AlterTableOperation::AddColumn { .. } => 2,
+        AlterTableOperation::AddConstraint {
+            constraint: TableConstraint::PrimaryKey(_) | TableConstraint::Unique(_),
+            ..
+        } => 4,
+        _ => 5,
+    }
+}
 
 impl Session {
     pub(super) async fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<String> {
@@ -26,12 +45,26 @@ impl Session {
             self.notice(Severity::Notice, format!("relation \"{name}\" does not exist, skipping"));
             return done();
         }
-        for operation in &alter.operations {
+        let table = self.table_of(&alter.name).await?;
+        let txn = self.transaction()?;
+        let table = dict::lock_definition(&self.ctx, &txn, &table).await?;
+        let mut operations: Vec<&AlterTableOperation> = alter.operations.iter().collect();
+        operations.sort_by_key(|operation| pass(operation));
+        for operation in operations {
             // Each sees what the one before has done.
-            let table = self.table_of(&alter.name).await?;
+            let table = self.altered(&table).await?;
             self.alter_one(&table, operation).await?;
         }
         done()
+    }
+
+    /// The table as the operations so far have left it.
+    pub(super) async fn altered(&mut self, table: &TableDef) -> Result<Arc<TableDef>> {
+        let txn = self.transaction()?;
+        let found = dict::table_by_obj(&self.ctx, &txn, table.obj).await?;
+        found.ok_or_else(|| {
+            PgError::new("42P01", format!("relation \"{}\" does not exist", table.name))
+        })
     }
 
     async fn alter_one(
@@ -52,6 +85,30 @@ impl Session {
             AlterTableOperation::DropConstraint { if_exists, name, drop_behavior: _ } => {
                 self.drop_constraint(table, &ident_name(name), *if_exists).await
             }
+            AlterTableOperation::DropColumn {
+                column_names, if_exists, drop_behavior: _, ..
+            } => {
+                for name in column_names {
+                    let table = self.altered(table).await?;
+                    self.drop_column(&table, &ident_name(name), *if_exists).await?;
+                }
+                Ok(())
+            }
+            AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+                let (old, new) = (ident_name(old_column_name), ident_name(new_column_name));
+                self.rename_column(table, &old, &new).await
+            }
+            AlterTableOperation::RenameTable { table_name: RenameTableNameKind::To(name) } => {
+                let (None, name) = table_parts(name)? else {
+                    return Err(PgError::syntax("a name without a schema is expected"));
+                };
+                let txn = self.transaction()?;
+                let done = dict::rename_table(&self.ctx, &txn, table, &name).await;
+                done.map_err(|error| named(error, &name))
+            }
+            AlterTableOperation::RenameConstraint { old_name, new_name } => {
+                self.rename_constraint(table, &ident_name(old_name), &ident_name(new_name)).await
+            }
             AlterTableOperation::AlterColumn { column_name, op } => {
                 self.alter_column(table, &ident_name(column_name), op).await
             }
@@ -61,6 +118,22 @@ impl Session {
             AlterTableOperation::OwnerTo { .. } => refuse("OWNER TO"),
             other => refuse(format!("ALTER TABLE {other}")),
         }
+    }
+
+    async fn rename_constraint(
+        &mut self,
+        table: &Arc<TableDef>,
+        old: &str,
+        new: &str,
+    ) -> Result<()> {
+        let found = table.indexes.iter().find(|i| i.constraint.as_deref() == Some(old));
+        let Some(index) = found.cloned() else {
+            let text = format!("constraint \"{old}\" for table \"{}\" does not exist", table.name);
+            return Err(PgError::new("42704", text));
+        };
+        let txn = self.transaction()?;
+        let done = dict::rename_index(&self.ctx, &txn, table, &index, new).await;
+        done.map_err(|error| named(error, new))
     }
 
     async fn add_constraint(
@@ -100,93 +173,5 @@ impl Session {
         }
         let txn = self.transaction()?;
         Ok(dict::drop_constraint(&self.ctx, &txn, table, name).await?)
-    }
-
-    async fn add_column(
-        &mut self,
-        table: &Arc<TableDef>,
-        column_def: &ast::ColumnDef,
-        if_not_exists: bool,
-    ) -> Result<()> {
-        let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
-        let name = ident_name(&column_def.name);
-        if names.contains(&name) {
-            if if_not_exists {
-                let text = format!(
-                    "column \"{name}\" of relation \"{}\" already exists, skipping",
-                    table.name
-                );
-                self.notice(Severity::Notice, text);
-                return Ok(());
-            }
-            return Err(PgError::new(
-                "42701",
-                format!("column \"{name}\" of relation \"{}\" already exists", table.name),
-            ));
-        }
-        let mut indexes = Vec::new();
-        let column = declare_column(column_def, &table.name, &mut indexes, names.len())?;
-        if !indexes.is_empty() || column.sequence.is_some() {
-            return refuse("ADD COLUMN with a constraint or a sequence");
-        }
-        if column.def.default.is_some() || column.def.not_null {
-            return refuse("ADD COLUMN with DEFAULT or NOT NULL").map_err(|e: PgError| {
-                e.with_hint("Add the column, UPDATE it, then SET NOT NULL.")
-            });
-        }
-        let txn = self.transaction()?;
-        Ok(dict::add_column(&self.ctx, &txn, table, column.def).await?)
-    }
-
-    async fn alter_column(
-        &mut self,
-        table: &Arc<TableDef>,
-        column: &str,
-        op: &AlterColumnOperation,
-    ) -> Result<()> {
-        let at = direct::column_position(table, column)?;
-        let txn = self.transaction()?;
-        match op {
-            AlterColumnOperation::SetNotNull => {
-                self.check_no_nulls(table, at).await?;
-                Ok(dict::set_not_null(&self.ctx, &txn, table, at, true).await?)
-            }
-            AlterColumnOperation::DropNotNull => {
-                Ok(dict::set_not_null(&self.ctx, &txn, table, at, false).await?)
-            }
-            other => refuse(format!("ALTER COLUMN {other}")),
-        }
-    }
-
-    /// 23502 if a row has no value in the column.
-    async fn check_no_nulls(&mut self, table: &Arc<TableDef>, column: usize) -> Result<()> {
-        let txn = self.transaction()?;
-        let (core, mode) = (txn.core(), kernel::txn::TmMode::X);
-        let wait = kernel::table::LockWait::Wait;
-        core.lock_table(&self.ctx, &txn, table.obj, mode, wait).await?;
-        let snapshot = self.snapshot().await?;
-        let mut scan = kernel::table::scan(&self.ctx, table, &snapshot).await?;
-        let mut found = false;
-        let types = table.types.clone();
-        loop {
-            let more = scan
-                .next_block(&self.ctx, |_, row| {
-                    found |= kernel::row::RowView::new(&types, row).is_null(column);
-                })
-                .await?;
-            if found {
-                return Err(PgError::new(
-                    "23502",
-                    format!(
-                        "column \"{}\" of relation \"{}\" contains null values",
-                        table.columns[column].name, table.name
-                    ),
-                ));
-            }
-            if !more {
-                return Ok(());
-            }
-            self.ctx.check_interrupt()?;
-        }
     }
 }

@@ -6,9 +6,10 @@
 use super::constraint::{constraint_of, plain_characteristics};
 use super::refuse;
 use crate::bind::{ident_name, object_parts};
-use crate::{PgError, Result, direct};
+use crate::planning::column_default;
+use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, DataType, SequenceOptions};
-use kernel::dict::{ColumnDef, NewIndex, NewTable};
+use kernel::dict::{ColumnDef, NewIndex};
 use kernel::row::{ColType, TypeKind};
 use query::sqltype::col_type_of_sql;
 
@@ -27,7 +28,7 @@ pub(super) fn declare_column(
 ) -> Result<Column> {
     let name = ident_name(&column.name);
     let (ty, mut sequence) = column_type(&column.data_type)?;
-    let mut def = ColumnDef { name: name.clone(), ty, not_null: sequence.is_some(), default: None };
+    let mut def = ColumnDef { not_null: sequence.is_some(), ..ColumnDef::new(&name, ty) };
     let at = u16::try_from(position).map_err(|_| PgError::new("54011", "too many columns"))?;
     for option in &column.options {
         let constraint = option.name.as_ref().map(ident_name);
@@ -64,7 +65,7 @@ pub(super) fn declare_column(
 }
 
 /// The type, and whether it brings a sequence.
-fn column_type(sql: &DataType) -> Result<(ColType, Option<Vec<SequenceOptions>>)> {
+pub(super) fn column_type(sql: &DataType) -> Result<(ColType, Option<Vec<SequenceOptions>>)> {
     if let DataType::Custom(name, _) = sql {
         let last = object_parts(name)?.pop().unwrap_or_default();
         let kind = match last.as_str() {
@@ -98,14 +99,6 @@ fn column_type(sql: &DataType) -> Result<(ColType, Option<Vec<SequenceOptions>>)
 }
 
 /// Refuses a default that could not be evaluated later.
-pub(super) fn check_default(table: &NewTable, column: usize) -> Result<()> {
-    let def = &table.columns[column];
-    let Some(text) = &def.default else { return Ok(()) };
-    let expr = direct::parse_expr(text)?;
-    let mut params = crate::bind::Params::new(Vec::new(), 0);
-    let mut binder = crate::bind::scalar::ScalarBinder::constants(&mut params);
-    match binder.bind_assignment(&expr, def.ty)? {
-        Some(_) => Ok(()),
-        None => refuse(format!("the default \"{text}\" of column \"{}\"", def.name)),
-    }
+pub(super) fn check_default(def: &ColumnDef) -> Result<()> {
+    column_default(def).map(|_| ())
 }

@@ -4,11 +4,13 @@
 //! What it promises: a clause that has no meaning here is either refused or named in a notice; DDL
 //! is part of its transaction. What it must never do: commit, or write a dictionary row itself.
 
+mod alter_column;
 mod alter_table;
 mod column;
 mod constraint;
 mod drop;
 mod index;
+mod rewrite;
 mod role;
 mod sequence;
 mod table;

@@ -58,9 +58,7 @@ impl Session {
             columns: columns.into_iter().map(|c| c.def).collect(),
             indexes,
         };
-        for column in 0..new.columns.len() {
-            check_default(&new, column)?;
-        }
+        new.columns.iter().try_for_each(check_default)?;
         let table = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
         for mut sequence in owned {
             sequence.table = Some(table.obj);

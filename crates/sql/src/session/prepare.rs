@@ -140,7 +140,7 @@ impl Session {
     }
 
     /// The plan, made anew if a table has changed since or if it shows a view.
-    pub(super) async fn valid_plan(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
+    pub(crate) async fn valid_plan(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
         let plan = &prepared.plan;
         if !plan.once && self.is_current(plan) {
             return Ok(plan.clone());

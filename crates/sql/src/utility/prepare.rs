@@ -7,7 +7,7 @@ use super::{done, refuse};
 use crate::cache::Named;
 use crate::encode::RowSink;
 use crate::parse::Parsed;
-use crate::plan::{Plan, Prepared};
+use crate::plan::Prepared;
 use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement as Ast};
@@ -57,7 +57,7 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         let prepared = self.named.get(name).cloned().ok_or_else(|| unknown_statement(name))?;
-        let plan = self.execute_plan(&prepared).await?;
+        let plan = self.valid_plan(&prepared).await?;
         if args.len() != plan.params.len() {
             return Err(PgError::syntax(format!(
                 "wrong number of parameters for prepared statement \"{name}\""
@@ -93,13 +93,6 @@ impl Session {
             state: PortalState::Ready,
         };
         self.run_inner(&plan, params, &mut inner, sink).await
-    }
-
-    async fn execute_plan(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
-        if !prepared.plan.once && self.is_current(&prepared.plan) {
-            return Ok(prepared.plan.clone());
-        }
-        self.plan_for(&prepared.statement, &prepared.declared).await
     }
 
     pub(super) fn run_deallocate(&mut self, name: &str) -> Result<Fetched> {

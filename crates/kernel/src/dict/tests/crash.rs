@@ -38,6 +38,7 @@ fn new_table(name: &str) -> NewTable {
         ty: ColType::new(kind),
         not_null: false,
         default: None,
+        missing: None,
     };
     NewTable {
         schema: "public".into(),

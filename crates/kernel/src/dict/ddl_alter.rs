@@ -1,0 +1,174 @@
+//! Tables altered: their columns and names.
+//!
+//! The same order as in `ddl`: TM X, the right to change the definition, the definition as it
+//! stands, then rows of the dictionary. What the rows of the table itself must become is the
+//! caller's: whoever asks for new segments fills them.
+
+use std::sync::Arc;
+
+use observe::Ctx;
+
+use super::ddl::{
+    check_columns, delete_all, lock_for_ddl, new_version, own_table, replace_segments, touch_object,
+};
+use super::ddl_index::drop_index_rows;
+use super::def::{AlteredColumn, ColumnDef, IndexDef, ObjectDef, TableDef};
+use super::fixed::Fixed;
+use super::names::{check_name, undefined};
+use super::records::{at, column_list, column_values, object_by_name, object_by_obj};
+use super::state::{newest, of};
+use super::store::{self, obj};
+use crate::error::{Error, Result};
+use crate::row::Value;
+use crate::txn::{TmMode, Transaction};
+
+/// Locks the table against everybody and gives its definition as it stands under the lock.
+///
+/// # Errors
+/// [`Error::UndefinedObject`] if somebody else dropped it; what waiting for its users can fail
+/// with.
+pub async fn lock_definition(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+) -> Result<Arc<TableDef>> {
+    let (_, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    Ok(Arc::new(def))
+}
+
+/// Gives the table other columns. An index goes with a column of its key. With `rewrite` the table
+/// and its indexes get new, empty segments, which the caller fills from those of the old
+/// definition; without it all columns stay in their places and new ones come at the end.
+///
+/// # Errors
+/// As [`lock_definition`]; [`Error::DuplicateObject`], [`Error::Invalid`]; disk full.
+pub async fn alter_columns(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    columns: Vec<AlteredColumn>,
+    rewrite: bool,
+) -> Result<Arc<TableDef>> {
+    let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    if !rewrite && !in_place(&def, &columns) {
+        return Err(Error::Invariant("columns move only with a rewrite".into()));
+    }
+    let moved = |old: u16| {
+        let new = columns.iter().position(|column| column.from == Some(usize::from(old)));
+        new.and_then(|new| u16::try_from(new).ok())
+    };
+    for index in &def.indexes {
+        match index.columns.iter().map(|old| moved(*old)).collect::<Option<Vec<u16>>>() {
+            None => drop_index_rows(ctx, txn, &def, index).await?,
+            Some(positions) if positions != index.columns => {
+                let list = Value::Text(column_list(&positions).into());
+                change_index(ctx, txn, index, vec![(at::IND_COLUMNS, list)]).await?;
+            }
+            Some(_) => {}
+        }
+    }
+    let mut defs: Vec<ColumnDef> = columns.into_iter().map(|column| column.def).collect();
+    if rewrite {
+        // Every row gets a value of its own.
+        defs.iter_mut().for_each(|def| def.missing = None);
+    }
+    check_columns(&defs)?;
+    delete_all(ctx, txn, Fixed::Col, 0, def.obj).await?;
+    for (position, column) in defs.iter().enumerate() {
+        let values = column_values(def.obj, position, column)?;
+        store::insert(ctx, txn, of(txn.core())?.fixed(Fixed::Col), &values).await?;
+    }
+    touch_object(txn, &object)?;
+    if rewrite {
+        let now = own_table(ctx, txn, &object).await?;
+        replace_segments(ctx, txn, &now).await?;
+    }
+    new_version(ctx, txn, &object).await?;
+    own_table(ctx, txn, &object).await
+}
+
+fn in_place(def: &TableDef, columns: &[AlteredColumn]) -> bool {
+    columns.len() >= def.columns.len()
+        && columns.iter().enumerate().all(|(i, column)| match def.columns.get(i) {
+            Some(old) => column.from == Some(i) && column.def.ty.kind == old.ty.kind,
+            None => column.from.is_none(),
+        })
+}
+
+async fn change_index(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    index: &IndexDef,
+    changes: Vec<(usize, Value)>,
+) -> Result<()> {
+    let table = of(txn.core())?.fixed(Fixed::Ind);
+    store::change(ctx, txn, table, 0, &[obj(index.obj)], |_| Ok(changes.clone())).await?;
+    Ok(())
+}
+
+/// Gives an object another name, which the transaction has then touched too.
+async fn rename_object(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    object: &ObjectDef,
+    name: &str,
+) -> Result<()> {
+    check_name(name)?;
+    let dict = of(txn.core())?;
+    let exists = || Error::DuplicateObject(format!("relation \"{name}\""));
+    let snap = newest(txn)?;
+    if object_by_name(ctx, dict, &snap, &object.schema, name).await?.is_some() {
+        return Err(exists());
+    }
+    touch_object(txn, object)?;
+    let changes = vec![(at::OBJ_NAME, Value::Text(name.into()))];
+    let table = dict.fixed(Fixed::Obj);
+    let key = [obj(object.obj)];
+    match store::change(ctx, txn, table, 0, &key, |_| Ok(changes.clone())).await {
+        Ok(true) => {}
+        Ok(false) => return Err(undefined("relation", &object.name)),
+        // Somebody else made the same name at the same time: the unique index decides.
+        Err(Error::UniqueViolation { .. }) => return Err(exists()),
+        Err(e) => return Err(e),
+    }
+    touch_object(txn, &ObjectDef { name: name.to_owned(), ..object.clone() })
+}
+
+/// Gives a table another name.
+///
+/// # Errors
+/// As [`lock_definition`]; [`Error::DuplicateObject`] if the name is taken, [`Error::Invalid`].
+pub async fn rename_table(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    name: &str,
+) -> Result<()> {
+    let (object, _) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    rename_object(ctx, txn, &object, name).await?;
+    new_version(ctx, txn, &object).await
+}
+
+/// Gives an index another name, and the constraint that stands on it.
+///
+/// # Errors
+/// As [`rename_table`].
+pub async fn rename_index(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    index: &IndexDef,
+    name: &str,
+) -> Result<()> {
+    let (owner, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    let gone = || undefined("index", &index.name);
+    let known = def.indexes.iter().find(|known| known.obj == index.obj).ok_or_else(gone)?;
+    let snap = newest(txn)?;
+    let object = object_by_obj(ctx, of(txn.core())?, &snap, index.obj).await?;
+    rename_object(ctx, txn, &object.ok_or_else(gone)?, name).await?;
+    if known.constraint.is_some() {
+        let changes = vec![(at::IND_CONSTRAINT, Value::Text(name.into()))];
+        change_index(ctx, txn, known, changes).await?;
+    }
+    new_version(ctx, txn, &owner).await
+}

@@ -1,0 +1,282 @@
+//! ALTER TABLE: columns added, dropped, renamed and changed.
+//!
+//! What it promises: a column is added without touching the rows if its default is one value; what
+//! changes the rows' form writes them all anew. What it must never do: leave rows that the new
+//! definition forbids.
+
+use super::column::{check_default, column_type, declare_column};
+use super::refuse;
+use super::rewrite::{Source, Using, contains_nulls};
+use crate::bind::{Params, ident_name};
+use crate::planning::{column_default, row_default};
+use crate::session::Session;
+use crate::{PgError, Result, Severity, direct};
+use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, Expr, Ident, SelectItem};
+use kernel::dict::{self, AlteredColumn, ColumnDef, TableDef};
+use kernel::row::{ColType, TypeKind, stored_value};
+use query::scalar::EvalContext;
+use query::types::col_type_of_oid;
+use std::sync::Arc;
+
+/// The columns as they are.
+fn kept(table: &TableDef) -> Vec<AlteredColumn> {
+    let kept = |(i, def): (usize, &ColumnDef)| AlteredColumn { from: Some(i), def: def.clone() };
+    table.columns.iter().enumerate().map(kept).collect()
+}
+
+/// Each new column from the one it was.
+fn from_old(columns: &[AlteredColumn]) -> Vec<Source> {
+    columns.iter().filter_map(|column| column.from.map(Source::Old)).collect()
+}
+
+fn exists(table: &TableDef, column: &str) -> PgError {
+    let table = &table.name;
+    let text = format!("column \"{column}\" of relation \"{table}\" already exists");
+    PgError::new("42701", text)
+}
+
+impl Session {
+    async fn set_columns(
+        &mut self,
+        table: &Arc<TableDef>,
+        columns: Vec<AlteredColumn>,
+        rewrite: bool,
+    ) -> Result<Arc<TableDef>> {
+        let txn = self.transaction()?;
+        Ok(dict::alter_columns(&self.ctx, &txn, table, columns, rewrite).await?)
+    }
+
+    pub(super) async fn add_column(
+        &mut self,
+        table: &Arc<TableDef>,
+        column_def: &ast::ColumnDef,
+        if_not_exists: bool,
+    ) -> Result<()> {
+        let name = ident_name(&column_def.name);
+        if table.column(&name).is_some() {
+            let error = exists(table, &name);
+            if !if_not_exists {
+                return Err(error);
+            }
+            self.notice(Severity::Notice, format!("{}, skipping", error.message));
+            return Ok(());
+        }
+        let mut indexes = Vec::new();
+        let at = table.columns.len();
+        let mut column = declare_column(column_def, &table.name, &mut indexes, at)?;
+        if indexes.iter().any(|index| index.primary) {
+            if table.primary_key().is_some() {
+                return Err(super::constraint::several_primary_keys(&table.name));
+            }
+            column.def.not_null = true;
+        }
+        if let Some(options) = column.sequence.take() {
+            let mut sequence =
+                self.own_sequence(&table.schema, &table.name, &mut column.def, &options).await?;
+            sequence.table = Some(table.obj);
+            let txn = self.transaction()?;
+            dict::create_sequence(&self.ctx, &txn, sequence).await?;
+        }
+        let new = self.place_column(table, column.def).await?;
+        for index in indexes {
+            let table = self.altered(&new).await?;
+            self.is_made(&table.schema, &index.name, false).await?;
+            self.build_index(&table, index).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds a column at the end: with one value for all rows there are, or with one for each.
+    async fn place_column(
+        &mut self,
+        table: &Arc<TableDef>,
+        mut def: ColumnDef,
+    ) -> Result<Arc<TableDef>> {
+        let default = column_default(&def)?;
+        let each = default
+            .as_ref()
+            .is_some_and(|default| default.calls.iter().any(|call| call.function.per_row()));
+        if let Some(default) = default.filter(|_| !each) {
+            let (called, env) = (self.call_all(&default.calls).await?, self.format_env());
+            let cx = EvalContext { row: None, params: &called, env: &env };
+            let value = default.scalar.eval(&cx)?.into_value();
+            def.missing = stored_value(def.ty.kind, &value.as_datum());
+        }
+        if def.not_null && def.missing.is_none() && !each && self.has_rows(table).await? {
+            return Err(contains_nulls(table, &def.name));
+        }
+        let mut columns = kept(table);
+        let mut sources = from_old(&columns);
+        columns.push(AlteredColumn { from: None, def });
+        let new = self.set_columns(table, columns, each).await?;
+        if let Some(default) = row_default(&new, table.columns.len())?.filter(|_| each) {
+            sources.push(Source::Default(default));
+            self.refill(table, &new, &sources, None).await?;
+        }
+        Ok(new)
+    }
+
+    pub(super) async fn drop_column(
+        &mut self,
+        table: &Arc<TableDef>,
+        name: &str,
+        if_exists: bool,
+    ) -> Result<()> {
+        let at = match direct::column_position(table, name) {
+            Ok(at) => at,
+            Err(error) if if_exists => {
+                self.notice(Severity::Notice, format!("{}, skipping", error.message));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let mut columns = kept(table);
+        let dropped = columns.remove(at).def;
+        let sources = from_old(&columns);
+        let new = self.set_columns(table, columns, true).await?;
+        self.refill(table, &new, &sources, None).await?;
+        // The sequence of a serial column goes with it.
+        let txn = self.transaction()?;
+        for sequence in dict::sequences(&self.ctx, &txn).await? {
+            let quoted = query::functions::quote_ident(&sequence.name);
+            let called = format!("nextval('{}.{quoted}')", sequence.schema);
+            if sequence.table == Some(table.obj) && dropped.default.as_ref() == Some(&called) {
+                dict::drop_sequence(&self.ctx, &txn, &sequence).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn rename_column(
+        &mut self,
+        table: &Arc<TableDef>,
+        old: &str,
+        new: &str,
+    ) -> Result<()> {
+        let missing = || PgError::new("42703", format!("column \"{old}\" does not exist"));
+        let at = table.column(old).ok_or_else(missing)?;
+        if table.column(new).is_some() {
+            return Err(exists(table, new));
+        }
+        let mut columns = kept(table);
+        new.clone_into(&mut columns[at].def.name);
+        self.set_columns(table, columns, false).await.map(|_| ())
+    }
+
+    pub(super) async fn alter_column(
+        &mut self,
+        table: &Arc<TableDef>,
+        column: &str,
+        op: &AlterColumnOperation,
+    ) -> Result<()> {
+        let at = direct::column_position(table, column)?;
+        let mut columns = kept(table);
+        let def = &mut columns[at].def;
+        match op {
+            AlterColumnOperation::SetNotNull => {
+                if def.not_null {
+                    return Ok(());
+                }
+                def.not_null = true;
+                self.check_no_nulls(table, at).await?;
+            }
+            AlterColumnOperation::DropNotNull => {
+                let in_key = |key: &Arc<dict::IndexDef>| {
+                    key.columns.iter().any(|column| usize::from(*column) == at)
+                };
+                if table.primary_key().is_some_and(in_key) {
+                    let text = format!("column \"{column}\" is in a primary key");
+                    return Err(PgError::new("42P16", text));
+                }
+                def.not_null = false;
+            }
+            AlterColumnOperation::SetDefault { value } => {
+                def.default = Some(value.to_string());
+                check_default(def)?;
+            }
+            AlterColumnOperation::DropDefault => def.default = None,
+            AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                let (ty, sequence) = column_type(data_type)?;
+                if sequence.is_some() {
+                    let text = format!("type \"{data_type}\" does not exist");
+                    return Err(PgError::new("42704", text.to_lowercase()));
+                }
+                return self.change_type(table, at, ty, using.as_ref()).await;
+            }
+            other @ AlterColumnOperation::AddGenerated { .. } => {
+                return refuse(format!("ALTER COLUMN {other}"));
+            }
+        }
+        self.set_columns(table, columns, false).await.map(|_| ())
+    }
+
+    /// ALTER COLUMN TYPE: all rows get the column's value in its new type.
+    async fn change_type(
+        &mut self,
+        table: &Arc<TableDef>,
+        at: usize,
+        ty: ColType,
+        using: Option<&Expr>,
+    ) -> Result<()> {
+        let mut columns = kept(table);
+        let def = &mut columns[at].def;
+        let (name, from) = (def.name.clone(), def.ty);
+        def.ty = ty;
+        let cannot = |what: String| {
+            PgError::new("42804", format!("{what} cannot be cast automatically to type {ty}"))
+        };
+        let expr = using.cloned().unwrap_or(Expr::Identifier(Ident::with_quote('"', &name)));
+        let mut params = Params::new(Vec::new(), 0);
+        let items = [SelectItem::UnnamedExpr(expr)];
+        let (expr, shown) = self.plan_returning(&items, table, &table.name, &mut params).await?;
+        if params.hidden.iter().any(|call| call.function.per_row()) {
+            return refuse("a function with a value for each row in USING");
+        }
+        let given = shown.first().and_then(|column| col_type_of_oid(column.oid));
+        let given = given.map_or(TypeKind::Text, |ty| ty.kind);
+        if using.is_none() && !crate::bind::scalar::assignable(from.kind, ty.kind) {
+            let hint = format!("You might need to specify \"USING {name}::{ty}\".");
+            return Err(cannot(format!("column \"{name}\"")).with_hint(hint));
+        }
+        if !crate::bind::scalar::assignable(given, ty.kind) {
+            let what = format!("result of USING clause for column \"{name}\"");
+            let hint = "You might need to add an explicit cast.";
+            return Err(cannot(what).with_hint(hint));
+        }
+        if def.default.is_some() {
+            let fits = column_default(def).is_ok();
+            if !fits {
+                return Err(cannot(format!("default for column \"{name}\"")));
+            }
+        }
+        if using.is_none() && widens(from, ty) {
+            return self.set_columns(table, columns, false).await.map(|_| ());
+        }
+        let mut sources = from_old(&columns);
+        sources[at] = Source::Using;
+        let using = Using { expr, calls: params.hidden };
+        let new = self.set_columns(table, columns, true).await?;
+        self.refill(table, &new, &sources, Some(&using)).await
+    }
+}
+
+/// Whether every value of one type is a value of the other, kept in the same bytes.
+fn widens(from: ColType, to: ColType) -> bool {
+    if from == to {
+        return true;
+    }
+    from.kind == to.kind
+        && match to.kind {
+            TypeKind::Varchar => match (from.length(), to.length()) {
+                (_, None) => true,
+                (Some(old), Some(new)) => new >= old,
+                (None, Some(_)) => false,
+            },
+            TypeKind::Numeric => match (from.precision_scale(), to.precision_scale()) {
+                (_, None) => true,
+                (Some(old), Some(new)) => new.1 == old.1 && new.0 >= old.0,
+                (None, Some(_)) => false,
+            },
+            _ => false,
+        }
+}
