@@ -37,8 +37,8 @@ pub fn set_target_dir() {
 }
 
 /// `cargo` as started by us: in the repository, with our target folder. What the cargo that runs
-/// this program has told it of its own package is not handed on: build scripts look at it, and would
-/// build again what a plain `cargo build` has built.
+/// this program has told it of its own package is not handed on: build scripts look at it, and
+/// would build again what a plain `cargo build` has built.
 pub fn cargo(args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
