@@ -60,16 +60,17 @@ async fn a_gv_query_waits_for_a_frozen_instance_and_can_be_cancelled() {
     let db = Db::open(3);
     let client = connect(&db, 1).await;
     let cancel = client.cancel_token();
+    // What both queries need of the dictionary is here before its master may be the frozen one.
+    let waiting = "select count(*) from v$session_wait \
+                   where event = 'reliable message' and state = 'WAITING'";
+    client.batch_execute("select count(*) from gv$sysstat").await.unwrap();
+    assert_eq!(db.sql(1, waiting), "0");
     db.signal(3, Signal::SIGSTOP);
     let asked = tokio::spawn(async move {
         let answer = client.batch_execute("select count(*) from gv$sysstat").await;
         (answer, client)
     });
-    wait_until("it waits for the frozen one", || {
-        let sql = "select count(*) from v$session_wait \
-                   where event = 'reliable message' and state = 'WAITING'";
-        db.sql(1, sql) == "1"
-    });
+    wait_until("it waits for the frozen one", || db.sql(1, waiting) == "1");
     cancel.cancel_query(tokio_postgres::NoTls).await.unwrap();
     let (answer, client) = asked.await.unwrap();
     assert_eq!(answer.unwrap_err().code().unwrap().code(), "57014");
