@@ -29,6 +29,12 @@ impl Binder<'_> {
         if function.uses_odbc_syntax || !matches!(function.parameters, FunctionArguments::None) {
             return refuse("this form of a function call");
         }
+        if matches!(name.as_str(), "generate_series" | "range") {
+            // Else it would be one array, where PostgreSQL has as many rows.
+            let text = format!("function {name} outside FROM is not supported");
+            return Err(PgError::new("0A000", text)
+                .with_hint("Write it in FROM: select g from generate_series(1, 10) g."));
+        }
         if name == "array"
             && let FunctionArguments::Subquery(query) = &mut function.args
         {
