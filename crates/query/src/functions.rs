@@ -271,8 +271,6 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         all.push(constant(name, TypeKind::Bool, Value::Bool(false)));
     }
     for name in [
-        "obj_description",
-        "col_description",
         "shobj_description",
         "pg_tablespace_location",
         "pg_get_function_result",

@@ -14,13 +14,14 @@ use observe::Ctx;
 
 fn column(name: &str, kind: TypeKind) -> ColumnDef {
     let ty = ColType { kind, modifier: -1 };
-    ColumnDef { name: name.to_owned(), ty, not_null: true, default: None, missing: None }
+    ColumnDef { not_null: true, ..ColumnDef::new(name, ty) }
 }
 
 /// A table whose columns all must have a value.
 #[must_use]
 pub fn plain_table(name: &str, columns: &[(&str, TypeKind)], indexes: Vec<NewIndex>) -> NewTable {
     NewTable {
+        checks: Vec::new(),
         schema: "public".to_owned(),
         name: name.to_owned(),
         owner: ObjId(dict::SUPERUSER_OBJ.0),

@@ -327,6 +327,9 @@ impl Session {
         let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
         let mut row = std::mem::take(&mut self.row);
         encode_checked(&table, &datums, &mut row)?;
+        if !table.checks.is_empty() {
+            self.check_row(&table, &row).await?;
+        }
         let txn = self.transaction()?;
         let inserted = kernel::table::insert(&self.ctx, &txn, &table, &row).await;
         self.row = row;

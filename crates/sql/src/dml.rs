@@ -74,7 +74,17 @@ pub(crate) fn row_error(error: kernel::Error, table: &TableDef) -> PgError {
     error.into()
 }
 
-/// Encodes a row after checking NOT NULL.
+/// The detail that shows a row which was refused.
+pub(crate) fn failing_row(values: &[Datum<'_>]) -> String {
+    let env = FormatEnv::plain();
+    let shown: Vec<String> = values
+        .iter()
+        .map(|v| if v.is_null() { "null".to_owned() } else { to_text(v, &env) })
+        .collect();
+    format!("Failing row contains ({}).", shown.join(", "))
+}
+
+/// Encodes a row after checking NOT NULL. The caller sees to the CHECK constraints.
 pub(crate) fn encode_checked(
     table: &TableDef,
     values: &[Datum<'_>],
@@ -82,11 +92,6 @@ pub(crate) fn encode_checked(
 ) -> Result<()> {
     for (column, value) in table.columns.iter().zip(values) {
         if column.not_null && value.is_null() {
-            let env = FormatEnv::plain();
-            let shown: Vec<String> = values
-                .iter()
-                .map(|v| if v.is_null() { "null".to_owned() } else { to_text(v, &env) })
-                .collect();
             return Err(PgError::new(
                 "23502",
                 format!(
@@ -94,7 +99,7 @@ pub(crate) fn encode_checked(
                     column.name, table.name
                 ),
             )
-            .with_detail(format!("Failing row contains ({}).", shown.join(", "))));
+            .with_detail(failing_row(values)));
         }
     }
     out.clear();
@@ -205,6 +210,7 @@ impl Session {
             }
             let datums: Vec<Datum<'_>> = values.iter().map(Val::datum).collect();
             encode_checked(table, &datums, &mut self.row)?;
+            self.check_own_row(table).await?;
             table::insert(&self.ctx, &txn, table, &self.row)
                 .await
                 .map_err(|error| row_error(error, table))?;
@@ -325,6 +331,9 @@ impl Session {
             let view = RowView::new(types(table), &self.row);
             let cx = EvalContext { row: Some(view), params, env };
             replaced(table, &self.row, &eval_set(set, &cx)?, &mut new)?;
+            if !table.checks.is_empty() {
+                self.check_row(table, &new).await?;
+            }
             let change =
                 table::update(&self.ctx, &txn, table, rowid, &snapshot, &self.row, &new, wait);
             match change.await.map_err(|error| row_error(error, table))? {
@@ -491,6 +500,9 @@ impl Session {
             let change = match &set {
                 Some(values) => {
                     replaced(table, &old, values, &mut new)?;
+                    if !table.checks.is_empty() {
+                        self.check_row(table, &new).await?;
+                    }
                     table::update(&self.ctx, &txn, table, rowid, &snapshot, &old, &new, wait).await
                 }
                 None => table::delete(&self.ctx, &txn, table, rowid, &snapshot, &old, wait).await,
@@ -639,6 +651,9 @@ impl Session {
                 let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
                 let mut row = std::mem::take(&mut self.row);
                 encode_checked(table, &datums, &mut row)?;
+                if !table.checks.is_empty() {
+                    self.check_row(table, &row).await?;
+                }
                 let rowid = table::insert(&self.ctx, &txn, table, &row)
                     .await
                     .map_err(|error| row_error(error, table))?;

@@ -9,6 +9,7 @@
 mod bind;
 mod cache;
 mod catalog;
+mod check;
 mod copy;
 mod copy_binary;
 mod database;

@@ -201,6 +201,9 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     if user && let Some(at) = out.iter().position(|t| is_word(&t.token, "encrypted")) {
         out.remove(at);
     }
+    if is_word(&out[first].token, "create") {
+        return with_column_types(out);
+    }
     if !is_word(&out[first].token, "copy") {
         return out;
     }
@@ -214,6 +217,43 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
             token.token = Token::make_keyword(value);
         }
         switch = is_word(&token.token, "freeze") || is_word(&token.token, "header");
+    }
+    out
+}
+
+/// The type given to columns that have none.
+pub(crate) const NO_TYPE: &str = "$none";
+
+/// The library wants a type for each column: those of CREATE TABLE t (a, b) AS get one that says
+/// there is none.
+fn with_column_types(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let open = tokens.iter().position(|t| t.token == Token::LParen);
+    let close = tokens.iter().position(|t| t.token == Token::RParen);
+    let (Some(open), Some(close)) = (open, close) else { return tokens };
+    let after = tokens.iter().skip(close + 1).find(|t| !is_space(&t.token));
+    let names = tokens.get(open + 1..close).unwrap_or_default();
+    let mut used = names.iter().filter(|t| !is_space(&t.token));
+    let mut is_list = true;
+    while is_list {
+        is_list = used.next().is_some_and(|t| matches!(t.token, Token::Word(_)));
+        match used.next() {
+            None => break,
+            Some(t) => is_list &= t.token == Token::Comma,
+        }
+    }
+    let is_table = tokens.iter().take(open).any(|t| is_word(&t.token, "table"));
+    if !is_list || !is_table || !after.is_some_and(|t| is_word(&t.token, "as")) {
+        return tokens;
+    }
+    let mut out = Vec::with_capacity(tokens.len() * 2);
+    for (i, token) in tokens.into_iter().enumerate() {
+        let span = token.span;
+        let name = open < i && i < close && matches!(token.token, Token::Word(_));
+        out.push(token);
+        if name {
+            let ty = Token::make_word(NO_TYPE, Some('"'));
+            out.push(TokenWithSpan { token: ty, span });
+        }
     }
     out
 }

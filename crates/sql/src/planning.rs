@@ -2,6 +2,7 @@
 
 use crate::bind::{Binder, Params, References, ident_name, shown_name};
 use crate::cache::PlanKey;
+use crate::ddl::is_select_into;
 use crate::encode::column_of;
 use crate::parse::{Own, Parsed, Statement};
 use crate::plan::{InsertSelect, Kind, LockRows, ModifyPlan, Plan, QueryPlan, RowDefault};
@@ -95,6 +96,10 @@ impl Session {
             Parsed::Sql(ast) => ast,
         };
         match &**ast {
+            Ast::Query(_) if is_select_into(ast) => {
+                let plan = command(Kind::Utility(ast.clone()), Vec::new(), false);
+                Ok(Plan { once: true, ..plan })
+            }
             Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => {
                 self.plan_work(ast, statement.param_count, declared).await
             }
@@ -449,7 +454,9 @@ impl Session {
         let relation = target_factor(table, alias);
         let from = vec![TableWithJoins { relation, joins: Vec::new() }];
         let query = select_query(items, from, None)?;
-        let (set, _, _) = self.relations(&references).await?;
+        let (mut set, _, _) = self.relations(&references).await?;
+        // The definition at hand, whatever the name stands for by now.
+        set.insert(Some(&table.schema), &table.name, Relation::Table(table.clone()));
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
         let mut columns = planned.columns.clone();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use block::{Dba, ObjId, Scn};
 use observe::Ctx;
 
-use super::def::{ColumnDef, IndexDef, ObjectDef, ObjectKind, TableDef, UserDef};
+use super::def::{ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, TableDef, UserDef};
 use super::fixed::{
     BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, Fixed, Place, SUPERUSER, SUPERUSER_OBJ, SYS, TABLES,
     USER_OBJ_MIN,
@@ -50,6 +50,9 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         header: BOOTSTRAP_HEADER,
         birth,
         indexes: Vec::new(),
+        checks: Vec::new(),
+        comment: None,
+        derived: Derived::default(),
         version: u64::from(BOOTSTRAP_OBJ.0),
     }
 }

@@ -262,6 +262,9 @@ mod tests {
             header: Dba::NONE,
             birth: Scn(1),
             indexes: vec![],
+            checks: vec![],
+            comment: None,
+            derived: crate::dict::Derived::default(),
             version,
         })
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use block::ObjId;
 use observe::Ctx;
 
+use super::ddl_alter::insert_check;
 use super::ddl_index::{add_index, check_index, drop_index_rows, replace_index_segment};
 use super::def::{ColumnDef, NewTable, ObjectDef, ObjectKind, SequenceDef, TableDef};
 use super::fixed::{Fixed, RESERVED_SCHEMAS};
@@ -67,6 +68,9 @@ pub async fn create_table(
     for (position, column) in new.columns.iter().enumerate() {
         let values = column_values(number, position, column)?;
         store::insert(ctx, txn, dict.fixed(Fixed::Col), &values).await?;
+    }
+    for (name, expr) in new.checks {
+        insert_check(ctx, txn, number, name, expr).await?;
     }
     for index in new.indexes {
         let def = own_table(ctx, txn, &object).await?;
@@ -211,6 +215,7 @@ pub async fn drop_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> 
     for sequence in owned_sequences(ctx, txn, def.obj).await? {
         super::ddl_other::drop_sequence(ctx, txn, &sequence).await?;
     }
+    delete_all(ctx, txn, Fixed::Con, 0, def.obj).await?;
     delete_all(ctx, txn, Fixed::Col, 0, def.obj).await?;
     delete_all(ctx, txn, Fixed::Tab, 0, def.obj).await?;
     drop_object(ctx, txn, &object).await?;

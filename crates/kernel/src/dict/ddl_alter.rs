@@ -6,20 +6,22 @@
 
 use std::sync::Arc;
 
+use block::ObjId;
 use observe::Ctx;
 
 use super::ddl::{
     check_columns, delete_all, lock_for_ddl, new_version, own_table, replace_segments, touch_object,
 };
 use super::ddl_index::drop_index_rows;
-use super::def::{AlteredColumn, ColumnDef, IndexDef, ObjectDef, TableDef};
+use super::def::{AlteredColumn, CheckDef, ColumnDef, IndexDef, ObjectDef, TableDef};
 use super::fixed::Fixed;
+use super::ids::next_obj;
 use super::names::{check_name, undefined};
-use super::records::{at, column_list, column_values, object_by_name, object_by_obj};
+use super::records::{at, check_values, column_list, column_values, object_by_name, object_by_obj};
 use super::state::{newest, of};
 use super::store::{self, obj};
 use crate::error::{Error, Result};
-use crate::row::Value;
+use crate::row::{Datum, Value};
 use crate::txn::{TmMode, Transaction};
 
 /// Locks the table against everybody and gives its definition as it stands under the lock.
@@ -171,4 +173,83 @@ pub async fn rename_index(
         change_index(ctx, txn, known, changes).await?;
     }
     new_version(ctx, txn, &owner).await
+}
+
+/// The table is locked, or this transaction's own.
+pub(super) async fn insert_check(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: ObjId,
+    name: String,
+    expr: String,
+) -> Result<()> {
+    check_name(&name)?;
+    let def = CheckDef { obj: next_obj(ctx, txn.core()).await?, name, expr };
+    let con = of(txn.core())?.fixed(Fixed::Con);
+    match store::insert(ctx, txn, con, &check_values(table, &def)).await {
+        Err(Error::UniqueViolation { .. }) => {
+            Err(Error::DuplicateObject(format!("constraint \"{}\"", def.name)))
+        }
+        done => done,
+    }
+}
+
+/// Replaces the table's CHECK constraint of that name (`old`), or adds or drops one. Whether the
+/// rows meet it is the caller's to see, under the same lock.
+///
+/// # Errors
+/// As [`lock_definition`]; [`Error::DuplicateObject`] if the new name is taken.
+pub async fn set_check(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    old: Option<&str>,
+    new: Option<(String, String)>,
+) -> Result<Arc<TableDef>> {
+    let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    if let Some(name) = old {
+        let con = of(txn.core())?.fixed(Fixed::Con);
+        let snap = newest(txn)?;
+        let key = [obj(def.obj), Datum::Text(name)];
+        let row = store::one(ctx, &snap, con, 0, &key).await?;
+        let row = row.ok_or_else(|| undefined("constraint", name))?;
+        store::delete(ctx, txn, con, &snap, &row).await?;
+    }
+    if let Some((name, expr)) = new {
+        insert_check(ctx, txn, def.obj, name, expr).await?;
+    }
+    new_version(ctx, txn, &object).await?;
+    own_table(ctx, txn, &object).await
+}
+
+/// Says what a table, or the column at a position, is for; `None` takes it back.
+///
+/// # Errors
+/// As [`lock_definition`].
+pub async fn set_comment(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    column: Option<usize>,
+    comment: Option<&str>,
+) -> Result<()> {
+    let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    let dict = of(txn.core())?;
+    let text = comment.map_or(Value::Null, |text| Value::Text(text.into()));
+    let found = match column {
+        None => {
+            let changes = vec![(at::TAB_COMMENT, text)];
+            let (tab, key) = (dict.fixed(Fixed::Tab), [obj(def.obj)]);
+            store::change(ctx, txn, tab, 0, &key, |_| Ok(changes.clone())).await?
+        }
+        Some(position) => {
+            let changes = vec![(at::COL_COMMENT, text)];
+            let (col, key) = (dict.fixed(Fixed::Col), [obj(def.obj), store::int4(position)?]);
+            store::change(ctx, txn, col, 0, &key, |_| Ok(changes.clone())).await?
+        }
+    };
+    if !found {
+        return Err(undefined("relation", &def.name));
+    }
+    new_version(ctx, txn, &object).await
 }

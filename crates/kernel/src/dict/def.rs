@@ -3,7 +3,9 @@
 //! Plain values, shared by `Arc`, never changed after they were made: a change of an object makes a
 //! new definition with a new version. They do no I/O and know nothing of how they are stored.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use block::{Dba, ObjId, Scn};
 
@@ -19,13 +21,21 @@ pub struct ColumnDef {
     pub default: Option<String>,
     /// What rows from before the column was added read in it, as rows keep values.
     pub missing: Option<Box<[u8]>>,
+    pub comment: Option<String>,
 }
 
 impl ColumnDef {
     /// A column that accepts NULL and has no default.
     #[must_use]
     pub fn new(name: &str, ty: ColType) -> ColumnDef {
-        ColumnDef { name: name.to_owned(), ty, not_null: false, default: None, missing: None }
+        ColumnDef {
+            name: name.to_owned(),
+            ty,
+            not_null: false,
+            default: None,
+            missing: None,
+            comment: None,
+        }
     }
 }
 
@@ -35,6 +45,54 @@ pub struct AlteredColumn {
     /// Its position before; `None`: it is new.
     pub from: Option<usize>,
     pub def: ColumnDef,
+}
+
+/// A condition that every row of a table must meet; NULL meets it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CheckDef {
+    pub obj: ObjId,
+    pub name: String,
+    /// SQL text of the condition.
+    pub expr: String,
+}
+
+/// Room for what the layers above make of a definition, made once and shared with it. It is no part
+/// of the definition: copies begin without.
+#[derive(Default)]
+pub struct Derived(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl Derived {
+    /// What was put in.
+    #[must_use]
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.0.get()?).downcast().ok()
+    }
+
+    /// Puts it in, unless somebody else has already.
+    pub fn put<T: Send + Sync + 'static>(&self, value: Arc<T>) {
+        // Both were made of the same definition.
+        let _ = self.0.set(value);
+    }
+}
+
+impl Clone for Derived {
+    fn clone(&self) -> Derived {
+        Derived::default()
+    }
+}
+
+impl PartialEq for Derived {
+    fn eq(&self, _: &Derived) -> bool {
+        true
+    }
+}
+
+impl Eq for Derived {}
+
+impl fmt::Debug for Derived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Derived")
+    }
 }
 
 /// A table as of one version.
@@ -55,6 +113,10 @@ pub struct TableDef {
     pub birth: Scn,
     /// Its indexes, in the order they were made.
     pub indexes: Vec<Arc<IndexDef>>,
+    /// Its CHECK constraints, in the order of their names, as they are told.
+    pub checks: Vec<CheckDef>,
+    pub comment: Option<String>,
+    pub derived: Derived,
     /// Changes with every change of the definition and is never used twice in a database.
     pub version: u64,
 }
@@ -183,6 +245,8 @@ pub struct NewTable {
     pub columns: Vec<ColumnDef>,
     /// Primary key and unique constraints.
     pub indexes: Vec<NewIndex>,
+    /// Names and texts of its CHECK constraints.
+    pub checks: Vec<(String, String)>,
 }
 
 /// An index to be made. A primary key makes its columns not null.

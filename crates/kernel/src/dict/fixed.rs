@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::{Dba, ObjId, Scn};
 
-use super::def::{ColumnDef, IndexDef, TableDef};
+use super::def::{ColumnDef, Derived, IndexDef, TableDef};
 use crate::row::{ColType, TypeKind};
 
 /// The schema of the dictionary's tables.
@@ -66,12 +66,13 @@ pub(crate) enum Fixed {
     User,
     Props,
     Orphan,
+    Con,
 }
 
 use TypeKind::{Bool, Bytea, Int4, Int8, Text};
 
 /// All of them. `obj$` by number and by name; `ind$` by number and by table.
-pub(super) const TABLES: [FixedTable; 8] = [
+pub(super) const TABLES: [FixedTable; 9] = [
     FixedTable {
         obj: ObjId(2),
         name: "obj$",
@@ -92,7 +93,12 @@ pub(super) const TABLES: [FixedTable; 8] = [
     FixedTable {
         obj: ObjId(3),
         name: "tab$",
-        columns: &[("obj", Int8, true), ("header", Int8, true), ("birth", Int8, true)],
+        columns: &[
+            ("obj", Int8, true),
+            ("header", Int8, true),
+            ("birth", Int8, true),
+            ("comment", Text, false),
+        ],
         indexes: &[FixedIndex { obj: ObjId(22), name: "i_tab1", columns: &[0] }],
     },
     FixedTable {
@@ -107,6 +113,7 @@ pub(super) const TABLES: [FixedTable; 8] = [
             ("not_null", Bool, true),
             ("default", Text, false),
             ("missing", Bytea, false),
+            ("comment", Text, false),
         ],
         indexes: &[FixedIndex { obj: ObjId(23), name: "i_col1", columns: &[0, 1] }],
     },
@@ -175,6 +182,18 @@ pub(super) const TABLES: [FixedTable; 8] = [
         ],
         indexes: &[FixedIndex { obj: ObjId(29), name: "i_orphan1", columns: &[0, 1] }],
     },
+    FixedTable {
+        obj: ObjId(11),
+        name: "con$",
+        columns: &[
+            ("table", Int8, true),
+            ("name", Text, true),
+            ("obj", Int8, true),
+            ("kind", Text, true),
+            ("text", Text, true),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(30), name: "i_con1", columns: &[0, 1] }],
+    },
 ];
 
 impl FixedTable {
@@ -219,6 +238,9 @@ impl FixedTable {
             header: own.header,
             birth: own.birth,
             indexes,
+            checks: Vec::new(),
+            comment: None,
+            derived: Derived::default(),
             version: u64::from(self.obj.0),
         })
     }

@@ -23,12 +23,14 @@ mod tests;
 pub use bootstrap::{bootstrap, open};
 pub use cache::RowCacheStat;
 pub use ddl::{COLUMNS_MAX, create_table, drop_table, truncate_table};
-pub use ddl_alter::{alter_columns, lock_definition, rename_index, rename_table};
+pub use ddl_alter::{
+    alter_columns, lock_definition, rename_index, rename_table, set_check, set_comment,
+};
 pub use ddl_index::{INDEX_COLUMNS_MAX, create_index, drop_constraint, drop_index};
 pub use ddl_other::{create_sequence, create_user, drop_sequence, drop_user, set_password};
 pub use def::{
-    AlteredColumn, ColumnDef, IndexDef, NewIndex, NewSequence, NewTable, ObjectDef, ObjectKind,
-    SequenceDef, TableDef, UserDef,
+    AlteredColumn, CheckDef, ColumnDef, Derived, IndexDef, NewIndex, NewSequence, NewTable,
+    ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef,
 };
 pub use fixed::{PUBLIC, RESERVED_SCHEMAS, SUPERUSER, SUPERUSER_OBJ, SYS, USER_OBJ_MIN};
 pub use locks::{ObjectLocks, ObjectMode, OneInstance};

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use block::{Dba, ObjId, Rowid, Scn};
 use observe::Ctx;
 
-use super::def::{ColumnDef, IndexDef, ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef};
+use super::def::{
+    CheckDef, ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef,
+};
 use super::fixed::Fixed;
 use super::state::Dict;
 use super::store::{self, Record, int4, int8, obj, text_or_null};
@@ -22,7 +24,9 @@ pub(super) mod at {
     pub const OBJ_VERSION: usize = 6;
     pub const TAB_HEADER: usize = 1;
     pub const TAB_BIRTH: usize = 2;
+    pub const TAB_COMMENT: usize = 3;
     pub const COL_NOT_NULL: usize = 5;
+    pub const COL_COMMENT: usize = 8;
     pub const IND_COLUMNS: usize = 2;
     pub const IND_CONSTRAINT: usize = 5;
     pub const IND_HEADER: usize = 6;
@@ -78,8 +82,9 @@ pub(super) async fn object_by_obj(
     row.as_ref().map(object_of).transpose()
 }
 
-pub(super) fn table_values(number: ObjId, header: Dba, birth: Scn) -> Result<[Datum<'static>; 3]> {
-    Ok([obj(number), int8(header.to_u64())?, int8(birth.0)?])
+/// Of a table that has no comment yet.
+pub(super) fn table_values(number: ObjId, header: Dba, birth: Scn) -> Result<[Datum<'static>; 4]> {
+    Ok([obj(number), int8(header.to_u64())?, int8(birth.0)?, Datum::Null])
 }
 
 pub(super) fn column_of(row: &Record) -> Result<ColumnDef> {
@@ -95,6 +100,7 @@ pub(super) fn column_of(row: &Record) -> Result<ColumnDef> {
         not_null: row.bool(at::COL_NOT_NULL)?,
         default: row.text_or_null(6)?.map(str::to_owned),
         missing,
+        comment: row.text_or_null(at::COL_COMMENT)?.map(str::to_owned),
     })
 }
 
@@ -102,7 +108,7 @@ pub(super) fn column_values(
     number: ObjId,
     position: usize,
     def: &ColumnDef,
-) -> Result<[Datum<'_>; 8]> {
+) -> Result<[Datum<'_>; 9]> {
     Ok([
         obj(number),
         int4(position)?,
@@ -112,6 +118,7 @@ pub(super) fn column_values(
         Datum::Bool(def.not_null),
         text_or_null(def.default.as_deref()),
         def.missing.as_deref().map_or(Datum::Null, Datum::Bytea),
+        text_or_null(def.comment.as_deref()),
     ])
 }
 
@@ -156,6 +163,21 @@ pub(super) fn index_values<'a>(def: &'a IndexDef, columns: &'a str) -> Result<[D
     ])
 }
 
+/// The kind of a constraint in `con$`.
+const CHECK: &str = "c";
+
+fn check_of(row: &Record) -> Result<CheckDef> {
+    if row.text(3)? != CHECK {
+        return Err(row.unknown("kind of constraint"));
+    }
+    let (name, expr) = (row.text(1)?.to_owned(), row.text(4)?.to_owned());
+    Ok(CheckDef { obj: row.obj(2)?, name, expr })
+}
+
+pub(super) fn check_values(table: ObjId, def: &CheckDef) -> [Datum<'_>; 5] {
+    [obj(table), Datum::Text(&def.name), obj(def.obj), Datum::Text(CHECK), Datum::Text(&def.expr)]
+}
+
 /// The table's definition; `None` if the object is none or is not there at this snapshot.
 pub(super) async fn read_table(
     ctx: &Ctx,
@@ -179,6 +201,8 @@ pub(super) async fn read_table(
         let name = name.ok_or_else(|| row.unknown("index"))?.name;
         indexes.push(Arc::new(index_of(&row, name)?));
     }
+    let checks = store::by_key(ctx, snap, dict.fixed(Fixed::Con), 0, &key).await?;
+    let checks = checks.iter().map(check_of).collect::<Result<Vec<_>>>()?;
     let birth = tab.scn(at::TAB_BIRTH)?;
     // Whoever learns of the table may read it: no statement to come here gets an older snapshot,
     // also while a commit from before is still under way.
@@ -198,6 +222,9 @@ pub(super) async fn read_table(
         header: tab.dba(at::TAB_HEADER)?,
         birth,
         indexes,
+        checks,
+        comment: tab.text_or_null(at::TAB_COMMENT)?.map(str::to_owned),
+        derived: Derived::default(),
         version: object.version,
     }))
 }

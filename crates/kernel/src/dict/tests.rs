@@ -32,6 +32,7 @@ fn column(name: &str, kind: TypeKind) -> ColumnDef {
 
 fn accounts() -> NewTable {
     NewTable {
+        checks: Vec::new(),
         schema: "public".into(),
         name: "accounts".into(),
         owner: SUPERUSER_OBJ,
@@ -393,6 +394,38 @@ fn a_renamed_table_has_one_name_for_each_transaction() {
         rename_index(&w.ctx, &txn, &def, &index, "clients_key").await.expect("renamed");
         let def = table(&w.ctx, &txn, PUBLIC, name).await.expect("read").expect("there");
         assert_eq!(def.indexes[0].constraint.as_deref(), Some("clients_key"));
+        txn.rollback(&w.ctx).await.expect("rollback");
+    });
+}
+
+#[test]
+fn checks_and_comments_belong_to_their_table() {
+    let w = world();
+    w.t.run(async {
+        let check = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let checks = vec![check("b", "id > 1"), check("a", "id > 0")];
+        let txn = w.t.begin();
+        let new = NewTable { checks, ..accounts() };
+        let def = create_table(&w.ctx, &txn, new).await.expect("a new table");
+        let savepoint = txn.savepoint();
+        let twice = set_check(&w.ctx, &txn, &def, None, Some(check("a", "id > 2"))).await;
+        assert!(matches!(twice, Err(Error::DuplicateObject(_))));
+        txn.rollback_to(&w.ctx, savepoint).await.expect("rolled back");
+        let other = Some(check("a", "id > 3"));
+        set_check(&w.ctx, &txn, &def, Some("a"), other).await.expect("replaced");
+        set_comment(&w.ctx, &txn, &def, None, Some("all")).await.expect("said");
+        set_comment(&w.ctx, &txn, &def, Some(1), Some("one")).await.expect("said");
+        txn.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        let def = w.find(&txn).await.expect("committed");
+        let texts: Vec<&str> = def.checks.iter().map(|check| check.expr.as_str()).collect();
+        assert_eq!(texts, ["id > 3", "id > 1"], "in the order of their names");
+        assert_eq!(def.comment.as_deref(), Some("all"));
+        assert_eq!(def.columns[1].comment.as_deref(), Some("one"));
+        drop_table(&w.ctx, &txn, &def).await.expect("dropped");
+        let snap = newest(&txn).expect("a snapshot");
+        let con = of(&w.t.core).expect("open").fixed(Fixed::Con);
+        assert!(store::all(&w.ctx, &snap, con).await.expect("rows").is_empty());
         txn.rollback(&w.ctx).await.expect("rollback");
     });
 }

@@ -23,6 +23,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
         not_null: name == "id",
         default: None,
         missing: None,
+        comment: None,
     };
     let index = |name: &str, columns: &[u16], unique, primary| NewIndex {
         name: name.to_owned(),
@@ -32,6 +33,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
         constraint: unique.then(|| name.to_owned()),
     };
     let new = NewTable {
+        checks: Vec::new(),
         schema: PUBLIC.to_owned(),
         name: "t".to_owned(),
         owner: SUPERUSER_OBJ,

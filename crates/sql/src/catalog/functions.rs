@@ -83,7 +83,27 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         }),
         make("pg_get_constraintdef", None, TEXT, |c, args| {
             let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
+            if let Some(expr) = find_check(c, oid) {
+                let pretty = matches!(args.get(1), Some(Datum::Bool(true)));
+                let shown = if pretty { format!("({expr})") } else { format!("(({expr}))") };
+                return Ok(text(format!("CHECK {shown}")));
+            }
             Ok(find_index(c, oid).map_or(Value::Null, |(t, i)| text(constraint_definition(t, i))))
+        }),
+        make("obj_description", None, TEXT, |c, args| {
+            let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
+            let of_class = args.get(1).is_none_or(|class| *class == Datum::Text("pg_class"));
+            let table = c.tables.iter().find(|table| of_class && i64::from(table.obj.0) == oid);
+            Ok(table.and_then(|table| table.comment.as_deref()).map_or(Value::Null, text))
+        }),
+        make("col_description", Some(2), TEXT, |c, args| {
+            let (Some(oid), Some(column)) = (number(&args[0]), number(&args[1])) else {
+                return Ok(Value::Null);
+            };
+            let table = c.tables.iter().find(|table| i64::from(table.obj.0) == oid);
+            let at = usize::try_from(column - 1).ok();
+            let column = table.and_then(|table| table.columns.get(at?));
+            Ok(column.and_then(|column| column.comment.as_deref()).map_or(Value::Null, text))
         }),
         make("pg_get_serial_sequence", Some(2), TEXT, |c, args| {
             let (Datum::Text(table), Datum::Text(column)) = (&args[0], &args[1]) else {
@@ -172,6 +192,12 @@ fn find_index(catalog: &Catalog, oid: i64) -> Option<(&TableDef, &IndexDef)> {
         let index = table.indexes.iter().find(|i| i64::from(i.obj.0) == oid)?;
         Some((&**table, &**index))
     })
+}
+
+/// The condition of a CHECK constraint.
+fn find_check(catalog: &Catalog, oid: i64) -> Option<&str> {
+    let mut checks = catalog.tables.iter().flat_map(|table| &table.checks);
+    checks.find(|check| i64::from(check.obj.0) == oid).map(|check| check.expr.as_str())
 }
 
 fn column_list(table: &TableDef, index: &IndexDef) -> String {

@@ -10,7 +10,13 @@ use query::types::PgType;
 pub(super) fn is_known(name: &str) -> bool {
     matches!(
         name,
-        "tables" | "columns" | "schemata" | "table_constraints" | "key_column_usage" | "sequences"
+        "tables"
+            | "columns"
+            | "schemata"
+            | "table_constraints"
+            | "check_constraints"
+            | "key_column_usage"
+            | "sequences"
     )
 }
 
@@ -21,6 +27,7 @@ pub(super) fn view(catalog: &Catalog, name: &str) -> Option<Rows> {
         "columns" => columns(catalog),
         "schemata" => schemata(),
         "table_constraints" => constraints(catalog),
+        "check_constraints" => checks(catalog),
         "key_column_usage" => key_columns(catalog),
         "sequences" => sequences(catalog),
         _ => return None,
@@ -117,6 +124,36 @@ fn constraints(catalog: &Catalog) -> Rows {
                 text(table.schema.as_str()),
                 text(table.name.as_str()),
                 text(if index.primary { "PRIMARY KEY" } else { "UNIQUE" }),
+            ]);
+        }
+        for check in &table.checks {
+            rows.push(vec![
+                text("skein"),
+                text(table.schema.as_str()),
+                text(check.name.as_str()),
+                text(table.schema.as_str()),
+                text(table.name.as_str()),
+                text("CHECK"),
+            ]);
+        }
+    }
+    rows
+}
+
+fn checks(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("constraint_catalog", Name),
+        ("constraint_schema", Name),
+        ("constraint_name", Name),
+        ("check_clause", Text),
+    ]);
+    for table in &catalog.tables {
+        for check in &table.checks {
+            rows.push(vec![
+                text("skein"),
+                text(table.schema.as_str()),
+                text(check.name.as_str()),
+                text(format!("(({}))", check.expr)),
             ]);
         }
     }

@@ -5,9 +5,11 @@
 //! definition forbids.
 
 use super::column::{check_default, column_type, declare_column};
+use super::constraint::{Constraints, several_primary_keys};
 use super::refuse;
 use super::rewrite::{Source, Using, contains_nulls};
 use crate::bind::{Params, ident_name};
+use crate::check::{columns_of, with_column};
 use crate::planning::{column_default, row_default};
 use crate::session::Session;
 use crate::{PgError, Result, Severity, direct};
@@ -61,12 +63,12 @@ impl Session {
             self.notice(Severity::Notice, format!("{}, skipping", error.message));
             return Ok(());
         }
-        let mut indexes = Vec::new();
+        let mut constraints = Constraints::default();
         let at = table.columns.len();
-        let mut column = declare_column(column_def, &table.name, &mut indexes, at)?;
-        if indexes.iter().any(|index| index.primary) {
+        let mut column = declare_column(column_def, &table.name, &mut constraints, at)?;
+        if constraints.indexes.iter().any(|index| index.primary) {
             if table.primary_key().is_some() {
-                return Err(super::constraint::several_primary_keys(&table.name));
+                return Err(several_primary_keys(&table.name));
             }
             column.def.not_null = true;
         }
@@ -78,12 +80,7 @@ impl Session {
             dict::create_sequence(&self.ctx, &txn, sequence).await?;
         }
         let new = self.place_column(table, column.def).await?;
-        for index in indexes {
-            let table = self.altered(&new).await?;
-            self.is_made(&table.schema, &index.name, false).await?;
-            self.build_index(&table, index).await?;
-        }
-        Ok(())
+        self.add_constraints(&new, constraints).await
     }
 
     /// Adds a column at the end: with one value for all rows there are, or with one for each.
@@ -130,6 +127,8 @@ impl Session {
             }
             Err(error) => return Err(error),
         };
+        // What is said of the column goes with it.
+        let table = &self.without_checks(table, name).await?;
         let mut columns = kept(table);
         let dropped = columns.remove(at).def;
         let sources = from_old(&columns);
@@ -160,7 +159,33 @@ impl Session {
         }
         let mut columns = kept(table);
         new.clone_into(&mut columns[at].def.name);
-        self.set_columns(table, columns, false).await.map(|_| ())
+        self.set_columns(table, columns, false).await?;
+        let txn = self.transaction()?;
+        for check in &table.checks {
+            let expr = with_column(&check.expr, old, new)?;
+            if expr != check.expr {
+                let (name, made) = (Some(check.name.as_str()), (check.name.clone(), expr));
+                dict::set_check(&self.ctx, &txn, table, name, Some(made)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The table without the CHECK constraints that name the column.
+    async fn without_checks(
+        &mut self,
+        table: &Arc<TableDef>,
+        column: &str,
+    ) -> Result<Arc<TableDef>> {
+        let txn = self.transaction()?;
+        let mut left = table.clone();
+        for check in &table.checks {
+            if !columns_of(&direct::parse_expr(&check.expr)?, &[column]).is_empty() {
+                let name = Some(check.name.as_str());
+                left = dict::set_check(&self.ctx, &txn, &left, name, None).await?;
+            }
+        }
+        Ok(left)
     }
 
     pub(super) async fn alter_column(

@@ -4,7 +4,7 @@
 //! first), each on the table as the one before has left it, under one lock. What it must never do:
 //! accept rows that the new definition forbids.
 
-use super::constraint::{constraint_index, several_primary_keys};
+use super::constraint::{Constraints, several_primary_keys};
 use super::{named, refuse};
 use crate::bind::{ident_name, table_parts};
 use crate::session::Session;
@@ -126,6 +126,19 @@ impl Session {
         old: &str,
         new: &str,
     ) -> Result<()> {
+        if let Some(check) = table.checks.iter().find(|check| check.name == old) {
+            let taken = |name: Option<&str>| name == Some(new);
+            if table.checks.iter().any(|check| taken(Some(&check.name)))
+                || table.indexes.iter().any(|index| taken(index.constraint.as_deref()))
+            {
+                let table = &table.name;
+                let text = format!("constraint \"{new}\" for relation \"{table}\" already exists");
+                return Err(PgError::new("42710", text));
+            }
+            let (txn, made) = (self.transaction()?, (new.to_owned(), check.expr.clone()));
+            let done = dict::set_check(&self.ctx, &txn, table, Some(old), Some(made)).await;
+            return Ok(done.map(|_| ())?);
+        }
         let found = table.indexes.iter().find(|i| i.constraint.as_deref() == Some(old));
         let Some(index) = found.cloned() else {
             let text = format!("constraint \"{old}\" for table \"{}\" does not exist", table.name);
@@ -142,12 +155,41 @@ impl Session {
         constraint: &TableConstraint,
     ) -> Result<()> {
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
-        let index = constraint_index(constraint, &table.name, &names)?;
-        if index.primary && table.primary_key().is_some() {
-            return Err(several_primary_keys(&table.name));
+        let mut constraints = Constraints::default();
+        constraints.add(constraint, &table.name, &names)?;
+        self.add_constraints(table, constraints).await
+    }
+
+    /// Makes constraints on a locked table.
+    pub(super) async fn add_constraints(
+        &mut self,
+        table: &Arc<TableDef>,
+        constraints: Constraints,
+    ) -> Result<()> {
+        let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
+        let indexes = table.indexes.iter().filter_map(|index| index.constraint.clone());
+        let taken: Vec<String> =
+            indexes.chain(table.checks.iter().map(|check| check.name.clone())).collect();
+        let checks = constraints.named_checks(&table.name, &names, &taken)?;
+        for index in constraints.indexes {
+            let table = self.altered(table).await?;
+            if index.primary && table.primary_key().is_some() {
+                return Err(several_primary_keys(&table.name));
+            }
+            if table.checks.iter().any(|check| check.name == index.name) {
+                let (name, table) = (&index.name, &table.name);
+                let text = format!("constraint \"{name}\" for relation \"{table}\" already exists");
+                return Err(PgError::new("42710", text));
+            }
+            self.is_made(&table.schema, &index.name, false).await?;
+            self.build_index(&table, index).await?;
         }
-        self.is_made(&table.schema, &index.name, false).await?;
-        self.build_index(table, index).await
+        for check in checks {
+            let txn = self.transaction()?;
+            let table = dict::set_check(&self.ctx, &txn, table, None, Some(check)).await?;
+            self.check_rows(&table).await?;
+        }
+        Ok(())
     }
 
     async fn drop_constraint(
@@ -156,6 +198,12 @@ impl Session {
         name: &str,
         if_exists: bool,
     ) -> Result<()> {
+        if table.checks.iter().any(|check| check.name == name) {
+            let txn = self.transaction()?;
+            return Ok(dict::set_check(&self.ctx, &txn, table, Some(name), None)
+                .await
+                .map(|_| ())?);
+        }
         let known = table.indexes.iter().any(|i| i.constraint.as_deref() == Some(name));
         if !known && if_exists {
             let text = format!(

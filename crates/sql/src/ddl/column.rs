@@ -3,13 +3,13 @@
 //! What it promises: a default that is stored can be evaluated. What it must never do: give a
 //! column a type that is near the one asked for.
 
-use super::constraint::{constraint_of, plain_characteristics};
+use super::constraint::{Constraints, constraint_of, plain_characteristics};
 use super::refuse;
 use crate::bind::{ident_name, object_parts};
 use crate::planning::column_default;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, DataType, SequenceOptions};
-use kernel::dict::{ColumnDef, NewIndex};
+use kernel::dict::ColumnDef;
 use kernel::row::{ColType, TypeKind};
 use query::sqltype::col_type_of_sql;
 
@@ -23,7 +23,7 @@ pub(super) struct Column {
 pub(super) fn declare_column(
     column: &ast::ColumnDef,
     table: &str,
-    indexes: &mut Vec<NewIndex>,
+    constraints: &mut Constraints,
     position: usize,
 ) -> Result<Column> {
     let name = ident_name(&column.name);
@@ -39,18 +39,21 @@ pub(super) fn declare_column(
             ColumnOption::PrimaryKey(key) => {
                 plain_characteristics(key.characteristics.as_ref())?;
                 let name = constraint.unwrap_or_else(|| format!("{table}_pkey"));
-                indexes.push(constraint_of(name, vec![at], true));
+                constraints.indexes.push(constraint_of(name, vec![at], true));
             }
             ColumnOption::Unique(key) => {
                 plain_characteristics(key.characteristics.as_ref())?;
                 let name = constraint.unwrap_or_else(|| format!("{table}_{name}_key"));
-                indexes.push(constraint_of(name, vec![at], false));
+                constraints.indexes.push(constraint_of(name, vec![at], false));
             }
             ColumnOption::Generated { generation_expr: None, sequence_options, .. } => {
                 def.not_null = true;
                 sequence = Some(sequence_options.clone().unwrap_or_default());
             }
-            ColumnOption::Check(_) => return refuse("CHECK"),
+            ColumnOption::Check(check) => {
+                let name = constraint.or_else(|| check.name.as_ref().map(ident_name));
+                constraints.add_check(name, check)?;
+            }
             ColumnOption::ForeignKey(_) => return refuse("FOREIGN KEY"),
             ColumnOption::Collation(collation) => {
                 let name = object_parts(collation)?.pop().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Constraints: PRIMARY KEY and UNIQUE become unique indexes.
+//! Constraints: PRIMARY KEY and UNIQUE become unique indexes, CHECK a condition.
 //!
 //! What it promises: names are those PostgreSQL would give. What it must never do: accept a
 //! constraint that nothing would enforce.
@@ -6,36 +6,91 @@
 use super::index::index_columns;
 use super::refuse;
 use crate::bind::ident_name;
+use crate::check::{chosen_name, normal};
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{self, TableConstraint};
+use datafusion::sql::sqlparser::ast::{self, Expr, TableConstraint};
 use kernel::dict::NewIndex;
 
-pub(super) fn constraint_index(
-    constraint: &TableConstraint,
-    table: &str,
-    names: &[String],
-) -> Result<NewIndex> {
-    match constraint {
-        TableConstraint::PrimaryKey(key) => {
-            plain_characteristics(key.characteristics.as_ref())?;
-            let columns = index_columns(&key.columns, names)?;
-            let name = key.name.as_ref().map_or_else(|| format!("{table}_pkey"), ident_name);
-            Ok(constraint_of(name, columns, true))
-        }
-        TableConstraint::Unique(key) => {
-            plain_characteristics(key.characteristics.as_ref())?;
-            if key.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
-                return refuse("NULLS NOT DISTINCT");
+/// What is declared beside the columns.
+#[derive(Default)]
+pub(super) struct Constraints {
+    pub(super) indexes: Vec<NewIndex>,
+    checks: Vec<(Option<String>, Expr)>,
+}
+
+impl Constraints {
+    /// Takes in a constraint of the table.
+    pub(super) fn add(
+        &mut self,
+        constraint: &TableConstraint,
+        table: &str,
+        names: &[String],
+    ) -> Result<()> {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                plain_characteristics(key.characteristics.as_ref())?;
+                let columns = index_columns(&key.columns, names)?;
+                let name = key.name.as_ref().map_or_else(|| format!("{table}_pkey"), ident_name);
+                self.indexes.push(constraint_of(name, columns, true));
             }
-            let columns = index_columns(&key.columns, names)?;
-            let list: Vec<&str> = columns.iter().map(|c| names[usize::from(*c)].as_str()).collect();
-            let own = || format!("{table}_{}_key", list.join("_"));
-            let name = key.name.as_ref().map_or_else(own, ident_name);
-            Ok(constraint_of(name, columns, false))
+            TableConstraint::Unique(key) => {
+                plain_characteristics(key.characteristics.as_ref())?;
+                if key.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
+                    return refuse("NULLS NOT DISTINCT");
+                }
+                let columns = index_columns(&key.columns, names)?;
+                let list: Vec<&str> =
+                    columns.iter().map(|c| names[usize::from(*c)].as_str()).collect();
+                let own = || format!("{table}_{}_key", list.join("_"));
+                let name = key.name.as_ref().map_or_else(own, ident_name);
+                self.indexes.push(constraint_of(name, columns, false));
+            }
+            TableConstraint::Check(check) => {
+                self.add_check(check.name.as_ref().map(ident_name), check)?;
+            }
+            TableConstraint::ForeignKey(_) => return refuse("FOREIGN KEY"),
+            _ => return refuse("this kind of constraint"),
         }
-        TableConstraint::ForeignKey(_) => refuse("FOREIGN KEY"),
-        TableConstraint::Check(_) => refuse("CHECK"),
-        _ => refuse("this kind of constraint"),
+        Ok(())
+    }
+
+    pub(super) fn add_check(
+        &mut self,
+        name: Option<String>,
+        check: &ast::CheckConstraint,
+    ) -> Result<()> {
+        if check.enforced == Some(false) {
+            return refuse("NOT ENFORCED");
+        }
+        self.checks.push((name, normal(&check.expr)?));
+        Ok(())
+    }
+
+    /// Names and texts of the CHECK constraints; `taken` are the names of those that are there.
+    pub(super) fn named_checks(
+        &self,
+        table: &str,
+        names: &[String],
+        taken: &[String],
+    ) -> Result<Vec<(String, String)>> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut out: Vec<(String, String)> = Vec::new();
+        for (name, expr) in &self.checks {
+            let is_taken = |name: &str| {
+                taken.iter().any(|known| known == name) || out.iter().any(|(n, _)| n == name)
+            };
+            let name = match name {
+                Some(name) if is_taken(name) => {
+                    let text =
+                        format!("constraint \"{name}\" for relation \"{table}\" already exists");
+                    return Err(PgError::new("42710", text));
+                }
+                Some(name) => name.clone(),
+                None => chosen_name(table, expr, &names, is_taken),
+            };
+            out.push((name, expr.to_string()));
+        }
+        Ok(out)
     }
 }
 

@@ -7,6 +7,7 @@
 mod alter_column;
 mod alter_table;
 mod column;
+mod comment;
 mod constraint;
 mod drop;
 mod index;
@@ -14,8 +15,10 @@ mod rewrite;
 mod role;
 mod sequence;
 mod table;
+mod table_as;
 
 pub use role::set_password_hasher;
+pub(crate) use table_as::is_select_into;
 
 use crate::bind::{ident_name, table_parts};
 use crate::session::Session;
@@ -49,6 +52,10 @@ impl Session {
             Ast::AlterTable(alter) => self.alter_table(alter).await,
             Ast::Drop { object_type, if_exists, names, cascade, table: None, .. } => {
                 self.drop_objects(object_type, names, *if_exists, *cascade).await
+            }
+            Ast::Query(query) => self.select_into(query).await,
+            Ast::Comment { object_type, object_name, comment, if_exists: false } => {
+                self.comment_on(object_type, object_name, comment.as_deref()).await
             }
             Ast::Truncate(truncate) => self.truncate(truncate).await,
             Ast::CreateRole(role) => self.create_role(role).await,

@@ -101,6 +101,9 @@ impl Session {
             let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
             let mut bytes = std::mem::take(&mut self.row);
             encode_checked(new, &datums, &mut bytes)?;
+            if !new.checks.is_empty() {
+                self.check_row(new, &bytes).await?;
+            }
             let inserted = kernel::table::insert(&self.ctx, &txn, new, &bytes).await;
             self.row = bytes;
             inserted.map_err(|error| not_unique(error, new))?;

@@ -4,7 +4,8 @@
 //! all. What it must never do: accept a clause it has not named.
 
 use super::column::{Column, check_default, declare_column};
-use super::constraint::{constraint_index, one_primary_key};
+use super::constraint::{Constraints, one_primary_key};
+use super::table_as::bare_names;
 use super::{named, refuse};
 use crate::bind::ident_name;
 use crate::session::Session;
@@ -15,6 +16,17 @@ use kernel::dict::{self, NewTable};
 impl Session {
     pub(super) async fn create_table(&mut self, create: &ast::CreateTable) -> Result<String> {
         check_create_table(create)?;
+        if let Some(query) = &create.query {
+            if !create.constraints.is_empty() {
+                return Err(PgError::syntax("CREATE TABLE AS takes no constraints"));
+            }
+            for option in table_options(&create.table_options)? {
+                self.table_option(option)?;
+            }
+            let names = bare_names(&create.columns)?;
+            let if_not_exists = create.if_not_exists;
+            return self.create_table_as(&create.name, names, query, if_not_exists).await;
+        }
         for option in table_options(&create.table_options)? {
             self.table_option(option)?;
         }
@@ -24,9 +36,9 @@ impl Session {
             return Ok("CREATE TABLE".to_owned());
         }
         let mut columns: Vec<Column> = Vec::with_capacity(create.columns.len());
-        let mut indexes = Vec::new();
+        let mut constraints = Constraints::default();
         for column in &create.columns {
-            let declared = declare_column(column, &name, &mut indexes, columns.len())?;
+            let declared = declare_column(column, &name, &mut constraints, columns.len())?;
             if columns.iter().any(|c| c.def.name == declared.def.name) {
                 return Err(PgError::new(
                     "42701",
@@ -37,8 +49,10 @@ impl Session {
         }
         let names: Vec<String> = columns.iter().map(|c| c.def.name.clone()).collect();
         for constraint in &create.constraints {
-            indexes.push(constraint_index(constraint, &name, &names)?);
+            constraints.add(constraint, &name, &names)?;
         }
+        let checks = constraints.named_checks(&name, &names, &[])?;
+        let indexes = constraints.indexes;
         one_primary_key(&indexes, &name)?;
         for index in indexes.iter().filter(|index| index.primary) {
             for column in &index.columns {
@@ -57,12 +71,17 @@ impl Session {
             owner: self.owner(),
             columns: columns.into_iter().map(|c| c.def).collect(),
             indexes,
+            checks,
         };
         new.columns.iter().try_for_each(check_default)?;
         let table = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
         for mut sequence in owned {
             sequence.table = Some(table.obj);
             dict::create_sequence(&self.ctx, &txn, sequence).await?;
+        }
+        if !table.checks.is_empty() {
+            // No rows yet: this sees whether the conditions can be bound.
+            self.check_rows(&table).await?;
         }
         Ok("CREATE TABLE".to_owned())
     }
@@ -123,9 +142,6 @@ fn check_create_table(create: &ast::CreateTable) -> Result<()> {
     if create.inherits.is_some() || create.partition_of.is_some() || create.partition_by.is_some() {
         return refuse("inheritance and partitions");
     }
-    if create.query.is_some() {
-        return refuse("CREATE TABLE AS");
-    }
     if create.like.is_some() {
         return refuse("LIKE in CREATE TABLE");
     }
@@ -135,6 +151,7 @@ fn check_create_table(create: &ast::CreateTable) -> Result<()> {
         constraints: create.constraints.clone(),
         if_not_exists: create.if_not_exists,
         table_options: create.table_options.clone(),
+        query: create.query.clone(),
         ..ast::helpers::stmt_create_table::CreateTableBuilder::new(create.name.clone()).build()
     };
     // hive_formats is filled in by the parser without being written.

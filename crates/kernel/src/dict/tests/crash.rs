@@ -39,8 +39,10 @@ fn new_table(name: &str) -> NewTable {
         not_null: false,
         default: None,
         missing: None,
+        comment: None,
     };
     NewTable {
+        checks: Vec::new(),
         schema: "public".into(),
         name: name.into(),
         owner: dict::SUPERUSER_OBJ,

@@ -75,6 +75,8 @@ impl Binder<'_> {
             | "pg_get_indexdef"
             | "pg_get_constraintdef"
             | "to_regclass"
+            | "obj_description"
+            | "col_description"
             | "pg_get_serial_sequence" => {
                 self.references.catalog_functions = true;
                 name.as_str()

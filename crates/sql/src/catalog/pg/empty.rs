@@ -29,9 +29,6 @@ pub(super) fn empty(name: &str) -> Option<Rows> {
             ("proretset", Bool),
             ("prosrc", Text),
         ],
-        "pg_description" => {
-            &[("objoid", Oid), ("classoid", Oid), ("objsubid", Int4), ("description", Text)]
-        }
         "pg_shdescription" => &[("objoid", Oid), ("classoid", Oid), ("description", Text)],
         "pg_inherits" => {
             &[("inhrelid", Oid), ("inhparent", Oid), ("inhseqno", Int4), ("inhdetachpending", Bool)]

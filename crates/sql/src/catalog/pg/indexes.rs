@@ -7,7 +7,8 @@ use super::oid_of;
 use crate::catalog::rows::Shape::{Bool, Char, Int2, Name, Oid, Other, Text};
 use crate::catalog::rows::{Rows, int, opt_text, text};
 use crate::catalog::{Catalog, functions, schema_oid};
-use kernel::dict::IndexDef;
+use crate::{check, direct};
+use kernel::dict::{CheckDef, IndexDef, TableDef};
 use kernel::row::Value;
 use query::types::oid;
 
@@ -111,8 +112,43 @@ pub(super) fn constraints(catalog: &Catalog) -> Rows {
                 Value::Null,
             ]);
         }
+        table.checks.iter().for_each(|check| rows.push(check_row(table, check)));
     }
     rows
+}
+
+fn check_row(table: &TableDef, check: &CheckDef) -> Vec<Value> {
+    vec![
+        oid_of(check.obj),
+        text(check.name.as_str()),
+        int(schema_oid(&table.schema)),
+        text("c"),
+        Value::Bool(false),
+        Value::Bool(false),
+        Value::Bool(true),
+        oid_of(table.obj),
+        int(0),
+        int(0),
+        int(0),
+        int(0),
+        text(" "),
+        text(" "),
+        text(" "),
+        Value::Bool(true),
+        Value::Bool(false),
+        check_columns(table, check),
+        Value::Null,
+        text(check.expr.as_str()),
+    ]
+}
+
+/// Numbers of the columns that a condition names.
+fn check_columns(table: &TableDef, def: &CheckDef) -> Value {
+    let Ok(expr) = direct::parse_expr(&def.expr) else { return Value::Null };
+    let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    let columns = check::columns_of(&expr, &names);
+    let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
+    text(format!("{{{}}}", numbers.join(",")))
 }
 
 pub(super) fn index_list(catalog: &Catalog) -> Rows {

@@ -104,6 +104,7 @@ pub(super) fn view(
         "pg_index" => indexes::indexes(catalog),
         "pg_constraint" => indexes::constraints(catalog),
         "pg_attrdef" => relations::defaults(catalog),
+        "pg_description" => relations::descriptions(catalog),
         "pg_database" => database::databases(),
         "pg_roles" | "pg_authid" => roles::roles(catalog),
         "pg_user" => roles::users(catalog),

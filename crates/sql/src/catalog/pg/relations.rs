@@ -1,15 +1,25 @@
-//! Tables, their columns and defaults: `pg_class`, `pg_attribute`, `pg_attrdef`, `pg_tables`.
+//! Tables, their columns and defaults: `pg_class`, `pg_attribute`, `pg_attrdef`, `pg_tables`,
+//! and their comments in `pg_description`.
 //!
 //! What it promises: everything with a name of its own has a row in `pg_class`, also indexes,
 //! sequences and the views of this catalog. What it must never do: count rows or blocks.
 
 use super::{OWNER, VIEWS, oid_of};
-use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, Oid, Other};
+use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, Oid, Other, Text};
 use crate::catalog::rows::{Rows, int, text};
 use crate::catalog::{Catalog, schema_oid};
 use kernel::dict::TableDef;
 use kernel::row::Value;
 use query::types::{PgType, oid};
+
+/// What a relation has beside its columns.
+#[derive(Clone, Copy)]
+struct Has {
+    indexes: bool,
+    checks: usize,
+}
+
+const NOTHING: Has = Has { indexes: false, checks: 0 };
 
 pub(super) fn classes(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
@@ -43,57 +53,56 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         ("reloptions", NoList),
         ("relpartbound", Other(oid::PG_NODE_TREE)),
     ]);
-    let mut add =
-        |obj: Value, name: &str, schema: &str, kind: &str, columns: usize, indexed: bool| {
-            let am = match kind {
-                "r" => 2,
-                "i" => 403,
-                _ => 0,
-            };
-            rows.push(vec![
-                obj.clone(),
-                text(name),
-                int(schema_oid(schema)),
-                int(0),
-                int(0),
-                int(OWNER),
-                int(am),
-                obj,
-                int(0),
-                Value::Int4(0),
-                Value::Float8(-1.0),
-                int(0),
-                Value::Bool(indexed),
-                Value::Bool(false),
-                text("p"),
-                text(kind),
-                Value::Int2(i16::try_from(columns).unwrap_or(i16::MAX)),
-                Value::Int2(0),
-                Value::Bool(false),
-                Value::Bool(false),
-                Value::Bool(false),
-                Value::Bool(false),
-                Value::Bool(false),
-                Value::Bool(true),
-                text("d"),
-                Value::Bool(false),
-                Value::Null,
-                Value::Null,
-                Value::Null,
-            ]);
+    let mut add = |obj: Value, name: &str, schema: &str, kind: &str, columns: usize, of: Has| {
+        let am = match kind {
+            "r" => 2,
+            "i" => 403,
+            _ => 0,
         };
+        rows.push(vec![
+            obj.clone(),
+            text(name),
+            int(schema_oid(schema)),
+            int(0),
+            int(0),
+            int(OWNER),
+            int(am),
+            obj,
+            int(0),
+            Value::Int4(0),
+            Value::Float8(-1.0),
+            int(0),
+            Value::Bool(of.indexes),
+            Value::Bool(false),
+            text("p"),
+            text(kind),
+            Value::Int2(i16::try_from(columns).unwrap_or(i16::MAX)),
+            Value::Int2(i16::try_from(of.checks).unwrap_or(i16::MAX)),
+            Value::Bool(false),
+            Value::Bool(false),
+            Value::Bool(false),
+            Value::Bool(false),
+            Value::Bool(false),
+            Value::Bool(true),
+            text("d"),
+            Value::Bool(false),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+        ]);
+    };
     for table in &catalog.tables {
-        let indexed = !table.indexes.is_empty();
-        add(oid_of(table.obj), &table.name, &table.schema, "r", table.columns.len(), indexed);
+        let of = Has { indexes: !table.indexes.is_empty(), checks: table.checks.len() };
+        add(oid_of(table.obj), &table.name, &table.schema, "r", table.columns.len(), of);
         for index in &table.indexes {
-            add(oid_of(index.obj), &index.name, &table.schema, "i", index.columns.len(), false);
+            add(oid_of(index.obj), &index.name, &table.schema, "i", index.columns.len(), NOTHING);
         }
     }
     for s in &catalog.sequences {
-        add(oid_of(s.obj), &s.name, &s.schema, "S", 3, false);
+        add(oid_of(s.obj), &s.name, &s.schema, "S", 3, NOTHING);
     }
     for (name, oid) in VIEWS {
-        add(int(*oid), name, "pg_catalog", "v", 1, false);
+        add(int(*oid), name, "pg_catalog", "v", 1, NOTHING);
     }
     rows
 }
@@ -181,6 +190,24 @@ pub(super) fn defaults(catalog: &Catalog) -> Rows {
                 oid_of(table.obj),
                 Value::Int2(number),
                 text(default.as_str()),
+            ]);
+        }
+    }
+    rows
+}
+
+pub(super) fn descriptions(catalog: &Catalog) -> Rows {
+    let mut rows =
+        Rows::new(&[("objoid", Oid), ("classoid", Oid), ("objsubid", Int4), ("description", Text)]);
+    for table in &catalog.tables {
+        let columns = table.columns.iter().map(|column| &column.comment);
+        for (number, comment) in std::iter::once(&table.comment).chain(columns).enumerate() {
+            let Some(comment) = comment else { continue };
+            rows.push(vec![
+                oid_of(table.obj),
+                int(1259),
+                Value::Int4(i32::try_from(number).unwrap_or(i32::MAX)),
+                text(comment.as_str()),
             ]);
         }
     }
