@@ -5,15 +5,17 @@
 
 use crate::arith::rescale;
 use crate::cast::trim_zeros;
-use crate::datetime::{EPOCH_DAYS, EPOCH_US, US_PER_DAY};
+use crate::datetime::{EPOCH_DAYS, EPOCH_US};
 use crate::error::{PgError, Result};
 use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type};
 use block::Rowid;
 use datafusion::arrow::array::*;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
+use datafusion::arrow::datatypes::{
+    DataType, Field, IntervalMonthDayNano, IntervalUnit, SchemaRef, TimeUnit,
+};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use kernel::row::{ColType, Datum, RowView, TypeKind, Value};
+use kernel::row::{ColType, Datum, Interval, RowView, TypeKind, Value};
 use std::sync::Arc;
 
 /// Where a column of a batch comes from.
@@ -37,6 +39,11 @@ enum Builder {
     Bytea(BinaryBuilder),
     Date(Date32Builder),
     Timestamp(TimestampMicrosecondBuilder),
+    Uuid(FixedSizeBinaryBuilder),
+    Time(Time64MicrosecondBuilder),
+    Interval(IntervalMonthDayNanoBuilder),
+    Json(LargeBinaryBuilder),
+    Jsonb(BinaryViewBuilder),
 }
 
 impl Builder {
@@ -61,6 +68,11 @@ impl Builder {
             TypeKind::Timestamp | TypeKind::Timestamptz => Builder::Timestamp(
                 TimestampMicrosecondBuilder::new().with_data_type(arrow_type(ty)),
             ),
+            TypeKind::Uuid => Builder::Uuid(FixedSizeBinaryBuilder::new(16)),
+            TypeKind::Time => Builder::Time(Time64MicrosecondBuilder::new()),
+            TypeKind::Interval => Builder::Interval(IntervalMonthDayNanoBuilder::new()),
+            TypeKind::Json => Builder::Json(LargeBinaryBuilder::new()),
+            TypeKind::Jsonb => Builder::Jsonb(BinaryViewBuilder::new()),
         }
     }
 
@@ -85,6 +97,11 @@ impl Builder {
             (Builder::Timestamp(b), Datum::Timestamp(v) | Datum::Timestamptz(v)) => {
                 b.append_value(v.saturating_add(EPOCH_US));
             }
+            (Builder::Uuid(b), Datum::Uuid(v)) => b.append_value(v)?,
+            (Builder::Time(b), Datum::Time(v)) => b.append_value(*v),
+            (Builder::Interval(b), Datum::Interval(v)) => b.append_value(arrow_interval(*v)?),
+            (Builder::Json(b), Datum::Json(v)) => b.append_value(v),
+            (Builder::Jsonb(b), Datum::Jsonb(v)) => b.append_value(v),
             (builder, Datum::Null) => builder.append_null(),
             (_, other) => return Err(PgError::internal(format!("{other:?} in another column"))),
         }
@@ -103,6 +120,11 @@ impl Builder {
             Builder::Bytea(b) => b.append_null(),
             Builder::Date(b) => b.append_null(),
             Builder::Timestamp(b) => b.append_null(),
+            Builder::Uuid(b) => b.append_null(),
+            Builder::Time(b) => b.append_null(),
+            Builder::Interval(b) => b.append_null(),
+            Builder::Json(b) => b.append_null(),
+            Builder::Jsonb(b) => b.append_null(),
         }
     }
 
@@ -118,8 +140,29 @@ impl Builder {
             Builder::Bytea(b) => Arc::new(b.finish()),
             Builder::Date(b) => Arc::new(b.finish()),
             Builder::Timestamp(b) => Arc::new(b.finish()),
+            Builder::Uuid(b) => Arc::new(b.finish()),
+            Builder::Time(b) => Arc::new(b.finish()),
+            Builder::Interval(b) => Arc::new(b.finish()),
+            Builder::Json(b) => Arc::new(b.finish()),
+            Builder::Jsonb(b) => Arc::new(b.finish()),
         }
     }
+}
+
+/// An interval as Arrow counts it.
+///
+/// # Errors
+/// 22008: more microseconds than nanoseconds can count.
+pub fn arrow_interval(v: Interval) -> Result<IntervalMonthDayNano> {
+    let nanoseconds =
+        v.us.checked_mul(1000).ok_or_else(|| PgError::new("22008", "interval out of range"))?;
+    Ok(IntervalMonthDayNano::new(v.months, v.days, nanoseconds))
+}
+
+/// Inverse of [`arrow_interval`].
+#[must_use]
+pub fn interval_of(v: IntervalMonthDayNano) -> Interval {
+    Interval { months: v.months, days: v.days, us: v.nanoseconds.div_euclid(1000) }
 }
 
 /// Collects rows into one record batch.
@@ -221,11 +264,25 @@ pub enum ColumnReader {
     Int8(Int64Array),
     UInt8(UInt64Array),
     Float8(Float64Array),
-    Numeric { array: Decimal128Array, scale: u8, trim: bool },
+    Numeric {
+        array: Decimal128Array,
+        scale: u8,
+        trim: bool,
+    },
     Text(StringArray),
     Bytea(BinaryArray),
     Date(Date32Array),
-    Timestamp { array: TimestampMicrosecondArray, zoned: bool },
+    Timestamp {
+        array: TimestampMicrosecondArray,
+        zoned: bool,
+    },
+    Uuid(FixedSizeBinaryArray),
+    Time(Time64MicrosecondArray),
+    Interval(IntervalMonthDayNanoArray),
+    /// A difference of instants, in microseconds.
+    Span(DurationMicrosecondArray),
+    Json(LargeBinaryArray),
+    Jsonb(BinaryViewArray),
 }
 
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
@@ -274,9 +331,13 @@ impl ColumnReader {
                 ColumnReader::Text(down(&to(&DataType::Utf8)?)?)
             }
             DataType::Binary => ColumnReader::Bytea(down(array)?),
-            DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-                ColumnReader::Bytea(down(&to(&DataType::Binary)?)?)
+            DataType::FixedSizeBinary(16) => ColumnReader::Uuid(down(array)?),
+            DataType::LargeBinary => ColumnReader::Json(down(array)?),
+            DataType::BinaryView => ColumnReader::Jsonb(down(array)?),
+            DataType::Time32(_) | DataType::Time64(_) => {
+                ColumnReader::Time(down(&to(&DataType::Time64(TimeUnit::Microsecond))?)?)
             }
+            DataType::FixedSizeBinary(_) => ColumnReader::Bytea(down(&to(&DataType::Binary)?)?),
             DataType::Date32 => ColumnReader::Date(down(array)?),
             DataType::Date64 => ColumnReader::Date(down(&to(&DataType::Date32)?)?),
             DataType::Timestamp(_, zone) => {
@@ -284,8 +345,11 @@ impl ColumnReader {
                 ColumnReader::Timestamp { array: down(&micros)?, zoned: zone.is_some() }
             }
             DataType::List(_) | DataType::LargeList(_) => ColumnReader::Text(list_text(array)?),
-            DataType::Interval(_) | DataType::Duration(_) => {
-                ColumnReader::Text(interval_text(array)?)
+            DataType::Interval(_) => {
+                ColumnReader::Interval(down(&to(&DataType::Interval(IntervalUnit::MonthDayNano))?)?)
+            }
+            DataType::Duration(_) => {
+                ColumnReader::Span(down(&to(&DataType::Duration(TimeUnit::Microsecond))?)?)
             }
             _ => ColumnReader::Text(formatted(array)?),
         })
@@ -320,6 +384,12 @@ impl ColumnReader {
                 let us = array.value(row).saturating_sub(EPOCH_US);
                 if *zoned { Datum::Timestamptz(us) } else { Datum::Timestamp(us) }
             }
+            ColumnReader::Uuid(a) => Datum::Uuid(a.value(row).try_into().unwrap_or_default()),
+            ColumnReader::Time(a) => Datum::Time(a.value(row)),
+            ColumnReader::Interval(a) => Datum::Interval(interval_of(a.value(row))),
+            ColumnReader::Span(a) => Datum::Interval(crate::interval::of_span(a.value(row))),
+            ColumnReader::Json(a) => Datum::Json(str_of(a.value(row))),
+            ColumnReader::Jsonb(a) => Datum::Jsonb(str_of(a.value(row))),
         }
     }
 
@@ -337,8 +407,19 @@ impl ColumnReader {
             ColumnReader::Bytea(a) => a.is_null(row),
             ColumnReader::Date(a) => a.is_null(row),
             ColumnReader::Timestamp { array, .. } => array.is_null(row),
+            ColumnReader::Uuid(a) => a.is_null(row),
+            ColumnReader::Time(a) => a.is_null(row),
+            ColumnReader::Interval(a) => a.is_null(row),
+            ColumnReader::Span(a) => a.is_null(row),
+            ColumnReader::Json(a) => a.is_null(row),
+            ColumnReader::Jsonb(a) => a.is_null(row),
         }
     }
+}
+
+/// Text that was put into binary arrays as text.
+fn str_of(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
 }
 
 /// Whether zeros at the end of a decimal are of our making: an unconstrained numeric, or computed
@@ -346,53 +427,6 @@ impl ColumnReader {
 fn trims(field: &Field, scale: u8) -> bool {
     let constrained = field.metadata().get("skein.type").is_some_and(|t| !t.ends_with(":-1"));
     !constrained && scale >= FREE_NUMERIC_SCALE && scale != 16
-}
-
-/// Intervals as PostgreSQL writes them.
-fn interval_text(array: &ArrayRef) -> Result<StringArray> {
-    use datafusion::arrow::datatypes::IntervalUnit;
-    let mut out = StringBuilder::new();
-    let span = matches!(array.data_type(), DataType::Duration(_));
-    if span {
-        let micros = converted(array, &DataType::Duration(TimeUnit::Microsecond))?;
-        let micros: DurationMicrosecondArray = down(&micros)?;
-        for us in micros.iter() {
-            // A difference of timestamps counts whole days.
-            let parts = us.map(|us| (0, us / US_PER_DAY, us % US_PER_DAY));
-            out.append_option(parts.map(|(m, d, us)| interval(m, d, us)));
-        }
-    } else {
-        let all = converted(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
-        let all: IntervalMonthDayNanoArray = down(&all)?;
-        for one in all.iter() {
-            let text =
-                one.map(|v| interval(i64::from(v.months), i64::from(v.days), v.nanoseconds / 1000));
-            out.append_option(text);
-        }
-    }
-    Ok(out.finish())
-}
-
-fn interval(months: i64, days: i64, us: i64) -> String {
-    let mut parts = Vec::new();
-    let mut push = |n: i64, word: &str| {
-        if n != 0 {
-            let plural = if n == 1 { "" } else { "s" };
-            parts.push(format!("{n} {word}{plural}"));
-        }
-    };
-    push(months / 12, "year");
-    push(months % 12, "mon");
-    push(days, "day");
-    if us != 0 || parts.is_empty() {
-        let mut time = Vec::new();
-        if us < 0 {
-            time.push(b'-');
-        }
-        crate::datetime::push_time(us.saturating_abs(), &mut time);
-        parts.push(String::from_utf8_lossy(&time).into_owned());
-    }
-    parts.join(" ")
 }
 
 /// Lists as PostgreSQL writes arrays.

@@ -7,6 +7,8 @@
 use crate::arith::{pow10, rescale};
 use crate::datetime;
 use crate::error::{PgError, Result};
+use crate::interval::{self, parse_interval};
+use crate::json::Json;
 use crate::wire::{FormatEnv, reject_nul, to_text};
 use kernel::row::{ColType, Datum, TypeKind, Value};
 
@@ -44,6 +46,14 @@ pub fn parse_text(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
         TypeKind::Timestamptz => {
             Value::Timestamptz(datetime::parse_timestamptz(text, &env.zone, env.now_us)?)
         }
+        TypeKind::Uuid => Value::Uuid(parse_uuid(text)?),
+        TypeKind::Time => Value::Time(datetime::parse_time_of_day(text, env.now_us)?),
+        TypeKind::Interval => Value::Interval(parse_interval(text)?),
+        TypeKind::Json => {
+            Json::parse(text)?;
+            Value::Json(text.into())
+        }
+        TypeKind::Jsonb => Value::Jsonb(Json::parse(text)?.to_jsonb()?.into()),
     })
 }
 
@@ -174,6 +184,28 @@ fn fit_text(text: &str, ty: ColType, mode: CastMode) -> Result<&str> {
     }
 }
 
+/// 32 hexadecimal digits, in braces or not, with hyphens after any four.
+fn parse_uuid(text: &str) -> Result<[u8; 16]> {
+    let invalid = || PgError::invalid_text("uuid", text);
+    let body = match text.strip_prefix('{') {
+        Some(rest) => rest.strip_suffix('}').ok_or_else(invalid)?,
+        None => text,
+    };
+    let (mut out, mut count, mut hyphen_allowed) = ([0u8; 16], 0usize, false);
+    for c in body.chars() {
+        if c == '-' && hyphen_allowed {
+            hyphen_allowed = false;
+            continue;
+        }
+        let digit = c.to_digit(16).filter(|_| count < 32).ok_or_else(invalid)?;
+        let digit = u8::try_from(digit).map_err(|_| invalid())?;
+        out[count / 2] = out[count / 2] << 4 | digit;
+        count += 1;
+        hyphen_allowed = count.is_multiple_of(4) && count < 32;
+    }
+    if count == 32 { Ok(out) } else { Err(invalid()) }
+}
+
 fn parse_bytea(text: &str) -> Result<Vec<u8>> {
     let invalid = || PgError::invalid_text("bytea", text);
     if let Some(hex) = text.strip_prefix("\\x") {
@@ -244,11 +276,50 @@ pub fn cast(datum: &Datum<'_>, ty: ColType, mode: CastMode, env: &FormatEnv) -> 
         (Datum::Timestamptz(v), TypeKind::Timestamptz) => Value::Timestamptz(*v),
         (Datum::Timestamptz(v), TypeKind::Timestamp) => Value::Timestamp(local(*v, env)),
         (Datum::Timestamptz(v), TypeKind::Date) => Value::Date(days(local(*v, env))?),
+        (Datum::Timestamp(v), TypeKind::Time) => Value::Time(v.rem_euclid(datetime::US_PER_DAY)),
+        (Datum::Timestamptz(v), TypeKind::Time) => {
+            Value::Time(local(*v, env).rem_euclid(datetime::US_PER_DAY))
+        }
+        (Datum::Interval(v), TypeKind::Time) => Value::Time(v.us.rem_euclid(datetime::US_PER_DAY)),
+        (Datum::Time(v), TypeKind::Interval) => Value::Interval(interval::of_us(*v)),
+        (Datum::Time(v), TypeKind::Time) => Value::Time(*v),
+        (Datum::Interval(v), TypeKind::Interval) => Value::Interval(*v),
+        (Datum::Uuid(v), TypeKind::Uuid) => Value::Uuid(*v),
+        (Datum::Json(v), TypeKind::Json) => Value::Json((*v).into()),
+        (Datum::Jsonb(v), TypeKind::Jsonb) => Value::Jsonb((*v).into()),
+        (Datum::Jsonb(v), TypeKind::Json) => Value::Json((*v).into()),
+        (Datum::Json(v), TypeKind::Jsonb) => parse_text(v, ty, env)?,
+        (Datum::Jsonb(v), _) if mode == CastMode::Explicit => cast_jsonb(v, ty, env)?,
         (number, kind) if is_number(number) => {
             cast_number(number, kind, ty).ok_or_else(no_cast)??
         }
         _ => return Err(no_cast()),
     })
+}
+
+/// A number or boolean out of a jsonb.
+fn cast_jsonb(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
+    let parsed = Json::parse(text)?;
+    let number = is_number_kind(ty.kind);
+    match &parsed {
+        Json::Number(digits) if number => {
+            let (v, scale) = parse_numeric(digits)?;
+            cast(&Datum::Numeric(v, scale), ty, CastMode::Explicit, env)
+        }
+        Json::Bool(v) if ty.kind == TypeKind::Bool => Ok(Value::Bool(*v)),
+        _ if number || ty.kind == TypeKind::Bool => {
+            let what = parsed.type_name();
+            Err(PgError::new("22023", format!("cannot cast jsonb {what} to type {ty}")))
+        }
+        _ => Err(PgError::new("42846", format!("cannot cast type jsonb to {ty}"))),
+    }
+}
+
+const fn is_number_kind(kind: TypeKind) -> bool {
+    matches!(
+        kind,
+        TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8 | TypeKind::Float8 | TypeKind::Numeric
+    )
 }
 
 fn local(us: i64, env: &FormatEnv) -> i64 {
@@ -286,6 +357,11 @@ pub const fn kind_of(datum: &Datum<'_>) -> Option<TypeKind> {
         Datum::Date(_) => TypeKind::Date,
         Datum::Timestamp(_) => TypeKind::Timestamp,
         Datum::Timestamptz(_) => TypeKind::Timestamptz,
+        Datum::Uuid(_) => TypeKind::Uuid,
+        Datum::Time(_) => TypeKind::Time,
+        Datum::Interval(_) => TypeKind::Interval,
+        Datum::Json(_) => TypeKind::Json,
+        Datum::Jsonb(_) => TypeKind::Jsonb,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Dates and timestamps as PostgreSQL reads and writes them (ISO, MDY).
 //!
 //! Days and microseconds count from 2000-01-01. What it promises: what it writes it reads back.
-//! Left out: infinity, intervals, week and Julian forms.
+//! Left out: infinity, week and Julian forms.
 
 use crate::error::{PgError, Result};
 use chrono::{Offset, TimeZone};
@@ -355,6 +355,52 @@ fn parse_offset(text: &str) -> Option<i32> {
 /// 22007 or 22008.
 pub fn parse_date(text: &str, now_us: i64) -> Result<i32> {
     Ok(parse_parts("date", text, now_us)?.days)
+}
+
+/// Reads a time of day; of a timestamp, its time.
+///
+/// # Errors
+/// 22007 or 22008.
+pub fn parse_time_of_day(text: &str, now_us: i64) -> Result<i64> {
+    let trimmed = text.trim();
+    let lower = trimmed.to_ascii_lowercase();
+    if lower == "now" {
+        return Ok(now_us.rem_euclid(US_PER_DAY));
+    }
+    if trimmed.contains('-') || trimmed.contains('/') {
+        return Ok(parse_parts("time", text, now_us)?.time_us);
+    }
+    let half = [("am", 0), ("pm", 12)].into_iter().find(|(word, _)| lower.ends_with(word));
+    let body = if half.is_some() { trimmed[..trimmed.len() - 2].trim_end() } else { trimmed };
+    let digits = body.bytes().all(|b| b.is_ascii_digit());
+    let us = if digits && matches!(body.len(), 4 | 6) {
+        let colons = format!("{}:{}:{:0<2}", &body[..2], &body[2..4], &body[4..]);
+        parse_time(&colons)
+    } else if body.contains(':') {
+        parse_time(body)
+    } else {
+        None
+    };
+    let mut us = us.ok_or_else(|| match plausible_time(body) {
+        true => field_range(text),
+        false => invalid("time", text),
+    })?;
+    if let Some((_, add)) = half {
+        let hour = us / (3600 * US_PER_SECOND);
+        if !(1..=12).contains(&hour) {
+            return Err(field_range(text));
+        }
+        us += (add + if hour == 12 { -12 } else { 0 }) * 3600 * US_PER_SECOND;
+    }
+    if us > US_PER_DAY {
+        return Err(field_range(text));
+    }
+    Ok(us)
+}
+
+/// Whether text has the form of a time, though its numbers may be too large.
+fn plausible_time(text: &str) -> bool {
+    text.contains(':') && text.bytes().all(|b| b.is_ascii_digit() || b == b':' || b == b'.')
 }
 
 /// Reads a timestamp; a time zone in the text is ignored, as PostgreSQL does.

@@ -6,6 +6,7 @@ use crate::arith::Op;
 use crate::cast::parse_text;
 use crate::error::PgError;
 use crate::functions::{RowFunction, arithmetic_function, numeric_function};
+use crate::ordering::order_key;
 use crate::pushdown::scalar_value_of;
 use crate::scalar::common_number;
 use crate::types::{
@@ -92,14 +93,43 @@ fn cast_to(expr: Expr, from: &DataType, to: &DataType) -> Expr {
     if from == to { expr } else { cast_expr(expr, to.clone()) }
 }
 
-#[allow(clippy::result_large_err)] // the operands come back as they went in
-/// A date moved by an interval is a timestamp.
-fn date_as_timestamp(expr: Expr, own: &DataType, other: &DataType) -> Expr {
-    if *own == DataType::Date32 && matches!(other, DataType::Interval(_)) {
-        return cast_expr(expr, arrow_type(ColType::new(TypeKind::Timestamp)));
+/// What an untyped side takes for its type: that of the other, but an instant or a time is moved
+/// by an interval.
+fn adopted_type(op: Option<Op>, other: Option<&DataType>) -> Option<DataType> {
+    let other = other?;
+    let kind = col_type_of(other).map(|ty| ty.kind);
+    let moved = matches!(kind, Some(TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Time));
+    let of = |kind| Some(arrow_type(ColType::new(kind)));
+    match (op, kind) {
+        (Some(Op::Add), _) if moved => of(TypeKind::Interval),
+        (Some(Op::Mul | Op::Div), Some(TypeKind::Interval)) => of(TypeKind::Float8),
+        // `jsonb - 'key'`.
+        (Some(_), Some(TypeKind::Jsonb)) => of(TypeKind::Text),
+        _ => Some(other.clone()),
     }
-    expr
 }
+
+/// Two sides of a comparison that have no operator between them, though the library would find one.
+fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result<(), PgError> {
+    let kinds = (col_type_of(lt).map(|ty| ty.kind), col_type_of(rt).map(|ty| ty.kind));
+    let (Some(a), Some(b)) = kinds else { return Ok(()) };
+    let own = |kind| {
+        matches!(
+            kind,
+            TypeKind::Uuid | TypeKind::Time | TypeKind::Interval | TypeKind::Json | TypeKind::Jsonb
+        )
+    };
+    let both_json = a == TypeKind::Json && b == TypeKind::Json;
+    if both_json || (a != b && (own(a) || own(b))) {
+        let (a, b) = (ColType::new(a), ColType::new(b));
+        return Err(PgError::new("42883", format!("operator does not exist: {a} {op} {b}"))
+            .with_hint(NO_OPERATOR_HINT));
+    }
+    Ok(())
+}
+
+const NO_OPERATOR_HINT: &str = "No operator matches the given name and argument types. You might \
+                                need to add explicit type casts.";
 
 fn plan_arithmetic(
     op: Op,
@@ -114,6 +144,9 @@ fn plan_arithmetic(
     let (Some(a), Some(b)) = (col_type_of(lt), col_type_of(rt)) else {
         return Err(Box::new((left, right)));
     };
+    if let Some(function) = crate::temporal::operator(op, a.kind, b.kind) {
+        return Ok(call(function, vec![left, right]));
+    }
     let Some(kind) = common_number(a.kind, b.kind) else { return Err(Box::new((left, right))) };
     match kind {
         TypeKind::Numeric if matches!(op, Op::Mul | Op::Div) => {
@@ -209,12 +242,29 @@ fn array_text(expr: Expr, is_list: bool) -> Expr {
     call(function.into_udf(), vec![expr])
 }
 
+/// `||`: of jsonb it is ours.
+fn plan_concat(expr: RawBinaryExpr, schema: &DFSchema) -> DfResult<PlannerResult<RawBinaryExpr>> {
+    let jsonb = arrow_type(ColType::new(TypeKind::Jsonb));
+    let sides = [&expr.left, &expr.right];
+    if !sides.iter().any(|side| type_of(side, schema).as_ref() == Some(&jsonb)) {
+        return Ok(PlannerResult::Original(expr));
+    }
+    let own = (type_of(&expr.left, schema), type_of(&expr.right, schema));
+    let left = adopt(expr.left, own.0.as_ref(), Some(&jsonb))?;
+    let right = adopt(expr.right, own.1.as_ref(), Some(&jsonb))?;
+    let concat = crate::json_functions::concat_function().into_udf();
+    Ok(PlannerResult::Planned(call(concat, vec![left, right])))
+}
+
 impl ExprPlanner for PgExprPlanner {
     fn plan_binary_op(
         &self,
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> DfResult<PlannerResult<RawBinaryExpr>> {
+        if expr.op == BinaryOperator::StringConcat {
+            return plan_concat(expr, schema);
+        }
         let op = op_of(&expr.op);
         if op.is_none() && !is_comparison(&expr.op) {
             return Ok(PlannerResult::Original(expr));
@@ -232,12 +282,15 @@ impl ExprPlanner for PgExprPlanner {
             return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
         }
         let (pad_l, pad_r) = (is_padded(&expr.left, schema), is_padded(&expr.right, schema));
-        let left = adopt(trimmed(expr.left, pad_r), lt.as_ref(), rt.as_ref())?;
-        let right = adopt(trimmed(expr.right, pad_l), rt.as_ref(), lt.as_ref())?;
+        let (for_left, for_right) = (adopted_type(op, rt.as_ref()), adopted_type(op, lt.as_ref()));
+        let left = adopt(trimmed(expr.left, pad_r), lt.as_ref(), for_left.as_ref())?;
+        let right = adopt(trimmed(expr.right, pad_l), rt.as_ref(), for_right.as_ref())?;
         let (lt, rt) = (type_of(&left, schema), type_of(&right, schema));
         if let (Some(op), Some(lt), Some(rt)) = (op, &lt, &rt) {
-            let left = date_as_timestamp(left, lt, rt);
-            let right = date_as_timestamp(right, rt, lt);
+            if op == Op::Sub && *lt == arrow_type(ColType::new(TypeKind::Jsonb)) {
+                let delete = crate::json_functions::delete_function().into_udf();
+                return Ok(PlannerResult::Planned(call(delete, vec![left, right])));
+            }
             return Ok(match plan_arithmetic(op, left, right, lt, rt) {
                 Ok(planned) => PlannerResult::Planned(planned),
                 Err(sides) => {
@@ -246,6 +299,11 @@ impl ExprPlanner for PgExprPlanner {
                 }
             });
         }
+        let (Some(lt), Some(rt)) = (lt, rt) else {
+            return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
+        };
+        check_comparable(&expr.op, &lt, &rt)?;
+        let (left, right) = (order_key(left, &lt), order_key(right, &rt));
         Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }))
     }
 

@@ -26,9 +26,14 @@ use kernel::row::{ColType, Datum, TypeKind, Value};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a function does with the values of one row.
 pub type RowFn = dyn Fn(&[Datum<'_>]) -> Result<Value> + Send + Sync;
+
+/// The type of a result that depends on the arguments: their fields, and their values where they
+/// are constants.
+pub type ReturnsFn = fn(&[FieldRef], &[Option<&ScalarValue>]) -> Result<ColType>;
 
 /// A function evaluated row by row.
 pub struct RowFunction {
@@ -38,6 +43,7 @@ pub struct RowFunction {
     arrow: DataType,
     /// What clients are told the type is.
     shown: PgType,
+    returns_by: Option<ReturnsFn>,
     /// NULL for a NULL argument, without a call.
     strict: bool,
     eval: Box<RowFn>,
@@ -64,6 +70,7 @@ impl RowFunction {
             returns,
             arrow: arrow_type(returns),
             shown: PgType::of(returns),
+            returns_by: None,
             strict,
             eval: Box::new(eval),
         }
@@ -73,6 +80,13 @@ impl RowFunction {
     #[must_use]
     pub fn with_types(mut self, types: Vec<DataType>) -> RowFunction {
         self.signature = Signature::exact(types, Volatility::Immutable);
+        self
+    }
+
+    /// With a result whose type follows from the arguments.
+    #[must_use]
+    pub fn returning(mut self, by: ReturnsFn) -> RowFunction {
+        self.returns_by = Some(by);
         self
     }
 
@@ -122,7 +136,12 @@ impl ScalarUDFImpl for RowFunction {
         Ok(self.arrow.clone())
     }
 
-    fn return_field_from_args(&self, _args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+        if let Some(by) = self.returns_by {
+            let ty = by(args.arg_fields, args.scalar_arguments)?;
+            let shown = PgType::new(PgType::of(ty).oid);
+            return Ok(Arc::new(field_with_meta(&self.name, arrow_type(ty), shown)));
+        }
         Ok(Arc::new(field_with_meta(&self.name, self.arrow.clone(), self.shown)))
     }
 
@@ -145,7 +164,12 @@ impl ScalarUDFImpl for RowFunction {
                 (self.eval)(&values)?
             });
         }
-        let array = single_column(self.returns, &self.arrow, &out)?;
+        let arrow = args.return_field.data_type();
+        let returns = match self.returns_by {
+            Some(_) => col_type_of(arrow).unwrap_or(self.returns),
+            None => self.returns,
+        };
+        let array = single_column(returns, arrow, &out)?;
         Ok(if constant {
             ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)
         } else {
@@ -242,6 +266,75 @@ fn text_value(text: impl Into<Box<str>>) -> Value {
     Value::Text(text.into())
 }
 
+/// A version 4 UUID of these bits.
+#[must_use]
+pub const fn random_uuid(high: u64, low: u64) -> [u8; 16] {
+    let bits = (high as u128) << 64 | low as u128;
+    let bits = bits & !(0xf << 76) | (4 << 76);
+    (bits & !(0b11 << 62) | (0b10 << 62)).to_be_bytes()
+}
+
+/// UUIDs for the rows of one statement, out of the one that it was given.
+#[derive(Debug)]
+struct RowUuid {
+    signature: Signature,
+    made: AtomicU64,
+}
+
+impl PartialEq for RowUuid {
+    fn eq(&self, _: &RowUuid) -> bool {
+        true
+    }
+}
+
+impl Eq for RowUuid {}
+
+impl Hash for RowUuid {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+/// The function `$row_uuid`.
+#[must_use]
+pub fn row_uuid_function() -> Arc<ScalarUDF> {
+    let signature = Signature::any(1, Volatility::Volatile);
+    Arc::new(ScalarUDF::new_from_impl(RowUuid { signature, made: AtomicU64::new(0) }))
+}
+
+impl ScalarUDFImpl for RowUuid {
+    fn name(&self) -> &'static str {
+        "$row_uuid"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> DfResult<DataType> {
+        Ok(arrow_type(ty(TypeKind::Uuid)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let seed = args.args[0].to_array(1)?;
+        let Datum::Uuid(seed) = ColumnReader::new(&seed, &args.arg_fields[0])?.get(0) else {
+            return Err(PgError::internal("a seed of random UUIDs").into());
+        };
+        let one = || {
+            let number = self.made.fetch_add(1, Ordering::Relaxed);
+            let mut hash = md5::Context::new();
+            hash.consume(seed);
+            hash.consume(number.to_be_bytes());
+            let bits = u128::from_be_bytes(hash.finalize().0);
+            let (high, low) = ((bits >> 64) as u64, (bits & u128::from(u64::MAX)) as u64);
+            Value::Uuid(random_uuid(high, low))
+        };
+        let all: Vec<Value> = (0..args.number_rows).map(|_| one()).collect();
+        let arrow = args.return_field.data_type();
+        Ok(ColumnarValue::Array(single_column(ty(TypeKind::Uuid), arrow, &all)?))
+    }
+}
+
 /// Functions on the catalog whose answer depends on nothing, and small ones of PostgreSQL.
 #[must_use]
 pub fn builtin_functions() -> Vec<RowFunction> {
@@ -312,9 +405,10 @@ pub fn builtin_functions() -> Vec<RowFunction> {
             return Err(PgError::new("42883", "function to_char does not exist for these types"));
         };
         let us = match &args[0] {
-            Datum::Timestamp(us) | Datum::Timestamptz(us) => *us,
+            Datum::Timestamp(us) | Datum::Timestamptz(us) | Datum::Time(us) => *us,
             Datum::Date(days) => i64::from(*days) * crate::datetime::US_PER_DAY,
-            _ => return Err(PgError::unsupported("to_char of a number")),
+            Datum::Interval(_) => return Err(PgError::unsupported("to_char of an interval")),
+            number => return Ok(text_value(crate::tochar::number(to_numeric(number)?, format)?)),
         };
         Ok(text_value(crate::tochar::to_char(us, format)?))
     }));
@@ -337,6 +431,15 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         };
         Ok(text_value(size_pretty(bytes)))
     }));
+    all.push(RowFunction::new("md5", Some(1), ty(TypeKind::Text), true, |args| {
+        let sum = match &args[0] {
+            Datum::Bytea(bytes) => md5::compute(bytes),
+            other => md5::compute(text(other)),
+        };
+        Ok(text_value(format!("{sum:x}")))
+    }));
+    all.extend(crate::temporal::functions());
+    all.extend(crate::json_functions::functions());
     all.push(RowFunction::new("quote_ident", Some(1), ty(TypeKind::Text), true, |args| {
         Ok(text_value(quote_ident(&text(&args[0]))))
     }));

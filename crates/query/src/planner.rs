@@ -9,6 +9,7 @@ use crate::arrow_rows::ColumnReader;
 use crate::error::{PgError, Result};
 use crate::expr_planner::PgExprPlanner;
 use crate::functions::{builtin_functions, cast_of};
+use crate::ordering::with_order_keys;
 use crate::provider::{TARGET_CATALOG, TableScanSource};
 use crate::pushdown::scalar_value_of;
 use crate::state::ExecState;
@@ -121,6 +122,7 @@ impl Planner {
         let mut state = builder.build();
         let mut ours: Vec<_> = builtin_functions().into_iter().map(|f| f.into_udf()).collect();
         ours.extend(crate::rounding::rounding_functions());
+        ours.push(crate::functions::row_uuid_function());
         for function in ours {
             use datafusion::execution::FunctionRegistry;
             state.register_udf(function)?;
@@ -128,6 +130,9 @@ impl Planner {
         {
             use datafusion::execution::FunctionRegistry;
             state.register_udaf(crate::single::single_aggregate())?;
+            for aggregate in crate::json_functions::aggregates() {
+                state.register_udaf(aggregate)?;
+            }
         }
         Ok(Planner { state, config, runtime })
     }
@@ -165,6 +170,7 @@ impl Planner {
         }
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
+        let raw = with_order_keys(raw)?;
         let params = param_types(&raw, params)?;
         let plan = self.state.optimize(&raw)?;
         let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();

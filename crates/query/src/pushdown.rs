@@ -6,6 +6,7 @@
 //! parameters in such filters be built once: they never become physical expressions.
 
 use crate::arith::Op;
+use crate::arrow_rows::{arrow_interval, interval_of};
 use crate::cast::CastMode;
 use crate::datetime::{EPOCH_DAYS, EPOCH_US};
 use crate::functions::arithmetic_of;
@@ -191,6 +192,11 @@ pub fn value_of(value: &ScalarValue) -> Option<Value> {
         | ScalarValue::LargeUtf8(Some(v))
         | ScalarValue::Utf8View(Some(v)) => Value::Text(v.as_str().into()),
         ScalarValue::Binary(Some(v)) => Value::Bytea(v.as_slice().into()),
+        ScalarValue::LargeBinary(Some(v)) => Value::Json(std::str::from_utf8(v).ok()?.into()),
+        ScalarValue::BinaryView(Some(v)) => Value::Jsonb(std::str::from_utf8(v).ok()?.into()),
+        ScalarValue::FixedSizeBinary(16, Some(v)) => Value::Uuid(v.as_slice().try_into().ok()?),
+        ScalarValue::Time64Microsecond(Some(v)) => Value::Time(*v),
+        ScalarValue::IntervalMonthDayNano(Some(v)) => Value::Interval(interval_of(*v)),
         ScalarValue::Date32(Some(v)) => Value::Date(v.checked_sub(EPOCH_DAYS)?),
         ScalarValue::TimestampMicrosecond(Some(v), zone) => timestamp(*v, zone.is_some())?,
         ScalarValue::TimestampNanosecond(Some(v), zone) => {
@@ -233,6 +239,12 @@ pub fn scalar_value_of(value: &Value, ty: ColType) -> ScalarValue {
         Value::Text(v) => ScalarValue::Utf8(Some(v.to_string())),
         Value::Bytea(v) => ScalarValue::Binary(Some(v.to_vec())),
         Value::Date(v) => ScalarValue::Date32(Some(v.saturating_add(EPOCH_DAYS))),
+        Value::Uuid(v) => ScalarValue::FixedSizeBinary(16, Some(v.to_vec())),
+        Value::Time(v) => ScalarValue::Time64Microsecond(Some(*v)),
+        // A time part of more than 292 years has no counterpart.
+        Value::Interval(v) => ScalarValue::IntervalMonthDayNano(arrow_interval(*v).ok()),
+        Value::Json(v) => ScalarValue::LargeBinary(Some(v.as_bytes().to_vec())),
+        Value::Jsonb(v) => ScalarValue::BinaryView(Some(v.as_bytes().to_vec())),
         Value::Timestamp(v) => {
             ScalarValue::TimestampMicrosecond(Some(v.saturating_add(EPOCH_US)), None)
         }

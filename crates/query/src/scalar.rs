@@ -11,6 +11,7 @@
 use crate::arith::{self, Op};
 use crate::cast::{CastMode, cast, to_f64, to_numeric};
 use crate::error::{PgError, Result};
+use crate::json::Json;
 use crate::wire::{FormatEnv, to_text};
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value, encode_key};
 use std::cmp::Ordering;
@@ -285,7 +286,11 @@ pub fn compare(a: &Datum<'_>, b: &Datum<'_>) -> Result<Option<Ordering>> {
         (Datum::Int4(a), Datum::Int4(b)) | (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
         (Datum::Int8(a), Datum::Int8(b))
         | (Datum::Timestamp(a), Datum::Timestamp(b))
-        | (Datum::Timestamptz(a), Datum::Timestamptz(b)) => a.cmp(b),
+        | (Datum::Timestamptz(a), Datum::Timestamptz(b))
+        | (Datum::Time(a), Datum::Time(b)) => a.cmp(b),
+        (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
+        (Datum::Interval(a), Datum::Interval(b)) => a.span_us().cmp(&b.span_us()),
+        (Datum::Jsonb(a), Datum::Jsonb(b)) => Json::parse(a)?.compare(&Json::parse(b)?),
         (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
         (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
         (Datum::Bytea(a), Datum::Bytea(b)) => a.cmp(b),
@@ -370,6 +375,7 @@ fn negate(datum: &Datum<'_>) -> Result<Val<'static>> {
         Datum::Int8(v) => Datum::Int8(v.checked_neg().ok_or_else(|| overflow("bigint"))?),
         Datum::Float8(v) => Datum::Float8(-v),
         Datum::Numeric(v, scale) => Datum::Numeric(-v, *scale),
+        Datum::Interval(v) => Datum::Interval(crate::interval::negate(*v)?),
         _ => return Err(PgError::new("42883", "operator does not exist: - for this type")),
     }))
 }

@@ -9,7 +9,7 @@ use kernel::row::{ColType, TypeKind};
 /// Longest `varchar(n)` and `char(n)`, as in PostgreSQL.
 const LENGTH_MAX: u64 = 10_485_760;
 
-/// The type a name means; `None` for names DataFusion may know (intervals, arrays).
+/// The type a name means; `None` for names DataFusion may know (arrays).
 ///
 /// # Errors
 /// 22023 for a modifier out of range; 42704 for an unknown name; 0A000 for types of PostgreSQL that
@@ -46,7 +46,14 @@ pub fn col_type_of_sql(sql: &DataType) -> Result<Option<ColType>> {
         DataType::Timestamp(..) => plain(TypeKind::Timestamptz),
         DataType::Regclass => plain(TypeKind::Int8),
         DataType::Custom(name, modifiers) => custom_type(name, modifiers),
-        DataType::Interval { .. } | DataType::Array(_) => Ok(None),
+        DataType::Uuid => plain(TypeKind::Uuid),
+        DataType::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            plain(TypeKind::Time)
+        }
+        DataType::Interval { fields: None, precision: None } => plain(TypeKind::Interval),
+        DataType::JSON => plain(TypeKind::Json),
+        DataType::JSONB => plain(TypeKind::Jsonb),
+        DataType::Array(_) => Ok(None),
         other => Err(PgError::unsupported(format!("type {other}"))),
     }
 }
@@ -128,7 +135,12 @@ fn custom_type(name: &ObjectName, modifiers: &[String]) -> Result<Option<ColType
         "date" => TypeKind::Date,
         "timestamp" => TypeKind::Timestamp,
         "timestamptz" => TypeKind::Timestamptz,
-        "json" | "jsonb" | "uuid" | "xml" | "inet" | "money" | "time" | "timetz" | "interval" => {
+        "uuid" => TypeKind::Uuid,
+        "time" => TypeKind::Time,
+        "interval" => TypeKind::Interval,
+        "json" => TypeKind::Json,
+        "jsonb" => TypeKind::Jsonb,
+        "xml" | "inet" | "cidr" | "macaddr" | "money" | "timetz" | "bit" | "varbit" | "point" => {
             return Err(PgError::unsupported(format!("type {lower}")));
         }
         _ => return Err(PgError::new("42704", format!("type \"{name}\" does not exist"))),

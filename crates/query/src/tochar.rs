@@ -125,6 +125,208 @@ fn push(p: &Parts, pattern: &str, fill: bool, out: &mut String) {
     }
 }
 
+/// Text of a number, with the patterns `9`, `0`, `,`, `.` and `FM`.
+///
+/// # Errors
+/// 0A000 for another pattern.
+pub fn number((value, scale): (i128, u8), format: &str) -> Result<String> {
+    let (fill, pattern) = match format.strip_prefix("FM") {
+        Some(rest) => (false, rest),
+        None => (true, format),
+    };
+    let (whole, fraction) = pattern.split_once('.').unwrap_or((pattern, ""));
+    let known = whole.chars().all(|c| matches!(c, '9' | '0' | ','))
+        && fraction.chars().all(|c| matches!(c, '9' | '0'));
+    if !known {
+        return Err(PgError::unsupported(format!("the to_char pattern \"{format}\"")));
+    }
+    let wanted = u8::try_from(fraction.len()).map_err(|_| PgError::out_of_range("numeric"))?;
+    let rounded = crate::arith::rescale(value, scale, wanted)
+        .ok_or_else(|| PgError::out_of_range("numeric"))?;
+    let digits = format!("{:0>width$}", rounded.unsigned_abs(), width = fraction.len() + 1);
+    let (int, frac) = digits.split_at(digits.len() - fraction.len());
+    let int = int.trim_start_matches('0');
+    let places = whole.chars().filter(|c| *c != ',').count();
+    let overflow = int.len() > places;
+    let shown_from = whole.find('0').unwrap_or(whole.len());
+    let (mut out, mut place, mut started) = (String::new(), 0, false);
+    for (at, c) in whole.char_indices() {
+        if c == ',' {
+            out.push(if started { ',' } else { ' ' });
+            continue;
+        }
+        let digit = (place + int.len()).checked_sub(places).and_then(|i| int.chars().nth(i));
+        started |= digit.is_some() || at >= shown_from;
+        out.push(match digit {
+            _ if overflow => '#',
+            Some(digit) => digit,
+            None if started => '0',
+            None => ' ',
+        });
+        started |= overflow;
+        place += 1;
+    }
+    let blanks = out.len() - out.trim_start().len();
+    let sign = if rounded < 0 { '-' } else { ' ' };
+    out.insert(blanks, sign);
+    if pattern.contains('.') {
+        out.push('.');
+        let kept = match fraction.rfind('0') {
+            _ if fill => frac.len(),
+            last => frac.trim_end_matches('0').len().max(last.map_or(0, |at| at + 1)),
+        };
+        let frac = if overflow { "#".repeat(frac.len()) } else { frac[..kept].to_owned() };
+        out.push_str(&frac);
+    }
+    Ok(if fill { out } else { out.trim_start().to_owned() })
+}
+
+/// Reads a timestamp (µs since 2000-01-01) in a format.
+///
+/// # Errors
+/// 22007 if the text is not in the format, 22008 for a field out of range, 0A000 for a pattern we
+/// do not know.
+pub fn to_timestamp(text: &str, format: &str) -> Result<i64> {
+    let mut read = Read { rest: text.trim_start(), year: 1, month: 1, day: 1, us: 0 };
+    let (mut half, mut hour12) = (None, None);
+    let mut rest = format.trim_start();
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("FM") {
+            rest = after;
+            continue;
+        }
+        let Some(pattern) = PATTERNS.iter().find(|p| rest.starts_with(**p)) else {
+            if c.is_ascii_alphabetic() {
+                return Err(PgError::unsupported(format!("the pattern \"{format}\"")));
+            }
+            rest = &rest[c.len_utf8()..];
+            read.skip_separator();
+            continue;
+        };
+        rest = &rest[pattern.len()..];
+        // Digits run on into the next pattern only where that is one of digits too.
+        let next_is_digits = PATTERNS.iter().any(|p| rest.starts_with(*p));
+        let hours = 3_600_000_000;
+        match *pattern {
+            "YYYY" => {
+                let width = if next_is_digits { 4 } else { usize::MAX };
+                read.year = read.number(width, pattern)?;
+            }
+            "YY" => {
+                let year = read.number(2, pattern)?;
+                read.year = if year < 70 { 2000 + year } else { 1900 + year };
+            }
+            "MM" => read.month = read.number(2, pattern)?,
+            "DD" => read.day = read.number(2, pattern)?,
+            "HH24" => read.us += read.ranged(2, pattern, 0, 24)? * hours,
+            "HH12" | "HH" => hour12 = Some(read.ranged(2, pattern, 1, 12)?),
+            "MI" => read.us += read.ranged(2, pattern, 0, 59)? * 60_000_000,
+            "SS" => read.us += read.ranged(2, pattern, 0, 59)? * 1_000_000,
+            "MS" => read.us += read.fraction(3)? * 1000,
+            "US" => read.us += read.fraction(6)?,
+            "AM" | "PM" | "am" | "pm" => half = Some(read.half()?),
+            "MONTH" | "Month" | "month" => read.month = read.name(&MONTHS, false)?,
+            "MON" | "Mon" | "mon" => read.month = read.name(&MONTHS, true)?,
+            "DAY" | "Day" | "day" => read.name(&DAYS, false).map(|_| ())?,
+            "DY" | "Dy" | "dy" => read.name(&DAYS, true).map(|_| ())?,
+            other => return Err(PgError::unsupported(format!("reading the pattern {other}"))),
+        }
+    }
+    if let Some(hour) = hour12 {
+        let hour = match half {
+            Some(afternoon) => hour % 12 + if afternoon { 12 } else { 0 },
+            None => hour % 12,
+        };
+        read.us += hour * 3_600_000_000;
+    }
+    let range = || PgError::new("22008", format!("date/time field value out of range: \"{text}\""));
+    let part = |v: i64| u32::try_from(v).map_err(|_| range());
+    let days = crate::datetime::days_of(read.year, part(read.month)?, part(read.day)?);
+    Ok(i64::from(days.ok_or_else(range)?) * US_PER_DAY + read.us)
+}
+
+/// What is left of a text, and what it has said.
+struct Read<'a> {
+    rest: &'a str,
+    year: i64,
+    month: i64,
+    day: i64,
+    us: i64,
+}
+
+impl Read<'_> {
+    fn skip_separator(&mut self) {
+        let mut chars = self.rest.chars();
+        if chars.next().is_some_and(|c| !c.is_alphanumeric()) {
+            self.rest = chars.as_str();
+        }
+    }
+
+    fn digits(&mut self, width: usize) -> &str {
+        self.rest = self.rest.trim_start();
+        let end = self.rest.bytes().take(width).take_while(u8::is_ascii_digit).count();
+        let (digits, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        digits
+    }
+
+    fn number(&mut self, width: usize, pattern: &str) -> Result<i64> {
+        let before = self.rest.trim_start();
+        let shown: String = before.chars().take(width.min(4)).collect();
+        self.digits(width).parse().map_err(|_| {
+            PgError::new("22007", format!("invalid value \"{shown}\" for \"{pattern}\""))
+                .with_detail("Value must be an integer.")
+        })
+    }
+
+    fn ranged(&mut self, width: usize, pattern: &str, from: i64, to: i64) -> Result<i64> {
+        let v = self.number(width, pattern)?;
+        if (from..=to).contains(&v) {
+            return Ok(v);
+        }
+        let message = if from == 1 {
+            format!("hour \"{v}\" is invalid for the 12-hour clock")
+        } else {
+            format!("date/time field value out of range: \"{v}\"")
+        };
+        Err(PgError::new(if from == 1 { "22007" } else { "22008" }, message))
+    }
+
+    /// Digits of a fraction: `.5` with three places is 500.
+    fn fraction(&mut self, places: usize) -> Result<i64> {
+        let digits = self.digits(places);
+        let padded = format!("{digits:0<places$}");
+        padded.parse().map_err(|_| PgError::new("22007", "invalid value for a fraction"))
+    }
+
+    fn half(&mut self) -> Result<bool> {
+        let word: String = self.rest.chars().take(2).collect();
+        let half = match word.to_ascii_lowercase().as_str() {
+            "am" => false,
+            "pm" => true,
+            _ => {
+                return Err(PgError::new("22007", format!("invalid value \"{word}\" for \"AM\"")));
+            }
+        };
+        self.rest = &self.rest[word.len()..];
+        Ok(half)
+    }
+
+    /// Number of a name, from 1.
+    fn name(&mut self, names: &[&str], short: bool) -> Result<i64> {
+        let rest = self.rest.to_ascii_lowercase();
+        for (i, name) in names.iter().enumerate() {
+            let name = if short { &name[..3] } else { name };
+            if rest.starts_with(&name.to_ascii_lowercase()) {
+                self.rest = &self.rest[name.len()..];
+                return Ok(i64::try_from(i).unwrap_or(0) + 1);
+            }
+        }
+        let shown: String = self.rest.chars().take(3).collect();
+        Err(PgError::new("22007", format!("invalid value \"{shown}\" for a name")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 //! What it promises: each column type has one Arrow type; what Arrow cannot say (varchar and its
 //! length, `oid`, `name`) travels as field metadata and comes back in [`PgColumn`].
 
-use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use kernel::dict::ColumnDef;
 use kernel::row::{ColType, TypeKind};
 use std::collections::HashMap;
@@ -22,6 +22,7 @@ pub mod oid {
     pub const TEXT: u32 = 25;
     pub const OID: u32 = 26;
     pub const OIDVECTOR: u32 = 30;
+    pub const JSON: u32 = 114;
     pub const PG_NODE_TREE: u32 = 194;
     pub const FLOAT4: u32 = 700;
     pub const FLOAT8: u32 = 701;
@@ -38,6 +39,8 @@ pub mod oid {
     pub const REGCLASS: u32 = 2205;
     pub const REGTYPE: u32 = 2206;
     pub const VOID: u32 = 2278;
+    pub const UUID: u32 = 2950;
+    pub const JSONB: u32 = 3802;
 }
 
 /// Digits after the point that unconstrained numerics have inside DataFusion, whose decimals have a
@@ -80,6 +83,11 @@ impl PgType {
             TypeKind::Date => oid::DATE,
             TypeKind::Timestamp => oid::TIMESTAMP,
             TypeKind::Timestamptz => oid::TIMESTAMPTZ,
+            TypeKind::Uuid => oid::UUID,
+            TypeKind::Time => oid::TIME,
+            TypeKind::Interval => oid::INTERVAL,
+            TypeKind::Json => oid::JSON,
+            TypeKind::Jsonb => oid::JSONB,
         };
         PgType { oid, typmod: ty.modifier }
     }
@@ -99,7 +107,7 @@ impl PgType {
             | oid::REGTYPE
             | oid::VOID => 4,
             oid::INT8 | oid::FLOAT8 | oid::TIMESTAMP | oid::TIMESTAMPTZ | oid::TIME => 8,
-            oid::INTERVAL => 16,
+            oid::INTERVAL | oid::UUID => 16,
             oid::NAME => 64,
             oid::UNKNOWN => -2,
             _ => -1,
@@ -167,6 +175,12 @@ pub fn arrow_type(ty: ColType) -> DataType {
         TypeKind::Date => DataType::Date32,
         TypeKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
         TypeKind::Timestamptz => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+        TypeKind::Uuid => DataType::FixedSizeBinary(16),
+        TypeKind::Time => DataType::Time64(TimeUnit::Microsecond),
+        TypeKind::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+        // Types of their own, so that text is not taken for them nor they for text.
+        TypeKind::Json => DataType::LargeBinary,
+        TypeKind::Jsonb => DataType::BinaryView,
     }
 }
 
@@ -189,9 +203,12 @@ pub fn col_type_of(ty: &DataType) -> Option<ColType> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {
             ColType::new(TypeKind::Text)
         }
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
-            ColType::new(TypeKind::Bytea)
-        }
+        DataType::Binary => ColType::new(TypeKind::Bytea),
+        DataType::LargeBinary => ColType::new(TypeKind::Json),
+        DataType::BinaryView => ColType::new(TypeKind::Jsonb),
+        DataType::FixedSizeBinary(16) => ColType::new(TypeKind::Uuid),
+        DataType::Time32(_) | DataType::Time64(_) => ColType::new(TypeKind::Time),
+        DataType::Interval(_) | DataType::Duration(_) => ColType::new(TypeKind::Interval),
         DataType::Date32 => ColType::new(TypeKind::Date),
         DataType::Timestamp(_, None) => ColType::new(TypeKind::Timestamp),
         DataType::Timestamp(_, Some(_)) => ColType::new(TypeKind::Timestamptz),
@@ -230,8 +247,6 @@ fn pg_type_of(ty: &DataType) -> PgType {
     match ty {
         DataType::Decimal128(..) | DataType::Decimal256(..) => PgType::new(oid::NUMERIC),
         DataType::Float32 => PgType::new(oid::FLOAT4),
-        DataType::Interval(_) | DataType::Duration(_) => PgType::new(oid::INTERVAL),
-        DataType::Time32(_) | DataType::Time64(_) => PgType::new(oid::TIME),
         DataType::List(_) | DataType::LargeList(_) => PgType::new(oid::TEXT_ARRAY),
         other => col_type_of(other).map_or(PgType::new(oid::TEXT), PgType::of),
     }
@@ -278,6 +293,11 @@ pub fn col_type_of_oid(oid: u32) -> Option<ColType> {
         oid::DATE => TypeKind::Date,
         oid::TIMESTAMP => TypeKind::Timestamp,
         oid::TIMESTAMPTZ => TypeKind::Timestamptz,
+        oid::UUID => TypeKind::Uuid,
+        oid::TIME => TypeKind::Time,
+        oid::INTERVAL => TypeKind::Interval,
+        oid::JSON => TypeKind::Json,
+        oid::JSONB => TypeKind::Jsonb,
         _ => return None,
     };
     Some(ColType::new(kind))

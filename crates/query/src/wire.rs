@@ -6,8 +6,12 @@
 use crate::cast::parse_text;
 use crate::datetime::{self, Zone};
 use crate::error::{PgError, Result};
+use crate::interval::push_interval;
 use crate::types::oid;
-use kernel::row::{ColType, Datum, TypeKind, Value};
+use kernel::row::{ColType, Datum, Interval, TypeKind, Value};
+
+/// First byte of a binary jsonb.
+const JSONB_VERSION: u8 = 1;
 
 /// What text conversions depend on.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +39,17 @@ pub fn push_text(datum: &Datum<'_>, env: &FormatEnv, out: &mut Vec<u8>) {
         Datum::Int8(v) => push_int(*v, out),
         Datum::Float8(v) => push_float8(*v, out),
         Datum::Numeric(v, scale) => push_numeric(*v, *scale, out),
-        Datum::Text(v) => out.extend_from_slice(v.as_bytes()),
-        Datum::Bytea(v) => push_hex(v, out),
+        Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => out.extend_from_slice(v.as_bytes()),
+        Datum::Bytea(v) => {
+            out.extend_from_slice(b"\\x");
+            push_hex(v, out);
+        }
         Datum::Date(v) => datetime::push_date(*v, out),
         Datum::Timestamp(v) => datetime::push_timestamp(*v, out),
         Datum::Timestamptz(v) => datetime::push_timestamptz(*v, &env.zone, out),
+        Datum::Uuid(v) => push_uuid(*v, out),
+        Datum::Time(v) => datetime::push_time(*v, out),
+        Datum::Interval(v) => push_interval(*v, out),
     }
 }
 
@@ -117,10 +127,20 @@ fn push_numeric(value: i128, scale: u8, out: &mut Vec<u8>) {
 
 fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    out.extend_from_slice(b"\\x");
     for b in bytes {
         out.push(HEX[usize::from(b >> 4)]);
         out.push(HEX[usize::from(b & 15)]);
+    }
+}
+
+fn push_uuid(uuid: [u8; 16], out: &mut Vec<u8>) {
+    let mut from = 0;
+    for to in [4, 6, 8, 10, 16] {
+        if from > 0 {
+            out.push(b'-');
+        }
+        push_hex(&uuid[from..to], out);
+        from = to;
     }
 }
 
@@ -138,8 +158,14 @@ pub fn push_binary(datum: &Datum<'_>, type_oid: u32, out: &mut Vec<u8>) -> Resul
             let v = u32::try_from(*v).map_err(|_| PgError::out_of_range("OID"))?;
             out.extend_from_slice(&v.to_be_bytes());
         }
-        Datum::Int8(v) | Datum::Timestamp(v) | Datum::Timestamptz(v) => {
+        Datum::Int8(v) | Datum::Timestamp(v) | Datum::Timestamptz(v) | Datum::Time(v) => {
             out.extend_from_slice(&v.to_be_bytes());
+        }
+        Datum::Uuid(v) => out.extend_from_slice(v),
+        Datum::Interval(v) => {
+            out.extend_from_slice(&v.us.to_be_bytes());
+            out.extend_from_slice(&v.days.to_be_bytes());
+            out.extend_from_slice(&v.months.to_be_bytes());
         }
         #[allow(clippy::cast_possible_truncation)] // the column is a float4
         Datum::Float8(v) if type_oid == oid::FLOAT4 => {
@@ -153,7 +179,11 @@ pub fn push_binary(datum: &Datum<'_>, type_oid: u32, out: &mut Vec<u8>) -> Resul
             let _ = v;
             return Err(PgError::unsupported("binary output of arrays"));
         }
-        Datum::Text(v) => out.extend_from_slice(v.as_bytes()),
+        Datum::Text(v) | Datum::Json(v) => out.extend_from_slice(v.as_bytes()),
+        Datum::Jsonb(v) => {
+            out.push(JSONB_VERSION);
+            out.extend_from_slice(v.as_bytes());
+        }
         Datum::Bytea(v) => out.extend_from_slice(v),
     }
     Ok(())
@@ -206,9 +236,12 @@ pub fn decode(
     if binary {
         return decode_binary(bytes, ty, type_oid);
     }
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| PgError::new("22021", "invalid byte sequence for encoding \"UTF8\""))?;
-    parse_text(text, ty, env)
+    parse_text(utf8(bytes)?, ty, env)
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| PgError::new("22021", "invalid byte sequence for encoding \"UTF8\""))
 }
 
 fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
@@ -233,9 +266,7 @@ fn decode_binary(bytes: &[u8], ty: ColType, type_oid: u32) -> Result<Value> {
         TypeKind::Float8 => Value::Float8(f64::from_be_bytes(array(bytes)?)),
         TypeKind::Numeric => decode_binary_numeric(bytes)?,
         TypeKind::Text | TypeKind::Varchar | TypeKind::Char => {
-            let text = std::str::from_utf8(bytes).map_err(|_| {
-                PgError::new("22021", "invalid byte sequence for encoding \"UTF8\"")
-            })?;
+            let text = utf8(bytes)?;
             reject_nul(text)?;
             Value::Text(text.into())
         }
@@ -243,6 +274,28 @@ fn decode_binary(bytes: &[u8], ty: ColType, type_oid: u32) -> Result<Value> {
         TypeKind::Date => Value::Date(i32::from_be_bytes(array(bytes)?)),
         TypeKind::Timestamp => Value::Timestamp(i64::from_be_bytes(array(bytes)?)),
         TypeKind::Timestamptz => Value::Timestamptz(i64::from_be_bytes(array(bytes)?)),
+        TypeKind::Uuid => Value::Uuid(array(bytes)?),
+        TypeKind::Time => {
+            let us = i64::from_be_bytes(array(bytes)?);
+            if !(0..=datetime::US_PER_DAY).contains(&us) {
+                return Err(PgError::new("22008", "time out of range"));
+            }
+            Value::Time(us)
+        }
+        TypeKind::Interval => {
+            let [us, rest]: [[u8; 8]; 2] =
+                [array(&bytes[..bytes.len().min(8)])?, array(&bytes[bytes.len().min(8)..])?];
+            Value::Interval(crate::interval::checked(Interval {
+                us: i64::from_be_bytes(us),
+                days: i32::from_be_bytes(array(&rest[..4])?),
+                months: i32::from_be_bytes(array(&rest[4..])?),
+            })?)
+        }
+        TypeKind::Json => parse_text(utf8(bytes)?, ty, &FormatEnv::plain())?,
+        TypeKind::Jsonb => match bytes.split_first() {
+            Some((&JSONB_VERSION, text)) => parse_text(utf8(text)?, ty, &FormatEnv::plain())?,
+            _ => return Err(PgError::new("22P03", "unsupported jsonb version number")),
+        },
     })
 }
 
@@ -336,6 +389,32 @@ mod tests {
             let got = decode(&out, ty, oid::NUMERIC, true, &FormatEnv::plain()).unwrap();
             assert_eq!(got, Value::Numeric(value, scale));
         }
+    }
+
+    #[test]
+    fn everyday_types_come_back_in_both_formats() {
+        let env = FormatEnv::plain();
+        for (kind, text, want) in [
+            (TypeKind::Uuid, "A0EEBC999C0B4EF8BB6D6BB9BD380A11", Some(16)),
+            (TypeKind::Time, "10:30:00.5", Some(8)),
+            (TypeKind::Interval, "1 mon -2 days 00:00:01.5", Some(16)),
+            (TypeKind::Json, "{ \"b\":1}", None),
+            (TypeKind::Jsonb, "{\"b\":1,\"a\":[1.50]}", None),
+        ] {
+            let ty = ColType::new(kind);
+            let type_oid = crate::types::PgType::of(ty).oid;
+            let value = parse_text(text, ty, &env).unwrap();
+            let mut out = Vec::new();
+            push_binary(&value.as_datum(), type_oid, &mut out).unwrap();
+            assert!(want.is_none_or(|len| out.len() == len), "{kind:?}");
+            assert_eq!(decode(&out, ty, type_oid, true, &env).unwrap(), value);
+            let shown = to_text(&value.as_datum(), &env);
+            assert_eq!(parse_text(&shown, ty, &env).unwrap(), value, "{shown}");
+            let cut = decode(&out[..out.len() - 1], ty, type_oid, true, &env);
+            assert!(cut.is_err(), "{kind:?}");
+        }
+        let unknown = decode(b"\x02{}", ColType::new(TypeKind::Jsonb), oid::JSONB, true, &env);
+        assert_eq!(unknown.unwrap_err().code, "22P03");
     }
 
     #[test]

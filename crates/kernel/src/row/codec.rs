@@ -1,6 +1,6 @@
 //! Rows to bytes and back. See the README for the layout.
 
-use super::{ColType, Datum, RowTypes, TypeKind};
+use super::{ColType, Datum, Interval, RowTypes, TypeKind};
 
 const WIDE: u16 = 0x8000;
 const COUNT_MASK: u16 = 0x3fff;
@@ -67,6 +67,11 @@ fn fits(kind: TypeKind, value: &Datum<'_>) -> bool {
         Datum::Date(_) => kind == TypeKind::Date,
         Datum::Timestamp(_) => kind == TypeKind::Timestamp,
         Datum::Timestamptz(_) => kind == TypeKind::Timestamptz,
+        Datum::Uuid(_) => kind == TypeKind::Uuid,
+        Datum::Time(_) => kind == TypeKind::Time,
+        Datum::Interval(_) => kind == TypeKind::Interval,
+        Datum::Json(_) => kind == TypeKind::Json,
+        Datum::Jsonb(_) => kind == TypeKind::Jsonb,
     }
 }
 
@@ -76,9 +81,14 @@ fn data_bytes_of(value: &Datum<'_>) -> usize {
         Datum::Bool(_) => 1,
         Datum::Int2(_) => 2,
         Datum::Int4(_) | Datum::Date(_) => 4,
-        Datum::Int8(_) | Datum::Float8(_) | Datum::Timestamp(_) | Datum::Timestamptz(_) => 8,
+        Datum::Int8(_)
+        | Datum::Float8(_)
+        | Datum::Timestamp(_)
+        | Datum::Timestamptz(_)
+        | Datum::Time(_) => 8,
+        Datum::Uuid(_) | Datum::Interval(_) => 16,
         Datum::Numeric(v, _) => 1 + int_bytes(*v),
-        Datum::Text(v) => v.len(),
+        Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => v.len(),
         Datum::Bytea(v) => v.len(),
     }
 }
@@ -89,15 +99,23 @@ fn append_data(value: &Datum<'_>, out: &mut Vec<u8>) {
         Datum::Bool(v) => out.push(u8::from(*v)),
         Datum::Int2(v) => out.extend_from_slice(&v.to_le_bytes()),
         Datum::Int4(v) | Datum::Date(v) => out.extend_from_slice(&v.to_le_bytes()),
-        Datum::Int8(v) | Datum::Timestamp(v) | Datum::Timestamptz(v) => {
+        Datum::Int8(v) | Datum::Timestamp(v) | Datum::Timestamptz(v) | Datum::Time(v) => {
             out.extend_from_slice(&v.to_le_bytes());
+        }
+        Datum::Uuid(v) => out.extend_from_slice(v),
+        Datum::Interval(v) => {
+            out.extend_from_slice(&v.us.to_le_bytes());
+            out.extend_from_slice(&v.days.to_le_bytes());
+            out.extend_from_slice(&v.months.to_le_bytes());
         }
         Datum::Float8(v) => out.extend_from_slice(&v.to_le_bytes()),
         Datum::Numeric(v, scale) => {
             out.push(*scale);
             out.extend_from_slice(&v.to_le_bytes()[..int_bytes(*v)]);
         }
-        Datum::Text(v) => out.extend_from_slice(v.as_bytes()),
+        Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => {
+            out.extend_from_slice(v.as_bytes());
+        }
         Datum::Bytea(v) => out.extend_from_slice(v),
     }
 }
@@ -303,7 +321,7 @@ fn check_data(kind: TypeKind, data: &[u8]) -> Result<(), RowError> {
         if data.len() < 2 || data.len() > 17 {
             return Err(RowError("a numeric of the wrong width"));
         }
-    } else if kind.is_text() && std::str::from_utf8(data).is_err() {
+    } else if kind != TypeKind::Bytea && std::str::from_utf8(data).is_err() {
         return Err(RowError("text that is not UTF-8"));
     }
     Ok(())
@@ -312,6 +330,11 @@ fn check_data(kind: TypeKind, data: &[u8]) -> Result<(), RowError> {
 #[inline]
 fn array<const N: usize>(data: &[u8]) -> [u8; N] {
     data.try_into().expect("a value of its type's width")
+}
+
+#[inline]
+fn utf8(data: &[u8]) -> &str {
+    std::str::from_utf8(data).expect("text is stored as UTF-8")
 }
 
 #[inline]
@@ -332,9 +355,16 @@ fn decode(kind: TypeKind, data: &[u8]) -> Datum<'_> {
             wide[..rest.len()].copy_from_slice(rest);
             Datum::Numeric(i128::from_le_bytes(wide), *scale)
         }
-        TypeKind::Text | TypeKind::Varchar | TypeKind::Char => {
-            Datum::Text(std::str::from_utf8(data).expect("text is stored as UTF-8"))
-        }
+        TypeKind::Text | TypeKind::Varchar | TypeKind::Char => Datum::Text(utf8(data)),
+        TypeKind::Json => Datum::Json(utf8(data)),
+        TypeKind::Jsonb => Datum::Jsonb(utf8(data)),
+        TypeKind::Uuid => Datum::Uuid(array(data)),
+        TypeKind::Time => Datum::Time(i64::from_le_bytes(array(data))),
+        TypeKind::Interval => Datum::Interval(Interval {
+            us: i64::from_le_bytes(array(&data[..8])),
+            days: i32::from_le_bytes(array(&data[8..12])),
+            months: i32::from_le_bytes(array(&data[12..])),
+        }),
         TypeKind::Bytea => Datum::Bytea(data),
     }
 }

@@ -1,5 +1,25 @@
 //! Single values, borrowed ([`Datum`]) and owned ([`Value`]).
 
+/// A span of time as SQL has it: the parts are kept apart, for months and days vary in length.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Interval {
+    pub months: i32,
+    pub days: i32,
+    pub us: i64,
+}
+
+impl Interval {
+    pub const US_PER_DAY: i64 = 86_400_000_000;
+    pub const DAYS_PER_MONTH: i64 = 30;
+
+    /// What intervals compare by: microseconds, with months of 30 days and days of 24 hours.
+    #[must_use]
+    pub fn span_us(self) -> i128 {
+        let days = i64::from(self.months) * Interval::DAYS_PER_MONTH + i64::from(self.days);
+        i128::from(days) * i128::from(Interval::US_PER_DAY) + i128::from(self.us)
+    }
+}
+
 /// One value of a row. Dates are days, timestamps microseconds, since 2000-01-01 (PostgreSQL's
 /// epoch).
 ///
@@ -21,6 +41,14 @@ pub enum Datum<'a> {
     Date(i32),
     Timestamp(i64),
     Timestamptz(i64),
+    Uuid([u8; 16]),
+    /// Microseconds since midnight.
+    Time(i64),
+    Interval(Interval),
+    /// Text as it was written.
+    Json(&'a str),
+    /// Text in normal form.
+    Jsonb(&'a str),
 }
 
 impl Datum<'_> {
@@ -45,6 +73,11 @@ impl Datum<'_> {
             Datum::Date(v) => Value::Date(v),
             Datum::Timestamp(v) => Value::Timestamp(v),
             Datum::Timestamptz(v) => Value::Timestamptz(v),
+            Datum::Uuid(v) => Value::Uuid(v),
+            Datum::Time(v) => Value::Time(v),
+            Datum::Interval(v) => Value::Interval(v),
+            Datum::Json(v) => Value::Json(v.into()),
+            Datum::Jsonb(v) => Value::Jsonb(v.into()),
         }
     }
 }
@@ -64,6 +97,11 @@ pub enum Value {
     Date(i32),
     Timestamp(i64),
     Timestamptz(i64),
+    Uuid([u8; 16]),
+    Time(i64),
+    Interval(Interval),
+    Json(Box<str>),
+    Jsonb(Box<str>),
 }
 
 impl Value {
@@ -88,6 +126,11 @@ impl Value {
             Value::Date(v) => Datum::Date(*v),
             Value::Timestamp(v) => Datum::Timestamp(*v),
             Value::Timestamptz(v) => Datum::Timestamptz(*v),
+            Value::Uuid(v) => Datum::Uuid(*v),
+            Value::Time(v) => Datum::Time(*v),
+            Value::Interval(v) => Datum::Interval(*v),
+            Value::Json(v) => Datum::Json(v),
+            Value::Jsonb(v) => Datum::Jsonb(v),
         }
     }
 }

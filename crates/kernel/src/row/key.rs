@@ -1,6 +1,6 @@
 //! Keys whose bytes compare as their values do. See the README for the form.
 
-use super::{ColType, Datum, TypeKind, Value};
+use super::{ColType, Datum, Interval, TypeKind, Value};
 
 const PRESENT: u8 = 0x01;
 const NULL: u8 = 0xfe;
@@ -43,12 +43,16 @@ fn encode_one(value: &Datum<'_>, out: &mut Vec<u8>) {
         Datum::Bool(v) => out.push(u8::from(*v)),
         Datum::Int2(v) => out.extend_from_slice(&(v ^ i16::MIN).to_be_bytes()),
         Datum::Int4(v) | Datum::Date(v) => out.extend_from_slice(&(v ^ i32::MIN).to_be_bytes()),
-        Datum::Int8(v) | Datum::Timestamp(v) | Datum::Timestamptz(v) => {
+        Datum::Int8(v) | Datum::Timestamp(v) | Datum::Timestamptz(v) | Datum::Time(v) => {
             out.extend_from_slice(&(v ^ i64::MIN).to_be_bytes());
         }
         Datum::Float8(v) => out.extend_from_slice(&float_bits(*v).to_be_bytes()),
         Datum::Numeric(v, scale) => encode_numeric(*v, *scale, out),
-        Datum::Text(v) => encode_bytes(v.as_bytes(), out),
+        Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => encode_bytes(v.as_bytes(), out),
+        Datum::Uuid(v) => out.extend_from_slice(v),
+        Datum::Interval(v) => {
+            out.extend_from_slice(&(v.span_us() ^ i128::MIN).to_be_bytes());
+        }
         Datum::Bytea(v) => encode_bytes(v, out),
     }
 }
@@ -104,7 +108,8 @@ fn encode_numeric(v: i128, scale: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the values of a key to `out`. Numeric values come back without trailing zeros.
+/// Appends the values of a key to `out`. Numeric values come back without trailing zeros,
+/// intervals with days as months and hours as days.
 ///
 /// # Errors
 /// [`KeyError`] if the bytes are not a key of these types.
@@ -148,13 +153,31 @@ fn decode_one(kind: TypeKind, rest: &mut &[u8]) -> Result<Value, KeyError> {
             Value::Float8(f64::from_bits(bits))
         }
         TypeKind::Numeric => decode_numeric(rest)?,
-        TypeKind::Text | TypeKind::Varchar | TypeKind::Char => {
-            let bytes = decode_bytes(rest)?;
-            let text = String::from_utf8(bytes).map_err(|_| KeyError("text is not UTF-8"))?;
-            Value::Text(text.into_boxed_str())
-        }
+        TypeKind::Text | TypeKind::Varchar | TypeKind::Char => Value::Text(decode_text(rest)?),
+        TypeKind::Json => Value::Json(decode_text(rest)?),
+        TypeKind::Jsonb => Value::Jsonb(decode_text(rest)?),
+        TypeKind::Uuid => Value::Uuid(take_array(rest)?),
+        TypeKind::Time => Value::Time(i64::from_be_bytes(take_array(rest)?) ^ i64::MIN),
+        TypeKind::Interval => decode_interval(i128::from_be_bytes(take_array(rest)?) ^ i128::MIN)?,
         TypeKind::Bytea => Value::Bytea(decode_bytes(rest)?.into_boxed_slice()),
     })
+}
+
+fn decode_text(rest: &mut &[u8]) -> Result<Box<str>, KeyError> {
+    let text = String::from_utf8(decode_bytes(rest)?).map_err(|_| KeyError("text is not UTF-8"))?;
+    Ok(text.into_boxed_str())
+}
+
+/// In whole months and days as far as they go: the key keeps only the length.
+fn decode_interval(span_us: i128) -> Result<Value, KeyError> {
+    let range = |_| KeyError("interval out of range");
+    let us = i64::try_from(span_us % i128::from(Interval::US_PER_DAY)).map_err(range)?;
+    let days = i64::try_from(span_us / i128::from(Interval::US_PER_DAY)).map_err(range)?;
+    Ok(Value::Interval(Interval {
+        months: i32::try_from(days / Interval::DAYS_PER_MONTH).map_err(range)?,
+        days: i32::try_from(days % Interval::DAYS_PER_MONTH).map_err(range)?,
+        us,
+    }))
 }
 
 fn decode_bytes(rest: &mut &[u8]) -> Result<Vec<u8>, KeyError> {

@@ -9,6 +9,6 @@ mod types;
 mod tests;
 
 pub use codec::{RowError, RowShape, RowView, encode_row, is_stored_value, stored_value};
-pub use datum::{Datum, Value};
+pub use datum::{Datum, Interval, Value};
 pub use key::{KeyError, decode_key, encode_key, key_prefix_end};
 pub use types::{ColType, RowTypes, TypeKind};

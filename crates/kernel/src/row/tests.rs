@@ -22,10 +22,15 @@ fn samples() -> Vec<Vec<Datum<'static>>> {
         Datum::Date(-1),
         Datum::Timestamp(1),
         Datum::Timestamptz(i64::MIN + 1),
+        Datum::Uuid([0xa7; 16]),
+        Datum::Time(86_399_999_999),
+        Datum::Interval(Interval { months: -1, days: -2, us: -3 }),
+        Datum::Json("{ \"a\":1}"),
+        Datum::Jsonb("{\"a\": 1}"),
     ];
     let mut every_other = full.clone();
     every_other.iter_mut().step_by(2).for_each(|d| *d = Datum::Null);
-    vec![full, every_other, vec![Datum::Null; 13]]
+    vec![full, every_other, vec![Datum::Null; 18]]
 }
 
 #[test]

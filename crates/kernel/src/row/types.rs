@@ -18,11 +18,16 @@ pub enum TypeKind {
     Date,
     Timestamp,
     Timestamptz,
+    Uuid,
+    Time,
+    Interval,
+    Json,
+    Jsonb,
 }
 
 impl TypeKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [TypeKind; 13] = [
+    pub const ALL: [TypeKind; 18] = [
         TypeKind::Bool,
         TypeKind::Int2,
         TypeKind::Int4,
@@ -36,6 +41,11 @@ impl TypeKind {
         TypeKind::Date,
         TypeKind::Timestamp,
         TypeKind::Timestamptz,
+        TypeKind::Uuid,
+        TypeKind::Time,
+        TypeKind::Interval,
+        TypeKind::Json,
+        TypeKind::Jsonb,
     ];
 
     /// The number stored in the dictionary.
@@ -55,6 +65,11 @@ impl TypeKind {
             TypeKind::Date => 11,
             TypeKind::Timestamp => 12,
             TypeKind::Timestamptz => 13,
+            TypeKind::Uuid => 14,
+            TypeKind::Time => 15,
+            TypeKind::Interval => 16,
+            TypeKind::Json => 17,
+            TypeKind::Jsonb => 18,
         }
     }
 
@@ -70,6 +85,12 @@ impl TypeKind {
         matches!(self, TypeKind::Text | TypeKind::Varchar | TypeKind::Char)
     }
 
+    /// Whether an index can order the values.
+    #[must_use]
+    pub const fn is_ordered(self) -> bool {
+        !matches!(self, TypeKind::Json | TypeKind::Jsonb)
+    }
+
     /// Bytes of a value in a row, where all values have the same.
     #[must_use]
     pub const fn width_bytes(self) -> Option<usize> {
@@ -77,14 +98,19 @@ impl TypeKind {
             TypeKind::Bool => Some(1),
             TypeKind::Int2 => Some(2),
             TypeKind::Int4 | TypeKind::Date => Some(4),
-            TypeKind::Int8 | TypeKind::Float8 | TypeKind::Timestamp | TypeKind::Timestamptz => {
-                Some(8)
-            }
+            TypeKind::Int8
+            | TypeKind::Float8
+            | TypeKind::Timestamp
+            | TypeKind::Timestamptz
+            | TypeKind::Time => Some(8),
+            TypeKind::Uuid | TypeKind::Interval => Some(16),
             TypeKind::Numeric
             | TypeKind::Text
             | TypeKind::Varchar
             | TypeKind::Char
-            | TypeKind::Bytea => None,
+            | TypeKind::Bytea
+            | TypeKind::Json
+            | TypeKind::Jsonb => None,
         }
     }
 }
@@ -157,6 +183,11 @@ impl fmt::Display for ColType {
             TypeKind::Date => "date",
             TypeKind::Timestamp => "timestamp without time zone",
             TypeKind::Timestamptz => "timestamp with time zone",
+            TypeKind::Uuid => "uuid",
+            TypeKind::Time => "time without time zone",
+            TypeKind::Interval => "interval",
+            TypeKind::Json => "json",
+            TypeKind::Jsonb => "jsonb",
         };
         f.write_str(name)?;
         if let Some(length) = self.length() {

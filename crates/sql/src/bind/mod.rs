@@ -45,6 +45,7 @@ pub(crate) enum SessionFn {
     Sleep,
     StartTime,
     AdvisoryLock,
+    RandomUuid,
 }
 
 impl SessionFn {
@@ -54,6 +55,7 @@ impl SessionFn {
                 TypeKind::Timestamptz
             }
             SessionFn::LocalTimestamp => TypeKind::Timestamp,
+            SessionFn::RandomUuid => TypeKind::Uuid,
             SessionFn::CurrentDate => TypeKind::Date,
             SessionFn::BackendPid => TypeKind::Int4,
             SessionFn::NextVal
@@ -76,7 +78,11 @@ impl SessionFn {
     pub(crate) const fn per_row(self) -> bool {
         matches!(
             self,
-            SessionFn::NextVal | SessionFn::SetVal | SessionFn::Sleep | SessionFn::ClockTimestamp
+            SessionFn::NextVal
+                | SessionFn::SetVal
+                | SessionFn::Sleep
+                | SessionFn::ClockTimestamp
+                | SessionFn::RandomUuid
         )
     }
 }

@@ -119,6 +119,11 @@ fn type_name(ty: &DataType) -> String {
             kernel::row::TypeKind::Date => "date",
             kernel::row::TypeKind::Timestamp => "timestamp",
             kernel::row::TypeKind::Timestamptz => "timestamptz",
+            kernel::row::TypeKind::Uuid => "uuid",
+            kernel::row::TypeKind::Time => "time",
+            kernel::row::TypeKind::Interval => "interval",
+            kernel::row::TypeKind::Json => "json",
+            kernel::row::TypeKind::Jsonb => "jsonb",
         }
         .to_owned(),
         _ => ty.to_string().to_lowercase(),

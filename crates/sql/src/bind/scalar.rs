@@ -101,7 +101,7 @@ impl<'a> ScalarBinder<'a> {
             Scalar::Const(Value::Null) => Some(Scalar::Const(Value::Null)),
             Scalar::Const(Value::Text(text)) => {
                 // These depend on the session's time zone and clock.
-                if matches!(to.kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz) {
+                if is_timed(to.kind) {
                     let text = Box::new(Scalar::Const(Value::Text(text)));
                     return Ok(Some(Scalar::Cast(text, to, CastMode::Assignment)));
                 }
@@ -253,11 +253,17 @@ impl<'a> ScalarBinder<'a> {
         }
     }
 
-    /// Two sides brought to types that go together.
-    fn pair(&mut self, left: &Expr, right: &Expr) -> Result<Option<(Typed, Typed)>> {
+    /// Two sides brought to types that go together; to be computed with, only numbers.
+    fn pair(&mut self, left: &Expr, right: &Expr, numbers: bool) -> Result<Option<(Typed, Typed)>> {
         let (Some(mut a), Some(mut b)) = (self.bind(left)?, self.bind(right)?) else {
             return Ok(None);
         };
+        // An untyped side has not the type of a date or a document beside it.
+        let other =
+            |typed: &Typed| typed.ty.is_some_and(|ty| common_number(ty.kind, ty.kind).is_none());
+        if numbers && (other(&a) || other(&b)) {
+            return Ok(None);
+        }
         for _ in 0..2 {
             if a.ty.is_none()
                 && let Some(ty) = b.ty
@@ -272,8 +278,11 @@ impl<'a> ScalarBinder<'a> {
     }
 
     fn comparison(&mut self, op: CmpOp, left: &Expr, right: &Expr) -> Result<Option<Scalar>> {
-        let Some((a, b)) = self.pair(left, right)? else { return Ok(None) };
+        let Some((a, b)) = self.pair(left, right, false)? else { return Ok(None) };
         let (Some(ta), Some(tb)) = (a.ty, b.ty) else { return Ok(None) };
+        if ta.kind == TypeKind::Json {
+            return Ok(None);
+        }
         let same = ta.kind == tb.kind || (ta.kind.is_text() && tb.kind.is_text());
         if !same && common_number(ta.kind, tb.kind).is_none() {
             return Ok(None);
@@ -322,7 +331,7 @@ impl<'a> ScalarBinder<'a> {
     }
 
     fn arithmetic(&mut self, op: Op, left: &Expr, right: &Expr) -> Result<Option<Typed>> {
-        let Some((a, b)) = self.pair(left, right)? else { return Ok(None) };
+        let Some((a, b)) = self.pair(left, right, true)? else { return Ok(None) };
         let (Some(ta), Some(tb)) = (a.ty, b.ty) else { return Ok(None) };
         let Some(kind) = common_number(ta.kind, tb.kind) else { return Ok(None) };
         let scalar = fold(Scalar::Arith(op, kind, Box::new((a.scalar, b.scalar))))?;
@@ -334,7 +343,9 @@ impl<'a> ScalarBinder<'a> {
         let text = ColType::new(TypeKind::Text);
         let is_text = |t: &Typed| t.ty.is_none_or(|ty| ty.kind.is_text());
         if (!is_text(&a) && !is_text(&b))
-            || [&a, &b].iter().any(|t| t.ty.is_some_and(|ty| ty.kind == TypeKind::Bytea))
+            || [&a, &b].iter().any(|t| {
+                t.ty.is_some_and(|ty| matches!(ty.kind, TypeKind::Bytea | TypeKind::Jsonb))
+            })
         {
             return Ok(None);
         }
@@ -346,7 +357,7 @@ impl<'a> ScalarBinder<'a> {
 
     fn in_list(&mut self, expr: &Expr, list: &[Expr]) -> Result<Option<Typed>> {
         let Some(value) = self.bind(expr)? else { return Ok(None) };
-        let Some(ty) = value.ty else { return Ok(None) };
+        let Some(ty) = value.ty.filter(|ty| ty.kind != TypeKind::Json) else { return Ok(None) };
         let mut items = Vec::with_capacity(list.len());
         for item in list {
             let Some(item) = self.bind(item)? else { return Ok(None) };
@@ -389,8 +400,7 @@ impl<'a> ScalarBinder<'a> {
             inner.scalar
         };
         let cast = Scalar::Cast(Box::new(scalar), ty, CastMode::Explicit);
-        let timed = matches!(ty.kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz);
-        let scalar = if timed { cast } else { fold(cast)? };
+        let scalar = if is_timed(ty.kind) { cast } else { fold(cast)? };
         Ok(Some(Typed { scalar, ty: Some(ty) }))
     }
 
@@ -444,7 +454,20 @@ impl<'a> ScalarBinder<'a> {
 /// Whether a value of one type may be stored in a column of another without a cast being written.
 pub(crate) fn assignable(from: TypeKind, to: TypeKind) -> bool {
     let timed = |kind| matches!(kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz);
-    from == to || to.is_text() || common_number(from, to).is_some() || (timed(from) && timed(to))
+    let other = matches!(
+        (from, to),
+        (TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Interval, TypeKind::Time)
+            | (TypeKind::Time, TypeKind::Interval)
+            | (TypeKind::Json, TypeKind::Jsonb)
+            | (TypeKind::Jsonb, TypeKind::Json)
+    );
+    let number = common_number(from, to).is_some();
+    from == to || to.is_text() || number || (timed(from) && timed(to)) || other
+}
+
+/// Whether text of the type may speak of the clock or need a time zone.
+const fn is_timed(kind: TypeKind) -> bool {
+    matches!(kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Time)
 }
 
 /// Computes what depends on nothing.
@@ -453,9 +476,7 @@ fn fold(scalar: Scalar) -> Result<Scalar> {
     scalar.walk(&mut |one| {
         constant &= !matches!(one, Scalar::Column(_) | Scalar::Param(_));
         if let Scalar::Cast(_, ty, _) = one {
-            constant &=
-                !matches!(ty.kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz)
-                    && !ty.kind.is_text();
+            constant &= !is_timed(ty.kind) && !ty.kind.is_text();
         }
     });
     if !constant {

@@ -31,6 +31,9 @@ pub(super) const TYPES: &[(u32, &str, i16, bool, &str, u32)] = &[
     (oid::REGCLASS, "regclass", 4, true, "N", 2210),
     (oid::REGTYPE, "regtype", 4, true, "N", 2211),
     (oid::VOID, "void", 4, true, "P", 0),
+    (oid::UUID, "uuid", 16, false, "U", 2951),
+    (oid::JSON, "json", -1, false, "U", 199),
+    (oid::JSONB, "jsonb", -1, false, "U", 3807),
 ];
 
 /// OID of a type by its name.
@@ -46,6 +49,7 @@ pub(super) fn by_name(name: &str) -> Option<u32> {
         "character" => "bpchar",
         "decimal" => "numeric",
         "timestamp without time zone" => "timestamp",
+        "time without time zone" => "time",
         "timestamp with time zone" => "timestamptz",
         other => other,
     };

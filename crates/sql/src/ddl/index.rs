@@ -9,7 +9,8 @@ use crate::dml::row_error;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, Expr};
-use kernel::dict::{self, NewIndex, TableDef};
+use kernel::dict::{self, ColumnDef, NewIndex, TableDef};
+use kernel::row::TypeKind;
 use std::sync::Arc;
 
 impl Session {
@@ -60,6 +61,7 @@ impl Session {
         table: &Arc<TableDef>,
         index: NewIndex,
     ) -> Result<()> {
+        check_key(&table.columns, &index.columns)?;
         let txn = self.transaction()?;
         let (name, columns) = (index.name.clone(), index.columns.clone());
         dict::create_index(&self.ctx, &txn, table, index).await.map_err(|error| match error {
@@ -127,6 +129,25 @@ impl Session {
         }
         Ok(false)
     }
+}
+
+/// Refuses types whose values an index cannot order.
+pub(super) fn check_key(columns: &[ColumnDef], key: &[u16]) -> Result<()> {
+    for at in key {
+        let ty = columns[usize::from(*at)].ty;
+        if ty.kind == TypeKind::Json {
+            let message =
+                "data type json has no default operator class for access method \"btree\"";
+            return Err(PgError::new("42704", message).with_hint(
+                "You must specify an operator class for the index or define a default operator \
+                 class for the data type.",
+            ));
+        }
+        if !ty.kind.is_ordered() {
+            return refuse(format!("an index on type {ty}"));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn index_columns(columns: &[ast::IndexColumn], names: &[String]) -> Result<Vec<u16>> {

@@ -73,6 +73,9 @@ impl Session {
             indexes,
             checks,
         };
+        for index in &new.indexes {
+            super::index::check_key(&new.columns, &index.columns)?;
+        }
         new.columns.iter().try_for_each(check_default)?;
         let table = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
         for mut sequence in owned {

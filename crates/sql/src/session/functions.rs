@@ -60,6 +60,10 @@ impl Session {
             SessionFn::CurrentSchemas => {
                 text(&format!("{{{}}}", self.settings.search_path.join(",")))
             }
+            SessionFn::RandomUuid => {
+                let (high, low) = (self.ctx.env.random(), self.ctx.env.random());
+                Value::Uuid(query::functions::random_uuid(high, low))
+            }
             SessionFn::BackendPid => {
                 Value::Int4(i32::try_from(self.ctx.session.sid()).unwrap_or(i32::MAX))
             }

@@ -29,6 +29,16 @@ impl Binder<'_> {
         if list.is_empty() {
             return Err(PgError::syntax("syntax error at or near \")\""));
         }
+        if is_row(value) {
+            let equal = |row: Expr| binary((**value).clone(), BinaryOperator::Eq, row);
+            let mut rows = list.drain(..).map(equal);
+            let first = rows.next().unwrap_or_else(|| string(""));
+            let any = rows.fold(first, |all, one| binary(all, BinaryOperator::Or, one));
+            let mut any = not(Expr::Nested(Box::new(any)), *negated);
+            self.expr(&mut any)?;
+            *expr = any;
+            return Ok(());
+        }
         self.expr(value)?;
         self.all(list.iter_mut())?;
         let untyped = list.iter().any(|e| text_of(e).is_some());
@@ -81,4 +91,52 @@ impl Binder<'_> {
         *expr = all;
         Ok(())
     }
+}
+
+fn is_row(expr: &Expr) -> bool {
+    row_of(expr).is_some()
+}
+
+/// The fields of `(a, b)`.
+fn row_of(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Tuple(all) if all.len() > 1 => Some(all),
+        _ => None,
+    }
+}
+
+/// A comparison of two rows, written out field by field.
+pub(super) fn rows_compared(expr: &Expr) -> Result<Option<Expr>> {
+    let Expr::BinaryOp { left, op, right } = expr else { return Ok(None) };
+    let (Some(left), Some(right)) = (row_of(left), row_of(right)) else { return Ok(None) };
+    if left.len() != right.len() {
+        return Err(PgError::syntax("unequal number of entries in row expressions"));
+    }
+    let strict = match op {
+        BinaryOperator::Eq | BinaryOperator::NotEq => op.clone(),
+        BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
+        BinaryOperator::Gt | BinaryOperator::GtEq => BinaryOperator::Gt,
+        _ => return Ok(None),
+    };
+    let mut pairs = left.iter().cloned().zip(right.iter().cloned()).rev();
+    let Some((a, b)) = pairs.next() else { return Ok(None) };
+    let mut out = binary(a, op.clone(), b);
+    for (a, b) in pairs {
+        out = match op {
+            BinaryOperator::Eq => {
+                binary(binary(a, BinaryOperator::Eq, b), BinaryOperator::And, out)
+            }
+            BinaryOperator::NotEq => {
+                binary(binary(a, BinaryOperator::NotEq, b), BinaryOperator::Or, out)
+            }
+            _ => {
+                let less = binary(a.clone(), strict.clone(), b.clone());
+                let equal = binary(a, BinaryOperator::Eq, b);
+                let then = Expr::Nested(Box::new(binary(equal, BinaryOperator::And, out)));
+                binary(less, BinaryOperator::Or, then)
+            }
+        };
+        out = Expr::Nested(Box::new(out));
+    }
+    Ok(Some(out))
 }

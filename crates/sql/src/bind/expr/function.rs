@@ -4,10 +4,10 @@
 //! never do: let a client call a function that is ours inside (`$...`).
 
 use super::array::{collect_into_array, unnested_column};
-use super::build::{binary, string};
+use super::build::{binary, call, number, string};
 use super::session::session_function;
 use crate::bind::scalar::ScalarBinder;
-use crate::bind::{Binder, object_parts, refuse};
+use crate::bind::{Binder, SessionFn, object_parts, refuse};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -134,8 +134,6 @@ impl Binder<'_> {
         }
         // DataFusion has functions of these names that mean something else.
         const OTHERS: &[&str] = &[
-            "to_date",
-            "to_timestamp",
             "to_time",
             "to_number",
             "to_unixtime",
@@ -146,6 +144,36 @@ impl Binder<'_> {
             "arrow_typeof",
         ];
         if OTHERS.contains(&name) {
+            return refuse(format!("function {name}"));
+        }
+        if name == "age"
+            && let [to] = &plain_args(function)?[..]
+        {
+            let today = self.hidden(SessionFn::CurrentDate, Vec::new())?;
+            let mut to = to.clone();
+            self.expr(&mut to)?;
+            return Ok(Some(call("age", vec![today, to])));
+        }
+        if name == "make_interval" {
+            let mut made = interval_parts(function)?;
+            self.all(made.iter_mut())?;
+            return Ok(Some(call("make_interval", made)));
+        }
+        // Several rows out of one value.
+        const SETS: &[&str] = &[
+            "json_each",
+            "json_each_text",
+            "json_array_elements",
+            "json_array_elements_text",
+            "json_object_keys",
+            "json_populate_record",
+            "json_to_record",
+            "json_to_recordset",
+            "row_to_json",
+            "regexp_split_to_table",
+            "string_to_table",
+        ];
+        if SETS.contains(&name.replacen("jsonb_", "json_", 1).as_str()) {
             return refuse(format!("function {name}"));
         }
         if name == "mod"
@@ -194,6 +222,39 @@ pub(in crate::bind) fn plain_args(function: &Function) -> Result<Vec<Expr>> {
                 .collect()
         }
     }
+}
+
+/// The arguments of `make_interval`, by name or by position.
+fn interval_parts(function: &Function) -> Result<Vec<Expr>> {
+    const NAMES: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+    let FunctionArguments::List(list) = &function.args else { return Ok(Vec::new()) };
+    let mut parts = vec![number("0"); NAMES.len()];
+    for (i, arg) in list.args.iter().enumerate() {
+        let (at, value) = match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (Some(i), value),
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => {
+                let name = crate::bind::ident_name(name);
+                (NAMES.iter().position(|known| **known == name), value)
+            }
+            FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg: FunctionArgExpr::Expr(value),
+                ..
+            } => {
+                let name = crate::bind::ident_name(name);
+                (NAMES.iter().position(|known| **known == name), value)
+            }
+            _ => return refuse("this form of a function call"),
+        };
+        let Some(slot) = at.and_then(|at| parts.get_mut(at)) else {
+            return Err(PgError::new(
+                "42883",
+                "function make_interval does not exist for these arguments",
+            ));
+        };
+        *slot = value.clone();
+    }
+    Ok(parts)
 }
 
 /// `decode(x, a, 1, b, 2, 3)`: NULL equals NULL here.

@@ -23,7 +23,8 @@ use super::{Binder, ident_name, object_parts, refuse, subquery};
 use crate::{PgError, Result};
 use build::{string, text_of};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, CaseWhen, CastKind, CeilFloorKind, Expr, Subscript, UnaryOperator, Value,
+    AccessExpr, CaseWhen, CastKind, CeilFloorKind, DataType, Expr, Interval, Subscript,
+    UnaryOperator, Value,
 };
 
 impl Binder<'_> {
@@ -114,11 +115,16 @@ impl Binder<'_> {
                 };
                 self.cast(expr)
             }
-            Expr::Interval(interval) => match &*interval.value {
-                Expr::Value(_) => Ok(()),
-                _ => refuse("an interval that is not a literal"),
-            },
-            Expr::Extract { expr: inner, .. } => self.expr(inner),
+            Expr::Interval(interval) => {
+                *expr = interval_literal(interval)?;
+                self.cast(expr)
+            }
+            Expr::Extract { field, expr: inner, .. } => {
+                self.expr(inner)?;
+                let field = string(field.to_string().to_lowercase());
+                *expr = call("$extract", vec![field, (**inner).clone()]);
+                Ok(())
+            }
             Expr::Ceil { expr: inner, field: CeilFloorKind::DateTimeField(field) }
             | Expr::Floor { expr: inner, field: CeilFloorKind::DateTimeField(field) }
                 if field.to_string().is_empty()
@@ -198,6 +204,31 @@ impl Binder<'_> {
         }
         Ok(())
     }
+}
+
+/// `interval '1 day'`, `interval '3' hour`: the unit becomes part of the text.
+fn interval_literal(interval: &Interval) -> Result<Expr> {
+    let Some(text) = text_of(&interval.value) else {
+        return refuse("an interval that is not a literal");
+    };
+    let precise = interval.leading_precision.is_some()
+        || interval.fractional_seconds_precision.is_some()
+        || interval.last_field.is_some();
+    if precise {
+        return refuse("an interval with a precision or a range of fields");
+    }
+    let text = match &interval.leading_field {
+        Some(unit) if text.trim().parse::<f64>().is_ok() => format!("{text} {unit}"),
+        Some(_) => return refuse("an interval with a range of fields"),
+        None => text.to_owned(),
+    };
+    Ok(Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(string(text)),
+        data_type: DataType::Interval { fields: None, precision: None },
+        array: false,
+        format: None,
+    })
 }
 
 fn replace(expr: &mut Expr, new: Option<Expr>) {

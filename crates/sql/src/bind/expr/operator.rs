@@ -3,14 +3,22 @@
 //! What it promises: `OPERATOR(pg_catalog.=)` and LIKE's operators are what they stand for. What it
 //! must never do: let an operator of another schema pass for one of ours.
 
-use super::build::call;
+use super::build::{call, string, text_of};
 use crate::Result;
 use crate::bind::{Binder, refuse};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, Value};
 
 impl Binder<'_> {
     pub(super) fn binary(&mut self, expr: &mut Expr) -> Result<()> {
+        if let Some(mut rows) = super::compare::rows_compared(expr)? {
+            self.expr(&mut rows)?;
+            *expr = rows;
+            return Ok(());
+        }
         let Expr::BinaryOp { left, op, right } = expr else { return Ok(()) };
+        if json_operator(op).is_some() {
+            path_literal(right);
+        }
         self.all([&mut **left, &mut **right])?;
         if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
             let symbol = match &parts[..] {
@@ -36,8 +44,19 @@ impl Binder<'_> {
                 "*" => BinaryOperator::Multiply,
                 "/" => BinaryOperator::Divide,
                 "||" => BinaryOperator::StringConcat,
+                "->" => BinaryOperator::Arrow,
+                "->>" => BinaryOperator::LongArrow,
+                "#>" => BinaryOperator::HashArrow,
+                "#>>" => BinaryOperator::HashLongArrow,
+                "@>" => BinaryOperator::AtArrow,
+                "<@" => BinaryOperator::ArrowAt,
                 other => return refuse(format!("operator {other}")),
             };
+        }
+        if let Some((function, swapped)) = json_operator(op) {
+            let (a, b) = if swapped { (right, left) } else { (left, right) };
+            *expr = call(function, vec![(**a).clone(), (**b).clone()]);
+            return Ok(());
         }
         let like = |negated, i: bool, left: &Expr, right: &Expr| {
             let (a, pattern) = (Box::new(left.clone()), Box::new(right.clone()));
@@ -92,5 +111,48 @@ impl Binder<'_> {
             }
             other => refuse(format!("operator {other}")),
         }
+    }
+}
+
+/// The function that an operator of json or jsonb stands for, and whether its sides change places.
+fn json_operator(op: &BinaryOperator) -> Option<(&'static str, bool)> {
+    Some(match op {
+        BinaryOperator::Arrow => ("$json_get", false),
+        BinaryOperator::LongArrow => ("$json_get_text", false),
+        BinaryOperator::HashArrow => ("$json_path", false),
+        BinaryOperator::HashLongArrow => ("$json_path_text", false),
+        BinaryOperator::AtArrow => ("$jsonb_contains", false),
+        BinaryOperator::ArrowAt => ("$jsonb_contains", true),
+        BinaryOperator::Question => ("$jsonb_exists", false),
+        BinaryOperator::QuestionPipe => ("$jsonb_exists_any", false),
+        BinaryOperator::QuestionAnd => ("$jsonb_exists_all", false),
+        BinaryOperator::HashMinus => ("$jsonb_delete_path", false),
+        _ => return None,
+    })
+}
+
+/// `array['a', 'b']` and `'{a,b}'::text[]` beside such an operator, as the text of the array.
+fn path_literal(expr: &mut Expr) {
+    if let Expr::Cast { expr: inner, data_type: DataType::Array(_), .. } = expr
+        && text_of(inner).is_some()
+    {
+        *expr = (**inner).clone();
+        return;
+    }
+    let Expr::Array(array) = expr else { return };
+    let items: Option<Vec<String>> = array
+        .elem
+        .iter()
+        .map(|item| match item {
+            Expr::Value(v) => match &v.value {
+                Value::Number(digits, _) => Some(digits.clone()),
+                _ => text_of(item)
+                    .map(|t| format!("\"{}\"", t.replace('\\', "\\\\").replace('"', "\\\""))),
+            },
+            _ => None,
+        })
+        .collect();
+    if let Some(items) = items {
+        *expr = string(format!("{{{}}}", items.join(",")));
     }
 }

@@ -3,6 +3,7 @@
 //! What it promises: one call before the statement, whose value all rows see. What it must never
 //! do: hide a call that each row needs for itself.
 
+use super::build::call;
 use crate::bind::{Binder, HiddenCall, SessionFn, refuse};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{Expr, Ident};
@@ -42,6 +43,11 @@ impl Binder<'_> {
 
     /// A parameter in place of a call.
     pub(super) fn hidden(&mut self, function: SessionFn, args: Vec<query::Scalar>) -> Result<Expr> {
+        if function == SessionFn::RandomUuid && !self.one_row {
+            // One value for the statement, from which each row gets its own.
+            let seed = self.params.add_hidden(HiddenCall { function, args });
+            return Ok(call("$row_uuid", vec![Binder::placeholder(seed)]));
+        }
         if function.per_row() && !self.one_row {
             return Err(PgError::unsupported(
                 "a function with an effect in a query over several rows",
@@ -77,6 +83,7 @@ pub(in crate::bind) fn session_function(name: &str) -> Option<SessionFn> {
         "setval" => SessionFn::SetVal,
         "pg_sleep" => SessionFn::Sleep,
         "pg_postmaster_start_time" => SessionFn::StartTime,
+        "gen_random_uuid" => SessionFn::RandomUuid,
         "pg_advisory_lock" | "pg_advisory_xact_lock" => SessionFn::AdvisoryLock,
         _ => return None,
     })

@@ -1,0 +1,692 @@
+//! Operators, functions and aggregates of json and jsonb.
+//!
+//! What it promises: a part of a json value is given as it was written; what is made as jsonb is in
+//! normal form. Left out: functions that give several rows, paths of SQL/JSON, rows and arrays as
+//! values.
+
+use crate::arrow_rows::ColumnReader;
+use crate::error::{PgError, Result};
+use crate::functions::{ReturnsFn, RowFunction};
+use crate::json::{Json, Parts, parts, push_string};
+use crate::types::{arrow_type, col_type_of};
+use crate::wire::{FormatEnv, to_text};
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+};
+use kernel::row::{ColType, Datum, TypeKind, Value};
+use std::sync::Arc;
+
+const TEXT: ColType = ColType::new(TypeKind::Text);
+const BOOL: ColType = ColType::new(TypeKind::Bool);
+const INT4: ColType = ColType::new(TypeKind::Int4);
+const JSON: ColType = ColType::new(TypeKind::Json);
+const JSONB: ColType = ColType::new(TypeKind::Jsonb);
+
+/// The text of a json or jsonb, or of a literal that stands for one.
+fn document<'a>(datum: &Datum<'a>) -> Result<&'a str> {
+    match datum {
+        Datum::Json(text) | Datum::Jsonb(text) | Datum::Text(text) => Ok(text),
+        _ => Err(no_operator()),
+    }
+}
+
+fn no_operator() -> PgError {
+    PgError::new("42883", "operator or function does not exist for these types")
+}
+
+fn jsonb_of(datum: &Datum<'_>) -> Result<Json> {
+    match datum {
+        Datum::Jsonb(text) => Json::parse(text),
+        Datum::Text(text) => Json::parse(text)?.normal(),
+        _ => Err(no_operator()),
+    }
+}
+
+fn jsonb(value: &Json) -> Value {
+    Value::Jsonb(value.to_text().into())
+}
+
+/// The type of the first argument, which is json or jsonb.
+fn as_first(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+    let found = fields.first().and_then(|f| col_type_of(f.data_type()));
+    found.filter(|ty| matches!(ty.kind, TypeKind::Json | TypeKind::Jsonb)).ok_or_else(no_operator)
+}
+
+/// Refuses arguments that have no JSON form here.
+fn check_values(fields: &[FieldRef]) -> Result<()> {
+    let bad = |ty: &DataType| {
+        matches!(ty, DataType::List(_) | DataType::LargeList(_) | DataType::Struct(_))
+    };
+    match fields.iter().any(|f| bad(f.data_type())) {
+        true => Err(PgError::unsupported("an array or a row as JSON")),
+        false => Ok(()),
+    }
+}
+
+fn values_as_json(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+    check_values(fields).map(|()| JSON)
+}
+
+fn values_as_jsonb(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+    check_values(fields).map(|()| JSONB)
+}
+
+/// A value of SQL as JSON text.
+fn json_of(datum: &Datum<'_>) -> Result<String> {
+    let mut out = String::new();
+    match datum {
+        Datum::Null => out.push_str("null"),
+        Datum::Bool(v) => out.push_str(if *v { "true" } else { "false" }),
+        Datum::Json(text) | Datum::Jsonb(text) => out.push_str(text),
+        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Numeric(..) => {
+            out = to_text(datum, &FormatEnv::plain());
+        }
+        Datum::Float8(v) if v.is_finite() => out = to_text(datum, &FormatEnv::plain()),
+        Datum::Timestamp(_) | Datum::Timestamptz(_) => {
+            let mut text = to_text(datum, &FormatEnv::plain()).replacen(' ', "T", 1);
+            if matches!(datum, Datum::Timestamptz(_)) && !text.ends_with("BC") {
+                text.push_str(":00");
+            }
+            push_string(&text, &mut out);
+        }
+        other => push_string(&to_text(other, &FormatEnv::plain()), &mut out),
+    }
+    Ok(out)
+}
+
+/// The part that a key or a position names.
+fn step<'a>(text: &'a str, key: &Datum<'_>) -> Result<Option<&'a str>> {
+    let index = match key {
+        Datum::Int2(v) => Some(i64::from(*v)),
+        Datum::Int4(v) => Some(i64::from(*v)),
+        Datum::Int8(v) => Some(*v),
+        Datum::Text(_) => None,
+        _ => return Err(no_operator()),
+    };
+    Ok(match (parts(text)?, index, key) {
+        (Parts::Array(all), Some(index), _) => element(&all, index).copied(),
+        (Parts::Object(members), None, Datum::Text(key)) => {
+            members.iter().rev().find(|m| m.0 == *key).map(|m| m.1)
+        }
+        _ => None,
+    })
+}
+
+/// The element at a position, counted from the end if it is negative.
+fn element<T>(all: &[T], index: i64) -> Option<&T> {
+    let count = i64::try_from(all.len()).ok()?;
+    let at = if index < 0 { index + count } else { index };
+    usize::try_from(at).ok().and_then(|at| all.get(at))
+}
+
+/// The elements of a `text[]` in its text form.
+fn path_of(datum: &Datum<'_>) -> Result<Vec<String>> {
+    let Datum::Text(text) = datum else { return Err(no_operator()) };
+    let malformed = || PgError::new("22P02", format!("malformed array literal: \"{text}\""));
+    let body = text.trim().strip_prefix('{').and_then(|t| t.strip_suffix('}'));
+    let mut rest = body.ok_or_else(malformed)?.trim();
+    let mut out = Vec::new();
+    while !rest.is_empty() {
+        let item;
+        if let Some(after) = rest.strip_prefix('"') {
+            let mut text = String::new();
+            let mut chars = after.char_indices();
+            let end = loop {
+                match chars.next().ok_or_else(malformed)? {
+                    (at, '"') => break at,
+                    (_, '\\') => text.push(chars.next().ok_or_else(malformed)?.1),
+                    (_, c) => text.push(c),
+                }
+            };
+            item = text;
+            rest = after[end + 1..].trim_start();
+        } else {
+            let end = rest.find(',').unwrap_or(rest.len());
+            item = rest[..end].trim().to_owned();
+            rest = &rest[end..];
+            if item.is_empty() || item.contains(['{', '}', '"']) {
+                return Err(malformed());
+            }
+        }
+        out.push(item);
+        match rest.strip_prefix(',') {
+            Some(after) if !after.trim().is_empty() => rest = after.trim_start(),
+            None if rest.is_empty() => {}
+            _ => return Err(malformed()),
+        }
+    }
+    Ok(out)
+}
+
+fn walk<'a>(text: &'a str, path: &[String]) -> Result<Option<&'a str>> {
+    let mut at = text;
+    for key in path {
+        let found = match parts(at)? {
+            Parts::Array(all) => {
+                key.trim().parse::<i64>().ok().and_then(|index| element(&all, index).copied())
+            }
+            Parts::Object(members) => members.iter().rev().find(|m| m.0 == *key).map(|m| m.1),
+            Parts::Scalar(_) => None,
+        };
+        match found {
+            Some(part) => at = part,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(at))
+}
+
+/// A part as a value of the type of the whole.
+fn part(whole: &Datum<'_>, found: Option<&str>) -> Value {
+    match (whole, found) {
+        (_, None) => Value::Null,
+        (Datum::Jsonb(_), Some(text)) => Value::Jsonb(text.into()),
+        (_, Some(text)) => Value::Json(text.trim().into()),
+    }
+}
+
+/// A part as text.
+fn part_text(found: Option<&str>) -> Result<Value> {
+    let Some(text) = found else { return Ok(Value::Null) };
+    let text = text.trim();
+    Ok(match text.as_bytes().first() {
+        Some(b'{' | b'[') => Value::Text(text.into()),
+        Some(b'"' | b'n') => match Json::parse(text)?.as_text() {
+            Some(text) => Value::Text(text.into()),
+            None => Value::Null,
+        },
+        _ => Value::Text(text.into()),
+    })
+}
+
+fn has_key(value: &Json, key: &str) -> bool {
+    match value {
+        Json::Object(_) => value.get(key).is_some(),
+        Json::Array(all) => all.iter().any(|one| matches!(one, Json::String(s) if s == key)),
+        Json::String(text) => text == key,
+        _ => false,
+    }
+}
+
+/// `jsonb || jsonb`.
+pub(crate) fn concat_function() -> RowFunction {
+    RowFunction::new("$jsonb_concat", Some(2), JSONB, true, |args| {
+        let (a, b) = (jsonb_of(&args[0])?, jsonb_of(&args[1])?);
+        let list = |value| match value {
+            Json::Array(all) => all,
+            other => vec![other],
+        };
+        let both = match (a, b) {
+            (Json::Object(mut a), Json::Object(b)) => {
+                a.extend(b);
+                Json::Object(a).normal()?
+            }
+            (a, b) => {
+                let mut all = list(a);
+                all.extend(list(b));
+                Json::Array(all)
+            }
+        };
+        Ok(jsonb(&both))
+    })
+}
+
+/// `jsonb - key`, `jsonb - position`.
+pub(crate) fn delete_function() -> RowFunction {
+    RowFunction::new("$jsonb_delete", Some(2), JSONB, true, |args| {
+        let index = match &args[1] {
+            Datum::Int2(v) => Some(i64::from(*v)),
+            Datum::Int4(v) => Some(i64::from(*v)),
+            Datum::Int8(v) => Some(*v),
+            Datum::Text(_) => None,
+            _ => return Err(no_operator()),
+        };
+        let whole = jsonb_of(&args[0])?;
+        let rest = match (whole, index, &args[1]) {
+            (Json::Object(_), Some(_), _) => {
+                let message = "cannot delete from object using integer index";
+                return Err(PgError::new("22023", message));
+            }
+            (Json::Object(mut members), None, Datum::Text(key)) => {
+                members.retain(|member| member.0 != *key);
+                Json::Object(members)
+            }
+            (Json::Array(mut all), None, Datum::Text(key)) => {
+                all.retain(|one| !matches!(one, Json::String(s) if s == key));
+                Json::Array(all)
+            }
+            (Json::Array(mut all), Some(index), _) => {
+                let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
+                let at = if index < 0 { index + count } else { index };
+                if let Ok(at) = usize::try_from(at)
+                    && at < all.len()
+                {
+                    all.remove(at);
+                }
+                Json::Array(all)
+            }
+            _ => return Err(PgError::new("22023", "cannot delete from scalar")),
+        };
+        Ok(jsonb(&rest))
+    })
+}
+
+/// What a change does at the end of its path.
+enum Change<'a> {
+    Delete,
+    /// The flag says whether a member that is not there is made.
+    Set(&'a Json, bool),
+}
+
+fn change(whole: &mut Json, path: &[String], position: usize, what: &Change<'_>) -> Result<()> {
+    let Some((key, rest)) = path.split_first() else { return Ok(()) };
+    match whole {
+        Json::Object(members) => {
+            let at = members.iter().position(|member| member.0 == *key);
+            match (at, rest.is_empty(), what) {
+                (Some(at), true, Change::Delete) => drop(members.remove(at)),
+                (Some(at), true, Change::Set(new, _)) => members[at].1 = (*new).clone(),
+                (Some(at), false, _) => change(&mut members[at].1, rest, position + 1, what)?,
+                (None, true, Change::Set(new, true)) => {
+                    members.push((key.clone(), (*new).clone()));
+                }
+                (None, ..) => {}
+            }
+        }
+        Json::Array(all) => {
+            let index: i64 = key.trim().parse().map_err(|_| {
+                PgError::new(
+                    "22P02",
+                    format!("path element at position {position} is not an integer: \"{key}\""),
+                )
+            })?;
+            let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
+            let from_start = if index < 0 { index + count } else { index };
+            let at = usize::try_from(from_start).ok().filter(|at| *at < all.len());
+            match (at, rest.is_empty(), what) {
+                (Some(at), true, Change::Delete) => drop(all.remove(at)),
+                (Some(at), true, Change::Set(new, _)) => all[at] = (*new).clone(),
+                (Some(at), false, _) => change(&mut all[at], rest, position + 1, what)?,
+                (None, true, Change::Set(new, true)) => {
+                    let end = if from_start < 0 { 0 } else { all.len() };
+                    all.insert(end, (*new).clone());
+                }
+                (None, ..) => {}
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn changed(whole: &Datum<'_>, path: &Datum<'_>, what: &Change<'_>) -> Result<Value> {
+    let mut value = jsonb_of(whole)?;
+    let path = path_of(path)?;
+    if matches!(value, Json::Array(_) | Json::Object(_)) {
+        change(&mut value, &path, 1, what)?;
+    } else {
+        let verb = if matches!(what, Change::Delete) { "delete path in" } else { "set path in" };
+        return Err(PgError::new("22023", format!("cannot {verb} scalar")));
+    }
+    Ok(jsonb(&value.normal()?))
+}
+
+fn build_object(args: &[Datum<'_>]) -> Result<String> {
+    if !args.len().is_multiple_of(2) {
+        return Err(PgError::new("22023", "argument list must have even number of elements")
+            .with_hint(
+                "The arguments of json_build_object() must consist of alternating keys \
+                        and values.",
+            ));
+    }
+    let mut out = String::from("{");
+    for (i, pair) in args.chunks(2).enumerate() {
+        if i > 0 {
+            out.push_str(", ");
+        }
+        push_member(&pair[0], &pair[1], i * 2 + 1, &mut out)?;
+    }
+    out.push('}');
+    Ok(out)
+}
+
+fn push_member(key: &Datum<'_>, value: &Datum<'_>, at: usize, out: &mut String) -> Result<()> {
+    if key.is_null() {
+        let message = format!("argument {at}: key must not be null");
+        return Err(PgError::new("22004", message));
+    }
+    push_string(&to_text(key, &FormatEnv::plain()), out);
+    out.push_str(" : ");
+    out.push_str(&json_of(value)?);
+    Ok(())
+}
+
+fn build_array(args: &[Datum<'_>]) -> Result<String> {
+    let all: Result<Vec<String>> = args.iter().map(json_of).collect();
+    Ok(format!("[{}]", all?.join(", ")))
+}
+
+fn array_length(args: &[Datum<'_>]) -> Result<Value> {
+    match parts(document(&args[0])?)? {
+        Parts::Array(all) => Ok(Value::Int4(i32::try_from(all.len()).unwrap_or(i32::MAX))),
+        Parts::Object(_) => Err(PgError::new("22023", "cannot get array length of a non-array")),
+        Parts::Scalar(_) => Err(PgError::new("22023", "cannot get array length of a scalar")),
+    }
+}
+
+fn strip_nulls(value: Json) -> Json {
+    match value {
+        Json::Object(members) => Json::Object(
+            members
+                .into_iter()
+                .filter(|member| member.1 != Json::Null)
+                .map(|(key, value)| (key, strip_nulls(value)))
+                .collect(),
+        ),
+        Json::Array(all) => Json::Array(all.into_iter().map(strip_nulls).collect()),
+        other => other,
+    }
+}
+
+/// Indented by four blanks a level.
+fn pretty(value: &Json, indent: usize, out: &mut String) {
+    let line = |indent: usize, out: &mut String| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(' ', indent * 4));
+    };
+    match value {
+        Json::Array(all) if !all.is_empty() => {
+            out.push('[');
+            for (i, one) in all.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                line(indent + 1, out);
+                pretty(one, indent + 1, out);
+            }
+            line(indent, out);
+            out.push(']');
+        }
+        Json::Object(members) if !members.is_empty() => {
+            out.push('{');
+            for (i, (key, one)) in members.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                line(indent + 1, out);
+                push_string(key, out);
+                out.push_str(": ");
+                pretty(one, indent + 1, out);
+            }
+            line(indent, out);
+            out.push('}');
+        }
+        Json::Array(_) => out.push_str("[\n]"),
+        Json::Object(_) => out.push_str("{\n}"),
+        scalar => out.push_str(&scalar.to_text()),
+    }
+}
+
+fn operators() -> Vec<RowFunction> {
+    let as_first: ReturnsFn = as_first;
+    let exists = |name: &str, all: bool| {
+        RowFunction::new(name, Some(2), BOOL, true, move |args| {
+            let (value, keys) = (jsonb_of(&args[0])?, path_of(&args[1])?);
+            let mut keys = keys.iter();
+            Ok(Value::Bool(if all {
+                keys.all(|key| has_key(&value, key))
+            } else {
+                keys.any(|key| has_key(&value, key))
+            }))
+        })
+    };
+    vec![
+        RowFunction::new("$json_get", Some(2), JSON, true, |args| {
+            Ok(part(&args[0], step(document(&args[0])?, &args[1])?))
+        })
+        .returning(as_first),
+        RowFunction::new("$json_get_text", Some(2), TEXT, true, |args| {
+            part_text(step(document(&args[0])?, &args[1])?)
+        }),
+        RowFunction::new("$json_path", Some(2), JSON, true, |args| {
+            Ok(part(&args[0], walk(document(&args[0])?, &path_of(&args[1])?)?))
+        })
+        .returning(as_first),
+        RowFunction::new("$json_path_text", Some(2), TEXT, true, |args| {
+            part_text(walk(document(&args[0])?, &path_of(&args[1])?)?)
+        }),
+        RowFunction::new("$jsonb_contains", Some(2), BOOL, true, |args| {
+            if !args.iter().any(|arg| matches!(arg, Datum::Jsonb(_))) {
+                return Err(no_operator());
+            }
+            Ok(Value::Bool(jsonb_of(&args[0])?.contains(&jsonb_of(&args[1])?)))
+        }),
+        RowFunction::new("$jsonb_exists", Some(2), BOOL, true, |args| {
+            let Datum::Text(key) = &args[1] else { return Err(no_operator()) };
+            Ok(Value::Bool(has_key(&jsonb_of(&args[0])?, key)))
+        }),
+        exists("$jsonb_exists_any", false),
+        exists("$jsonb_exists_all", true),
+        RowFunction::new("$jsonb_delete_path", Some(2), JSONB, true, |args| {
+            changed(&args[0], &args[1], &Change::Delete)
+        }),
+    ]
+}
+
+/// All of them.
+pub fn functions() -> Vec<RowFunction> {
+    let mut all = operators();
+    for (name, binary) in [("json", false), ("jsonb", true)] {
+        let made = move |text: String| -> Result<Value> {
+            Ok(if binary {
+                Value::Jsonb(Json::parse(&text)?.to_jsonb()?.into())
+            } else {
+                Value::Json(text.into())
+            })
+        };
+        let ty = if binary { JSONB } else { JSON };
+        let values: ReturnsFn = if binary { values_as_jsonb } else { values_as_json };
+        let named = |tail: &str| format!("{name}_{tail}");
+        all.push(
+            RowFunction::new(&named("build_object"), None, ty, false, move |args| {
+                made(build_object(args)?)
+            })
+            .returning(values),
+        );
+        all.push(
+            RowFunction::new(&named("build_array"), None, ty, false, move |args| {
+                made(build_array(args)?)
+            })
+            .returning(values),
+        );
+        all.push(
+            RowFunction::new(&format!("to_{name}"), Some(1), ty, true, move |args| {
+                made(json_of(&args[0])?)
+            })
+            .returning(values),
+        );
+        all.push(RowFunction::new(&named("typeof"), Some(1), TEXT, true, |args| {
+            let name = match parts(document(&args[0])?)? {
+                Parts::Array(_) => "array",
+                Parts::Object(_) => "object",
+                Parts::Scalar(value) => value.type_name(),
+            };
+            Ok(Value::Text(name.into()))
+        }));
+        all.push(RowFunction::new(&named("array_length"), Some(1), INT4, true, array_length));
+        for (tail, text) in [("extract_path", false), ("extract_path_text", true)] {
+            let function = RowFunction::new(
+                &named(tail),
+                None,
+                if text { TEXT } else { ty },
+                true,
+                move |args| {
+                    let (whole, keys) = args.split_first().ok_or_else(no_operator)?;
+                    let keys: Vec<String> =
+                        keys.iter().map(|key| to_text(key, &FormatEnv::plain())).collect();
+                    let found = walk(document(whole)?, &keys)?;
+                    if text { part_text(found) } else { Ok(part(whole, found)) }
+                },
+            );
+            all.push(if text { function } else { function.returning(as_first) });
+        }
+    }
+    all.push(RowFunction::new("jsonb_strip_nulls", Some(1), JSONB, true, |args| {
+        Ok(jsonb(&strip_nulls(jsonb_of(&args[0])?)))
+    }));
+    all.push(RowFunction::new("jsonb_pretty", Some(1), TEXT, true, |args| {
+        let mut out = String::new();
+        pretty(&jsonb_of(&args[0])?, 0, &mut out);
+        Ok(Value::Text(out.into()))
+    }));
+    all.push(RowFunction::new("jsonb_set", None, JSONB, true, |args| {
+        let create = match args.get(3) {
+            None => true,
+            Some(Datum::Bool(create)) => *create,
+            Some(_) => return Err(no_operator()),
+        };
+        let [whole, path, new, ..] = args else { return Err(no_operator()) };
+        changed(whole, path, &Change::Set(&jsonb_of(new)?, create))
+    }));
+    all
+}
+
+/// `json_agg` and its like.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct JsonAggregate {
+    name: &'static str,
+    object: bool,
+    binary: bool,
+    signature: Signature,
+}
+
+/// The four aggregates.
+pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
+    [
+        ("json_agg", false, false),
+        ("jsonb_agg", false, true),
+        ("json_object_agg", true, false),
+        ("jsonb_object_agg", true, true),
+    ]
+    .into_iter()
+    .map(|(name, object, binary)| {
+        let signature = Signature::any(if object { 2 } else { 1 }, Volatility::Immutable);
+        let aggregate = JsonAggregate { name, object, binary, signature };
+        Arc::new(AggregateUDF::new_from_impl(aggregate))
+    })
+    .collect()
+}
+
+impl AggregateUDFImpl for JsonAggregate {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> DfResult<DataType> {
+        let fields: Vec<FieldRef> =
+            types.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
+        check_values(&fields)?;
+        Ok(arrow_type(if self.binary { JSONB } else { JSON }))
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> DfResult<Box<dyn Accumulator>> {
+        let fields = args.expr_fields.to_vec();
+        let (object, binary) = (self.object, self.binary);
+        Ok(Box::new(Collected { object, binary, fields, body: String::new(), rows: 0 }))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> DfResult<Vec<FieldRef>> {
+        let body = Field::new(format!("{}[body]", args.name), DataType::Utf8, false);
+        let rows = Field::new(format!("{}[rows]", args.name), DataType::Int64, false);
+        Ok(vec![Arc::new(body), Arc::new(rows)])
+    }
+}
+
+/// Members or elements so far, as text.
+#[derive(Debug)]
+struct Collected {
+    object: bool,
+    binary: bool,
+    fields: Vec<FieldRef>,
+    body: String,
+    rows: i64,
+}
+
+impl Collected {
+    fn separate(&mut self) {
+        if self.rows > 0 {
+            self.body.push_str(", ");
+        }
+    }
+}
+
+impl Accumulator for Collected {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> DfResult<()> {
+        let readers: Result<Vec<ColumnReader>> =
+            values.iter().zip(&self.fields).map(|(a, f)| ColumnReader::new(a, f)).collect();
+        let readers = readers?;
+        for row in 0..values[0].len() {
+            self.separate();
+            if self.object {
+                let (key, value) = (readers[0].get(row), readers[1].get(row));
+                if key.is_null() {
+                    return Err(PgError::new("22004", "field name must not be null").into());
+                }
+                push_member(&key, &value, 1, &mut self.body)?;
+            } else {
+                self.body.push_str(&json_of(&readers[0].get(row))?);
+            }
+            self.rows += 1;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> DfResult<ScalarValue> {
+        let (ty, kind) = if self.binary { (JSONB, true) } else { (JSON, false) };
+        if self.rows == 0 {
+            return ScalarValue::try_from(&arrow_type(ty));
+        }
+        let body = &self.body;
+        let text = if self.object { format!("{{ {body} }}") } else { format!("[{body}]") };
+        let text = if kind { Json::parse(&text)?.to_jsonb()? } else { text };
+        let bytes = Some(text.into_bytes());
+        Ok(if kind { ScalarValue::BinaryView(bytes) } else { ScalarValue::LargeBinary(bytes) })
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.body.capacity()
+    }
+
+    fn state(&mut self) -> DfResult<Vec<ScalarValue>> {
+        let body = ScalarValue::Utf8(Some(self.body.clone()));
+        Ok(vec![body, ScalarValue::Int64(Some(self.rows))])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> DfResult<()> {
+        let fields =
+            [Field::new("body", DataType::Utf8, false), Field::new("rows", DataType::Int64, false)];
+        let (body, rows) = (
+            ColumnReader::new(&states[0], &fields[0])?,
+            ColumnReader::new(&states[1], &fields[1])?,
+        );
+        for row in 0..states[0].len() {
+            if let (Datum::Text(body), Datum::Int8(rows)) = (body.get(row), rows.get(row))
+                && rows > 0
+            {
+                self.separate();
+                self.body.push_str(body);
+                self.rows += rows;
+            }
+        }
+        Ok(())
+    }
+}
