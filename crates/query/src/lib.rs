@@ -8,14 +8,18 @@
 //! (that is the
 //! statement drivers' in `sql`), or let DataFusion see a clause that it would silently ignore.
 
+mod access_rules;
 mod aggregates;
 pub mod arith;
 mod arrow_rows;
 pub mod cast;
 pub mod datetime;
 pub mod error;
+mod estimate;
 mod expr_planner;
+mod extremes;
 pub mod functions;
+mod index_join;
 pub mod interval;
 pub mod json;
 mod json_functions;
@@ -37,6 +41,7 @@ pub mod wire;
 
 pub use arrow_rows::{ColumnReader, RowBatchBuilder, single_column};
 pub use error::{PgError, Result, Severity};
+pub use estimate::TableSize;
 pub use planner::{Planner, Relation, TableSet};
 pub use provider::{ROW_COLUMN, ROWID_COLUMN, TARGET_CATALOG, TableScanSource};
 pub use scalar::Scalar;

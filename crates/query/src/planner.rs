@@ -5,15 +5,19 @@
 //! so that one plan
 //! serves many sessions. What it must never do: plan a statement the binder has not checked.
 
+use crate::access_rules::physical_rules;
 use crate::arrow_rows::ColumnReader;
 use crate::error::{PgError, Result};
+use crate::estimate::TableSize;
 use crate::expr_planner::PgExprPlanner;
+use crate::extremes::IndexExtremes;
 use crate::functions::{builtin_functions, cast_of};
 use crate::ordering::with_order_keys;
 use crate::provider::{TARGET_CATALOG, TableScanSource};
 use crate::pushdown::scalar_value_of;
 use crate::state::ExecState;
 use crate::types::{PgColumn, PgType, arrow_type, col_type_of, field_with_meta};
+use block::ObjId;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::{TableFunctionArgs, TableProvider};
@@ -59,9 +63,15 @@ pub enum Relation {
 pub struct TableSet {
     relations: BTreeMap<(Option<String>, String), Relation>,
     functions: BTreeMap<String, Arc<ScalarUDF>>,
+    sizes: BTreeMap<ObjId, TableSize>,
 }
 
 impl TableSet {
+    /// Adds how large a table is.
+    pub fn set_size(&mut self, table: ObjId, size: TableSize) {
+        self.sizes.insert(table, size);
+    }
+
     /// Adds what `schema.name`, or `name` alone, stands for.
     pub fn insert(&mut self, schema: Option<&str>, name: &str, relation: Relation) {
         self.relations.insert((schema.map(str::to_owned), name.to_owned()), relation);
@@ -118,7 +128,9 @@ impl Planner {
         let builder = SessionStateBuilder::new()
             .with_config(config.clone())
             .with_runtime_env(runtime.clone())
-            .with_default_features();
+            .with_default_features()
+            .with_optimizer_rule(Arc::new(IndexExtremes))
+            .with_physical_optimizer_rules(physical_rules());
         let mut state = builder.build();
         let mut ours: Vec<_> = builtin_functions().into_iter().map(|f| f.into_udf()).collect();
         ours.extend(crate::rounding::rounding_functions());
@@ -311,7 +323,9 @@ impl ContextProvider for Context<'_> {
             .ok_or_else(|| DataFusionError::from(PgError::undefined_table(name.table())))?;
         Ok(match relation {
             Relation::Table(table) => {
-                provider_as_source(Arc::new(TableScanSource::new(table.clone(), target)))
+                let size = self.tables.sizes.get(&table.obj).cloned().unwrap_or_default();
+                let source = TableScanSource::new(table.clone(), target).with_size(size);
+                provider_as_source(Arc::new(source))
             }
             Relation::Rows(provider) => provider_as_source(provider.clone()),
         })

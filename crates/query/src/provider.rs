@@ -4,8 +4,9 @@
 //! (the row's address and
 //! bytes) exist only for the target of a statement that changes or locks rows.
 
+use crate::estimate::TableSize;
 use crate::pushdown::{Columns, convert_filter};
-use crate::scan::{Access, ScanExec};
+use crate::scan::{Access, ScanExec, ScanWork};
 use crate::types::field_of_column;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -31,6 +32,7 @@ pub struct TableScanSource {
     types: Arc<[ColType]>,
     schema: SchemaRef,
     target: bool,
+    size: TableSize,
 }
 
 impl TableScanSource {
@@ -45,7 +47,32 @@ impl TableScanSource {
             fields.push(Field::new(ROW_COLUMN, DataType::Binary, false));
         }
         let types = table.columns.iter().map(|column| column.ty).collect();
-        TableScanSource { table, types, schema: Arc::new(Schema::new(fields)), target }
+        let size = TableSize::default();
+        TableScanSource { table, types, schema: Arc::new(Schema::new(fields)), target, size }
+    }
+
+    /// With what is known of its size.
+    #[must_use]
+    pub fn with_size(mut self, size: TableSize) -> TableScanSource {
+        self.size = size;
+        self
+    }
+
+    /// Whether an index yields the column's least and greatest value among the rows that the filters
+    /// keep, as far as they fix its columns before.
+    pub(crate) fn orders_by(&self, column: &str, filters: &[Expr]) -> bool {
+        let Some(column) = self.table.columns.iter().position(|c| c.name == column) else {
+            return false;
+        };
+        let converted = self.with_columns(|columns| {
+            filters.iter().map(|f| convert_filter(f, columns)).collect::<Option<Vec<_>>>()
+        });
+        let Some(filters) = converted else { return false };
+        let fixed = Access::equal_columns(&self.types, &filters);
+        self.table.indexes.iter().any(|index| {
+            let mut columns = index.columns.iter().map(|c| usize::from(*c));
+            columns.find(|c| fixed[*c].is_none()) == Some(column)
+        })
     }
 
     fn with_columns<R>(&self, f: impl FnOnce(&Columns<'_>) -> R) -> R {
@@ -95,15 +122,16 @@ impl TableProvider for TableScanSource {
         };
         let access = Access::choose(&self.table, &self.types, &filters);
         let schema = Arc::new(self.schema.project(&projection)?);
-        Ok(Arc::new(ScanExec::new(
-            self.table.clone(),
-            self.types.clone(),
-            projection,
+        Ok(Arc::new(ScanExec::new(ScanWork {
+            table: self.table.clone(),
+            types: self.types.clone(),
+            sources: ScanWork::sources(&self.types, &projection),
             schema,
             filters,
             access,
             limit,
-            self.target,
-        )))
+            target: self.target,
+            size: self.size.clone(),
+        })))
     }
 }

@@ -135,7 +135,7 @@ fn convert_binary(binary: &BinaryExpr, columns: &Columns<'_>) -> Option<Typed> {
             let sides =
                 Box::new((condition(&binary.left, columns)?, condition(&binary.right, columns)?));
             let and = binary.op == Operator::And;
-            return boolean(if and { Scalar::And(sides) } else { Scalar::Or(sides) });
+            return boolean(if and { Scalar::And(sides) } else { either(*sides) });
         }
         Operator::Eq => CmpOp::Eq,
         Operator::NotEq => CmpOp::Ne,
@@ -146,6 +146,30 @@ fn convert_binary(binary: &BinaryExpr, columns: &Columns<'_>) -> Option<Typed> {
         _ => return None,
     };
     boolean(compare(op, &binary.left, &binary.right, columns)?)
+}
+
+/// Either condition; a list where both say what one column equals: short lists arrive as OR.
+fn either((left, right): (Scalar, Scalar)) -> Scalar {
+    let alternatives = |side: &Scalar| match side {
+        Scalar::Compare(CmpOp::Eq, sides) => match &**sides {
+            (Scalar::Column(at), other) | (other, Scalar::Column(at)) if other.is_row_free() => {
+                Some((*at, vec![other.clone()]))
+            }
+            _ => None,
+        },
+        Scalar::In(value, list) => match **value {
+            Scalar::Column(at) if list.iter().all(Scalar::is_row_free) => Some((at, list.clone())),
+            _ => None,
+        },
+        _ => None,
+    };
+    if let (Some((a, mut list)), Some((b, more))) = (alternatives(&left), alternatives(&right))
+        && a == b
+    {
+        list.extend(more);
+        return Scalar::In(Box::new(Scalar::Column(a)), list);
+    }
+    Scalar::Or(Box::new((left, right)))
 }
 
 fn compare(op: CmpOp, left: &Expr, right: &Expr, columns: &Columns<'_>) -> Option<Scalar> {

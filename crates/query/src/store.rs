@@ -38,16 +38,18 @@ impl FullScan {
 /// An index range in progress.
 pub struct RangeScan(table::IndexScan);
 
-/// Begins to read an index between two keys.
+/// Begins to read an index between two keys, from the greater one if `backward`.
 #[must_use]
 pub fn range_scan(
     ctx: &Ctx,
     index: &IndexDef,
     from: Bound<&[u8]>,
     to: Bound<&[u8]>,
+    backward: bool,
     snapshot: &Snapshot,
 ) -> RangeScan {
-    RangeScan(table::index_range(ctx, index, from, to, table::Direction::Forward, snapshot))
+    let direction = if backward { table::Direction::Backward } else { table::Direction::Forward };
+    RangeScan(table::index_range(ctx, index, from, to, direction, snapshot))
 }
 
 impl RangeScan {

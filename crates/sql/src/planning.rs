@@ -18,7 +18,9 @@ use kernel::dict::{ColumnDef, TableDef};
 use kernel::row::{ColType, TypeKind};
 use observe::Stat;
 use query::types::{col_type_of_oid, oid};
-use query::{PgColumn, ROW_COLUMN, ROWID_COLUMN, Relation, Scalar, TARGET_CATALOG, TableSet};
+use query::{
+    PgColumn, ROW_COLUMN, ROWID_COLUMN, Relation, Scalar, TARGET_CATALOG, TableSet, TableSize,
+};
 use std::sync::Arc;
 
 /// A statement bound for DataFusion.
@@ -206,7 +208,10 @@ impl Session {
         for (schema, name) in &references.relations {
             let relation = self.find_relation(schema.as_deref(), name).await?;
             match &relation {
-                Relation::Table(table) => tables.push((table.obj, table.version)),
+                Relation::Table(table) => {
+                    tables.push((table.obj, table.version));
+                    set.set_size(table.obj, self.table_size(table).await?);
+                }
                 Relation::Rows(_) => once = true,
             }
             set.insert(schema.as_deref(), name, relation);
@@ -217,6 +222,18 @@ impl Session {
             }
         }
         Ok((set, tables, once))
+    }
+
+    /// How large the table is now; a table dropped meanwhile has no size.
+    async fn table_size(&self, table: &TableDef) -> Result<TableSize> {
+        let core = &self.instance.core;
+        match kernel::table::blocks(&self.ctx, core, table).await {
+            Ok((blocks, indexes)) => {
+                Ok(TableSize::of_blocks(table, block::BLOCK_BYTES, blocks, &indexes))
+            }
+            Err(kernel::Error::ObjectGone) => Ok(TableSize::default()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn plan_query(&mut self, query: &Query, params: &mut Params) -> Result<Planned> {

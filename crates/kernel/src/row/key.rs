@@ -114,6 +114,19 @@ fn encode_numeric(v: i128, scale: u8, out: &mut Vec<u8>) {
 /// # Errors
 /// [`KeyError`] if the bytes are not a key of these types.
 pub fn decode_key(types: &[ColType], key: &[u8], out: &mut Vec<Value>) -> Result<(), KeyError> {
+    let rest = decode_key_prefix(types, key, out)?;
+    if rest.is_empty() { Ok(()) } else { Err(KeyError("bytes after the last column")) }
+}
+
+/// As [`decode_key`] for a key with something behind it, an address say, which it returns.
+///
+/// # Errors
+/// As [`decode_key`].
+pub fn decode_key_prefix<'a>(
+    types: &[ColType],
+    key: &'a [u8],
+    out: &mut Vec<Value>,
+) -> Result<&'a [u8], KeyError> {
     let mut rest = key;
     for ty in types {
         let marker = take(&mut rest, 1)?[0];
@@ -123,7 +136,7 @@ pub fn decode_key(types: &[ColType], key: &[u8], out: &mut Vec<Value>) -> Result
             _ => return Err(KeyError("unknown marker")),
         }
     }
-    if rest.is_empty() { Ok(()) } else { Err(KeyError("bytes after the last column")) }
+    Ok(rest)
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], KeyError> {

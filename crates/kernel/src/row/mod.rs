@@ -10,5 +10,5 @@ mod tests;
 
 pub use codec::{RowError, RowShape, RowView, encode_row, is_stored_value, stored_value};
 pub use datum::{Datum, Interval, Value};
-pub use key::{KeyError, decode_key, encode_key, key_prefix_end};
+pub use key::{KeyError, decode_key, decode_key_prefix, encode_key, key_prefix_end};
 pub use types::{ColType, RowTypes, TypeKind};

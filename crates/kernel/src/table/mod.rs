@@ -8,7 +8,7 @@ mod tests;
 
 pub use change::{delete, insert, lock, update};
 pub use query::{
-    Direction, Granule, IndexScan, Scan, fetch, index_lookup, index_range, index_seg, scan,
+    Direction, Granule, IndexScan, Scan, blocks, fetch, index_lookup, index_range, index_seg, scan,
     scan_granule, scan_granules,
 };
 

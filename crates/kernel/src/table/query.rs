@@ -10,7 +10,7 @@ use crate::dict::{IndexDef, TableDef};
 use crate::error::{Error, Result};
 use crate::heap::{self, HeapSeg};
 use crate::row::key_prefix_end;
-use crate::txn::Snapshot;
+use crate::txn::{Core, Snapshot};
 
 pub use crate::heap::{Granule, Scan};
 
@@ -51,6 +51,19 @@ pub async fn fetch(
 ) -> Result<bool> {
     ctx.bump(Stat::TableFetchByRowid, 1);
     heap::fetch(ctx, &heap_seg(def), rowid, snap, out).await
+}
+
+/// Blocks below the high-water marks of the table and of its indexes, in the definition's order.
+///
+/// # Errors
+/// [`Error::ObjectGone`]; what reading the segment headers can fail with.
+pub async fn blocks(ctx: &Ctx, core: &Core, def: &TableDef) -> Result<(u32, Vec<u32>)> {
+    let table = core.space.segment_info(ctx, def.header).await?.hwm;
+    let mut indexes = Vec::with_capacity(def.indexes.len());
+    for index in &def.indexes {
+        indexes.push(core.space.segment_info(ctx, index.header).await?.hwm);
+    }
+    Ok((table, indexes))
 }
 
 /// A scan over all rows.

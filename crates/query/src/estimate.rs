@@ -1,0 +1,186 @@
+//! How many rows a step of a plan is thought to yield, where a choice depends on it: which side of a
+//! join is looked up in the other's index, whether an index's order beats a sort.
+//!
+//! What it promises: nothing but a guess, from the table's size below its high-water mark and from
+//! the shape of the conditions. What it must never do: change a result.
+
+use crate::scalar::{CmpOp, Scalar};
+use crate::scan::ScanExec;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::union::UnionExec;
+use kernel::dict::TableDef;
+use kernel::row::{ColType, TypeKind};
+use std::sync::Arc;
+
+/// Part of the rows that equal a value, of which nothing is known.
+const EQUAL: f64 = 0.005;
+/// Part of the rows on one side of a value.
+const ONE_SIDED: f64 = 1.0 / 3.0;
+/// Part of the rows between two values.
+const BETWEEN: f64 = 0.005;
+/// Part of the rows that match a pattern.
+const LIKE: f64 = 0.05;
+/// Part of the rows that a condition of another kind keeps.
+const OTHER: f64 = 1.0 / 3.0;
+/// Bytes that a row costs beyond its values.
+const ROW_OVERHEAD_BYTES: f64 = 16.0;
+/// Bytes of a value of varying length, of which nothing is known.
+const VARYING_BYTES: f64 = 32.0;
+
+/// How large a table is.
+#[derive(Clone, Debug, Default)]
+pub struct TableSize {
+    /// Blocks below the high-water mark.
+    pub blocks: f64,
+    /// The same of each index, in the order of the definition.
+    pub index_blocks: Vec<f64>,
+    pub rows: f64,
+    pub row_bytes: f64,
+}
+
+impl TableSize {
+    /// Rows are guessed from the types of the columns.
+    #[must_use]
+    pub fn of_blocks(table: &TableDef, block_bytes: usize, blocks: u32, indexes: &[u32]) -> Self {
+        let values: f64 = table.columns.iter().map(|column| 2.0 + value_bytes(column.ty)).sum();
+        let row_bytes = ROW_OVERHEAD_BYTES + values;
+        #[allow(clippy::cast_precision_loss)] // small
+        let rows = f64::from(blocks) * (block_bytes as f64 / row_bytes).max(1.0);
+        TableSize {
+            blocks: f64::from(blocks),
+            index_blocks: indexes.iter().copied().map(f64::from).collect(),
+            rows,
+            row_bytes,
+        }
+    }
+}
+
+fn value_bytes(ty: ColType) -> f64 {
+    match ty.kind {
+        TypeKind::Bool => 1.0,
+        TypeKind::Int2 => 2.0,
+        TypeKind::Int4 | TypeKind::Date => 4.0,
+        TypeKind::Int8
+        | TypeKind::Float8
+        | TypeKind::Timestamp
+        | TypeKind::Timestamptz
+        | TypeKind::Time
+        | TypeKind::Numeric => 8.0,
+        TypeKind::Uuid | TypeKind::Interval => 16.0,
+        _ => VARYING_BYTES,
+    }
+}
+
+/// Rows of the table that the filters keep.
+#[must_use]
+pub fn rows_kept(table: &TableDef, filters: &[Scalar], size: &TableSize) -> f64 {
+    let mut conjuncts = Vec::new();
+    filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
+    let mut sides: Vec<(bool, bool)> = vec![(false, false); table.columns.len()];
+    let mut equal: Vec<u16> = Vec::new();
+    let mut part = 1.0;
+    for one in conjuncts {
+        match column_condition(one) {
+            Some((column, CmpOp::Eq)) => {
+                equal.push(u16::try_from(column).unwrap_or(u16::MAX));
+                part *= EQUAL;
+            }
+            Some((column, CmpOp::Lt | CmpOp::Le)) => sides[column].1 = true,
+            Some((column, CmpOp::Gt | CmpOp::Ge)) => sides[column].0 = true,
+            _ => part *= selectivity(one),
+        }
+    }
+    for side in sides {
+        part *= match side {
+            (true, true) => BETWEEN,
+            (false, false) => 1.0,
+            _ => ONE_SIDED,
+        };
+    }
+    let mut rows = size.rows * part;
+    let key =
+        |i: &&Arc<kernel::dict::IndexDef>| i.unique && i.columns.iter().all(|c| equal.contains(c));
+    if table.indexes.iter().find(key).is_some() {
+        rows = rows.min(1.0);
+    }
+    rows.min(size.rows)
+}
+
+/// The column that is compared with something row-free.
+fn column_condition(condition: &Scalar) -> Option<(usize, CmpOp)> {
+    let Scalar::Compare(op, sides) = condition else { return None };
+    match (&sides.0, &sides.1) {
+        (Scalar::Column(i), other) if other.is_row_free() => Some((*i, *op)),
+        (other, Scalar::Column(i)) if other.is_row_free() => Some((*i, op.flipped())),
+        _ => None,
+    }
+}
+
+fn selectivity(condition: &Scalar) -> f64 {
+    match condition {
+        Scalar::Compare(CmpOp::Eq, _) => EQUAL,
+        Scalar::Compare(CmpOp::Ne, _) => 1.0 - EQUAL,
+        Scalar::Compare(..) => ONE_SIDED,
+        Scalar::IsNull(_) => EQUAL,
+        #[allow(clippy::cast_precision_loss)] // small
+        Scalar::In(_, list) => (EQUAL * list.len() as f64).min(0.5),
+        Scalar::Like(..) => LIKE,
+        Scalar::Not(inner) => 1.0 - selectivity(inner),
+        Scalar::And(sides) => selectivity(&sides.0) * selectivity(&sides.1),
+        Scalar::Or(sides) => {
+            let (a, b) = (selectivity(&sides.0), selectivity(&sides.1));
+            a + b - a * b
+        }
+        _ => OTHER,
+    }
+}
+
+/// Rows a plan is thought to yield.
+#[must_use]
+pub fn plan_rows(plan: &Arc<dyn ExecutionPlan>) -> f64 {
+    let rows = plan_rows_unlimited(plan);
+    #[allow(clippy::cast_precision_loss)] // a guess
+    plan.fetch().map_or(rows, |limit| rows.min(limit as f64))
+}
+
+fn plan_rows_unlimited(plan: &Arc<dyn ExecutionPlan>) -> f64 {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        return scan.work().rows();
+    }
+    if let Some(join) = plan.downcast_ref::<crate::index_join::IndexJoinExec>() {
+        return join.rows();
+    }
+    let inputs: Vec<f64> = plan.children().into_iter().map(plan_rows).collect();
+    let first = inputs.first().copied();
+    if plan.downcast_ref::<FilterExec>().is_some() {
+        return first.unwrap_or(1.0) * OTHER;
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let grouped = !aggregate.group_expr().is_empty();
+        return if grouped { (first.unwrap_or(1.0) * 0.1).max(1.0) } else { 1.0 };
+    }
+    if plan.downcast_ref::<HashJoinExec>().is_some() {
+        return inputs.iter().copied().fold(0.0, f64::max);
+    }
+    if plan.downcast_ref::<CrossJoinExec>().is_some()
+        || plan.downcast_ref::<NestedLoopJoinExec>().is_some()
+    {
+        return inputs.iter().product();
+    }
+    if plan.downcast_ref::<UnionExec>().is_some() {
+        return inputs.iter().sum();
+    }
+    if let Some(first) = first {
+        return inputs.into_iter().fold(first, f64::max);
+    }
+    let known = StatisticsContext::new()
+        .compute(plan.as_ref(), &StatisticsArgs::new())
+        .ok()
+        .and_then(|statistics| statistics.num_rows.get_value().copied());
+    #[allow(clippy::cast_precision_loss)] // a guess
+    known.map_or(1000.0, |rows| rows as f64)
+}

@@ -1,0 +1,126 @@
+//! How a scan finds its rows, chosen from what its filters say about indexed columns.
+
+use crate::scalar::{CmpOp, Scalar};
+use kernel::dict::{IndexDef, TableDef};
+use kernel::row::ColType;
+use std::sync::Arc;
+
+/// How rows are found.
+#[derive(Clone, Debug)]
+pub enum Access {
+    Full,
+    /// Keys that begin with these values, the column after them between bounds.
+    Range {
+        index: Arc<IndexDef>,
+        equal: Vec<Scalar>,
+        lower: Option<Scalar>,
+        upper: Option<Scalar>,
+        /// From the greatest key to the least.
+        backward: bool,
+    },
+    /// A key for each value of a list.
+    Keys {
+        index: Arc<IndexDef>,
+        keys: Vec<Scalar>,
+    },
+}
+
+/// What the filters say about one column.
+#[derive(Default)]
+struct ColumnBounds<'a> {
+    equal: Option<&'a Scalar>,
+    lower: Option<&'a Scalar>,
+    upper: Option<&'a Scalar>,
+    list: Option<&'a [Scalar]>,
+}
+
+impl Access {
+    /// All of an index, in its order or backward.
+    #[must_use]
+    pub fn whole(index: Arc<IndexDef>, backward: bool) -> Access {
+        Access::Range { index, equal: Vec::new(), lower: None, upper: None, backward }
+    }
+
+    /// The most selective access the filters allow: a whole unique key, the longest equality
+    /// prefix, a range.
+    #[must_use]
+    pub fn choose(table: &TableDef, types: &[ColType], filters: &[Scalar]) -> Access {
+        let bounds = all_bounds(types, filters);
+        let mut best = (0, Access::Full);
+        for index in &table.indexes {
+            if let Some((score, access)) = Access::by_index(index, &bounds)
+                && score > best.0
+            {
+                best = (score, access);
+            }
+        }
+        best.1
+    }
+
+    /// For each column what the filters say it equals.
+    #[must_use]
+    pub fn equal_columns(types: &[ColType], filters: &[Scalar]) -> Vec<Option<Scalar>> {
+        all_bounds(types, filters).into_iter().map(|b| b.equal.cloned()).collect()
+    }
+
+    fn by_index(index: &Arc<IndexDef>, bounds: &[ColumnBounds<'_>]) -> Option<(usize, Access)> {
+        let columns = index.columns.iter().map(|c| &bounds[usize::from(*c)]);
+        let equal: Vec<Scalar> = columns.map_while(|b| b.equal.cloned()).collect();
+        let next = index.columns.get(equal.len()).map(|c| &bounds[usize::from(*c)]);
+        if equal.is_empty()
+            && index.columns.len() == 1
+            && let Some(list) = next.and_then(|b| b.list)
+        {
+            let access = Access::Keys { index: index.clone(), keys: list.to_vec() };
+            return Some((if index.unique { 35 } else { 15 }, access));
+        }
+        let (lower, upper) = match next {
+            Some(b) => (b.lower.cloned(), b.upper.cloned()),
+            None => (None, None),
+        };
+        let whole = equal.len() == index.columns.len();
+        let score = if whole && index.unique { 40 } else { equal.len() * 10 }
+            + usize::from(lower.is_some()) * 3
+            + usize::from(upper.is_some()) * 3;
+        let index = index.clone();
+        (score > 0).then(|| (score, Access::Range { index, equal, lower, upper, backward: false }))
+    }
+}
+
+fn all_bounds<'a>(types: &[ColType], filters: &'a [Scalar]) -> Vec<ColumnBounds<'a>> {
+    let mut conjuncts = Vec::new();
+    filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
+    let mut bounds = Vec::new();
+    bounds.resize_with(types.len(), ColumnBounds::default);
+    for one in conjuncts {
+        note_bound(one, &mut bounds);
+    }
+    bounds
+}
+
+fn note_bound<'a>(condition: &'a Scalar, bounds: &mut [ColumnBounds<'a>]) {
+    match condition {
+        Scalar::Compare(op, sides) => {
+            let (column, op, other) = match (&sides.0, &sides.1) {
+                (Scalar::Column(i), other) if other.is_row_free() => (*i, *op, other),
+                (other, Scalar::Column(i)) if other.is_row_free() => (*i, op.flipped(), other),
+                _ => return,
+            };
+            let b = &mut bounds[column];
+            match op {
+                CmpOp::Eq => b.equal = Some(other),
+                CmpOp::Lt | CmpOp::Le => b.upper = Some(other),
+                CmpOp::Gt | CmpOp::Ge => b.lower = Some(other),
+                CmpOp::Ne => {}
+            }
+        }
+        Scalar::In(value, list) => {
+            if let Scalar::Column(i) = **value
+                && list.iter().all(Scalar::is_row_free)
+            {
+                bounds[i].list = Some(list);
+            }
+        }
+        _ => {}
+    }
+}

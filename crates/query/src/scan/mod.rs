@@ -1,0 +1,295 @@
+//! The scan node: a full scan, an index range or look-ups, filtered row by row and decoded into
+//! Arrow.
+//!
+//! What it promises: rows are those the execution's snapshot sees and the filters keep; memory is
+//! bounded by one batch. An index only narrows what is read: every filter is evaluated on the row
+//! itself, or, where the index has all columns asked for, on the values of its entry, which are as
+//! consistent as the row. A scan of a range of an index yields its order.
+
+mod access;
+mod run;
+
+pub(crate) use access::Access;
+pub(crate) use run::{accept, encode_values};
+
+use crate::arrow_rows::Source;
+use crate::error::PgError;
+use crate::estimate::{TableSize, rows_kept};
+use crate::scalar::Scalar;
+use crate::state::{ExecState, SharedState};
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    SendableRecordBatchStream,
+};
+use kernel::dict::{IndexDef, TableDef};
+use kernel::row::{ColType, TypeKind};
+use run::ScanRun;
+use std::fmt;
+use std::sync::Arc;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+/// Bytes of rows after which a batch is full whatever its rows.
+const BATCH_BYTES: usize = 4 << 20;
+/// Rows between two looks at the cancel flag where nothing waits.
+const ROWS_PER_CHECK: usize = 256;
+
+/// Scan of one table.
+#[derive(Debug)]
+pub struct ScanExec {
+    work: Arc<ScanWork>,
+    properties: Arc<PlanProperties>,
+}
+
+/// What a scan reads and how.
+#[derive(Clone, Debug)]
+pub(crate) struct ScanWork {
+    pub(crate) table: Arc<TableDef>,
+    pub(crate) types: Arc<[ColType]>,
+    /// Where the columns of `schema` come from.
+    pub(crate) sources: Vec<Source>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) filters: Vec<Scalar>,
+    pub(crate) access: Access,
+    pub(crate) limit: Option<usize>,
+    pub(crate) target: bool,
+    pub(crate) size: TableSize,
+}
+
+impl ScanWork {
+    /// Output columns `projection` of the table; those after its own are the address and the bytes.
+    pub(crate) fn sources(types: &[ColType], projection: &[usize]) -> Vec<Source> {
+        let source = |i: &usize| match *i {
+            i if i < types.len() => Source::Column(i),
+            i if i == types.len() => Source::Rowid,
+            _ => Source::Row,
+        };
+        projection.iter().map(source).collect()
+    }
+
+    /// Whether the entries of the index hold all that is asked for, as the row does.
+    fn is_covered_by(&self, index: &IndexDef) -> bool {
+        let held = |column: usize| {
+            let lossless = !matches!(
+                self.types[column].kind,
+                // Their keys forget trailing zeros, the sign of zero, the form of the value.
+                TypeKind::Numeric | TypeKind::Float8 | TypeKind::Interval | TypeKind::Jsonb
+            );
+            lossless && index.columns.iter().any(|c| usize::from(*c) == column)
+        };
+        let mut covered = !self.target
+            && self.sources.iter().all(|s| matches!(s, Source::Column(column) if held(*column)));
+        for filter in &self.filters {
+            filter.walk(&mut |part| {
+                if let Scalar::Column(column) = part {
+                    covered &= held(*column);
+                }
+            });
+        }
+        covered
+    }
+
+    /// The index whose entries are read instead of rows.
+    pub(crate) fn only_index(&self) -> Option<&Arc<IndexDef>> {
+        match &self.access {
+            Access::Range { index, equal, .. } => {
+                let one = index.unique && equal.len() == index.columns.len();
+                (!one && self.is_covered_by(index)).then_some(index)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the smallest index that holds all that a full scan asks for, if reading it costs less.
+    fn prefer_covering_index(&mut self) {
+        if !matches!(self.access, Access::Full) {
+            return;
+        }
+        let blocks = |at: usize| self.size.index_blocks.get(at).copied().unwrap_or(f64::INFINITY);
+        let best = (0..self.table.indexes.len())
+            .filter(|at| self.is_covered_by(&self.table.indexes[*at]))
+            .min_by(|a, b| blocks(*a).total_cmp(&blocks(*b)));
+        // A full scan reads several blocks at once, and no keys need to be taken apart.
+        if let Some(at) = best
+            && blocks(at) * 2.0 < self.size.blocks
+        {
+            self.access = Access::whole(self.table.indexes[at].clone(), false);
+        }
+    }
+
+    /// Rows the scan is thought to yield.
+    pub(crate) fn rows(&self) -> f64 {
+        let kept = rows_kept(&self.table, &self.filters, &self.size);
+        self.limit.map_or(kept, |limit| kept.min(limit as f64))
+    }
+
+    /// The order in which rows come, as far as output columns show it.
+    fn order(&self) -> Vec<PhysicalSortExpr> {
+        let Access::Range { index, equal, backward, .. } = &self.access else { return Vec::new() };
+        let position = |column: u16| {
+            let source = Source::Column(usize::from(column));
+            self.sources.iter().position(|s| *s == source)
+        };
+        let ordered = |column: &u16| {
+            let at = position(*column)?;
+            let kind = self.types[usize::from(*column)].kind;
+            if matches!(kind, TypeKind::Interval | TypeKind::Json | TypeKind::Jsonb) {
+                return None;
+            }
+            let options = SortOptions { descending: *backward, nulls_first: *backward };
+            let column = Column::new(self.schema.field(at).name(), at);
+            Some(PhysicalSortExpr { expr: Arc::new(column), options })
+        };
+        index.columns.iter().skip(equal.len()).map_while(ordered).collect()
+    }
+}
+
+impl ScanExec {
+    pub(crate) fn new(mut work: ScanWork) -> ScanExec {
+        work.prefer_covering_index();
+        ScanExec::with_work(work)
+    }
+
+    pub(crate) fn with_work(work: ScanWork) -> ScanExec {
+        let mut equivalence = EquivalenceProperties::new(work.schema.clone());
+        let order = work.order();
+        if !order.is_empty() {
+            equivalence.add_ordering(order);
+        }
+        let properties = PlanProperties::new(
+            equivalence,
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        ScanExec { work: Arc::new(work), properties: Arc::new(properties) }
+    }
+
+    pub(crate) fn work(&self) -> &Arc<ScanWork> {
+        &self.work
+    }
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let work = &self.work;
+        match &work.access {
+            Access::Full => write!(f, "Seq Scan on {}", work.table.name)?,
+            Access::Range { index, equal, lower, upper, backward } => {
+                let one = index.unique && equal.len() == index.columns.len();
+                let word = match (one, work.only_index().is_some()) {
+                    (true, _) => "Index Unique Scan",
+                    (false, true) => "Index Only Scan",
+                    (false, false) => "Index Range Scan",
+                };
+                let word = if *backward { format!("{word} Backward") } else { word.to_owned() };
+                write!(f, "{word} using {} on {}", index.name, work.table.name)?;
+                if !one {
+                    let bounded = usize::from(lower.is_some()) + usize::from(upper.is_some());
+                    write!(f, " ({} equal, {bounded} bounds)", equal.len())?;
+                }
+            }
+            Access::Keys { index, keys } => {
+                let table = &work.table.name;
+                write!(f, "Index Scan using {} on {table} ({} keys)", index.name, keys.len())?;
+            }
+        }
+        if !work.filters.is_empty() {
+            write!(f, ", filters={}", work.filters.len())?;
+        }
+        if let Some(limit) = work.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    fn name(&self) -> &'static str {
+        "ScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
+    ) -> DfResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _input_stats: &[Arc<Statistics>],
+        _args: &StatisticsArgs,
+    ) -> DfResult<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.work.schema);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+        let rows = self.work.rows().ceil() as usize;
+        statistics.num_rows = Precision::Inexact(rows);
+        let width = self.work.size.row_bytes.max(1.0) as usize;
+        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(width));
+        Ok(Arc::new(statistics))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.work.limit
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let mut work = (*self.work).clone();
+        work.limit = limit;
+        Some(Arc::new(ScanExec::with_work(work)))
+    }
+
+    fn reset_state(self: Arc<Self>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        _partition: usize,
+        task: Arc<TaskContext>,
+    ) -> DfResult<SendableRecordBatchStream> {
+        let state: SharedState = task
+            .session_config()
+            .get_extension::<ExecState>()
+            .ok_or_else(|| PgError::internal("a scan without a session"))?;
+        let schema = self.work.schema.clone();
+        let run = ScanRun::new(self.work.clone(), state);
+        let stream = futures::stream::try_unfold(run, |mut run| async move {
+            match run.next_batch().await {
+                Ok(Some(batch)) => Ok(Some((batch, run))),
+                Ok(None) => Ok(None),
+                Err(error) => Err(DataFusionError::from(error)),
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+    }
+}

@@ -1,0 +1,372 @@
+//! A scan at work: from keys and blocks to batches.
+
+use super::access::Access;
+use super::{BATCH_BYTES, BATCH_ROWS, ROWS_PER_CHECK, ScanWork};
+use crate::arrow_rows::RowBatchBuilder;
+use crate::cast::{CastMode, cast};
+use crate::error::{PgError, Result};
+use crate::scalar::{EvalContext, Scalar};
+use crate::state::{ExecState, SharedState};
+use crate::store;
+use block::Rowid;
+use datafusion::arrow::array::RecordBatch;
+use kernel::dict::IndexDef;
+use kernel::row::{ColType, Datum, RowView, Value, decode_key_prefix, encode_key, encode_row};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Where a running scan gets its next rows.
+enum Cursor {
+    Start,
+    Full(store::FullScan),
+    Range {
+        scan: store::RangeScan,
+        batch: Vec<(Vec<u8>, Rowid)>,
+        at: usize,
+    },
+    /// Unique keys still to look up, last first.
+    Unique {
+        index: Arc<IndexDef>,
+        keys: Vec<Vec<u8>>,
+    },
+    /// Ranges still to open, last first.
+    Ranges {
+        index: Arc<IndexDef>,
+        keys: Vec<Vec<u8>>,
+    },
+    Given(usize),
+    End,
+}
+
+pub(super) struct ScanRun {
+    work: Arc<ScanWork>,
+    state: SharedState,
+    builder: RowBatchBuilder,
+    cursor: Cursor,
+    /// Ranges that follow the one being read.
+    later: Option<(Arc<IndexDef>, Vec<Vec<u8>>)>,
+    produced: usize,
+    row: Vec<u8>,
+    /// Set if the entries of an index are read instead of rows.
+    entries: Option<EntryRows>,
+    backward: bool,
+}
+
+/// Filters one row and takes it into the batch; false if the filters drop it.
+pub(crate) fn accept(
+    work: &ScanWork,
+    state: &ExecState,
+    builder: &mut RowBatchBuilder,
+    rowid: Rowid,
+    row: &[u8],
+) -> Result<bool> {
+    let view = RowView::new(&work.table.types, row);
+    let cx = EvalContext { row: Some(view), params: &state.params, env: &state.env };
+    for filter in &work.filters {
+        if filter.truth(&cx)? != Some(true) {
+            return Ok(false);
+        }
+    }
+    builder.append(rowid, row, &view)?;
+    Ok(true)
+}
+
+/// Makes rows of index entries: the columns of the key, NULL in the others.
+struct EntryRows {
+    index: Arc<IndexDef>,
+    types: Vec<ColType>,
+    values: Vec<Value>,
+}
+
+impl EntryRows {
+    fn new(index: &Arc<IndexDef>, types: &[ColType]) -> EntryRows {
+        let types = index.columns.iter().map(|c| types[usize::from(*c)]).collect();
+        EntryRows { index: index.clone(), types, values: Vec::new() }
+    }
+
+    /// # Errors
+    /// The entry is not of this index.
+    fn row(&mut self, key: &[u8], types: &[ColType], row: &mut Vec<u8>) -> Result<()> {
+        self.values.clear();
+        decode_key_prefix(&self.types, key, &mut self.values)
+            .map_err(|error| PgError::internal(format!("index {}: {error}", self.index.name)))?;
+        let mut datums = vec![Datum::Null; types.len()];
+        for (value, column) in self.values.iter().zip(&self.index.columns) {
+            datums[usize::from(*column)] = value.as_datum();
+        }
+        row.clear();
+        encode_row(types, &datums, row);
+        Ok(())
+    }
+}
+
+impl ScanRun {
+    pub(super) fn new(work: Arc<ScanWork>, state: SharedState) -> ScanRun {
+        let entries = work.only_index().map(|index| EntryRows::new(index, &work.types));
+        let builder = RowBatchBuilder::new(&work.types, &work.sources, work.schema.clone());
+        ScanRun {
+            work,
+            state,
+            builder,
+            cursor: Cursor::Start,
+            later: None,
+            produced: 0,
+            row: Vec::new(),
+            entries,
+            backward: false,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let limit = self.work.limit.unwrap_or(usize::MAX);
+        self.builder.len() >= BATCH_ROWS
+            || self.builder.bytes() >= BATCH_BYTES
+            || self.produced + self.builder.len() >= limit
+    }
+
+    pub(super) async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let limit = self.work.limit.unwrap_or(usize::MAX);
+        while !matches!(self.cursor, Cursor::End) && !self.is_full() && self.produced < limit {
+            self.state.ctx.check_interrupt()?;
+            self.step().await?;
+        }
+        if self.builder.is_empty() {
+            return Ok(None);
+        }
+        let mut batch = self.builder.finish()?;
+        if self.produced + batch.num_rows() > limit {
+            batch = batch.slice(0, limit - self.produced);
+        }
+        self.produced += batch.num_rows();
+        Ok(Some(batch))
+    }
+
+    async fn step(&mut self) -> Result<()> {
+        let (work, state) = (self.work.clone(), self.state.clone());
+        match &mut self.cursor {
+            Cursor::Start => self.open().await?,
+            Cursor::Full(scan) => {
+                let builder = &mut self.builder;
+                let mut failed = None;
+                let more = scan
+                    .next_block(&state.ctx, |rowid, row| {
+                        if failed.is_none() {
+                            failed = accept(&work, &state, builder, rowid, row).err();
+                        }
+                    })
+                    .await?;
+                if let Some(error) = failed {
+                    return Err(error);
+                }
+                if !more {
+                    self.cursor = Cursor::End;
+                }
+            }
+            Cursor::Range { scan, batch, at } => {
+                if *at == batch.len() {
+                    *at = 0;
+                    if !scan.next_batch(&state.ctx, batch).await? {
+                        self.next_range();
+                        return Ok(());
+                    }
+                }
+                let stop = batch.len().min(*at + ROWS_PER_CHECK);
+                let limit = work.limit.unwrap_or(usize::MAX).saturating_sub(self.produced);
+                while *at < stop && self.builder.len() < limit {
+                    let rowid = batch[*at].1;
+                    let key = &batch[*at].0;
+                    *at += 1;
+                    let row = &mut self.row;
+                    if let Some(entries) = &mut self.entries {
+                        entries.row(key, &work.types, row)?;
+                        accept(&work, &state, &mut self.builder, rowid, row)?;
+                    } else if store::fetch(&state.ctx, &work.table, rowid, &state.snapshot, row)
+                        .await?
+                    {
+                        accept(&work, &state, &mut self.builder, rowid, row)?;
+                    }
+                }
+            }
+            Cursor::Unique { index, keys } => {
+                let Some(key) = keys.pop() else {
+                    self.cursor = Cursor::End;
+                    return Ok(());
+                };
+                let (ctx, row) = (&state.ctx, &mut self.row);
+                let found =
+                    store::unique_lookup(ctx, &work.table, index, &key, &state.snapshot, row);
+                if let Some(rowid) = found.await? {
+                    accept(&work, &state, &mut self.builder, rowid, row)?;
+                }
+            }
+            Cursor::Ranges { index, keys } => {
+                let Some(key) = keys.pop() else {
+                    self.cursor = Cursor::End;
+                    return Ok(());
+                };
+                self.later = Some((index.clone(), std::mem::take(keys)));
+                let index = index.clone();
+                self.open_prefix(&index, &key);
+            }
+            Cursor::Given(at) => {
+                let rows = state.target.as_ref().map_or(&[][..], |target| &target.rows);
+                for (rowid, row) in &rows[*at..] {
+                    accept(&work, &state, &mut self.builder, *rowid, row)?;
+                }
+                self.cursor = Cursor::End;
+            }
+            Cursor::End => {}
+        }
+        Ok(())
+    }
+
+    fn next_range(&mut self) {
+        self.cursor = match self.later.take() {
+            Some((index, keys)) => Cursor::Ranges { index, keys },
+            None => Cursor::End,
+        };
+    }
+
+    fn open_prefix(&mut self, index: &IndexDef, key: &[u8]) {
+        self.open_range(index, key, key);
+    }
+
+    /// Both bounds are prefixes and stand for all keys that begin with them.
+    fn open_range(&mut self, index: &IndexDef, from: &[u8], to: &[u8]) {
+        let state = &self.state;
+        let (from, to) = (Bound::Included(from), Bound::Included(to));
+        let scan = store::range_scan(&state.ctx, index, from, to, self.backward, &state.snapshot);
+        self.cursor = Cursor::Range { scan, batch: Vec::new(), at: 0 };
+    }
+
+    async fn open(&mut self) -> Result<()> {
+        let (work, state) = (self.work.clone(), self.state.clone());
+        if work.target && state.target.is_some() {
+            self.cursor = Cursor::Given(0);
+            return Ok(());
+        }
+        match &work.access {
+            Access::Full => {
+                let scan = store::full_scan(&state.ctx, &work.table, &state.snapshot).await?;
+                self.cursor = Cursor::Full(scan);
+            }
+            Access::Keys { index, keys } => {
+                let mut encoded = Vec::with_capacity(keys.len());
+                for key in keys {
+                    if let Some(key) = self.encode(index, std::slice::from_ref(key))? {
+                        encoded.push(key);
+                    }
+                }
+                encoded.sort_unstable();
+                encoded.dedup();
+                encoded.reverse();
+                let index = index.clone();
+                self.cursor = if index.unique {
+                    Cursor::Unique { index, keys: encoded }
+                } else {
+                    Cursor::Ranges { index, keys: encoded }
+                };
+            }
+            Access::Range { index, equal, lower, upper, backward } => {
+                let Some(key) = self.encode(index, equal)? else {
+                    self.cursor = Cursor::End;
+                    return Ok(());
+                };
+                if index.unique && equal.len() == index.columns.len() {
+                    self.cursor = Cursor::Unique { index: index.clone(), keys: vec![key] };
+                } else {
+                    let (lower, upper) = (lower.as_ref(), upper.as_ref());
+                    self.backward = *backward;
+                    self.open_bounds(index, key, lower, upper, equal.len())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_bounds(
+        &mut self,
+        index: &IndexDef,
+        prefix: Vec<u8>,
+        lower: Option<&Scalar>,
+        upper: Option<&Scalar>,
+        position: usize,
+    ) -> Result<()> {
+        let column = index.columns.get(position).map(|c| usize::from(*c));
+        let mut from = prefix.clone();
+        let mut to = prefix;
+        for (bound, key) in [(lower, &mut from), (upper, &mut to)] {
+            let value = match (bound, column) {
+                (Some(bound), Some(column)) => self.key_value(bound, column)?,
+                _ => KeyValue::None,
+            };
+            match value {
+                KeyValue::Value(value) => {
+                    encode_key(&[value.as_datum()], key);
+                }
+                KeyValue::Null => {
+                    self.cursor = Cursor::End;
+                    return Ok(());
+                }
+                KeyValue::None => {}
+            }
+        }
+        self.open_range(index, &from, &to);
+        Ok(())
+    }
+
+    fn encode(&self, index: &IndexDef, values: &[Scalar]) -> Result<Option<Vec<u8>>> {
+        encode_values(&self.work, &self.state, index, values)
+    }
+
+    fn key_value(&self, scalar: &Scalar, column: usize) -> Result<KeyValue> {
+        let cx = EvalContext { row: None, params: &self.state.params, env: &self.state.env };
+        let value = scalar.eval(&cx)?;
+        key_value(&value.datum(), self.work.types[column], &self.state)
+    }
+}
+
+/// The key of the first columns of an index; `None` if no row can have it.
+pub(crate) fn encode_values(
+    work: &ScanWork,
+    state: &ExecState,
+    index: &IndexDef,
+    values: &[Scalar],
+) -> Result<Option<Vec<u8>>> {
+    let cx = EvalContext { row: None, params: &state.params, env: &state.env };
+    let mut key = Vec::with_capacity(16);
+    for (value, column) in values.iter().zip(&index.columns) {
+        let value = value.eval(&cx)?;
+        match key_value(&value.datum(), work.types[usize::from(*column)], state)? {
+            KeyValue::Value(value) => encode_key(&[value.as_datum()], &mut key),
+            KeyValue::Null | KeyValue::None => return Ok(None),
+        };
+    }
+    Ok(Some(key))
+}
+
+/// The value in the column's type. One that the type cannot hold gives no bound, and equals no
+/// row.
+fn key_value(datum: &Datum<'_>, ty: ColType, state: &ExecState) -> Result<KeyValue> {
+    if datum.is_null() {
+        return Ok(KeyValue::Null);
+    }
+    let ty = ColType::new(ty.kind);
+    if let Datum::Float8(v) = datum
+        && !v.is_finite()
+        && ty.kind != kernel::row::TypeKind::Float8
+    {
+        return Ok(KeyValue::None);
+    }
+    match cast(datum, ty, CastMode::Explicit, &state.env) {
+        Ok(value) => Ok(KeyValue::Value(value)),
+        Err(error) if error.code == "22003" => Ok(KeyValue::None),
+        Err(error) => Err(error),
+    }
+}
+
+enum KeyValue {
+    Value(Value),
+    Null,
+    None,
+}
