@@ -10,7 +10,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     // ---- the user's statement
     #[error("duplicate key in unique index {index}")]
-    UniqueViolation { index: String, key: Vec<u8> },
+    /// `row` has the values that were refused; it is empty where only their key is known.
+    UniqueViolation { index: String, key: Vec<u8>, row: Vec<u8> },
     #[error("column \"{column}\" of relation \"{table}\" contains null values")]
     NullValue { table: String, column: String },
     #[error("the row is locked by another transaction")]

@@ -65,7 +65,11 @@ fn is_text(ty: &DataType) -> bool {
 }
 
 /// Gives an untyped parameter or a text literal the type of the other side.
-fn adopt(expr: Expr, own: Option<&DataType>, other: Option<&DataType>) -> DfResult<Expr> {
+pub(crate) fn adopt(
+    expr: Expr,
+    own: Option<&DataType>,
+    other: Option<&DataType>,
+) -> DfResult<Expr> {
     let Some(other) = other else { return Ok(expr) };
     match &expr {
         Expr::Placeholder(p) if own.is_none() => {

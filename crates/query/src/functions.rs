@@ -20,7 +20,7 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    TypeSignature, Volatility,
 };
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use std::fmt;
@@ -62,7 +62,10 @@ impl RowFunction {
         let signature = match arg_count {
             Some(0) => Signature::nullary(Volatility::Immutable),
             Some(count) => Signature::any(count, Volatility::Immutable),
-            None => Signature::variadic_any(Volatility::Immutable),
+            None => Signature::one_of(
+                vec![TypeSignature::Nullary, TypeSignature::VariadicAny],
+                Volatility::Immutable,
+            ),
         };
         RowFunction {
             name: name.to_owned(),

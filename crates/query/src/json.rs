@@ -372,6 +372,13 @@ pub fn parts(text: &str) -> Result<Parts<'_>> {
     Ok(out)
 }
 
+/// Bytes of the word at the beginning, or of the one character that begins none.
+fn word_len(text: &str) -> usize {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
+    let end = text.find(|c| !word(c)).unwrap_or(text.len());
+    if end > 0 { end } else { text.chars().next().map_or(0, char::len_utf8) }
+}
+
 impl<'a> Parser<'a> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
@@ -383,26 +390,60 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn error(&self) -> PgError {
-        let error = PgError::new("22P02", "invalid input syntax for type json");
-        let rest = &self.text[self.at..];
-        if rest.is_empty() {
-            return error.with_detail("The input string ended unexpectedly.");
+    /// What stands here, where something else should.
+    fn expected(&mut self, what: &str) -> PgError {
+        let invalid = || PgError::new("22P02", "invalid input syntax for type json");
+        self.blanks();
+        let (from, end) = (self.at, self.token_end());
+        match end {
+            Err(error) => error,
+            Ok(end) if end == from => invalid().with_detail("The input string ended unexpectedly."),
+            Ok(end) => {
+                let found = &self.text[from..end];
+                invalid().with_detail(format!("Expected {what}, but found \"{found}\"."))
+            }
         }
-        let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-        let first = rest.chars().next().map_or(1, char::len_utf8);
-        error.with_detail(format!("Token \"{}\" is invalid.", &rest[..word.max(first)]))
+    }
+
+    fn invalid_token(&self, end: usize) -> PgError {
+        PgError::new("22P02", "invalid input syntax for type json")
+            .with_detail(format!("Token \"{}\" is invalid.", &self.text[self.at..end]))
+    }
+
+    /// Where the token here ends; its own place at the end of the text.
+    fn token_end(&mut self) -> Result<usize> {
+        let from = self.at;
+        let rest = &self.text[from..];
+        match self.peek() {
+            None => Ok(from),
+            Some(b'{' | b'}' | b'[' | b']' | b',' | b':') => Ok(from + 1),
+            Some(b'"') => {
+                self.string()?;
+                Ok(std::mem::replace(&mut self.at, from))
+            }
+            Some(b'-' | b'0'..=b'9') => {
+                self.number()?;
+                Ok(std::mem::replace(&mut self.at, from))
+            }
+            Some(_) => {
+                let end = from + word_len(rest);
+                match &self.text[from..end] {
+                    "true" | "false" | "null" => Ok(end),
+                    _ => Err(self.invalid_token(end)),
+                }
+            }
+        }
     }
 
     fn end(&mut self) -> Result<()> {
         self.blanks();
-        if self.at == self.text.len() { Ok(()) } else { Err(self.error()) }
+        if self.at == self.text.len() { Ok(()) } else { Err(self.expected("end of input")) }
     }
 
     fn expect(&mut self, byte: u8) -> Result<()> {
         self.blanks();
         if self.peek() != Some(byte) {
-            return Err(self.error());
+            return Err(self.expected(&format!("\"{}\"", char::from(byte))));
         }
         self.at += 1;
         Ok(())
@@ -450,7 +491,7 @@ impl<'a> Parser<'a> {
                         return Ok(value);
                     }
                 }
-                Err(self.error())
+                Err(self.expected("JSON value"))
             }
         }
     }
@@ -472,11 +513,13 @@ impl<'a> Parser<'a> {
             self.depth -= 1;
             return Ok(());
         }
+        let mut wanted = "string or \"}\"";
         loop {
             self.blanks();
             if self.peek() != Some(b'"') {
-                return Err(self.error());
+                return Err(self.expected(wanted));
             }
+            wanted = "string";
             let key = self.string()?;
             self.expect(b':')?;
             each(self, key)?;
@@ -516,7 +559,7 @@ impl<'a> Parser<'a> {
                 self.depth -= 1;
                 Ok(true)
             }
-            _ => Err(self.error()),
+            _ => Err(self.expected(&format!("\",\" or \"{}\"", char::from(end)))),
         }
     }
 
@@ -548,8 +591,10 @@ impl<'a> Parser<'a> {
         }
         let follows = self.text[self.at..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
         if !good || follows {
+            let end = self.at + word_len(&self.text[self.at..]);
+            let end = if follows { end } else { self.at };
             self.at = from;
-            return Err(self.error());
+            return Err(self.invalid_token(end));
         }
         Ok(Json::Number(self.text[from..self.at].to_owned()))
     }
@@ -584,7 +629,9 @@ impl<'a> Parser<'a> {
         let invalid = |detail: &str| {
             PgError::new("22P02", "invalid input syntax for type json").with_detail(detail)
         };
-        let Some(byte) = self.peek() else { return Err(self.error()) };
+        let Some(byte) = self.peek() else {
+            return Err(self.invalid_token(self.text.len()));
+        };
         self.at += 1;
         Ok(match byte {
             b'"' | b'\\' | b'/' => char::from(byte),

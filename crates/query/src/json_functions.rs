@@ -1,25 +1,17 @@
-//! Operators, functions and aggregates of json and jsonb.
+//! Operators and functions of json and jsonb.
 //!
 //! What it promises: a part of a json value is given as it was written; what is made as jsonb is in
 //! normal form. Left out: functions that give several rows, paths of SQL/JSON, rows and arrays as
 //! values.
 
-use crate::arrow_rows::ColumnReader;
 use crate::error::{PgError, Result};
 use crate::functions::{ReturnsFn, RowFunction};
 use crate::json::{Json, Parts, parts, push_string};
-use crate::types::{arrow_type, col_type_of};
+use crate::types::col_type_of;
 use crate::wire::{FormatEnv, to_text};
-use datafusion::arrow::array::{Array, ArrayRef};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
-use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
-};
 use kernel::row::{ColType, Datum, TypeKind, Value};
-use std::sync::Arc;
 
 const TEXT: ColType = ColType::new(TypeKind::Text);
 const BOOL: ColType = ColType::new(TypeKind::Bool);
@@ -58,7 +50,7 @@ fn as_first(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> 
 }
 
 /// Refuses arguments that have no JSON form here.
-fn check_values(fields: &[FieldRef]) -> Result<()> {
+pub(crate) fn check_values(fields: &[FieldRef]) -> Result<()> {
     let bad = |ty: &DataType| {
         matches!(ty, DataType::List(_) | DataType::LargeList(_) | DataType::Struct(_))
     };
@@ -77,7 +69,7 @@ fn values_as_jsonb(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<Co
 }
 
 /// A value of SQL as JSON text.
-fn json_of(datum: &Datum<'_>) -> Result<String> {
+pub(crate) fn json_of(datum: &Datum<'_>) -> Result<String> {
     let mut out = String::new();
     match datum {
         Datum::Null => out.push_str("null"),
@@ -336,30 +328,35 @@ fn changed(whole: &Datum<'_>, path: &Datum<'_>, what: &Change<'_>) -> Result<Val
     Ok(jsonb(&value.normal()?))
 }
 
-fn build_object(args: &[Datum<'_>]) -> Result<String> {
+fn build_object(args: &[Datum<'_>], binary: bool) -> Result<String> {
     if !args.len().is_multiple_of(2) {
+        let name = if binary { "jsonb_build_object" } else { "json_build_object" };
         return Err(PgError::new("22023", "argument list must have even number of elements")
-            .with_hint(
-                "The arguments of json_build_object() must consist of alternating keys \
-                        and values.",
-            ));
+            .with_hint(format!(
+                "The arguments of {name}() must consist of alternating keys and values."
+            )));
     }
     let mut out = String::from("{");
     for (i, pair) in args.chunks(2).enumerate() {
         if i > 0 {
             out.push_str(", ");
         }
-        push_member(&pair[0], &pair[1], i * 2 + 1, &mut out)?;
+        if pair[0].is_null() {
+            let at = i * 2 + 1;
+            return Err(if binary {
+                PgError::new("22023", format!("argument {at}: key must not be null"))
+            } else {
+                PgError::new("22023", format!("argument {at} cannot be null"))
+                    .with_hint("Object keys should be text.")
+            });
+        }
+        push_member(&pair[0], &pair[1], &mut out)?;
     }
     out.push('}');
     Ok(out)
 }
 
-fn push_member(key: &Datum<'_>, value: &Datum<'_>, at: usize, out: &mut String) -> Result<()> {
-    if key.is_null() {
-        let message = format!("argument {at}: key must not be null");
-        return Err(PgError::new("22004", message));
-    }
+pub(crate) fn push_member(key: &Datum<'_>, value: &Datum<'_>, out: &mut String) -> Result<()> {
     push_string(&to_text(key, &FormatEnv::plain()), out);
     out.push_str(" : ");
     out.push_str(&json_of(value)?);
@@ -400,7 +397,7 @@ fn pretty(value: &Json, indent: usize, out: &mut String) {
         out.extend(std::iter::repeat_n(' ', indent * 4));
     };
     match value {
-        Json::Array(all) if !all.is_empty() => {
+        Json::Array(all) => {
             out.push('[');
             for (i, one) in all.iter().enumerate() {
                 if i > 0 {
@@ -412,7 +409,7 @@ fn pretty(value: &Json, indent: usize, out: &mut String) {
             line(indent, out);
             out.push(']');
         }
-        Json::Object(members) if !members.is_empty() => {
+        Json::Object(members) => {
             out.push('{');
             for (i, (key, one)) in members.iter().enumerate() {
                 if i > 0 {
@@ -426,8 +423,6 @@ fn pretty(value: &Json, indent: usize, out: &mut String) {
             line(indent, out);
             out.push('}');
         }
-        Json::Array(_) => out.push_str("[\n]"),
-        Json::Object(_) => out.push_str("{\n}"),
         scalar => out.push_str(&scalar.to_text()),
     }
 }
@@ -494,7 +489,7 @@ pub fn functions() -> Vec<RowFunction> {
         let named = |tail: &str| format!("{name}_{tail}");
         all.push(
             RowFunction::new(&named("build_object"), None, ty, false, move |args| {
-                made(build_object(args)?)
+                made(build_object(args, binary)?)
             })
             .returning(values),
         );
@@ -529,11 +524,25 @@ pub fn functions() -> Vec<RowFunction> {
                     let (whole, keys) = args.split_first().ok_or_else(no_operator)?;
                     let keys: Vec<String> =
                         keys.iter().map(|key| to_text(key, &FormatEnv::plain())).collect();
-                    let found = walk(document(whole)?, &keys)?;
-                    if text { part_text(found) } else { Ok(part(whole, found)) }
+                    // A literal is of the type in the function's name.
+                    let normal;
+                    let document = match whole {
+                        Datum::Text(_) if binary => {
+                            normal = jsonb_of(whole)?.to_text();
+                            &normal
+                        }
+                        other => document(other)?,
+                    };
+                    let found = walk(document, &keys)?;
+                    Ok(match (text, binary, found) {
+                        (true, ..) => part_text(found)?,
+                        (_, _, None) => Value::Null,
+                        (_, true, Some(part)) => Value::Jsonb(part.into()),
+                        (_, false, Some(part)) => Value::Json(part.trim().into()),
+                    })
                 },
             );
-            all.push(if text { function } else { function.returning(as_first) });
+            all.push(function);
         }
     }
     all.push(RowFunction::new("jsonb_strip_nulls", Some(1), JSONB, true, |args| {
@@ -554,139 +563,4 @@ pub fn functions() -> Vec<RowFunction> {
         changed(whole, path, &Change::Set(&jsonb_of(new)?, create))
     }));
     all
-}
-
-/// `json_agg` and its like.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct JsonAggregate {
-    name: &'static str,
-    object: bool,
-    binary: bool,
-    signature: Signature,
-}
-
-/// The four aggregates.
-pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
-    [
-        ("json_agg", false, false),
-        ("jsonb_agg", false, true),
-        ("json_object_agg", true, false),
-        ("jsonb_object_agg", true, true),
-    ]
-    .into_iter()
-    .map(|(name, object, binary)| {
-        let signature = Signature::any(if object { 2 } else { 1 }, Volatility::Immutable);
-        let aggregate = JsonAggregate { name, object, binary, signature };
-        Arc::new(AggregateUDF::new_from_impl(aggregate))
-    })
-    .collect()
-}
-
-impl AggregateUDFImpl for JsonAggregate {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, types: &[DataType]) -> DfResult<DataType> {
-        let fields: Vec<FieldRef> =
-            types.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
-        check_values(&fields)?;
-        Ok(arrow_type(if self.binary { JSONB } else { JSON }))
-    }
-
-    fn accumulator(&self, args: AccumulatorArgs) -> DfResult<Box<dyn Accumulator>> {
-        let fields = args.expr_fields.to_vec();
-        let (object, binary) = (self.object, self.binary);
-        Ok(Box::new(Collected { object, binary, fields, body: String::new(), rows: 0 }))
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs) -> DfResult<Vec<FieldRef>> {
-        let body = Field::new(format!("{}[body]", args.name), DataType::Utf8, false);
-        let rows = Field::new(format!("{}[rows]", args.name), DataType::Int64, false);
-        Ok(vec![Arc::new(body), Arc::new(rows)])
-    }
-}
-
-/// Members or elements so far, as text.
-#[derive(Debug)]
-struct Collected {
-    object: bool,
-    binary: bool,
-    fields: Vec<FieldRef>,
-    body: String,
-    rows: i64,
-}
-
-impl Collected {
-    fn separate(&mut self) {
-        if self.rows > 0 {
-            self.body.push_str(", ");
-        }
-    }
-}
-
-impl Accumulator for Collected {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> DfResult<()> {
-        let readers: Result<Vec<ColumnReader>> =
-            values.iter().zip(&self.fields).map(|(a, f)| ColumnReader::new(a, f)).collect();
-        let readers = readers?;
-        for row in 0..values[0].len() {
-            self.separate();
-            if self.object {
-                let (key, value) = (readers[0].get(row), readers[1].get(row));
-                if key.is_null() {
-                    return Err(PgError::new("22004", "field name must not be null").into());
-                }
-                push_member(&key, &value, 1, &mut self.body)?;
-            } else {
-                self.body.push_str(&json_of(&readers[0].get(row))?);
-            }
-            self.rows += 1;
-        }
-        Ok(())
-    }
-
-    fn evaluate(&mut self) -> DfResult<ScalarValue> {
-        let (ty, kind) = if self.binary { (JSONB, true) } else { (JSON, false) };
-        if self.rows == 0 {
-            return ScalarValue::try_from(&arrow_type(ty));
-        }
-        let body = &self.body;
-        let text = if self.object { format!("{{ {body} }}") } else { format!("[{body}]") };
-        let text = if kind { Json::parse(&text)?.to_jsonb()? } else { text };
-        let bytes = Some(text.into_bytes());
-        Ok(if kind { ScalarValue::BinaryView(bytes) } else { ScalarValue::LargeBinary(bytes) })
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.body.capacity()
-    }
-
-    fn state(&mut self) -> DfResult<Vec<ScalarValue>> {
-        let body = ScalarValue::Utf8(Some(self.body.clone()));
-        Ok(vec![body, ScalarValue::Int64(Some(self.rows))])
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> DfResult<()> {
-        let fields =
-            [Field::new("body", DataType::Utf8, false), Field::new("rows", DataType::Int64, false)];
-        let (body, rows) = (
-            ColumnReader::new(&states[0], &fields[0])?,
-            ColumnReader::new(&states[1], &fields[1])?,
-        );
-        for row in 0..states[0].len() {
-            if let (Datum::Text(body), Datum::Int8(rows)) = (body.get(row), rows.get(row))
-                && rows > 0
-            {
-                self.separate();
-                self.body.push_str(body);
-                self.rows += rows;
-            }
-        }
-        Ok(())
-    }
 }

@@ -21,7 +21,9 @@ mod extremes;
 pub mod functions;
 mod index_join;
 pub mod interval;
+mod interval_aggregates;
 pub mod json;
+mod json_aggregates;
 mod json_functions;
 mod ordering;
 pub mod planner;
@@ -36,6 +38,7 @@ pub mod state;
 pub mod store;
 mod temporal;
 mod tochar;
+mod type_names;
 pub mod types;
 pub mod wire;
 

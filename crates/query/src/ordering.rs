@@ -1,19 +1,30 @@
-//! Order where Arrow's is not PostgreSQL's: intervals compare by their length, jsonb by its rules,
-//! json not at all.
+//! Order and equality where Arrow's are not PostgreSQL's: intervals compare by their length, jsonb
+//! by its rules, json not at all.
 //!
-//! What it promises: ORDER BY of such values is PostgreSQL's; where order matters and cannot be
-//! had, the query is refused.
+//! What it promises: ORDER BY, GROUP BY, DISTINCT, joins and lists of such values go by what
+//! PostgreSQL takes for equal ('1 day' and '24 hours', 1.0 and 1); where that cannot be had, the
+//! query is refused. How: wherever the library would compare values, it is given keys of them.
 
 use crate::error::{PgError, Result};
+use crate::expr_planner::adopt;
 use crate::functions::RowFunction;
 use crate::json::Json;
 use crate::types::{arrow_type, col_type_of};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::expr::{ScalarFunction, WindowFunction};
-use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan};
+use datafusion::functions_aggregate::first_last::first_value;
+use datafusion::logical_expr::expr::{
+    AggregateFunction, BinaryExpr, Case, InList, InSubquery, ScalarFunction, Sort,
+};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
+};
 use kernel::row::{ColType, Datum, TypeKind, Value};
+use std::sync::Arc;
 
 /// What values of these types are compared by; the expression itself where Arrow's order is right.
 pub fn order_key(expr: Expr, ty: &DataType) -> Expr {
@@ -39,7 +50,7 @@ pub fn order_key(expr: Expr, ty: &DataType) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function.into_udf(), vec![expr]))
 }
 
-/// The plan with such keys in its sorts.
+/// The plan with such keys wherever values are compared.
 ///
 /// # Errors
 /// 42883 or 0A000 where values are compared that cannot be.
@@ -47,101 +58,295 @@ pub fn with_order_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan.transform_up_with_subqueries(rewrite)?.data)
 }
 
-fn kind_of(expr: &Expr, input: &LogicalPlan) -> Option<TypeKind> {
-    let ty = expr.get_type(input.schema()).ok()?;
-    col_type_of(&ty).filter(|found| arrow_type(*found) == ty).map(|found| found.kind)
+fn kind_of(expr: &Expr, schema: &DFSchema) -> Option<TypeKind> {
+    let ty = expr.get_type(schema).ok()?;
+    kind_of_type(&ty)
 }
 
-fn no_operator(what: &str) -> PgError {
-    PgError::new("42883", format!("could not identify an {what} operator for type json"))
+fn kind_of_type(ty: &DataType) -> Option<TypeKind> {
+    col_type_of(ty).filter(|found| arrow_type(*found) == *ty).map(|found| found.kind)
+}
+
+/// Whether values are compared by keys.
+const fn keyed(kind: Option<TypeKind>) -> bool {
+    matches!(kind, Some(TypeKind::Interval | TypeKind::Jsonb))
+}
+
+fn key_of(expr: Expr, schema: &DFSchema) -> DfResult<Expr> {
+    if !keyed(kind_of(&expr, schema)) {
+        return Ok(expr);
+    }
+    let ty = expr.get_type(schema)?;
+    Ok(order_key(expr, &ty))
+}
+
+fn no_ordering() -> PgError {
+    PgError::new("42883", "could not identify an ordering operator for type json")
+        .with_hint("Use an explicit ordering operator or modify the query.")
+}
+
+fn no_equality() -> PgError {
+    PgError::new("42883", "could not identify an equality operator for type json")
+}
+
+/// Keys in place of what is sorted by.
+fn key_sorts(all: &mut [Sort], schema: &DFSchema) -> DfResult<()> {
+    for one in all {
+        if kind_of(&one.expr, schema) == Some(TypeKind::Json) {
+            return Err(no_ordering().into());
+        }
+        one.expr = key_of(one.expr.clone(), schema)?;
+    }
+    Ok(())
 }
 
 fn rewrite(plan: LogicalPlan) -> DfResult<Transformed<LogicalPlan>> {
-    match plan {
+    let plan = rewrite_exprs(plan)?;
+    Ok(Transformed::yes(match plan {
         LogicalPlan::Sort(mut sort) => {
-            for one in &mut sort.expr {
-                if kind_of(&one.expr, &sort.input) == Some(TypeKind::Json) {
-                    return Err(no_operator("ordering").into());
+            key_sorts(&mut sort.expr, sort.input.schema())?;
+            LogicalPlan::Sort(sort)
+        }
+        LogicalPlan::Aggregate(aggregate) => grouped(aggregate)?,
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            let schema = input.schema().clone();
+            if schema.fields().iter().any(|f| kind_of_type(f.data_type()) == Some(TypeKind::Json)) {
+                return Err(no_equality().into());
+            }
+            if !schema.fields().iter().any(|f| keyed(kind_of_type(f.data_type()))) {
+                return Ok(Transformed::no(LogicalPlan::Distinct(Distinct::All(input))));
+            }
+            let columns = schema.columns().into_iter().map(Expr::Column).collect();
+            grouped(Aggregate::try_new(input, columns, Vec::new())?)?
+        }
+        LogicalPlan::Distinct(Distinct::On(mut on)) => {
+            let schema = on.input.schema().clone();
+            for expr in &mut on.on_expr {
+                if kind_of(expr, &schema) == Some(TypeKind::Json) {
+                    return Err(no_equality().into());
                 }
-                let ty = one.expr.get_type(sort.input.schema())?;
-                one.expr = order_key(one.expr.clone(), &ty);
+                *expr = key_of(expr.clone(), &schema)?;
             }
-            Ok(Transformed::yes(LogicalPlan::Sort(sort)))
+            if let Some(sorts) = &mut on.sort_expr {
+                key_sorts(sorts, &schema)?;
+            }
+            LogicalPlan::Distinct(Distinct::On(on))
         }
-        LogicalPlan::Aggregate(aggregate) => {
-            let input = &aggregate.input;
-            if aggregate.group_expr.iter().any(|e| kind_of(e, input) == Some(TypeKind::Json)) {
-                return Err(no_operator("equality").into());
+        LogicalPlan::Join(mut join) => {
+            for (left, right) in &mut join.on {
+                if kind_of(left, join.left.schema()) == Some(TypeKind::Json) {
+                    return Err(no_equality().into());
+                }
+                *left = key_of(left.clone(), join.left.schema())?;
+                *right = key_of(right.clone(), join.right.schema())?;
             }
-            for expr in &aggregate.aggr_expr {
-                check_aggregate(expr, input)?;
-            }
-            Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)))
+            LogicalPlan::Join(join)
         }
-        LogicalPlan::Distinct(distinct) => {
-            let input = match &distinct {
-                Distinct::All(input) => input,
-                Distinct::On(on) => &on.input,
-            };
-            let json = arrow_type(ColType::new(TypeKind::Json));
-            if input.schema().fields().iter().any(|f| *f.data_type() == json) {
-                return Err(no_operator("equality").into());
+        other => other,
+    }))
+}
+
+/// GROUP BY of keys: of each group the value of its first row is shown.
+fn grouped(aggregate: Aggregate) -> DfResult<LogicalPlan> {
+    let input = aggregate.input.schema().clone();
+    let (mut any, mut sets) = (false, false);
+    for expr in &aggregate.group_expr {
+        let parts: Vec<&Expr> = match expr {
+            Expr::GroupingSet(set) => {
+                sets = true;
+                set.distinct_expr()
             }
-            Ok(Transformed::no(LogicalPlan::Distinct(distinct)))
-        }
-        LogicalPlan::Window(window) => {
-            for expr in &window.window_expr {
-                check_window(expr, &window.input)?;
+            other => vec![other],
+        };
+        for part in parts {
+            let kind = kind_of(part, &input);
+            if kind == Some(TypeKind::Json) {
+                return Err(no_equality().into());
             }
-            Ok(Transformed::no(LogicalPlan::Window(window)))
+            any |= keyed(kind);
         }
-        other => Ok(Transformed::no(other)),
     }
+    if !any {
+        return Ok(LogicalPlan::Aggregate(aggregate));
+    }
+    if sets {
+        let what = "grouping sets of intervals or jsonb";
+        return Err(PgError::unsupported(what).into());
+    }
+    let mut group = Vec::with_capacity(aggregate.group_expr.len());
+    let mut shown = aggregate.aggr_expr.clone();
+    let mut names = Vec::with_capacity(group.capacity());
+    for (at, expr) in aggregate.group_expr.iter().enumerate() {
+        if keyed(kind_of(expr, &input)) {
+            let (key, value) = (format!("$group{at}"), format!("$value{at}"));
+            group.push(key_of(expr.clone().unalias(), &input)?.alias(key));
+            shown.push(first_value(expr.clone().unalias(), Vec::new()).alias(&value));
+            names.push(Some(value));
+        } else {
+            group.push(expr.clone());
+            names.push(None);
+        }
+    }
+    let made = Aggregate::try_new(aggregate.input.clone(), group, shown)?;
+    let made = Arc::new(LogicalPlan::Aggregate(made));
+    let columns: Vec<Expr> = aggregate
+        .schema
+        .iter()
+        .enumerate()
+        .map(|(at, (qualifier, field))| match names.get(at) {
+            Some(Some(value)) => Expr::Column(Column::from_name(value))
+                .alias_qualified(qualifier.cloned(), field.name()),
+            _ => Expr::Column(Column::new(qualifier.cloned(), field.name())),
+        })
+        .collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, made)?))
 }
 
-fn keyed(kind: Option<TypeKind>) -> bool {
-    matches!(kind, Some(TypeKind::Interval | TypeKind::Json | TypeKind::Jsonb))
+/// Keys inside a node's expressions.
+fn rewrite_exprs(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    if matches!(plan, LogicalPlan::TableScan(_) | LogicalPlan::Values(_)) {
+        return Ok(plan);
+    }
+    let inputs = plan.inputs();
+    let schema =
+        if inputs.is_empty() { plan.schema().as_ref().clone() } else { merge_schema(&inputs) };
+    let names = NamePreserver::new(&plan);
+    let done = plan.map_expressions(|expr| {
+        let saved = names.save(&expr);
+        let new = expr.transform_up(|part| rewrite_expr(part, &schema))?;
+        Ok(new.update_data(|new| saved.restore(new)))
+    })?;
+    Ok(done.data)
 }
 
-fn check_aggregate(expr: &Expr, input: &LogicalPlan) -> Result<()> {
-    let Expr::AggregateFunction(call) = expr.clone().unalias() else { return Ok(()) };
+fn rewrite_expr(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
+    let kind = |expr: &Expr| kind_of(expr, schema);
+    Ok(match expr {
+        Expr::InList(InList { expr, list, negated }) if keyed(kind(&expr)) => {
+            let ty = expr.get_type(schema)?;
+            let list = list
+                .into_iter()
+                .map(|one| key_of(adopt(one, None, Some(&ty))?, schema))
+                .collect::<DfResult<_>>()?;
+            let expr = Box::new(order_key(*expr, &ty));
+            Transformed::yes(Expr::InList(InList { expr, list, negated }))
+        }
+        Expr::InSubquery(InSubquery { expr, mut subquery, negated }) if keyed(kind(&expr)) => {
+            let ty = expr.get_type(schema)?;
+            let inner = subquery.subquery.as_ref().clone();
+            let column = inner.schema().columns().into_iter().next();
+            let column = column.ok_or_else(|| PgError::internal("a subquery without a column"))?;
+            let key = key_of(Expr::Column(column), inner.schema())?;
+            let keys = LogicalPlanBuilder::from(inner).project(vec![key])?.build()?;
+            subquery.subquery = Arc::new(keys);
+            let expr = Box::new(order_key(*expr, &ty));
+            Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated }))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
+                && (keyed(kind(&left)) || keyed(kind(&right))) =>
+        {
+            let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+            let left = key_of(adopt(*left, None, Some(&rt))?, schema)?;
+            let right = key_of(adopt(*right, None, Some(&lt))?, schema)?;
+            let (left, right) = (Box::new(left), Box::new(right));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::Case(Case { expr: Some(operand), when_then_expr, else_expr })
+            if keyed(kind(&operand)) =>
+        {
+            let ty = operand.get_type(schema)?;
+            let when_then_expr = when_then_expr
+                .into_iter()
+                .map(|(when, then)| {
+                    let when = key_of(adopt(*when, None, Some(&ty))?, schema)?;
+                    Ok((Box::new(when), then))
+                })
+                .collect::<DfResult<_>>()?;
+            let expr = Some(Box::new(order_key(*operand, &ty)));
+            Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr }))
+        }
+        Expr::ScalarFunction(call)
+            if matches!(call.func.name(), "greatest" | "least")
+                && call.args.iter().any(|arg| keyed(kind(arg))) =>
+        {
+            let what = format!("{} of intervals or jsonb", call.func.name());
+            return Err(PgError::unsupported(what).into());
+        }
+        Expr::AggregateFunction(call) => Transformed::yes(aggregate_call(call, schema)?),
+        Expr::WindowFunction(mut call) => {
+            let params = &mut call.params;
+            for one in &mut params.partition_by {
+                if kind(one) == Some(TypeKind::Json) {
+                    return Err(no_equality().into());
+                }
+                *one = key_of(one.clone(), schema)?;
+            }
+            key_sorts(&mut params.order_by, schema)?;
+            let name = call.fun.name();
+            if matches!(name, "min" | "max" | "sum" | "avg")
+                && params.args.iter().any(|arg| kind(arg) == Some(TypeKind::Interval))
+            {
+                return Err(PgError::unsupported(format!("{name} of intervals in a window")).into());
+            }
+            Transformed::yes(Expr::WindowFunction(call))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+fn aggregate_call(mut call: AggregateFunction, schema: &DFSchema) -> DfResult<Expr> {
     let name = call.func.name().to_owned();
-    for arg in &call.params.args {
-        let kind = kind_of(arg, input);
-        match (name.as_str(), kind) {
-            ("min" | "max", Some(TypeKind::Interval)) => {
-                return Err(PgError::unsupported(format!("{name} of intervals")));
+    let params = &mut call.params;
+    let json = matches!(&*name, "json_agg" | "jsonb_agg");
+    for arg in &params.args {
+        let kind = kind_of(arg, schema);
+        match (&*name, kind) {
+            ("sum" | "min" | "max", Some(TypeKind::Interval)) => {
+                if let Some(own) = crate::interval_aggregates::of_name(&name) {
+                    call.func = own;
+                }
             }
             (
                 "min" | "max" | "sum" | "avg",
                 Some(kind @ (TypeKind::Json | TypeKind::Jsonb | TypeKind::Uuid)),
             ) => {
-                let shown = ColType::new(kind);
-                let message = format!("function {name}({shown}) does not exist");
-                return Err(PgError::new("42883", message));
+                let message = format!("function {name}({}) does not exist", ColType::new(kind));
+                return Err(PgError::new("42883", message).with_hint(NO_FUNCTION_HINT).into());
             }
             ("sum" | "avg", Some(TypeKind::Interval | TypeKind::Time)) => {
-                return Err(PgError::unsupported(format!("{name} of times and intervals")));
+                let what = format!("{name} of times and intervals");
+                return Err(PgError::unsupported(what).into());
             }
-            _ if call.params.distinct && kind == Some(TypeKind::Json) => {
-                return Err(no_operator("equality"));
+            _ if params.distinct && kind == Some(TypeKind::Json) => {
+                return Err(no_equality().into());
+            }
+            ("count", kind) if params.distinct && keyed(kind) => {}
+            (_, kind) if params.distinct && keyed(kind) && !json => {
+                let what = format!("{name} of distinct intervals or jsonb");
+                return Err(PgError::unsupported(what).into());
             }
             _ => {}
         }
     }
-    let mut order = call.params.order_by.iter();
-    if order.any(|one| keyed(kind_of(&one.expr, input))) {
-        return Err(PgError::unsupported("an aggregate in the order of intervals or json"));
+    if name == "count" && params.distinct {
+        let args = std::mem::take(&mut params.args);
+        params.args = args.into_iter().map(|arg| key_of(arg, schema)).collect::<DfResult<_>>()?;
     }
-    Ok(())
+    if json && params.distinct {
+        // They take rows with one key for one.
+        let arg = params.args[0].clone();
+        if params.order_by.is_empty() {
+            params.order_by.push(Sort::new(arg, true, false));
+        } else if params.order_by.iter().any(|one| one.expr != arg) {
+            let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in \
+                           argument list";
+            return Err(PgError::new("42P10", message).into());
+        }
+    }
+    key_sorts(&mut params.order_by, schema)?;
+    Ok(Expr::AggregateFunction(call))
 }
 
-fn check_window(expr: &Expr, input: &LogicalPlan) -> Result<()> {
-    let Expr::WindowFunction(call) = expr.clone().unalias() else { return Ok(()) };
-    let WindowFunction { params, .. } = *call;
-    let mut parts = params.order_by.iter().map(|one| &one.expr).chain(&params.partition_by);
-    if parts.any(|one| keyed(kind_of(one, input))) {
-        return Err(PgError::unsupported("a window over intervals or json"));
-    }
-    Ok(())
-}
+const NO_FUNCTION_HINT: &str = "No function matches the given name and argument types. You might \
+                                need to add explicit type casts.";

@@ -135,6 +135,7 @@ impl Planner {
         let mut ours: Vec<_> = builtin_functions().into_iter().map(|f| f.into_udf()).collect();
         ours.extend(crate::rounding::rounding_functions());
         ours.push(crate::functions::row_uuid_function());
+        ours.push(crate::type_names::pg_typeof());
         for function in ours {
             use datafusion::execution::FunctionRegistry;
             state.register_udf(function)?;
@@ -142,7 +143,7 @@ impl Planner {
         {
             use datafusion::execution::FunctionRegistry;
             state.register_udaf(crate::single::single_aggregate())?;
-            for aggregate in crate::json_functions::aggregates() {
+            for aggregate in crate::json_aggregates::aggregates() {
                 state.register_udaf(aggregate)?;
             }
         }

@@ -454,6 +454,9 @@ pub fn functions() -> Vec<RowFunction> {
             RowFunction::new(name, Some(1), ty(TypeKind::Interval), true, move |args| {
                 match &args[0] {
                     Datum::Interval(v) => Ok(Value::Interval(function(*v)?)),
+                    Datum::Text(text) => {
+                        Ok(Value::Interval(function(interval::parse_interval(text)?)?))
+                    }
                     _ => Err(no_function(name)),
                 }
             })

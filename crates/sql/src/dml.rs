@@ -38,31 +38,14 @@ fn types(table: &TableDef) -> &RowTypes {
 
 /// A kernel error with what it says about a row of this table.
 pub(crate) fn row_error(error: kernel::Error, table: &TableDef) -> PgError {
-    if let kernel::Error::UniqueViolation { index, key } = &error
+    if let kernel::Error::UniqueViolation { index, key, row } = &error
         && let Some(found) = table.indexes.iter().find(|i| i.name == *index)
     {
         let name = found.constraint.as_ref().unwrap_or(index);
         let message = format!("duplicate key value violates unique constraint \"{name}\"");
         let columns: Vec<&str> =
             found.columns.iter().map(|c| table.columns[usize::from(*c)].name.as_str()).collect();
-        let key_types: Vec<ColType> =
-            found.columns.iter().map(|c| table.columns[usize::from(*c)].ty).collect();
-        let mut values = Vec::new();
-        let shown = match decode_key(&key_types, key, &mut values) {
-            Ok(()) => {
-                let env = FormatEnv::plain();
-                let texts: Vec<String> = values
-                    .iter()
-                    .zip(&key_types)
-                    .map(|(v, ty)| match cast(&v.as_datum(), *ty, CastMode::Explicit, &env) {
-                        Ok(scaled) => to_text(&scaled.as_datum(), &env),
-                        Err(_) => to_text(&v.as_datum(), &env),
-                    })
-                    .collect();
-                texts.join(", ")
-            }
-            Err(_) => "?".to_owned(),
-        };
+        let shown = key_text(table, &found.columns, key, row);
         return PgError::new("23505", message)
             .with_detail(format!("Key ({})=({shown}) already exists.", columns.join(", ")))
             .with_constraint(name);
@@ -72,6 +55,32 @@ pub(crate) fn row_error(error: kernel::Error, table: &TableDef) -> PgError {
         return PgError::new("55P03", message);
     }
     error.into()
+}
+
+/// The values of a key: as they are in the row, else as far as the key has kept them.
+fn key_text(table: &TableDef, columns: &[u16], key: &[u8], row: &[u8]) -> String {
+    let env = FormatEnv::plain();
+    if !row.is_empty() {
+        let view = RowView::new(types(table), row);
+        let texts: Vec<String> =
+            columns.iter().map(|c| to_text(&view.get(usize::from(*c)), &env)).collect();
+        return texts.join(", ");
+    }
+    let key_types: Vec<ColType> =
+        columns.iter().map(|c| table.columns[usize::from(*c)].ty).collect();
+    let mut values = Vec::new();
+    if decode_key(&key_types, key, &mut values).is_err() {
+        return "?".to_owned();
+    }
+    let texts: Vec<String> = values
+        .iter()
+        .zip(&key_types)
+        .map(|(v, ty)| match cast(&v.as_datum(), *ty, CastMode::Explicit, &env) {
+            Ok(scaled) => to_text(&scaled.as_datum(), &env),
+            Err(_) => to_text(&v.as_datum(), &env),
+        })
+        .collect();
+    texts.join(", ")
 }
 
 /// The detail that shows a row which was refused.

@@ -257,5 +257,5 @@ fn level_no(level: usize) -> u8 {
 }
 
 fn violation(key: &[u8]) -> Error {
-    Error::UniqueViolation { index: String::new(), key: key.to_vec() }
+    Error::UniqueViolation { index: String::new(), key: key.to_vec(), row: Vec::new() }
 }

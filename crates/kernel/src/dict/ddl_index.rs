@@ -131,7 +131,7 @@ async fn fill(
     let named = |e| match e {
         Error::UniqueViolation { key, .. } => {
             let index = index.constraint.clone().unwrap_or_else(|| index.name.clone());
-            Error::UniqueViolation { index, key }
+            Error::UniqueViolation { index, key, row: Vec::new() }
         }
         e => e,
     };

@@ -31,7 +31,7 @@ pub async fn insert(
     let mut key = Vec::new();
     for index in &def.indexes {
         entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
-        insert_entry(ctx, txn, index, &key, rowid).await?;
+        insert_entry(ctx, txn, index, &key, rowid, row).await?;
     }
     Ok(rowid)
 }
@@ -65,7 +65,7 @@ pub async fn update(
         entry_key(&def.types, &index.columns, index.unique, seen, rowid, &mut key);
         delete_entry(ctx, txn, index, &key, rowid).await?;
         entry_key(&def.types, &index.columns, index.unique, new, rowid, &mut key);
-        insert_entry(ctx, txn, index, &key, rowid).await?;
+        insert_entry(ctx, txn, index, &key, rowid, new).await?;
     }
     Ok(Change::Done)
 }
@@ -135,12 +135,13 @@ async fn insert_entry(
     index: &IndexDef,
     key: &[u8],
     rowid: Rowid,
+    row: &[u8],
 ) -> Result<()> {
     match btree::insert(ctx, txn, &index_seg(index), key, rowid).await? {
         InsertOutcome::Done => Ok(()),
         InsertOutcome::Duplicate => {
             let index = index.constraint.as_ref().unwrap_or(&index.name).clone();
-            Err(Error::UniqueViolation { index, key: key.to_vec() })
+            Err(Error::UniqueViolation { index, key: key.to_vec(), row: row.to_vec() })
         }
     }
 }

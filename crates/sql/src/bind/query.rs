@@ -158,6 +158,7 @@ impl Binder<'_> {
                 Ok(())
             }
             SetExpr::Values(values) => {
+                super::expr::type_literals(values);
                 for row in &mut values.rows {
                     for expr in &mut row.content {
                         self.expr(expr)?;

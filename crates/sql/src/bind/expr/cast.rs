@@ -7,10 +7,38 @@ use super::build::{call, string, text_of};
 use super::literal::placeholder_index;
 use crate::Result;
 use crate::bind::{Binder, object_parts, refuse};
-use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, TimezoneInfo, Value};
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, TimezoneInfo, Value, Values};
 use kernel::row::{ColType, TypeKind};
 use query::functions::cast_name;
 use query::sqltype::col_type_of_sql;
+
+/// Untyped literals in the columns of VALUES take the type that another row's cast gives.
+pub(in crate::bind) fn type_literals(values: &mut Values) {
+    let width = values.rows.first().map_or(0, |row| row.content.len());
+    for at in 0..width {
+        let typed = values.rows.iter().find_map(|row| match row.content.get(at) {
+            Some(Expr::Cast { data_type, array: false, format: None, .. }) => {
+                Some(data_type.clone())
+            }
+            Some(Expr::TypedString(typed)) => Some(typed.data_type.clone()),
+            Some(Expr::Interval(_)) => Some(DataType::Interval { fields: None, precision: None }),
+            _ => None,
+        });
+        let Some(data_type) = typed else { continue };
+        for row in &mut values.rows {
+            let Some(one) = row.content.get_mut(at) else { continue };
+            if text_of(one).is_some() {
+                *one = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(one.clone()),
+                    data_type: data_type.clone(),
+                    array: false,
+                    format: None,
+                };
+            }
+        }
+    }
+}
 
 impl Binder<'_> {
     pub(super) fn cast(&mut self, expr: &mut Expr) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::bind::{Binder, SessionFn, object_parts, refuse};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, Ident, ObjectName, SetExpr,
+    FunctionArgumentClause, FunctionArguments, Ident, ObjectName, SetExpr, Value,
 };
 
 impl Binder<'_> {
@@ -154,6 +154,12 @@ impl Binder<'_> {
             self.expr(&mut to)?;
             return Ok(Some(call("age", vec![today, to])));
         }
+        if name == "pg_typeof"
+            && let [Expr::Value(value)] = &plain_args(function)?[..]
+            && matches!(value.value, Value::SingleQuotedString(_) | Value::Null)
+        {
+            return Ok(Some(string("unknown")));
+        }
         if name == "make_interval" {
             let mut made = interval_parts(function)?;
             self.all(made.iter_mut())?;
@@ -175,6 +181,13 @@ impl Binder<'_> {
         ];
         if SETS.contains(&name.replacen("jsonb_", "json_", 1).as_str()) {
             return refuse(format!("function {name}"));
+        }
+        if name == "nullif"
+            && let [value, other] = &plain_args(function)?[..]
+        {
+            let mut case = null_if_equal(value, other);
+            self.expr(&mut case)?;
+            return Ok(Some(case));
         }
         if name == "mod"
             && let [left, right] = &plain_args(function)?[..]
@@ -255,6 +268,19 @@ fn interval_parts(function: &Function) -> Result<Vec<Expr>> {
         *slot = value.clone();
     }
     Ok(parts)
+}
+
+/// `nullif(a, b)` as a CASE, where an untyped literal takes the other side's type.
+fn null_if_equal(value: &Expr, other: &Expr) -> Expr {
+    use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+    let condition = binary(value.clone(), BinaryOperator::Eq, other.clone());
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result: Expr::Value(Value::Null.into()) }],
+        else_result: Some(Box::new(value.clone())),
+    }
 }
 
 /// `decode(x, a, 1, b, 2, 3)`: NULL equals NULL here.

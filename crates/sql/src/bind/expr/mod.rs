@@ -16,6 +16,7 @@ mod session;
 pub(crate) use literal::placeholder_index;
 
 pub(super) use build::{call, number};
+pub(super) use cast::type_literals;
 pub(super) use function::plain_args;
 pub(super) use session::session_function;
 
