@@ -17,7 +17,11 @@ pub const EPOCH_US: i64 = EPOCH_DAYS as i64 * US_PER_DAY;
 
 /// A session's time zone.
 #[derive(Clone, Copy, Debug)]
-pub struct Zone(Tz);
+pub struct Zone {
+    tz: Tz,
+    /// Whether it is surely UTC, at all times.
+    utc: bool,
+}
 
 impl Zone {
     /// UTC.
@@ -26,7 +30,12 @@ impl Zone {
     /// Never: the name is known.
     #[must_use]
     pub fn utc() -> Zone {
-        Zone(Tz::from_str("+00:00").expect("an offset is a time zone"))
+        Zone { tz: Tz::from_str("+00:00").expect("an offset is a time zone"), utc: true }
+    }
+
+    #[must_use]
+    pub const fn is_utc(&self) -> bool {
+        self.utc
     }
 
     /// A zone by name (`Europe/Berlin`) or offset (`+02:00`).
@@ -35,7 +44,7 @@ impl Zone {
     /// 22023 for an unknown one.
     pub fn parse(name: &str) -> Result<Zone> {
         let trimmed = name.trim();
-        if ["utc", "gmt", "z", "etc/utc", "default"]
+        if ["utc", "gmt", "z", "etc/utc", "default", "zulu", "uct", "etc/gmt"]
             .contains(&trimmed.to_ascii_lowercase().as_str())
         {
             return Ok(Zone::utc());
@@ -46,13 +55,33 @@ impl Zone {
             let text = format!("{}{:02}:00", if hours < 0 { '-' } else { '+' }, hours.abs());
             return Zone::parse_known(&text, name);
         }
-        Zone::parse_known(trimmed, name)
+        // With minutes it is a zone as POSIX writes it, whose sign counts west.
+        let posix = trimmed.contains(':').then(|| turned(trimmed)).flatten();
+        Zone::parse_known(posix.as_deref().unwrap_or(trimmed), name)
     }
 
     fn parse_known(text: &str, shown: &str) -> Result<Zone> {
-        Tz::from_str(text).map(Zone).map_err(|_| {
+        let found = Tz::from_str(text).or_else(|_| Tz::from_str(&as_in_the_list(text)));
+        found.map(|tz| Zone { tz, utc: false }).map_err(|_| {
             PgError::new("22023", format!("invalid value for parameter \"TimeZone\": \"{shown}\""))
         })
+    }
+
+    /// A zone as AT TIME ZONE names it: the sign of a bare offset counts west, as in POSIX.
+    ///
+    /// # Errors
+    /// 22023 for an unknown one.
+    pub fn named(name: &str) -> Result<Zone> {
+        let trimmed = name.trim();
+        let hours = trimmed.parse::<i32>().ok().and_then(|_| turned(trimmed));
+        Zone::parse(hours.as_deref().unwrap_or(trimmed))
+            .map_err(|_| PgError::new("22023", format!("time zone \"{name}\" not recognized")))
+    }
+
+    /// Microseconds since 2000-01-01 on the clocks of the zone.
+    #[must_use]
+    pub fn local(&self, us: i64) -> i64 {
+        us.saturating_add(i64::from(self.offset_at(us)) * US_PER_SECOND)
     }
 
     /// Seconds east of Greenwich at an instant.
@@ -60,16 +89,43 @@ impl Zone {
     pub fn offset_at(&self, us: i64) -> i32 {
         let seconds = (us + EPOCH_US).div_euclid(US_PER_SECOND);
         chrono::DateTime::from_timestamp(seconds, 0).map_or(0, |at| {
-            self.0.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc()
+            self.tz.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc()
         })
     }
 
-    /// The instant a local time means; the earlier one where it is ambiguous.
+    /// The instant a local time means. Where clocks are put back, the later of two; where they are
+    /// put forward, as if they were not yet.
     #[must_use]
     pub fn to_utc(&self, local_us: i64) -> i64 {
-        let guess = local_us - i64::from(self.offset_at(local_us)) * US_PER_SECOND;
-        local_us - i64::from(self.offset_at(guess)) * US_PER_SECOND
+        if self.utc {
+            return local_us;
+        }
+        let with = |offset: i32| local_us.saturating_sub(i64::from(offset) * US_PER_SECOND);
+        let before = self.offset_at(local_us.saturating_sub(US_PER_DAY));
+        let after = self.offset_at(local_us.saturating_add(US_PER_DAY));
+        let (early, late) = (with(before), with(after));
+        if self.offset_at(late) == after { late } else { early }
     }
+}
+
+/// An offset with the other sign.
+fn turned(offset: &str) -> Option<String> {
+    match offset.as_bytes().first()? {
+        b'+' => Some(format!("-{}", &offset[1..])),
+        b'-' => Some(format!("+{}", &offset[1..])),
+        _ => None,
+    }
+}
+
+/// A zone's name with the capitals of the list of zones.
+fn as_in_the_list(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut start = true;
+    for c in name.chars() {
+        out.push(if start { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() });
+        start = !c.is_ascii_alphanumeric();
+    }
+    out
 }
 
 /// Year, month, day of a day number (proleptic Gregorian, year 0 is 1 BC).
@@ -465,8 +521,22 @@ mod tests {
         assert_eq!(shown, "2000-01-01 01:00:00+01");
         assert_eq!(parse_timestamptz(&shown, &Zone::utc(), 0).unwrap(), 0);
         assert_eq!(parse_timestamptz("2000-01-01 01:00", &berlin, 0).unwrap(), 0);
-        let half = Zone::parse("+05:30").unwrap();
+        let half = Zone::parse("-05:30").unwrap();
         assert_eq!(text(|out| push_timestamptz(0, &half, out)), "2000-01-01 05:30:00+05:30");
         assert!(Zone::parse("Nowhere/Else").is_err());
+        let lower = Zone::parse("america/new_york").unwrap();
+        assert_eq!(text(|out| push_timestamptz(0, &lower, out)), "1999-12-31 19:00:00-05");
+    }
+
+    #[test]
+    fn local_times_that_are_double_or_missing() {
+        let berlin = Zone::parse("Europe/Berlin").unwrap();
+        let at = |local| berlin.to_utc(parse_timestamp(local, 0).unwrap());
+        let utc = |text| parse_timestamp(text, 0).unwrap();
+        assert_eq!(at("2024-03-31 02:30"), utc("2024-03-31 01:30"));
+        assert_eq!(at("2024-10-27 02:30"), utc("2024-10-27 01:30"));
+        assert_eq!(at("2024-03-31 03:00"), utc("2024-03-31 01:00"));
+        assert_eq!(at("2024-10-27 01:59"), utc("2024-10-26 23:59"));
+        assert_eq!(at("2024-10-27 03:00"), utc("2024-10-27 02:00"));
     }
 }

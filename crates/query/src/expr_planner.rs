@@ -27,7 +27,17 @@ use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]
-pub struct PgExprPlanner;
+pub struct PgExprPlanner {
+    env: FormatEnv,
+}
+
+impl PgExprPlanner {
+    /// For statements of a session in this time zone.
+    #[must_use]
+    pub const fn new(env: FormatEnv) -> PgExprPlanner {
+        PgExprPlanner { env }
+    }
+}
 
 fn op_of(op: &BinaryOperator) -> Option<Op> {
     Some(match op {
@@ -69,6 +79,7 @@ pub(crate) fn adopt(
     expr: Expr,
     own: Option<&DataType>,
     other: Option<&DataType>,
+    env: &FormatEnv,
 ) -> DfResult<Expr> {
     let Some(other) = other else { return Ok(expr) };
     match &expr {
@@ -82,7 +93,7 @@ pub(crate) fn adopt(
             let Some(ty) = col_type_of(other) else { return Ok(expr) };
             let ty =
                 if ty.kind == TypeKind::Numeric { ColType::new(TypeKind::Numeric) } else { ty };
-            let value = parse_text(text, ty, &FormatEnv::plain())?;
+            let value = parse_text(text, ty, env)?;
             Ok(Expr::Literal(scalar_value_of(&value, ty), None))
         }
         _ => Ok(expr),
@@ -141,6 +152,7 @@ fn plan_arithmetic(
     right: Expr,
     lt: &DataType,
     rt: &DataType,
+    env: FormatEnv,
 ) -> Result<Expr, Box<(Expr, Expr)>> {
     if let Some(dates) = plan_date(op, &left, &right, lt, rt) {
         return Ok(dates);
@@ -148,7 +160,7 @@ fn plan_arithmetic(
     let (Some(a), Some(b)) = (col_type_of(lt), col_type_of(rt)) else {
         return Err(Box::new((left, right)));
     };
-    if let Some(function) = crate::temporal::operator(op, a.kind, b.kind) {
+    if let Some(function) = crate::temporal::operator(op, a.kind, b.kind, env) {
         return Ok(call(function, vec![left, right]));
     }
     let Some(kind) = common_number(a.kind, b.kind) else { return Err(Box::new((left, right))) };
@@ -247,17 +259,32 @@ fn array_text(expr: Expr, is_list: bool) -> Expr {
 }
 
 /// `||`: of jsonb it is ours.
-fn plan_concat(expr: RawBinaryExpr, schema: &DFSchema) -> DfResult<PlannerResult<RawBinaryExpr>> {
+fn plan_concat(
+    expr: RawBinaryExpr,
+    schema: &DFSchema,
+    env: &FormatEnv,
+) -> DfResult<PlannerResult<RawBinaryExpr>> {
     let jsonb = arrow_type(ColType::new(TypeKind::Jsonb));
     let sides = [&expr.left, &expr.right];
     if !sides.iter().any(|side| type_of(side, schema).as_ref() == Some(&jsonb)) {
         return Ok(PlannerResult::Original(expr));
     }
     let own = (type_of(&expr.left, schema), type_of(&expr.right, schema));
-    let left = adopt(expr.left, own.0.as_ref(), Some(&jsonb))?;
-    let right = adopt(expr.right, own.1.as_ref(), Some(&jsonb))?;
+    let left = adopt(expr.left, own.0.as_ref(), Some(&jsonb), env)?;
+    let right = adopt(expr.right, own.1.as_ref(), Some(&jsonb), env)?;
     let concat = crate::json_functions::concat_function().into_udf();
     Ok(PlannerResult::Planned(call(concat, vec![left, right])))
+}
+
+/// A date or a timestamp beside an instant, as the instant it is in the session's time zone.
+fn as_instant(expr: Expr, own: &DataType, other: &DataType, env: FormatEnv) -> Expr {
+    let kind = |ty| col_type_of(ty).map(|ty| ty.kind);
+    match (kind(own), kind(other)) {
+        (Some(TypeKind::Date | TypeKind::Timestamp), Some(TypeKind::Timestamptz)) => {
+            crate::functions::cast_expr(expr, ColType::new(TypeKind::Timestamptz), env)
+        }
+        _ => expr,
+    }
 }
 
 impl ExprPlanner for PgExprPlanner {
@@ -267,7 +294,7 @@ impl ExprPlanner for PgExprPlanner {
         schema: &DFSchema,
     ) -> DfResult<PlannerResult<RawBinaryExpr>> {
         if expr.op == BinaryOperator::StringConcat {
-            return plan_concat(expr, schema);
+            return plan_concat(expr, schema, &self.env);
         }
         let op = op_of(&expr.op);
         if op.is_none() && !is_comparison(&expr.op) {
@@ -287,15 +314,15 @@ impl ExprPlanner for PgExprPlanner {
         }
         let (pad_l, pad_r) = (is_padded(&expr.left, schema), is_padded(&expr.right, schema));
         let (for_left, for_right) = (adopted_type(op, rt.as_ref()), adopted_type(op, lt.as_ref()));
-        let left = adopt(trimmed(expr.left, pad_r), lt.as_ref(), for_left.as_ref())?;
-        let right = adopt(trimmed(expr.right, pad_l), rt.as_ref(), for_right.as_ref())?;
+        let left = adopt(trimmed(expr.left, pad_r), lt.as_ref(), for_left.as_ref(), &self.env)?;
+        let right = adopt(trimmed(expr.right, pad_l), rt.as_ref(), for_right.as_ref(), &self.env)?;
         let (lt, rt) = (type_of(&left, schema), type_of(&right, schema));
         if let (Some(op), Some(lt), Some(rt)) = (op, &lt, &rt) {
             if op == Op::Sub && *lt == arrow_type(ColType::new(TypeKind::Jsonb)) {
                 let delete = crate::json_functions::delete_function().into_udf();
                 return Ok(PlannerResult::Planned(call(delete, vec![left, right])));
             }
-            return Ok(match plan_arithmetic(op, left, right, lt, rt) {
+            return Ok(match plan_arithmetic(op, left, right, lt, rt, self.env) {
                 Ok(planned) => PlannerResult::Planned(planned),
                 Err(sides) => {
                     let (left, right) = *sides;
@@ -307,6 +334,8 @@ impl ExprPlanner for PgExprPlanner {
             return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
         };
         check_comparable(&expr.op, &lt, &rt)?;
+        let left = as_instant(left, &lt, &rt, self.env);
+        let right = as_instant(right, &rt, &lt, self.env);
         let (left, right) = (order_key(left, &lt), order_key(right, &rt));
         Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }))
     }

@@ -6,7 +6,7 @@
 //! written once, in
 //! [`crate::arith`] and [`crate::cast`]. What they must never do: depend on the session (such
 //! values arrive as
-//! parameters).
+//! parameters), but for its time zone, for which a plan is made.
 
 use crate::arith::{self, Op};
 use crate::arrow_rows::{ColumnReader, single_column};
@@ -18,8 +18,9 @@ use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
 use kernel::row::{ColType, Datum, TypeKind, Value};
@@ -239,12 +240,12 @@ pub fn cast_name(to: ColType) -> String {
 
 /// The function of a name made by [`cast_name`].
 #[must_use]
-pub fn cast_of(name: &str) -> Option<Arc<ScalarUDF>> {
+pub fn cast_of(name: &str, env: FormatEnv) -> Option<Arc<ScalarUDF>> {
     let (code, modifier) = name.strip_prefix("$cast_")?.split_once('_')?;
     let kind = TypeKind::from_code(code.parse().ok()?)?;
     let to = ColType { kind, modifier: modifier.parse().ok()? };
     let function = RowFunction::new(name, Some(1), to, true, move |args| {
-        cast(&args[0], to, CastMode::Explicit, &FormatEnv::plain())
+        cast(&args[0], to, CastMode::Explicit, &env)
     });
     Some(function.into_udf())
 }
@@ -338,9 +339,19 @@ impl ScalarUDFImpl for RowUuid {
     }
 }
 
-/// Functions on the catalog whose answer depends on nothing, and small ones of PostgreSQL.
+/// A conversion of `expr` as [`cast_of`] does it.
 #[must_use]
-pub fn builtin_functions() -> Vec<RowFunction> {
+pub fn cast_expr(expr: Expr, to: ColType, env: FormatEnv) -> Expr {
+    match cast_of(&cast_name(to), env) {
+        Some(function) => Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr])),
+        None => expr,
+    }
+}
+
+/// Functions on the catalog whose answer depends on nothing, and small ones of PostgreSQL. `env`
+/// has the time zone they work in.
+#[must_use]
+pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
     let yes = || Value::Bool(true);
     let mut all: Vec<RowFunction> = [
         "pg_type_is_visible",
@@ -403,12 +414,13 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         let items = array.trim_matches(['{', '}']).split([',', ' ']);
         Ok(Value::Bool(items.into_iter().any(|item| item.trim_matches('"') == wanted)))
     }));
-    all.push(RowFunction::new("to_char", Some(2), ty(TypeKind::Text), true, |args| {
+    all.push(RowFunction::new("to_char", Some(2), ty(TypeKind::Text), true, move |args| {
         let Datum::Text(format) = &args[1] else {
             return Err(PgError::new("42883", "function to_char does not exist for these types"));
         };
         let us = match &args[0] {
-            Datum::Timestamp(us) | Datum::Timestamptz(us) | Datum::Time(us) => *us,
+            Datum::Timestamp(us) | Datum::Time(us) => *us,
+            Datum::Timestamptz(us) => env.zone.local(*us),
             Datum::Date(days) => i64::from(*days) * crate::datetime::US_PER_DAY,
             Datum::Interval(_) => return Err(PgError::unsupported("to_char of an interval")),
             number => return Ok(text_value(crate::tochar::number(to_numeric(number)?, format)?)),
@@ -441,8 +453,8 @@ pub fn builtin_functions() -> Vec<RowFunction> {
         };
         Ok(text_value(format!("{sum:x}")))
     }));
-    all.extend(crate::temporal::functions());
-    all.extend(crate::json_functions::functions());
+    all.extend(crate::temporal::functions(env));
+    all.extend(crate::json_functions::functions(env));
     all.push(RowFunction::new("quote_ident", Some(1), ty(TypeKind::Text), true, |args| {
         Ok(text_value(quote_ident(&text(&args[0]))))
     }));

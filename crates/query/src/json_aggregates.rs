@@ -9,6 +9,7 @@ use crate::error::{PgError, Result};
 use crate::json::Json;
 use crate::json_functions::{check_values, json_of, push_member};
 use crate::types::arrow_type;
+use crate::wire::FormatEnv;
 use datafusion::arrow::array::{Array, ArrayRef, BinaryArray, ListArray, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::arrow::row::{RowConverter, SortField};
@@ -20,6 +21,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
 };
 use kernel::row::{ColType, TypeKind};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 const JSON: ColType = ColType::new(TypeKind::Json);
@@ -31,10 +33,27 @@ struct JsonAggregate {
     object: bool,
     binary: bool,
     signature: Signature,
+    zone: ZoneOf,
 }
 
-/// The four aggregates.
-pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
+/// The time zone in which instants are written; one plan has only one.
+#[derive(Clone, Copy, Debug)]
+struct ZoneOf(FormatEnv);
+
+impl PartialEq for ZoneOf {
+    fn eq(&self, _: &ZoneOf) -> bool {
+        true
+    }
+}
+
+impl Eq for ZoneOf {}
+
+impl Hash for ZoneOf {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// The four aggregates, for a session in the time zone of `env`.
+pub fn aggregates(env: FormatEnv) -> Vec<Arc<AggregateUDF>> {
     [
         ("json_agg", false, false),
         ("jsonb_agg", false, true),
@@ -43,8 +62,9 @@ pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
     ]
     .into_iter()
     .map(|(name, object, binary)| {
+        let zone = ZoneOf(env);
         let signature = Signature::any(if object { 2 } else { 1 }, Volatility::Immutable);
-        let aggregate = JsonAggregate { name, object, binary, signature };
+        let aggregate = JsonAggregate { name, object, binary, signature, zone };
         Arc::new(AggregateUDF::new_from_impl(aggregate))
     })
     .collect()
@@ -88,6 +108,7 @@ impl AggregateUDFImpl for JsonAggregate {
             order,
             rows: Vec::new(),
             bytes: 0,
+            env: self.zone.0,
         }))
     }
 
@@ -122,6 +143,7 @@ struct Collected {
     order: Option<RowConverter>,
     rows: Vec<(Box<[u8]>, Box<str>)>,
     bytes: usize,
+    env: FormatEnv,
 }
 
 impl Collected {
@@ -148,9 +170,9 @@ impl Accumulator for Collected {
                 if key.is_null() {
                     return Err(PgError::new("22004", "field name must not be null").into());
                 }
-                push_member(&key, &value, &mut text)?;
+                push_member(&key, &value, &self.env, &mut text)?;
             } else {
-                text.push_str(&json_of(&readers[0].get(row))?);
+                text.push_str(&json_of(&readers[0].get(row), &self.env)?);
             }
             match &keys {
                 Some(keys) => self.push(keys.row(row).as_ref(), &text),

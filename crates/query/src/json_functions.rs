@@ -69,24 +69,25 @@ fn values_as_jsonb(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<Co
 }
 
 /// A value of SQL as JSON text.
-pub(crate) fn json_of(datum: &Datum<'_>) -> Result<String> {
+pub(crate) fn json_of(datum: &Datum<'_>, env: &FormatEnv) -> Result<String> {
     let mut out = String::new();
     match datum {
         Datum::Null => out.push_str("null"),
         Datum::Bool(v) => out.push_str(if *v { "true" } else { "false" }),
         Datum::Json(text) | Datum::Jsonb(text) => out.push_str(text),
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Numeric(..) => {
-            out = to_text(datum, &FormatEnv::plain());
+            out = to_text(datum, env);
         }
-        Datum::Float8(v) if v.is_finite() => out = to_text(datum, &FormatEnv::plain()),
+        Datum::Float8(v) if v.is_finite() => out = to_text(datum, env),
         Datum::Timestamp(_) | Datum::Timestamptz(_) => {
-            let mut text = to_text(datum, &FormatEnv::plain()).replacen(' ', "T", 1);
-            if matches!(datum, Datum::Timestamptz(_)) && !text.ends_with("BC") {
+            let mut text = to_text(datum, env).replacen(' ', "T", 1);
+            let minutes = text.rsplit(['+', '-']).next().is_some_and(|zone| zone.contains(':'));
+            if matches!(datum, Datum::Timestamptz(_)) && !text.ends_with("BC") && !minutes {
                 text.push_str(":00");
             }
             push_string(&text, &mut out);
         }
-        other => push_string(&to_text(other, &FormatEnv::plain()), &mut out),
+        other => push_string(&to_text(other, env), &mut out),
     }
     Ok(out)
 }
@@ -328,7 +329,7 @@ fn changed(whole: &Datum<'_>, path: &Datum<'_>, what: &Change<'_>) -> Result<Val
     Ok(jsonb(&value.normal()?))
 }
 
-fn build_object(args: &[Datum<'_>], binary: bool) -> Result<String> {
+fn build_object(args: &[Datum<'_>], binary: bool, env: &FormatEnv) -> Result<String> {
     if !args.len().is_multiple_of(2) {
         let name = if binary { "jsonb_build_object" } else { "json_build_object" };
         return Err(PgError::new("22023", "argument list must have even number of elements")
@@ -350,21 +351,26 @@ fn build_object(args: &[Datum<'_>], binary: bool) -> Result<String> {
                     .with_hint("Object keys should be text.")
             });
         }
-        push_member(&pair[0], &pair[1], &mut out)?;
+        push_member(&pair[0], &pair[1], env, &mut out)?;
     }
     out.push('}');
     Ok(out)
 }
 
-pub(crate) fn push_member(key: &Datum<'_>, value: &Datum<'_>, out: &mut String) -> Result<()> {
-    push_string(&to_text(key, &FormatEnv::plain()), out);
+pub(crate) fn push_member(
+    key: &Datum<'_>,
+    value: &Datum<'_>,
+    env: &FormatEnv,
+    out: &mut String,
+) -> Result<()> {
+    push_string(&to_text(key, env), out);
     out.push_str(" : ");
-    out.push_str(&json_of(value)?);
+    out.push_str(&json_of(value, env)?);
     Ok(())
 }
 
-fn build_array(args: &[Datum<'_>]) -> Result<String> {
-    let all: Result<Vec<String>> = args.iter().map(json_of).collect();
+fn build_array(args: &[Datum<'_>], env: &FormatEnv) -> Result<String> {
+    let all: Result<Vec<String>> = args.iter().map(|arg| json_of(arg, env)).collect();
     Ok(format!("[{}]", all?.join(", ")))
 }
 
@@ -473,8 +479,8 @@ fn operators() -> Vec<RowFunction> {
     ]
 }
 
-/// All of them.
-pub fn functions() -> Vec<RowFunction> {
+/// All of them, for a session in the time zone of `env`.
+pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
     let mut all = operators();
     for (name, binary) in [("json", false), ("jsonb", true)] {
         let made = move |text: String| -> Result<Value> {
@@ -489,19 +495,19 @@ pub fn functions() -> Vec<RowFunction> {
         let named = |tail: &str| format!("{name}_{tail}");
         all.push(
             RowFunction::new(&named("build_object"), None, ty, false, move |args| {
-                made(build_object(args, binary)?)
+                made(build_object(args, binary, &env)?)
             })
             .returning(values),
         );
         all.push(
             RowFunction::new(&named("build_array"), None, ty, false, move |args| {
-                made(build_array(args)?)
+                made(build_array(args, &env)?)
             })
             .returning(values),
         );
         all.push(
             RowFunction::new(&format!("to_{name}"), Some(1), ty, true, move |args| {
-                made(json_of(&args[0])?)
+                made(json_of(&args[0], &env)?)
             })
             .returning(values),
         );

@@ -10,6 +10,7 @@ use crate::expr_planner::adopt;
 use crate::functions::RowFunction;
 use crate::json::Json;
 use crate::types::{arrow_type, col_type_of};
+use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
@@ -226,7 +227,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
             let ty = expr.get_type(schema)?;
             let list = list
                 .into_iter()
-                .map(|one| key_of(adopt(one, None, Some(&ty))?, schema))
+                .map(|one| key_of(typed(one, &ty)?, schema))
                 .collect::<DfResult<_>>()?;
             let expr = Box::new(order_key(*expr, &ty));
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
@@ -247,8 +248,8 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
                 && (keyed(kind(&left)) || keyed(kind(&right))) =>
         {
             let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
-            let left = key_of(adopt(*left, None, Some(&rt))?, schema)?;
-            let right = key_of(adopt(*right, None, Some(&lt))?, schema)?;
+            let left = key_of(typed(*left, &rt)?, schema)?;
+            let right = key_of(typed(*right, &lt)?, schema)?;
             let (left, right) = (Box::new(left), Box::new(right));
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
@@ -259,7 +260,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
             let when_then_expr = when_then_expr
                 .into_iter()
                 .map(|(when, then)| {
-                    let when = key_of(adopt(*when, None, Some(&ty))?, schema)?;
+                    let when = key_of(typed(*when, &ty)?, schema)?;
                     Ok((Box::new(when), then))
                 })
                 .collect::<DfResult<_>>()?;
@@ -293,6 +294,11 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
         }
         other => Transformed::no(other),
     })
+}
+
+/// An untyped literal as a value of this type; none of these depends on a time zone.
+fn typed(expr: Expr, ty: &DataType) -> DfResult<Expr> {
+    adopt(expr, None, Some(ty), &FormatEnv::plain())
 }
 
 fn aggregate_call(mut call: AggregateFunction, schema: &DFSchema) -> DfResult<Expr> {

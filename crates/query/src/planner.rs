@@ -18,6 +18,7 @@ use crate::pushdown::scalar_value_of;
 use crate::state::ExecState;
 use crate::types::{PgColumn, PgType, arrow_type, col_type_of, field_with_meta};
 use block::ObjId;
+use crate::wire::FormatEnv;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::{TableFunctionArgs, TableProvider};
@@ -59,14 +60,28 @@ pub enum Relation {
 }
 
 /// The relations a statement names, and functions that exist only for it.
-#[derive(Default)]
 pub struct TableSet {
     relations: BTreeMap<(Option<String>, String), Relation>,
     functions: BTreeMap<String, Arc<ScalarUDF>>,
     sizes: BTreeMap<ObjId, TableSize>,
+    /// What the meaning of a statement depends on beside its names.
+    env: FormatEnv,
+    zone_name: Arc<str>,
 }
 
 impl TableSet {
+    /// None yet, for a session in the time zone of `env`.
+    #[must_use]
+    pub fn new(env: FormatEnv, zone_name: &str) -> TableSet {
+        TableSet {
+            relations: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            env,
+            zone_name: Arc::from(zone_name),
+        }
+    }
+
     /// Adds how large a table is.
     pub fn set_size(&mut self, table: ObjId, size: TableSize) {
         self.sizes.insert(table, size);
@@ -94,6 +109,8 @@ pub struct PlannedQuery {
     /// Whether parameters are read only inside scans, so that one physical plan serves all
     /// executions.
     pub reusable: bool,
+    /// The time zone it was made for.
+    pub zone_name: Arc<str>,
 }
 
 /// The planner of one instance.
@@ -132,7 +149,8 @@ impl Planner {
             .with_optimizer_rule(Arc::new(IndexExtremes))
             .with_physical_optimizer_rules(physical_rules());
         let mut state = builder.build();
-        let mut ours: Vec<_> = builtin_functions().into_iter().map(|f| f.into_udf()).collect();
+        let mut ours: Vec<_> =
+            builtin_functions(FormatEnv::plain()).into_iter().map(|f| f.into_udf()).collect();
         ours.extend(crate::rounding::rounding_functions());
         ours.push(crate::functions::row_uuid_function());
         ours.push(crate::type_names::pg_typeof());
@@ -143,7 +161,7 @@ impl Planner {
         {
             use datafusion::execution::FunctionRegistry;
             state.register_udaf(crate::single::single_aggregate())?;
-            for aggregate in crate::json_aggregates::aggregates() {
+            for aggregate in crate::json_aggregates::aggregates(FormatEnv::plain()) {
                 state.register_udaf(aggregate)?;
             }
         }
@@ -188,7 +206,8 @@ impl Planner {
         let plan = self.state.optimize(&raw)?;
         let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();
         let reusable = !has_parameters(&plan)?;
-        Ok(PlannedQuery { plan, columns, params, reusable })
+        let zone_name = tables.zone_name.clone();
+        Ok(PlannedQuery { plan, columns, params, reusable, zone_name })
     }
 
     /// The plan with values in place of its parameters.
@@ -304,13 +323,27 @@ struct Context<'a> {
     state: &'a SessionState,
     tables: &'a TableSet,
     planners: Vec<Arc<dyn ExprPlanner>>,
+    /// Functions of ours that work in the session's time zone, where that is not UTC.
+    zoned: BTreeMap<String, Arc<ScalarUDF>>,
+    zoned_aggregates: BTreeMap<String, Arc<AggregateUDF>>,
 }
 
 impl<'a> Context<'a> {
     fn new(state: &'a SessionState, tables: &'a TableSet) -> Context<'a> {
-        let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(PgExprPlanner)];
+        let env = tables.env;
+        let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(PgExprPlanner::new(env))];
         planners.extend(state.expr_planners().iter().cloned());
-        Context { state, tables, planners }
+        let (mut zoned, mut zoned_aggregates) = (BTreeMap::new(), BTreeMap::new());
+        if !env.zone.is_utc() {
+            for function in builtin_functions(env) {
+                let function = function.into_udf();
+                zoned.insert(function.name().to_owned(), function);
+            }
+            for aggregate in crate::json_aggregates::aggregates(env) {
+                zoned_aggregates.insert(aggregate.name().to_owned(), aggregate);
+            }
+        }
+        Context { state, tables, planners, zoned, zoned_aggregates }
     }
 }
 
@@ -379,7 +412,8 @@ impl ContextProvider for Context<'_> {
         if let Some(function) = self.tables.functions.get(name) {
             return Some(function.clone());
         }
-        self.state.scalar_functions().get(name).cloned().or_else(|| cast_of(name))
+        let known = self.zoned.get(name).or_else(|| self.state.scalar_functions().get(name));
+        known.cloned().or_else(|| cast_of(name, self.tables.env))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -387,7 +421,8 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state.aggregate_functions().get(name).cloned()
+        let zoned = self.zoned_aggregates.get(name);
+        zoned.or_else(|| self.state.aggregate_functions().get(name)).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

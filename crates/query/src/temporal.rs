@@ -2,15 +2,16 @@
 //! `age`, `make_date` and its like.
 //!
 //! What it promises: PostgreSQL's types and values. What it must never do: look at the session;
-//! instants are taken apart in UTC.
+//! the time zone in which instants are taken apart is given when a function is made.
 
 use crate::arith::Op;
 use crate::cast::{to_f64, to_numeric};
-use crate::datetime::{EPOCH_US, US_PER_DAY, US_PER_SECOND, civil, days_of};
+use crate::datetime::{EPOCH_US, US_PER_DAY, US_PER_SECOND, Zone, civil, days_of};
 use crate::error::{PgError, Result};
 use crate::functions::RowFunction;
 use crate::interval;
 use crate::types::col_type_of;
+use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ScalarUDF;
@@ -35,7 +36,7 @@ const fn is_number(kind: TypeKind) -> bool {
 /// The function for an operator between values of these kinds, at least one of which is of dates
 /// or times.
 #[must_use]
-pub fn operator(op: Op, a: TypeKind, b: TypeKind) -> Option<Arc<ScalarUDF>> {
+pub fn operator(op: Op, a: TypeKind, b: TypeKind, env: FormatEnv) -> Option<Arc<ScalarUDF>> {
     use TypeKind::{Date, Interval, Time, Timestamp, Timestamptz};
     let returns = match (a, op, b) {
         (Date, Op::Sub, Date) => return None,
@@ -55,7 +56,7 @@ pub fn operator(op: Op, a: TypeKind, b: TypeKind) -> Option<Arc<ScalarUDF>> {
     };
     let name = format!("$times_{op:?}_{}", returns.code());
     let function = RowFunction::new(&name, Some(2), ty(returns), true, move |args| {
-        combine(op, &args[0], &args[1])
+        combine(op, &args[0], &args[1], &env.zone)
     });
     Some(function.into_udf())
 }
@@ -69,11 +70,30 @@ fn instant(datum: &Datum<'_>) -> Option<i64> {
     }
 }
 
+/// The same, on the clocks of the zone.
+fn local_instant(datum: &Datum<'_>, zone: &Zone) -> Option<i64> {
+    match datum {
+        Datum::Timestamptz(us) => Some(zone.local(*us)),
+        other => instant(other),
+    }
+}
+
+/// An instant moved by an interval: its months and days are those of the zone's calendar.
+fn shift_zoned(us: i64, by: Interval, zone: &Zone) -> Result<i64> {
+    let range = || PgError::new("22008", "timestamp out of range");
+    let mut us = us;
+    if by.months != 0 || by.days != 0 {
+        let calendar = Interval { us: 0, ..by };
+        us = zone.to_utc(interval::shift(zone.local(us), calendar)?);
+    }
+    us.checked_add(by.us).ok_or_else(range)
+}
+
 fn signed(op: Op, v: Interval) -> Result<Interval> {
     if op == Op::Sub { interval::negate(v) } else { Ok(v) }
 }
 
-fn combine(op: Op, a: &Datum<'_>, b: &Datum<'_>) -> Result<Value> {
+fn combine(op: Op, a: &Datum<'_>, b: &Datum<'_>, zone: &Zone) -> Result<Value> {
     let mismatch = || PgError::new("42883", "operator does not exist for these types");
     Ok(match (a, b) {
         (Datum::Interval(a), Datum::Interval(b)) => {
@@ -89,7 +109,7 @@ fn combine(op: Op, a: &Datum<'_>, b: &Datum<'_>) -> Result<Value> {
         }
         (Datum::Timestamptz(at), Datum::Interval(by))
         | (Datum::Interval(by), Datum::Timestamptz(at)) => {
-            Value::Timestamptz(interval::shift(*at, signed(op, *by)?)?)
+            Value::Timestamptz(shift_zoned(*at, signed(op, *by)?, zone)?)
         }
         (Datum::Interval(v), number) if op == Op::Div => {
             Value::Interval(interval::divide(*v, to_f64(number)?)?)
@@ -102,7 +122,15 @@ fn combine(op: Op, a: &Datum<'_>, b: &Datum<'_>) -> Result<Value> {
             Value::Timestamp(interval::shift(at, signed(op, *by)?)?)
         }
         (a, b) => {
-            let (a, b) = (instant(a).ok_or_else(mismatch)?, instant(b).ok_or_else(mismatch)?);
+            // Beside an instant the other side is one in the session's time zone.
+            let zoned = [a, b].iter().any(|side| matches!(side, Datum::Timestamptz(_)));
+            let side = |datum: &Datum<'_>| match datum {
+                Datum::Date(_) | Datum::Timestamp(_) if zoned => {
+                    instant(datum).map(|us| zone.to_utc(us))
+                }
+                other => instant(other),
+            };
+            let (a, b) = (side(a).ok_or_else(mismatch)?, side(b).ok_or_else(mismatch)?);
             Value::Interval(interval::of_span(a - b))
         }
     })
@@ -136,7 +164,7 @@ fn extract_type(fields: &[FieldRef], values: &[Option<&ScalarValue>]) -> Result<
 }
 
 /// The value of a field with its scale.
-fn extract(field: &str, datum: &Datum<'_>) -> Result<(i128, u8)> {
+fn extract(field: &str, datum: &Datum<'_>, zone: &Zone) -> Result<(i128, u8)> {
     let field = field.to_ascii_lowercase();
     let (name, found) = match datum {
         Datum::Interval(v) => ("interval", of_interval(&field, *v)),
@@ -144,8 +172,11 @@ fn extract(field: &str, datum: &Datum<'_>) -> Result<(i128, u8)> {
         Datum::Date(days) => ("date", of_day(&field, *days, 0)),
         Datum::Timestamp(us) => ("timestamp without time zone", of_instant(&field, *us)),
         Datum::Timestamptz(us) => match field.as_str() {
-            "timezone" | "timezone_hour" | "timezone_minute" => ("", Some((0, 0))),
-            _ => ("timestamp with time zone", of_instant(&field, *us)),
+            "timezone" => ("", Some((i128::from(zone.offset_at(*us)), 0))),
+            "timezone_hour" => ("", Some((i128::from(zone.offset_at(*us) / 3600), 0))),
+            "timezone_minute" => ("", Some((i128::from(zone.offset_at(*us) / 60 % 60), 0))),
+            "epoch" => ("", of_instant(&field, *us)),
+            _ => ("timestamp with time zone", of_instant(&field, zone.local(*us))),
         },
         Datum::Text(_) => return Err(PgError::new("42725", "function extract is not unique")),
         _ => return Err(no_function("extract")),
@@ -281,20 +312,21 @@ fn date_trunc_type(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<Co
     }
 }
 
-fn date_trunc(field: &str, datum: &Datum<'_>) -> Result<Value> {
+fn date_trunc(field: &str, datum: &Datum<'_>, zone: &Zone) -> Result<Value> {
     let unit = field.to_ascii_lowercase();
     let unit = unit.as_str();
     Ok(match datum {
         Datum::Interval(v) => Value::Interval(trunc_interval(unit, *v)?),
         Datum::Time(us) => Value::Interval(trunc_interval(unit, interval::of_us(*us))?),
         Datum::Timestamp(us) => Value::Timestamp(trunc_instant(unit, *us, "without")?),
-        Datum::Timestamptz(us) => Value::Timestamptz(trunc_instant(unit, *us, "with")?),
+        Datum::Timestamptz(us) => Value::Timestamptz(trunc_zoned(unit, *us, zone)?),
         Datum::Date(days) => {
-            Value::Timestamptz(trunc_instant(unit, i64::from(*days) * US_PER_DAY, "with")?)
+            let us = zone.to_utc(i64::from(*days) * US_PER_DAY);
+            Value::Timestamptz(trunc_zoned(unit, us, zone)?)
         }
         Datum::Text(text) => {
-            let us = crate::datetime::parse_timestamp(text, 0)?;
-            Value::Timestamptz(trunc_instant(unit, us, "with")?)
+            let us = crate::datetime::parse_timestamptz(text, zone, 0)?;
+            Value::Timestamptz(trunc_zoned(unit, us, zone)?)
         }
         _ => return Err(no_function("date_trunc")),
     })
@@ -309,6 +341,65 @@ fn clock_unit(unit: &str) -> Option<i64> {
         "microseconds" | "microsecond" => 1,
         _ => return None,
     })
+}
+
+/// The beginning of a unit on the clocks of the zone.
+fn trunc_zoned(unit: &str, us: i64, zone: &Zone) -> Result<i64> {
+    let cut = trunc_instant(unit, zone.local(us), "with")?;
+    // Within a day the offset is that of the instant itself, as both hours of a double one have it.
+    Ok(match clock_unit(unit) {
+        Some(_) => cut - (zone.local(us) - us),
+        None => zone.to_utc(cut),
+    })
+}
+
+/// `timezone(zone, x)`, which is `x AT TIME ZONE zone`.
+fn at_time_zone(zone: &Datum<'_>, datum: &Datum<'_>, session: &Zone) -> Result<Value> {
+    let range = || PgError::new("22008", "timestamp out of range");
+    let (to_utc, to_local): (Box<dyn Fn(i64) -> i64>, Box<dyn Fn(i64) -> i64>) = match zone {
+        Datum::Text(name) => {
+            let zone = Zone::named(name)?;
+            (Box::new(move |us| zone.to_utc(us)), Box::new(move |us| zone.local(us)))
+        }
+        Datum::Interval(by) => {
+            if by.months != 0 || by.days != 0 {
+                let mut shown = Vec::new();
+                interval::push_interval(*by, &mut shown);
+                let shown = String::from_utf8_lossy(&shown).into_owned();
+                let message =
+                    format!("interval time zone \"{shown}\" must not include months or days");
+                return Err(PgError::new("22023", message));
+            }
+            let us = by.us;
+            (Box::new(move |at| at.saturating_sub(us)), Box::new(move |at| at.saturating_add(us)))
+        }
+        _ => return Err(no_function("timezone")),
+    };
+    Ok(match datum {
+        Datum::Timestamp(us) => Value::Timestamptz(to_utc(*us)),
+        Datum::Timestamptz(us) => Value::Timestamp(to_local(*us)),
+        Datum::Date(days) => {
+            let us = i64::from(*days).checked_mul(US_PER_DAY).ok_or_else(range)?;
+            Value::Timestamp(to_local(session.to_utc(us)))
+        }
+        Datum::Text(text) => {
+            let us = crate::datetime::parse_timestamptz(text, session, 0)?;
+            Value::Timestamp(to_local(us))
+        }
+        _ => return Err(no_function("timezone")),
+    })
+}
+
+fn at_time_zone_type(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+    let kind = fields.get(1).and_then(|f| col_type_of(f.data_type())).map(|ty| ty.kind);
+    match kind {
+        Some(TypeKind::Timestamp) => Ok(ty(TypeKind::Timestamptz)),
+        Some(TypeKind::Timestamptz | TypeKind::Date | TypeKind::Text) => {
+            Ok(ty(TypeKind::Timestamp))
+        }
+        Some(TypeKind::Time) => Err(PgError::unsupported("type time with time zone")),
+        _ => Err(no_function("timezone")),
+    }
 }
 
 fn trunc_instant(unit: &str, us: i64, zone: &str) -> Result<i64> {
@@ -421,10 +512,10 @@ fn make_interval(args: &[Datum<'_>]) -> Result<Interval> {
     }
 }
 
-fn to_timestamp(args: &[Datum<'_>]) -> Result<Value> {
+fn to_timestamp(args: &[Datum<'_>], zone: &Zone) -> Result<Value> {
     match args {
         [Datum::Text(text), Datum::Text(format)] => {
-            Ok(Value::Timestamptz(crate::tochar::to_timestamp(text, format)?))
+            Ok(Value::Timestamptz(zone.to_utc(crate::tochar::to_timestamp(text, format)?)))
         }
         [
             number @ (Datum::Int2(_)
@@ -441,8 +532,9 @@ fn to_timestamp(args: &[Datum<'_>]) -> Result<Value> {
     }
 }
 
-/// All of them.
-pub fn functions() -> Vec<RowFunction> {
+/// All of them, for a session in the time zone of `env`.
+pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
+    let zone = env.zone;
     let spans: [(&str, fn(Interval) -> Result<Interval>); 3] = [
         ("justify_hours", interval::justify_hours),
         ("justify_days", interval::justify_days),
@@ -464,30 +556,46 @@ pub fn functions() -> Vec<RowFunction> {
         .collect();
     let numeric = ty(TypeKind::Numeric);
     all.push(
-        RowFunction::new("$extract", Some(2), numeric, true, |args| {
-            let (v, scale) = extract(text_of(&args[0])?, &args[1])?;
+        RowFunction::new("$extract", Some(2), numeric, true, move |args| {
+            let (v, scale) = extract(text_of(&args[0])?, &args[1], &zone)?;
             Ok(Value::Numeric(v, scale))
         })
         .returning(extract_type),
     );
-    all.push(RowFunction::new("date_part", Some(2), ty(TypeKind::Float8), true, |args| {
+    all.push(RowFunction::new("date_part", Some(2), ty(TypeKind::Float8), true, move |args| {
         let field = text_of(&args[0])?;
         // A date is a timestamp here.
         let value = match &args[1] {
             Datum::Date(days) => Datum::Timestamp(i64::from(*days) * US_PER_DAY),
             other => *other,
         };
-        let (v, scale) = extract(field, &value)?;
+        let (v, scale) = extract(field, &value, &zone)?;
         Ok(Value::Float8(to_f64(&Datum::Numeric(v, scale))?))
     }));
     all.push(
-        RowFunction::new("date_trunc", Some(2), ty(TypeKind::Timestamptz), true, |args| {
-            date_trunc(text_of(&args[0])?, &args[1])
-        })
+        RowFunction::new(
+            "date_trunc",
+            None,
+            ty(TypeKind::Timestamptz),
+            true,
+            move |args| match args {
+                [unit, at] => date_trunc(text_of(unit)?, at, &zone),
+                [unit, at, Datum::Text(name)] if !matches!(at, Datum::Timestamp(_)) => {
+                    date_trunc(text_of(unit)?, at, &Zone::named(name)?)
+                }
+                _ => Err(no_function("date_trunc")),
+            },
+        )
         .returning(date_trunc_type),
     );
-    all.push(RowFunction::new("age", Some(2), ty(TypeKind::Interval), true, |args| {
-        match (instant(&args[0]), instant(&args[1])) {
+    all.push(
+        RowFunction::new("timezone", Some(2), ty(TypeKind::Timestamptz), true, move |args| {
+            at_time_zone(&args[0], &args[1], &zone)
+        })
+        .returning(at_time_zone_type),
+    );
+    all.push(RowFunction::new("age", Some(2), ty(TypeKind::Interval), true, move |args| {
+        match (local_instant(&args[0], &zone), local_instant(&args[1], &zone)) {
             (Some(a), Some(b)) => Ok(Value::Interval(interval::age(a, b))),
             _ => Err(no_function("age")),
         }
@@ -517,6 +625,17 @@ pub fn functions() -> Vec<RowFunction> {
         Ok(Value::Date(days.map_err(|_| PgError::out_of_range("date"))?))
     }));
     let timestamptz = ty(TypeKind::Timestamptz);
-    all.push(RowFunction::new("to_timestamp", None, timestamptz, true, to_timestamp));
+    all.push(RowFunction::new("to_timestamp", None, timestamptz, true, move |args| {
+        to_timestamp(args, &zone)
+    }));
+    all.push(RowFunction::new("make_timestamptz", None, timestamptz, true, move |args| {
+        let zone = match args {
+            [_, _, _, _, _, _] => zone,
+            [_, _, _, _, _, _, Datum::Text(name)] => Zone::named(name)?,
+            _ => return Err(no_function("make_timestamptz")),
+        };
+        let us = i64::from(make_date(&args[..3])?) * US_PER_DAY + make_time(&args[3..6])?;
+        Ok(Value::Timestamptz(zone.to_utc(us)))
+    }));
     all
 }

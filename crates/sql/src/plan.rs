@@ -29,6 +29,19 @@ pub struct Prepared {
     pub(crate) plan: Arc<Plan>,
 }
 
+impl Plan {
+    /// The time zone that it was made for, if its meaning depends on one.
+    pub(crate) fn zone_name(&self) -> Option<&str> {
+        let query = match &self.kind {
+            Kind::Query(plan) => &plan.query,
+            Kind::Modify(plan) => &plan.query.query,
+            Kind::InsertSelect(plan) => &plan.query.query,
+            _ => return None,
+        };
+        Some(&query.zone_name)
+    }
+}
+
 /// A plan with what it depends on.
 pub(crate) struct Plan {
     pub(crate) kind: Kind,

@@ -23,6 +23,15 @@ use query::{
 };
 use std::sync::Arc;
 
+/// Whether a statement may have a literal like `'now'`, which is read when it is planned.
+fn names_the_clock(text: &str) -> bool {
+    const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+    text.split('\'').skip(1).any(|part| {
+        let word = part.trim();
+        WORDS.iter().any(|known| known.eq_ignore_ascii_case(word))
+    })
+}
+
 /// A statement bound for DataFusion.
 struct Planned {
     kind: Kind,
@@ -52,7 +61,9 @@ impl Session {
             return Ok(plan);
         }
         self.ctx.bump(Stat::ParseCountHard, 1);
-        let plan = Arc::new(self.make_plan(statement, declared).await?);
+        let mut plan = self.make_plan(statement, declared).await?;
+        plan.once |= plan.zone_name().is_some() && names_the_clock(&statement.text);
+        let plan = Arc::new(plan);
         if !plan.once {
             self.database.cache.put(key, plan.clone());
         }
@@ -65,6 +76,9 @@ impl Session {
 
     /// Whether the tables of a plan are as they were when it was made.
     pub(crate) fn is_current(&self, plan: &Plan) -> bool {
+        if plan.zone_name().is_some_and(|zone| *zone != *self.settings.zone_name) {
+            return false;
+        }
         let Some(txn) = &self.txn else { return plan.tables.is_empty() };
         let current =
             |(obj, version): &(ObjId, u64)| kernel::dict::is_current(&txn.handle, *obj, *version);
@@ -202,7 +216,7 @@ impl Session {
         &mut self,
         references: &References,
     ) -> Result<(TableSet, Vec<(ObjId, u64)>, bool)> {
-        let mut set = TableSet::default();
+        let mut set = TableSet::new(self.format_env(), &self.settings.zone_name);
         let mut tables = Vec::new();
         let mut once = references.catalog_functions;
         for (schema, name) in &references.relations {

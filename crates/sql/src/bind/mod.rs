@@ -155,8 +155,6 @@ pub(crate) struct Binder<'a> {
     one_row: bool,
     /// Whether this is part of a select list, where DataFusion plans no EXISTS.
     in_projection: bool,
-    zone_is_utc: bool,
-    zone: ::query::datetime::Zone,
     depth: usize,
 }
 
@@ -164,15 +162,13 @@ pub(crate) struct Binder<'a> {
 const DEPTH_MAX: usize = 200;
 
 impl<'a> Binder<'a> {
-    pub(crate) fn new(params: &'a mut Params, env: &::query::wire::FormatEnv) -> Binder<'a> {
+    pub(crate) fn new(params: &'a mut Params, _env: &::query::wire::FormatEnv) -> Binder<'a> {
         Binder {
             params,
             references: References::default(),
             ctes: Vec::new(),
             one_row: false,
             in_projection: false,
-            zone_is_utc: env.zone.offset_at(0) == 0 && env.zone.offset_at(200_000_000_000_000) == 0,
-            zone: env.zone,
             depth: 0,
         }
     }

@@ -81,11 +81,8 @@ impl Session {
                     root: table.header,
                     birth: table.birth,
                 }));
-                let error = kernel::Error::UniqueViolation {
-                    index: name.clone(),
-                    key,
-                    row: Vec::new(),
-                };
+                let error =
+                    kernel::Error::UniqueViolation { index: name.clone(), key, row: Vec::new() };
                 let shown = row_error(error, &with);
                 let detail = shown
                     .detail

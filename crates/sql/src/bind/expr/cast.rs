@@ -3,11 +3,11 @@
 //! What it promises: a cast is the function of ours that does what PostgreSQL does. What it must
 //! never do: cast by the rules of the planner where ours differ.
 
-use super::build::{call, string, text_of};
+use super::build::{call, text_of};
 use super::literal::placeholder_index;
 use crate::Result;
 use crate::bind::{Binder, object_parts, refuse};
-use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, TimezoneInfo, Value, Values};
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Value, Values};
 use kernel::row::{ColType, TypeKind};
 use query::functions::cast_name;
 use query::sqltype::col_type_of_sql;
@@ -63,20 +63,6 @@ impl Binder<'_> {
             && let Some(slot @ None) = self.params.types.get_mut(placeholder_index(name)?)
         {
             *slot = Some(ColType::new(ty.kind));
-        }
-        if ty.kind == TypeKind::Timestamptz && !self.zone_is_utc {
-            match text_of(inner) {
-                Some(text) => {
-                    let us = query::datetime::parse_timestamptz(text, &self.zone, 0)?;
-                    let mut utc = Vec::new();
-                    query::datetime::push_timestamptz(us, &query::datetime::Zone::utc(), &mut utc);
-                    **inner = string(String::from_utf8_lossy(&utc).into_owned());
-                }
-                None => {
-                    let utc = matches!(data_type, DataType::Timestamp(_, TimezoneInfo::None));
-                    debug_assert!(!utc);
-                }
-            }
         }
         self.expr(inner)?;
         *expr = call(&cast_name(ty), vec![(**inner).clone()]);

@@ -172,11 +172,9 @@ impl Binder<'_> {
                 sets.iter_mut().try_for_each(|set| self.all(set))
             }
             Expr::AtTimeZone { timestamp, time_zone } => {
-                self.expr(timestamp)?;
-                match text_of(time_zone) {
-                    Some(_) => Ok(()),
-                    None => refuse("AT TIME ZONE with an expression"),
-                }
+                self.all([&mut **timestamp, &mut **time_zone])?;
+                *expr = call("timezone", vec![(**time_zone).clone(), (**timestamp).clone()]);
+                Ok(())
             }
             Expr::CompoundFieldAccess { root, access_chain } => {
                 self.expr(root)?;
