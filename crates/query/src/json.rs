@@ -372,6 +372,12 @@ pub fn parts(text: &str) -> Result<Parts<'_>> {
     Ok(out)
 }
 
+#[cold]
+#[inline(never)]
+fn too_deep() -> PgError {
+    PgError::new("54001", "stack depth limit exceeded")
+}
+
 /// Bytes of the word at the beginning, or of the one character that begins none.
 fn word_len(text: &str) -> usize {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
@@ -391,6 +397,8 @@ impl<'a> Parser<'a> {
     }
 
     /// What stands here, where something else should.
+    #[cold]
+    #[inline(never)]
     fn expected(&mut self, what: &str) -> PgError {
         let invalid = || PgError::new("22P02", "invalid input syntax for type json");
         self.blanks();
@@ -443,7 +451,7 @@ impl<'a> Parser<'a> {
     fn expect(&mut self, byte: u8) -> Result<()> {
         self.blanks();
         if self.peek() != Some(byte) {
-            return Err(self.expected(&format!("\"{}\"", char::from(byte))));
+            return Err(self.expected(if byte == b':' { "\":\"" } else { "JSON value" }));
         }
         self.at += 1;
         Ok(())
@@ -457,49 +465,56 @@ impl<'a> Parser<'a> {
         Ok(&self.text[from..self.at])
     }
 
+    // Each level of a document is a few of these calls: their frames are kept small.
     fn value(&mut self) -> Result<Json> {
         self.blanks();
         match self.peek() {
-            Some(b'{') => {
-                let mut members = Vec::new();
-                self.members(|parser, key| {
-                    let value = parser.value()?;
-                    members.push((key, value));
-                    Ok(())
-                })?;
-                Ok(Json::Object(members))
-            }
-            Some(b'[') => {
-                let mut all = Vec::new();
-                self.elements(|parser| {
-                    all.push(parser.value()?);
-                    Ok(())
-                })?;
-                Ok(Json::Array(all))
-            }
-            Some(b'"') => Ok(Json::String(self.string()?)),
+            Some(b'{') => self.object(),
+            Some(b'[') => self.array(),
+            Some(b'"') => self.string().map(Json::String),
             Some(b'-' | b'0'..=b'9') => self.number(),
-            _ => {
-                for (word, value) in
-                    [("true", Json::Bool(true)), ("false", Json::Bool(false)), ("null", Json::Null)]
-                {
-                    let rest = &self.text[self.at..];
-                    if let Some(after) = rest.strip_prefix(word)
-                        && !after.starts_with(|c: char| c.is_alphanumeric() || c == '_')
-                    {
-                        self.at += word.len();
-                        return Ok(value);
-                    }
-                }
-                Err(self.expected("JSON value"))
+            _ => self.word(),
+        }
+    }
+
+    fn object(&mut self) -> Result<Json> {
+        let mut members = Vec::new();
+        self.members(|parser, key| {
+            members.push((key, parser.value()?));
+            Ok(())
+        })?;
+        Ok(Json::Object(members))
+    }
+
+    fn array(&mut self) -> Result<Json> {
+        let mut all = Vec::new();
+        self.elements(|parser| {
+            all.push(parser.value()?);
+            Ok(())
+        })?;
+        Ok(Json::Array(all))
+    }
+
+    #[inline(never)]
+    fn word(&mut self) -> Result<Json> {
+        for (word, value) in
+            [("true", Json::Bool(true)), ("false", Json::Bool(false)), ("null", Json::Null)]
+        {
+            let rest = &self.text[self.at..];
+            if let Some(after) = rest.strip_prefix(word)
+                && !after.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+            {
+                self.at += word.len();
+                return Ok(value);
             }
         }
+        Err(self.expected("JSON value"))
     }
 
     fn enter(&mut self) -> Result<()> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(PgError::new("54001", "stack depth limit exceeded"));
+            return Err(too_deep());
         }
         Ok(())
     }
@@ -559,7 +574,7 @@ impl<'a> Parser<'a> {
                 self.depth -= 1;
                 Ok(true)
             }
-            _ => Err(self.expected(&format!("\",\" or \"{}\"", char::from(end)))),
+            _ => Err(self.expected(if end == b'}' { "\",\" or \"}\"" } else { "\",\" or \"]\"" })),
         }
     }
 
