@@ -383,7 +383,6 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         "pg_get_function_result",
         "pg_get_function_arguments",
         "pg_get_function_sqlbody",
-        "pg_get_viewdef",
         "pg_get_triggerdef",
         "pg_get_partkeydef",
         "pg_get_statisticsobjdef_columns",

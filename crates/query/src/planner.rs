@@ -26,7 +26,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
-use datafusion::datasource::provider_as_source;
+use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
@@ -36,7 +36,8 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -57,6 +58,8 @@ pub enum Relation {
     Table(Arc<TableDef>),
     /// Rows made when the statement was bound: a catalog or `v$` view.
     Rows(Arc<dyn TableProvider>),
+    /// A view as the dictionary has it; what it shows is put in its place before planning.
+    View(Arc<TableDef>),
 }
 
 /// The relations a statement names, and functions that exist only for it.
@@ -190,6 +193,21 @@ impl Planner {
         tables: &TableSet,
         params: &[Option<ColType>],
     ) -> Result<PlannedQuery> {
+        let raw = self.raw_plan(statement, tables, params)?;
+        let params = param_types(&raw, params)?;
+        let plan = self.state.optimize(&raw)?;
+        let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();
+        let reusable = !has_parameters(&plan)?;
+        let zone_name = tables.zone_name.clone();
+        Ok(PlannedQuery { plan, columns, params, reusable, zone_name })
+    }
+
+    fn raw_plan(
+        &self,
+        statement: Statement,
+        tables: &TableSet,
+        params: &[Option<ColType>],
+    ) -> Result<LogicalPlan> {
         let context = Context::new(&self.state, tables);
         let fields: Vec<Option<FieldRef>> = params
             .iter()
@@ -200,14 +218,30 @@ impl Planner {
             planning = planning.with_prepare_param_data_types(fields);
         }
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
-        let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
-        let raw = with_order_keys(raw)?;
-        let params = param_types(&raw, params)?;
-        let plan = self.state.optimize(&raw)?;
-        let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();
-        let reusable = !has_parameters(&plan)?;
-        let zone_name = tables.zone_name.clone();
-        Ok(PlannedQuery { plan, columns, params, reusable, zone_name })
+        with_order_keys(to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?)
+    }
+
+    /// A view's query as something to select from: it becomes part of the plans that name it. Its
+    /// columns are called `names`.
+    ///
+    /// # Errors
+    /// As [`Planner::plan`].
+    pub fn view(
+        &self,
+        statement: Statement,
+        tables: &TableSet,
+        params: &[Option<ColType>],
+        names: &[String],
+    ) -> Result<Relation> {
+        let raw = self.raw_plan(statement, tables, params)?;
+        let columns = raw.schema().columns();
+        if columns.len() != names.len() {
+            return Err(PgError::internal("a view with other columns than its query"));
+        }
+        let named = columns.into_iter().zip(names);
+        let exprs = named.map(|(column, name)| Expr::Column(column).alias(name.as_str()));
+        let plan = LogicalPlanBuilder::from(raw).project(exprs)?.build()?;
+        Ok(Relation::Rows(Arc::new(ViewTable::new(plan, None))))
     }
 
     /// The plan with values in place of its parameters.
@@ -362,6 +396,10 @@ impl ContextProvider for Context<'_> {
                 provider_as_source(Arc::new(source))
             }
             Relation::Rows(provider) => provider_as_source(provider.clone()),
+            Relation::View(view) => {
+                let text = format!("view {} was not expanded", view.name);
+                return Err(PgError::internal(text).into());
+            }
         })
     }
 

@@ -10,7 +10,8 @@ use crate::returning::Returning;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, SelectItem, visit_expressions, visit_expressions_mut,
+    BinaryOperator, Expr, Ident, SelectItem, UnaryOperator, visit_expressions,
+    visit_expressions_mut,
 };
 use futures::StreamExt;
 use kernel::dict::TableDef;
@@ -44,6 +45,21 @@ const AGGREGATES: [&str; 14] = [
     "median",
     "listagg",
 ];
+
+/// Whether a function over many rows is called in an expression.
+pub(crate) fn has_aggregate(expr: &Expr) -> bool {
+    visit_expressions(expr, |part| match part {
+        Expr::Function(function) => {
+            let name = function.name.0.last().and_then(|part| part.as_ident()).map(ident_name);
+            match name.is_some_and(|name| AGGREGATES.contains(&name.as_str())) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
 
 /// The condition as it is kept: columns by their bare names.
 pub(crate) fn normal(expr: &Expr) -> Result<Expr> {
@@ -144,8 +160,9 @@ impl Session {
             return Ok(known);
         }
         let mut items = Vec::with_capacity(table.checks.len());
-        for check in &table.checks {
-            items.push(SelectItem::UnnamedExpr(parse_expr(&check.expr)?));
+        for (i, check) in table.checks.iter().enumerate() {
+            let (expr, alias) = (parse_expr(&check.expr)?, Ident::new(format!("check{i}")));
+            items.push(SelectItem::ExprWithAlias { expr, alias });
         }
         let mut params = Params::new(Vec::new(), 0);
         // Over a definition of its own: one that holds its plan would hold itself.
@@ -165,8 +182,15 @@ impl Session {
         Ok(checks)
     }
 
-    /// Which condition the row breaks, as a position in `table.checks`.
-    async fn broken_check(&mut self, table: &Arc<TableDef>, row: &[u8]) -> Result<Option<usize>> {
+    /// Which condition the row breaks, as a position in `table.checks`; a row from before may break
+    /// those that are not known to be met by all.
+    async fn broken_check(
+        &mut self,
+        table: &Arc<TableDef>,
+        row: &[u8],
+        is_new: bool,
+    ) -> Result<Option<usize>> {
+        let counts = |i: usize| is_new || table.checks[i].valid;
         let checks = self.checks_of(table).await?;
         let params = self.call_all(&checks.calls).await?;
         let env = self.format_env();
@@ -175,7 +199,7 @@ impl Session {
                 let view = RowView::new(&table.types, row);
                 let cx = EvalContext { row: Some(view), params: &params, env: &env };
                 for (i, scalar) in scalars.iter().enumerate() {
-                    if scalar.truth(&cx)? == Some(false) {
+                    if counts(i) && scalar.truth(&cx)? == Some(false) {
                         return Ok(Some(i));
                     }
                 }
@@ -191,7 +215,8 @@ impl Session {
                     let broken = |reader: &query::ColumnReader| {
                         (0..batch.num_rows()).any(|i| reader.get(i) == Datum::Bool(false))
                     };
-                    if let Some(i) = readers.iter().position(broken) {
+                    let mut readers = readers.iter().enumerate();
+                    if let Some((i, _)) = readers.find(|(i, r)| counts(*i) && broken(r)) {
                         return Ok(Some(i));
                     }
                 }
@@ -202,7 +227,9 @@ impl Session {
 
     /// 23514 if the row, as it would be written, breaks a condition of its table.
     pub(crate) async fn check_row(&mut self, table: &Arc<TableDef>, row: &[u8]) -> Result<()> {
-        let Some(at) = Box::pin(self.broken_check(table, row)).await? else { return Ok(()) };
+        let Some(at) = Box::pin(self.broken_check(table, row, true)).await? else {
+            return Ok(());
+        };
         let (name, relation) = (&table.checks[at].name, &table.name);
         let text =
             format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
@@ -221,6 +248,14 @@ impl Session {
         checked
     }
 
+    /// 23514 if a row from before, as a change of its table would write it, breaks a condition.
+    pub(crate) async fn check_old_row(&mut self, table: &Arc<TableDef>, row: &[u8]) -> Result<()> {
+        match Box::pin(self.broken_check(table, row, false)).await? {
+            Some(at) => Err(broken_by_some_row(table, at)),
+            None => Ok(()),
+        }
+    }
+
     /// 23514 if a row of the locked table breaks a condition; also an error if one cannot be bound.
     pub(crate) async fn check_rows(&mut self, table: &Arc<TableDef>) -> Result<()> {
         self.checks_of(table).await?;
@@ -232,18 +267,115 @@ impl Session {
             let more = scan.next_block(&self.ctx, take).await?;
             for row in rows {
                 self.ctx.check_interrupt()?;
-                if let Some(at) = self.broken_check(table, &row).await? {
-                    let (name, relation) = (&table.checks[at].name, &table.name);
-                    let text = format!(
-                        "check constraint \"{name}\" of relation \"{relation}\" is violated by \
-                         some row"
-                    );
-                    return Err(PgError::new("23514", text).with_constraint(name));
-                }
+                self.check_old_row(table, &row).await?;
             }
             if !more {
                 return Ok(());
             }
         }
+    }
+}
+
+fn broken_by_some_row(table: &TableDef, at: usize) -> PgError {
+    let (name, relation) = (&table.checks[at].name, &table.name);
+    let text =
+        format!("check constraint \"{name}\" of relation \"{relation}\" is violated by some row");
+    PgError::new("23514", text).with_constraint(name)
+}
+
+/// The expression as PostgreSQL shows it: an operation stands in parentheses of its own, in the
+/// shorter form only where they were written.
+pub(crate) fn shown(expr: &Expr, short: bool) -> String {
+    if short {
+        return shown_short(expr, Binding::Loosest);
+    }
+    let inner = |expr: &Expr| shown(expr, false);
+    match expr {
+        Expr::Nested(expr) => inner(expr),
+        Expr::BinaryOp { left, op, right } => {
+            let op = op.to_string();
+            let op = if op == "!=" { "<>" } else { &op };
+            format!("({} {op} {})", inner(left), inner(right))
+        }
+        Expr::IsNull(expr) => format!("({} IS NULL)", inner(expr)),
+        Expr::IsNotNull(expr) => format!("({} IS NOT NULL)", inner(expr)),
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => format!("(NOT {})", inner(expr)),
+        Expr::Between { expr, negated: false, low, high } => {
+            let (expr, low, high) = (inner(expr), inner(low), inner(high));
+            format!("(({expr} >= {low}) AND ({expr} <= {high}))")
+        }
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) => expr.to_string(),
+        Expr::Function(_) | Expr::Cast { .. } | Expr::Case { .. } => expr.to_string(),
+        other => format!("({other})"),
+    }
+}
+
+/// How tightly an operation holds what it stands on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Binding {
+    Loosest,
+    Or,
+    And,
+    Not,
+    Compare,
+    Other,
+}
+
+fn binding(op: &BinaryOperator) -> Binding {
+    match op {
+        BinaryOperator::Or => Binding::Or,
+        BinaryOperator::And => Binding::And,
+        BinaryOperator::Eq
+        | BinaryOperator::NotEq
+        | BinaryOperator::Lt
+        | BinaryOperator::LtEq
+        | BinaryOperator::Gt
+        | BinaryOperator::GtEq => Binding::Compare,
+        _ => Binding::Other,
+    }
+}
+
+/// The expression with parentheses only where it would mean something else without.
+fn shown_short(expr: &Expr, within: Binding) -> String {
+    let (text, own) = match expr {
+        Expr::Nested(expr) => return shown_short(expr, within),
+        Expr::BinaryOp { left, op, right } => {
+            let own = binding(op);
+            let op = op.to_string();
+            let op = if op == "!=" { "<>" } else { &op };
+            let inside = if own == Binding::Compare { Binding::Other } else { own };
+            let (left, right) = (shown_short(left, inside), shown_short(right, inside));
+            (format!("{left} {op} {right}"), own)
+        }
+        Expr::IsNull(expr) => {
+            (format!("{} IS NULL", shown_short(expr, Binding::Other)), Binding::Compare)
+        }
+        Expr::IsNotNull(expr) => {
+            (format!("{} IS NOT NULL", shown_short(expr, Binding::Other)), Binding::Compare)
+        }
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+            (format!("NOT {}", shown_short(expr, Binding::Not)), Binding::Not)
+        }
+        Expr::Between { expr, negated: false, low, high } => {
+            let expr = shown_short(expr, Binding::Other);
+            let (low, high) = (shown_short(low, Binding::Other), shown_short(high, Binding::Other));
+            (format!("{expr} >= {low} AND {expr} <= {high}"), Binding::And)
+        }
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Function(_) => {
+            return expr.to_string();
+        }
+        other => (other.to_string(), Binding::Compare),
+    };
+    // Operations that bind alike may still not be read from left to right.
+    let parentheses = own < within || (own == Binding::Other && within == Binding::Other);
+    if parentheses { format!("({text})") } else { text }
+}
+
+/// A constraint as its definition shows it.
+pub(crate) fn definition(check: &kernel::dict::CheckDef, short: bool) -> String {
+    let not_valid = if check.valid { "" } else { " NOT VALID" };
+    match parse_expr(&check.expr) {
+        Ok(expr) => format!("CHECK ({}){not_valid}", shown(&expr, short)),
+        Err(_) => format!("CHECK (({})){not_valid}", check.expr),
     }
 }

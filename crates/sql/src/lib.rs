@@ -28,6 +28,7 @@ mod sequence;
 mod session;
 mod settings;
 mod utility;
+mod view;
 
 pub use catalog::{PeerRows, ViewPeers, connect_views, local_view_rows, set_view_peers};
 pub use ddl::set_password_hasher;

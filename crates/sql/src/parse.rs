@@ -27,6 +27,25 @@ pub enum Own {
     CreateSequence(Box<SequenceSpec>),
     AlterSystemSet { name: String, value: String },
     AlterSessionSet { name: String, value: String },
+    AlterRelation(Box<AlterRelation>),
+}
+
+/// What of `ALTER TABLE`, `ALTER VIEW` and `ALTER SEQUENCE` the library does not parse.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AlterRelation {
+    /// `TABLE`, `VIEW` or `SEQUENCE`.
+    pub kind: &'static str,
+    pub if_exists: bool,
+    pub schema: Option<String>,
+    pub name: String,
+    pub action: RelationAction,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RelationAction {
+    Rename(String),
+    RenameColumn { old: String, new: String },
+    SetSchema(String),
 }
 
 /// `CREATE SEQUENCE`, its options in any order, the field's spellings included.
@@ -435,12 +454,53 @@ fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
         let (name, value) = parse_assignment(&mut words)?;
         return words.finish(Own::AlterSystemSet { name, value });
     }
+    if let Some(own) = parse_alter_relation(&mut words)? {
+        return words.finish(own);
+    }
     words.at = 0;
     if words.take("alter") && words.take("session") {
         let (name, value) = parse_assignment(&mut words)?;
         return words.finish(Own::AlterSessionSet { name, value });
     }
     Ok(None)
+}
+
+/// `ALTER .. SET SCHEMA`, and `ALTER VIEW .. RENAME`.
+fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
+    words.at = 0;
+    if !words.take("alter") {
+        return Ok(None);
+    }
+    let kinds = [("table", "TABLE"), ("view", "VIEW"), ("sequence", "SEQUENCE")];
+    let Some((_, kind)) = kinds.into_iter().find(|(word, _)| words.take(word)) else {
+        return Ok(None);
+    };
+    let if_exists = words.take("if");
+    if if_exists && !words.take("exists") {
+        return Ok(None);
+    }
+    let _ = kind == "TABLE" && words.take("only");
+    let Ok((schema, name)) = words.qualified() else { return Ok(None) };
+    let action = if words.take("set") {
+        if !words.take("schema") {
+            return Ok(None);
+        }
+        RelationAction::SetSchema(words.name()?)
+    } else if kind == "VIEW" && words.take("rename") {
+        if words.take("to") {
+            RelationAction::Rename(words.name()?)
+        } else {
+            let _ = words.take("column");
+            let old = words.name()?;
+            if !words.take("to") {
+                return Err(words.near());
+            }
+            RelationAction::RenameColumn { old, new: words.name()? }
+        }
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Own::AlterRelation(Box::new(AlterRelation { kind, if_exists, schema, name, action }))))
 }
 
 fn parse_assignment(words: &mut Words<'_>) -> Result<(String, String)> {

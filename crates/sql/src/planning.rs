@@ -2,7 +2,7 @@
 
 use crate::bind::{Binder, Params, References, ident_name, shown_name};
 use crate::cache::PlanKey;
-use crate::ddl::is_select_into;
+use crate::ddl::{Verb, is_select_into};
 use crate::encode::column_of;
 use crate::parse::{Own, Parsed, Statement};
 use crate::plan::{InsertSelect, Kind, LockRows, ModifyPlan, Plan, QueryPlan, RowDefault};
@@ -189,11 +189,16 @@ impl Session {
         let Some(shape) = direct::shape(ast) else { return Ok(None) };
         let mut params = params.clone();
         let mut tables = Vec::new();
+        let mut once = false;
         let bound = match shape {
             None => direct::bind_values(ast, &mut params)?,
             Some(one) => {
                 let found = self.find_relation(one.schema.as_deref(), &one.name).await?;
                 let Relation::Table(table) = found else { return Ok(None) };
+                if one.schema.is_none() {
+                    tables.push(self.path_version().await?);
+                    once = !self.is_first(&table.schema).await?;
+                }
                 tables.push((table.obj, table.version));
                 direct::bind(ast, &table, &one.alias, &mut params)?
             }
@@ -207,7 +212,7 @@ impl Session {
             hidden: params.hidden,
             columns: bound.columns,
             returns_rows: bound.returns_rows,
-            once: false,
+            once,
         }))
     }
 
@@ -215,18 +220,30 @@ impl Session {
     async fn relations(
         &mut self,
         references: &References,
+        params: &mut Params,
     ) -> Result<(TableSet, Vec<(ObjId, u64)>, bool)> {
         let mut set = TableSet::new(self.format_env(), &self.settings.zone_name);
         let mut tables = Vec::new();
         let mut once = references.catalog_functions;
+        if references.relations.iter().any(|(schema, _)| schema.is_none()) {
+            tables.push(self.path_version().await?);
+        }
         for (schema, name) in &references.relations {
-            let relation = self.find_relation(schema.as_deref(), name).await?;
+            let mut relation = self.find_relation(schema.as_deref(), name).await?;
+            if let Relation::Table(def) | Relation::View(def) = &relation {
+                tables.push((def.obj, def.version));
+                once |= schema.is_none() && !self.is_first(&def.schema).await?;
+            }
             match &relation {
-                Relation::Table(table) => {
-                    tables.push((table.obj, table.version));
-                    set.set_size(table.obj, self.table_size(table).await?);
-                }
+                Relation::Table(table) => set.set_size(table.obj, self.table_size(table).await?),
                 Relation::Rows(_) => once = true,
+                Relation::View(view) => {
+                    let view = view.clone();
+                    let expanded = Box::pin(self.expand_view(&view, params)).await?;
+                    relation = expanded.0;
+                    tables.extend(expanded.1);
+                    once |= expanded.2;
+                }
             }
             set.insert(schema.as_deref(), name, relation);
         }
@@ -250,6 +267,45 @@ impl Session {
         }
     }
 
+    /// What plans that look for names on the search path depend on: the schemas there are.
+    async fn path_version(&mut self) -> Result<(ObjId, u64)> {
+        let txn = self.transaction()?;
+        let schemas = kernel::dict::schemas(&self.ctx, &txn).await?;
+        Ok((kernel::dict::SCHEMAS_OBJ, schemas.version))
+    }
+
+    /// Whether a name would be looked for here before anywhere else. What is found further on may
+    /// be hidden by something made later, which no version of it would tell: such a plan is not
+    /// kept.
+    async fn is_first(&mut self, schema: &str) -> Result<bool> {
+        Ok(self.schemas_for(None).await?.first().is_none_or(|first| first == schema))
+    }
+
+    /// What a view shows, to be planned in its place, with the tables behind it.
+    async fn expand_view(
+        &mut self,
+        view: &TableDef,
+        params: &mut Params,
+    ) -> Result<(Relation, Vec<(ObjId, u64)>, bool)> {
+        let own = view.view.as_ref().ok_or_else(|| PgError::internal("a view without a text"))?;
+        if self.view_depth >= VIEW_DEPTH_MAX {
+            return Err(PgError::new("54001", "stack depth limit exceeded"));
+        }
+        let mut query = crate::ddl::query_of(own)?;
+        let env = self.format_env();
+        let mut binder = Binder::new(params, &env);
+        binder.bind_query(&mut query)?;
+        let references = binder.references;
+        self.view_depth += 1;
+        let found = self.relations(&references, params).await;
+        self.view_depth -= 1;
+        let (set, tables, once) = found?;
+        let names: Vec<String> = view.columns.iter().map(|column| column.name.clone()).collect();
+        let statement = Ast::Query(Box::new(query));
+        let relation = self.database.planner.view(statement, &set, &params.all_types(), &names)?;
+        Ok((relation, tables, once))
+    }
+
     async fn plan_query(&mut self, query: &Query, params: &mut Params) -> Result<Planned> {
         let mut query = query.clone();
         let lock = if query.locks.is_empty() {
@@ -264,7 +320,7 @@ impl Session {
         if let Some(lock) = &lock {
             add_hidden_columns(&mut query, &lock.table)?;
         }
-        let (set, tables, once) = self.relations(&references).await?;
+        let (set, tables, once) = self.relations(&references, params).await?;
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
         let mut columns = planned.columns.clone();
@@ -339,6 +395,7 @@ impl Session {
     async fn target(
         &mut self,
         from: &TableWithJoins,
+        verb: Verb,
     ) -> Result<(Arc<TableDef>, String, TableFactor)> {
         if !from.joins.is_empty() {
             return Err(PgError::syntax("syntax error at or near \"JOIN\""));
@@ -356,6 +413,7 @@ impl Session {
             Relation::Rows(_) => {
                 Err(PgError::new("42809", format!("cannot change view \"{name}\"")))
             }
+            Relation::View(view) => Err(crate::ddl::not_updatable(&view, verb)),
         }
     }
 
@@ -367,7 +425,7 @@ impl Session {
         {
             return Err(PgError::unsupported("this form of UPDATE"));
         }
-        let (table, alias, factor) = self.target(&update.table).await?;
+        let (table, alias, factor) = self.target(&update.table, Verb::Update).await?;
         let mut set = Vec::new();
         let mut items = hidden_items(&alias);
         for assignment in &update.assignments {
@@ -412,7 +470,7 @@ impl Session {
         let [one] = &from[..] else {
             return Err(PgError::unsupported("DELETE from several tables"));
         };
-        let (table, alias, factor) = self.target(one).await?;
+        let (table, alias, factor) = self.target(one, Verb::Delete).await?;
         let items = hidden_items(&alias);
         let from = delete.using.clone().unwrap_or_default();
         let work = Work { table, alias, factor, from, items, set: None };
@@ -445,7 +503,7 @@ impl Session {
         references.add(Some(table.schema.clone()), table.name.clone());
         from.insert(0, TableWithJoins { relation: factor, joins: Vec::new() });
         let query = select_query(items, from, selection)?;
-        let (set_of, tables, once) = self.relations(&references).await?;
+        let (set_of, tables, once) = self.relations(&references, params).await?;
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set_of, &params.all_types())?;
         let (returning, columns) = match returning {
@@ -485,7 +543,7 @@ impl Session {
         let relation = target_factor(table, alias);
         let from = vec![TableWithJoins { relation, joins: Vec::new() }];
         let query = select_query(items, from, None)?;
-        let (mut set, _, _) = self.relations(&references).await?;
+        let (mut set, _, _) = self.relations(&references, params).await?;
         // The definition at hand, whatever the name stands for by now.
         set.insert(Some(&table.schema), &table.name, Relation::Table(table.clone()));
         let statement = Ast::Query(Box::new(query));
@@ -507,9 +565,18 @@ impl Session {
         }
         let target = direct::insert_target(insert)?;
         let relation = self.find_relation(target.schema.as_deref(), &target.name).await?;
-        let Relation::Table(table) = relation else {
-            return Err(PgError::new("42809", format!("cannot change view \"{}\"", target.name)));
+        let table = match relation {
+            Relation::Table(table) => table,
+            Relation::View(view) => return Err(crate::ddl::not_updatable(&view, Verb::Insert)),
+            Relation::Rows(_) => {
+                let text = format!("cannot change view \"{}\"", target.name);
+                return Err(PgError::new("42809", text));
+            }
         };
+        let mut path = None;
+        if target.schema.is_none() {
+            path = Some((self.path_version().await?, !self.is_first(&table.schema).await?));
+        }
         let source = insert.source.as_ref().ok_or_else(|| PgError::syntax("no values"))?;
         let mut query = (**source).clone();
         let mut columns = direct::insert_columns(insert, &table)?;
@@ -518,8 +585,12 @@ impl Session {
         let mut binder = Binder::new(params, &env);
         binder.bind_query(&mut query)?;
         let references = binder.references;
-        let (set, mut tables, once) = self.relations(&references).await?;
+        let (set, mut tables, mut once) = self.relations(&references, params).await?;
         tables.push((table.obj, table.version));
+        if let Some((version, hidden)) = path {
+            tables.push(version);
+            once |= hidden;
+        }
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
         let given = planned.columns.len();
@@ -578,6 +649,9 @@ fn without_dual(ast: &Ast) -> Option<Ast> {
     }
     Some(Ast::Query(query))
 }
+
+/// Views read through one another.
+const VIEW_DEPTH_MAX: u32 = 64;
 
 struct Work {
     table: Arc<TableDef>,

@@ -17,11 +17,7 @@ impl Session {
     ) -> Result<Option<Arc<SequenceDef>>> {
         self.begin_if_needed();
         let txn = self.transaction()?;
-        let path = match schema {
-            Some(schema) => vec![schema.to_owned()],
-            None => self.settings.search_path.clone(),
-        };
-        for schema in path {
+        for schema in self.schemas_for(schema).await? {
             if let Some(found) = dict::sequence(&self.ctx, &txn, &schema, name).await? {
                 return Ok(Some(found));
             }

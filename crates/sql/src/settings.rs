@@ -113,7 +113,8 @@ pub(crate) struct Settings {
     pub(crate) lock_timeout_us: u64,
     pub(crate) isolation: Isolation,
     pub(crate) read_only: bool,
-    /// Schemas looked through for a name without one.
+    /// Schemas looked through for a name without one, as they were given: `$user` may be among
+    /// them, and some may not be there.
     pub(crate) search_path: Vec<String>,
     changes: Vec<(String, String)>,
 }
@@ -180,7 +181,7 @@ impl Settings {
             lock_timeout_us: 0,
             isolation: Isolation::ReadCommitted,
             read_only: false,
-            search_path: vec!["public".to_owned()],
+            search_path: vec!["$user".to_owned(), "public".to_owned()],
             changes: Vec::new(),
         };
         settings.values.insert("session_authorization".into(), user.to_owned());
@@ -266,11 +267,10 @@ impl Settings {
                 }
             }
             "search_path" => {
-                self.search_path = value
-                    .split(',')
-                    .map(|part| part.trim().trim_matches(['"', '\'']).to_owned())
-                    .filter(|part| part != "$user" && !part.is_empty())
-                    .collect();
+                self.search_path = parse_name_list(value).ok_or_else(|| {
+                    let text = format!("invalid value for parameter \"search_path\": \"{value}\"");
+                    PgError::new("22023", text).with_detail("List syntax is invalid.")
+                })?;
             }
             _ => {}
         }
@@ -327,6 +327,44 @@ impl Settings {
 
     pub(crate) fn take_changes(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.changes)
+    }
+}
+
+/// Names in a list: folded unless quoted.
+fn parse_name_list(text: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Some(names);
+    }
+    loop {
+        let name;
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut own = String::new();
+            let mut chars = quoted.char_indices().peekable();
+            let end = loop {
+                match chars.next()? {
+                    (_, '"') if chars.peek().is_some_and(|(_, c)| *c == '"') => {
+                        own.push('"');
+                        chars.next();
+                    }
+                    (at, '"') => break at + 1,
+                    (_, c) => own.push(c),
+                }
+            };
+            (name, rest) = (own, quoted[end..].trim_start());
+        } else {
+            let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
+            if end == 0 {
+                return None;
+            }
+            (name, rest) = (rest[..end].to_lowercase(), rest[end..].trim_start());
+        }
+        names.push(name);
+        if rest.is_empty() {
+            return Some(names);
+        }
+        rest = rest.strip_prefix(',')?.trim_start();
     }
 }
 

@@ -9,15 +9,18 @@ use std::sync::Arc;
 use block::{Dba, ObjId, Scn};
 use observe::Ctx;
 
-use super::def::{ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, TableDef, UserDef};
+use super::def::{
+    ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, SchemaDef, TableDef, UserDef,
+};
 use super::fixed::{
-    BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, Fixed, Place, SUPERUSER, SUPERUSER_OBJ, SYS, TABLES,
-    USER_OBJ_MIN,
+    BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, Fixed, PUBLIC, PUBLIC_OBJ, Place, SCHEMAS_VERSION, SUPERUSER,
+    SUPERUSER_OBJ, SYS, TABLES, USER_OBJ_MIN,
 };
 use super::ids::NEXT_OBJ;
 use super::locks::ObjectLocks;
 use super::records::{
-    column_list, column_values, index_values, object_values, table_values, user_values,
+    column_list, column_values, index_values, object_values, schema_values, table_values,
+    user_values,
 };
 use super::state::{Dict, autonomous, finish, newest};
 use super::store::{self, Record, int8, obj};
@@ -31,7 +34,7 @@ use crate::txn::{Core, Transaction};
 const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
-const FORMAT: (&str, &str) = ("dictionary format", "2");
+const FORMAT: (&str, &str) = ("dictionary format", "3");
 
 /// The bootstrap table as the rest of the kernel wants it described.
 fn bootstrap_def(birth: Scn) -> TableDef {
@@ -52,6 +55,7 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         indexes: Vec::new(),
         checks: Vec::new(),
         comment: None,
+        view: None,
         derived: Derived::default(),
         version: u64::from(BOOTSTRAP_OBJ.0),
     }
@@ -130,12 +134,15 @@ async fn write_all(
     }
     let props = &fixed[Fixed::Props as usize];
     let first = USER_OBJ_MIN.to_string();
-    for (name, value) in [FORMAT, (NEXT_OBJ, first.as_str())] {
+    let props_of_new = [FORMAT, (NEXT_OBJ, first.as_str()), (SCHEMAS_VERSION, "1")];
+    for (name, value) in props_of_new {
         store::insert(ctx, txn, props, &[Datum::Text(name), Datum::Text(value)]).await?;
     }
     let user =
         UserDef { obj: SUPERUSER_OBJ, name: SUPERUSER.to_owned(), verifier: None, superuser: true };
     store::insert(ctx, txn, &fixed[Fixed::User as usize], &user_values(&user)).await?;
+    let public = SchemaDef { obj: PUBLIC_OBJ, name: PUBLIC.to_owned(), owner: SUPERUSER_OBJ };
+    store::insert(ctx, txn, &fixed[Fixed::Schema as usize], &schema_values(&public)).await?;
     write_table(ctx, txn, fixed, bootstrap).await?;
     for table in fixed {
         write_table(ctx, txn, fixed, table).await?;

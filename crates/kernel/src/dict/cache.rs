@@ -11,7 +11,8 @@ use block::ObjId;
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 
-use super::def::{SequenceDef, TableDef, UserDef};
+use super::def::{Schemas, SequenceDef, TableDef, UserDef};
+use super::fixed::{SCHEMAS_OBJ, SYS};
 
 /// Most definitions an instance keeps.
 pub const ENTRIES_MAX: usize = 16_384;
@@ -19,8 +20,10 @@ pub const ENTRIES_MAX: usize = 16_384;
 /// A definition in the cache.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
+    /// A table or a view.
     Table(Arc<TableDef>),
     Sequence(Arc<SequenceDef>),
+    Schemas(Arc<Schemas>),
 }
 
 impl Entry {
@@ -28,6 +31,7 @@ impl Entry {
         match self {
             Entry::Table(def) => (def.obj, &def.schema, &def.name),
             Entry::Sequence(def) => (def.obj, &def.schema, &def.name),
+            Entry::Schemas(_) => (SCHEMAS_OBJ, SYS, ""),
         }
     }
 
@@ -35,6 +39,7 @@ impl Entry {
         match self {
             Entry::Table(def) => def.version,
             Entry::Sequence(def) => def.version,
+            Entry::Schemas(def) => def.version,
         }
     }
 }
@@ -126,21 +131,28 @@ impl RowCache {
     pub fn table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
         self.count(Part::Objects, |maps| match maps.names.get(schema)?.get(name)? {
             Entry::Table(def) => Some(Arc::clone(def)),
-            Entry::Sequence(_) => None,
+            Entry::Sequence(_) | Entry::Schemas(_) => None,
+        })
+    }
+
+    pub fn schemas(&self) -> Option<Arc<Schemas>> {
+        self.count(Part::Objects, |maps| match maps.objects.get(&SCHEMAS_OBJ)? {
+            Entry::Schemas(def) => Some(Arc::clone(def)),
+            Entry::Table(_) | Entry::Sequence(_) => None,
         })
     }
 
     pub fn table_by_obj(&self, obj: ObjId) -> Option<Arc<TableDef>> {
         self.count(Part::Objects, |maps| match maps.objects.get(&obj)? {
             Entry::Table(def) => Some(Arc::clone(def)),
-            Entry::Sequence(_) => None,
+            Entry::Sequence(_) | Entry::Schemas(_) => None,
         })
     }
 
     pub fn sequence(&self, schema: &str, name: &str) -> Option<Arc<SequenceDef>> {
         self.count(Part::Sequences, |maps| match maps.names.get(schema)?.get(name)? {
             Entry::Sequence(def) => Some(Arc::clone(def)),
-            Entry::Table(_) => None,
+            Entry::Table(_) | Entry::Schemas(_) => None,
         })
     }
 
@@ -264,6 +276,7 @@ mod tests {
             indexes: vec![],
             checks: vec![],
             comment: None,
+            view: None,
             derived: crate::dict::Derived::default(),
             version,
         })

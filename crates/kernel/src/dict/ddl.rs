@@ -40,7 +40,7 @@ pub async fn create_table(
     txn: &Arc<Transaction>,
     new: NewTable,
 ) -> Result<Arc<TableDef>> {
-    check_schema(&new.schema)?;
+    check_schema(ctx, txn, &new.schema).await?;
     check_name(&new.name)?;
     check_columns(&new.columns)?;
     for index in &new.indexes {
@@ -70,7 +70,7 @@ pub async fn create_table(
         store::insert(ctx, txn, dict.fixed(Fixed::Col), &values).await?;
     }
     for (name, expr) in new.checks {
-        insert_check(ctx, txn, number, name, expr).await?;
+        insert_check(ctx, txn, number, name, expr, true).await?;
     }
     for index in new.indexes {
         let def = own_table(ctx, txn, &object).await?;

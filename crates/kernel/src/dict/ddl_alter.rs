@@ -182,9 +182,10 @@ pub(super) async fn insert_check(
     table: ObjId,
     name: String,
     expr: String,
+    valid: bool,
 ) -> Result<()> {
     check_name(&name)?;
-    let def = CheckDef { obj: next_obj(ctx, txn.core()).await?, name, expr };
+    let def = CheckDef { obj: next_obj(ctx, txn.core()).await?, name, expr, valid };
     let con = of(txn.core())?.fixed(Fixed::Con);
     match store::insert(ctx, txn, con, &check_values(table, &def)).await {
         Err(Error::UniqueViolation { .. }) => {
@@ -194,8 +195,8 @@ pub(super) async fn insert_check(
     }
 }
 
-/// Replaces the table's CHECK constraint of that name (`old`), or adds or drops one. Whether the
-/// rows meet it is the caller's to see, under the same lock.
+/// Replaces the table's CHECK constraint of that name (`old`), or adds or drops one: name, text,
+/// and whether the rows meet it, which is the caller's to see under the same lock.
 ///
 /// # Errors
 /// As [`lock_definition`]; [`Error::DuplicateObject`] if the new name is taken.
@@ -204,7 +205,7 @@ pub async fn set_check(
     txn: &Arc<Transaction>,
     table: &TableDef,
     old: Option<&str>,
-    new: Option<(String, String)>,
+    new: Option<(String, String, bool)>,
 ) -> Result<Arc<TableDef>> {
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     if let Some(name) = old {
@@ -215,8 +216,8 @@ pub async fn set_check(
         let row = row.ok_or_else(|| undefined("constraint", name))?;
         store::delete(ctx, txn, con, &snap, &row).await?;
     }
-    if let Some((name, expr)) = new {
-        insert_check(ctx, txn, def.obj, name, expr).await?;
+    if let Some((name, expr, valid)) = new {
+        insert_check(ctx, txn, def.obj, name, expr, valid).await?;
     }
     new_version(ctx, txn, &object).await?;
     own_table(ctx, txn, &object).await

@@ -26,7 +26,7 @@ pub async fn create_sequence(
     txn: &Arc<Transaction>,
     new: NewSequence,
 ) -> Result<Arc<SequenceDef>> {
-    check_schema(&new.schema)?;
+    check_schema(ctx, txn, &new.schema).await?;
     check_name(&new.name)?;
     check_sequence(&new)?;
     let core = txn.core();

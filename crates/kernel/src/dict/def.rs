@@ -22,6 +22,38 @@ pub struct ColumnDef {
     /// What rows from before the column was added read in it, as rows keep values.
     pub missing: Option<Box<[u8]>>,
     pub comment: Option<String>,
+    pub generated: Option<Generated>,
+}
+
+/// How a column comes by its values, if not as everybody likes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Generated {
+    /// Computed from the row's other columns: the default's text is the expression.
+    Stored,
+    /// From a sequence, whose values alone are accepted.
+    Always,
+    /// From a sequence, unless a value is given.
+    ByDefault,
+}
+
+impl Generated {
+    /// The letter stored in the dictionary, as in PostgreSQL's `attgenerated` and `attidentity`.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Generated::Stored => "s",
+            Generated::Always => "a",
+            Generated::ByDefault => "d",
+        }
+    }
+
+    /// Inverse of [`Generated::code`].
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Generated> {
+        [Generated::Stored, Generated::Always, Generated::ByDefault]
+            .into_iter()
+            .find(|kind| kind.code() == code)
+    }
 }
 
 impl ColumnDef {
@@ -35,6 +67,7 @@ impl ColumnDef {
             default: None,
             missing: None,
             comment: None,
+            generated: None,
         }
     }
 }
@@ -54,6 +87,25 @@ pub struct CheckDef {
     pub name: String,
     /// SQL text of the condition.
     pub expr: String,
+    /// Whether the rows from before it was added are known to meet it too.
+    pub valid: bool,
+}
+
+/// Something that a view reads: an object, or one of its columns.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Use {
+    pub obj: ObjId,
+    /// Name of the column; empty: the object as such.
+    pub column: String,
+}
+
+/// What a view shows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ViewDef {
+    /// SQL text of its query.
+    pub text: String,
+    /// What the query reads, in order.
+    pub uses: Vec<Use>,
 }
 
 /// Room for what the layers above make of a definition, made once and shared with it. It is no part
@@ -95,7 +147,7 @@ impl fmt::Debug for Derived {
     }
 }
 
-/// A table as of one version.
+/// A table, or a view, as of one version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableDef {
     pub obj: ObjId,
@@ -106,7 +158,7 @@ pub struct TableDef {
     pub columns: Vec<ColumnDef>,
     /// The types of `columns`, as the row codec takes them.
     pub types: RowTypes,
-    /// Header block of its heap segment.
+    /// Header block of its heap segment; [`Dba::NONE`] for a view.
     pub header: Dba,
     /// SCN of the segment's creation or the table's last truncation: older snapshots cannot read
     /// it.
@@ -116,6 +168,8 @@ pub struct TableDef {
     /// Its CHECK constraints, in the order of their names, as they are told.
     pub checks: Vec<CheckDef>,
     pub comment: Option<String>,
+    /// Of a view: there are no rows of its own.
+    pub view: Option<ViewDef>,
     pub derived: Derived,
     /// Changes with every change of the definition and is never used twice in a database.
     pub version: u64,
@@ -201,6 +255,7 @@ pub enum ObjectKind {
     Table,
     Index,
     Sequence,
+    View,
 }
 
 impl ObjectKind {
@@ -211,13 +266,14 @@ impl ObjectKind {
             ObjectKind::Table => "r",
             ObjectKind::Index => "i",
             ObjectKind::Sequence => "S",
+            ObjectKind::View => "v",
         }
     }
 
     /// Inverse of [`ObjectKind::code`].
     #[must_use]
     pub fn from_code(code: &str) -> Option<ObjectKind> {
-        [ObjectKind::Table, ObjectKind::Index, ObjectKind::Sequence]
+        [ObjectKind::Table, ObjectKind::Index, ObjectKind::Sequence, ObjectKind::View]
             .into_iter()
             .find(|kind| kind.code() == code)
     }
@@ -247,6 +303,40 @@ pub struct NewTable {
     pub indexes: Vec<NewIndex>,
     /// Names and texts of its CHECK constraints.
     pub checks: Vec<(String, String)>,
+}
+
+/// A view to be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewView {
+    pub schema: String,
+    pub name: String,
+    pub owner: ObjId,
+    pub columns: Vec<ColumnDef>,
+    pub view: ViewDef,
+}
+
+/// A schema.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SchemaDef {
+    pub obj: ObjId,
+    pub name: String,
+    pub owner: ObjId,
+}
+
+/// All schemas but the system's, as of one version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schemas {
+    /// In the order of their names.
+    pub all: Vec<SchemaDef>,
+    pub version: u64,
+}
+
+impl Schemas {
+    /// The schema of a name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&SchemaDef> {
+        self.all.iter().find(|schema| schema.name == name)
+    }
 }
 
 /// An index to be made. A primary key makes its columns not null.

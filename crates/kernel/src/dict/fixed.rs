@@ -15,6 +15,14 @@ use crate::row::{ColType, TypeKind};
 pub const SYS: &str = "sys";
 /// The schema that users get when they name none.
 pub const PUBLIC: &str = "public";
+/// Its number: PostgreSQL's.
+pub const PUBLIC_OBJ: ObjId = ObjId(2200);
+/// Stands for the list of all schemas, where versions are compared and rights are asked for.
+pub const SCHEMAS_OBJ: ObjId = ObjId(17);
+/// The row of `props$` with the list's version.
+pub(super) const SCHEMAS_VERSION: &str = "version of the schemas";
+/// What the names of the schemas of temporary tables begin with.
+pub const TEMP_PREFIX: &str = "pg_temp_";
 /// Schemas in which users make no objects.
 pub const RESERVED_SCHEMAS: [&str; 3] = [SYS, "pg_catalog", "information_schema"];
 /// The user who owns the dictionary.
@@ -67,12 +75,15 @@ pub(crate) enum Fixed {
     Props,
     Orphan,
     Con,
+    Schema,
+    View,
+    Dep,
 }
 
 use TypeKind::{Bool, Bytea, Int4, Int8, Text};
 
 /// All of them. `obj$` by number and by name; `ind$` by number and by table.
-pub(super) const TABLES: [FixedTable; 9] = [
+pub(super) const TABLES: [FixedTable; 12] = [
     FixedTable {
         obj: ObjId(2),
         name: "obj$",
@@ -114,6 +125,7 @@ pub(super) const TABLES: [FixedTable; 9] = [
             ("default", Text, false),
             ("missing", Bytea, false),
             ("comment", Text, false),
+            ("generated", Text, false),
         ],
         indexes: &[FixedIndex { obj: ObjId(23), name: "i_col1", columns: &[0, 1] }],
     },
@@ -194,6 +206,27 @@ pub(super) const TABLES: [FixedTable; 9] = [
         ],
         indexes: &[FixedIndex { obj: ObjId(30), name: "i_con1", columns: &[0, 1] }],
     },
+    FixedTable {
+        obj: ObjId(14),
+        name: "schema$",
+        columns: &[("obj", Int8, true), ("name", Text, true), ("owner", Int8, true)],
+        indexes: &[FixedIndex { obj: ObjId(40), name: "i_schema1", columns: &[1] }],
+    },
+    FixedTable {
+        obj: ObjId(15),
+        name: "view$",
+        columns: &[("obj", Int8, true), ("text", Text, true)],
+        indexes: &[FixedIndex { obj: ObjId(41), name: "i_view1", columns: &[0] }],
+    },
+    FixedTable {
+        obj: ObjId(16),
+        name: "dep$",
+        columns: &[("obj", Int8, true), ("used", Int8, true), ("column", Text, true)],
+        indexes: &[
+            FixedIndex { obj: ObjId(42), name: "i_dep1", columns: &[0, 1, 2] },
+            FixedIndex { obj: ObjId(43), name: "i_dep2", columns: &[1, 0, 2] },
+        ],
+    },
 ];
 
 impl FixedTable {
@@ -240,6 +273,7 @@ impl FixedTable {
             indexes,
             checks: Vec::new(),
             comment: None,
+            view: None,
             derived: Derived::default(),
             version: u64::from(self.obj.0),
         })
@@ -252,7 +286,7 @@ mod tests {
 
     #[test]
     fn numbers_are_unique_and_below_the_users() {
-        let mut numbers = vec![BOOTSTRAP_OBJ.0, SUPERUSER_OBJ.0];
+        let mut numbers = vec![BOOTSTRAP_OBJ.0, SUPERUSER_OBJ.0, SCHEMAS_OBJ.0, PUBLIC_OBJ.0];
         for table in &TABLES {
             numbers.push(table.obj.0);
             numbers.extend(table.indexes.iter().map(|index| index.obj.0));

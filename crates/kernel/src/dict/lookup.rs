@@ -9,15 +9,17 @@ use block::ObjId;
 use observe::Ctx;
 
 use super::cache::{Entry, RowCacheStat};
-use super::def::{ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef};
-use super::fixed::Fixed;
+use super::def::{ObjectDef, ObjectKind, Schemas, SequenceDef, TableDef, UserDef};
+use super::fixed::{Fixed, SCHEMAS_OBJ, SCHEMAS_VERSION};
 use super::locks::ObjectMode;
 use super::records::{
-    object_by_name, object_by_obj, object_of, read_sequence, read_table, read_user, user_of,
+    object_by_name, object_by_obj, object_of, read_sequence, read_table, read_user, schema_of,
+    user_of, user_of_use,
 };
 use super::state::{Dict, autonomous, newest, of};
 use super::store;
 use crate::error::{Error, Result};
+use crate::row::Datum;
 use crate::txn::{Core, Snapshot, Transaction};
 
 /// How often a definition is read again because it changed while it was read. After that it is used
@@ -48,7 +50,7 @@ async fn read_entry(
     object: &ObjectDef,
 ) -> Result<Option<Entry>> {
     Ok(match object.kind {
-        ObjectKind::Table => {
+        ObjectKind::Table | ObjectKind::View => {
             let def = read_table(ctx, dict, snap, object).await?;
             def.map(|def| Entry::Table(Arc::new(def)))
         }
@@ -106,7 +108,7 @@ fn as_sequence(entry: Option<Entry>) -> Option<Arc<SequenceDef>> {
     }
 }
 
-/// The table with this name.
+/// The table or view with this name.
 ///
 /// # Errors
 /// What reading the dictionary's blocks can fail with.
@@ -127,7 +129,7 @@ pub async fn table(
     }
 }
 
-/// The table with this number.
+/// The table or view with this number.
 ///
 /// # Errors
 /// As [`table`].
@@ -257,13 +259,85 @@ async fn all_objects(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Vec<Obje
 /// # Errors
 /// As [`table`].
 pub async fn tables(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<Arc<TableDef>>> {
-    let mut tables = Vec::new();
+    of_kind(ctx, txn, ObjectKind::Table).await
+}
+
+/// All views, in the order of their names.
+///
+/// # Errors
+/// As [`table`].
+pub async fn views(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<Arc<TableDef>>> {
+    of_kind(ctx, txn, ObjectKind::View).await
+}
+
+async fn of_kind(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    kind: ObjectKind,
+) -> Result<Vec<Arc<TableDef>>> {
+    let mut found = Vec::new();
     for object in objects(ctx, txn).await? {
-        if object.kind == ObjectKind::Table {
-            tables.extend(table_by_obj(ctx, txn, object.obj).await?);
+        if object.kind == kind {
+            found.extend(table_by_obj(ctx, txn, object.obj).await?);
         }
     }
-    Ok(tables)
+    Ok(found)
+}
+
+/// The views that use an object, each with the name of the column, empty for the object as such.
+/// Whoever has locked the object against everybody knows that there are no others.
+///
+/// # Errors
+/// As [`table`].
+pub async fn dependents(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    used: ObjId,
+) -> Result<Vec<(ObjId, String)>> {
+    let (dict, snap) = (of(txn.core())?, newest(txn)?);
+    let key = super::store::obj_key(used);
+    let rows = store::by_key(ctx, &snap, dict.fixed(Fixed::Dep), 1, &key).await?;
+    rows.iter().map(user_of_use).collect()
+}
+
+async fn read_schemas(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Arc<Schemas>> {
+    let rows = store::all(ctx, snap, dict.fixed(Fixed::Schema)).await?;
+    let mut all = rows.iter().map(schema_of).collect::<Result<Vec<_>>>()?;
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    let key = [Datum::Text(SCHEMAS_VERSION)];
+    let row = store::one(ctx, snap, dict.fixed(Fixed::Props), 0, &key).await?;
+    let row =
+        row.ok_or_else(|| Error::Invariant(format!("props$ has no row '{SCHEMAS_VERSION}'")))?;
+    let version = row.text(1)?.parse().map_err(|_| row.unknown("version"))?;
+    Ok(Arc::new(Schemas { all, version }))
+}
+
+/// All schemas but the system's.
+///
+/// # Errors
+/// As [`table`].
+pub async fn schemas(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Schemas>> {
+    let dict = of(txn.core())?;
+    if dict.has_touched_object(txn, SCHEMAS_OBJ) {
+        let schemas = read_schemas(ctx, dict, &newest(txn)?).await?;
+        dict.note_version(txn, SCHEMAS_OBJ, schemas.version);
+        return Ok(schemas);
+    }
+    if let Some(schemas) = dict.cache.schemas() {
+        return Ok(schemas);
+    }
+    let reader = autonomous(txn.core());
+    let mut tries = 0;
+    loop {
+        dict.locks.lock_object(ctx, txn, SCHEMAS_OBJ, ObjectMode::S).await?;
+        let generation = dict.cache.generation();
+        let schemas = read_schemas(ctx, dict, &newest(&reader)?).await?;
+        tries += 1;
+        let entry = Entry::Schemas(Arc::clone(&schemas));
+        if dict.cache.put(generation, entry) || tries == LOAD_TRIES {
+            return Ok(schemas);
+        }
+    }
 }
 
 /// All sequences, in the order of their names.

@@ -6,6 +6,8 @@ mod ddl;
 mod ddl_alter;
 mod ddl_index;
 mod ddl_other;
+mod ddl_schema;
+mod ddl_view;
 mod def;
 mod fixed;
 mod ids;
@@ -28,15 +30,21 @@ pub use ddl_alter::{
 };
 pub use ddl_index::{INDEX_COLUMNS_MAX, create_index, drop_constraint, drop_index};
 pub use ddl_other::{create_sequence, create_user, drop_sequence, drop_user, set_password};
+pub use ddl_schema::{create_schema, drop_schema, set_schema};
+pub use ddl_view::{create_view, drop_view, replace_view};
 pub use def::{
-    AlteredColumn, CheckDef, ColumnDef, Derived, IndexDef, NewIndex, NewSequence, NewTable,
-    ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef,
+    AlteredColumn, CheckDef, ColumnDef, Derived, Generated, IndexDef, NewIndex, NewSequence,
+    NewTable, NewView, ObjectDef, ObjectKind, SchemaDef, Schemas, SequenceDef, TableDef, Use,
+    UserDef, ViewDef,
 };
-pub use fixed::{PUBLIC, RESERVED_SCHEMAS, SUPERUSER, SUPERUSER_OBJ, SYS, USER_OBJ_MIN};
+pub use fixed::{
+    PUBLIC, PUBLIC_OBJ, RESERVED_SCHEMAS, SCHEMAS_OBJ, SUPERUSER, SUPERUSER_OBJ, SYS, TEMP_PREFIX,
+    USER_OBJ_MIN,
+};
 pub use locks::{ObjectLocks, ObjectMode, OneInstance};
 pub use lookup::{
-    confirm, is_current, object, objects, row_cache_stats, sequence, sequences, table,
-    table_by_obj, tables, user, users,
+    confirm, dependents, is_current, object, objects, row_cache_stats, schemas, sequence,
+    sequences, table, table_by_obj, tables, user, users, views,
 };
 pub use names::NAME_BYTES_MAX;
 pub use segments::free_orphans;

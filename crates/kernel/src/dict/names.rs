@@ -1,7 +1,13 @@
 //! What objects may be called.
 
-use super::fixed::{PUBLIC, RESERVED_SCHEMAS};
+use std::sync::Arc;
+
+use observe::Ctx;
+
+use super::fixed::{RESERVED_SCHEMAS, TEMP_PREFIX};
+use super::lookup::schemas;
 use crate::error::{Error, Result};
+use crate::txn::{LockWait, TmMode, Transaction};
 
 /// Bytes of a name at the most, as in PostgreSQL.
 pub const NAME_BYTES_MAX: usize = 63;
@@ -16,13 +22,22 @@ pub(super) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses schemas in which nobody makes objects.
-pub(super) fn check_schema(schema: &str) -> Result<()> {
+/// Refuses schemas that are not there and those in which nobody makes objects; the schema stays
+/// until the transaction has ended. Those of temporary objects are never declared.
+pub(super) async fn check_schema(ctx: &Ctx, txn: &Arc<Transaction>, schema: &str) -> Result<()> {
     if RESERVED_SCHEMAS.contains(&schema) {
         return Err(Error::Invalid(format!("permission denied to create in schema \"{schema}\"")));
     }
-    if schema != PUBLIC {
-        return Err(undefined("schema", schema));
+    if schema.starts_with(TEMP_PREFIX) {
+        return Ok(());
+    }
+    let missing = || undefined("schema", schema);
+    let known = schemas(ctx, txn).await?.find(schema).ok_or_else(missing)?.obj;
+    txn.core().lock_table(ctx, txn, known, TmMode::SS, LockWait::Wait).await?;
+    // It may have been dropped while the lock was waited for.
+    let now = schemas(ctx, txn).await?;
+    if now.find(schema).is_none_or(|now| now.obj != known) {
+        return Err(missing());
     }
     Ok(())
 }
@@ -39,12 +54,5 @@ mod tests {
     fn names_have_limits() {
         assert!(check_name("t").is_ok() && check_name(&"x".repeat(NAME_BYTES_MAX)).is_ok());
         assert!(check_name("").is_err() && check_name(&"x".repeat(NAME_BYTES_MAX + 1)).is_err());
-    }
-
-    #[test]
-    fn objects_go_to_public_only() {
-        assert!(check_schema("public").is_ok());
-        assert!(matches!(check_schema("sys"), Err(Error::Invalid(_))));
-        assert!(matches!(check_schema("nowhere"), Err(Error::UndefinedObject(_))));
     }
 }

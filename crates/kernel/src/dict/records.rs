@@ -9,7 +9,8 @@ use block::{Dba, ObjId, Rowid, Scn};
 use observe::Ctx;
 
 use super::def::{
-    CheckDef, ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef,
+    CheckDef, ColumnDef, Derived, Generated, IndexDef, ObjectDef, ObjectKind, SchemaDef,
+    SequenceDef, TableDef, Use, UserDef, ViewDef,
 };
 use super::fixed::Fixed;
 use super::state::Dict;
@@ -20,12 +21,14 @@ use crate::txn::Snapshot;
 
 /// Positions of columns that are read or changed by themselves.
 pub(super) mod at {
+    pub const OBJ_SCHEMA: usize = 2;
     pub const OBJ_NAME: usize = 3;
     pub const OBJ_VERSION: usize = 6;
     pub const TAB_HEADER: usize = 1;
     pub const TAB_BIRTH: usize = 2;
     pub const TAB_COMMENT: usize = 3;
     pub const COL_NOT_NULL: usize = 5;
+    pub const COL_DEFAULT: usize = 6;
     pub const COL_COMMENT: usize = 8;
     pub const IND_COLUMNS: usize = 2;
     pub const IND_CONSTRAINT: usize = 5;
@@ -101,6 +104,13 @@ pub(super) fn column_of(row: &Record) -> Result<ColumnDef> {
         default: row.text_or_null(6)?.map(str::to_owned),
         missing,
         comment: row.text_or_null(at::COL_COMMENT)?.map(str::to_owned),
+        generated: match row.text_or_null(9)? {
+            None => None,
+            Some(code) => {
+                let kind = Generated::from_code(code);
+                Some(kind.ok_or_else(|| row.unknown("kind of generated column"))?)
+            }
+        },
     })
 }
 
@@ -108,7 +118,7 @@ pub(super) fn column_values(
     number: ObjId,
     position: usize,
     def: &ColumnDef,
-) -> Result<[Datum<'_>; 9]> {
+) -> Result<[Datum<'_>; 10]> {
     Ok([
         obj(number),
         int4(position)?,
@@ -119,6 +129,7 @@ pub(super) fn column_values(
         text_or_null(def.default.as_deref()),
         def.missing.as_deref().map_or(Datum::Null, Datum::Bytea),
         text_or_null(def.comment.as_deref()),
+        text_or_null(def.generated.map(Generated::code)),
     ])
 }
 
@@ -163,22 +174,67 @@ pub(super) fn index_values<'a>(def: &'a IndexDef, columns: &'a str) -> Result<[D
     ])
 }
 
-/// The kind of a constraint in `con$`.
+/// Kinds of constraints in `con$`.
 const CHECK: &str = "c";
+/// A CHECK constraint that rows from before it need not meet.
+const CHECK_NOT_VALID: &str = "n";
 
 fn check_of(row: &Record) -> Result<CheckDef> {
-    if row.text(3)? != CHECK {
-        return Err(row.unknown("kind of constraint"));
-    }
+    let valid = match row.text(3)? {
+        CHECK => true,
+        CHECK_NOT_VALID => false,
+        _ => return Err(row.unknown("kind of constraint")),
+    };
     let (name, expr) = (row.text(1)?.to_owned(), row.text(4)?.to_owned());
-    Ok(CheckDef { obj: row.obj(2)?, name, expr })
+    Ok(CheckDef { obj: row.obj(2)?, name, expr, valid })
 }
 
 pub(super) fn check_values(table: ObjId, def: &CheckDef) -> [Datum<'_>; 5] {
-    [obj(table), Datum::Text(&def.name), obj(def.obj), Datum::Text(CHECK), Datum::Text(&def.expr)]
+    let kind = Datum::Text(if def.valid { CHECK } else { CHECK_NOT_VALID });
+    [obj(table), Datum::Text(&def.name), obj(def.obj), kind, Datum::Text(&def.expr)]
 }
 
-/// The table's definition; `None` if the object is none or is not there at this snapshot.
+async fn read_view(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    object: &ObjectDef,
+) -> Result<Option<ViewDef>> {
+    if object.kind != ObjectKind::View {
+        return Ok(None);
+    }
+    let key = [obj(object.obj)];
+    let Some(row) = store::one(ctx, snap, dict.fixed(Fixed::View), 0, &key).await? else {
+        return Ok(None);
+    };
+    let uses = store::by_key(ctx, snap, dict.fixed(Fixed::Dep), 0, &key).await?;
+    let uses = uses.iter().map(use_of).collect::<Result<Vec<_>>>()?;
+    Ok(Some(ViewDef { text: row.text(1)?.to_owned(), uses }))
+}
+
+fn use_of(row: &Record) -> Result<Use> {
+    Ok(Use { obj: row.obj(1)?, column: row.text(2)?.to_owned() })
+}
+
+/// Of what uses `used`: who, and which column.
+pub(super) fn user_of_use(row: &Record) -> Result<(ObjId, String)> {
+    Ok((row.obj(0)?, row.text(2)?.to_owned()))
+}
+
+pub(super) fn use_values(view: ObjId, used: &Use) -> [Datum<'_>; 3] {
+    [obj(view), obj(used.obj), Datum::Text(&used.column)]
+}
+
+pub(super) fn schema_of(row: &Record) -> Result<SchemaDef> {
+    Ok(SchemaDef { obj: row.obj(0)?, name: row.text(1)?.to_owned(), owner: row.obj(2)? })
+}
+
+pub(super) fn schema_values(def: &SchemaDef) -> [Datum<'_>; 3] {
+    [obj(def.obj), Datum::Text(&def.name), obj(def.owner)]
+}
+
+/// The definition of a table or a view; `None` if the object is none or is not there at this
+/// snapshot.
 pub(super) async fn read_table(
     ctx: &Ctx,
     dict: &Dict,
@@ -203,6 +259,7 @@ pub(super) async fn read_table(
     }
     let checks = store::by_key(ctx, snap, dict.fixed(Fixed::Con), 0, &key).await?;
     let checks = checks.iter().map(check_of).collect::<Result<Vec<_>>>()?;
+    let view = read_view(ctx, dict, snap, object).await?;
     let birth = tab.scn(at::TAB_BIRTH)?;
     // Whoever learns of the table may read it: no statement to come here gets an older snapshot,
     // also while a commit from before is still under way.
@@ -224,6 +281,7 @@ pub(super) async fn read_table(
         indexes,
         checks,
         comment: tab.text_or_null(at::TAB_COMMENT)?.map(str::to_owned),
+        view,
         derived: Derived::default(),
         version: object.version,
     }))

@@ -403,15 +403,16 @@ fn checks_and_comments_belong_to_their_table() {
     let w = world();
     w.t.run(async {
         let check = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let added = |text: &str, valid| Some(("a".to_owned(), text.to_owned(), valid));
         let checks = vec![check("b", "id > 1"), check("a", "id > 0")];
         let txn = w.t.begin();
         let new = NewTable { checks, ..accounts() };
         let def = create_table(&w.ctx, &txn, new).await.expect("a new table");
         let savepoint = txn.savepoint();
-        let twice = set_check(&w.ctx, &txn, &def, None, Some(check("a", "id > 2"))).await;
+        let twice = set_check(&w.ctx, &txn, &def, None, added("id > 2", true)).await;
         assert!(matches!(twice, Err(Error::DuplicateObject(_))));
         txn.rollback_to(&w.ctx, savepoint).await.expect("rolled back");
-        let other = Some(check("a", "id > 3"));
+        let other = added("id > 3", false);
         set_check(&w.ctx, &txn, &def, Some("a"), other).await.expect("replaced");
         set_comment(&w.ctx, &txn, &def, None, Some("all")).await.expect("said");
         set_comment(&w.ctx, &txn, &def, Some(1), Some("one")).await.expect("said");
@@ -420,12 +421,97 @@ fn checks_and_comments_belong_to_their_table() {
         let def = w.find(&txn).await.expect("committed");
         let texts: Vec<&str> = def.checks.iter().map(|check| check.expr.as_str()).collect();
         assert_eq!(texts, ["id > 3", "id > 1"], "in the order of their names");
+        assert!(!def.checks[0].valid && def.checks[1].valid);
         assert_eq!(def.comment.as_deref(), Some("all"));
         assert_eq!(def.columns[1].comment.as_deref(), Some("one"));
         drop_table(&w.ctx, &txn, &def).await.expect("dropped");
         let snap = newest(&txn).expect("a snapshot");
         let con = of(&w.t.core).expect("open").fixed(Fixed::Con);
         assert!(store::all(&w.ctx, &snap, con).await.expect("rows").is_empty());
+        txn.rollback(&w.ctx).await.expect("rollback");
+    });
+}
+
+fn all_of(def: &TableDef) -> NewView {
+    let uses = ["", "id"].map(|column| Use { obj: def.obj, column: column.to_owned() });
+    NewView {
+        schema: "public".into(),
+        name: "ids".into(),
+        owner: SUPERUSER_OBJ,
+        columns: vec![column("id", TypeKind::Int4)],
+        view: ViewDef { text: "select id from accounts".into(), uses: uses.to_vec() },
+    }
+}
+
+#[test]
+fn a_view_is_known_to_what_it_reads() {
+    let w = world();
+    w.t.run(async {
+        let def = w.make().await;
+        let txn = w.t.begin();
+        let view = create_view(&w.ctx, &txn, all_of(&def)).await.expect("a new view");
+        assert_eq!(view.view, Some(all_of(&def).view));
+        let uses = dependents(&w.ctx, &txn, def.obj).await.expect("read");
+        assert_eq!(uses, [(view.obj, String::new()), (view.obj, "id".to_owned())]);
+        txn.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        let view = table(&w.ctx, &txn, "public", "ids").await.expect("read").expect("there");
+        let one = [Use { obj: def.obj, column: "name".into() }];
+        let other = ViewDef { text: "select name from accounts".into(), uses: one.to_vec() };
+        let columns = [column("name", TypeKind::Text)];
+        replace_view(&w.ctx, &txn, &view, &columns, &other).await.expect("replaced");
+        let now = table(&w.ctx, &txn, "public", "ids").await.expect("read").expect("there");
+        assert_eq!((now.view.as_ref(), now.obj), (Some(&other), view.obj));
+        assert!(now.version != view.version && now.columns == columns);
+        let gone = Use { obj: def.obj, column: "nope".into() };
+        let bad = ViewDef { text: String::new(), uses: vec![gone] };
+        let refused = replace_view(&w.ctx, &txn, &now, &columns, &bad).await;
+        assert!(matches!(refused, Err(Error::ObjectGone)));
+        drop_view(&w.ctx, &txn, &now).await.expect("dropped");
+        assert!(dependents(&w.ctx, &txn, def.obj).await.expect("read").is_empty());
+        txn.rollback(&w.ctx).await.expect("rollback");
+        let txn = w.t.begin();
+        assert_eq!(views(&w.ctx, &txn).await.expect("read"), [view]);
+    });
+}
+
+#[test]
+fn schemas_are_one_list_and_hold_objects() {
+    let w = world();
+    w.t.run(async {
+        let (txn, other) = (w.t.begin(), w.t.begin());
+        let before = schemas(&w.ctx, &other).await.expect("read");
+        assert_eq!(before.find("public").expect("made with the database").obj, PUBLIC_OBJ);
+        create_schema(&w.ctx, &txn, "s", SUPERUSER_OBJ).await.expect("a new schema");
+        let twice = create_schema(&w.ctx, &txn, "public", SUPERUSER_OBJ).await;
+        assert!(matches!(twice, Err(Error::DuplicateObject(_))));
+        let def = create_table(&w.ctx, &txn, accounts()).await.expect("a new table");
+        let inside = NewTable { schema: "s".into(), indexes: Vec::new(), ..accounts() };
+        create_table(&w.ctx, &txn, inside).await.expect("the same name elsewhere");
+        let taken = set_schema(&w.ctx, &txn, &def, &[], &[], "s").await;
+        assert!(matches!(taken, Err(Error::DuplicateObject(_))));
+        assert!(is_current(&other, SCHEMAS_OBJ, before.version));
+        txn.commit(&w.ctx).await.expect("commit");
+        assert!(!is_current(&other, SCHEMAS_OBJ, before.version));
+        let txn = w.t.begin();
+        let now = schemas(&w.ctx, &txn).await.expect("read");
+        let schema = now.find("s").expect("committed").clone();
+        let full = drop_schema(&w.ctx, &txn, &schema).await;
+        assert!(matches!(full, Err(Error::DependentObjects(_))));
+        let inside = table(&w.ctx, &txn, "s", "accounts").await.expect("read").expect("there");
+        drop_table(&w.ctx, &txn, &inside).await.expect("dropped");
+        let def = w.find(&txn).await.expect("there");
+        set_schema(&w.ctx, &txn, &def, &[], &[], "s").await.expect("moved");
+        assert!(w.find(&txn).await.is_none());
+        let moved = table(&w.ctx, &txn, "s", "accounts").await.expect("read").expect("there");
+        let index = object(&w.ctx, &txn, "s", "accounts_pkey").await.expect("read");
+        assert_eq!(moved.obj, def.obj);
+        assert!(index.is_some() && moved.version != def.version);
+        drop_table(&w.ctx, &txn, &moved).await.expect("dropped");
+        drop_schema(&w.ctx, &txn, &schema).await.expect("empty now");
+        let nowhere = NewTable { schema: "s".into(), ..accounts() };
+        let refused = create_table(&w.ctx, &txn, nowhere).await;
+        assert!(matches!(refused, Err(Error::UndefinedObject(_))));
         txn.rollback(&w.ctx).await.expect("rollback");
     });
 }

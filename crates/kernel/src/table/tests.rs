@@ -24,6 +24,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
         default: None,
         missing: None,
         comment: None,
+        generated: None,
     };
     let index = |name: &str, columns: &[u16], unique, primary| NewIndex {
         name: name.to_owned(),

@@ -4,7 +4,7 @@ use super::{Catalog, types};
 use crate::sequence::split_name;
 use crate::{PgError, Result};
 use datafusion::logical_expr::ScalarUDF;
-use kernel::dict::{IndexDef, TableDef};
+use kernel::dict::{CheckDef, IndexDef, TableDef};
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use query::functions::{RowFunction, format_type, quote_ident};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         make("pg_table_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
             let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
             let visible = match relation_schema(c, oid) {
-                Some(schema) => c.path.iter().any(|p| p == schema),
+                Some((schema, name)) => c.is_visible(schema, name),
                 None => super::pg::system_name(oid).is_some(),
             };
             Ok(Value::Bool(visible))
@@ -83,24 +83,36 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         }),
         make("pg_get_constraintdef", None, TEXT, |c, args| {
             let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
-            if let Some(expr) = find_check(c, oid) {
-                let pretty = matches!(args.get(1), Some(Datum::Bool(true)));
-                let shown = if pretty { format!("({expr})") } else { format!("(({expr}))") };
-                return Ok(text(format!("CHECK {shown}")));
+            if let Some(check) = find_check(c, oid) {
+                let short = matches!(args.get(1), Some(Datum::Bool(true)));
+                return Ok(text(crate::check::definition(check, short)));
             }
             Ok(find_index(c, oid).map_or(Value::Null, |(t, i)| text(constraint_definition(t, i))))
+        }),
+        make("pg_get_viewdef", None, TEXT, |c, args| {
+            let oid = match args.first() {
+                Some(Datum::Text(name)) => {
+                    let missing = || PgError::undefined_table(name);
+                    Some(relation_oid(c, name).ok_or_else(missing)?)
+                }
+                Some(other) => number(other),
+                None => None,
+            };
+            let view = c.views.iter().find(|view| Some(i64::from(view.obj.0)) == oid);
+            Ok(view.and_then(|view| view_definition(view)).map_or(Value::Null, text))
         }),
         make("obj_description", None, TEXT, |c, args| {
             let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
             let of_class = args.get(1).is_none_or(|class| *class == Datum::Text("pg_class"));
-            let table = c.tables.iter().find(|table| of_class && i64::from(table.obj.0) == oid);
+            let mut all = c.relations();
+            let table = all.find(|table| of_class && i64::from(table.obj.0) == oid);
             Ok(table.and_then(|table| table.comment.as_deref()).map_or(Value::Null, text))
         }),
         make("col_description", Some(2), TEXT, |c, args| {
             let (Some(oid), Some(column)) = (number(&args[0]), number(&args[1])) else {
                 return Ok(Value::Null);
             };
-            let table = c.tables.iter().find(|table| i64::from(table.obj.0) == oid);
+            let table = c.relations().find(|table| i64::from(table.obj.0) == oid);
             let at = usize::try_from(column - 1).ok();
             let column = table.and_then(|table| table.columns.get(at?));
             Ok(column.and_then(|column| column.comment.as_deref()).map_or(Value::Null, text))
@@ -137,53 +149,48 @@ fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {
     {
         return Some(oid);
     }
-    let fits = |s: &str| match schema {
-        Some(wanted) => s == wanted,
-        None => catalog.path.iter().any(|p| p == s),
-    };
-    for table in &catalog.tables {
-        if !fits(&table.schema) {
-            continue;
-        }
-        if table.name == *name {
+    match schema {
+        Some(schema) => relation_in(catalog, schema, name),
+        None => catalog.path.iter().find_map(|schema| relation_in(catalog, schema, name)),
+    }
+}
+
+fn relation_in(catalog: &Catalog, schema: &str, name: &str) -> Option<i64> {
+    for table in catalog.relations().filter(|table| table.schema == schema) {
+        if table.name == name {
             return Some(i64::from(table.obj.0));
         }
-        if let Some(index) = table.indexes.iter().find(|i| i.name == *name) {
+        if let Some(index) = table.indexes.iter().find(|i| i.name == name) {
             return Some(i64::from(index.obj.0));
         }
     }
-    let sequence = catalog.sequences.iter().find(|s| s.name == *name && fits(&s.schema));
+    let sequence = catalog.sequences.iter().find(|s| s.name == name && s.schema == schema);
     sequence.map(|s| i64::from(s.obj.0))
 }
 
-fn relation_schema(catalog: &Catalog, oid: i64) -> Option<&str> {
-    let of_table = catalog.tables.iter().find(|table| {
-        i64::from(table.obj.0) == oid || table.indexes.iter().any(|i| i64::from(i.obj.0) == oid)
-    });
-    let of_sequence = || catalog.sequences.iter().find(|s| i64::from(s.obj.0) == oid);
-    of_table.map(|t| t.schema.as_str()).or_else(|| of_sequence().map(|s| s.schema.as_str()))
+/// Schema and name of a relation.
+fn relation_schema(catalog: &Catalog, oid: i64) -> Option<(&str, &str)> {
+    for table in catalog.relations() {
+        if i64::from(table.obj.0) == oid {
+            return Some((&table.schema, &table.name));
+        }
+        if let Some(index) = table.indexes.iter().find(|i| i64::from(i.obj.0) == oid) {
+            return Some((&table.schema, &index.name));
+        }
+    }
+    let sequence = catalog.sequences.iter().find(|s| i64::from(s.obj.0) == oid);
+    sequence.map(|s| (s.schema.as_str(), s.name.as_str()))
 }
 
 fn relation_name(catalog: &Catalog, oid: i64) -> Option<String> {
-    let shown = |schema: &str, name: &str| {
-        if catalog.path.iter().any(|p| p == schema) {
-            quote_ident(name)
-        } else {
-            format!("{}.{}", quote_ident(schema), quote_ident(name))
-        }
+    let Some((schema, name)) = relation_schema(catalog, oid) else {
+        return super::pg::system_name(oid).map(str::to_owned);
     };
-    for table in &catalog.tables {
-        if i64::from(table.obj.0) == oid {
-            return Some(shown(&table.schema, &table.name));
-        }
-        if let Some(index) = table.indexes.iter().find(|i| i64::from(i.obj.0) == oid) {
-            return Some(shown(&table.schema, &index.name));
-        }
-    }
-    if let Some(s) = catalog.sequences.iter().find(|s| i64::from(s.obj.0) == oid) {
-        return Some(shown(&s.schema, &s.name));
-    }
-    super::pg::system_name(oid).map(str::to_owned)
+    Some(if catalog.is_visible(schema, name) {
+        quote_ident(name)
+    } else {
+        format!("{}.{}", quote_ident(schema), quote_ident(name))
+    })
 }
 
 /// An index by its OID; a constraint has the OID of its index.
@@ -194,16 +201,21 @@ fn find_index(catalog: &Catalog, oid: i64) -> Option<(&TableDef, &IndexDef)> {
     })
 }
 
-/// The condition of a CHECK constraint.
-fn find_check(catalog: &Catalog, oid: i64) -> Option<&str> {
+/// A CHECK constraint by its OID.
+fn find_check(catalog: &Catalog, oid: i64) -> Option<&CheckDef> {
     let mut checks = catalog.tables.iter().flat_map(|table| &table.checks);
-    checks.find(|check| i64::from(check.obj.0) == oid).map(|check| check.expr.as_str())
+    checks.find(|check| i64::from(check.obj.0) == oid)
 }
 
 fn column_list(table: &TableDef, index: &IndexDef) -> String {
     let names: Vec<String> =
         index.columns.iter().map(|at| quote_ident(&table.columns[usize::from(*at)].name)).collect();
     names.join(", ")
+}
+
+/// A view's text, which makes the view again.
+pub(super) fn view_definition(view: &TableDef) -> Option<String> {
+    view.view.as_ref().map(|own| format!(" {};", own.text))
 }
 
 pub(super) fn index_definition(table: &TableDef, index: &IndexDef) -> String {

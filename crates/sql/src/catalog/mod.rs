@@ -19,7 +19,7 @@ pub use peers::connect_views;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::datasource::MemTable;
-use kernel::dict::{self, SequenceDef, TableDef, UserDef};
+use kernel::dict::{self, Schemas, SequenceDef, TableDef, UserDef};
 use kernel::instance::Instance;
 use kernel::row::Value;
 use parking_lot::Mutex;
@@ -70,19 +70,51 @@ pub fn local_view_rows(instance: &Arc<Instance>, view: &str) -> Option<Vec<Vec<u
 /// Everything in the dictionary, as one statement sees it.
 pub(crate) struct Catalog {
     pub(crate) tables: Vec<Arc<TableDef>>,
+    pub(crate) views: Vec<Arc<TableDef>>,
+    pub(crate) schemas: Arc<Schemas>,
     pub(crate) sequences: Vec<Arc<SequenceDef>>,
     pub(crate) users: Vec<UserDef>,
     pub(crate) settings: Vec<(String, String, String)>,
     pub(crate) path: Vec<String>,
 }
 
-/// OIDs of the schemas.
-pub(crate) fn schema_oid(schema: &str) -> i64 {
-    match schema {
-        "pg_catalog" => 11,
-        "public" => 2200,
-        "sys" => 2201,
-        _ => 2202,
+/// OIDs of the schemas that are in no dictionary.
+const SYSTEM_SCHEMAS: [(&str, i64); 3] =
+    [("pg_catalog", 11), ("sys", 2201), ("information_schema", 2202)];
+
+impl Catalog {
+    /// The OID of a schema.
+    pub(crate) fn schema_oid(&self, schema: &str) -> i64 {
+        let system = SYSTEM_SCHEMAS.iter().find(|(name, _)| *name == schema).map(|(_, oid)| *oid);
+        let own = || self.schemas.find(schema).map(|found| i64::from(found.obj.0));
+        system.or_else(own).unwrap_or(0)
+    }
+
+    /// All schemas: OID, name, number of the owner.
+    pub(crate) fn all_schemas(&self) -> Vec<(i64, &str, u32)> {
+        let system = SYSTEM_SCHEMAS.iter().map(|(name, oid)| (*oid, *name, dict::SUPERUSER_OBJ.0));
+        let own = self.schemas.all.iter();
+        let own = own.map(|one| (i64::from(one.obj.0), one.name.as_str(), one.owner.0));
+        system.chain(own).collect()
+    }
+
+    /// Tables and views.
+    pub(crate) fn relations(&self) -> impl Iterator<Item = &Arc<TableDef>> {
+        self.tables.iter().chain(&self.views)
+    }
+
+    /// Whether a relation is found by its name alone.
+    pub(crate) fn is_visible(&self, schema: &str, name: &str) -> bool {
+        let first = self.path.iter().find(|own| {
+            let relation = |def: &&Arc<TableDef>| {
+                def.schema == **own
+                    && (def.name == name || def.indexes.iter().any(|index| index.name == name))
+            };
+            let sequence = |def: &&Arc<SequenceDef>| def.schema == **own && def.name == name;
+            self.relations().any(|def| relation(&def))
+                || self.sequences.iter().any(|def| sequence(&def))
+        });
+        first.is_some_and(|first| first == schema)
     }
 }
 
@@ -102,14 +134,37 @@ impl Session {
         );
         Ok(Catalog {
             tables: dict::tables(&self.ctx, &txn).await?,
+            views: dict::views(&self.ctx, &txn).await?,
+            schemas: dict::schemas(&self.ctx, &txn).await?,
             sequences: dict::sequences(&self.ctx, &txn).await?,
             users: dict::users(&self.ctx, &txn).await?,
             settings,
-            path: self.settings.search_path.clone(),
+            path: self.schemas_for(None).await?,
         })
     }
 
-    /// The table of a name, or none.
+    /// The schemas that a name is looked for in: the one given, or those of the search path that
+    /// there are.
+    pub(crate) async fn schemas_for(&mut self, schema: Option<&str>) -> Result<Vec<String>> {
+        if let Some(schema) = schema {
+            return Ok(vec![schema.to_owned()]);
+        }
+        self.begin_if_needed();
+        let txn = self.transaction()?;
+        let known = dict::schemas(&self.ctx, &txn).await?;
+        let is_there =
+            |name: &str| known.find(name).is_some() || dict::RESERVED_SCHEMAS.contains(&name);
+        let mut path: Vec<String> = Vec::new();
+        for name in &self.settings.search_path {
+            let name = if name == "$user" { &self.user } else { name };
+            if is_there(name) && !path.contains(name) {
+                path.push(name.clone());
+            }
+        }
+        Ok(path)
+    }
+
+    /// The table or view of a name, or none.
     pub(crate) async fn find_table(
         &mut self,
         schema: Option<&str>,
@@ -117,10 +172,7 @@ impl Session {
     ) -> Result<Option<Arc<TableDef>>> {
         self.begin_if_needed();
         let txn = self.transaction()?;
-        if let Some(schema) = schema {
-            return Ok(dict::table(&self.ctx, &txn, schema, name).await?);
-        }
-        for schema in self.settings.search_path.clone() {
+        for schema in self.schemas_for(schema).await? {
             if let Some(found) = dict::table(&self.ctx, &txn, &schema, name).await? {
                 return Ok(Some(found));
             }
@@ -152,8 +204,11 @@ impl Session {
             rows.push(vec![Value::Text("X".into())]);
             return provider(&rows);
         }
-        if let Some(table) = self.find_table(schema, name).await? {
-            return Ok(Relation::Table(table));
+        if let Some(found) = self.find_table(schema, name).await? {
+            return Ok(match found.view {
+                Some(_) => Relation::View(found),
+                None => Relation::Table(found),
+            });
         }
         if let Some(sequence) = self.find_sequence(schema, name).await? {
             let mut rows = Rows::new(&[("last_value", Shape::Int8), ("is_called", Shape::Bool)]);

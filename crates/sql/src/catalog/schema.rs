@@ -17,6 +17,7 @@ pub(super) fn is_known(name: &str) -> bool {
             | "check_constraints"
             | "key_column_usage"
             | "sequences"
+            | "views"
     )
 }
 
@@ -25,7 +26,8 @@ pub(super) fn view(catalog: &Catalog, name: &str) -> Option<Rows> {
     Some(match name {
         "tables" => tables(catalog),
         "columns" => columns(catalog),
-        "schemata" => schemata(),
+        "schemata" => schemata(catalog),
+        "views" => views(catalog),
         "table_constraints" => constraints(catalog),
         "check_constraints" => checks(catalog),
         "key_column_usage" => key_columns(catalog),
@@ -52,6 +54,42 @@ fn tables(catalog: &Catalog) -> Rows {
             text(if own { "YES" } else { "NO" }),
         ]);
     }
+    for view in &catalog.views {
+        rows.push(vec![
+            text("skein"),
+            text(view.schema.as_str()),
+            text(view.name.as_str()),
+            text("VIEW"),
+            text("NO"),
+        ]);
+    }
+    rows
+}
+
+fn views(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("table_catalog", Name),
+        ("table_schema", Name),
+        ("table_name", Name),
+        ("view_definition", Text),
+        ("check_option", Text),
+        ("is_updatable", Text),
+        ("is_insertable_into", Text),
+        ("is_trigger_updatable", Text),
+        ("is_trigger_deletable", Text),
+        ("is_trigger_insertable_into", Text),
+    ]);
+    for view in &catalog.views {
+        let mut row = vec![
+            text("skein"),
+            text(view.schema.as_str()),
+            text(view.name.as_str()),
+            super::functions::view_definition(view).map_or(Value::Null, text),
+            text("NONE"),
+        ];
+        row.extend((0..5).map(|_| text("NO")));
+        rows.push(row);
+    }
     rows
 }
 
@@ -70,7 +108,7 @@ fn columns(catalog: &Catalog) -> Rows {
         ("numeric_scale", Int4),
         ("udt_name", Name),
     ]);
-    for table in &catalog.tables {
+    for table in catalog.relations() {
         for (i, column) in table.columns.iter().enumerate() {
             let plain = kernel::row::ColType::new(column.ty.kind);
             let precision = column.ty.precision_scale();
@@ -97,11 +135,13 @@ fn columns(catalog: &Catalog) -> Rows {
     rows
 }
 
-fn schemata() -> Rows {
+fn schemata(catalog: &Catalog) -> Rows {
     let mut rows =
         Rows::new(&[("catalog_name", Name), ("schema_name", Name), ("schema_owner", Name)]);
-    for schema in ["public", "pg_catalog", "information_schema", "sys"] {
-        rows.push(vec![text("skein"), text(schema), text(kernel::dict::SUPERUSER)]);
+    for (_, name, owner) in catalog.all_schemas() {
+        let owner = catalog.users.iter().find(|user| user.obj.0 == owner);
+        let owner = owner.map_or(kernel::dict::SUPERUSER, |user| user.name.as_str());
+        rows.push(vec![text("skein"), text(name), text(owner)]);
     }
     rows
 }
@@ -153,11 +193,19 @@ fn checks(catalog: &Catalog) -> Rows {
                 text("skein"),
                 text(table.schema.as_str()),
                 text(check.name.as_str()),
-                text(format!("(({}))", check.expr)),
+                text(clause_of(check)),
             ]);
         }
     }
     rows
+}
+
+/// The condition without what its constraint says beside it.
+fn clause_of(check: &kernel::dict::CheckDef) -> String {
+    match crate::direct::parse_expr(&check.expr) {
+        Ok(expr) => format!("({})", crate::check::shown(&expr, false)),
+        Err(_) => format!("(({}))", check.expr),
+    }
 }
 
 fn key_columns(catalog: &Catalog) -> Rows {

@@ -12,10 +12,12 @@ use crate::bind::{Params, ident_name};
 use crate::check::{columns_of, with_column};
 use crate::planning::{column_default, row_default};
 use crate::session::Session;
+use crate::view::Change;
 use crate::{PgError, Result, Severity, direct};
 use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, Expr, Ident, SelectItem};
 use kernel::dict::{self, AlteredColumn, ColumnDef, TableDef};
 use kernel::row::{ColType, TypeKind, stored_value};
+use query::functions::quote_ident;
 use query::scalar::EvalContext;
 use query::types::col_type_of_oid;
 use std::sync::Arc;
@@ -80,7 +82,7 @@ impl Session {
             dict::create_sequence(&self.ctx, &txn, sequence).await?;
         }
         let new = self.place_column(table, column.def).await?;
-        self.add_constraints(&new, constraints).await
+        self.add_constraints(&new, constraints, true).await
     }
 
     /// Adds a column at the end: with one value for all rows there are, or with one for each.
@@ -118,6 +120,7 @@ impl Session {
         table: &Arc<TableDef>,
         name: &str,
         if_exists: bool,
+        cascade: bool,
     ) -> Result<()> {
         let at = match direct::column_position(table, name) {
             Ok(at) => at,
@@ -127,6 +130,12 @@ impl Session {
             }
             Err(error) => return Err(error),
         };
+        let dependents = self.dependents_of(table, Some(name)).await?;
+        if !dependents.is_empty() {
+            let shown = self.shown_relation(table).await?;
+            let what = format!("column {} of table {shown}", quote_ident(name));
+            self.drop_dependents(&what, dependents, cascade).await?;
+        }
         // What is said of the column goes with it.
         let table = &self.without_checks(table, name).await?;
         let mut columns = kept(table);
@@ -138,7 +147,8 @@ impl Session {
         let txn = self.transaction()?;
         for sequence in dict::sequences(&self.ctx, &txn).await? {
             let quoted = query::functions::quote_ident(&sequence.name);
-            let called = format!("nextval('{}.{quoted}')", sequence.schema);
+            let schema = query::functions::quote_ident(&sequence.schema);
+            let called = format!("nextval('{schema}.{quoted}')");
             if sequence.table == Some(table.obj) && dropped.default.as_ref() == Some(&called) {
                 dict::drop_sequence(&self.ctx, &txn, &sequence).await?;
             }
@@ -164,11 +174,13 @@ impl Session {
         for check in &table.checks {
             let expr = with_column(&check.expr, old, new)?;
             if expr != check.expr {
-                let (name, made) = (Some(check.name.as_str()), (check.name.clone(), expr));
+                let name = Some(check.name.as_str());
+                let made = (check.name.clone(), expr, check.valid);
                 dict::set_check(&self.ctx, &txn, table, name, Some(made)).await?;
             }
         }
-        Ok(())
+        let change = Change::Column { obj: table.obj, old: old.to_owned(), new: new.to_owned() };
+        self.rewrite_views(table, &change).await
     }
 
     /// The table without the CHECK constraints that name the column.
@@ -246,6 +258,12 @@ impl Session {
         let mut columns = kept(table);
         let def = &mut columns[at].def;
         let (name, from) = (def.name.clone(), def.ty);
+        if let Some(one) = self.dependents_of(table, Some(&name)).await?.into_iter().next() {
+            let view = self.shown_relation(&one.view).await?;
+            let detail = format!("rule _RETURN on view {view} depends on column \"{name}\"");
+            let text = "cannot alter type of a column used by a view or rule";
+            return Err(PgError::new("0A000", text).with_detail(detail));
+        }
         def.ty = ty;
         let cannot = |what: String| {
             PgError::new("42804", format!("{what} cannot be cast automatically to type {ty}"))

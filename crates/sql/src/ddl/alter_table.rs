@@ -4,10 +4,11 @@
 //! first), each on the table as the one before has left it, under one lock. What it must never do:
 //! accept rows that the new definition forbids.
 
-use super::constraint::{Constraints, several_primary_keys};
+use super::constraint::{Constraints, several_primary_keys, taken_name};
 use super::{named, refuse};
 use crate::bind::{ident_name, table_parts};
 use crate::session::Session;
+use crate::view::Change;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, RenameTableNameKind, TableConstraint,
@@ -73,8 +74,11 @@ impl Session {
         operation: &AlterTableOperation,
     ) -> Result<()> {
         match operation {
-            AlterTableOperation::AddConstraint { constraint, not_valid: false } => {
-                self.add_constraint(table, constraint).await
+            AlterTableOperation::AddConstraint { constraint, not_valid } => {
+                self.add_constraint(table, constraint, !not_valid).await
+            }
+            AlterTableOperation::ValidateConstraint { name } => {
+                self.validate_constraint(table, &ident_name(name)).await
             }
             AlterTableOperation::AddColumn {
                 if_not_exists,
@@ -85,12 +89,11 @@ impl Session {
             AlterTableOperation::DropConstraint { if_exists, name, drop_behavior: _ } => {
                 self.drop_constraint(table, &ident_name(name), *if_exists).await
             }
-            AlterTableOperation::DropColumn {
-                column_names, if_exists, drop_behavior: _, ..
-            } => {
+            AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let cascade = matches!(drop_behavior, Some(ast::DropBehavior::Cascade));
                 for name in column_names {
                     let table = self.altered(table).await?;
-                    self.drop_column(&table, &ident_name(name), *if_exists).await?;
+                    self.drop_column(&table, &ident_name(name), *if_exists, cascade).await?;
                 }
                 Ok(())
             }
@@ -102,9 +105,7 @@ impl Session {
                 let (None, name) = table_parts(name)? else {
                     return Err(PgError::syntax("a name without a schema is expected"));
                 };
-                let txn = self.transaction()?;
-                let done = dict::rename_table(&self.ctx, &txn, table, &name).await;
-                done.map_err(|error| named(error, &name))
+                self.rename_relation(table, name).await
             }
             AlterTableOperation::RenameConstraint { old_name, new_name } => {
                 self.rename_constraint(table, &ident_name(old_name), &ident_name(new_name)).await
@@ -120,6 +121,19 @@ impl Session {
         }
     }
 
+    /// Another name for a table or a view, also in the texts of the views that read it.
+    pub(super) async fn rename_relation(
+        &mut self,
+        def: &Arc<TableDef>,
+        name: String,
+    ) -> Result<()> {
+        let txn = self.transaction()?;
+        let done = dict::rename_table(&self.ctx, &txn, def, &name).await;
+        done.map_err(|error| named(error, &name))?;
+        let change = Change::Object { obj: def.obj, schema: def.schema.clone(), name };
+        self.rewrite_views(def, &change).await
+    }
+
     async fn rename_constraint(
         &mut self,
         table: &Arc<TableDef>,
@@ -131,11 +145,10 @@ impl Session {
             if table.checks.iter().any(|check| taken(Some(&check.name)))
                 || table.indexes.iter().any(|index| taken(index.constraint.as_deref()))
             {
-                let table = &table.name;
-                let text = format!("constraint \"{new}\" for relation \"{table}\" already exists");
-                return Err(PgError::new("42710", text));
+                return Err(taken_name(new, &table.name));
             }
-            let (txn, made) = (self.transaction()?, (new.to_owned(), check.expr.clone()));
+            let txn = self.transaction()?;
+            let made = (new.to_owned(), check.expr.clone(), check.valid);
             let done = dict::set_check(&self.ctx, &txn, table, Some(old), Some(made)).await;
             return Ok(done.map(|_| ())?);
         }
@@ -153,11 +166,37 @@ impl Session {
         &mut self,
         table: &Arc<TableDef>,
         constraint: &TableConstraint,
+        valid: bool,
     ) -> Result<()> {
+        if !valid && !matches!(constraint, TableConstraint::Check(_)) {
+            return Err(PgError::unsupported("NOT VALID with this kind of constraint"));
+        }
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
         let mut constraints = Constraints::default();
         constraints.add(constraint, &table.name, &names)?;
-        self.add_constraints(table, constraints).await
+        self.add_constraints(table, constraints, valid).await
+    }
+
+    /// Sees whether the rows from before a constraint meet it too.
+    async fn validate_constraint(&mut self, table: &Arc<TableDef>, name: &str) -> Result<()> {
+        let relation = &table.name;
+        let Some(check) = table.checks.iter().find(|check| check.name == name) else {
+            if table.indexes.iter().any(|i| i.constraint.as_deref() == Some(name)) {
+                let text = format!(
+                    "constraint \"{name}\" of relation \"{relation}\" is not a foreign key or \
+                     check constraint"
+                );
+                return Err(PgError::new("42809", text));
+            }
+            let text = format!("constraint \"{name}\" of relation \"{relation}\" does not exist");
+            return Err(PgError::new("42704", text));
+        };
+        if check.valid {
+            return Ok(());
+        }
+        let (txn, made) = (self.transaction()?, (name.to_owned(), check.expr.clone(), true));
+        let table = dict::set_check(&self.ctx, &txn, table, Some(name), Some(made)).await?;
+        self.check_rows(&table).await
     }
 
     /// Makes constraints on a locked table.
@@ -165,6 +204,7 @@ impl Session {
         &mut self,
         table: &Arc<TableDef>,
         constraints: Constraints,
+        valid: bool,
     ) -> Result<()> {
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
         let indexes = table.indexes.iter().filter_map(|index| index.constraint.clone());
@@ -177,16 +217,14 @@ impl Session {
                 return Err(several_primary_keys(&table.name));
             }
             if table.checks.iter().any(|check| check.name == index.name) {
-                let (name, table) = (&index.name, &table.name);
-                let text = format!("constraint \"{name}\" for relation \"{table}\" already exists");
-                return Err(PgError::new("42710", text));
+                return Err(taken_name(&index.name, &table.name));
             }
             self.is_made(&table.schema, &index.name, false).await?;
             self.build_index(&table, index).await?;
         }
-        for check in checks {
-            let txn = self.transaction()?;
-            let table = dict::set_check(&self.ctx, &txn, table, None, Some(check)).await?;
+        for (name, expr) in checks {
+            let (txn, made) = (self.transaction()?, (name, expr, valid));
+            let table = dict::set_check(&self.ctx, &txn, table, None, Some(made)).await?;
             self.check_rows(&table).await?;
         }
         Ok(())

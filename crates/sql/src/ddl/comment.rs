@@ -18,13 +18,15 @@ impl Session {
         let comment = comment.filter(|text| !text.is_empty());
         let (table, column) = match kind {
             CommentObject::Table => (self.table_of(name).await?, None),
+            CommentObject::View => (self.view_of(name).await?, None),
             CommentObject::Column => {
                 let mut parts = object_parts(name)?;
                 let (Some(column), false) = (parts.pop(), parts.is_empty()) else {
                     return Err(PgError::syntax("column name must be qualified"));
                 };
                 let quoted = parts.into_iter().map(|part| Ident::with_quote('"', part));
-                let table = self.table_of(&ObjectName::from(quoted.collect::<Vec<_>>())).await?;
+                let name = ObjectName::from(quoted.collect::<Vec<_>>());
+                let table = self.relation_of(&name).await?;
                 let at = direct::column_position(&table, &column)?;
                 (table, Some(at))
             }

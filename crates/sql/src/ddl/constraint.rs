@@ -80,10 +80,12 @@ impl Constraints {
                 taken.iter().any(|known| known == name) || out.iter().any(|(n, _)| n == name)
             };
             let name = match name {
-                Some(name) if is_taken(name) => {
-                    let text =
-                        format!("constraint \"{name}\" for relation \"{table}\" already exists");
+                Some(name) if out.iter().any(|(known, _)| known == name) => {
+                    let text = format!("check constraint \"{name}\" already exists");
                     return Err(PgError::new("42710", text));
+                }
+                Some(name) if is_taken(name) => {
+                    return Err(taken_name(name, table));
                 }
                 Some(name) => name.clone(),
                 None => chosen_name(table, expr, &names, is_taken),
@@ -92,6 +94,12 @@ impl Constraints {
         }
         Ok(out)
     }
+}
+
+/// 42710: constraints of one table have names of their own.
+pub(super) fn taken_name(name: &str, table: &str) -> PgError {
+    let text = format!("constraint \"{name}\" for relation \"{table}\" already exists");
+    PgError::new("42710", text)
 }
 
 pub(super) fn constraint_of(name: String, columns: Vec<u16>, primary: bool) -> NewIndex {

@@ -100,11 +100,7 @@ impl Session {
     /// Whether there was such an index; it is gone now.
     pub(super) async fn drop_index(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
         let txn = self.transaction()?;
-        let path = match schema {
-            Some(schema) => vec![schema.to_owned()],
-            None => self.settings.search_path.clone(),
-        };
-        for schema in path {
+        for schema in self.schemas_for(schema).await? {
             let found = dict::object(&self.ctx, &txn, &schema, name).await?;
             if !found.is_some_and(|o| o.kind == dict::ObjectKind::Index) {
                 continue;

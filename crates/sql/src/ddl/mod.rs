@@ -9,16 +9,22 @@ mod alter_table;
 mod column;
 mod comment;
 mod constraint;
+mod depend;
 mod drop;
 mod index;
 mod rewrite;
 mod role;
+mod schema;
 mod sequence;
 mod table;
 mod table_as;
+mod updatable;
+mod view;
 
 pub use role::set_password_hasher;
 pub(crate) use table_as::is_select_into;
+pub(crate) use updatable::{Verb, not_updatable};
+pub(crate) use view::query_of;
 
 use crate::bind::{ident_name, table_parts};
 use crate::session::Session;
@@ -48,6 +54,15 @@ impl Session {
         self.check_writable("DDL")?;
         match ast {
             Ast::CreateTable(create) => self.create_table(create).await,
+            Ast::CreateView(create) => self.create_view(create).await,
+            Ast::CreateSchema {
+                schema_name,
+                if_not_exists,
+                with: None,
+                options: None,
+                default_collate_spec: None,
+                clone: None,
+            } => self.create_schema(schema_name, *if_not_exists).await,
             Ast::CreateIndex(create) => self.create_index(create).await,
             Ast::AlterTable(alter) => self.alter_table(alter).await,
             Ast::Drop { object_type, if_exists, names, cascade, table: None, .. } => {
@@ -71,28 +86,31 @@ impl Session {
     }
 
     /// Schema and name of an object to be made.
-    fn new_name(&self, name: &ObjectName) -> Result<(String, String)> {
+    async fn new_name(&mut self, name: &ObjectName) -> Result<(String, String)> {
         let (schema, name) = table_parts(name)?;
-        self.own_schema(schema, name)
+        self.own_schema(schema, name).await
     }
 
-    fn own_schema(&self, schema: Option<String>, name: String) -> Result<(String, String)> {
-        let schema =
-            match schema {
-                Some(schema) => schema,
-                None => self.settings.search_path.first().cloned().ok_or_else(|| {
+    async fn own_schema(
+        &mut self,
+        schema: Option<String>,
+        name: String,
+    ) -> Result<(String, String)> {
+        let schema = match schema {
+            Some(schema) => schema,
+            None => {
+                let first = self.schemas_for(None).await?.into_iter().next();
+                first.ok_or_else(|| {
                     PgError::new("3F000", "no schema has been selected to create in")
-                })?,
-            };
-        if schema != dict::PUBLIC {
-            let code =
-                if dict::RESERVED_SCHEMAS.contains(&schema.as_str()) { "42501" } else { "3F000" };
-            let message = if code == "42501" {
-                format!("permission denied for schema {schema}")
-            } else {
-                format!("schema \"{schema}\" does not exist")
-            };
-            return Err(PgError::new(code, message));
+                })?
+            }
+        };
+        if dict::RESERVED_SCHEMAS.contains(&schema.as_str()) {
+            return Err(PgError::new("42501", format!("permission denied for schema {schema}")));
+        }
+        let txn = self.transaction()?;
+        if dict::schemas(&self.ctx, &txn).await?.find(&schema).is_none() {
+            return Err(schema::missing_schema(&schema));
         }
         Ok((schema, name))
     }
@@ -123,6 +141,24 @@ impl Session {
         Err(duplicate_table(wanted))
     }
 
+    /// The table or view of a name, or 42P01.
+    async fn relation_of(&mut self, name: &ObjectName) -> Result<Arc<TableDef>> {
+        let (schema, view) = table_parts(name)?;
+        match self.find_relation(schema.as_deref(), &view).await? {
+            query::Relation::View(def) => Ok(def),
+            _ => self.table_of(name).await,
+        }
+    }
+
+    /// The view of a name, or 42P01.
+    async fn view_of(&mut self, name: &ObjectName) -> Result<Arc<TableDef>> {
+        let (schema, view) = table_parts(name)?;
+        match self.find_relation(schema.as_deref(), &view).await? {
+            query::Relation::View(def) => Ok(def),
+            _ => Err(PgError::new("42809", format!("\"{view}\" is not a view"))),
+        }
+    }
+
     /// The table of a name, or 42P01.
     pub(crate) async fn table_of(&mut self, name: &ObjectName) -> Result<Arc<TableDef>> {
         let (schema, table) = table_parts(name)?;
@@ -131,7 +167,7 @@ impl Session {
                 Err(PgError::new("42501", format!("permission denied for table {table}")))
             }
             query::Relation::Table(def) => Ok(def),
-            query::Relation::Rows(_) => {
+            query::Relation::Rows(_) | query::Relation::View(_) => {
                 Err(PgError::new("42809", format!("\"{table}\" is not a table")))
             }
         }

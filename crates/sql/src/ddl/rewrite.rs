@@ -102,7 +102,7 @@ impl Session {
             let mut bytes = std::mem::take(&mut self.row);
             encode_checked(new, &datums, &mut bytes)?;
             if !new.checks.is_empty() {
-                self.check_row(new, &bytes).await?;
+                self.check_old_row(new, &bytes).await?;
             }
             let inserted = kernel::table::insert(&self.ctx, &txn, new, &bytes).await;
             self.row = bytes;

@@ -16,7 +16,7 @@ const SEQUENCE_CACHE: i64 = 20;
 
 impl Session {
     pub(crate) async fn create_sequence(&mut self, spec: &SequenceSpec) -> Result<String> {
-        let (schema, name) = self.own_schema(spec.schema.clone(), spec.name.clone())?;
+        let (schema, name) = self.own_schema(spec.schema.clone(), spec.name.clone()).await?;
         let txn = self.transaction()?;
         if self.is_made(&schema, &name, spec.if_not_exists).await? {
             return Ok("CREATE SEQUENCE".to_owned());
@@ -45,6 +45,7 @@ impl Session {
         let spec = identity_spec(options)?;
         let new = sequence_def(schema, &name, self.owner(), &spec, Some(column.ty))?;
         let quoted = query::functions::quote_ident(&name);
+        let schema = query::functions::quote_ident(schema);
         column.default = Some(format!("nextval('{schema}.{quoted}')"));
         Ok(new)
     }

@@ -4,7 +4,7 @@
 //! all. What it must never do: accept a clause it has not named.
 
 use super::column::{Column, check_default, declare_column};
-use super::constraint::{Constraints, one_primary_key};
+use super::constraint::{Constraints, one_primary_key, taken_name};
 use super::table_as::bare_names;
 use super::{named, refuse};
 use crate::bind::ident_name;
@@ -30,7 +30,7 @@ impl Session {
         for option in table_options(&create.table_options)? {
             self.table_option(option)?;
         }
-        let (schema, name) = self.new_name(&create.name)?;
+        let (schema, name) = self.new_name(&create.name).await?;
         let txn = self.transaction()?;
         if self.is_made(&schema, &name, create.if_not_exists).await? {
             return Ok("CREATE TABLE".to_owned());
@@ -54,6 +54,9 @@ impl Session {
         let checks = constraints.named_checks(&name, &names, &[])?;
         let indexes = constraints.indexes;
         one_primary_key(&indexes, &name)?;
+        if let Some(twice) = indexes.iter().find(|i| checks.iter().any(|c| c.0 == i.name)) {
+            return Err(taken_name(&twice.name, &name));
+        }
         for index in indexes.iter().filter(|index| index.primary) {
             for column in &index.columns {
                 columns[usize::from(*column)].def.not_null = true;
@@ -123,17 +126,6 @@ impl Session {
             dict::truncate_table(&self.ctx, &txn, &table).await?;
         }
         Ok("TRUNCATE TABLE".to_owned())
-    }
-
-    /// Whether there was such a table; it is gone now.
-    pub(super) async fn drop_table(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
-        let Some(table) = self.find_table(schema, name).await? else { return Ok(false) };
-        if table.schema == dict::SYS {
-            return Err(PgError::new("42501", format!("permission denied for table {name}")));
-        }
-        let txn = self.transaction()?;
-        dict::drop_table(&self.ctx, &txn, &table).await?;
-        Ok(true)
     }
 }
 

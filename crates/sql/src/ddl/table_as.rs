@@ -47,7 +47,7 @@ impl Session {
         query: &Query,
         if_not_exists: bool,
     ) -> Result<String> {
-        let (schema, table) = self.new_name(name)?;
+        let (schema, table) = self.new_name(name).await?;
         if self.is_made(&schema, &table, if_not_exists).await? {
             return Ok("CREATE TABLE AS".to_owned());
         }

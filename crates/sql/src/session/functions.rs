@@ -53,12 +53,18 @@ impl Session {
                 query::cast::cast(&now, kind, query::cast::CastMode::Explicit, env)?
             }
             SessionFn::CurrentUser => text(&self.user),
-            SessionFn::CurrentSchema => match self.settings.search_path.first() {
+            SessionFn::CurrentSchema => match self.schemas_for(None).await?.first() {
                 Some(schema) => text(schema),
                 None => Value::Null,
             },
             SessionFn::CurrentSchemas => {
-                text(&format!("{{{}}}", self.settings.search_path.join(",")))
+                let mut path = self.schemas_for(None).await?;
+                // What is always looked through first is told if it is asked for.
+                let all = args.first() == Some(&Value::Bool(true));
+                if all && !path.iter().any(|schema| schema == "pg_catalog") {
+                    path.insert(0, "pg_catalog".to_owned());
+                }
+                text(&format!("{{{}}}", path.join(",")))
             }
             SessionFn::RandomUuid => {
                 let (high, low) = (self.ctx.env.random(), self.ctx.env.random());

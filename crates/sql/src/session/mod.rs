@@ -48,6 +48,8 @@ pub struct Session {
     pub(crate) plan_context: Arc<str>,
     pub(crate) row: Vec<u8>,
     pub(crate) key: Vec<u8>,
+    /// Views that are being put in the place of their names, one inside the other.
+    pub(crate) view_depth: u32,
     /// Where a failed statement is rolled back to.
     statement_start: Option<Savepoint>,
 }
@@ -80,6 +82,7 @@ impl Session {
             plan_context: Arc::from(""),
             row: Vec::new(),
             key: Vec::new(),
+            view_depth: 0,
             statement_start: None,
         };
         session.note_context();
@@ -88,7 +91,9 @@ impl Session {
 
     /// Settings that plans depend on have changed.
     pub(crate) fn note_context(&mut self) {
-        let path = self.settings.search_path.join(",");
+        let own = |name: &String| if name == "$user" { self.user.clone() } else { name.clone() };
+        let path: Vec<String> = self.settings.search_path.iter().map(own).collect();
+        let path = path.join(",");
         self.plan_context = Arc::from(format!("{path};{}", self.settings.zone_name));
     }
 

@@ -49,6 +49,10 @@ impl Session {
                 self.check_writable("CREATE SEQUENCE")?;
                 Ok(Fetched::Complete(self.create_sequence(spec).await?))
             }
+            Own::AlterRelation(alter) => {
+                self.check_writable("ALTER")?;
+                Ok(Fetched::Complete(self.alter_relation(alter).await?))
+            }
             Own::AlterSystemSet { name, value } => {
                 self.instance.alter_system(name, value).map_err(param_error)?;
                 done("ALTER SYSTEM")

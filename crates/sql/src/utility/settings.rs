@@ -25,6 +25,30 @@ pub(super) fn show_columns(variable: &[ast::Ident]) -> Vec<PgColumn> {
     }
 }
 
+/// Names of schemas as `SET search_path` takes them: each is one name, however it is written.
+fn path_value(values: &[Expr]) -> Result<Option<String>> {
+    let quote = |name: &str| match name {
+        "$user" | "" => format!("\"{name}\""),
+        other => query::functions::quote_ident(other),
+    };
+    let mut out = Vec::new();
+    for value in values {
+        match value {
+            Expr::Identifier(ident)
+                if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") =>
+            {
+                return Ok(None);
+            }
+            Expr::Identifier(ident) => out.push(quote(&crate::bind::ident_name(ident))),
+            other => {
+                let one = setting_value(std::slice::from_ref(other))?;
+                out.push(quote(one.as_deref().unwrap_or("")));
+            }
+        }
+    }
+    Ok(Some(out.join(", ")))
+}
+
 /// A value as `SET` takes it: words, texts and numbers, joined.
 fn setting_value(values: &[Expr]) -> Result<Option<String>> {
     let mut out = Vec::new();
@@ -55,7 +79,11 @@ impl Session {
         match set {
             Set::SingleAssignment { scope, hivevar: false, variable, values } => {
                 let local = *scope == Some(ContextModifier::Local);
-                let (name, value) = (setting_name(variable)?, setting_value(values)?);
+                let name = setting_name(variable)?;
+                let value = match name.as_str() {
+                    "search_path" => path_value(values)?,
+                    _ => setting_value(values)?,
+                };
                 if name == "transaction_isolation" {
                     let isolation = match &value {
                         Some(text) => parse_isolation(text)?,

@@ -40,6 +40,7 @@ fn new_table(name: &str) -> NewTable {
         default: None,
         missing: None,
         comment: None,
+        generated: None,
     };
     NewTable {
         checks: Vec::new(),

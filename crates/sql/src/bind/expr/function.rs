@@ -75,6 +75,7 @@ impl Binder<'_> {
             | "pg_get_indexdef"
             | "pg_get_constraintdef"
             | "to_regclass"
+            | "pg_get_viewdef"
             | "obj_description"
             | "col_description"
             | "pg_get_serial_sequence" => {

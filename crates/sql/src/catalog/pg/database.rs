@@ -5,9 +5,9 @@
 //! must never do: name a schema that nothing can be found in.
 
 use super::OWNER;
+use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Bool, Char, Int4, Name, NoList, Oid, Text};
 use crate::catalog::rows::{Rows, int, text};
-use crate::catalog::{Catalog, schema_oid};
 use kernel::row::Value;
 
 pub(super) fn databases() -> Rows {
@@ -46,11 +46,11 @@ pub(super) fn databases() -> Rows {
     rows
 }
 
-pub(super) fn namespaces() -> Rows {
+pub(super) fn namespaces(catalog: &Catalog) -> Rows {
     let mut rows =
         Rows::new(&[("oid", Oid), ("nspname", Name), ("nspowner", Oid), ("nspacl", NoList)]);
-    for schema in ["pg_catalog", "public", "sys", "information_schema"] {
-        rows.push(vec![int(schema_oid(schema)), text(schema), int(OWNER), Value::Null]);
+    for (oid, name, owner) in catalog.all_schemas() {
+        rows.push(vec![int(oid), text(name), int(owner), Value::Null]);
     }
     rows
 }

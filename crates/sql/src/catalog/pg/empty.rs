@@ -10,11 +10,10 @@ use query::types::oid;
 /// Columns of the views that have no rows here.
 pub(super) fn empty(name: &str) -> Option<Rows> {
     Some(Rows::new(match name {
-        "pg_views" | "pg_matviews" => &[
+        "pg_matviews" => &[
             ("schemaname", Name),
-            ("viewname", Name),
             ("matviewname", Name),
-            ("viewowner", Name),
+            ("matviewowner", Name),
             ("definition", Text),
         ],
         "pg_proc" => &[
@@ -53,13 +52,6 @@ pub(super) fn empty(name: &str) -> Option<Rows> {
             ("tgenabled", Char),
             ("tgisinternal", Bool),
             ("tgconstraint", Oid),
-        ],
-        "pg_rewrite" => &[
-            ("oid", Oid),
-            ("rulename", Name),
-            ("ev_class", Oid),
-            ("ev_type", Char),
-            ("ev_enabled", Char),
         ],
         "pg_depend" => &[
             ("classid", Oid),

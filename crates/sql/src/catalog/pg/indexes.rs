@@ -6,7 +6,7 @@
 use super::oid_of;
 use crate::catalog::rows::Shape::{Bool, Char, Int2, Name, Oid, Other, Text};
 use crate::catalog::rows::{Rows, int, opt_text, text};
-use crate::catalog::{Catalog, functions, schema_oid};
+use crate::catalog::{Catalog, functions};
 use crate::{check, direct};
 use kernel::dict::{CheckDef, IndexDef, TableDef};
 use kernel::row::Value;
@@ -92,7 +92,7 @@ pub(super) fn constraints(catalog: &Catalog) -> Rows {
             rows.push(vec![
                 oid_of(index.obj),
                 opt_text(index.constraint.as_deref()),
-                int(schema_oid(&table.schema)),
+                int(catalog.schema_oid(&table.schema)),
                 text(if index.primary { "p" } else { "u" }),
                 Value::Bool(false),
                 Value::Bool(false),
@@ -112,20 +112,21 @@ pub(super) fn constraints(catalog: &Catalog) -> Rows {
                 Value::Null,
             ]);
         }
-        table.checks.iter().for_each(|check| rows.push(check_row(table, check)));
+        let schema = catalog.schema_oid(&table.schema);
+        table.checks.iter().for_each(|check| rows.push(check_row(table, check, schema)));
     }
     rows
 }
 
-fn check_row(table: &TableDef, check: &CheckDef) -> Vec<Value> {
+fn check_row(table: &TableDef, check: &CheckDef, schema: i64) -> Vec<Value> {
     vec![
         oid_of(check.obj),
         text(check.name.as_str()),
-        int(schema_oid(&table.schema)),
+        int(schema),
         text("c"),
         Value::Bool(false),
         Value::Bool(false),
-        Value::Bool(true),
+        Value::Bool(check.valid),
         oid_of(table.obj),
         int(0),
         int(0),
@@ -147,6 +148,9 @@ fn check_columns(table: &TableDef, def: &CheckDef) -> Value {
     let Ok(expr) = direct::parse_expr(&def.expr) else { return Value::Null };
     let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
     let columns = check::columns_of(&expr, &names);
+    if columns.is_empty() {
+        return Value::Null;
+    }
     let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
     text(format!("{{{}}}", numbers.join(",")))
 }

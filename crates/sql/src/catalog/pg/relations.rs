@@ -7,7 +7,7 @@
 use super::{OWNER, VIEWS, oid_of};
 use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, Oid, Other, Text};
 use crate::catalog::rows::{Rows, int, text};
-use crate::catalog::{Catalog, schema_oid};
+use crate::catalog::{Catalog, functions};
 use kernel::dict::TableDef;
 use kernel::row::Value;
 use query::types::{PgType, oid};
@@ -62,7 +62,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         rows.push(vec![
             obj.clone(),
             text(name),
-            int(schema_oid(schema)),
+            int(catalog.schema_oid(schema)),
             int(0),
             int(0),
             int(OWNER),
@@ -97,6 +97,9 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         for index in &table.indexes {
             add(oid_of(index.obj), &index.name, &table.schema, "i", index.columns.len(), NOTHING);
         }
+    }
+    for view in &catalog.views {
+        add(oid_of(view.obj), &view.name, &view.schema, "v", view.columns.len(), NOTHING);
     }
     for s in &catalog.sequences {
         add(oid_of(s.obj), &s.name, &s.schema, "S", 3, NOTHING);
@@ -160,7 +163,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             Value::Null,
         ]);
     };
-    for table in &catalog.tables {
+    for table in catalog.relations() {
         for column in 0..table.columns.len() {
             add(oid_of(table.obj), table, column, column + 1, true);
         }
@@ -199,7 +202,7 @@ pub(super) fn defaults(catalog: &Catalog) -> Rows {
 pub(super) fn descriptions(catalog: &Catalog) -> Rows {
     let mut rows =
         Rows::new(&[("objoid", Oid), ("classoid", Oid), ("objsubid", Int4), ("description", Text)]);
-    for table in &catalog.tables {
+    for table in catalog.relations() {
         let columns = table.columns.iter().map(|column| &column.comment);
         for (number, comment) in std::iter::once(&table.comment).chain(columns).enumerate() {
             let Some(comment) = comment else { continue };
@@ -227,6 +230,47 @@ pub(super) fn tables(catalog: &Catalog) -> Rows {
             text(table.name.as_str()),
             text(kernel::dict::SUPERUSER),
             Value::Bool(!table.indexes.is_empty()),
+        ]);
+    }
+    rows
+}
+
+pub(super) fn views(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("schemaname", Name),
+        ("viewname", Name),
+        ("viewowner", Name),
+        ("definition", Text),
+    ]);
+    for view in &catalog.views {
+        rows.push(vec![
+            text(view.schema.as_str()),
+            text(view.name.as_str()),
+            text(kernel::dict::SUPERUSER),
+            functions::view_definition(view).map_or(Value::Null, text),
+        ]);
+    }
+    rows
+}
+
+/// The rule behind each view, which clients join to find what a view depends on.
+pub(super) fn rules(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("oid", Oid),
+        ("rulename", Name),
+        ("ev_class", Oid),
+        ("ev_type", Char),
+        ("ev_enabled", Char),
+        ("is_instead", Bool),
+    ]);
+    for view in &catalog.views {
+        rows.push(vec![
+            oid_of(view.obj),
+            text("_RETURN"),
+            oid_of(view.obj),
+            text("1"),
+            text("O"),
+            Value::Bool(true),
         ]);
     }
     rows

@@ -1,0 +1,143 @@
+//! Schemas made and dropped, and objects moved between them.
+//!
+//! The list of all schemas is one definition, cached and versioned like a table's, since it decides
+//! what a name without a schema means; who changes it has the right to it alone. Who makes an
+//! object holds its schema in SS until its transaction has ended, who drops the schema asks for X.
+
+use std::sync::Arc;
+
+use observe::Ctx;
+
+use super::ddl::{lock_for_ddl, new_version, touch_object};
+use super::def::{ObjectDef, SchemaDef, SequenceDef, TableDef};
+use super::fixed::{Fixed, RESERVED_SCHEMAS, SCHEMAS_OBJ, SCHEMAS_VERSION};
+use super::ids::{next_obj, next_version};
+use super::lookup::{objects, schemas};
+use super::names::{check_name, check_schema, undefined};
+use super::records::{at, object_by_name, object_by_obj, schema_values};
+use super::state::{exclude, newest, of, touch};
+use super::store::{self, obj};
+use crate::error::{Error, Result};
+use crate::row::{Datum, Value};
+use crate::txn::{LockWait, TmMode, Transaction};
+
+async fn change_list(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<()> {
+    exclude(ctx, txn, SCHEMAS_OBJ).await?;
+    let version = next_version(txn.core()).to_string();
+    let props = of(txn.core())?.fixed(Fixed::Props);
+    // The row's lock keeps two changers on one instance apart.
+    let key = [Datum::Text(SCHEMAS_VERSION)];
+    let changes = vec![(1, Value::Text(version.into()))];
+    if !store::change(ctx, txn, props, 0, &key, |_| Ok(changes.clone())).await? {
+        return Err(Error::Invariant(format!("props$ has no row '{SCHEMAS_VERSION}'")));
+    }
+    touch(txn, |touched| {
+        touched.objects.insert(SCHEMAS_OBJ, None);
+    })
+}
+
+/// Makes a schema.
+///
+/// # Errors
+/// [`Error::DuplicateObject`], [`Error::Invalid`].
+pub async fn create_schema(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    name: &str,
+    owner: block::ObjId,
+) -> Result<()> {
+    check_name(name)?;
+    let exists = || Error::DuplicateObject(format!("schema \"{name}\""));
+    change_list(ctx, txn).await?;
+    if RESERVED_SCHEMAS.contains(&name) || schemas(ctx, txn).await?.find(name).is_some() {
+        return Err(exists());
+    }
+    let def = SchemaDef { obj: next_obj(ctx, txn.core()).await?, name: name.to_owned(), owner };
+    let table = of(txn.core())?.fixed(Fixed::Schema);
+    match store::insert(ctx, txn, table, &schema_values(&def)).await {
+        Err(Error::UniqueViolation { .. }) => Err(exists()),
+        done => done,
+    }?;
+    touch(txn, |touched| {
+        touched.objects.insert(SCHEMAS_OBJ, None);
+    })
+}
+
+/// Locks a schema against everybody and drops it: it must be empty by then.
+///
+/// # Errors
+/// [`Error::UndefinedObject`]; [`Error::DependentObjects`] if something is in it.
+pub async fn drop_schema(ctx: &Ctx, txn: &Arc<Transaction>, schema: &SchemaDef) -> Result<()> {
+    txn.core().lock_table(ctx, txn, schema.obj, TmMode::X, LockWait::Wait).await?;
+    change_list(ctx, txn).await?;
+    let gone = || undefined("schema", &schema.name);
+    let known = schemas(ctx, txn).await?;
+    known.all.iter().find(|known| known.obj == schema.obj).ok_or_else(gone)?;
+    if objects(ctx, txn).await?.iter().any(|object| object.schema == schema.name) {
+        let what = format!("cannot drop schema {} because it is not empty", schema.name);
+        return Err(Error::DependentObjects(what));
+    }
+    let (table, snap) = (of(txn.core())?.fixed(Fixed::Schema), newest(txn)?);
+    let row = store::one(ctx, &snap, table, 0, &[Datum::Text(&schema.name)]).await?;
+    store::delete(ctx, txn, table, &snap, &row.ok_or_else(gone)?).await?;
+    touch(txn, |touched| {
+        touched.objects.insert(SCHEMAS_OBJ, None);
+    })
+}
+
+async fn move_object(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    object: &ObjectDef,
+    schema: &str,
+) -> Result<()> {
+    let exists = || Error::DuplicateObject(format!("relation \"{}\"", object.name));
+    let (dict, snap) = (of(txn.core())?, newest(txn)?);
+    if object_by_name(ctx, dict, &snap, schema, &object.name).await?.is_some() {
+        return Err(exists());
+    }
+    touch_object(txn, object)?;
+    let changes = vec![(at::OBJ_SCHEMA, Value::Text(schema.into()))];
+    let key = [obj(object.obj)];
+    match store::change(ctx, txn, dict.fixed(Fixed::Obj), 0, &key, |_| Ok(changes.clone())).await {
+        Ok(true) => {}
+        Ok(false) => return Err(undefined("relation", &object.name)),
+        Err(Error::UniqueViolation { .. }) => return Err(exists()),
+        Err(e) => return Err(e),
+    }
+    let moved = ObjectDef { schema: schema.to_owned(), ..object.clone() };
+    new_version(ctx, txn, &moved).await
+}
+
+/// Moves a table or a view, with its indexes and the sequences given, to another schema. `defaults`
+/// are the texts of columns' defaults from then on, by position.
+///
+/// # Errors
+/// [`Error::DuplicateObject`] if a name is taken there; [`Error::UndefinedObject`].
+pub async fn set_schema(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    sequences: &[Arc<SequenceDef>],
+    defaults: &[(usize, String)],
+    schema: &str,
+) -> Result<()> {
+    check_schema(ctx, txn, schema).await?;
+    let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    let dict = of(txn.core())?;
+    move_object(ctx, txn, &object, schema).await?;
+    let indexes = def.indexes.iter().map(|index| (index.obj, &index.name));
+    let owned = sequences.iter().map(|sequence| (sequence.obj, &sequence.name));
+    for (number, name) in indexes.chain(owned) {
+        exclude(ctx, txn, number).await?;
+        let part = object_by_obj(ctx, dict, &newest(txn)?, number).await?;
+        move_object(ctx, txn, &part.ok_or_else(|| undefined("relation", name))?, schema).await?;
+    }
+    for (position, text) in defaults {
+        let changes = vec![(at::COL_DEFAULT, Value::Text(text.as_str().into()))];
+        let key = [obj(def.obj), store::int4(*position)?];
+        let col = dict.fixed(Fixed::Col);
+        store::change(ctx, txn, col, 0, &key, |_| Ok(changes.clone())).await?;
+    }
+    Ok(())
+}

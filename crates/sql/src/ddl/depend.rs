@@ -1,0 +1,229 @@
+//! What depends on what is dropped or changed: views on what they read.
+//!
+//! What it promises: nothing that a view reads goes without it, and it only with CASCADE. The
+//! messages are PostgreSQL's. What it must never do: look before what is dropped is locked.
+
+use crate::session::Session;
+use crate::{PgError, Result, Severity};
+use block::ObjId;
+use kernel::dict::{self, ObjectKind, TableDef};
+use query::functions::quote_ident;
+use std::sync::Arc;
+
+/// A view that depends on something, and how that is said.
+pub(super) struct Dependent {
+    pub(super) view: Arc<TableDef>,
+    /// `view v depends on table t`.
+    pub(super) said: String,
+}
+
+/// One relation on the way down to what reads it.
+struct Level {
+    shown: String,
+    /// Who is still to be looked at, the youngest last.
+    readers: Vec<ObjId>,
+    own: Option<Dependent>,
+}
+
+/// The word for a relation.
+pub(super) fn kind_of(def: &TableDef) -> &'static str {
+    if def.view.is_some() { "view" } else { "table" }
+}
+
+impl Session {
+    /// A relation's name as messages have it: with its schema if it is not found without.
+    pub(super) async fn shown_relation(&mut self, def: &TableDef) -> Result<String> {
+        let visible = self.find_table(None, &def.name).await?;
+        if visible.is_some_and(|found| found.obj == def.obj) {
+            return Ok(quote_ident(&def.name));
+        }
+        Ok(format!("{}.{}", quote_ident(&def.schema), quote_ident(&def.name)))
+    }
+
+    /// The views that read a relation, or one column of it, and those that read these: in
+    /// PostgreSQL's order, which is that of their making, each before those that read it.
+    pub(super) async fn dependents_of(
+        &mut self,
+        def: &Arc<TableDef>,
+        column: Option<&str>,
+    ) -> Result<Vec<Dependent>> {
+        let shown = format!("{} {}", kind_of(def), self.shown_relation(def).await?);
+        let shown = match column {
+            Some(column) => format!("column {} of {shown}", quote_ident(column)),
+            None => shown,
+        };
+        let readers = self.readers_of(def.obj, column.unwrap_or("")).await?;
+        let mut open = vec![Level { shown, readers, own: None }];
+        let mut seen: Vec<ObjId> = Vec::new();
+        let mut found = Vec::new();
+        let txn = self.transaction()?;
+        while let Some(level) = open.last_mut() {
+            let Some(obj) = level.readers.pop() else {
+                found.extend(open.pop().and_then(|level| level.own));
+                continue;
+            };
+            if seen.contains(&obj) {
+                continue;
+            }
+            seen.push(obj);
+            let on = level.shown.clone();
+            let Some(view) = dict::table_by_obj(&self.ctx, &txn, obj).await? else { continue };
+            let shown = format!("view {}", self.shown_relation(&view).await?);
+            let said = format!("{shown} depends on {on}");
+            let readers = self.readers_of(obj, "").await?;
+            open.push(Level { shown, readers, own: Some(Dependent { view, said }) });
+        }
+        found.reverse();
+        Ok(found)
+    }
+
+    /// The views that read an object or one of its columns, in the order of their numbers.
+    async fn readers_of(&mut self, obj: ObjId, column: &str) -> Result<Vec<ObjId>> {
+        let txn = self.transaction()?;
+        let uses = dict::dependents(&self.ctx, &txn, obj).await?;
+        let mut readers: Vec<ObjId> =
+            uses.into_iter().filter(|(_, name)| name == column).map(|(view, _)| view).collect();
+        readers.sort_unstable();
+        Ok(readers)
+    }
+
+    /// Drops what depends on `what`, or refuses to.
+    pub(super) async fn drop_dependents(
+        &mut self,
+        what: &str,
+        dependents: Vec<Dependent>,
+        cascade: bool,
+    ) -> Result<()> {
+        if dependents.is_empty() {
+            return Ok(());
+        }
+        if !cascade {
+            let said: Vec<String> = dependents.into_iter().map(|one| one.said).collect();
+            return Err(depended_on(what, &said));
+        }
+        let mut told = Vec::new();
+        for one in &dependents {
+            told.push(format!("view {}", self.shown_relation(&one.view).await?));
+        }
+        self.notice_cascade(&told);
+        let txn = self.transaction()?;
+        for one in dependents.into_iter().rev() {
+            dict::drop_view(&self.ctx, &txn, &one.view).await?;
+        }
+        Ok(())
+    }
+
+    /// Says what CASCADE drops.
+    pub(super) fn notice_cascade(&mut self, told: &[String]) {
+        match told {
+            [] => {}
+            [one] => self.notice(Severity::Notice, format!("drop cascades to {one}")),
+            many => {
+                let lines: Vec<String> =
+                    many.iter().map(|one| format!("drop cascades to {one}")).collect();
+                let text = format!("drop cascades to {} other objects", many.len());
+                let notice = PgError::notice(Severity::Notice, text);
+                self.notices.push(notice.with_detail(lines.join("\n")));
+            }
+        }
+    }
+
+    /// Drops relations of one kind together: what depends on them goes too, or stands in the way
+    /// unless it is one of them.
+    pub(super) async fn drop_relations(
+        &mut self,
+        targets: Vec<Arc<TableDef>>,
+        cascade: bool,
+    ) -> Result<()> {
+        let txn = self.transaction()?;
+        let mut locked = Vec::with_capacity(targets.len());
+        for target in &targets {
+            locked.push(dict::lock_definition(&self.ctx, &txn, target).await?);
+        }
+        let mut dependents: Vec<Dependent> = Vec::new();
+        for target in &locked {
+            for one in self.dependents_of(target, None).await? {
+                let known = |obj| {
+                    locked.iter().any(|other| other.obj == obj)
+                        || dependents.iter().any(|other| other.view.obj == obj)
+                };
+                if !known(one.view.obj) {
+                    dependents.push(one);
+                }
+            }
+        }
+        let what = match &locked[..] {
+            [one] => format!("{} {}", kind_of(one), self.shown_relation(one).await?),
+            _ => "desired object(s)".to_owned(),
+        };
+        self.drop_dependents(&what, dependents, cascade).await?;
+        for target in &locked {
+            match target.view {
+                Some(_) => dict::drop_view(&self.ctx, &txn, target).await?,
+                None => dict::drop_table(&self.ctx, &txn, target).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The relation to be dropped as `kind`, if there is one of the name.
+    pub(super) async fn droppable(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+        kind: ObjectKind,
+    ) -> Result<Option<Arc<TableDef>>> {
+        let Some(found) = self.find_table(schema, name).await? else {
+            return self.other_kind(schema, name, kind).await.map(|()| None);
+        };
+        let is_view = found.view.is_some();
+        if is_view != (kind == ObjectKind::View) {
+            let own = if is_view { ObjectKind::View } else { ObjectKind::Table };
+            return Err(wrong_kind(name, kind, own));
+        }
+        if found.schema == dict::SYS {
+            let text = format!("permission denied for {} {name}", kind_of(&found));
+            return Err(PgError::new("42501", text));
+        }
+        Ok(Some(found))
+    }
+
+    /// 42809 if there is an object of the name, of another kind.
+    pub(super) async fn other_kind(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+        kind: ObjectKind,
+    ) -> Result<()> {
+        let txn = self.transaction()?;
+        for schema in self.schemas_for(schema).await? {
+            if let Some(found) = dict::object(&self.ctx, &txn, &schema, name).await?
+                && found.kind != kind
+            {
+                return Err(wrong_kind(name, kind, found.kind));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// 2BP01, with who depends.
+pub(super) fn depended_on(what: &str, said: &[String]) -> PgError {
+    let them = if what == "desired object(s)" { "them" } else { "it" };
+    let text = format!("cannot drop {what} because other objects depend on {them}");
+    PgError::new("2BP01", text)
+        .with_detail(said.join("\n"))
+        .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+fn wrong_kind(name: &str, wanted: ObjectKind, is: ObjectKind) -> PgError {
+    let word = |kind| match kind {
+        ObjectKind::Table => ("a table", "TABLE"),
+        ObjectKind::View => ("a view", "VIEW"),
+        ObjectKind::Index => ("an index", "INDEX"),
+        ObjectKind::Sequence => ("a sequence", "SEQUENCE"),
+    };
+    let text = format!("\"{name}\" is not {}", word(wanted).0);
+    let (one, command) = word(is);
+    PgError::new("42809", text).with_hint(format!("Use DROP {command} to remove {one}."))
+}

@@ -1,0 +1,187 @@
+//! CREATE and DROP SCHEMA, and what moves between schemas.
+//!
+//! What it promises: a schema goes with everything in it or not at all. What it must never do: drop
+//! what others depend on without CASCADE.
+
+use super::depend::{depended_on, kind_of};
+use super::refuse;
+use crate::bind::{ident_name, object_parts};
+use crate::session::Session;
+use crate::view::Change;
+use crate::{PgError, Result, Severity};
+use datafusion::sql::sqlparser::ast::{ObjectName, SchemaName};
+use kernel::dict::{self, SchemaDef, TableDef};
+use query::functions::quote_ident;
+use std::sync::Arc;
+
+/// 3F000.
+pub(super) fn missing_schema(name: &str) -> PgError {
+    PgError::new("3F000", format!("schema \"{name}\" does not exist"))
+}
+
+fn one_name(name: &ObjectName) -> Result<String> {
+    match &object_parts(name)?[..] {
+        [one] => Ok(one.clone()),
+        _ => Err(PgError::syntax("a name of a schema is expected")),
+    }
+}
+
+impl Session {
+    pub(super) async fn create_schema(
+        &mut self,
+        name: &SchemaName,
+        if_not_exists: bool,
+    ) -> Result<String> {
+        let (name, role) = match name {
+            SchemaName::Simple(name) => (one_name(name)?, None),
+            SchemaName::UnnamedAuthorization(role) => (ident_name(role), Some(ident_name(role))),
+            SchemaName::NamedAuthorization(name, role) => (one_name(name)?, Some(ident_name(role))),
+        };
+        let done = || Ok("CREATE SCHEMA".to_owned());
+        let txn = self.transaction()?;
+        let mut owner = self.owner();
+        if let Some(role) = role {
+            let role = match role.as_str() {
+                "current_user" | "session_user" | "current_role" => self.user.clone(),
+                _ => role,
+            };
+            let found = dict::user(&self.ctx, &txn, &role).await?;
+            let missing = || PgError::new("42704", format!("role \"{role}\" does not exist"));
+            owner = found.ok_or_else(missing)?.obj;
+        }
+        if name.starts_with("pg_") {
+            let text = format!("unacceptable schema name \"{name}\"");
+            let detail = "The prefix \"pg_\" is reserved for system schemas.";
+            return Err(PgError::new("42939", text).with_detail(detail));
+        }
+        let exists = || format!("schema \"{name}\" already exists");
+        let known = dict::schemas(&self.ctx, &txn).await?.find(&name).is_some();
+        if known && if_not_exists {
+            self.notice(Severity::Notice, format!("{}, skipping", exists()));
+            return done();
+        }
+        match dict::create_schema(&self.ctx, &txn, &name, owner).await {
+            Ok(()) => done(),
+            Err(kernel::Error::DuplicateObject(_)) => Err(PgError::new("42P06", exists())),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Whether there was such a schema; it is gone now.
+    pub(super) async fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<bool> {
+        let txn = self.transaction()?;
+        if dict::RESERVED_SCHEMAS.contains(&name) {
+            let text =
+                format!("cannot drop schema {name} because it is required by the database system");
+            return Err(PgError::new("2BP01", text));
+        }
+        let found = dict::schemas(&self.ctx, &txn).await?.find(name).cloned();
+        let Some(schema) = found else { return Ok(false) };
+        // Nobody makes anything in it from here on.
+        let (obj, wait) = (schema.obj, kernel::txn::LockWait::Wait);
+        let core = &self.instance.core;
+        core.lock_table(&self.ctx, &txn, obj, kernel::txn::TmMode::X, wait).await?;
+        self.empty_schema(&schema, cascade).await?;
+        dict::drop_schema(&self.ctx, &txn, &schema).await?;
+        Ok(true)
+    }
+
+    async fn empty_schema(&mut self, schema: &SchemaDef, cascade: bool) -> Result<()> {
+        let txn = self.transaction()?;
+        let inside = |def: &Arc<TableDef>| def.schema == schema.name;
+        let mut relations: Vec<Arc<TableDef>> =
+            dict::tables(&self.ctx, &txn).await?.into_iter().filter(inside).collect();
+        relations.extend(dict::views(&self.ctx, &txn).await?.into_iter().filter(inside));
+        let sequences = dict::sequences(&self.ctx, &txn).await?;
+        let owned = |table: block::ObjId| relations.iter().any(|def| def.obj == table);
+        let sequences: Vec<_> = sequences
+            .into_iter()
+            .filter(|one| one.schema == schema.name && !one.table.is_some_and(owned))
+            .collect();
+        let shown = quote_ident(&schema.name);
+        let mut inside = Vec::new();
+        for def in &relations {
+            inside.push((def.obj, format!("{} {}", kind_of(def), self.shown_relation(def).await?)));
+        }
+        let visible = self.schemas_for(None).await?.contains(&schema.name);
+        let prefix = if visible { String::new() } else { format!("{shown}.") };
+        for one in &sequences {
+            inside.push((one.obj, format!("sequence {prefix}{}", quote_ident(&one.name))));
+        }
+        inside.sort_by_key(|(obj, _)| *obj);
+        let mut told: Vec<String> = inside.into_iter().map(|(_, shown)| shown).collect();
+        let mut said: Vec<String> =
+            told.iter().map(|one| format!("{one} depends on schema {shown}")).collect();
+        // What stands outside and reads what is inside goes too.
+        let mut outside: Vec<Arc<TableDef>> = Vec::new();
+        for def in &relations {
+            for one in self.dependents_of(def, None).await? {
+                let known = |other: &Arc<TableDef>| other.obj == one.view.obj;
+                if !relations.iter().any(known) && !outside.iter().any(known) {
+                    said.push(one.said.clone());
+                    told.push(format!("view {}", self.shown_relation(&one.view).await?));
+                    outside.push(one.view);
+                }
+            }
+        }
+        if told.is_empty() {
+            return Ok(());
+        }
+        if !cascade {
+            return Err(depended_on(&format!("schema {shown}"), &said));
+        }
+        self.notice_cascade(&told);
+        relations.extend(outside);
+        let views = relations.iter().filter(|def| def.view.is_some());
+        for view in views {
+            dict::drop_view(&self.ctx, &txn, view).await?;
+        }
+        for table in relations.iter().filter(|def| def.view.is_none()) {
+            dict::drop_table(&self.ctx, &txn, table).await?;
+        }
+        for sequence in &sequences {
+            dict::drop_sequence(&self.ctx, &txn, sequence).await?;
+        }
+        Ok(())
+    }
+
+    /// ALTER TABLE and ALTER VIEW .. SET SCHEMA.
+    pub(super) async fn set_schema(&mut self, def: &Arc<TableDef>, schema: &str) -> Result<()> {
+        if dict::RESERVED_SCHEMAS.contains(&schema) || schema.starts_with(dict::TEMP_PREFIX) {
+            return refuse(format!("moving into schema \"{schema}\""));
+        }
+        let txn = self.transaction()?;
+        if dict::schemas(&self.ctx, &txn).await?.find(schema).is_none() {
+            return Err(missing_schema(schema));
+        }
+        if def.schema == schema {
+            return Ok(());
+        }
+        let sequences: Vec<_> = dict::sequences(&self.ctx, &txn)
+            .await?
+            .into_iter()
+            .filter(|one| one.table == Some(def.obj))
+            .collect();
+        let mut defaults = Vec::new();
+        for one in &sequences {
+            let name = quote_ident(&one.name);
+            let old = format!("nextval('{}.{name}')", quote_ident(&one.schema));
+            let new = format!("nextval('{}.{name}')", quote_ident(schema));
+            for (i, column) in def.columns.iter().enumerate() {
+                if column.default.as_ref() == Some(&old) {
+                    defaults.push((i, new.clone()));
+                }
+            }
+        }
+        let done = dict::set_schema(&self.ctx, &txn, def, &sequences, &defaults, schema).await;
+        done.map_err(|error| match error {
+            kernel::Error::DuplicateObject(what) => {
+                PgError::new("42P07", format!("{what} already exists in schema \"{schema}\""))
+            }
+            other => other.into(),
+        })?;
+        let change =
+            Change::Object { obj: def.obj, schema: schema.to_owned(), name: def.name.clone() };
+        self.rewrite_views(def, &change).await
+    }
+}

@@ -1,0 +1,103 @@
+//! Statements that would change rows through a view.
+//!
+//! What it promises: a view that PostgreSQL would not write through is refused in its words, one
+//! that it would is refused by name. What it must never do: change another table than was meant.
+
+use super::view::query_of;
+use crate::PgError;
+use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Query, SelectItem, SetExpr, TableFactor};
+use kernel::dict::TableDef;
+
+/// What a statement does to rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// Why rows cannot be changed through a query, in PostgreSQL's words.
+fn why_not(query: &Query) -> Option<&'static str> {
+    if query.with.is_some() {
+        return Some("Views containing WITH are not automatically updatable.");
+    }
+    if query.limit_clause.is_some() || query.fetch.is_some() {
+        return Some("Views containing LIMIT or OFFSET are not automatically updatable.");
+    }
+    let select = match &*query.body {
+        SetExpr::Select(select) => select,
+        SetExpr::SetOperation { .. } => {
+            let text =
+                "Views containing UNION, INTERSECT, or EXCEPT are not automatically updatable.";
+            return Some(text);
+        }
+        _ => {
+            let text = "Views that do not select from a single table or view are not \
+                        automatically updatable.";
+            return Some(text);
+        }
+    };
+    if select.distinct.is_some() {
+        return Some("Views containing DISTINCT are not automatically updatable.");
+    }
+    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(all, _) if all.is_empty());
+    if grouped {
+        return Some("Views containing GROUP BY are not automatically updatable.");
+    }
+    if select.having.is_some() {
+        return Some("Views containing HAVING are not automatically updatable.");
+    }
+    let one_table = matches!(&select.from[..], [one] if one.joins.is_empty()
+        && matches!(one.relation, TableFactor::Table { args: None, .. }));
+    if !one_table {
+        let text = "Views that do not select from a single table or view are not automatically \
+                    updatable.";
+        return Some(text);
+    }
+    let column = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        }
+        _ => false,
+    };
+    let aggregates = select.projection.iter().any(is_aggregate);
+    if aggregates {
+        return Some("Views that return aggregate functions are not automatically updatable.");
+    }
+    if !select.projection.iter().any(column) {
+        return Some("Views that have no updatable columns are not automatically updatable.");
+    }
+    None
+}
+
+fn is_aggregate(item: &SelectItem) -> bool {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+        return false;
+    };
+    crate::check::has_aggregate(expr)
+}
+
+/// The refusal of a statement that changes a view.
+pub(crate) fn not_updatable(view: &TableDef, verb: Verb) -> PgError {
+    let (action, doing, event) = match verb {
+        Verb::Insert => ("insert into", "inserting into", "INSERT"),
+        Verb::Update => ("update", "updating", "UPDATE"),
+        Verb::Delete => ("delete from", "deleting from", "DELETE"),
+    };
+    let name = &view.name;
+    let query = view.view.as_ref().map(query_of);
+    let why = match &query {
+        Some(Ok(query)) => why_not(query),
+        _ => None,
+    };
+    match why {
+        Some(why) => PgError::new("55000", format!("cannot {action} view \"{name}\""))
+            .with_detail(why)
+            .with_hint(format!(
+                "To enable {doing} the view, provide an INSTEAD OF {event} trigger or an \
+                 unconditional ON {event} DO INSTEAD rule."
+            )),
+        None => PgError::unsupported(format!("{event} through a view (\"{name}\")"))
+            .with_hint("Change the table that the view reads."),
+    }
+}
