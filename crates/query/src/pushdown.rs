@@ -173,9 +173,30 @@ fn either((left, right): (Scalar, Scalar)) -> Scalar {
 }
 
 fn compare(op: CmpOp, left: &Expr, right: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
+    let (left, right) = (unwidened(left, columns), unwidened(right, columns));
     let (left, right) = (convert(left, columns)?, convert(right, columns)?);
     comparable(left.kind, right.kind)
         .then(|| Scalar::compare(op, trimmed(&left, &right), trimmed(&right, &left)))
+}
+
+/// A column of integers without the cast to a wider type that the other side asked for: integers
+/// compare by value here, and only a bare column can bound an index.
+fn unwidened<'a>(expr: &'a Expr, columns: &Columns<'_>) -> &'a Expr {
+    let Expr::Cast(cast) = expr else { return expr };
+    let Expr::Column(column) = &*cast.expr else { return expr };
+    let bytes = |kind| match kind {
+        TypeKind::Int2 => Some(2),
+        TypeKind::Int4 => Some(4),
+        TypeKind::Int8 => Some(8),
+        _ => None,
+    };
+    let own = columns.names.iter().position(|name| *name == column.name);
+    let from = own.and_then(|at| bytes(columns.types[at].kind));
+    let to = col_type_of(cast.field.data_type()).and_then(|ty| bytes(ty.kind));
+    match (from, to) {
+        (Some(from), Some(to)) if from <= to => &cast.expr,
+        _ => expr,
+    }
 }
 
 /// Blanks at the end mean nothing beside a char column, whose own are not stored.
@@ -275,5 +296,34 @@ pub fn scalar_value_of(value: &Value, ty: ColType) -> ScalarValue {
         Value::Timestamptz(v) => {
             ScalarValue::TimestampMicrosecond(Some(v.saturating_add(EPOCH_US)), Some(UTC.into()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::datatypes::{DataType, Field};
+    use datafusion::logical_expr::expr::Placeholder;
+    use datafusion::prelude::{cast, col};
+    use std::sync::Arc;
+
+    /// `id >= $1` as the library writes it where `$1` is of that type and `id` is int4.
+    fn at_least(ty: DataType) -> Scalar {
+        let field = Some(Arc::new(Field::new("", ty.clone(), true)));
+        let param = Expr::Placeholder(Placeholder::new_with_field("$1".to_owned(), field));
+        let types = [ColType::new(TypeKind::Int4)];
+        let columns = Columns { names: &["id"], types: &types };
+        convert_filter(&cast(col("id"), ty).gt_eq(param), &columns).expect("a filter of ours")
+    }
+
+    #[test]
+    fn a_parameter_of_a_wider_type_bounds_the_column() {
+        let bare = |scalar: &Scalar| {
+            matches!(scalar, Scalar::Compare(CmpOp::Ge, sides)
+                if matches!(**sides, (Scalar::Column(0), Scalar::Param(0))))
+        };
+        assert!(bare(&at_least(DataType::Int64)));
+        assert!(!bare(&at_least(DataType::Int16)), "a cast that can fail stays");
+        assert!(!bare(&at_least(DataType::Float64)), "numbers of other kinds have rules of theirs");
     }
 }
