@@ -30,15 +30,21 @@ impl IoBuf {
     #[must_use]
     pub fn zeroed(len_bytes: usize) -> IoBuf {
         assert!(len_bytes.is_multiple_of(IO_ALIGN_BYTES), "{len_bytes} is not a multiple of 4096");
-        IoBuf { pages: vec![IoPage::zeroed(); len_bytes / IO_ALIGN_BYTES] }
+        IoBuf { pages: bytemuck::zeroed_vec(len_bytes / IO_ALIGN_BYTES) }
     }
 
     /// A copy of `bytes`, zero-padded to the next multiple of 4096.
     #[must_use]
     pub fn copy_from(bytes: &[u8]) -> IoBuf {
-        let mut buf = IoBuf::zeroed(bytes.len().next_multiple_of(IO_ALIGN_BYTES));
-        buf[..bytes.len()].copy_from_slice(bytes);
-        buf
+        let (whole, rest) = bytes.as_chunks::<IO_ALIGN_BYTES>();
+        let mut pages = Vec::with_capacity(whole.len() + usize::from(!rest.is_empty()));
+        pages.extend(whole.iter().copied().map(IoPage));
+        if !rest.is_empty() {
+            let mut last = IoPage::zeroed();
+            last.0[..rest.len()].copy_from_slice(rest);
+            pages.push(last);
+        }
+        IoBuf { pages }
     }
 }
 

@@ -379,10 +379,10 @@ impl JoinRun {
         }
         let bound = Bound::Included(key.as_slice());
         let mut scan = store::range_scan(ctx, &join.index, bound, bound, false, snapshot);
-        let mut entries = Vec::new();
+        let mut entries = store::Entries::new(false);
         let state = self.state.clone();
         while scan.next_batch(&state.ctx, &mut entries).await? {
-            for (_, rowid) in &entries {
+            for rowid in entries.rowids() {
                 let row = &mut self.row;
                 if store::fetch(&state.ctx, table, *rowid, &state.snapshot, row).await?
                     && self.take_row(now, *rowid)?

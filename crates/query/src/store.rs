@@ -3,7 +3,7 @@
 //! What it promises: nothing above this module depends on the shape of the kernel's scan types.
 
 use crate::error::Result;
-use block::Rowid;
+use block::{Dba, Rowid};
 use kernel::dict::{IndexDef, TableDef};
 use kernel::table;
 use kernel::txn::Snapshot;
@@ -53,13 +53,85 @@ pub fn range_scan(
 }
 
 impl RangeScan {
-    /// The next entries; false at the end.
+    /// The next entries, a leaf's worth; false at the end.
     ///
     /// # Errors
     /// The kernel's.
-    pub async fn next_batch(&mut self, ctx: &Ctx, out: &mut Vec<(Vec<u8>, Rowid)>) -> Result<bool> {
-        Ok(self.0.next_batch(ctx, out).await?)
+    pub async fn next_batch(&mut self, ctx: &Ctx, out: &mut Entries) -> Result<bool> {
+        out.clear();
+        let with_keys = out.with_keys;
+        let more = self.0.next_leaf(ctx, |key, rowid| {
+            out.rowids.push(rowid);
+            if with_keys {
+                out.keys.extend_from_slice(key);
+                out.ends.push(out.keys.len());
+            }
+        });
+        Ok(more.await?)
     }
+}
+
+/// Entries of an index: addresses, and keys if they are wanted.
+#[derive(Default)]
+pub struct Entries {
+    with_keys: bool,
+    rowids: Vec<Rowid>,
+    keys: Vec<u8>,
+    /// Where each key ends.
+    ends: Vec<usize>,
+}
+
+impl Entries {
+    /// None yet; `with_keys` if their keys will be asked for.
+    #[must_use]
+    pub fn new(with_keys: bool) -> Entries {
+        Entries { with_keys, ..Entries::default() }
+    }
+
+    fn clear(&mut self) {
+        self.rowids.clear();
+        self.keys.clear();
+        self.ends.clear();
+    }
+
+    #[must_use]
+    pub fn rowids(&self) -> &[Rowid] {
+        &self.rowids
+    }
+
+    /// The key of an entry. Empty if keys were not wanted.
+    #[must_use]
+    pub fn key(&self, at: usize) -> &[u8] {
+        let Some(end) = self.ends.get(at) else { return &[] };
+        let begin = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.keys[begin..*end]
+    }
+
+    /// The slots of the entries from `from` on that point to rows of the same block, at most
+    /// `limit` of them, and the block.
+    pub fn run(&self, from: usize, limit: usize, slots: &mut Vec<u16>) -> Option<Dba> {
+        let dba = self.rowids.get(from)?.dba;
+        slots.clear();
+        let same = self.rowids[from..].iter().take(limit).take_while(|rowid| rowid.dba == dba);
+        slots.extend(same.map(|rowid| rowid.slot));
+        Some(dba)
+    }
+}
+
+/// Calls `each` with those of the rows at `slots` of a block that the snapshot shows, until it
+/// returns false.
+///
+/// # Errors
+/// The kernel's.
+pub async fn fetch_block(
+    ctx: &Ctx,
+    table: &TableDef,
+    dba: Dba,
+    slots: &[u16],
+    snapshot: &Snapshot,
+    each: impl FnMut(usize, &[u8]) -> bool + Send,
+) -> Result<()> {
+    Ok(table::fetch_block(ctx, table, dba, slots, snapshot, each).await?)
 }
 
 /// Reads the row at an address; false if the snapshot sees none.

@@ -92,6 +92,53 @@ pub async fn fetch(
     }
 }
 
+/// Calls `each` with the rows of one block at these slots that `snap` shows, in the slots' order,
+/// until it returns false. The number is the position among `slots`. The block is read once.
+///
+/// # Errors
+/// As [`fetch`].
+pub async fn fetch_block(
+    ctx: &Ctx,
+    seg: &HeapSeg,
+    dba: Dba,
+    slots: &[u16],
+    snap: &Snapshot,
+    mut each: impl FnMut(usize, &[u8]) -> bool + Send,
+) -> Result<()> {
+    let mut at = 0;
+    let mut long = Vec::new();
+    while at < slots.len() {
+        let each = &mut each;
+        // Ends early at a row whose pieces have to be read once the latch is released.
+        let seen = consistent(ctx, seg, snap, dba, |b| {
+            for (i, slot) in slots.iter().enumerate().skip(at) {
+                let row = rows::get(b, *slot);
+                let row = row.filter(|r| r.flags & (rows::DELETED | rows::PIECE) == 0);
+                match row.as_ref().map(|row| (row, Stub::of(row))) {
+                    None => {}
+                    Some((_, Some(stub))) => return (i + 1, Some(stub)),
+                    Some((row, None)) => {
+                        if !each(i, row.bytes) {
+                            return (slots.len(), None);
+                        }
+                    }
+                }
+            }
+            (slots.len(), None)
+        });
+        let Some((next, stub)) = seen.await? else { return Ok(()) };
+        at = next;
+        if let Some(stub) = stub {
+            long.clear();
+            chain::read_consistent(ctx, seg, snap, stub, &mut long).await?;
+            if !each(at - 1, &long) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A run of neighbouring blocks of a table, one part of a full scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Granule {

@@ -24,8 +24,14 @@ pub struct LogConfig {
     pub buffer_bytes: usize,
 }
 
+/// A buffer that has been written is kept for the next turn up to this capacity: new memory costs
+/// a page fault for each 4 KiB.
+const SPARE_BYTES_MAX: usize = 4 << 20;
+
 struct Buffer {
     bytes: Vec<u8>,
+    /// Empty: the buffer written last, to be filled next.
+    spare: Vec<u8>,
     /// Position of `bytes[0]`.
     start: Rba,
     prev_crc: u32,
@@ -105,7 +111,12 @@ impl Log {
             config,
             incarnation,
             clock: clock.clone(),
-            buffer: Mutex::new(Buffer { bytes: Vec::new(), start: first, prev_crc: 0 }),
+            buffer: Mutex::new(Buffer {
+                bytes: Vec::new(),
+                spare: Vec::new(),
+                start: first,
+                prev_crc: 0,
+            }),
             position: Mutex::new(Position { seq, first }),
             state: tokio::sync::Mutex::new((state_seq, state)),
             durable: AtomicU64::new(first.0),
@@ -312,7 +323,7 @@ impl Log {
 
     /// Takes what is in the buffer, pads it to a sector and writes it.
     async fn write_buffer(&self, ctx: &Ctx) -> Result<()> {
-        let (bytes, start) = {
+        let (mut bytes, start) = {
             let mut buffer = self.buffer.lock();
             let used = buffer.bytes.len();
             if used == 0 {
@@ -338,8 +349,8 @@ impl Log {
             }
             let start = buffer.start;
             buffer.start = buffer.next();
-            let keep = buffer.bytes.capacity().min(1 << 20);
-            (std::mem::replace(&mut buffer.bytes, Vec::with_capacity(keep)), start)
+            let spare = std::mem::take(&mut buffer.spare);
+            (std::mem::replace(&mut buffer.bytes, spare), start)
         };
         self.room.notify_waiters();
         let delay = self.delay_us.load(Ordering::Relaxed);
@@ -357,6 +368,10 @@ impl Log {
         ctx.bump(Stat::RedoWriteTime, self.env.now().since(began));
         self.durable.store(start.0 + bytes.len() as u64, Ordering::SeqCst);
         self.flushed.notify_waiters();
+        if bytes.capacity() <= SPARE_BYTES_MAX {
+            bytes.clear();
+            self.buffer.lock().spare = bytes;
+        }
         Ok(())
     }
 

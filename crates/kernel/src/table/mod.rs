@@ -8,8 +8,8 @@ mod tests;
 
 pub use change::{delete, insert, lock, update};
 pub use query::{
-    Direction, Granule, IndexScan, Scan, blocks, fetch, index_lookup, index_range, index_seg, scan,
-    scan_granule, scan_granules,
+    Direction, Granule, IndexScan, Scan, blocks, fetch, fetch_block, index_lookup, index_range,
+    index_seg, scan, scan_granule, scan_granules,
 };
 
 pub use crate::heap::Change;

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use block::Rowid;
+use block::{Dba, Rowid};
 use observe::{Ctx, Stat};
 
 use crate::btree::{self, IndexSeg, RangeScan};
@@ -51,6 +51,24 @@ pub async fn fetch(
 ) -> Result<bool> {
     ctx.bump(Stat::TableFetchByRowid, 1);
     heap::fetch(ctx, &heap_seg(def), rowid, snap, out).await
+}
+
+/// Calls `each` with those of the rows at `slots` of one block that the snapshot shows, until it
+/// returns false: what [`fetch`] does row by row, with one look at the block. The number is the
+/// position among `slots`.
+///
+/// # Errors
+/// As [`fetch`].
+pub async fn fetch_block(
+    ctx: &Ctx,
+    def: &TableDef,
+    dba: Dba,
+    slots: &[u16],
+    snap: &Snapshot,
+    each: impl FnMut(usize, &[u8]) -> bool + Send,
+) -> Result<()> {
+    ctx.bump(Stat::TableFetchByRowid, slots.len() as u64);
+    heap::fetch_block(ctx, &heap_seg(def), dba, slots, snap, each).await
 }
 
 /// Blocks below the high-water marks of the table and of its indexes, in the definition's order.

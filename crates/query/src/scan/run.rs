@@ -21,7 +21,7 @@ enum Cursor {
     Full(store::FullScan),
     Range {
         scan: store::RangeScan,
-        batch: Vec<(Vec<u8>, Rowid)>,
+        batch: store::Entries,
         at: usize,
     },
     /// Unique keys still to look up, last first.
@@ -50,6 +50,8 @@ pub(super) struct ScanRun {
     /// Set if the entries of an index are read instead of rows.
     entries: Option<EntryRows>,
     backward: bool,
+    /// Rows of one block to read together.
+    slots: Vec<u16>,
 }
 
 /// Filters one row and takes it into the batch; false if the filters drop it.
@@ -114,6 +116,7 @@ impl ScanRun {
             row: Vec::new(),
             entries,
             backward: false,
+            slots: Vec::new(),
         }
     }
 
@@ -163,28 +166,46 @@ impl ScanRun {
                 }
             }
             Cursor::Range { scan, batch, at } => {
-                if *at == batch.len() {
+                if *at == batch.rowids().len() {
                     *at = 0;
                     if !scan.next_batch(&state.ctx, batch).await? {
                         self.next_range();
                         return Ok(());
                     }
                 }
-                let stop = batch.len().min(*at + ROWS_PER_CHECK);
                 let limit = work.limit.unwrap_or(usize::MAX).saturating_sub(self.produced);
-                while *at < stop && self.builder.len() < limit {
-                    let rowid = batch[*at].1;
-                    let key = &batch[*at].0;
-                    *at += 1;
-                    let row = &mut self.row;
-                    if let Some(entries) = &mut self.entries {
-                        entries.row(key, &work.types, row)?;
-                        accept(&work, &state, &mut self.builder, rowid, row)?;
-                    } else if store::fetch(&state.ctx, &work.table, rowid, &state.snapshot, row)
-                        .await?
-                    {
-                        accept(&work, &state, &mut self.builder, rowid, row)?;
+                let builder = &mut self.builder;
+                if let Some(entries) = &mut self.entries {
+                    let stop = batch.rowids().len().min(*at + ROWS_PER_CHECK);
+                    while *at < stop && builder.len() < limit {
+                        entries.row(batch.key(*at), &work.types, &mut self.row)?;
+                        accept(&work, &state, builder, batch.rowids()[*at], &self.row)?;
+                        *at += 1;
                     }
+                    return Ok(());
+                }
+                // Entries of neighbouring keys often point into one block.
+                let Some(dba) = batch.run(*at, ROWS_PER_CHECK, &mut self.slots) else {
+                    return Ok(());
+                };
+                let mut failed = None;
+                let rowids = &batch.rowids()[*at..];
+                let slots = &self.slots;
+                let fetched = store::fetch_block(
+                    &state.ctx,
+                    &work.table,
+                    dba,
+                    slots,
+                    &state.snapshot,
+                    |i, row| {
+                        failed = accept(&work, &state, builder, rowids[i], row).err();
+                        failed.is_none() && builder.len() < limit
+                    },
+                );
+                fetched.await?;
+                *at += self.slots.len();
+                if let Some(error) = failed {
+                    return Err(error);
                 }
             }
             Cursor::Unique { index, keys } => {
@@ -236,7 +257,8 @@ impl ScanRun {
         let state = &self.state;
         let (from, to) = (Bound::Included(from), Bound::Included(to));
         let scan = store::range_scan(&state.ctx, index, from, to, self.backward, &state.snapshot);
-        self.cursor = Cursor::Range { scan, batch: Vec::new(), at: 0 };
+        self.cursor =
+            Cursor::Range { scan, batch: store::Entries::new(self.entries.is_some()), at: 0 };
     }
 
     async fn open(&mut self) -> Result<()> {
