@@ -77,7 +77,7 @@ pub(crate) fn shape(ast: &Ast) -> Option<Option<OneTable>> {
                 None => true,
                 Some(source) => values_of(source).is_some(),
             };
-            if !values || insert.on.is_some() {
+            if !values {
                 return None;
             }
             insert_target(insert).ok().map(Some)
@@ -431,7 +431,7 @@ fn bind_insert(
         return Ok(None);
     };
     let returns_rows = returning.is_some();
-    let direct = Direct::Insert { table: table.clone(), rows: bound, returning };
+    let direct = Direct::Insert { table: table.clone(), rows: bound, conflict: None, returning };
     Ok(Some(Bound { direct, columns, returns_rows }))
 }
 

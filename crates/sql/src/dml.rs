@@ -8,6 +8,7 @@
 //! write a row that
 //! breaks a NOT NULL or a type.
 
+use crate::conflict::Written;
 use crate::encode::{RowEncoder, RowSink, ValueRef};
 use crate::plan::{Direct, DirectSelect, InsertSelect, LockRows, ModifyPlan, QueryPlan, RowAccess};
 use crate::returning::Returning;
@@ -117,7 +118,12 @@ pub(crate) fn encode_checked(
 }
 
 /// The row with new values in some columns.
-fn replaced(table: &TableDef, old: &[u8], set: &[(usize, Value)], out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn replaced(
+    table: &TableDef,
+    old: &[u8],
+    set: &[(usize, Value)],
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let view = RowView::new(types(table), old);
     let values: Vec<Datum<'_>> = (0..table.columns.len())
         .map(|i| match set.iter().find(|(at, _)| *at == i) {
@@ -139,7 +145,7 @@ enum Fate {
 }
 
 impl Session {
-    fn lock_wait(&self) -> LockWait {
+    pub(crate) fn lock_wait(&self) -> LockWait {
         match self.settings.lock_timeout_us {
             0 => LockWait::Wait,
             us => LockWait::Timeout(us),
@@ -206,11 +212,12 @@ impl Session {
         mut encoder: RowEncoder,
         sink: &mut dyn RowSink,
     ) -> Result<String> {
-        let Direct::Insert { table, rows, returning } = direct else {
+        let Direct::Insert { table, rows, conflict, returning } = direct else {
             return Err(PgError::internal("no INSERT"));
         };
         let (txn, env) = (self.transaction()?, self.format_env());
         let mut values: Vec<Val<'_>> = Vec::with_capacity(table.columns.len());
+        let (mut count, mut written) = (0usize, Written::default());
         for row in rows {
             let cx = EvalContext { row: None, params, env: &env };
             values.clear();
@@ -220,9 +227,20 @@ impl Session {
             let datums: Vec<Datum<'_>> = values.iter().map(Val::datum).collect();
             encode_checked(table, &datums, &mut self.row)?;
             self.check_own_row(table).await?;
-            table::insert(&self.ctx, &txn, table, &self.row)
-                .await
-                .map_err(|error| row_error(error, table))?;
+            if let Some(clause) = conflict {
+                let mut row = std::mem::take(&mut self.row);
+                let done =
+                    Box::pin(self.upsert(table, clause, params, &mut row, &mut written)).await;
+                self.row = row;
+                if done?.is_none() {
+                    continue;
+                }
+            } else {
+                table::insert(&self.ctx, &txn, table, &self.row)
+                    .await
+                    .map_err(|error| row_error(error, table))?;
+            }
+            count += 1;
             if let Some(output) = returning {
                 let view = RowView::new(types(table), &self.row);
                 let cx = EvalContext { row: Some(view), params, env: &env };
@@ -230,7 +248,7 @@ impl Session {
                 sink.flush_if_large();
             }
         }
-        Ok(format!("INSERT 0 {}", rows.len()))
+        Ok(format!("INSERT 0 {count}"))
     }
 
     /// Sends the row in `self.row` if the statement has one to return.
@@ -640,8 +658,8 @@ impl Session {
         let mut output = Output::new(plan.returning.as_ref(), params.clone(), encoder);
         let state = self.exec_state(params).await?;
         let snapshot = state.snapshot.clone();
-        let mut stream = self.open_query(&plan.query, state).await?;
-        let mut count = 0usize;
+        let mut stream = self.open_query(&plan.query, state.clone()).await?;
+        let (mut count, mut written) = (0usize, Written::default());
         let mut values: Vec<Value> = vec![Value::Null; table.columns.len()];
         while let Some(batch) = stream.next().await {
             let batch = batch?;
@@ -663,9 +681,20 @@ impl Session {
                 if !table.checks.is_empty() {
                     self.check_row(table, &row).await?;
                 }
-                let rowid = table::insert(&self.ctx, &txn, table, &row)
-                    .await
-                    .map_err(|error| row_error(error, table))?;
+                let rowid = match &plan.conflict {
+                    Some(clause) => {
+                        let given = &state.params;
+                        Box::pin(self.upsert(table, clause, given, &mut row, &mut written)).await?
+                    }
+                    None => table::insert(&self.ctx, &txn, table, &row)
+                        .await
+                        .map_err(|error| row_error(error, table))
+                        .map(Some)?,
+                };
+                let Some(rowid) = rowid else {
+                    self.row = row;
+                    continue;
+                };
                 count += 1;
                 if plan.returning.is_some() {
                     let copy = row.clone();

@@ -10,6 +10,7 @@ mod bind;
 mod cache;
 mod catalog;
 mod check;
+mod conflict;
 mod copy;
 mod copy_binary;
 mod database;
@@ -29,6 +30,7 @@ mod session;
 mod settings;
 mod utility;
 mod view;
+mod words;
 
 pub use catalog::{PeerRows, ViewPeers, connect_views, local_view_rows, set_view_peers};
 pub use ddl::set_password_hasher;

@@ -126,7 +126,7 @@ pub fn parse_single(text: &str) -> Result<Statement> {
     Ok(all.pop().unwrap_or_else(Statement::empty))
 }
 
-fn is_space(token: &Token) -> bool {
+pub(crate) fn is_space(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_) | Token::EOF)
 }
 
@@ -197,7 +197,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     Ok(Statement { text: own_text, parsed: Parsed::Sql(Box::new(ast)), param_count })
 }
 
-fn is_word(token: &Token, word: &str) -> bool {
+pub(crate) fn is_word(token: &Token, word: &str) -> bool {
     match token {
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
         _ => false,
@@ -222,6 +222,9 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     }
     if is_word(&out[first].token, "create") {
         return with_column_types(out);
+    }
+    if is_word(&out[first].token, "insert") || is_word(&out[first].token, "with") {
+        return crate::words::with_predicates(out);
     }
     if !is_word(&out[first].token, "copy") {
         return out;

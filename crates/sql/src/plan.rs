@@ -100,6 +100,7 @@ pub(crate) enum Direct {
     Insert {
         table: Arc<TableDef>,
         rows: Vec<Vec<Scalar>>,
+        conflict: Option<Box<crate::conflict::OnConflict>>,
         returning: Option<Vec<Scalar>>,
     },
     /// `SELECT` without `FROM`.
@@ -185,6 +186,7 @@ pub(crate) struct InsertSelect {
     pub(crate) columns: Vec<usize>,
     /// Columns that get their default, with the expression and its calls for each row.
     pub(crate) defaults: Vec<(usize, RowDefault)>,
+    pub(crate) conflict: Option<Box<crate::conflict::OnConflict>>,
     pub(crate) returning: Option<crate::returning::Returning>,
 }
 

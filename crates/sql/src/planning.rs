@@ -5,7 +5,7 @@ use crate::cache::PlanKey;
 use crate::ddl::{Verb, is_select_into};
 use crate::encode::column_of;
 use crate::parse::{Own, Parsed, Statement};
-use crate::plan::{InsertSelect, Kind, LockRows, ModifyPlan, Plan, QueryPlan, RowDefault};
+use crate::plan::{Direct, InsertSelect, Kind, LockRows, ModifyPlan, Plan, QueryPlan, RowDefault};
 use crate::returning::Returning;
 use crate::session::Session;
 use crate::{PgError, Result, direct};
@@ -21,6 +21,7 @@ use query::types::{col_type_of_oid, oid};
 use query::{
     PgColumn, ROW_COLUMN, ROWID_COLUMN, Relation, Scalar, TARGET_CATALOG, TableSet, TableSize,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Whether a statement may have a literal like `'now'`, which is read when it is planned.
@@ -203,7 +204,19 @@ impl Session {
                 direct::bind(ast, &table, &one.alias, &mut params)?
             }
         };
-        let Some(bound) = bound else { return Ok(None) };
+        let Some(mut bound) = bound else { return Ok(None) };
+        let mut once = false;
+        if let (Ast::Insert(insert), Direct::Insert { table, conflict, .. }) =
+            (ast, &mut bound.direct)
+        {
+            let alias = direct::insert_target(insert)?.alias;
+            let planned = Box::pin(self.plan_conflict(insert, table, &alias, &mut params)).await?;
+            if let Some(planned) = planned {
+                *conflict = Some(Box::new(planned.clause));
+                tables.extend(planned.tables);
+                once = planned.once;
+            }
+        }
         let text = ColType::new(TypeKind::Text);
         Ok(Some(Plan {
             kind: Kind::Direct(Box::new(bound.direct)),
@@ -217,7 +230,7 @@ impl Session {
     }
 
     /// The relations of a bound statement.
-    async fn relations(
+    pub(crate) async fn relations(
         &mut self,
         references: &References,
         params: &mut Params,
@@ -434,11 +447,11 @@ impl Session {
                 if set.contains(&at) {
                     return Err(direct::assigned_twice(&table.columns[at].name));
                 }
-                let expr = if direct::is_default(value) {
+                let expr = if direct::is_default(&value) {
                     let null = Expr::Value(ast::Value::Null.into());
                     direct::default_of(&table, at)?.unwrap_or(null)
                 } else {
-                    value.clone()
+                    value.into_owned()
                 };
                 note_parameter(&expr, table.columns[at].ty, params)?;
                 let alias = Ident::with_quote('"', format!("$set{at}"));
@@ -560,9 +573,6 @@ impl Session {
         insert: &ast::Insert,
         params: &mut Params,
     ) -> Result<Planned> {
-        if insert.on.is_some() {
-            return Err(PgError::unsupported("ON CONFLICT"));
-        }
         let target = direct::insert_target(insert)?;
         let relation = self.find_relation(target.schema.as_deref(), &target.name).await?;
         let table = match relation {
@@ -593,6 +603,12 @@ impl Session {
         }
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
+        let conflict = Box::pin(self.plan_conflict(insert, &table, &target.alias, params)).await?;
+        let conflict = conflict.map(|planned| {
+            tables.extend(planned.tables);
+            once |= planned.once;
+            Box::new(planned.clause)
+        });
         let given = planned.columns.len();
         if given > columns.len() {
             return Err(PgError::syntax("INSERT has more expressions than target columns"));
@@ -615,8 +631,8 @@ impl Session {
             }
         };
         let returns_rows = returning.is_some();
-        let plan =
-            InsertSelect { table, query: QueryPlan::new(planned), columns, defaults, returning };
+        let query = QueryPlan::new(planned);
+        let plan = InsertSelect { table, query, columns, defaults, conflict, returning };
         let kind = Kind::InsertSelect(Box::new(plan));
         Ok(Planned { kind, tables, columns: shown, returns_rows, once })
     }
@@ -689,7 +705,7 @@ fn declared_type(declared: u32) -> Result<Option<ColType>> {
 }
 
 /// A parameter that stands alone takes the type of its column.
-fn note_parameter(expr: &Expr, ty: ColType, params: &mut Params) -> Result<()> {
+pub(crate) fn note_parameter(expr: &Expr, ty: ColType, params: &mut Params) -> Result<()> {
     if let Expr::Value(value) = expr
         && let ast::Value::Placeholder(name) = &value.value
     {
@@ -737,7 +753,7 @@ fn quoted(name: &str) -> Ident {
 }
 
 /// The target in FROM, under the catalog whose tables have hidden columns.
-fn target_factor(table: &TableDef, alias: &str) -> TableFactor {
+pub(crate) fn target_factor(table: &TableDef, alias: &str) -> TableFactor {
     TableFactor::Table {
         name: ObjectName::from(vec![
             quoted(TARGET_CATALOG),
@@ -813,23 +829,30 @@ fn add_hidden_columns(query: &mut Query, table: &Arc<TableDef>) -> Result<()> {
 }
 
 /// The columns and values of one assignment: one, or a list on either side.
-fn assigned_pairs(assignment: &ast::Assignment) -> Result<Vec<(&ObjectName, &Expr)>> {
+pub(crate) fn assigned_pairs(
+    assignment: &ast::Assignment,
+) -> Result<Vec<(&ObjectName, Cow<'_, Expr>)>> {
     match (&assignment.target, &assignment.value) {
-        (AssignmentTarget::ColumnName(name), value) => Ok(vec![(name, value)]),
+        (AssignmentTarget::ColumnName(name), value) => Ok(vec![(name, Cow::Borrowed(value))]),
         (AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
-            Ok(names.iter().zip(values).collect())
+            Ok(names.iter().zip(values.iter().map(Cow::Borrowed)).collect())
         }
         (AssignmentTarget::Tuple(_), Expr::Tuple(_)) => {
             Err(PgError::syntax("number of columns does not match number of values"))
         }
-        (AssignmentTarget::Tuple(_), _) => {
-            Err(PgError::unsupported("SET of several columns from a query"))
-        }
+        (AssignmentTarget::Tuple(names), value) => match &names[..] {
+            [name] => Ok(vec![(name, Cow::Borrowed(value))]),
+            _ => {
+                let text = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() \
+                            expression";
+                Err(PgError::unsupported(text))
+            }
+        },
     }
 }
 
 /// `SELECT items FROM from WHERE selection`.
-fn select_query(
+pub(crate) fn select_query(
     items: Vec<SelectItem>,
     from: Vec<TableWithJoins>,
     selection: Option<Expr>,

@@ -14,5 +14,6 @@ mod life;
 mod members;
 mod moved;
 mod settings;
+mod upsert;
 mod views;
 mod wire;

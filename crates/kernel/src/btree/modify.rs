@@ -45,6 +45,8 @@ enum Found {
     Nothing,
     /// The index does not hold what the table says it does.
     Missing,
+    /// A live entry with this key, committed or the transaction's own, points here.
+    Held(Rowid),
 }
 
 /// Adds an entry. In a unique index (and for a key that is there already, marked) the outcome of
@@ -62,13 +64,68 @@ pub async fn insert(
     if key.len() > KEY_BYTES_MAX {
         return Err(Error::KeyTooLong { bytes: key.len(), limit: KEY_BYTES_MAX });
     }
-    let found = change_entry(ctx, txn, seg, key, rowid, |b, view| {
+    let found = change_entry(ctx, txn, seg, key, Some(rowid), LockWait::Wait, |b, view| {
         insert_step(txn.core(), seg, key, rowid, b, view)
     })
     .await?;
     Ok(match found {
         Found::Duplicate => InsertOutcome::Duplicate,
         _ => InsertOutcome::Done,
+    })
+}
+
+/// As [`insert`], but an entry of a transaction that has not ended is not waited for: it counts as
+/// a duplicate, whatever will become of it.
+///
+/// # Errors
+/// As [`insert`].
+pub async fn try_insert(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &IndexSeg,
+    key: &[u8],
+    rowid: Rowid,
+) -> Result<InsertOutcome> {
+    if key.len() > KEY_BYTES_MAX {
+        return Err(Error::KeyTooLong { bytes: key.len(), limit: KEY_BYTES_MAX });
+    }
+    let found =
+        change_entry(ctx, txn, seg, key, Some(rowid), LockWait::Wait, |b, view| match insert_step(
+            txn.core(),
+            seg,
+            key,
+            rowid,
+            b,
+            view,
+        ) {
+            Step::Stop(Found::Wait(_)) => Step::Stop(Found::Duplicate),
+            step => step,
+        })
+        .await?;
+    Ok(match found {
+        Found::Duplicate => InsertOutcome::Duplicate,
+        _ => InsertOutcome::Done,
+    })
+}
+
+/// The row that holds `key` in a unique index as it stands: whoever is about to take or give up the
+/// key is awaited. Nothing is locked: the answer may be old when it is read.
+///
+/// # Errors
+/// As [`insert`], and as `wait` says.
+pub async fn holder(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &IndexSeg,
+    key: &[u8],
+    wait: LockWait,
+) -> Result<Option<Rowid>> {
+    let found =
+        change_entry(ctx, txn, seg, key, None, wait, |b, view| holder_step(seg, key, b, view))
+            .await?;
+    Ok(match found {
+        Found::Held(rowid) => Some(rowid),
+        _ => None,
     })
 }
 
@@ -83,9 +140,10 @@ pub async fn delete(
     key: &[u8],
     rowid: Rowid,
 ) -> Result<()> {
-    let found =
-        change_entry(ctx, txn, seg, key, rowid, |b, view| delete_step(seg, key, rowid, b, view))
-            .await?;
+    let found = change_entry(ctx, txn, seg, key, Some(rowid), LockWait::Wait, |b, view| {
+        delete_step(seg, key, rowid, b, view)
+    })
+    .await?;
     match found {
         Found::Missing => Err(Error::Invariant(format!(
             "index {}: no live entry for row {rowid} under its key",
@@ -102,7 +160,8 @@ async fn change_entry(
     txn: &Arc<Transaction>,
     seg: &IndexSeg,
     key: &[u8],
-    rowid: Rowid,
+    rowid: Option<Rowid>,
+    wait: LockWait,
     step: impl Fn(&[u8], &View<'_>) -> Step<Found> + Send + Sync,
 ) -> Result<Found> {
     let core = txn.core();
@@ -131,8 +190,8 @@ async fn change_entry(
         drop(pin);
         match found {
             Found::Wait(xid) => {
-                let what = WaitTarget { obj: seg.obj, rowid: Some(rowid) };
-                core.wait_row(ctx, txn, xid, what, LockWait::Wait).await?;
+                let what = WaitTarget { obj: seg.obj, rowid };
+                core.wait_row(ctx, txn, xid, what, wait).await?;
             }
             Found::Right(hop) => split::add_parent_entry(ctx, core, seg, &hop).await?,
             Found::Full => split::split(ctx, core, seg, leaf, key).await?,
@@ -204,6 +263,21 @@ fn delete_step(seg: &IndexSeg, key: &[u8], rowid: Rowid, b: &[u8], view: &View<'
             out: Found::Done,
         },
     }
+}
+
+fn holder_step(seg: &IndexSeg, key: &[u8], b: &[u8], view: &View<'_>) -> Step<Found> {
+    if let Some(found) = misplaced(seg, key, b) {
+        return Step::Stop(found);
+    }
+    let Ok(pos) = rows::search(b, key) else {
+        return Step::Stop(Found::Nothing);
+    };
+    let entry = rows::entry(b, pos);
+    Step::Stop(match view.lock_state(entry.lock) {
+        LockState::Active(xid) => Found::Wait(xid),
+        _ if entry.is_deleted() => Found::Nothing,
+        _ => Found::Held(Rowid::from_u64(entry.value)),
+    })
 }
 
 fn restore(seg: &IndexSeg, key: &[u8], entry: &rows::Entry<'_>, view: &View<'_>) -> Inverse {

@@ -114,7 +114,7 @@ pub async fn lock(
 
 /// NOWAIT and SKIP LOCKED are about rows: the table's lock is waited for. Under the lock the
 /// definition must still be the newest: DDL may have committed while we waited (hazard H19).
-async fn lock_table(
+pub(super) async fn lock_table(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     def: &TableDef,
@@ -129,7 +129,7 @@ async fn lock_table(
     dict::confirm(ctx, txn, def).await
 }
 
-async fn insert_entry(
+pub(super) async fn insert_entry(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     index: &IndexDef,

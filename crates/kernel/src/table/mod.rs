@@ -1,12 +1,14 @@
 #![doc = include_str!("README.md")]
 
 mod change;
+mod conflict;
 mod query;
 
 #[cfg(test)]
 mod tests;
 
 pub use change::{delete, insert, lock, update};
+pub use conflict::{conflicting, insert_unless, same_key};
 pub use query::{
     Direction, Granule, IndexScan, Scan, blocks, fetch, fetch_block, index_lookup, index_range,
     index_seg, scan, scan_granule, scan_granules,

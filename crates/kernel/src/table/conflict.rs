@@ -1,0 +1,95 @@
+//! Rows that may be there already: INSERT ... ON CONFLICT.
+//!
+//! Promises: either the row is inserted, or nothing is left of it and somebody else has, or is about
+//! to have, its key in one of the arbiter indexes. While a row is half inserted, nobody is waited
+//! for on behalf of an arbiter, so that two sessions with the same keys do not wait for each other.
+
+use std::sync::Arc;
+
+use block::Rowid;
+use observe::Ctx;
+
+use super::LockWait;
+use super::change::{insert_entry, lock_table};
+use super::query::{heap_seg, index_seg};
+use crate::btree::{self, InsertOutcome, entry_key};
+use crate::dict::{IndexDef, TableDef};
+use crate::error::Result;
+use crate::heap;
+use crate::row::{RowView, encode_key};
+use crate::txn::{Snapshot, TmMode, Transaction};
+
+/// The key of a row in a unique index; `None` if a column of it is NULL: such a row has no equal.
+fn unique_key(def: &TableDef, index: &IndexDef, row: &[u8]) -> Option<Vec<u8>> {
+    let (view, mut key, mut has_null) = (RowView::new(&def.types, row), Vec::new(), false);
+    for &column in &index.columns {
+        has_null |= encode_key(&[view.get(usize::from(column))], &mut key);
+    }
+    (!has_null).then_some(key)
+}
+
+/// Whether two rows have the same key in a unique index.
+#[must_use]
+pub fn same_key(def: &TableDef, index: &IndexDef, one: &[u8], other: &[u8]) -> bool {
+    let one = unique_key(def, index, one);
+    one.is_some() && one == unique_key(def, index, other)
+}
+
+/// The row that has the key of `row` in a unique index as it stands: other transactions that are
+/// about to take or give up the key are awaited. A row with the key that `snap` shows will do too,
+/// for who locks it anyway: that look takes the leaf from no other instance.
+///
+/// # Errors
+/// As [`super::update`].
+pub async fn conflicting(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    index: &IndexDef,
+    row: &[u8],
+    snap: Option<&Snapshot>,
+    wait: LockWait,
+) -> Result<Option<Rowid>> {
+    let Some(key) = unique_key(def, index, row) else { return Ok(None) };
+    lock_table(ctx, txn, def, TmMode::SX, wait).await?;
+    let seg = index_seg(index);
+    if let Some(snap) = snap
+        && let Some(rowid) = btree::lookup(ctx, snap, &seg, &key).await?
+    {
+        return Ok(Some(rowid));
+    }
+    btree::holder(ctx, txn, &seg, &key, wait).await
+}
+
+/// Inserts a row unless its key in one of the `arbiters` (positions in the table's indexes) is
+/// taken, or another transaction is about to take it: `None`.
+///
+/// # Errors
+/// As [`super::insert`], for the other indexes.
+pub async fn insert_unless(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    row: &[u8],
+    arbiters: &[usize],
+) -> Result<Option<Rowid>> {
+    lock_table(ctx, txn, def, TmMode::SX, LockWait::Wait).await?;
+    let before = txn.savepoint();
+    let rowid = heap::insert(ctx, txn, &heap_seg(def), row).await?;
+    let mut key = Vec::new();
+    for index in arbiters.iter().filter_map(|at| def.indexes.get(*at)) {
+        entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
+        let outcome = btree::try_insert(ctx, txn, &index_seg(index), &key, rowid).await?;
+        if outcome == InsertOutcome::Duplicate {
+            txn.rollback_to(ctx, before).await?;
+            return Ok(None);
+        }
+    }
+    for (at, index) in def.indexes.iter().enumerate() {
+        if !arbiters.contains(&at) {
+            entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
+            insert_entry(ctx, txn, index, &key, rowid).await?;
+        }
+    }
+    Ok(Some(rowid))
+}

@@ -1,0 +1,54 @@
+//! Clauses that the library's grammar lacks, put into words that it knows.
+//!
+//! What it promises: the statement means the same, and the words around are as they were.
+
+use crate::conflict::PREDICATE;
+use crate::parse::{is_space, is_word};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// The index predicate stands among the columns, as a name that begins with [`PREDICATE`]:
+/// `ON CONFLICT (a) WHERE x > 0 DO ...` as `ON CONFLICT (a, "$where x > 0") DO ...`.
+pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let mut out = Vec::with_capacity(tokens.len());
+    let mut copied = 0;
+    for n in 0..used.len() {
+        if !(word(n, "on") && word(n + 1, "conflict")) {
+            continue;
+        }
+        let Some(close) = closing(&tokens, &used, n + 2) else { continue };
+        if !word(close + 1, "where") {
+            continue;
+        }
+        let Some(end) = (close + 2..used.len()).find(|n| word(*n, "do")) else { continue };
+        let (close, from, end) = (used[close], used[close + 1] + 1, used[end]);
+        let text: String = tokens[from..end].iter().map(|t| t.token.to_string()).collect();
+        let name = Token::make_word(&format!("{PREDICATE}{}", text.trim()), Some('"'));
+        out.extend_from_slice(&tokens[copied..close]);
+        for token in [Token::Comma, name] {
+            out.push(TokenWithSpan { token, span: tokens[close].span });
+        }
+        out.push(tokens[close].clone());
+        copied = end;
+    }
+    out.extend_from_slice(&tokens[copied..]);
+    out
+}
+
+/// The parenthesis that closes the one at `n`.
+fn closing(tokens: &[TokenWithSpan], used: &[usize], n: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    for at in n..used.len() {
+        match tokens[used[at]].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 {
+            return (at > n).then_some(at);
+        }
+    }
+    None
+}
