@@ -10,6 +10,8 @@
 
 mod access_rules;
 mod aggregates;
+mod apply;
+mod apply_exec;
 pub mod arith;
 mod arrow_rows;
 pub mod cast;

@@ -148,6 +148,7 @@ impl Planner {
         let builder = SessionStateBuilder::new()
             .with_config(config.clone())
             .with_runtime_env(runtime.clone())
+            .with_query_planner(Arc::new(crate::apply_exec::QueryPlanner))
             .with_default_features()
             .with_optimizer_rule(Arc::new(IndexExtremes))
             .with_physical_optimizer_rules(physical_rules());
@@ -195,7 +196,7 @@ impl Planner {
     ) -> Result<PlannedQuery> {
         let raw = self.raw_plan(statement, tables, params)?;
         let params = param_types(&raw, params)?;
-        let plan = self.state.optimize(&raw)?;
+        let plan = crate::apply::optimized(&self.state, &raw, params.len())?;
         let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();
         let reusable = !has_parameters(&plan)?;
         let zone_name = tables.zone_name.clone();
@@ -336,7 +337,7 @@ fn param_types(plan: &LogicalPlan, declared: &[Option<ColType>]) -> Result<Vec<C
 }
 
 /// Whether parameters occur anywhere but in the filters that scans evaluate.
-fn has_parameters(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn has_parameters(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         if !matches!(node, LogicalPlan::TableScan(_)) {

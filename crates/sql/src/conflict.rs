@@ -310,7 +310,7 @@ impl Session {
             binder.bind_expr(condition)?;
         }
         let references = binder.references;
-        let (mut known, tables, once) = self.relations(&references).await?;
+        let (mut known, tables, once) = self.relations(&references, params).await?;
         known.insert(Some(&pair.schema), &pair.name, Relation::Table(pair.clone()));
         let relation = target_factor(pair, alias);
         let from = vec![TableWithJoins { relation, joins: Vec::new() }];

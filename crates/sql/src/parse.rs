@@ -186,7 +186,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     let dialect = OwnDialect;
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(RECURSION_MAX)
-        .with_tokens_with_locations(with_known_words(tokens));
+        .with_tokens_with_locations(crate::words::with_tables(with_known_words(tokens)));
     let ast = parser.parse_statement().map_err(|error| syntax_error(text, tokens, error))?;
     let rest = parser.peek_token();
     if rest.token != Token::EOF {

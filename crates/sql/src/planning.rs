@@ -840,6 +840,13 @@ pub(crate) fn assigned_pairs(
         (AssignmentTarget::Tuple(_), Expr::Tuple(_)) => {
             Err(PgError::syntax("number of columns does not match number of values"))
         }
+        (AssignmentTarget::Tuple(names), Expr::Subquery(query)) => {
+            let column = |(at, name)| {
+                let value = crate::bind::column_of_query(query, at, names.len())?;
+                Ok((name, Cow::Owned(value)))
+            };
+            names.iter().enumerate().map(column).collect()
+        }
         (AssignmentTarget::Tuple(names), value) => match &names[..] {
             [name] => Ok(vec![(name, Cow::Borrowed(value))]),
             _ => {

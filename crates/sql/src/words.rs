@@ -37,6 +37,46 @@ pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
     out
 }
 
+/// `TABLE name` as `SELECT * FROM name`, where a query may stand.
+pub(crate) fn with_tables(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    const BEFORE: [&str; 10] = [
+        "union",
+        "except",
+        "intersect",
+        "all",
+        "distinct",
+        "as",
+        "for",
+        "explain",
+        "analyze",
+        "verbose",
+    ];
+    if !tokens.iter().any(|t| is_word(&t.token, "table")) {
+        return tokens;
+    }
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 8);
+    let mut before: Option<Token> = None;
+    for (i, token) in tokens.iter().enumerate() {
+        let next = tokens[i + 1..].iter().find(|t| !is_space(&t.token));
+        let query = match &before {
+            None | Some(Token::LParen) => true,
+            Some(word) => BEFORE.iter().any(|known| is_word(word, known)),
+        };
+        let named = next.is_some_and(|t| matches!(t.token, Token::Word(_)));
+        if query && named && is_word(&token.token, "table") {
+            for word in [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")] {
+                out.push(TokenWithSpan { token: word, span: token.span });
+            }
+        } else {
+            out.push(token.clone());
+        }
+        if !is_space(&token.token) {
+            before = Some(token.token.clone());
+        }
+    }
+    out
+}
+
 /// The parenthesis that closes the one at `n`.
 fn closing(tokens: &[TokenWithSpan], used: &[usize], n: usize) -> Option<usize> {
     let mut depth = 0usize;

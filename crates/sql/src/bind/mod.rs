@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast;
 use kernel::row::{ColType, TypeKind};
 
 pub(crate) use self::query::shown_name;
-pub(crate) use expr::placeholder_index;
+pub(crate) use expr::{column_of_query, placeholder_index};
 pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
 
 /// A function whose value depends on the session or has an effect: called once before the statement

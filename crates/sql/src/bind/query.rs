@@ -1,14 +1,35 @@
 //! Queries: every clause is either bound or refused.
 
+use super::expr::row_in_condition;
 use super::{Binder, ident_name, object_parts, output_name, refuse, table_parts};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Fetch, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, Join, JoinConstraint,
-    JoinOperator, LimitClause, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, TableAlias,
+    BinaryOperator, CastKind, DataType, Distinct, Expr, Fetch, FunctionArg, FunctionArgExpr,
+    FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause,
+    NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement, TableAlias,
     TableAliasColumnDef, TableFactor, TableWithJoins, WildcardAdditionalOptions, WindowSpec,
-    WindowType,
+    WindowType, visit_expressions, visit_expressions_mut,
 };
+
+use std::ops::ControlFlow;
+
+/// Rows looked for in subqueries by a condition, or by a part of it that AND joins.
+fn rows_as_exists(condition: &mut Expr) -> Result<()> {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            rows_as_exists(left)?;
+            rows_as_exists(right)
+        }
+        Expr::Nested(inner) => rows_as_exists(inner),
+        other => {
+            if let Some(exists) = row_in_condition(other)? {
+                *other = exists;
+            }
+            Ok(())
+        }
+    }
+}
 
 impl Binder<'_> {
     pub(super) fn query(&mut self, query: &mut Query) -> Result<()> {
@@ -241,6 +262,7 @@ impl Binder<'_> {
         self.one_row = one_row;
         name_columns(projection);
         if let Some(expr) = selection {
+            rows_as_exists(expr)?;
             self.expr(expr)?;
         }
         self.group_by(group_by)?;
@@ -332,6 +354,11 @@ impl Binder<'_> {
     }
 
     fn table_factor(&mut self, factor: &mut TableFactor) -> Result<()> {
+        if let Some(series) = lateral_series(factor)? {
+            *factor = series;
+            let TableFactor::Derived { subquery, .. } = factor else { return Ok(()) };
+            return self.series_bounds(subquery);
+        }
         self.enter()?;
         match factor {
             TableFactor::Table {
@@ -398,6 +425,49 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// Binds what stands in the query that [`lateral_series`] has made.
+    fn series_bounds(&mut self, query: &mut Query) -> Result<()> {
+        let SetExpr::Select(outer) = &mut *query.body else { return Ok(()) };
+        let Some(TableFactor::Derived { subquery, .. }) =
+            outer.from.first_mut().map(|from| &mut from.relation)
+        else {
+            return Ok(());
+        };
+        let SetExpr::Select(select) = &mut *subquery.body else { return Ok(()) };
+        let Some(SelectItem::ExprWithAlias { expr: Expr::Function(unnest), .. }) =
+            select.projection.first_mut()
+        else {
+            return Ok(());
+        };
+        let done = visit_expressions_mut(unnest, |part| match part {
+            Expr::Function(function) if function.name.to_string() == SERIES => {
+                let FunctionArguments::List(list) = &mut function.args else {
+                    return ControlFlow::Break(Ok(()));
+                };
+                ControlFlow::Break(list.args.iter_mut().try_for_each(|arg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
+                        self.expr(expr)?;
+                        let inner = Box::new(expr.clone());
+                        *expr = Expr::Cast {
+                            kind: CastKind::Cast,
+                            expr: inner,
+                            data_type: DataType::BigInt(None),
+                            array: false,
+                            format: None,
+                        };
+                        Ok(())
+                    }
+                    _ => refuse("named arguments"),
+                }))
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        match done {
+            ControlFlow::Break(bound) => bound,
+            ControlFlow::Continue(()) => Ok(()),
+        }
+    }
+
     fn table_function(
         &mut self,
         name: &mut datafusion::sql::sqlparser::ast::ObjectName,
@@ -446,6 +516,49 @@ impl Binder<'_> {
             WindowType::NamedWindow(_) => Ok(()),
         }
     }
+}
+
+/// The library's name of the function that gives a series as an array.
+const SERIES: &str = "generate_series";
+
+/// `generate_series` over columns of what stands before it, as a lateral query.
+fn lateral_series(factor: &TableFactor) -> Result<Option<TableFactor>> {
+    let (name, args, alias) = match factor {
+        TableFactor::Table { name, args: Some(args), alias, with_ordinality: false, .. } => {
+            (name, &args.args, alias)
+        }
+        TableFactor::Function { name, args, alias, with_ordinality: false, .. } => {
+            (name, args, alias)
+        }
+        _ => return Ok(None),
+    };
+    let column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    let names_column = visit_expressions(args, |expr| match column(expr) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    let function = object_parts(name)?.pop();
+    if function.as_deref() != Some(SERIES) || names_column.is_continue() {
+        return Ok(None);
+    }
+    let shown = alias.as_ref().map_or_else(|| SERIES.to_owned(), |a| ident_name(&a.name));
+    let column = match alias.as_ref().and_then(|alias| alias.columns.first()) {
+        Some(column) => ident_name(&column.name),
+        None => shown.clone(),
+    };
+    let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let (shown, column) = (quote(&shown), quote(&column));
+    let args = args.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "select 1 from lateral (select * from (select unnest({SERIES}({args})) as {column}) \
+         as \"$series\" where {column} is not null) as {shown}"
+    );
+    let crate::parse::Parsed::Sql(ast) = crate::parse::parse_single(&text)?.parsed else {
+        return Ok(None);
+    };
+    let Statement::Query(query) = *ast else { return Ok(None) };
+    let SetExpr::Select(mut select) = *query.body else { return Ok(None) };
+    Ok(select.from.pop().map(|from| from.relation))
 }
 
 fn is_number(expr: &Expr) -> bool {

@@ -64,8 +64,16 @@ impl Binder<'_> {
             let negated = match (&op, any) {
                 (BinaryOperator::Eq, true) => false,
                 (BinaryOperator::NotEq, false) => true,
-                _ => return refuse("ANY or ALL of a subquery with this operator"),
+                _ => {
+                    self.expr(left)?;
+                    return self.query(subquery);
+                }
             };
+            if is_row(left) {
+                let (expr_box, subquery) = (left.clone(), subquery.clone());
+                *expr = Expr::InSubquery { expr: expr_box, subquery, negated };
+                return self.expr(expr);
+            }
             self.expr(left)?;
             self.query(subquery)?;
             let (expr_box, subquery) = (left.clone(), subquery.clone());
@@ -93,12 +101,12 @@ impl Binder<'_> {
     }
 }
 
-fn is_row(expr: &Expr) -> bool {
+pub(super) fn is_row(expr: &Expr) -> bool {
     row_of(expr).is_some()
 }
 
 /// The fields of `(a, b)`.
-fn row_of(expr: &Expr) -> Option<&[Expr]> {
+pub(super) fn row_of(expr: &Expr) -> Option<&[Expr]> {
     match expr {
         Expr::Tuple(all) if all.len() > 1 => Some(all),
         _ => None,

@@ -11,9 +11,12 @@ mod compare;
 mod function;
 mod literal;
 mod operator;
+mod rows;
 mod session;
 
 pub(crate) use literal::placeholder_index;
+pub(crate) use rows::column_of_query;
+pub(in crate::bind) use rows::row_in_condition;
 
 pub(super) use build::{call, number};
 pub(super) use cast::type_literals;
@@ -41,6 +44,17 @@ impl Binder<'_> {
     }
 
     fn expr_inner(&mut self, expr: &mut Expr) -> Result<()> {
+        if let Some(row) = rows::row_in(expr)? {
+            *expr = row;
+            return self.expr(expr);
+        }
+        // A count can be joined to what it belongs to; other forms are run for each row.
+        if matches!(expr, Expr::Exists { .. })
+            && self.in_projection
+            && subquery::as_count(expr).is_ok()
+        {
+            return self.expr(expr);
+        }
         match expr {
             Expr::Identifier(ident) => self.identifier(ident).map(|new| replace(expr, new)),
             Expr::CompoundIdentifier(parts) => {
@@ -75,10 +89,6 @@ impl Binder<'_> {
             Expr::InSubquery { expr: inner, subquery, negated: _ } => {
                 self.expr(inner)?;
                 self.query(subquery)
-            }
-            Expr::Exists { .. } if self.in_projection => {
-                subquery::as_count(expr)?;
-                self.expr(expr)
             }
             Expr::Exists { subquery, negated: _ } => self.query(subquery),
             Expr::Subquery(_) => {

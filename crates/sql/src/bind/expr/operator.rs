@@ -15,6 +15,10 @@ impl Binder<'_> {
             *expr = rows;
             return Ok(());
         }
+        if let Some(compared) = super::rows::row_compared(expr)? {
+            *expr = compared;
+            return self.expr(expr);
+        }
         let Expr::BinaryOp { left, op, right } = expr else { return Ok(()) };
         if json_operator(op).is_some() {
             path_literal(right);
