@@ -205,7 +205,6 @@ impl Session {
             }
         };
         let Some(mut bound) = bound else { return Ok(None) };
-        let mut once = false;
         if let (Ast::Insert(insert), Direct::Insert { table, conflict, .. }) =
             (ast, &mut bound.direct)
         {
@@ -214,7 +213,7 @@ impl Session {
             if let Some(planned) = planned {
                 *conflict = Some(Box::new(planned.clause));
                 tables.extend(planned.tables);
-                once = planned.once;
+                once |= planned.once;
             }
         }
         let text = ColType::new(TypeKind::Text);

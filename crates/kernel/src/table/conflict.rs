@@ -88,7 +88,7 @@ pub async fn insert_unless(
     for (at, index) in def.indexes.iter().enumerate() {
         if !arbiters.contains(&at) {
             entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
-            insert_entry(ctx, txn, index, &key, rowid).await?;
+            insert_entry(ctx, txn, index, &key, rowid, row).await?;
         }
     }
     Ok(Some(rowid))
