@@ -117,11 +117,8 @@ pub async fn fetch_block(
                 match row.as_ref().map(|row| (row, Stub::of(row))) {
                     None => {}
                     Some((_, Some(stub))) => return (i + 1, Some(stub)),
-                    Some((row, None)) => {
-                        if !each(i, row.bytes) {
-                            return (slots.len(), None);
-                        }
-                    }
+                    Some((row, None)) if !each(i, row.bytes) => return (slots.len(), None),
+                    Some((_, None)) => {}
                 }
             }
             (slots.len(), None)
