@@ -1,14 +1,14 @@
 //! An open instance, sessions on threads of their own, and what scripts do with them.
 
+use crate::hop::Sessions;
 use crate::script::{Block, parse};
 use bytes::{Bytes, BytesMut};
 use kernel::instance::{Instance, InstanceConfig, NewDatabase, create_database};
 use kernel::params::Parameters;
 use observe::{Observer, SessionKind};
 use sql::{Fetched, PgError, RowSink, Session, Severity};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,15 +17,15 @@ use std::time::Duration;
 /// A statement that has not answered after this long never will.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// A database in a folder of its own, opened by one instance.
+/// A database in a folder of its own, open on one or several instances of this process.
 pub struct Database {
-    instance: Arc<Instance>,
+    pub instances: Vec<Arc<Instance>>,
     runtime: tokio::runtime::Runtime,
     dir: PathBuf,
 }
 
 impl Database {
-    pub fn create() -> Database {
+    pub fn create(instances: u8) -> Database {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("skein-sql-{}-{number}", std::process::id()));
@@ -40,29 +40,33 @@ impl Database {
         let new = NewDatabase {
             dir: &dir,
             options,
-            instances: 1,
+            instances,
             luns: 2,
             lun_size_bytes: 256 << 20,
             log_files: 3,
             log_file_bytes: 16 << 20,
             verifier: "none",
         };
-        let params = Parameters::default();
-        params.set("filesystemio_options", "none").expect("a parameter");
-        let config = InstanceConfig {
-            dir: dir.clone(),
-            me: block::InstanceNo(1),
-            params: Arc::new(params),
-            secret: [7; 32],
-            interconnect: "127.0.0.1:0".to_owned(),
-            membership: Default::default(),
-        };
-        let instance = runtime.block_on(async {
-            create_database(&ctx, &env, &new).await.expect("a new database");
-            Instance::open(&env, &observer, config).await.expect("the instance opens")
-        });
-        Database { instance, runtime, dir }
+        runtime.block_on(create_database(&ctx, &env, &new)).expect("a new database");
+        let open = |me| open(&runtime, &dir, me);
+        Database { instances: (1..=instances).map(open).collect(), runtime, dir }
     }
+}
+
+fn open(runtime: &tokio::runtime::Runtime, dir: &Path, me: u8) -> Arc<Instance> {
+    let env = env::real::RealEnv::new();
+    let observer = Observer::new(env.clone(), me);
+    let params = Parameters::default();
+    params.set("filesystemio_options", "none").expect("a parameter");
+    let config = InstanceConfig {
+        dir: dir.to_owned(),
+        me: block::InstanceNo(me),
+        params: Arc::new(params),
+        secret: [7; 32],
+        interconnect: "127.0.0.1:0".to_owned(),
+        membership: Default::default(),
+    };
+    runtime.block_on(Instance::open(&env, &observer, config)).expect("the instance opens")
 }
 
 /// Whether `v$instance` shows a word.
@@ -73,14 +77,20 @@ fn instance_shows(instance: &Arc<Instance>, word: &str) -> bool {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        moved::note_all(&self.instance.observer);
-        let open = instance_shows(&self.instance, "OPEN");
-        let closed = self.runtime.block_on(self.instance.close());
-        let closing = instance_shows(&self.instance, "CLOSING");
+        // On a thread of its own: a thread that panics may not do what an instance does.
+        let closed = std::thread::scope(|scope| scope.spawn(|| self.close()).join());
         let _ = std::fs::remove_dir_all(&self.dir);
-        if !std::thread::panicking() {
-            closed.expect("the instance closes");
-            assert!(open && closing, "v$instance says how far it is");
+        assert!(closed.is_ok() || std::thread::panicking(), "the instances close");
+    }
+}
+
+impl Database {
+    fn close(&self) {
+        for instance in &self.instances {
+            moved::note_all(&instance.observer);
+            assert!(instance_shows(instance, "OPEN"), "v$instance says how far it is");
+            self.runtime.block_on(instance.close()).expect("the instance closes");
+            assert!(instance_shows(instance, "CLOSING"), "v$instance says how far it is");
         }
     }
 }
@@ -137,21 +147,28 @@ impl RowSink for Lines {
     }
 }
 
-struct Order {
-    text: String,
-    params: Option<Vec<Option<String>>>,
+#[derive(Clone)]
+pub struct Order {
+    pub text: String,
+    pub params: Option<Vec<Option<String>>>,
+}
+
+/// What a message came to, and whether it left a transaction block open.
+pub struct Answer {
+    pub result: Result<String, PgError>,
+    pub in_block: bool,
 }
 
 /// A client: a thread with a session, as the server has it.
-struct Client {
+pub struct Client {
     orders: Option<Sender<Order>>,
-    answers: Receiver<Result<String, PgError>>,
+    answers: Receiver<Answer>,
     sid: u32,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Client {
-    fn new(instance: &Arc<Instance>, name: &str) -> Client {
+    pub fn new(instance: &Arc<Instance>, name: &str) -> Client {
         let (orders, inbox) = channel::<Order>();
         let (outbox, answers) = channel();
         let (instance, name) = (instance.clone(), name.to_owned());
@@ -167,8 +184,9 @@ impl Client {
                 let session = Session::new(instance, ctx, "skein", &[]);
                 let mut session = session.expect("a session");
                 while let Ok(order) = inbox.recv() {
-                    let answer = execute(&mut session, &order).await;
-                    if outbox.send(answer).is_err() {
+                    let result = execute(&mut session, &order).await;
+                    let in_block = session.transaction_status() != b'I';
+                    if outbox.send(Answer { result, in_block }).is_err() {
                         break;
                     }
                 }
@@ -178,11 +196,11 @@ impl Client {
         Client { orders: Some(orders), answers, sid, thread: Some(thread) }
     }
 
-    fn order(&self, order: Order) {
+    pub fn order(&self, order: Order) {
         self.orders.as_ref().expect("an open client").send(order).expect("the client lives");
     }
 
-    fn answer(&self) -> Result<String, PgError> {
+    pub fn answer(&self) -> Answer {
         self.answers.recv_timeout(STUCK).expect("the statement answers")
     }
 }
@@ -266,7 +284,7 @@ fn shown(answer: &Result<String, PgError>) -> String {
 }
 
 /// Waits until a session stands in a wait for another one.
-fn await_wait(instance: &Instance, client: &Client) {
+pub fn await_wait(instance: &Instance, client: &Client) {
     let deadline = std::time::Instant::now() + STUCK;
     loop {
         let row = instance.observer.sessions().into_iter().find(|s| s.sid == client.sid);
@@ -285,7 +303,7 @@ fn await_wait(instance: &Instance, client: &Client) {
 /// Runs a script; gives it with what really came out.
 pub fn run(database: &Database, text: &str) -> String {
     let mut out = String::new();
-    let mut clients: BTreeMap<String, Client> = BTreeMap::new();
+    let mut sessions = Sessions::new(database);
     let (mut current, mut params) = ("main".to_owned(), None);
     for block in parse(text) {
         match block {
@@ -296,6 +314,10 @@ pub fn run(database: &Database, text: &str) -> String {
                 let _ = writeln!(out, "session {name}");
                 current = name;
             }
+            Block::Stay(stay, line) => {
+                let _ = writeln!(out, "{line}");
+                sessions.stay(stay);
+            }
             Block::Params(values) => {
                 let texts: Vec<String> =
                     values.iter().map(|v| v.clone().unwrap_or("NULL".into())).collect();
@@ -304,18 +326,15 @@ pub fn run(database: &Database, text: &str) -> String {
             }
             Block::Statement { word, arg, text } => {
                 let name = if matches!(&*word, "begin" | "end") { &arg } else { &current };
-                let client = clients
-                    .entry(name.clone())
-                    .or_insert_with(|| Client::new(&database.instance, name));
                 if word != "end" {
-                    client.order(Order { text: text.clone(), params: params.take() });
+                    sessions.order(name, Order { text: text.clone(), params: params.take() });
                 }
                 if word == "begin" {
-                    await_wait(&database.instance, client);
+                    sessions.await_wait(name);
                     let _ = writeln!(out, "begin {arg}\n{text}");
                     continue;
                 }
-                let answer = client.answer();
+                let answer = sessions.answer(name);
                 let head = match (&*word, &answer) {
                     ("end", _) => format!("end {arg}"),
                     (_, Ok(_)) => "run".to_owned(),

@@ -5,6 +5,8 @@ pub enum Block {
     /// Comments and empty lines, kept as they are.
     Prose(String),
     Session(String),
+    /// Whether sessions stay on their instance from here, and why.
+    Stay(bool, String),
     Params(Vec<Option<String>>),
     /// A statement: the word that begins the block, its argument, the text.
     Statement {
@@ -25,6 +27,7 @@ pub fn parse(text: &str) -> Vec<Block> {
         }
         let (word, arg) = line.split_once(' ').unwrap_or((line, ""));
         match word {
+            "stay" | "hop" => out.push(Block::Stay(word == "stay", line.to_owned())),
             "session" => out.push(Block::Session(arg.to_owned())),
             "params" => out.push(Block::Params(arg.split(", ").map(value).collect())),
             "run" | "error" | "begin" | "end" => {
