@@ -20,6 +20,7 @@ command -v psql >/dev/null 2>&1 || missing="$missing postgresql-client-15"
 if ! pgbench --version >/dev/null 2>&1; then
     missing="$missing postgresql-15"
 fi
+command -v sysbench >/dev/null 2>&1 || missing="$missing sysbench"
 
 no_cluster='mkdir -p /etc/postgresql-common && echo "create_main_cluster = false" >> /etc/postgresql-common/createcluster.conf'
 if [ -n "$missing" ]; then

@@ -15,5 +15,6 @@ mod members;
 mod moved;
 mod settings;
 mod upsert;
+mod sysbench;
 mod views;
 mod wire;
