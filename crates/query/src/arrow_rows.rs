@@ -7,15 +7,16 @@ use crate::arith::rescale;
 use crate::cast::trim_zeros;
 use crate::datetime::{EPOCH_DAYS, EPOCH_US};
 use crate::error::{PgError, Result};
-use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type};
+use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of};
 use block::Rowid;
 use datafusion::arrow::array::*;
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{
     DataType, Field, IntervalMonthDayNano, IntervalUnit, SchemaRef, TimeUnit,
 };
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use kernel::row::{ColType, Datum, Interval, RowView, TypeKind, Value};
+use kernel::row::{ArrayView, ColType, Datum, Interval, RowView, TypeKind, Value, encode_array};
 use std::sync::Arc;
 
 /// Where a column of a batch comes from.
@@ -44,6 +45,15 @@ enum Builder {
     Interval(IntervalMonthDayNanoBuilder),
     Json(LargeBinaryBuilder),
     Jsonb(BinaryViewBuilder),
+    Array(ListParts),
+}
+
+/// What a column of arrays is made of.
+struct ListParts {
+    element: DataType,
+    values: Box<Builder>,
+    lengths: Vec<usize>,
+    valid: Vec<bool>,
 }
 
 impl Builder {
@@ -73,6 +83,15 @@ impl Builder {
             TypeKind::Interval => Builder::Interval(IntervalMonthDayNanoBuilder::new()),
             TypeKind::Json => Builder::Json(LargeBinaryBuilder::new()),
             TypeKind::Jsonb => Builder::Jsonb(BinaryViewBuilder::new()),
+            TypeKind::Array => {
+                let element = ty.element().unwrap_or(ColType::new(TypeKind::Text));
+                Builder::Array(ListParts {
+                    element: arrow_type(element),
+                    values: Box::new(Builder::new(element)),
+                    lengths: Vec::new(),
+                    valid: Vec::new(),
+                })
+            }
         }
     }
 
@@ -102,6 +121,14 @@ impl Builder {
             (Builder::Interval(b), Datum::Interval(v)) => b.append_value(arrow_interval(*v)?),
             (Builder::Json(b), Datum::Json(v)) => b.append_value(v),
             (Builder::Jsonb(b), Datum::Jsonb(v)) => b.append_value(v),
+            (Builder::Array(b), Datum::Array(v)) => {
+                let view = ArrayView::new(v);
+                for element in view.iter() {
+                    b.values.append(&element)?;
+                }
+                b.lengths.push(view.len());
+                b.valid.push(true);
+            }
             (builder, Datum::Null) => builder.append_null(),
             (_, other) => return Err(PgError::internal(format!("{other:?} in another column"))),
         }
@@ -125,6 +152,10 @@ impl Builder {
             Builder::Interval(b) => b.append_null(),
             Builder::Json(b) => b.append_null(),
             Builder::Jsonb(b) => b.append_null(),
+            Builder::Array(b) => {
+                b.lengths.push(0);
+                b.valid.push(false);
+            }
         }
     }
 
@@ -145,6 +176,12 @@ impl Builder {
             Builder::Interval(b) => Arc::new(b.finish()),
             Builder::Json(b) => Arc::new(b.finish()),
             Builder::Jsonb(b) => Arc::new(b.finish()),
+            Builder::Array(b) => {
+                let field = Arc::new(Field::new_list_field(b.element.clone(), true));
+                let offsets = OffsetBuffer::from_lengths(std::mem::take(&mut b.lengths));
+                let valid = NullBuffer::from(std::mem::take(&mut b.valid));
+                Arc::new(ListArray::new(field, offsets, b.values.finish(), Some(valid)))
+            }
         }
     }
 }
@@ -247,6 +284,17 @@ pub fn single_column(ty: ColType, arrow: &DataType, values: &[Value]) -> Result<
             let scale = u8::try_from(*scale).unwrap_or(0);
             Builder::Numeric(Decimal128Builder::new().with_data_type(arrow.clone()), scale)
         }
+        // Elements may be decimals of another scale, too.
+        DataType::List(element) => match (Builder::new(ty), element.data_type()) {
+            (Builder::Array(mut parts), to @ DataType::Decimal128(_, scale)) => {
+                let scale = u8::try_from(*scale).unwrap_or(0);
+                let values = Decimal128Builder::new().with_data_type(to.clone());
+                parts.values = Box::new(Builder::Numeric(values, scale));
+                parts.element = to.clone();
+                Builder::Array(parts)
+            }
+            (builder, _) => builder,
+        },
         _ => Builder::new(ty),
     };
     for value in values {
@@ -283,6 +331,8 @@ pub enum ColumnReader {
     Span(DurationMicrosecondArray),
     Json(LargeBinaryArray),
     Jsonb(BinaryViewArray),
+    /// Bytes of each array.
+    Array(Vec<Option<Box<[u8]>>>),
 }
 
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
@@ -344,7 +394,7 @@ impl ColumnReader {
                 let micros = to(&DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
                 ColumnReader::Timestamp { array: down(&micros)?, zoned: zone.is_some() }
             }
-            DataType::List(_) | DataType::LargeList(_) => ColumnReader::Text(list_text(array)?),
+            DataType::List(_) | DataType::LargeList(_) => ColumnReader::Array(arrays(array)?),
             DataType::Interval(_) => {
                 ColumnReader::Interval(down(&to(&DataType::Interval(IntervalUnit::MonthDayNano))?)?)
             }
@@ -390,6 +440,7 @@ impl ColumnReader {
             ColumnReader::Span(a) => Datum::Interval(crate::interval::of_span(a.value(row))),
             ColumnReader::Json(a) => Datum::Json(str_of(a.value(row))),
             ColumnReader::Jsonb(a) => Datum::Jsonb(str_of(a.value(row))),
+            ColumnReader::Array(a) => a[row].as_deref().map_or(Datum::Null, Datum::Array),
         }
     }
 
@@ -413,6 +464,7 @@ impl ColumnReader {
             ColumnReader::Span(a) => a.is_null(row),
             ColumnReader::Json(a) => a.is_null(row),
             ColumnReader::Jsonb(a) => a.is_null(row),
+            ColumnReader::Array(a) => a[row].is_none(),
         }
     }
 }
@@ -429,38 +481,34 @@ fn trims(field: &Field, scale: u8) -> bool {
     !constrained && scale >= FREE_NUMERIC_SCALE && scale != 16
 }
 
-/// Lists as PostgreSQL writes arrays.
-fn list_text(array: &ArrayRef) -> Result<StringArray> {
-    let mut out = StringBuilder::new();
+/// Lists as arrays of ours.
+fn arrays(array: &ArrayRef) -> Result<Vec<Option<Box<[u8]>>>> {
+    let element = match array.data_type() {
+        DataType::List(field) | DataType::LargeList(field) => field.clone(),
+        other => return Err(PgError::internal(format!("arrays of type {other}"))),
+    };
+    let kind = match element.data_type() {
+        DataType::Null => TypeKind::Text,
+        other => match col_type_of(other) {
+            Some(ty) if ty.kind != TypeKind::Array => ty.kind,
+            _ => return Err(PgError::unsupported("an array of several dimensions")),
+        },
+    };
+    let mut out = Vec::with_capacity(array.len());
     for row in 0..array.len() {
         if array.is_null(row) {
-            out.append_null();
+            out.push(None);
             continue;
         }
         let items = match array.data_type() {
             DataType::LargeList(_) => down::<LargeListArray>(array)?.value(row),
             _ => down::<ListArray>(array)?.value(row),
         };
-        let text = formatted(&items)?;
-        let items: Vec<String> = (0..text.len())
-            .map(|i| {
-                if text.is_null(i) {
-                    return "NULL".to_owned();
-                }
-                let item = text.value(i);
-                let plain = !item.is_empty()
-                    && !item.contains(['"', '\\', '{', '}', ',', ' '])
-                    && !item.eq_ignore_ascii_case("null");
-                if plain {
-                    item.to_owned()
-                } else {
-                    format!("\"{}\"", item.replace('\\', "\\\\").replace('"', "\\\""))
-                }
-            })
-            .collect();
-        out.append_value(format!("{{{}}}", items.join(",")));
+        let reader = ColumnReader::new(&items, &element)?;
+        let elements: Vec<Datum<'_>> = (0..items.len()).map(|i| reader.get(i)).collect();
+        out.push(Some(encode_array(kind, &elements)));
     }
-    Ok(out.finish())
+    Ok(out)
 }
 
 fn formatted(array: &ArrayRef) -> Result<StringArray> {

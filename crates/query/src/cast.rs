@@ -10,7 +10,7 @@ use crate::error::{PgError, Result};
 use crate::interval::{self, parse_interval};
 use crate::json::Json;
 use crate::wire::{FormatEnv, reject_nul, to_text};
-use kernel::row::{ColType, Datum, TypeKind, Value};
+use kernel::row::{ArrayView, ColType, Datum, TypeKind, Value};
 
 /// Who asks for a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +54,7 @@ pub fn parse_text(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
             Value::Json(text.into())
         }
         TypeKind::Jsonb => Value::Jsonb(Json::parse(text)?.to_jsonb()?.into()),
+        TypeKind::Array => crate::array::parse_array(text, ty, env)?,
     })
 }
 
@@ -285,6 +286,7 @@ pub fn cast(datum: &Datum<'_>, ty: ColType, mode: CastMode, env: &FormatEnv) -> 
         (Datum::Time(v), TypeKind::Time) => Value::Time(*v),
         (Datum::Interval(v), TypeKind::Interval) => Value::Interval(*v),
         (Datum::Uuid(v), TypeKind::Uuid) => Value::Uuid(*v),
+        (Datum::Array(v), TypeKind::Array) => crate::array::cast_array(v, ty, mode, env)?,
         (Datum::Json(v), TypeKind::Json) => Value::Json((*v).into()),
         (Datum::Jsonb(v), TypeKind::Jsonb) => Value::Jsonb((*v).into()),
         (Datum::Jsonb(v), TypeKind::Json) => Value::Json((*v).into()),
@@ -338,6 +340,9 @@ const fn is_number(datum: &Datum<'_>) -> bool {
 }
 
 fn name_of(datum: &Datum<'_>) -> ColType {
+    if let Datum::Array(bytes) = datum {
+        return ColType::array_of(ArrayView::new(bytes).kind());
+    }
     ColType::new(kind_of(datum).unwrap_or(TypeKind::Text))
 }
 
@@ -362,6 +367,7 @@ pub const fn kind_of(datum: &Datum<'_>) -> Option<TypeKind> {
         Datum::Interval(_) => TypeKind::Interval,
         Datum::Json(_) => TypeKind::Json,
         Datum::Jsonb(_) => TypeKind::Jsonb,
+        Datum::Array(_) => TypeKind::Array,
     })
 }
 

@@ -131,16 +131,31 @@ fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result
     let own = |kind| {
         matches!(
             kind,
-            TypeKind::Uuid | TypeKind::Time | TypeKind::Interval | TypeKind::Json | TypeKind::Jsonb
+            TypeKind::Uuid
+                | TypeKind::Time
+                | TypeKind::Interval
+                | TypeKind::Json
+                | TypeKind::Jsonb
+                | TypeKind::Array
         )
     };
     let both_json = a == TypeKind::Json && b == TypeKind::Json;
+    let arrays = a == TypeKind::Array && b == TypeKind::Array && col_type_of(lt) != col_type_of(rt);
+    if arrays {
+        let (a, b) = (shown_type(lt), shown_type(rt));
+        return Err(PgError::new("42883", format!("operator does not exist: {a} {op} {b}"))
+            .with_hint(NO_OPERATOR_HINT));
+    }
     if both_json || (a != b && (own(a) || own(b))) {
-        let (a, b) = (ColType::new(a), ColType::new(b));
+        let (a, b) = (shown_type(lt), shown_type(rt));
         return Err(PgError::new("42883", format!("operator does not exist: {a} {op} {b}"))
             .with_hint(NO_OPERATOR_HINT));
     }
     Ok(())
+}
+
+fn shown_type(ty: &DataType) -> String {
+    col_type_of(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string())
 }
 
 const NO_OPERATOR_HINT: &str = "No operator matches the given name and argument types. You might \
@@ -247,33 +262,42 @@ fn trimmed(expr: Expr, beside_char: bool) -> Expr {
     }
 }
 
-/// An array as the text PostgreSQL writes, so that it compares with a literal.
-fn array_text(expr: Expr, is_list: bool) -> Expr {
-    if !is_list {
-        return expr;
-    }
-    let text = ColType::new(TypeKind::Text);
-    let function =
-        RowFunction::new("$array_text", Some(1), text, true, |args| Ok(args[0].to_value()));
-    call(function.into_udf(), vec![expr])
-}
-
 /// `||`: of jsonb it is ours.
 fn plan_concat(
     expr: RawBinaryExpr,
     schema: &DFSchema,
     env: &FormatEnv,
 ) -> DfResult<PlannerResult<RawBinaryExpr>> {
+    let element = |side: &Expr| col_type_of(&type_of(side, schema)?)?.element();
+    if let Some(element) = element(&expr.left).or_else(|| element(&expr.right)) {
+        let function = crate::array_functions::concat_function(element.kind, *env).into_udf();
+        return Ok(PlannerResult::Planned(call(function, vec![expr.left, expr.right])));
+    }
     let jsonb = arrow_type(ColType::new(TypeKind::Jsonb));
     let sides = [&expr.left, &expr.right];
     if !sides.iter().any(|side| type_of(side, schema).as_ref() == Some(&jsonb)) {
-        return Ok(PlannerResult::Original(expr));
+        // The library would write values of other types in another form.
+        let (lt, rt) = (type_of(&expr.left, schema), type_of(&expr.right, schema));
+        let left = as_text(expr.left, lt.as_ref(), *env);
+        let right = as_text(expr.right, rt.as_ref(), *env);
+        return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
     }
     let own = (type_of(&expr.left, schema), type_of(&expr.right, schema));
     let left = adopt(expr.left, own.0.as_ref(), Some(&jsonb), env)?;
     let right = adopt(expr.right, own.1.as_ref(), Some(&jsonb), env)?;
     let concat = crate::json_functions::concat_function().into_udf();
     Ok(PlannerResult::Planned(call(concat, vec![left, right])))
+}
+
+/// A value that is no text as PostgreSQL writes it.
+pub(crate) fn as_text(expr: Expr, ty: Option<&DataType>, env: FormatEnv) -> Expr {
+    let kind = ty.and_then(col_type_of).map(|ty| ty.kind);
+    match kind {
+        Some(kind) if !kind.is_text() && kind != TypeKind::Bytea => {
+            crate::functions::cast_expr(expr, ColType::new(TypeKind::Text), env)
+        }
+        _ => expr,
+    }
 }
 
 /// A date or a timestamp beside an instant, as the instant it is in the session's time zone.
@@ -305,12 +329,6 @@ impl ExprPlanner for PgExprPlanner {
         let temporal = |ty: &Option<DataType>| ty.as_ref().is_some_and(DataType::is_temporal);
         if op.is_some() && (temporal(&lt) != temporal(&rt)) && (lt.is_none() || rt.is_none()) {
             return Ok(PlannerResult::Original(expr));
-        }
-        let list = |ty: &Option<DataType>| matches!(ty, Some(DataType::List(_)));
-        if op.is_none() && (list(&lt) || list(&rt)) {
-            let (left, right) =
-                (array_text(expr.left, list(&lt)), array_text(expr.right, list(&rt)));
-            return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
         }
         let (pad_l, pad_r) = (is_padded(&expr.left, schema), is_padded(&expr.right, schema));
         let (for_left, for_right) = (adopted_type(op, rt.as_ref()), adopted_type(op, lt.as_ref()));

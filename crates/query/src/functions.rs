@@ -254,7 +254,9 @@ pub fn cast_of(name: &str, env: FormatEnv) -> Option<Arc<ScalarUDF>> {
 #[must_use]
 pub fn cast_is_identity(from: &Field, to: ColType) -> bool {
     col_type_of(from.data_type()).is_some_and(|ty| {
-        ty.kind == to.kind && to.modifier == -1 && arrow_type(to) == *from.data_type()
+        ty == to
+            && (to.modifier == -1 || to.kind == TypeKind::Array)
+            && arrow_type(to) == *from.data_type()
     })
 }
 
@@ -408,11 +410,6 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         let modifier = number(&args[1]).unwrap_or(-1);
         Ok(text_value(format_type(oid, modifier)))
     }));
-    all.push(RowFunction::new("$has_element", Some(2), ty(TypeKind::Bool), true, |args| {
-        let (array, wanted) = (text(&args[0]), text(&args[1]));
-        let items = array.trim_matches(['{', '}']).split([',', ' ']);
-        Ok(Value::Bool(items.into_iter().any(|item| item.trim_matches('"') == wanted)))
-    }));
     all.push(RowFunction::new("to_char", Some(2), ty(TypeKind::Text), true, move |args| {
         let Datum::Text(format) = &args[1] else {
             return Err(PgError::new("42883", "function to_char does not exist for these types"));
@@ -454,6 +451,7 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
     }));
     all.extend(crate::temporal::functions(env));
     all.extend(crate::json_functions::functions(env));
+    all.extend(crate::array_functions::functions(env));
     all.push(RowFunction::new("quote_ident", Some(1), ty(TypeKind::Text), true, |args| {
         Ok(text_value(quote_ident(&text(&args[0]))))
     }));
@@ -513,6 +511,7 @@ pub fn format_type(type_oid: i64, modifier: i64) -> String {
         oid::OIDVECTOR => "oidvector".to_owned(),
         oid::TEXT_ARRAY => "text[]".to_owned(),
         other => match col_type_of_oid(other) {
+            Some(ty) if ty.kind == TypeKind::Array => ty.to_string(),
             Some(ty) => ColType { kind: ty.kind, modifier }.to_string(),
             None => "???".to_owned(),
         },

@@ -11,7 +11,7 @@ use crate::types::col_type_of;
 use crate::wire::{FormatEnv, to_text};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
-use kernel::row::{ColType, Datum, TypeKind, Value};
+use kernel::row::{ArrayView, ColType, Datum, TypeKind, Value};
 
 const TEXT: ColType = ColType::new(TypeKind::Text);
 const BOOL: ColType = ColType::new(TypeKind::Bool);
@@ -51,11 +51,8 @@ fn as_first(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> 
 
 /// Refuses arguments that have no JSON form here.
 pub(crate) fn check_values(fields: &[FieldRef]) -> Result<()> {
-    let bad = |ty: &DataType| {
-        matches!(ty, DataType::List(_) | DataType::LargeList(_) | DataType::Struct(_))
-    };
-    match fields.iter().any(|f| bad(f.data_type())) {
-        true => Err(PgError::unsupported("an array or a row as JSON")),
+    match fields.iter().any(|f| matches!(f.data_type(), DataType::Struct(_))) {
+        true => Err(PgError::unsupported("a row as JSON")),
         false => Ok(()),
     }
 }
@@ -86,6 +83,11 @@ pub(crate) fn json_of(datum: &Datum<'_>, env: &FormatEnv) -> Result<String> {
                 text.push_str(":00");
             }
             push_string(&text, &mut out);
+        }
+        Datum::Array(bytes) => {
+            let all: Result<Vec<String>> =
+                ArrayView::new(bytes).iter().map(|one| json_of(&one, env)).collect();
+            out = format!("[{}]", all?.join(","));
         }
         other => push_string(&to_text(other, env), &mut out),
     }
@@ -119,7 +121,15 @@ fn element<T>(all: &[T], index: i64) -> Option<&T> {
 
 /// The elements of a `text[]` in its text form.
 fn path_of(datum: &Datum<'_>) -> Result<Vec<String>> {
-    let Datum::Text(text) = datum else { return Err(no_operator()) };
+    let text = match datum {
+        Datum::Text(text) => text,
+        Datum::Array(bytes) => {
+            let all = ArrayView::new(bytes);
+            let texts = all.iter().filter(|one| !one.is_null());
+            return Ok(texts.map(|one| to_text(&one, &FormatEnv::plain())).collect());
+        }
+        _ => return Err(no_operator()),
+    };
     let malformed = || PgError::new("22P02", format!("malformed array literal: \"{text}\""));
     let body = text.trim().strip_prefix('{').and_then(|t| t.strip_suffix('}'));
     let mut rest = body.ok_or_else(malformed)?.trim();
@@ -433,7 +443,7 @@ fn pretty(value: &Json, indent: usize, out: &mut String) {
     }
 }
 
-fn operators() -> Vec<RowFunction> {
+fn operators(env: FormatEnv) -> Vec<RowFunction> {
     let as_first: ReturnsFn = as_first;
     let exists = |name: &str, all: bool| {
         RowFunction::new(name, Some(2), BOOL, true, move |args| {
@@ -461,7 +471,10 @@ fn operators() -> Vec<RowFunction> {
         RowFunction::new("$json_path_text", Some(2), TEXT, true, |args| {
             part_text(walk(document(&args[0])?, &path_of(&args[1])?)?)
         }),
-        RowFunction::new("$jsonb_contains", Some(2), BOOL, true, |args| {
+        RowFunction::new("$jsonb_contains", Some(2), BOOL, true, move |args| {
+            if args.iter().any(|arg| matches!(arg, Datum::Array(_))) {
+                return crate::array_functions::contains_function(args, &env);
+            }
             if !args.iter().any(|arg| matches!(arg, Datum::Jsonb(_))) {
                 return Err(no_operator());
             }
@@ -481,7 +494,7 @@ fn operators() -> Vec<RowFunction> {
 
 /// All of them, for a session in the time zone of `env`.
 pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
-    let mut all = operators();
+    let mut all = operators(env);
     for (name, binary) in [("json", false), ("jsonb", true)] {
         let made = move |text: String| -> Result<Value> {
             Ok(if binary {

@@ -13,6 +13,8 @@ mod aggregates;
 mod apply;
 mod apply_exec;
 pub mod arith;
+pub mod array;
+mod array_functions;
 mod arrow_rows;
 pub mod cast;
 pub mod datetime;

@@ -1,12 +1,12 @@
 //! Order and equality where Arrow's are not PostgreSQL's: intervals compare by their length, jsonb
-//! by its rules, json not at all.
+//! and arrays by their rules, json not at all.
 //!
 //! What it promises: ORDER BY, GROUP BY, DISTINCT, joins and lists of such values go by what
 //! PostgreSQL takes for equal ('1 day' and '24 hours', 1.0 and 1); where that cannot be had, the
 //! query is refused. How: wherever the library would compare values, it is given keys of them.
 
 use crate::error::{PgError, Result};
-use crate::expr_planner::adopt;
+use crate::expr_planner::{adopt, as_text};
 use crate::functions::RowFunction;
 use crate::json::Json;
 use crate::types::{arrow_type, col_type_of};
@@ -39,6 +39,13 @@ pub fn order_key(expr: Expr, ty: &DataType) -> Expr {
             })
             .with_arrow(DataType::Decimal128(38, 0))
         }
+        Some(TypeKind::Array) => {
+            let bytea = ColType::new(TypeKind::Bytea);
+            RowFunction::new("$array_key", Some(1), bytea, true, |args| match &args[0] {
+                Datum::Array(bytes) => Ok(Value::Bytea(crate::array::array_key(bytes)?.into())),
+                _ => Err(PgError::internal("the key of an array")),
+            })
+        }
         Some(TypeKind::Jsonb) => {
             let bytea = ColType::new(TypeKind::Bytea);
             RowFunction::new("$jsonb_key", Some(1), bytea, true, |args| match &args[0] {
@@ -55,8 +62,8 @@ pub fn order_key(expr: Expr, ty: &DataType) -> Expr {
 ///
 /// # Errors
 /// 42883 or 0A000 where values are compared that cannot be.
-pub fn with_order_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
-    Ok(plan.transform_up_with_subqueries(rewrite)?.data)
+pub fn with_order_keys(plan: LogicalPlan, env: FormatEnv) -> Result<LogicalPlan> {
+    Ok(plan.transform_up_with_subqueries(|node| rewrite(node, env))?.data)
 }
 
 fn kind_of(expr: &Expr, schema: &DFSchema) -> Option<TypeKind> {
@@ -65,12 +72,14 @@ fn kind_of(expr: &Expr, schema: &DFSchema) -> Option<TypeKind> {
 }
 
 fn kind_of_type(ty: &DataType) -> Option<TypeKind> {
-    col_type_of(ty).filter(|found| arrow_type(*found) == *ty).map(|found| found.kind)
+    let found = col_type_of(ty)?;
+    // Lists of one type go by several names of their elements.
+    (found.kind == TypeKind::Array || arrow_type(found) == *ty).then_some(found.kind)
 }
 
 /// Whether values are compared by keys.
 const fn keyed(kind: Option<TypeKind>) -> bool {
-    matches!(kind, Some(TypeKind::Interval | TypeKind::Jsonb))
+    matches!(kind, Some(TypeKind::Interval | TypeKind::Jsonb | TypeKind::Array))
 }
 
 fn key_of(expr: Expr, schema: &DFSchema) -> DfResult<Expr> {
@@ -101,8 +110,8 @@ fn key_sorts(all: &mut [Sort], schema: &DFSchema) -> DfResult<()> {
     Ok(())
 }
 
-fn rewrite(plan: LogicalPlan) -> DfResult<Transformed<LogicalPlan>> {
-    let plan = rewrite_exprs(plan)?;
+fn rewrite(plan: LogicalPlan, env: FormatEnv) -> DfResult<Transformed<LogicalPlan>> {
+    let plan = rewrite_exprs(plan, env)?;
     Ok(Transformed::yes(match plan {
         LogicalPlan::Sort(mut sort) => {
             key_sorts(&mut sort.expr, sort.input.schema())?;
@@ -171,7 +180,7 @@ fn grouped(aggregate: Aggregate) -> DfResult<LogicalPlan> {
         return Ok(LogicalPlan::Aggregate(aggregate));
     }
     if sets {
-        let what = "grouping sets of intervals or jsonb";
+        let what = "grouping sets of intervals, jsonb or arrays";
         return Err(PgError::unsupported(what).into());
     }
     let mut group = Vec::with_capacity(aggregate.group_expr.len());
@@ -204,7 +213,7 @@ fn grouped(aggregate: Aggregate) -> DfResult<LogicalPlan> {
 }
 
 /// Keys inside a node's expressions.
-fn rewrite_exprs(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+fn rewrite_exprs(plan: LogicalPlan, env: FormatEnv) -> DfResult<LogicalPlan> {
     if matches!(plan, LogicalPlan::TableScan(_) | LogicalPlan::Values(_)) {
         return Ok(plan);
     }
@@ -214,13 +223,13 @@ fn rewrite_exprs(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     let names = NamePreserver::new(&plan);
     let done = plan.map_expressions(|expr| {
         let saved = names.save(&expr);
-        let new = expr.transform_up(|part| rewrite_expr(part, &schema))?;
+        let new = expr.transform_up(|part| rewrite_expr(part, &schema, env))?;
         Ok(new.update_data(|new| saved.restore(new)))
     })?;
     Ok(done.data)
 }
 
-fn rewrite_expr(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
+fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Transformed<Expr>> {
     let kind = |expr: &Expr| kind_of(expr, schema);
     Ok(match expr {
         Expr::InList(InList { expr, list, negated }) if keyed(kind(&expr)) => {
@@ -271,9 +280,29 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
             if matches!(call.func.name(), "greatest" | "least")
                 && call.args.iter().any(|arg| keyed(kind(arg))) =>
         {
-            let what = format!("{} of intervals or jsonb", call.func.name());
+            let what = format!("{} of intervals, jsonb or arrays", call.func.name());
             return Err(PgError::unsupported(what).into());
         }
+        Expr::ScalarFunction(mut call) if matches!(call.func.name(), "concat" | "concat_ws") => {
+            for arg in &mut call.args {
+                let ty = arg.get_type(schema)?;
+                if ty.is_temporal() || keyed(kind_of_type(&ty)) {
+                    *arg = as_text(arg.clone(), Some(&ty), env);
+                }
+            }
+            Transformed::yes(Expr::ScalarFunction(call))
+        }
+        // Dates and timestamps among instants are instants in the session's time zone.
+        Expr::ScalarFunction(mut call)
+            if matches!(call.func.name(), "coalesce" | "greatest" | "least")
+                && call.args.iter().any(|arg| kind(arg) == Some(TypeKind::Timestamptz)) =>
+        {
+            for arg in &mut call.args {
+                *arg = zoned(arg.clone(), schema, env);
+            }
+            Transformed::yes(Expr::ScalarFunction(call))
+        }
+        Expr::Case(case) => branches(case, schema, env)?,
         Expr::AggregateFunction(call) => Transformed::yes(aggregate_call(call, schema)?),
         Expr::WindowFunction(mut call) => {
             let params = &mut call.params;
@@ -294,6 +323,33 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
         }
         other => Transformed::no(other),
     })
+}
+
+/// The results of a CASE: untyped literals take the others' type.
+fn branches(mut case: Case, schema: &DFSchema, env: FormatEnv) -> DfResult<Transformed<Expr>> {
+    let all = || case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+    let typed = all().find_map(|one| {
+        let ty = one.get_type(schema).ok()?;
+        kind_of_type(&ty).filter(|kind| !kind.is_text()).map(|kind| (kind, ty))
+    });
+    let instants = all().any(|one| kind_of(one, schema) == Some(TypeKind::Timestamptz));
+    let Some((_, ty)) = typed else { return Ok(Transformed::no(Expr::Case(case))) };
+    let all = case.when_then_expr.iter_mut().map(|(_, then)| then).chain(&mut case.else_expr);
+    for one in all {
+        let new = adopt((**one).clone(), Some(&ty), Some(&ty), &env)?;
+        **one = if instants { zoned(new, schema, env) } else { new };
+    }
+    Ok(Transformed::yes(Expr::Case(case)))
+}
+
+/// A date or timestamp as the instant it is in the session's time zone.
+fn zoned(expr: Expr, schema: &DFSchema, env: FormatEnv) -> Expr {
+    match kind_of(&expr, schema) {
+        Some(TypeKind::Date | TypeKind::Timestamp) => {
+            crate::functions::cast_expr(expr, ColType::new(TypeKind::Timestamptz), env)
+        }
+        _ => expr,
+    }
 }
 
 /// An untyped literal as a value of this type; none of these depends on a time zone.
@@ -320,6 +376,10 @@ fn aggregate_call(mut call: AggregateFunction, schema: &DFSchema) -> DfResult<Ex
                 let message = format!("function {name}({}) does not exist", ColType::new(kind));
                 return Err(PgError::new("42883", message).with_hint(NO_FUNCTION_HINT).into());
             }
+            ("min" | "max", Some(TypeKind::Array)) => {
+                let what = format!("{name} of arrays");
+                return Err(PgError::unsupported(what).into());
+            }
             ("sum" | "avg", Some(TypeKind::Interval | TypeKind::Time)) => {
                 let what = format!("{name} of times and intervals");
                 return Err(PgError::unsupported(what).into());
@@ -329,7 +389,7 @@ fn aggregate_call(mut call: AggregateFunction, schema: &DFSchema) -> DfResult<Ex
             }
             ("count", kind) if params.distinct && keyed(kind) => {}
             (_, kind) if params.distinct && keyed(kind) && !json => {
-                let what = format!("{name} of distinct intervals or jsonb");
+                let what = format!("{name} of distinct intervals, jsonb or arrays");
                 return Err(PgError::unsupported(what).into());
             }
             _ => {}

@@ -6,12 +6,13 @@
 //! parameters in such filters be built once: they never become physical expressions.
 
 use crate::arith::Op;
-use crate::arrow_rows::{arrow_interval, interval_of};
+use crate::arrow_rows::{ColumnReader, arrow_interval, interval_of, single_column};
 use crate::cast::CastMode;
 use crate::datetime::{EPOCH_DAYS, EPOCH_US};
 use crate::functions::arithmetic_of;
 use crate::scalar::{CmpOp, Scalar, common_number};
 use crate::types::col_type_of;
+use datafusion::arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use kernel::row::{ColType, TypeKind, Value};
@@ -239,6 +240,11 @@ pub fn value_of(value: &ScalarValue) -> Option<Value> {
         ScalarValue::Binary(Some(v)) => Value::Bytea(v.as_slice().into()),
         ScalarValue::LargeBinary(Some(v)) => Value::Json(std::str::from_utf8(v).ok()?.into()),
         ScalarValue::BinaryView(Some(v)) => Value::Jsonb(std::str::from_utf8(v).ok()?.into()),
+        ScalarValue::List(_) | ScalarValue::LargeList(_) => {
+            let array = value.to_array().ok()?;
+            let field = Field::new("", array.data_type().clone(), true);
+            ColumnReader::new(&array, &field).ok()?.get(0).to_value()
+        }
         ScalarValue::FixedSizeBinary(16, Some(v)) => Value::Uuid(v.as_slice().try_into().ok()?),
         ScalarValue::Time64Microsecond(Some(v)) => Value::Time(*v),
         ScalarValue::IntervalMonthDayNano(Some(v)) => Value::Interval(interval_of(*v)),
@@ -289,6 +295,14 @@ pub fn scalar_value_of(value: &Value, ty: ColType) -> ScalarValue {
         // A time part of more than 292 years has no counterpart.
         Value::Interval(v) => ScalarValue::IntervalMonthDayNano(arrow_interval(*v).ok()),
         Value::Json(v) => ScalarValue::LargeBinary(Some(v.as_bytes().to_vec())),
+        Value::Array(bytes) => {
+            // Of the elements' own type, whatever was asked for: plans know arrays by that.
+            let ty = ColType::array_of(kernel::row::ArrayView::new(bytes).kind());
+            single_column(ty, &arrow_type(ty), std::slice::from_ref(value))
+                .ok()
+                .and_then(|array| ScalarValue::try_from_array(&array, 0).ok())
+                .unwrap_or(ScalarValue::Null)
+        }
         Value::Jsonb(v) => ScalarValue::BinaryView(Some(v.as_bytes().to_vec())),
         Value::Timestamp(v) => {
             ScalarValue::TimestampMicrosecond(Some(v.saturating_add(EPOCH_US)), None)

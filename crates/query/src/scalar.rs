@@ -40,7 +40,7 @@ impl CmpOp {
         }
     }
 
-    fn holds(self, order: Ordering) -> bool {
+    pub(crate) fn holds(self, order: Ordering) -> bool {
         match self {
             CmpOp::Eq => order.is_eq(),
             CmpOp::Ne => order.is_ne(),
@@ -291,6 +291,7 @@ pub fn compare(a: &Datum<'_>, b: &Datum<'_>) -> Result<Option<Ordering>> {
         (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
         (Datum::Interval(a), Datum::Interval(b)) => a.span_us().cmp(&b.span_us()),
         (Datum::Jsonb(a), Datum::Jsonb(b)) => Json::parse(a)?.compare(&Json::parse(b)?),
+        (Datum::Array(a), Datum::Array(b)) => crate::array::compare_arrays(a, b)?,
         (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
         (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
         (Datum::Bytea(a), Datum::Bytea(b)) => a.cmp(b),

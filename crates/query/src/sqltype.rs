@@ -2,7 +2,7 @@
 
 use crate::error::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    CharacterLength, DataType, ExactNumberInfo, ObjectName, TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, TimezoneInfo,
 };
 use kernel::row::{ColType, TypeKind};
 
@@ -53,9 +53,28 @@ pub fn col_type_of_sql(sql: &DataType) -> Result<Option<ColType>> {
         DataType::Interval { fields: None, precision: None } => plain(TypeKind::Interval),
         DataType::JSON => plain(TypeKind::Json),
         DataType::JSONB => plain(TypeKind::Jsonb),
-        DataType::Array(_) => Ok(None),
+        DataType::Array(
+            ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element),
+        ) => array_type(element).map(Some),
         other => Err(PgError::unsupported(format!("type {other}"))),
     }
+}
+
+/// `type[]`; how many dimensions are written means nothing, as in PostgreSQL.
+fn array_type(element: &DataType) -> Result<ColType> {
+    if let DataType::Real | DataType::Float4 = element {
+        return Err(PgError::unsupported("an array of type real"));
+    }
+    let Some(ty) = col_type_of_sql(element)? else {
+        return Err(PgError::unsupported(format!("an array of type {element}")));
+    };
+    if ty.kind == TypeKind::Array {
+        return Ok(ty);
+    }
+    if ty.modifier != -1 {
+        return Err(PgError::unsupported("a length or precision of array elements"));
+    }
+    Ok(ColType::array_of(ty.kind))
 }
 
 fn numeric_type(info: ExactNumberInfo) -> Result<ColType> {

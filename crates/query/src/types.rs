@@ -88,6 +88,7 @@ impl PgType {
             TypeKind::Interval => oid::INTERVAL,
             TypeKind::Json => oid::JSON,
             TypeKind::Jsonb => oid::JSONB,
+            TypeKind::Array => return PgType::new(array_oid(ty.modifier)),
         };
         PgType { oid, typmod: ty.modifier }
     }
@@ -114,6 +115,40 @@ impl PgType {
         }
     }
 }
+
+/// OID of the arrays whose elements' kind has this code; 0 if there are none.
+const fn array_oid(code: i32) -> u32 {
+    let mut at = 0;
+    while at < ARRAY_OIDS.len() {
+        let (kind, oid) = ARRAY_OIDS[at];
+        if kind.code() as i32 == code {
+            return oid;
+        }
+        at += 1;
+    }
+    0
+}
+
+const ARRAY_OIDS: [(TypeKind, u32); 18] = [
+    (TypeKind::Bool, 1000),
+    (TypeKind::Bytea, 1001),
+    (TypeKind::Int2, 1005),
+    (TypeKind::Int4, 1007),
+    (TypeKind::Text, oid::TEXT_ARRAY),
+    (TypeKind::Char, 1014),
+    (TypeKind::Varchar, 1015),
+    (TypeKind::Int8, 1016),
+    (TypeKind::Float8, 1022),
+    (TypeKind::Timestamp, 1115),
+    (TypeKind::Date, 1182),
+    (TypeKind::Time, 1183),
+    (TypeKind::Timestamptz, 1185),
+    (TypeKind::Interval, 1187),
+    (TypeKind::Numeric, 1231),
+    (TypeKind::Uuid, 2951),
+    (TypeKind::Json, 199),
+    (TypeKind::Jsonb, 3807),
+];
 
 /// One column of a result, as RowDescription has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -181,6 +216,10 @@ pub fn arrow_type(ty: ColType) -> DataType {
         // Types of their own, so that text is not taken for them nor they for text.
         TypeKind::Json => DataType::LargeBinary,
         TypeKind::Jsonb => DataType::BinaryView,
+        TypeKind::Array => {
+            let element = ty.element().unwrap_or(ColType::new(TypeKind::Text));
+            DataType::new_list(arrow_type(element), true)
+        }
     }
 }
 
@@ -212,6 +251,13 @@ pub fn col_type_of(ty: &DataType) -> Option<ColType> {
         DataType::Date32 => ColType::new(TypeKind::Date),
         DataType::Timestamp(_, None) => ColType::new(TypeKind::Timestamp),
         DataType::Timestamp(_, Some(_)) => ColType::new(TypeKind::Timestamptz),
+        DataType::List(element) | DataType::LargeList(element) => {
+            let element = col_type_of(element.data_type())?;
+            if element.kind == TypeKind::Array {
+                return None;
+            }
+            ColType::array_of(element.kind)
+        }
         _ => return None,
     })
 }
@@ -239,6 +285,12 @@ fn same_family(oid: u32, ty: &DataType) -> bool {
         ),
         DataType::Int64 => matches!(oid, oid::INT8 | oid::OID | oid::REGCLASS | oid::REGTYPE),
         DataType::Decimal128(..) => oid == oid::NUMERIC,
+        DataType::List(element) if *element.data_type() == DataType::Utf8 => {
+            matches!(
+                col_type_of_oid(oid).and_then(ColType::element).map(|ty| ty.kind),
+                Some(TypeKind::Text | TypeKind::Varchar | TypeKind::Char)
+            )
+        }
         other => pg_type_of(other).oid == oid,
     }
 }
@@ -247,7 +299,6 @@ fn pg_type_of(ty: &DataType) -> PgType {
     match ty {
         DataType::Decimal128(..) | DataType::Decimal256(..) => PgType::new(oid::NUMERIC),
         DataType::Float32 => PgType::new(oid::FLOAT4),
-        DataType::List(_) | DataType::LargeList(_) => PgType::new(oid::TEXT_ARRAY),
         other => col_type_of(other).map_or(PgType::new(oid::TEXT), PgType::of),
     }
 }
@@ -298,7 +349,12 @@ pub fn col_type_of_oid(oid: u32) -> Option<ColType> {
         oid::INTERVAL => TypeKind::Interval,
         oid::JSON => TypeKind::Json,
         oid::JSONB => TypeKind::Jsonb,
-        _ => return None,
+        // Elements of real are double precision here, as columns of it would be.
+        1021 => return Some(ColType::array_of(TypeKind::Float8)),
+        other => {
+            let found = ARRAY_OIDS.iter().find(|(_, oid)| *oid == other);
+            return found.map(|(kind, _)| ColType::array_of(*kind));
+        }
     };
     Some(ColType::new(kind))
 }

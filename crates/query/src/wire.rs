@@ -50,6 +50,7 @@ pub fn push_text(datum: &Datum<'_>, env: &FormatEnv, out: &mut Vec<u8>) {
         Datum::Uuid(v) => push_uuid(*v, out),
         Datum::Time(v) => datetime::push_time(*v, out),
         Datum::Interval(v) => push_interval(*v, out),
+        Datum::Array(v) => crate::array::push_array(v, env, out),
     }
 }
 
@@ -185,6 +186,7 @@ pub fn push_binary(datum: &Datum<'_>, type_oid: u32, out: &mut Vec<u8>) -> Resul
             out.extend_from_slice(v.as_bytes());
         }
         Datum::Bytea(v) => out.extend_from_slice(v),
+        Datum::Array(v) => crate::array::push_binary_array(v, out)?,
     }
     Ok(())
 }
@@ -291,6 +293,7 @@ fn decode_binary(bytes: &[u8], ty: ColType, type_oid: u32) -> Result<Value> {
                 months: i32::from_be_bytes(array(&rest[4..])?),
             })?)
         }
+        TypeKind::Array => crate::array::decode_binary_array(bytes, ty)?,
         TypeKind::Json => parse_text(utf8(bytes)?, ty, &FormatEnv::plain())?,
         TypeKind::Jsonb => match bytes.split_first() {
             Some((&JSONB_VERSION, text)) => parse_text(utf8(text)?, ty, &FormatEnv::plain())?,

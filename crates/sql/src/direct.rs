@@ -559,6 +559,6 @@ fn in_type(scalar: &Scalar, ty: ColType, types: &[Option<ColType>]) -> Scalar {
     if fits {
         scalar.clone()
     } else {
-        Scalar::Cast(Box::new(scalar.clone()), ColType::new(ty.kind), CastMode::Explicit)
+        Scalar::Cast(Box::new(scalar.clone()), ty.without_limit(), CastMode::Explicit)
     }
 }

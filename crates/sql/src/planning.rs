@@ -710,7 +710,7 @@ pub(crate) fn note_parameter(expr: &Expr, ty: ColType, params: &mut Params) -> R
     {
         let at = crate::bind::placeholder_index(name)?;
         if let Some(slot @ None) = params.types.get_mut(at) {
-            *slot = Some(ColType::new(ty.kind));
+            *slot = Some(ty.without_limit());
         }
     }
     Ok(())

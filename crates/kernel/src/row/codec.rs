@@ -1,6 +1,6 @@
 //! Rows to bytes and back. See the README for the layout.
 
-use super::{ColType, Datum, Interval, RowTypes, TypeKind};
+use super::{ArrayView, ColType, Datum, Interval, RowTypes, TypeKind};
 
 const WIDE: u16 = 0x8000;
 const COUNT_MASK: u16 = 0x3fff;
@@ -53,7 +53,7 @@ pub fn encode_row(types: &[ColType], values: &[Datum<'_>], out: &mut Vec<u8>) {
     }
 }
 
-fn fits(kind: TypeKind, value: &Datum<'_>) -> bool {
+pub(super) fn fits(kind: TypeKind, value: &Datum<'_>) -> bool {
     match value {
         Datum::Null => true,
         Datum::Bool(_) => kind == TypeKind::Bool,
@@ -72,6 +72,7 @@ fn fits(kind: TypeKind, value: &Datum<'_>) -> bool {
         Datum::Interval(_) => kind == TypeKind::Interval,
         Datum::Json(_) => kind == TypeKind::Json,
         Datum::Jsonb(_) => kind == TypeKind::Jsonb,
+        Datum::Array(_) => kind == TypeKind::Array,
     }
 }
 
@@ -89,11 +90,11 @@ fn data_bytes_of(value: &Datum<'_>) -> usize {
         Datum::Uuid(_) | Datum::Interval(_) => 16,
         Datum::Numeric(v, _) => 1 + int_bytes(*v),
         Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => v.len(),
-        Datum::Bytea(v) => v.len(),
+        Datum::Bytea(v) | Datum::Array(v) => v.len(),
     }
 }
 
-fn append_data(value: &Datum<'_>, out: &mut Vec<u8>) {
+pub(super) fn append_data(value: &Datum<'_>, out: &mut Vec<u8>) {
     match value {
         Datum::Null => {}
         Datum::Bool(v) => out.push(u8::from(*v)),
@@ -116,7 +117,7 @@ fn append_data(value: &Datum<'_>, out: &mut Vec<u8>) {
         Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => {
             out.extend_from_slice(v.as_bytes());
         }
-        Datum::Bytea(v) => out.extend_from_slice(v),
+        Datum::Bytea(v) | Datum::Array(v) => out.extend_from_slice(v),
     }
 }
 
@@ -309,7 +310,7 @@ impl<'a> RowView<'a> {
     }
 }
 
-fn check_data(kind: TypeKind, data: &[u8]) -> Result<(), RowError> {
+pub(super) fn check_data(kind: TypeKind, data: &[u8]) -> Result<(), RowError> {
     if let Some(width) = kind.width_bytes() {
         if data.len() != width {
             return Err(RowError("a value of the wrong width"));
@@ -320,6 +321,10 @@ fn check_data(kind: TypeKind, data: &[u8]) -> Result<(), RowError> {
     } else if kind == TypeKind::Numeric {
         if data.len() < 2 || data.len() > 17 {
             return Err(RowError("a numeric of the wrong width"));
+        }
+    } else if kind == TypeKind::Array {
+        if ArrayView::checked(data).is_none() {
+            return Err(RowError("a malformed array"));
         }
     } else if kind != TypeKind::Bytea && std::str::from_utf8(data).is_err() {
         return Err(RowError("text that is not UTF-8"));
@@ -338,7 +343,7 @@ fn utf8(data: &[u8]) -> &str {
 }
 
 #[inline]
-fn decode(kind: TypeKind, data: &[u8]) -> Datum<'_> {
+pub(super) fn decode(kind: TypeKind, data: &[u8]) -> Datum<'_> {
     match kind {
         TypeKind::Bool => Datum::Bool(data[0] != 0),
         TypeKind::Int2 => Datum::Int2(i16::from_le_bytes(array(data))),
@@ -366,5 +371,6 @@ fn decode(kind: TypeKind, data: &[u8]) -> Datum<'_> {
             months: i32::from_le_bytes(array(&data[12..])),
         }),
         TypeKind::Bytea => Datum::Bytea(data),
+        TypeKind::Array => Datum::Array(data),
     }
 }

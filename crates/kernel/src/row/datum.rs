@@ -49,6 +49,8 @@ pub enum Datum<'a> {
     Json(&'a str),
     /// Text in normal form.
     Jsonb(&'a str),
+    /// Bytes of [`super::ArrayView`].
+    Array(&'a [u8]),
 }
 
 impl Datum<'_> {
@@ -78,6 +80,7 @@ impl Datum<'_> {
             Datum::Interval(v) => Value::Interval(v),
             Datum::Json(v) => Value::Json(v.into()),
             Datum::Jsonb(v) => Value::Jsonb(v.into()),
+            Datum::Array(v) => Value::Array(v.into()),
         }
     }
 }
@@ -102,6 +105,7 @@ pub enum Value {
     Interval(Interval),
     Json(Box<str>),
     Jsonb(Box<str>),
+    Array(Box<[u8]>),
 }
 
 impl Value {
@@ -131,6 +135,7 @@ impl Value {
             Value::Interval(v) => Datum::Interval(*v),
             Value::Json(v) => Datum::Json(v),
             Value::Jsonb(v) => Datum::Jsonb(v),
+            Value::Array(v) => Datum::Array(v),
         }
     }
 }

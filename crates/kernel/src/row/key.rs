@@ -1,10 +1,11 @@
 //! Keys whose bytes compare as their values do. See the README for the form.
 
-use super::{ColType, Datum, Interval, TypeKind, Value};
+use super::{ArrayView, ColType, Datum, Interval, TypeKind, Value, encode_array};
 
 const PRESENT: u8 = 0x01;
 const NULL: u8 = 0xfe;
 const AFTER_ALL: u8 = 0xff;
+const ARRAY_END: u8 = 0x00;
 const NEGATIVE: u8 = 0x01;
 const ZERO: u8 = 0x02;
 const POSITIVE: u8 = 0x03;
@@ -54,6 +55,11 @@ fn encode_one(value: &Datum<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(&(v.span_us() ^ i128::MIN).to_be_bytes());
         }
         Datum::Bytea(v) => encode_bytes(v, out),
+        Datum::Array(v) => {
+            // The end is smaller than any element, NULL greater than all of them.
+            ArrayView::new(v).iter().for_each(|element| encode_one(&element, out));
+            out.push(ARRAY_END);
+        }
     }
 }
 
@@ -132,7 +138,7 @@ pub fn decode_key_prefix<'a>(
         let marker = take(&mut rest, 1)?[0];
         match marker {
             NULL => out.push(Value::Null),
-            PRESENT => out.push(decode_one(ty.kind, &mut rest)?),
+            PRESENT => out.push(decode_one(*ty, &mut rest)?),
             _ => return Err(KeyError("unknown marker")),
         }
     }
@@ -149,8 +155,8 @@ fn take_array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], KeyError> {
     take(rest, N)?.try_into().map_err(|_| KeyError("cut off"))
 }
 
-fn decode_one(kind: TypeKind, rest: &mut &[u8]) -> Result<Value, KeyError> {
-    Ok(match kind {
+fn decode_one(ty: ColType, rest: &mut &[u8]) -> Result<Value, KeyError> {
+    Ok(match ty.kind {
         TypeKind::Bool => Value::Bool(take(rest, 1)?[0] != 0),
         TypeKind::Int2 => Value::Int2(i16::from_be_bytes(take_array(rest)?) ^ i16::MIN),
         TypeKind::Int4 => Value::Int4(i32::from_be_bytes(take_array(rest)?) ^ i32::MIN),
@@ -173,7 +179,23 @@ fn decode_one(kind: TypeKind, rest: &mut &[u8]) -> Result<Value, KeyError> {
         TypeKind::Time => Value::Time(i64::from_be_bytes(take_array(rest)?) ^ i64::MIN),
         TypeKind::Interval => decode_interval(i128::from_be_bytes(take_array(rest)?) ^ i128::MIN)?,
         TypeKind::Bytea => Value::Bytea(decode_bytes(rest)?.into_boxed_slice()),
+        TypeKind::Array => decode_elements(ty, rest)?,
     })
+}
+
+fn decode_elements(ty: ColType, rest: &mut &[u8]) -> Result<Value, KeyError> {
+    let element = ty.element().ok_or(KeyError("an array of unknown elements"))?;
+    let mut elements = Vec::new();
+    loop {
+        match take(rest, 1)?[0] {
+            ARRAY_END => break,
+            NULL => elements.push(Value::Null),
+            PRESENT => elements.push(decode_one(element, rest)?),
+            _ => return Err(KeyError("unknown marker")),
+        }
+    }
+    let elements: Vec<Datum<'_>> = elements.iter().map(Value::as_datum).collect();
+    Ok(Value::Array(encode_array(element.kind, &elements)))
 }
 
 fn decode_text(rest: &mut &[u8]) -> Result<Box<str>, KeyError> {

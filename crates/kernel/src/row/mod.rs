@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod array;
 mod codec;
 mod datum;
 mod key;
@@ -8,6 +9,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
+pub use array::{ArrayView, encode_array};
 pub use codec::{RowError, RowShape, RowView, encode_row, is_stored_value, stored_value};
 pub use datum::{Datum, Interval, Value};
 pub use key::{KeyError, decode_key, decode_key_prefix, encode_key, key_prefix_end};

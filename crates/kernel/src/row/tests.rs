@@ -4,7 +4,8 @@ use super::*;
 use std::cmp::Ordering;
 
 fn all_types() -> Vec<ColType> {
-    TypeKind::ALL.into_iter().map(ColType::new).collect()
+    let plain = TypeKind::ALL.into_iter().filter(|kind| *kind != TypeKind::Array);
+    plain.map(ColType::new).chain([ColType::array_of(TypeKind::Int4)]).collect()
 }
 
 fn samples() -> Vec<Vec<Datum<'static>>> {
@@ -27,10 +28,12 @@ fn samples() -> Vec<Vec<Datum<'static>>> {
         Datum::Interval(Interval { months: -1, days: -2, us: -3 }),
         Datum::Json("{ \"a\":1}"),
         Datum::Jsonb("{\"a\": 1}"),
+        // {7,NULL}
+        Datum::Array(&[3, 2, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0x80, 7, 0, 0, 0]),
     ];
     let mut every_other = full.clone();
     every_other.iter_mut().step_by(2).for_each(|d| *d = Datum::Null);
-    vec![full, every_other, vec![Datum::Null; 18]]
+    vec![full, every_other, vec![Datum::Null; 19]]
 }
 
 #[test]

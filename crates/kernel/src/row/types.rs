@@ -23,11 +23,13 @@ pub enum TypeKind {
     Interval,
     Json,
     Jsonb,
+    /// The modifier is the code of the elements' kind.
+    Array,
 }
 
 impl TypeKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [TypeKind; 18] = [
+    pub const ALL: [TypeKind; 19] = [
         TypeKind::Bool,
         TypeKind::Int2,
         TypeKind::Int4,
@@ -46,6 +48,7 @@ impl TypeKind {
         TypeKind::Interval,
         TypeKind::Json,
         TypeKind::Jsonb,
+        TypeKind::Array,
     ];
 
     /// The number stored in the dictionary.
@@ -70,6 +73,7 @@ impl TypeKind {
             TypeKind::Interval => 16,
             TypeKind::Json => 17,
             TypeKind::Jsonb => 18,
+            TypeKind::Array => 19,
         }
     }
 
@@ -110,7 +114,8 @@ impl TypeKind {
             | TypeKind::Char
             | TypeKind::Bytea
             | TypeKind::Json
-            | TypeKind::Jsonb => None,
+            | TypeKind::Jsonb
+            | TypeKind::Array => None,
         }
     }
 }
@@ -144,6 +149,37 @@ impl ColType {
         }
     }
 
+    /// An array of elements of this kind.
+    #[must_use]
+    pub const fn array_of(element: TypeKind) -> ColType {
+        ColType { kind: TypeKind::Array, modifier: element.code() as i32 }
+    }
+
+    /// The type without a length or precision.
+    #[must_use]
+    pub const fn without_limit(self) -> ColType {
+        match self.kind {
+            TypeKind::Array => self,
+            kind => ColType::new(kind),
+        }
+    }
+
+    /// The type of an array's elements.
+    #[must_use]
+    pub fn element(self) -> Option<ColType> {
+        if self.kind != TypeKind::Array {
+            return None;
+        }
+        let kind = u8::try_from(self.modifier).ok().and_then(TypeKind::from_code)?;
+        (kind != TypeKind::Array).then_some(ColType::new(kind))
+    }
+
+    /// Whether an index can order the values.
+    #[must_use]
+    pub fn is_ordered(self) -> bool {
+        self.element().unwrap_or(self).kind.is_ordered()
+    }
+
     /// The length limit in characters of `varchar(n)` and `char(n)`.
     #[must_use]
     pub fn length(self) -> Option<usize> {
@@ -169,6 +205,9 @@ impl ColType {
 /// As PostgreSQL's `format_type` writes it.
 impl fmt::Display for ColType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(element) = self.element() {
+            return write!(f, "{element}[]");
+        }
         let name = match self.kind {
             TypeKind::Bool => "boolean",
             TypeKind::Int2 => "smallint",
@@ -188,6 +227,7 @@ impl fmt::Display for ColType {
             TypeKind::Interval => "interval",
             TypeKind::Json => "json",
             TypeKind::Jsonb => "jsonb",
+            TypeKind::Array => "anyarray",
         };
         f.write_str(name)?;
         if let Some(length) = self.length() {

@@ -104,7 +104,8 @@ fn type_name(ty: &DataType) -> String {
     {
         return ident_name(last);
     }
-    match col_type_of_sql(ty) {
+    let found = col_type_of_sql(ty).map(|ty| ty.map(|ty| ty.element().unwrap_or(ty)));
+    match found {
         Ok(Some(ty)) => match ty.kind {
             kernel::row::TypeKind::Bool => "bool",
             kernel::row::TypeKind::Int2 => "int2",
@@ -124,6 +125,7 @@ fn type_name(ty: &DataType) -> String {
             kernel::row::TypeKind::Interval => "interval",
             kernel::row::TypeKind::Json => "json",
             kernel::row::TypeKind::Jsonb => "jsonb",
+            kernel::row::TypeKind::Array => "anyarray",
         }
         .to_owned(),
         _ => ty.to_string().to_lowercase(),

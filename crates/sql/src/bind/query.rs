@@ -383,11 +383,19 @@ impl Binder<'_> {
                     || !partitions.is_empty()
                     || json_path.is_some()
                     || !index_hints.is_empty()
-                    || *with_ordinality
                 {
                     return refuse("this form of a table in FROM");
                 }
                 plain_alias(alias.as_ref())?;
+                if let Some(args) = args
+                    && let Some(arrays) = unnested(name, &args.args)?
+                {
+                    let ordinality = *with_ordinality;
+                    return self.unnest(factor, &arrays, ordinality);
+                }
+                if *with_ordinality {
+                    return refuse("WITH ORDINALITY of this function");
+                }
                 if let Some(args) = args {
                     return self.table_function(name, &mut args.args, alias);
                 }
@@ -405,6 +413,10 @@ impl Binder<'_> {
                 self.query(subquery)?;
             }
             TableFactor::Function { lateral: _, name, args, with_ordinality, alias } => {
+                if let Some(arrays) = unnested(name, args)? {
+                    let ordinality = *with_ordinality;
+                    return self.unnest(factor, &arrays, ordinality);
+                }
                 if *with_ordinality {
                     return refuse("WITH ORDINALITY");
                 }
@@ -414,10 +426,9 @@ impl Binder<'_> {
                 plain_alias(alias.as_ref())?;
                 self.table_with_joins(table_with_joins)?;
             }
-            TableFactor::UNNEST {
-                array_exprs, with_offset: false, with_ordinality: false, ..
-            } => {
-                array_exprs.iter_mut().try_for_each(|expr| self.expr(expr))?;
+            TableFactor::UNNEST { array_exprs, with_offset: false, with_ordinality, .. } => {
+                let (arrays, ordinality) = (array_exprs.clone(), *with_ordinality);
+                return self.unnest(factor, &arrays, ordinality);
             }
             _ => return refuse("this form of a table in FROM"),
         }
@@ -466,6 +477,27 @@ impl Binder<'_> {
             ControlFlow::Break(bound) => bound,
             ControlFlow::Continue(()) => Ok(()),
         }
+    }
+
+    /// `unnest(...)` in FROM.
+    fn unnest(
+        &mut self,
+        factor: &mut TableFactor,
+        arrays: &[Expr],
+        with_ordinality: bool,
+    ) -> Result<()> {
+        let (TableFactor::Table { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }) = factor
+        else {
+            return refuse("this form of unnest");
+        };
+        let mut alias = alias.take();
+        let mut subquery = super::expr::unnest_query(arrays, with_ordinality, &mut alias)?;
+        self.query(&mut subquery)?;
+        self.depth -= 1;
+        *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        Ok(())
     }
 
     fn table_function(
@@ -627,9 +659,30 @@ fn name_columns(items: &mut [SelectItem]) {
     }
 }
 
-const MARK: char = '\u{1}';
+pub(super) const MARK: char = '\u{1}';
 
 /// An output column's name as the client sees it.
 pub(crate) fn shown_name(name: &str) -> &str {
     name.split(MARK).next().unwrap_or(name)
+}
+
+/// The arguments of a call of `unnest`.
+fn unnested(
+    name: &datafusion::sql::sqlparser::ast::ObjectName,
+    args: &[FunctionArg],
+) -> Result<Option<Vec<Expr>>> {
+    let parts = object_parts(name)?;
+    let called = match &parts[..] {
+        [name] => name,
+        [schema, name] if schema == "pg_catalog" => name,
+        _ => return Ok(None),
+    };
+    if called != "unnest" {
+        return Ok(None);
+    }
+    let all = args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr.clone()),
+        _ => refuse("named arguments"),
+    });
+    all.collect::<Result<_>>().map(Some)
 }

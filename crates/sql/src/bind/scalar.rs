@@ -70,7 +70,7 @@ impl<'a> ScalarBinder<'a> {
         let is_literal =
             matches!(typed.scalar, Scalar::Const(Value::Text(_))) && typed.ty.is_none();
         let Some(scalar) = self.adopt(typed.clone(), to)? else { return Ok(None) };
-        let from = typed.ty.unwrap_or(ColType::new(to.kind));
+        let from = typed.ty.unwrap_or(to.without_limit());
         // What has the column's type and no limit to obey goes in as it is.
         let free = from.kind == to.kind && (to.modifier == -1 || from == to);
         if is_literal || (free && to.kind != TypeKind::Char) {
@@ -109,7 +109,7 @@ impl<'a> ScalarBinder<'a> {
             }
             Scalar::Param(at) => {
                 if let Some(slot @ None) = self.params.types.get_mut(at) {
-                    *slot = Some(ColType::new(to.kind));
+                    *slot = Some(to.without_limit());
                 }
                 Some(Scalar::Param(at))
             }
@@ -181,6 +181,7 @@ impl<'a> ScalarBinder<'a> {
                 array: false,
                 format: None,
             } => self.cast(expr, data_type),
+            Expr::Array(array) => self.array(&array.elem, None),
             Expr::TypedString(text) => self.cast(&Expr::Value(text.value.clone()), &text.data_type),
             Expr::Function(function) => self.function(function),
             _ => Ok(None),
@@ -268,7 +269,7 @@ impl<'a> ScalarBinder<'a> {
             if a.ty.is_none()
                 && let Some(ty) = b.ty
             {
-                let ty = ColType::new(ty.kind);
+                let ty = ty.without_limit();
                 let Some(scalar) = self.adopt(a, ty)? else { return Ok(None) };
                 a = Typed { scalar, ty: Some(ty) };
             }
@@ -283,7 +284,8 @@ impl<'a> ScalarBinder<'a> {
         if ta.kind == TypeKind::Json {
             return Ok(None);
         }
-        let same = ta.kind == tb.kind || (ta.kind.is_text() && tb.kind.is_text());
+        let alike = ta.kind == tb.kind && ta.element() == tb.element();
+        let same = alike || (ta.kind.is_text() && tb.kind.is_text());
         if !same && common_number(ta.kind, tb.kind).is_none() {
             return Ok(None);
         }
@@ -344,7 +346,9 @@ impl<'a> ScalarBinder<'a> {
         let is_text = |t: &Typed| t.ty.is_none_or(|ty| ty.kind.is_text());
         if (!is_text(&a) && !is_text(&b))
             || [&a, &b].iter().any(|t| {
-                t.ty.is_some_and(|ty| matches!(ty.kind, TypeKind::Bytea | TypeKind::Jsonb))
+                t.ty.is_some_and(|ty| {
+                    matches!(ty.kind, TypeKind::Bytea | TypeKind::Jsonb | TypeKind::Array)
+                })
             })
         {
             return Ok(None);
@@ -368,7 +372,7 @@ impl<'a> ScalarBinder<'a> {
             {
                 return Ok(None);
             }
-            let Some(item) = self.adopt(item, ColType::new(ty.kind))? else { return Ok(None) };
+            let Some(item) = self.adopt(item, ty.without_limit())? else { return Ok(None) };
             items.push(item);
         }
         let scalar = Scalar::In(Box::new(value.scalar), items);
@@ -390,9 +394,12 @@ impl<'a> ScalarBinder<'a> {
             return Ok(None);
         }
         let Some(ty) = col_type_of_sql(data_type)? else { return Ok(None) };
+        if let (Expr::Array(array), Some(element)) = (inner, ty.element()) {
+            return self.array(&array.elem, Some(element));
+        }
         let Some(inner) = self.bind(inner)? else { return Ok(None) };
         let literal = inner.ty.is_none();
-        let plain = ColType::new(ty.kind);
+        let plain = ty.without_limit();
         let scalar = if literal && !matches!(inner.scalar, Scalar::Const(Value::Text(_))) {
             let Some(scalar) = self.adopt(inner, plain)? else { return Ok(None) };
             scalar
@@ -402,6 +409,32 @@ impl<'a> ScalarBinder<'a> {
         let cast = Scalar::Cast(Box::new(scalar), ty, CastMode::Explicit);
         let scalar = if is_timed(ty.kind) { cast } else { fold(cast)? };
         Ok(Some(Typed { scalar, ty: Some(ty) }))
+    }
+
+    /// `ARRAY[...]` of constants; of the elements' type if none is asked for.
+    fn array(&mut self, elements: &[Expr], wanted: Option<ColType>) -> Result<Option<Typed>> {
+        let mut values = Vec::with_capacity(elements.len());
+        let mut found: Option<ColType> = None;
+        for one in elements {
+            let Some(bound) = self.bind(one)? else { return Ok(None) };
+            let Scalar::Const(value) = bound.scalar else { return Ok(None) };
+            match (found, bound.ty) {
+                (Some(kept), Some(ty)) if kept.kind != ty.kind => return Ok(None),
+                (_, ty) => found = ty.or(found),
+            }
+            values.push(value);
+        }
+        let element = wanted.or(found).unwrap_or(ColType::new(TypeKind::Text)).without_limit();
+        // Text of these is read by the session's clock and zone.
+        if is_timed(element.kind) || (elements.is_empty() && wanted.is_none()) {
+            return Ok(None);
+        }
+        let env = FormatEnv::plain();
+        let cast =
+            |value: &Value| query::cast::cast(&value.as_datum(), element, CastMode::Explicit, &env);
+        let values = values.iter().map(cast).collect::<Result<Vec<Value>>>()?;
+        let scalar = Scalar::Const(query::array::array_value(element, &values));
+        Ok(Some(Typed { scalar, ty: Some(ColType::array_of(element.kind)) }))
     }
 
     fn function(
@@ -438,7 +471,7 @@ impl<'a> ScalarBinder<'a> {
             bound.push(one);
         }
         let Some(ty) = bound.iter().find_map(|one| one.ty) else { return Ok(None) };
-        let plain = ColType::new(ty.kind);
+        let plain = ty.without_limit();
         let mut all = Vec::with_capacity(bound.len());
         for one in bound {
             if one.ty.is_some_and(|other| other.kind != ty.kind) {
@@ -467,7 +500,14 @@ pub(crate) fn assignable(from: TypeKind, to: TypeKind) -> bool {
 
 /// Whether text of the type may speak of the clock or need a time zone.
 const fn is_timed(kind: TypeKind) -> bool {
-    matches!(kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Time)
+    matches!(
+        kind,
+        TypeKind::Date
+            | TypeKind::Timestamp
+            | TypeKind::Timestamptz
+            | TypeKind::Time
+            | TypeKind::Array
+    )
 }
 
 /// Computes what depends on nothing.

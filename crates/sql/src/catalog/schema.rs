@@ -110,7 +110,7 @@ fn columns(catalog: &Catalog) -> Rows {
     ]);
     for table in catalog.relations() {
         for (i, column) in table.columns.iter().enumerate() {
-            let plain = kernel::row::ColType::new(column.ty.kind);
+            let plain = column.ty.without_limit();
             let precision = column.ty.precision_scale();
             let number = |n: i64| Value::Int4(i32::try_from(n).unwrap_or(i32::MAX));
             let length = column.ty.length().and_then(|n| i64::try_from(n).ok());

@@ -140,7 +140,7 @@ pub(super) fn check_key(columns: &[ColumnDef], key: &[u16]) -> Result<()> {
                  class for the data type.",
             ));
         }
-        if !ty.kind.is_ordered() {
+        if !ty.is_ordered() {
             return refuse(format!("an index on type {ty}"));
         }
     }

@@ -53,16 +53,13 @@ impl Binder<'_> {
             return Ok(());
         }
         let Some(ty) = col_type_of_sql(data_type)? else {
-            if let DataType::Array(_) = data_type {
-                return refuse("a cast to an array");
-            }
             return self.expr(inner);
         };
         if let Expr::Value(value) = &**inner
             && let Value::Placeholder(name) = &value.value
             && let Some(slot @ None) = self.params.types.get_mut(placeholder_index(name)?)
         {
-            *slot = Some(ColType::new(ty.kind));
+            *slot = Some(ty.without_limit());
         }
         self.expr(inner)?;
         *expr = call(&cast_name(ty), vec![(**inner).clone()]);

@@ -80,14 +80,21 @@ impl Binder<'_> {
             *expr = Expr::InSubquery { expr: expr_box, subquery, negated };
             return Ok(());
         }
-        let Some(items) = array_items(right) else {
-            // A column that holds an array.
-            if let (BinaryOperator::Eq, true) = (&op, any) {
-                self.all([&mut **left, &mut **right])?;
-                *expr = call("$has_element", vec![(**right).clone(), (**left).clone()]);
-                return Ok(());
-            }
-            return refuse("ANY or ALL of this expression");
+        let Some(items) = array_items(right)? else {
+            let word = if any { "any" } else { "all" };
+            let op = match op {
+                BinaryOperator::Eq => "eq",
+                BinaryOperator::NotEq => "ne",
+                BinaryOperator::Lt => "lt",
+                BinaryOperator::LtEq => "le",
+                BinaryOperator::Gt => "gt",
+                BinaryOperator::GtEq => "ge",
+                other => return refuse(format!("operator {other} with ANY or ALL of an array")),
+            };
+            self.type_of_array(left, right);
+            self.all([&mut **left, &mut **right])?;
+            *expr = call(&format!("${word}_{op}"), vec![(**left).clone(), (**right).clone()]);
+            return Ok(());
         };
         let join = if any { BinaryOperator::Or } else { BinaryOperator::And };
         let mut parts = items.into_iter().map(|item| binary((**left).clone(), op.clone(), item));
@@ -98,6 +105,24 @@ impl Binder<'_> {
         self.expr(&mut all)?;
         *expr = all;
         Ok(())
+    }
+}
+
+impl Binder<'_> {
+    /// A parameter that is an array beside a typed parameter or cast has such elements.
+    fn type_of_array(&mut self, left: &Expr, right: &Expr) {
+        let Expr::Value(value) = right else { return };
+        let Value::Placeholder(name) = &value.value else { return };
+        let Ok(at) = super::literal::placeholder_index(name) else { return };
+        let element = match left {
+            Expr::Cast { data_type, .. } => {
+                query::sqltype::col_type_of_sql(data_type).ok().flatten()
+            }
+            _ => None,
+        };
+        if let (Some(slot @ None), Some(element)) = (self.params.types.get_mut(at), element) {
+            *slot = Some(kernel::row::ColType::array_of(element.kind));
+        }
     }
 }
 

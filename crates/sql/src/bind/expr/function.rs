@@ -4,7 +4,7 @@
 //! never do: let a client call a function that is ours inside (`$...`).
 
 use super::array::{collect_into_array, unnested_column};
-use super::build::{binary, call, number, string};
+use super::build::{binary, call, number, string, text_of};
 use super::session::session_function;
 use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Binder, SessionFn, object_parts, refuse};
@@ -23,7 +23,7 @@ impl Binder<'_> {
             let shown = function.name.to_string();
             return Err(PgError::new("42883", format!("function {shown} does not exist")));
         }
-        if name.starts_with('$') && name != query::single::SINGLE {
+        if name.starts_with('$') && name != query::single::SINGLE && name != "$array_ordinals" {
             return Err(PgError::new("42883", format!("function {name} does not exist")));
         }
         if function.uses_odbc_syntax || !matches!(function.parameters, FunctionArguments::None) {
@@ -45,7 +45,8 @@ impl Binder<'_> {
             }
             collect_into_array(&mut query)?;
             self.query(&mut query)?;
-            *expr = Expr::Subquery(query);
+            // Over no rows it is an array of none, where the aggregate is NULL.
+            *expr = call("$array_or_empty", vec![Expr::Subquery(query)]);
             return Ok(());
         }
         if let Some(new) = self.special_function(&name, function)? {
@@ -190,6 +191,12 @@ impl Binder<'_> {
             self.expr(&mut case)?;
             return Ok(Some(case));
         }
+        if matches!(name, "coalesce" | "nvl")
+            && let Some(mut case) = first_value(&plain_args(function)?)
+        {
+            self.expr(&mut case)?;
+            return Ok(Some(case));
+        }
         if name == "mod"
             && let [left, right] = &plain_args(function)?[..]
         {
@@ -282,6 +289,29 @@ fn null_if_equal(value: &Expr, other: &Expr) -> Expr {
         conditions: vec![CaseWhen { condition, result: Expr::Value(Value::Null.into()) }],
         else_result: Some(Box::new(value.clone())),
     }
+}
+
+/// `coalesce` with a literal as a CASE, in which the literal takes the others' type.
+fn first_value(args: &[Expr]) -> Option<Expr> {
+    use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+    if args.len() < 2 || !args.iter().any(|arg| text_of(arg).is_some()) {
+        return None;
+    }
+    let (last, rest) = args.split_last()?;
+    let conditions = rest
+        .iter()
+        .map(|arg| CaseWhen {
+            condition: Expr::IsNotNull(Box::new(arg.clone())),
+            result: arg.clone(),
+        })
+        .collect();
+    Some(Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions,
+        else_result: Some(Box::new(last.clone())),
+    })
 }
 
 /// `decode(x, a, 1, b, 2, 3)`: NULL equals NULL here.

@@ -18,6 +18,7 @@ pub(crate) use literal::placeholder_index;
 pub(crate) use rows::column_of_query;
 pub(in crate::bind) use rows::row_in_condition;
 
+pub(super) use array::unnest_query;
 pub(super) use build::{call, number};
 pub(super) use cast::type_literals;
 pub(super) use function::plain_args;
@@ -186,18 +187,35 @@ impl Binder<'_> {
                 *expr = call("timezone", vec![(**time_zone).clone(), (**timestamp).clone()]);
                 Ok(())
             }
-            Expr::CompoundFieldAccess { root, access_chain } => {
-                self.expr(root)?;
-                for access in access_chain {
-                    match access {
-                        AccessExpr::Subscript(Subscript::Index { index }) => self.expr(index)?,
-                        _ => return refuse("this kind of field access"),
-                    }
-                }
-                Ok(())
-            }
+            Expr::CompoundFieldAccess { .. } => self.subscript(expr),
             other => refuse(format!("the expression {other}")),
         }
+    }
+
+    /// `array[i]` and `array[from:to]`.
+    fn subscript(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::CompoundFieldAccess { root, access_chain } = expr else { return Ok(()) };
+        self.expr(root)?;
+        if access_chain.len() != 1 {
+            return refuse("several subscripts");
+        }
+        let root = (**root).clone();
+        *expr = match &mut access_chain[0] {
+            AccessExpr::Subscript(Subscript::Index { index }) => {
+                self.expr(index)?;
+                call("$array_get", vec![root, index.clone()])
+            }
+            AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) => {
+                let lower = lower_bound.take().unwrap_or_else(|| number("1"));
+                let upper = upper_bound.take().unwrap_or_else(|| number("2147483647"));
+                let mut bounds = [lower, upper];
+                self.all(&mut bounds)?;
+                let [lower, upper] = bounds;
+                call("$array_slice", vec![root, lower, upper])
+            }
+            _ => return refuse("this kind of field access"),
+        };
+        Ok(())
     }
 
     /// A subquery that has become `CASE WHEN condition THEN (subquery) END`.

@@ -54,6 +54,7 @@ impl Binder<'_> {
                 "#>>" => BinaryOperator::HashLongArrow,
                 "@>" => BinaryOperator::AtArrow,
                 "<@" => BinaryOperator::ArrowAt,
+                "&&" => BinaryOperator::PGOverlap,
                 other => return refuse(format!("operator {other}")),
             };
         }
@@ -118,7 +119,8 @@ impl Binder<'_> {
     }
 }
 
-/// The function that an operator of json or jsonb stands for, and whether its sides change places.
+/// The function that an operator of json, jsonb or arrays stands for, and whether its sides change
+/// places.
 fn json_operator(op: &BinaryOperator) -> Option<(&'static str, bool)> {
     Some(match op {
         BinaryOperator::Arrow => ("$json_get", false),
@@ -127,6 +129,7 @@ fn json_operator(op: &BinaryOperator) -> Option<(&'static str, bool)> {
         BinaryOperator::HashLongArrow => ("$json_path_text", false),
         BinaryOperator::AtArrow => ("$jsonb_contains", false),
         BinaryOperator::ArrowAt => ("$jsonb_contains", true),
+        BinaryOperator::PGOverlap => ("$array_overlap", false),
         BinaryOperator::Question => ("$jsonb_exists", false),
         BinaryOperator::QuestionPipe => ("$jsonb_exists_any", false),
         BinaryOperator::QuestionAnd => ("$jsonb_exists_all", false),

@@ -1,0 +1,493 @@
+//! Operators and functions of arrays.
+//!
+//! What it promises: PostgreSQL's results for arrays of one dimension; an untyped literal beside an
+//! array is read as one, beside an element as that. Left out: several dimensions.
+
+use crate::array::{array_value, literal_items, parse_array};
+use crate::cast::{CastMode, cast, kind_of, parse_text};
+use crate::error::{PgError, Result};
+use crate::functions::{ReturnsFn, RowFunction};
+use crate::scalar::{CmpOp, compare};
+use crate::types::col_type_of;
+use crate::wire::{FormatEnv, to_text};
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::ScalarValue;
+use kernel::row::{ArrayView, ColType, Datum, TypeKind, Value};
+
+const BOOL: ColType = ColType::new(TypeKind::Bool);
+const INT4: ColType = ColType::new(TypeKind::Int4);
+const TEXT: ColType = ColType::new(TypeKind::Text);
+const TEXTS: ColType = ColType::array_of(TypeKind::Text);
+
+fn no_function(name: &str) -> PgError {
+    PgError::new("42883", format!("function {name} does not exist for these types"))
+}
+
+fn no_operator() -> PgError {
+    PgError::new("42883", "operator does not exist for these types")
+}
+
+/// The type of the first argument that is an array.
+fn array_of_args(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+    fields
+        .iter()
+        .filter_map(|f| col_type_of(f.data_type()))
+        .find(|ty| ty.kind == TypeKind::Array)
+        .ok_or_else(no_operator)
+}
+
+/// The type of the first argument's elements.
+fn element_of_args(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+    let first = fields.first().and_then(|f| col_type_of(f.data_type()));
+    first
+        .and_then(ColType::element)
+        .ok_or_else(|| PgError::new("42804", "cannot subscript a value that is no array"))
+}
+
+fn int4(n: usize) -> Value {
+    i32::try_from(n).map_or(Value::Null, Value::Int4)
+}
+
+fn whole(datum: &Datum<'_>) -> Result<i64> {
+    match datum {
+        Datum::Int2(v) => Ok(i64::from(*v)),
+        Datum::Int4(v) => Ok(i64::from(*v)),
+        Datum::Int8(v) => Ok(*v),
+        Datum::Text(text) => {
+            text.trim().parse().map_err(|_| PgError::invalid_text("integer", text))
+        }
+        _ => Err(PgError::new("42804", "array subscript must have type integer")),
+    }
+}
+
+/// The elements of an array, or of a literal that stands for one of this kind.
+fn elements(datum: &Datum<'_>, kind: TypeKind, env: &FormatEnv) -> Result<Vec<Value>> {
+    let owned;
+    let bytes = match datum {
+        Datum::Null => return Ok(Vec::new()),
+        Datum::Array(bytes) => bytes,
+        Datum::Text(text) => {
+            owned = parse_array(text, ColType::array_of(kind), env)?;
+            match &owned {
+                Value::Array(bytes) => &**bytes,
+                _ => return Err(no_operator()),
+            }
+        }
+        _ => return Err(no_operator()),
+    };
+    Ok(ArrayView::new(bytes).iter().map(|element| element.to_value()).collect())
+}
+
+fn view<'a>(datum: &Datum<'a>, name: &str) -> Result<ArrayView<'a>> {
+    match datum {
+        Datum::Array(bytes) => Ok(ArrayView::new(bytes)),
+        _ => Err(no_function(name)),
+    }
+}
+
+/// The kind of the elements of whichever is an array.
+fn kind_of_arrays(args: &[Datum<'_>]) -> Result<TypeKind> {
+    let found = args.iter().find_map(|arg| match arg {
+        Datum::Array(bytes) => Some(ArrayView::new(bytes).kind()),
+        _ => None,
+    });
+    found.ok_or_else(no_operator)
+}
+
+/// A single value as an element of this kind.
+fn element(datum: &Datum<'_>, kind: TypeKind, env: &FormatEnv) -> Result<Value> {
+    match datum {
+        Datum::Text(text) => parse_text(text, ColType::new(kind), env),
+        other => cast(other, ColType::new(kind), CastMode::Assignment, env),
+    }
+}
+
+fn same(a: &Value, b: &Value) -> Result<bool> {
+    Ok(match (a.is_null(), b.is_null()) {
+        (true, true) => true,
+        (false, false) => compare(&a.as_datum(), &b.as_datum())? == Some(std::cmp::Ordering::Equal),
+        _ => false,
+    })
+}
+
+/// Both sides of an operator between arrays.
+fn sides(args: &[Datum<'_>], env: &FormatEnv) -> Result<(Vec<Value>, Vec<Value>)> {
+    let kind = kind_of_arrays(args)?;
+    Ok((elements(&args[0], kind, env)?, elements(&args[1], kind, env)?))
+}
+
+/// Whether `all` has each of `some`; NULL is in no array here.
+fn contains(all: &[Value], some: &[Value]) -> Result<bool> {
+    for wanted in some {
+        let mut found = false;
+        for one in all {
+            found |= !wanted.is_null() && same(one, wanted)?;
+        }
+        if !found {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// `@>` between arrays.
+///
+/// # Errors
+/// 42883 if there is no array.
+pub fn contains_function(args: &[Datum<'_>], env: &FormatEnv) -> Result<Value> {
+    let (all, some) = sides(args, env)?;
+    contains(&all, &some).map(Value::Bool)
+}
+
+/// `||` where a side is an array of elements of this kind.
+#[must_use]
+pub fn concat_function(kind: TypeKind, env: FormatEnv) -> RowFunction {
+    RowFunction::new("$array_concat", Some(2), TEXTS, false, move |args| {
+        let arrays = |datum: &Datum<'_>| matches!(datum, Datum::Array(_));
+        let (left, right) = (&args[0], &args[1]);
+        match (left, right) {
+            (Datum::Null, Datum::Null) => return Ok(Value::Null),
+            (Datum::Null, array) | (array, Datum::Null) if arrays(array) => {
+                return Ok(array.to_value());
+            }
+            _ => {}
+        }
+        let list = |datum: &Datum<'_>| match datum {
+            Datum::Array(_) | Datum::Text(_) if kind_of(datum) != Some(kind) => {
+                elements(datum, kind, &env)
+            }
+            // Beside an array an untyped literal is one, but text beside texts is an element.
+            Datum::Text(text) if text.starts_with('{') => elements(datum, kind, &env),
+            // A NULL beside an element is an array that is not there.
+            Datum::Null => Ok(Vec::new()),
+            other => Ok(vec![element(other, kind, &env)?]),
+        };
+        let mut all = list(left)?;
+        all.extend(list(right)?);
+        Ok(array_value(ColType::new(kind), &all))
+    })
+    .returning(array_of_args)
+}
+
+/// `x op ANY (array)` and `x op ALL (array)` under these names.
+const QUANTIFIED: [(&str, CmpOp); 6] = [
+    ("eq", CmpOp::Eq),
+    ("ne", CmpOp::Ne),
+    ("lt", CmpOp::Lt),
+    ("le", CmpOp::Le),
+    ("gt", CmpOp::Gt),
+    ("ge", CmpOp::Ge),
+];
+
+fn quantified(args: &[Datum<'_>], op: CmpOp, any: bool, env: &FormatEnv) -> Result<Value> {
+    let (value, array) = (&args[0], &args[1]);
+    let vector;
+    let array = match array {
+        // Vectors of the catalog are written without braces.
+        Datum::Text(text) if !text.trim_start().starts_with('{') => {
+            let items: Vec<&str> = text.split_whitespace().collect();
+            vector = format!("{{{}}}", items.join(","));
+            &Datum::Text(&vector)
+        }
+        other => other,
+    };
+    let kind = match (array, kind_of(value)) {
+        (Datum::Null, _) => return Ok(Value::Null),
+        (Datum::Array(bytes), _) => ArrayView::new(bytes).kind(),
+        (_, kind) => kind.unwrap_or(TypeKind::Text),
+    };
+    let all = elements(array, kind, env)?;
+    if all.is_empty() {
+        return Ok(Value::Bool(!any));
+    }
+    let read;
+    let value = match value {
+        Datum::Text(text) if !kind.is_text() => {
+            read = parse_text(text, ColType::new(kind), env)?;
+            read.as_datum()
+        }
+        other => *other,
+    };
+    let mut unknown = false;
+    for one in &all {
+        match compare(&value, &one.as_datum())? {
+            Some(order) if op.holds(order) == any => return Ok(Value::Bool(any)),
+            Some(_) => {}
+            None => unknown = true,
+        }
+    }
+    Ok(if unknown { Value::Null } else { Value::Bool(!any) })
+}
+
+fn operators(env: FormatEnv) -> Vec<RowFunction> {
+    let mut all = vec![
+        RowFunction::new("$array_overlap", Some(2), BOOL, true, move |args| {
+            let (left, right) = sides(args, &env)?;
+            let mut found = false;
+            for one in &left {
+                found |= contains(&right, std::slice::from_ref(one))?;
+            }
+            Ok(Value::Bool(found))
+        }),
+        RowFunction::new("$array_get", Some(2), TEXT, true, |args| {
+            let (array, at) = (view(&args[0], "subscript")?, whole(&args[1])?);
+            let at = usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
+            let found = at.filter(|at| *at < array.len()).map(|at| array.get(at).to_value());
+            Ok(found.unwrap_or(Value::Null))
+        })
+        .returning(element_of_args),
+        RowFunction::new("$array_or_empty", Some(1), TEXTS, false, |args| {
+            Ok(if args[0].is_null() { array_value(TEXT, &[]) } else { args[0].to_value() })
+        })
+        .returning(array_of_args),
+        RowFunction::new("$array_slice", Some(3), TEXTS, true, |args| {
+            let array = view(&args[0], "slice")?;
+            let count = i64::try_from(array.len()).unwrap_or(i64::MAX);
+            let (from, to) = (whole(&args[1])?.max(1), whole(&args[2])?.min(count));
+            let all: Vec<Value> = (from..=to)
+                .filter_map(|at| usize::try_from(at - 1).ok())
+                .map(|at| array.get(at).to_value())
+                .collect();
+            Ok(array_value(ColType::new(array.kind()), &all))
+        })
+        .returning(array_of_args),
+    ];
+    for (name, op) in QUANTIFIED {
+        for (word, any) in [("any", true), ("all", false)] {
+            let name = format!("${word}_{name}");
+            all.push(RowFunction::new(&name, Some(2), BOOL, false, move |args| {
+                quantified(args, op, any, &env)
+            }));
+        }
+    }
+    all
+}
+
+fn dimension(args: &[Datum<'_>]) -> Result<bool> {
+    Ok(whole(&args[1])? == 1)
+}
+
+fn position(args: &[Datum<'_>], env: &FormatEnv) -> Result<Vec<usize>> {
+    let array = view(&args[0], "array_position")?;
+    let wanted = element(&args[1], array.kind(), env)?;
+    let mut found = Vec::new();
+    for (at, one) in array.iter().enumerate() {
+        if same(&one.to_value(), &wanted)? {
+            found.push(at + 1);
+        }
+    }
+    Ok(found)
+}
+
+fn to_string(args: &[Datum<'_>], env: &FormatEnv) -> Result<Value> {
+    let (Datum::Array(bytes), Datum::Text(separator)) = (&args[0], &args[1]) else {
+        if args[..2].iter().any(Datum::is_null) {
+            return Ok(Value::Null);
+        }
+        return match (&args[0], &args[1]) {
+            // Arrays of the catalog are text.
+            (Datum::Text(text), Datum::Text(separator)) => {
+                let items: Vec<String> = literal_items(text)?.into_iter().flatten().collect();
+                Ok(Value::Text(items.join(separator).into()))
+            }
+            _ => Err(no_function("array_to_string")),
+        };
+    };
+    let null = match args.get(2) {
+        Some(Datum::Text(text)) => Some(*text),
+        _ => None,
+    };
+    let items: Vec<String> = ArrayView::new(bytes)
+        .iter()
+        .filter_map(|one| match one {
+            Datum::Null => null.map(str::to_owned),
+            Datum::Bool(v) => Some(if v { "t" } else { "f" }.to_owned()),
+            other => Some(to_text(&other, env)),
+        })
+        .collect();
+    Ok(Value::Text(items.join(separator).into()))
+}
+
+fn from_string(args: &[Datum<'_>]) -> Result<Value> {
+    let Datum::Text(text) = &args[0] else {
+        return if args[0].is_null() {
+            Ok(Value::Null)
+        } else {
+            Err(no_function("string_to_array"))
+        };
+    };
+    let null = match args.get(2) {
+        Some(Datum::Text(text)) => Some(*text),
+        _ => None,
+    };
+    let items: Vec<String> = match &args[1] {
+        _ if text.is_empty() => Vec::new(),
+        Datum::Null => text.chars().map(String::from).collect(),
+        Datum::Text("") => vec![(*text).to_owned()],
+        Datum::Text(separator) => text.split(separator).map(str::to_owned).collect(),
+        _ => return Err(no_function("string_to_array")),
+    };
+    let items: Vec<Value> = items
+        .into_iter()
+        .map(|item| match null {
+            Some(null) if item == null => Value::Null,
+            _ => Value::Text(item.into()),
+        })
+        .collect();
+    Ok(array_value(TEXT, &items))
+}
+
+fn size_functions() -> Vec<RowFunction> {
+    let by_dimension = |name: &'static str, of: fn(usize) -> usize| {
+        RowFunction::new(name, Some(2), INT4, true, move |args| {
+            let array = view(&args[0], name)?;
+            Ok(if dimension(args)? && !array.is_empty() {
+                int4(of(array.len()))
+            } else {
+                Value::Null
+            })
+        })
+    };
+    vec![
+        by_dimension("array_length", |count| count),
+        by_dimension("array_upper", |count| count),
+        by_dimension("array_lower", |_| 1),
+        RowFunction::new("cardinality", Some(1), INT4, true, |args| {
+            Ok(int4(view(&args[0], "cardinality")?.len()))
+        }),
+        // The numbers of the rows that `unnest` makes of these arrays.
+        RowFunction::new(
+            "$array_ordinals",
+            None,
+            ColType::array_of(TypeKind::Int8),
+            false,
+            |args| {
+                let mut longest = 0;
+                for arg in args.iter().filter(|arg| !arg.is_null()) {
+                    longest = longest.max(view(arg, "unnest")?.len());
+                }
+                let count = i64::try_from(longest).unwrap_or(0);
+                let all: Vec<Value> = (1..=count).map(Value::Int8).collect();
+                Ok(array_value(ColType::new(TypeKind::Int8), &all))
+            },
+        ),
+        RowFunction::new("array_ndims", Some(1), INT4, true, |args| {
+            Ok(if view(&args[0], "array_ndims")?.is_empty() { Value::Null } else { Value::Int4(1) })
+        }),
+        RowFunction::new("array_dims", Some(1), TEXT, true, |args| {
+            let count = view(&args[0], "array_dims")?.len();
+            Ok(if count == 0 { Value::Null } else { Value::Text(format!("[1:{count}]").into()) })
+        }),
+    ]
+}
+
+/// All of them, for a session in the time zone of `env`.
+pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
+    let as_array: ReturnsFn = array_of_args;
+    let changed = |name: &'static str,
+                   count: usize,
+                   change: fn(Vec<Value>, &[Value]) -> Result<Vec<Value>>| {
+        RowFunction::new(name, Some(count), TEXTS, false, move |args| {
+            if args[0].is_null() {
+                return Ok(Value::Null);
+            }
+            let kind = view(&args[0], name)?.kind();
+            let rest: Result<Vec<Value>> =
+                args[1..].iter().map(|arg| element(arg, kind, &env)).collect();
+            let all = change(elements(&args[0], kind, &env)?, &rest?)?;
+            Ok(array_value(ColType::new(kind), &all))
+        })
+        .returning(as_array)
+    };
+    let mut all = operators(env);
+    all.extend(size_functions());
+    all.push(changed("array_remove", 2, |mut all, rest| {
+        let mut kept = Vec::with_capacity(all.len());
+        for one in all.drain(..) {
+            if !same(&one, &rest[0])? {
+                kept.push(one);
+            }
+        }
+        Ok(kept)
+    }));
+    all.push(changed("array_replace", 3, |mut all, rest| {
+        for one in &mut all {
+            if same(one, &rest[0])? {
+                *one = rest[1].clone();
+            }
+        }
+        Ok(all)
+    }));
+    for (name, array_at) in [("array_append", 0), ("array_prepend", 1)] {
+        let function = RowFunction::new(name, Some(2), TEXTS, false, move |args| {
+            let (array, one) = (&args[array_at], &args[1 - array_at]);
+            let kind = match array {
+                Datum::Array(bytes) => ArrayView::new(bytes).kind(),
+                _ => kind_of(one).unwrap_or(TypeKind::Text),
+            };
+            let mut all = elements(array, kind, &env)?;
+            all.insert(if array_at == 0 { all.len() } else { 0 }, element(one, kind, &env)?);
+            Ok(array_value(ColType::new(kind), &all))
+        });
+        all.push(function.returning(as_array));
+    }
+    all.push(
+        RowFunction::new("array_cat", Some(2), TEXTS, false, move |args| {
+            if args.iter().all(Datum::is_null) {
+                return Ok(Value::Null);
+            }
+            let kind = kind_of_arrays(args)?;
+            let mut all = elements(&args[0], kind, &env)?;
+            all.extend(elements(&args[1], kind, &env)?);
+            Ok(array_value(ColType::new(kind), &all))
+        })
+        .returning(as_array),
+    );
+    all.push(RowFunction::new("array_position", None, INT4, false, move |args| {
+        let from = match args {
+            [Datum::Null, ..] => return Ok(Value::Null),
+            [_, _] => 1,
+            [_, _, from] => whole(from)?,
+            _ => return Err(no_function("array_position")),
+        };
+        let found = position(args, &env)?;
+        let found = found.into_iter().find(|at| i64::try_from(*at).is_ok_and(|at| at >= from));
+        Ok(found.map_or(Value::Null, int4))
+    }));
+    let positions = ColType::array_of(TypeKind::Int4);
+    all.push(RowFunction::new("array_positions", Some(2), positions, false, move |args| {
+        if args[0].is_null() {
+            return Ok(Value::Null);
+        }
+        let found: Vec<Value> = position(args, &env)?.into_iter().map(int4).collect();
+        Ok(array_value(INT4, &found))
+    }));
+    all.push(
+        RowFunction::new("trim_array", Some(2), TEXTS, true, |args| {
+            let array = view(&args[0], "trim_array")?;
+            let cut = usize::try_from(whole(&args[1])?).ok().filter(|cut| *cut <= array.len());
+            let Some(cut) = cut else {
+                let message =
+                    format!("number of elements to trim must be between 0 and {}", array.len());
+                return Err(PgError::new("2202E", message));
+            };
+            let kept: Vec<Value> =
+                array.iter().take(array.len() - cut).map(|one| one.to_value()).collect();
+            Ok(array_value(ColType::new(array.kind()), &kept))
+        })
+        .returning(as_array),
+    );
+    all.push(RowFunction::new("array_to_string", None, TEXT, false, move |args| {
+        if !matches!(args.len(), 2 | 3) {
+            return Err(no_function("array_to_string"));
+        }
+        to_string(args, &env)
+    }));
+    all.push(RowFunction::new("string_to_array", None, TEXTS, false, |args| {
+        if !matches!(args.len(), 2 | 3) {
+            return Err(no_function("string_to_array"));
+        }
+        from_string(args)
+    }));
+    all
+}
