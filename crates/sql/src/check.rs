@@ -1,7 +1,8 @@
-//! CHECK constraints: what they say, and whether a row meets it.
+//! What a row owes to its table beyond its columns' types: CHECK constraints, and the values of
+//! generated columns.
 //!
-//! What it promises: a row that makes a condition false is not written; NULL is as good as true.
-//! What it must never do: look at another row.
+//! What it promises: a row that makes a condition false is not written, NULL is as good as true; a
+//! generated column has the value of its expression. What it must never do: look at another row.
 
 use crate::bind::{HiddenCall, Params, ident_name};
 use crate::direct::parse_expr;
@@ -14,18 +15,58 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions_mut,
 };
 use futures::StreamExt;
-use kernel::dict::TableDef;
-use kernel::row::{Datum, RowView};
+use kernel::dict::{ColumnDef, Generated, TableDef};
+use kernel::row::{Datum, RowView, TypeKind, Value};
+use query::PgColumn;
+use query::cast::{CastMode, cast};
 use query::functions::format_type;
 use query::scalar::EvalContext;
-use query::types::oid;
+use query::types::{col_type_of_oid, oid};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A table's conditions, bound. Kept with its definition.
-struct Checks {
+/// Expressions over a row, bound.
+struct Bound {
     exprs: Returning,
     calls: Vec<HiddenCall>,
+}
+
+/// A table's conditions and the expressions of its generated columns. Kept with its definition.
+struct Rules {
+    checks: Bound,
+    generated: Bound,
+}
+
+/// Where an expression over one row stands, as messages call it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Check,
+    Generated,
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Place::Check => "check constraint",
+            Place::Generated => "column generation expression",
+        }
+    }
+}
+
+/// Whether a table has columns whose values are computed from others.
+pub(crate) fn has_generated(table: &TableDef) -> bool {
+    table.columns.iter().any(|column| column.generated == Some(Generated::Stored))
+}
+
+/// Whether rows of a table must be completed and checked before they are written.
+pub(crate) fn has_rules(table: &TableDef) -> bool {
+    !table.checks.is_empty() || has_generated(table)
+}
+
+/// The generated columns with their positions.
+fn generated_columns(table: &TableDef) -> impl Iterator<Item = (usize, &ColumnDef)> {
+    let columns = table.columns.iter().enumerate();
+    columns.filter(|(_, column)| column.generated == Some(Generated::Stored))
 }
 
 /// Functions over many rows, which have no place in a condition on one.
@@ -61,8 +102,9 @@ pub(crate) fn has_aggregate(expr: &Expr) -> bool {
     .is_break()
 }
 
-/// The condition as it is kept: columns by their bare names.
-pub(crate) fn normal(expr: &Expr) -> Result<Expr> {
+/// The expression as it is kept: columns by their bare names.
+pub(crate) fn normal(expr: &Expr, place: Place) -> Result<Expr> {
+    let of = place.name();
     let mut expr = expr.clone();
     let refused = visit_expressions_mut(&mut expr, |part| {
         if let Expr::CompoundIdentifier(parts) = part
@@ -72,16 +114,16 @@ pub(crate) fn normal(expr: &Expr) -> Result<Expr> {
         }
         let refused = match &*part {
             Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
-                PgError::new("0A000", "cannot use subquery in check constraint")
+                PgError::new("0A000", format!("cannot use subquery in {of}"))
             }
             Expr::Function(function) => {
                 let name = function.name.0.last().and_then(|part| part.as_ident()).map(ident_name);
                 let name = name.unwrap_or_default();
                 if function.over.is_some() {
-                    let text = "window functions are not allowed in check constraints";
+                    let text = format!("window functions are not allowed in {of}s");
                     PgError::new("42P20", text)
                 } else if AGGREGATES.contains(&name.as_str()) {
-                    let text = "aggregate functions are not allowed in check constraints";
+                    let text = format!("aggregate functions are not allowed in {of}s");
                     PgError::new("42803", text)
                 } else {
                     return ControlFlow::Continue(());
@@ -154,14 +196,14 @@ pub(crate) fn chosen_name(
 }
 
 impl Session {
-    /// The table's conditions, bound: an error if one cannot be.
-    async fn checks_of(&mut self, table: &Arc<TableDef>) -> Result<Arc<Checks>> {
-        if let Some(known) = table.derived.get::<Checks>() {
-            return Ok(known);
-        }
-        let mut items = Vec::with_capacity(table.checks.len());
-        for (i, check) in table.checks.iter().enumerate() {
-            let (expr, alias) = (parse_expr(&check.expr)?, Ident::new(format!("check{i}")));
+    async fn bind_over_row(
+        &mut self,
+        table: &Arc<TableDef>,
+        exprs: impl Iterator<Item = &str>,
+    ) -> Result<(Bound, Vec<PgColumn>)> {
+        let mut items = Vec::new();
+        for (i, text) in exprs.enumerate() {
+            let (expr, alias) = (parse_expr(text)?, Ident::new(format!("value{i}")));
             items.push(SelectItem::ExprWithAlias { expr, alias });
         }
         let mut params = Params::new(Vec::new(), 0);
@@ -169,17 +211,111 @@ impl Session {
         let own = Arc::new((**table).clone());
         let planned = Box::pin(self.plan_returning(&items, &own, &table.name, &mut params));
         let (exprs, shown) = planned.await?;
+        Ok((Bound { exprs, calls: params.hidden }, shown))
+    }
+
+    /// The table's conditions and generated columns, bound: an error if one cannot be.
+    async fn rules_of(&mut self, table: &Arc<TableDef>) -> Result<Arc<Rules>> {
+        if let Some(known) = table.derived.get::<Rules>() {
+            return Ok(known);
+        }
+        let texts = table.checks.iter().map(|check| check.expr.as_str());
+        let (checks, shown) = self.bind_over_row(table, texts).await?;
         if let Some(other) = shown.iter().find(|column| column.oid != oid::BOOL) {
             let ty = format_type(i64::from(other.oid), -1);
             let text = format!("argument of CHECK must be type boolean, not type {ty}");
             return Err(PgError::new("42804", text));
         }
-        if params.hidden.iter().any(|call| call.function.per_row()) {
+        if checks.calls.iter().any(|call| call.function.per_row()) {
             return Err(PgError::unsupported("a function with effects in a check constraint"));
         }
-        let checks = Arc::new(Checks { exprs, calls: params.hidden });
-        table.derived.put(checks.clone());
-        Ok(checks)
+        let columns: Vec<&ColumnDef> = generated_columns(table).map(|(_, def)| def).collect();
+        let texts = columns.iter().filter_map(|column| column.default.as_deref());
+        let (generated, shown) = self.bind_over_row(table, texts).await?;
+        if !generated.calls.is_empty() {
+            return Err(PgError::new("42P17", "generation expression is not immutable"));
+        }
+        for (column, shown) in columns.iter().zip(&shown) {
+            let given = col_type_of_oid(shown.oid).map_or(TypeKind::Text, |ty| ty.kind);
+            if !crate::bind::scalar::assignable(given, column.ty.kind) {
+                let of = format_type(i64::from(shown.oid), -1);
+                let text = format!(
+                    "column \"{}\" is of type {} but default expression is of type {of}",
+                    column.name, column.ty
+                );
+                let hint = "You will need to rewrite or cast the expression.";
+                return Err(PgError::new("42804", text).with_hint(hint));
+            }
+        }
+        let rules = Arc::new(Rules { checks, generated });
+        table.derived.put(rules.clone());
+        Ok(rules)
+    }
+
+    /// Computes the generated columns of a row that has all others.
+    async fn fill_generated(&mut self, table: &Arc<TableDef>, row: &mut Vec<u8>) -> Result<()> {
+        let rules = self.rules_of(table).await?;
+        let env = self.format_env();
+        let mut values: Vec<Value> = Vec::new();
+        match &rules.generated.exprs {
+            Returning::Scalars(scalars) => {
+                let view = RowView::new(&table.types, row);
+                let cx = EvalContext { row: Some(view), params: &[], env: &env };
+                for scalar in scalars {
+                    values.push(scalar.eval(&cx)?.into_value());
+                }
+            }
+            Returning::Query(plan) => {
+                let snapshot = self.transaction()?.newest_snapshot()?;
+                let rows = vec![(block::Rowid::from_u64(0), row.clone())];
+                let state = self.state_over(&[], &snapshot, rows);
+                let mut stream = self.open_query(plan, state).await?;
+                while let Some(batch) = stream.next().await {
+                    let batch = batch?;
+                    if batch.num_rows() > 0 {
+                        let readers = query::planner::readers(&batch)?;
+                        values = readers.iter().map(|reader| reader.get(0).to_value()).collect();
+                    }
+                }
+            }
+        }
+        let mut all: Vec<Value> =
+            RowView::new(&table.types, row).iter().map(|datum| datum.to_value()).collect();
+        for ((at, column), value) in generated_columns(table).zip(values) {
+            all[at] = cast(&value.as_datum(), column.ty, CastMode::Assignment, &env)?;
+        }
+        let datums: Vec<Datum<'_>> = all.iter().map(Value::as_datum).collect();
+        crate::dml::encode_complete(table, &datums, row)
+    }
+
+    /// Computes the generated columns of a row and sees whether it meets its table's conditions.
+    pub(crate) async fn complete_row(
+        &mut self,
+        table: &Arc<TableDef>,
+        row: &mut Vec<u8>,
+    ) -> Result<()> {
+        if has_generated(table) {
+            Box::pin(self.fill_generated(table, row)).await?;
+        }
+        if table.checks.is_empty() {
+            return Ok(());
+        }
+        self.check_row(table, row).await
+    }
+
+    /// The same for a row from before, as a change of its table would write it.
+    pub(crate) async fn complete_old_row(
+        &mut self,
+        table: &Arc<TableDef>,
+        row: &mut Vec<u8>,
+    ) -> Result<()> {
+        if has_generated(table) {
+            Box::pin(self.fill_generated(table, row)).await?;
+        }
+        if table.checks.is_empty() {
+            return Ok(());
+        }
+        self.check_old_row(table, row).await
     }
 
     /// Which condition the row breaks, as a position in `table.checks`; a row from before may break
@@ -191,7 +327,8 @@ impl Session {
         is_new: bool,
     ) -> Result<Option<usize>> {
         let counts = |i: usize| is_new || table.checks[i].valid;
-        let checks = self.checks_of(table).await?;
+        let rules = self.rules_of(table).await?;
+        let checks = &rules.checks;
         let params = self.call_all(&checks.calls).await?;
         let env = self.format_env();
         match &checks.exprs {
@@ -226,7 +363,7 @@ impl Session {
     }
 
     /// 23514 if the row, as it would be written, breaks a condition of its table.
-    pub(crate) async fn check_row(&mut self, table: &Arc<TableDef>, row: &[u8]) -> Result<()> {
+    async fn check_row(&mut self, table: &Arc<TableDef>, row: &[u8]) -> Result<()> {
         let Some(at) = Box::pin(self.broken_check(table, row, true)).await? else {
             return Ok(());
         };
@@ -238,18 +375,18 @@ impl Session {
     }
 
     /// The same for the row in `self.row`.
-    pub(crate) async fn check_own_row(&mut self, table: &Arc<TableDef>) -> Result<()> {
-        if table.checks.is_empty() {
+    pub(crate) async fn complete_own_row(&mut self, table: &Arc<TableDef>) -> Result<()> {
+        if !has_rules(table) {
             return Ok(());
         }
-        let row = std::mem::take(&mut self.row);
-        let checked = self.check_row(table, &row).await;
+        let mut row = std::mem::take(&mut self.row);
+        let done = self.complete_row(table, &mut row).await;
         self.row = row;
-        checked
+        done
     }
 
     /// 23514 if a row from before, as a change of its table would write it, breaks a condition.
-    pub(crate) async fn check_old_row(&mut self, table: &Arc<TableDef>, row: &[u8]) -> Result<()> {
+    async fn check_old_row(&mut self, table: &Arc<TableDef>, row: &[u8]) -> Result<()> {
         match Box::pin(self.broken_check(table, row, false)).await? {
             Some(at) => Err(broken_by_some_row(table, at)),
             None => Ok(()),
@@ -258,7 +395,7 @@ impl Session {
 
     /// 23514 if a row of the locked table breaks a condition; also an error if one cannot be bound.
     pub(crate) async fn check_rows(&mut self, table: &Arc<TableDef>) -> Result<()> {
-        self.checks_of(table).await?;
+        self.rules_of(table).await?;
         let snapshot = self.transaction()?.newest_snapshot()?;
         let mut scan = kernel::table::scan(&self.ctx, table, &snapshot).await?;
         loop {

@@ -3,6 +3,7 @@
 //! What it promises: a row's bytes may arrive cut anywhere; memory is bounded by one line or row.
 
 use crate::bind::ident_name;
+use crate::check::has_rules;
 use crate::copy_binary;
 use crate::dml::{encode_checked, row_error};
 use crate::encode::{RowEncoder, RowSink};
@@ -14,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     Statement as Ast,
 };
 use futures::StreamExt;
-use kernel::dict::TableDef;
+use kernel::dict::{Generated, TableDef};
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value};
 use query::cast::parse_text;
 use query::scalar::{EvalContext, Val};
@@ -157,7 +158,7 @@ impl Session {
             return Err(PgError::syntax("COPY FROM needs a table"));
         };
         self.check_writable("COPY FROM")?;
-        let table = self.table_of(table_name).await?;
+        let table = self.copied_table(table_name, false).await?;
         let columns = copy_columns(columns, &table)?;
         let mut defaults = Vec::new();
         for at in (0..table.columns.len()).filter(|at| !columns.contains(at)) {
@@ -327,8 +328,8 @@ impl Session {
         let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
         let mut row = std::mem::take(&mut self.row);
         encode_checked(&table, &datums, &mut row)?;
-        if !table.checks.is_empty() {
-            self.check_row(&table, &row).await?;
+        if has_rules(&table) {
+            self.complete_row(&table, &mut row).await?;
         }
         let txn = self.transaction()?;
         let inserted = kernel::table::insert(&self.ctx, &txn, &table, &row).await;
@@ -349,7 +350,7 @@ impl Session {
     ) -> Result<Fetched> {
         let rows = match source {
             CopySource::Table { table_name, columns } => {
-                let table = self.table_of(table_name).await?;
+                let table = self.copied_table(table_name, true).await?;
                 let columns = copy_columns(columns, &table)?;
                 self.copy_table(&table, &columns, format, sink).await?
             }
@@ -522,10 +523,18 @@ fn with_place(error: PgError, copy: &CopyIn) -> PgError {
 }
 
 fn copy_columns(columns: &[Ident], table: &TableDef) -> Result<Vec<usize>> {
+    let is_generated = |at: &usize| table.columns[*at].generated == Some(Generated::Stored);
     if columns.is_empty() {
-        return Ok((0..table.columns.len()).collect());
+        return Ok((0..table.columns.len()).filter(|at| !is_generated(at)).collect());
     }
-    columns.iter().map(|ident| direct::column_position(table, &ident_name(ident))).collect()
+    let named = columns.iter().map(|ident| direct::column_position(table, &ident_name(ident)));
+    let named = named.collect::<Result<Vec<usize>>>()?;
+    if let Some(at) = named.iter().find(|at| is_generated(at)) {
+        let text = format!("column \"{}\" is a generated column", table.columns[*at].name);
+        let detail = "Generated columns cannot be used in COPY.";
+        return Err(PgError::new("42P10", text).with_detail(detail));
+    }
+    Ok(named)
 }
 
 impl CopyIn {

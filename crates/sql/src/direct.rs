@@ -6,13 +6,14 @@
 
 use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Params, ident_name, output_name, table_parts};
+use crate::generated::{Overriding, check_assigned, given_counts};
 use crate::plan::{Direct, DirectSelect, LockKind, RowAccess};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     self, AssignmentTarget, Expr, FromTable, GroupByExpr, Query, Select, SelectFlavor, SelectItem,
     SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins, WildcardAdditionalOptions,
 };
-use kernel::dict::{IndexDef, TableDef};
+use kernel::dict::{Generated, IndexDef, TableDef};
 use kernel::row::{ColType, TypeKind, Value};
 use query::cast::{CastMode, kind_of};
 use query::scalar::CmpOp;
@@ -90,8 +91,6 @@ pub(crate) fn shape(ast: &Ast) -> Option<Option<OneTable>> {
 pub(crate) fn insert_target(insert: &ast::Insert) -> Result<OneTable> {
     let refuse = |what: &str| Err(PgError::unsupported(what));
     if insert.or.is_some()
-        || insert.ignore
-        || insert.overwrite
         || insert.partitioned.is_some()
         || !insert.after_columns.is_empty()
         || !insert.assignments.is_empty()
@@ -300,6 +299,9 @@ fn bind_update(
         if set.iter().any(|(known, _)| *known == at) {
             return Err(assigned_twice(&table.columns[at].name));
         }
+        if !is_default(&assignment.value) {
+            check_assigned(&table.columns[at])?;
+        }
         let scalar = if is_default(&assignment.value) {
             match default_of(table, at)? {
                 None => Some(Scalar::Const(Value::Null)),
@@ -349,8 +351,12 @@ pub(crate) fn is_default(expr: &Expr) -> bool {
 
 /// The parsed default of a column.
 pub(crate) fn default_of(table: &TableDef, column: usize) -> Result<Option<Expr>> {
-    let Some(text) = &table.columns[column].default else { return Ok(None) };
-    parse_expr(text).map(Some)
+    let def = &table.columns[column];
+    match &def.default {
+        Some(text) if def.generated != Some(Generated::Stored) => parse_expr(text).map(Some),
+        // What is generated is computed when the other values are there.
+        _ => Ok(None),
+    }
 }
 
 /// Parses an expression's text.
@@ -389,6 +395,7 @@ fn bind_insert(
     alias: &str,
     params: &mut Params,
 ) -> Result<Option<Bound>> {
+    let overriding = Overriding::of(insert);
     let columns = insert_columns(insert, table)?;
     let nothing: &[Expr] = &[];
     let rows = match &insert.source {
@@ -409,10 +416,12 @@ fn bind_insert(
         let mut scalars = Vec::with_capacity(table.columns.len());
         for (at, column) in table.columns.iter().enumerate() {
             let given = columns.iter().position(|c| *c == at).and_then(|i| row.get(i));
+            let given = match given.filter(|expr| !is_default(expr)) {
+                Some(expr) if given_counts(column, overriding)? => Some(expr),
+                _ => None,
+            };
             let scalar = match given {
-                Some(expr) if !is_default(expr) => {
-                    ScalarBinder::constants(params).bind_assignment(expr, column.ty)?
-                }
+                Some(expr) => ScalarBinder::constants(params).bind_assignment(expr, column.ty)?,
                 _ => match default_of(table, at)? {
                     None => Some(Scalar::Const(Value::Null)),
                     Some(expr) => {

@@ -8,6 +8,7 @@
 //! write a row that
 //! breaks a NOT NULL or a type.
 
+use crate::check::{has_generated, has_rules};
 use crate::conflict::Written;
 use crate::encode::{RowEncoder, RowSink, ValueRef};
 use crate::plan::{Direct, DirectSelect, InsertSelect, LockRows, ModifyPlan, QueryPlan, RowAccess};
@@ -96,6 +97,21 @@ pub(crate) fn failing_row(values: &[Datum<'_>]) -> String {
 
 /// Encodes a row after checking NOT NULL. The caller sees to the CHECK constraints.
 pub(crate) fn encode_checked(
+    table: &TableDef,
+    values: &[Datum<'_>],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    if has_generated(table) {
+        // Not all values are there yet.
+        out.clear();
+        kernel::row::encode_row(types(table), values, out);
+        return Ok(());
+    }
+    encode_complete(table, values, out)
+}
+
+/// The same for a row whose generated columns have their values.
+pub(crate) fn encode_complete(
     table: &TableDef,
     values: &[Datum<'_>],
     out: &mut Vec<u8>,
@@ -226,7 +242,7 @@ impl Session {
             }
             let datums: Vec<Datum<'_>> = values.iter().map(Val::datum).collect();
             encode_checked(table, &datums, &mut self.row)?;
-            self.check_own_row(table).await?;
+            self.complete_own_row(table).await?;
             if let Some(clause) = conflict {
                 let mut row = std::mem::take(&mut self.row);
                 let done =
@@ -358,8 +374,8 @@ impl Session {
             let view = RowView::new(types(table), &self.row);
             let cx = EvalContext { row: Some(view), params, env };
             replaced(table, &self.row, &eval_set(set, &cx)?, &mut new)?;
-            if !table.checks.is_empty() {
-                self.check_row(table, &new).await?;
+            if has_rules(table) {
+                self.complete_row(table, &mut new).await?;
             }
             let change =
                 table::update(&self.ctx, &txn, table, rowid, &snapshot, &self.row, &new, wait);
@@ -527,8 +543,8 @@ impl Session {
             let change = match &set {
                 Some(values) => {
                     replaced(table, &old, values, &mut new)?;
-                    if !table.checks.is_empty() {
-                        self.check_row(table, &new).await?;
+                    if has_rules(table) {
+                        self.complete_row(table, &mut new).await?;
                     }
                     table::update(&self.ctx, &txn, table, rowid, &snapshot, &old, &new, wait).await
                 }
@@ -678,8 +694,8 @@ impl Session {
                 let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
                 let mut row = std::mem::take(&mut self.row);
                 encode_checked(table, &datums, &mut row)?;
-                if !table.checks.is_empty() {
-                    self.check_row(table, &row).await?;
+                if has_rules(table) {
+                    self.complete_row(table, &mut row).await?;
                 }
                 let rowid = match &plan.conflict {
                     Some(clause) => {

@@ -20,6 +20,8 @@ mod dialect;
 mod direct;
 mod dml;
 mod encode;
+mod expand;
+mod generated;
 mod kept;
 mod parse;
 mod plan;

@@ -46,6 +46,15 @@ pub enum RelationAction {
     Rename(String),
     RenameColumn { old: String, new: String },
     SetSchema(String),
+    Column { name: String, change: ColumnChange },
+}
+
+/// What becomes of a column that gets its values by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ColumnChange {
+    DropIdentity { if_exists: bool },
+    DropExpression { if_exists: bool },
+    SetGenerated { always: bool },
 }
 
 /// `CREATE SEQUENCE`, its options in any order, the field's spellings included.
@@ -183,11 +192,14 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         return Ok(Statement { text: own_text, parsed: Parsed::Own(own), param_count });
     }
     crate::depth::check(tokens)?;
+    let (overriding, tokens) = without_overriding(tokens);
+    let tokens = &tokens[..];
     let dialect = OwnDialect;
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(RECURSION_MAX)
         .with_tokens_with_locations(crate::words::with_tables(with_known_words(tokens)));
-    let ast = parser.parse_statement().map_err(|error| syntax_error(text, tokens, error))?;
+    let mut ast = parser.parse_statement().map_err(|error| syntax_error(text, tokens, error))?;
+    mark_overriding(&mut ast, overriding)?;
     let rest = parser.peek_token();
     if rest.token != Token::EOF {
         let position = char_position(text, rest.span.start);
@@ -195,6 +207,40 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         return Err(PgError { position, ..PgError::syntax(message) });
     }
     Ok(Statement { text: own_text, parsed: Parsed::Sql(Box::new(ast)), param_count })
+}
+
+/// The tokens without INSERT's clause OVERRIDING .. VALUE, which the library does not know, and
+/// what it said: `system` or `user`.
+fn without_overriding(tokens: &[TokenWithSpan]) -> (Option<&'static str>, Vec<TokenWithSpan>) {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let is =
+        |at: usize, word: &str| used.get(at).is_some_and(|at| is_word(&tokens[*at].token, word));
+    if is(0, "insert") {
+        for at in 0..used.len() {
+            let words = ["system", "user"];
+            let Some(word) = words
+                .into_iter()
+                .find(|word| is(at, "overriding") && is(at + 1, word) && is(at + 2, "value"))
+            else {
+                continue;
+            };
+            let mut rest = tokens.to_vec();
+            rest.drain(used[at]..=used[at + 2]);
+            return (Some(word), rest);
+        }
+    }
+    (None, tokens.to_vec())
+}
+
+/// Notes the clause where the library keeps clauses of other databases, which are refused.
+fn mark_overriding(ast: &mut Ast, overriding: Option<&str>) -> Result<()> {
+    let Ast::Insert(insert) = ast else { return Ok(()) };
+    if insert.overwrite || insert.ignore {
+        return Err(PgError::unsupported("this form of INSERT"));
+    }
+    insert.overwrite = overriding == Some("system");
+    insert.ignore = overriding == Some("user");
+    Ok(())
 }
 
 pub(crate) fn is_word(token: &Token, word: &str) -> bool {
@@ -457,6 +503,13 @@ fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
         let (name, value) = parse_assignment(&mut words)?;
         return words.finish(Own::AlterSystemSet { name, value });
     }
+    words.at = 0;
+    if words.take("create") && words.take("schema") {
+        let element = |token: &&&Token| is_word(token, "create") || is_word(token, "grant");
+        if words.tokens[words.at..].iter().any(|token| element(&token)) {
+            return Err(PgError::unsupported("CREATE SCHEMA with what is to be made in it"));
+        }
+    }
     if let Some(own) = parse_alter_relation(&mut words)? {
         return words.finish(own);
     }
@@ -489,6 +542,24 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
             return Ok(None);
         }
         RelationAction::SetSchema(words.name()?)
+    } else if kind == "TABLE" && words.take("alter") {
+        let _ = words.take("column");
+        let Ok(name) = words.name() else { return Ok(None) };
+        let dropped = words.take("drop");
+        let change = if dropped && words.take("identity") {
+            ColumnChange::DropIdentity { if_exists: words.take("if") && words.take("exists") }
+        } else if dropped && words.take("expression") {
+            ColumnChange::DropExpression { if_exists: words.take("if") && words.take("exists") }
+        } else if !dropped && words.take("set") && words.take("generated") {
+            let always = words.take("always");
+            if !always && !(words.take("by") && words.take("default")) {
+                return Err(words.near());
+            }
+            ColumnChange::SetGenerated { always }
+        } else {
+            return Ok(None);
+        };
+        RelationAction::Column { name, change }
     } else if kind == "VIEW" && words.take("rename") {
         if words.take("to") {
             RelationAction::Rename(words.name()?)

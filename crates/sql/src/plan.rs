@@ -26,6 +26,8 @@ pub struct Prepared {
     pub(crate) statement: Statement,
     /// Parameter types as the client declared them.
     pub(crate) declared: Vec<u32>,
+    /// What of the session the plan depends on, as it was then.
+    pub(crate) context: Arc<str>,
     pub(crate) plan: Arc<Plan>,
 }
 

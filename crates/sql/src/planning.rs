@@ -4,6 +4,7 @@ use crate::bind::{Binder, Params, References, ident_name, shown_name};
 use crate::cache::PlanKey;
 use crate::ddl::{Verb, is_select_into};
 use crate::encode::column_of;
+use crate::generated::{Overriding, check_assigned, given_counts};
 use crate::parse::{Own, Parsed, Statement};
 use crate::plan::{Direct, InsertSelect, Kind, LockRows, ModifyPlan, Plan, QueryPlan, RowDefault};
 use crate::returning::Returning;
@@ -14,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     self, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, Select, SelectItem, SetExpr,
     Statement as Ast, TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind,
 };
-use kernel::dict::{ColumnDef, TableDef};
+use kernel::dict::{ColumnDef, Generated, TableDef};
 use kernel::row::{ColType, TypeKind};
 use observe::Stat;
 use query::types::{col_type_of_oid, oid};
@@ -279,45 +280,6 @@ impl Session {
         }
     }
 
-    /// What plans that look for names on the search path depend on: the schemas there are.
-    async fn path_version(&mut self) -> Result<(ObjId, u64)> {
-        let txn = self.transaction()?;
-        let schemas = kernel::dict::schemas(&self.ctx, &txn).await?;
-        Ok((kernel::dict::SCHEMAS_OBJ, schemas.version))
-    }
-
-    /// Whether a name would be looked for here before anywhere else. What is found further on may
-    /// be hidden by something made later, which no version of it would tell: such a plan is not
-    /// kept.
-    async fn is_first(&mut self, schema: &str) -> Result<bool> {
-        Ok(self.schemas_for(None).await?.first().is_none_or(|first| first == schema))
-    }
-
-    /// What a view shows, to be planned in its place, with the tables behind it.
-    async fn expand_view(
-        &mut self,
-        view: &TableDef,
-        params: &mut Params,
-    ) -> Result<(Relation, Vec<(ObjId, u64)>, bool)> {
-        let own = view.view.as_ref().ok_or_else(|| PgError::internal("a view without a text"))?;
-        if self.view_depth >= VIEW_DEPTH_MAX {
-            return Err(PgError::new("54001", "stack depth limit exceeded"));
-        }
-        let mut query = crate::ddl::query_of(own)?;
-        let env = self.format_env();
-        let mut binder = Binder::new(params, &env);
-        binder.bind_query(&mut query)?;
-        let references = binder.references;
-        self.view_depth += 1;
-        let found = self.relations(&references, params).await;
-        self.view_depth -= 1;
-        let (set, tables, once) = found?;
-        let names: Vec<String> = view.columns.iter().map(|column| column.name.clone()).collect();
-        let statement = Ast::Query(Box::new(query));
-        let relation = self.database.planner.view(statement, &set, &params.all_types(), &names)?;
-        Ok((relation, tables, once))
-    }
-
     async fn plan_query(&mut self, query: &Query, params: &mut Params) -> Result<Planned> {
         let mut query = query.clone();
         let lock = if query.locks.is_empty() {
@@ -443,6 +405,9 @@ impl Session {
         for assignment in &update.assignments {
             for (name, value) in assigned_pairs(assignment)? {
                 let at = direct::assigned_column(name, &table)?;
+                if !direct::is_default(value) {
+                    check_assigned(&table.columns[at])?;
+                }
                 if set.contains(&at) {
                     return Err(direct::assigned_twice(&table.columns[at].name));
                 }
@@ -616,6 +581,11 @@ impl Session {
             return Err(PgError::syntax("INSERT has more target columns than expressions"));
         }
         columns.truncate(given);
+        for at in &columns {
+            if !given_counts(&table.columns[*at], Overriding::of(insert))? {
+                return Err(PgError::unsupported("OVERRIDING USER VALUE with a query"));
+            }
+        }
         let mut defaults = Vec::new();
         for at in (0..table.columns.len()).filter(|at| !columns.contains(at)) {
             if let Some(default) = row_default(&table, at)? {
@@ -665,9 +635,6 @@ fn without_dual(ast: &Ast) -> Option<Ast> {
     Some(Ast::Query(query))
 }
 
-/// Views read through one another.
-const VIEW_DEPTH_MAX: u32 = 64;
-
 struct Work {
     table: Arc<TableDef>,
     alias: String,
@@ -685,6 +652,9 @@ pub(crate) fn row_default(table: &TableDef, column: usize) -> Result<Option<RowD
 /// The same for a column that may not be in a table yet.
 pub(crate) fn column_default(column: &ColumnDef) -> Result<Option<RowDefault>> {
     let Some(text) = &column.default else { return Ok(None) };
+    if column.generated == Some(Generated::Stored) {
+        return Ok(None);
+    }
     let expr = direct::parse_expr(text)?;
     let mut params = Params::new(Vec::new(), 0);
     let mut binder = crate::bind::scalar::ScalarBinder::constants(&mut params);

@@ -8,18 +8,20 @@ use std::sync::Arc;
 
 use observe::Ctx;
 
-use super::ddl::{lock_for_ddl, new_version, touch_object};
-use super::def::{ObjectDef, SchemaDef, SequenceDef, TableDef};
-use super::fixed::{Fixed, RESERVED_SCHEMAS, SCHEMAS_OBJ, SCHEMAS_VERSION};
+use super::ddl::{drop_table, lock_for_ddl, new_version, touch_object};
+use super::ddl_other::drop_sequence;
+use super::ddl_view::drop_view;
+use super::def::{ObjectDef, ObjectKind, SchemaDef, SequenceDef, TableDef};
+use super::fixed::{Fixed, RESERVED_SCHEMAS, SCHEMAS_OBJ, SCHEMAS_VERSION, TEMP_PREFIX};
 use super::ids::{next_obj, next_version};
-use super::lookup::{objects, schemas};
+use super::lookup::{objects, schemas, sequence, table_by_obj};
 use super::names::{check_name, check_schema, undefined};
 use super::records::{at, object_by_name, object_by_obj, schema_values};
-use super::state::{exclude, newest, of, touch};
+use super::state::{autonomous, exclude, finish, newest, of, touch};
 use super::store::{self, obj};
 use crate::error::{Error, Result};
 use crate::row::{Datum, Value};
-use crate::txn::{LockWait, TmMode, Transaction};
+use crate::txn::{Core, LockWait, TmMode, Transaction};
 
 async fn change_list(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<()> {
     exclude(ctx, txn, SCHEMAS_OBJ).await?;
@@ -140,4 +142,60 @@ pub async fn set_schema(
         store::change(ctx, txn, col, 0, &key, |_| Ok(changes.clone())).await?;
     }
     Ok(())
+}
+
+/// Drops every table, view and sequence in a schema, whatever depends on it there.
+///
+/// # Errors
+/// What dropping them can fail with.
+pub async fn drop_all_in(ctx: &Ctx, txn: &Arc<Transaction>, schema: &str) -> Result<()> {
+    let inside = |object: &ObjectDef| object.schema == schema;
+    let all: Vec<ObjectDef> = objects(ctx, txn).await?.into_iter().filter(inside).collect();
+    drop_all(ctx, txn, &all).await
+}
+
+async fn drop_all(ctx: &Ctx, txn: &Arc<Transaction>, all: &[ObjectDef]) -> Result<()> {
+    for kind in [ObjectKind::View, ObjectKind::Table, ObjectKind::Sequence] {
+        for object in all.iter().filter(|object| object.kind == kind) {
+            if kind == ObjectKind::Sequence {
+                // Those of serial columns are gone with their tables.
+                let def = sequence(ctx, txn, &object.schema, &object.name).await?;
+                if let Some(def) = def.filter(|def| def.obj == object.obj) {
+                    drop_sequence(ctx, txn, &def).await?;
+                }
+                continue;
+            }
+            let Some(def) = table_by_obj(ctx, txn, object.obj).await? else { continue };
+            match def.view {
+                Some(_) => drop_view(ctx, txn, &def).await?,
+                None => drop_table(ctx, txn, &def).await?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The temporary objects that sessions of an earlier life of this instance have left. To be asked
+/// before it has sessions.
+///
+/// # Errors
+/// What reading the dictionary's blocks can fail with.
+pub async fn left_temporary(ctx: &Ctx, core: &Arc<Core>) -> Result<Vec<ObjectDef>> {
+    let prefix = format!("{TEMP_PREFIX}{}_", core.me.0);
+    let left = objects(ctx, &autonomous(core)).await?.into_iter();
+    Ok(left.filter(|object| object.schema.starts_with(&prefix)).collect())
+}
+
+/// Drops what [`left_temporary`] has found, once the dead transactions have been rolled back. A new
+/// session may have done so before.
+///
+/// # Errors
+/// What dropping them can fail with; what is left is dropped by the next call.
+pub async fn drop_left(ctx: &Ctx, core: &Arc<Core>, left: &[ObjectDef]) -> Result<()> {
+    if left.is_empty() {
+        return Ok(());
+    }
+    let own = autonomous(core);
+    let dropped = drop_all(ctx, &own, left).await;
+    finish(ctx, &own, dropped).await
 }

@@ -30,7 +30,9 @@ pub use ddl_alter::{
 };
 pub use ddl_index::{INDEX_COLUMNS_MAX, create_index, drop_constraint, drop_index};
 pub use ddl_other::{create_sequence, create_user, drop_sequence, drop_user, set_password};
-pub use ddl_schema::{create_schema, drop_schema, set_schema};
+pub use ddl_schema::{
+    create_schema, drop_all_in, drop_left, drop_schema, left_temporary, set_schema,
+};
 pub use ddl_view::{create_view, drop_view, replace_view};
 pub use def::{
     AlteredColumn, CheckDef, ColumnDef, Derived, Generated, IndexDef, NewIndex, NewSequence,

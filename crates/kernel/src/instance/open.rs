@@ -18,7 +18,7 @@ use observe::{AlertLevel, Ctx, Observer, SessionKind, WaitEvent};
 use crate::btree::Finder;
 use crate::cache::{Cache, CacheConfig, Dbwr};
 use crate::clock::ScnClock;
-use crate::dict;
+use crate::dict::{self, ObjectDef};
 use crate::error::{Error, Result};
 use crate::gcs::{Network, Node, NodeConfig};
 use crate::params::{ParamError, Parameters};
@@ -203,13 +203,14 @@ impl Instance {
             me: config.me,
             closing: AtomicBool::new(false),
         });
-        instance.start_smon(ctx);
+        let left = dict::left_temporary(&ctx, &instance.core).await?;
+        instance.start_smon(ctx, left);
         node.membership.set_open();
         Ok(instance)
     }
 
     /// Frees, in the background, what an earlier life left.
-    fn start_smon(self: &Arc<Instance>, ctx: Ctx) {
+    fn start_smon(self: &Arc<Instance>, ctx: Ctx, left: Vec<ObjectDef>) {
         let core = self.core.clone();
         let env = core.env.clone();
         env.spawn_task("SMON", Lane::Background, async move {
@@ -220,8 +221,12 @@ impl Instance {
                 while core.all_segments().iter().any(|s| !s.left_by_crash().is_empty()) {
                     ctx.sleep(WaitEvent::SmonTimer, Duration::from_millis(100)).await;
                 }
-                match dict::free_orphans(&ctx, &core).await {
-                    Ok(_) => return,
+                let done = match dict::drop_left(&ctx, &core, &left).await {
+                    Ok(()) => dict::free_orphans(&ctx, &core).await,
+                    Err(e) => Err(e),
+                };
+                match done {
+                    Ok(_) | Err(Error::Closing) => return,
                     Err(e) => {
                         ctx.alert(AlertLevel::Warning, format!("free dropped segments: {e}"));
                     }

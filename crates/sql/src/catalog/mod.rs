@@ -16,6 +16,7 @@ mod views;
 
 pub use peers::connect_views;
 
+use crate::ddl::is_temporary;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::datasource::MemTable;
@@ -82,12 +83,21 @@ pub(crate) struct Catalog {
 const SYSTEM_SCHEMAS: [(&str, i64); 3] =
     [("pg_catalog", 11), ("sys", 2201), ("information_schema", 2202)];
 
+/// The OID of a session's schema of temporary objects: of its instance and session.
+fn temp_oid(schema: &str) -> i64 {
+    let numbers = schema.strip_prefix(dict::TEMP_PREFIX).and_then(|rest| rest.split_once('_'));
+    let numbers = numbers.and_then(|(i, s)| Some((i.parse().ok()?, s.parse().ok()?)));
+    let (instance, session): (i64, i64) = numbers.unwrap_or((0, 0));
+    0x7000_0000 + instance * 0x0100_0000 + session % 0x0100_0000
+}
+
 impl Catalog {
     /// The OID of a schema.
     pub(crate) fn schema_oid(&self, schema: &str) -> i64 {
         let system = SYSTEM_SCHEMAS.iter().find(|(name, _)| *name == schema).map(|(_, oid)| *oid);
         let own = || self.schemas.find(schema).map(|found| i64::from(found.obj.0));
-        system.or_else(own).unwrap_or(0)
+        let temporary = || is_temporary(schema).then(|| temp_oid(schema));
+        system.or_else(own).or_else(temporary).unwrap_or(0)
     }
 
     /// All schemas: OID, name, number of the owner.
@@ -95,7 +105,14 @@ impl Catalog {
         let system = SYSTEM_SCHEMAS.iter().map(|(name, oid)| (*oid, *name, dict::SUPERUSER_OBJ.0));
         let own = self.schemas.all.iter();
         let own = own.map(|one| (i64::from(one.obj.0), one.name.as_str(), one.owner.0));
-        system.chain(own).collect()
+        let mut all: Vec<(i64, &str, u32)> = system.chain(own).collect();
+        let relations = self.relations().map(|def| def.schema.as_str());
+        for name in relations.chain(self.sequences.iter().map(|def| def.schema.as_str())) {
+            if is_temporary(name) && all.iter().all(|(_, known, _)| *known != name) {
+                all.push((temp_oid(name), name, dict::SUPERUSER_OBJ.0));
+            }
+        }
+        all
     }
 
     /// Tables and views.
@@ -147,14 +164,14 @@ impl Session {
     /// there are.
     pub(crate) async fn schemas_for(&mut self, schema: Option<&str>) -> Result<Vec<String>> {
         if let Some(schema) = schema {
-            return Ok(vec![schema.to_owned()]);
+            return Ok(vec![self.named_schema(schema)?]);
         }
         self.begin_if_needed();
         let txn = self.transaction()?;
         let known = dict::schemas(&self.ctx, &txn).await?;
         let is_there =
             |name: &str| known.find(name).is_some() || dict::RESERVED_SCHEMAS.contains(&name);
-        let mut path: Vec<String> = Vec::new();
+        let mut path: Vec<String> = self.temporary.schema.iter().cloned().collect();
         for name in &self.settings.search_path {
             let name = if name == "$user" { &self.user } else { name };
             if is_there(name) && !path.contains(name) {

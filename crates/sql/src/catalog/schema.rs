@@ -2,7 +2,9 @@
 
 use super::Catalog;
 use super::rows::{Rows, Shape, int, opt_text, text};
+use crate::ddl::is_temporary;
 use Shape::{Int4, Name, Text};
+use kernel::dict::Generated;
 use kernel::row::Value;
 use query::types::PgType;
 
@@ -50,7 +52,10 @@ fn tables(catalog: &Catalog) -> Rows {
             text("skein"),
             text(table.schema.as_str()),
             text(table.name.as_str()),
-            text("BASE TABLE"),
+            text(match is_temporary(&table.schema) {
+                true => "LOCAL TEMPORARY",
+                false => "BASE TABLE",
+            }),
             text(if own { "YES" } else { "NO" }),
         ]);
     }
@@ -107,9 +112,19 @@ fn columns(catalog: &Catalog) -> Rows {
         ("numeric_precision", Int4),
         ("numeric_scale", Int4),
         ("udt_name", Name),
+        ("is_identity", Text),
+        ("identity_generation", Text),
+        ("is_generated", Text),
+        ("generation_expression", Text),
     ]);
     for table in catalog.relations() {
         for (i, column) in table.columns.iter().enumerate() {
+            let identity = match column.generated {
+                Some(Generated::Always) => Some("ALWAYS"),
+                Some(Generated::ByDefault) => Some("BY DEFAULT"),
+                _ => None,
+            };
+            let computed = column.generated == Some(Generated::Stored);
             let plain = column.ty.without_limit();
             let precision = column.ty.precision_scale();
             let number = |n: i64| Value::Int4(i32::try_from(n).unwrap_or(i32::MAX));
@@ -122,13 +137,17 @@ fn columns(catalog: &Catalog) -> Rows {
                 text(table.name.as_str()),
                 text(column.name.as_str()),
                 number(i64::try_from(i + 1).unwrap_or(0)),
-                opt_text(column.default.as_deref()),
+                opt_text(column.default.as_deref().filter(|_| column.generated.is_none())),
                 text(if column.not_null { "NO" } else { "YES" }),
                 text(plain.to_string()),
                 length.map_or(Value::Null, number),
                 precision.map_or(Value::Null, |(p, _)| number(p.into())),
                 precision.map_or(Value::Null, |(_, s)| number(s.into())),
                 text(udt),
+                text(if identity.is_some() { "YES" } else { "NO" }),
+                opt_text(identity),
+                text(if computed { "ALWAYS" } else { "NEVER" }),
+                opt_text(column.default.as_deref().filter(|_| computed)),
             ]);
         }
     }

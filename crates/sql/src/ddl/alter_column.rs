@@ -6,16 +6,18 @@
 
 use super::column::{check_default, column_type, declare_column};
 use super::constraint::{Constraints, several_primary_keys};
+use super::depend::depended_on;
 use super::refuse;
 use super::rewrite::{Source, Using, contains_nulls};
 use crate::bind::{Params, ident_name};
 use crate::check::{columns_of, with_column};
+use crate::generated::{check_expressions, computed_from, kind_of};
 use crate::planning::{column_default, row_default};
 use crate::session::Session;
 use crate::view::Change;
 use crate::{PgError, Result, Severity, direct};
 use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, Expr, Ident, SelectItem};
-use kernel::dict::{self, AlteredColumn, ColumnDef, TableDef};
+use kernel::dict::{self, AlteredColumn, ColumnDef, Generated, TableDef};
 use kernel::row::{ColType, TypeKind, stored_value};
 use query::functions::quote_ident;
 use query::scalar::EvalContext;
@@ -23,7 +25,7 @@ use query::types::col_type_of_oid;
 use std::sync::Arc;
 
 /// The columns as they are.
-fn kept(table: &TableDef) -> Vec<AlteredColumn> {
+pub(super) fn kept(table: &TableDef) -> Vec<AlteredColumn> {
     let kept = |(i, def): (usize, &ColumnDef)| AlteredColumn { from: Some(i), def: def.clone() };
     table.columns.iter().enumerate().map(kept).collect()
 }
@@ -40,7 +42,7 @@ fn exists(table: &TableDef, column: &str) -> PgError {
 }
 
 impl Session {
-    async fn set_columns(
+    pub(super) async fn set_columns(
         &mut self,
         table: &Arc<TableDef>,
         columns: Vec<AlteredColumn>,
@@ -92,6 +94,7 @@ impl Session {
         mut def: ColumnDef,
     ) -> Result<Arc<TableDef>> {
         let default = column_default(&def)?;
+        let computed = def.generated == Some(Generated::Stored);
         let each = default
             .as_ref()
             .is_some_and(|default| default.calls.iter().any(|call| call.function.per_row()));
@@ -101,13 +104,26 @@ impl Session {
             let value = default.scalar.eval(&cx)?.into_value();
             def.missing = stored_value(def.ty.kind, &value.as_datum());
         }
-        if def.not_null && def.missing.is_none() && !each && self.has_rows(table).await? {
+        if def.not_null
+            && def.missing.is_none()
+            && !each
+            && !computed
+            && self.has_rows(table).await?
+        {
             return Err(contains_nulls(table, &def.name));
         }
         let mut columns = kept(table);
         let mut sources = from_old(&columns);
         columns.push(AlteredColumn { from: None, def });
-        let new = self.set_columns(table, columns, each).await?;
+        let all: Vec<ColumnDef> = columns.iter().map(|column| column.def.clone()).collect();
+        check_expressions(&all)?;
+        let new = self.set_columns(table, columns, each || computed).await?;
+        if computed {
+            sources.push(Source::Computed);
+            self.check_rows(&new).await?;
+            self.refill(table, &new, &sources, None).await?;
+            return Ok(new);
+        }
         if let Some(default) = row_default(&new, table.columns.len())?.filter(|_| each) {
             sources.push(Source::Default(default));
             self.refill(table, &new, &sources, None).await?;
@@ -122,14 +138,15 @@ impl Session {
         if_exists: bool,
         cascade: bool,
     ) -> Result<()> {
-        let at = match direct::column_position(table, name) {
-            Ok(at) => at,
-            Err(error) if if_exists => {
-                self.notice(Severity::Notice, format!("{}, skipping", error.message));
-                return Ok(());
+        if let Err(error) = direct::column_position(table, name) {
+            if !if_exists {
+                return Err(error);
             }
-            Err(error) => return Err(error),
-        };
+            self.notice(Severity::Notice, format!("{}, skipping", error.message));
+            return Ok(());
+        }
+        let table = &self.without_computed(table, name, cascade).await?;
+        let at = direct::column_position(table, name)?;
         let dependents = self.dependents_of(table, Some(name)).await?;
         if !dependents.is_empty() {
             let shown = self.shown_relation(table).await?;
@@ -144,16 +161,7 @@ impl Session {
         let new = self.set_columns(table, columns, true).await?;
         self.refill(table, &new, &sources, None).await?;
         // The sequence of a serial column goes with it.
-        let txn = self.transaction()?;
-        for sequence in dict::sequences(&self.ctx, &txn).await? {
-            let quoted = query::functions::quote_ident(&sequence.name);
-            let schema = query::functions::quote_ident(&sequence.schema);
-            let called = format!("nextval('{schema}.{quoted}')");
-            if sequence.table == Some(table.obj) && dropped.default.as_ref() == Some(&called) {
-                dict::drop_sequence(&self.ctx, &txn, &sequence).await?;
-            }
-        }
-        Ok(())
+        self.drop_sequence_of(table, dropped.default.as_deref()).await
     }
 
     pub(super) async fn rename_column(
@@ -169,6 +177,11 @@ impl Session {
         }
         let mut columns = kept(table);
         new.clone_into(&mut columns[at].def.name);
+        for at in computed_from(table, old)? {
+            if let Some(text) = &mut columns[at].def.default {
+                *text = with_column(text, old, new)?;
+            }
+        }
         self.set_columns(table, columns, false).await?;
         let txn = self.transaction()?;
         for check in &table.checks {
@@ -181,6 +194,41 @@ impl Session {
         }
         let change = Change::Column { obj: table.obj, old: old.to_owned(), new: new.to_owned() };
         self.rewrite_views(table, &change).await
+    }
+
+    /// The table without the generated columns that are computed from the column.
+    async fn without_computed(
+        &mut self,
+        table: &Arc<TableDef>,
+        column: &str,
+        cascade: bool,
+    ) -> Result<Arc<TableDef>> {
+        let names: Vec<String> = computed_from(table, column)?
+            .into_iter()
+            .map(|at| table.columns[at].name.clone())
+            .filter(|name| name != column)
+            .collect();
+        if names.is_empty() {
+            return Ok(table.clone());
+        }
+        let shown = self.shown_relation(table).await?;
+        let on = format!("column {} of table {shown}", quote_ident(column));
+        let them: Vec<String> = names
+            .iter()
+            .map(|name| format!("column {} of table {shown}", quote_ident(name)))
+            .collect();
+        if !cascade {
+            let said: Vec<String> =
+                them.iter().map(|one| format!("{one} depends on {on}")).collect();
+            return Err(depended_on(&on, &said));
+        }
+        self.notice_cascade(&them);
+        let mut left = table.clone();
+        for name in names {
+            Box::pin(self.drop_column(&left, &name, false, true)).await?;
+            left = self.altered(&left).await?;
+        }
+        Ok(left)
     }
 
     /// The table without the CHECK constraints that name the column.
@@ -221,11 +269,23 @@ impl Session {
                 let in_key = |key: &Arc<dict::IndexDef>| {
                     key.columns.iter().any(|column| usize::from(*column) == at)
                 };
+                if matches!(def.generated, Some(Generated::Always | Generated::ByDefault)) {
+                    let relation = &table.name;
+                    let text = format!(
+                        "column \"{column}\" of relation \"{relation}\" is an identity column"
+                    );
+                    return Err(PgError::syntax(text));
+                }
                 if table.primary_key().is_some_and(in_key) {
                     let text = format!("column \"{column}\" is in a primary key");
                     return Err(PgError::new("42P16", text));
                 }
                 def.not_null = false;
+            }
+            AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault
+                if def.generated.is_some() =>
+            {
+                return Err(no_default(def, &table.name));
             }
             AlterColumnOperation::SetDefault { value } => {
                 def.default = Some(value.to_string());
@@ -240,8 +300,9 @@ impl Session {
                 }
                 return self.change_type(table, at, ty, using.as_ref()).await;
             }
-            other @ AlterColumnOperation::AddGenerated { .. } => {
-                return refuse(format!("ALTER COLUMN {other}"));
+            AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
+                let options = sequence_options.as_deref().unwrap_or_default();
+                return self.add_identity(table, at, *generated_as, options).await;
             }
         }
         self.set_columns(table, columns, false).await.map(|_| ())
@@ -258,6 +319,12 @@ impl Session {
         let mut columns = kept(table);
         let def = &mut columns[at].def;
         let (name, from) = (def.name.clone(), def.ty);
+        if let Some(at) = computed_from(table, &name)?.into_iter().find(|i| *i != at) {
+            let other = &table.columns[at].name;
+            let detail = format!("Column \"{name}\" is used by generated column \"{other}\".");
+            let text = "cannot alter type of a column used by a generated column";
+            return Err(PgError::new("0A000", text).with_detail(detail));
+        }
         if let Some(one) = self.dependents_of(table, Some(&name)).await?.into_iter().next() {
             let view = self.shown_relation(&one.view).await?;
             let detail = format!("rule _RETURN on view {view} depends on column \"{name}\"");
@@ -300,6 +367,19 @@ impl Session {
         let using = Using { expr, calls: params.hidden };
         let new = self.set_columns(table, columns, true).await?;
         self.refill(table, &new, &sources, Some(&using)).await
+    }
+}
+
+/// 42601 for a default of a column that comes by its values in another way.
+fn no_default(def: &ColumnDef, table: &str) -> PgError {
+    let kind = kind_of(def).unwrap_or("a column");
+    let column = &def.name;
+    let error = PgError::syntax(format!("column \"{column}\" of relation \"{table}\" is {kind}"));
+    match def.generated {
+        Some(Generated::Always | Generated::ByDefault) => {
+            error.with_hint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")
+        }
+        _ => error,
     }
 }
 

@@ -6,10 +6,13 @@
 use super::constraint::{Constraints, constraint_of, plain_characteristics};
 use super::refuse;
 use crate::bind::{ident_name, object_parts};
+use crate::check::{Place, normal};
 use crate::planning::column_default;
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{self, ColumnOption, DataType, SequenceOptions};
-use kernel::dict::ColumnDef;
+use datafusion::sql::sqlparser::ast::{
+    self, ColumnOption, DataType, GeneratedAs, GeneratedExpressionMode, SequenceOptions,
+};
+use kernel::dict::{ColumnDef, Generated};
 use kernel::row::{ColType, TypeKind};
 use query::sqltype::col_type_of_sql;
 
@@ -28,6 +31,7 @@ pub(super) fn declare_column(
 ) -> Result<Column> {
     let name = ident_name(&column.name);
     let (ty, mut sequence) = column_type(&column.data_type)?;
+    let (mut has_default, mut computed, mut identity) = (false, None, None);
     let mut def = ColumnDef { not_null: sequence.is_some(), ..ColumnDef::new(&name, ty) };
     let at = u16::try_from(position).map_err(|_| PgError::new("54011", "too many columns"))?;
     for option in &column.options {
@@ -35,7 +39,10 @@ pub(super) fn declare_column(
         match &option.option {
             ColumnOption::Null => {}
             ColumnOption::NotNull => def.not_null = true,
-            ColumnOption::Default(expr) => def.default = Some(expr.to_string()),
+            ColumnOption::Default(expr) => {
+                has_default = true;
+                def.default = Some(expr.to_string());
+            }
             ColumnOption::PrimaryKey(key) => {
                 plain_characteristics(key.characteristics.as_ref())?;
                 let name = constraint.unwrap_or_else(|| format!("{table}_pkey"));
@@ -46,10 +53,26 @@ pub(super) fn declare_column(
                 let name = constraint.unwrap_or_else(|| format!("{table}_{name}_key"));
                 constraints.indexes.push(constraint_of(name, vec![at], false));
             }
-            ColumnOption::Generated { generation_expr: None, sequence_options, .. } => {
+            ColumnOption::Generated {
+                generation_expr: None,
+                sequence_options,
+                generated_as,
+                ..
+            } => {
                 def.not_null = true;
                 sequence = Some(sequence_options.clone().unwrap_or_default());
+                identity = Some(match generated_as {
+                    GeneratedAs::ByDefault => Generated::ByDefault,
+                    _ => Generated::Always,
+                });
             }
+            ColumnOption::Generated {
+                generated_as: GeneratedAs::Always | GeneratedAs::ExpStored,
+                generation_expr: Some(expr),
+                generation_expr_mode: Some(GeneratedExpressionMode::Stored),
+                generated_keyword: true,
+                ..
+            } => computed = Some(normal(expr, Place::Generated)?.to_string()),
             ColumnOption::Check(check) => {
                 let name = constraint.or_else(|| check.name.as_ref().map(ident_name));
                 constraints.add_check(name, check)?;
@@ -63,6 +86,28 @@ pub(super) fn declare_column(
             }
             other => return refuse(format!("the column option {other}")),
         }
+    }
+    let both = |one: &str, other: &str| {
+        let column = &def.name;
+        let text = format!(
+            "both {one} and {other} specified for column \"{column}\" of table \"{table}\""
+        );
+        PgError::syntax(text)
+    };
+    match (has_default, &computed, identity) {
+        (true, Some(_), _) => return Err(both("default", "generation expression")),
+        (true, _, Some(_)) => return Err(both("default", "identity")),
+        (_, Some(_), Some(_)) => return Err(both("identity", "generation expression")),
+        _ => {}
+    }
+    let is_number = matches!(def.ty.kind, TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8);
+    if identity.is_some() && !is_number {
+        let text = "identity column type must be smallint, integer, or bigint";
+        return Err(PgError::new("22023", text));
+    }
+    def.generated = identity.or_else(|| computed.as_ref().map(|_| Generated::Stored));
+    if computed.is_some() {
+        def.default = computed;
     }
     Ok(Column { def, sequence })
 }

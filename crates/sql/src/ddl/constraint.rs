@@ -6,7 +6,7 @@
 use super::index::index_columns;
 use super::refuse;
 use crate::bind::ident_name;
-use crate::check::{chosen_name, normal};
+use crate::check::{Place, chosen_name, normal};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{self, Expr, TableConstraint};
 use kernel::dict::NewIndex;
@@ -62,7 +62,7 @@ impl Constraints {
         if check.enforced == Some(false) {
             return refuse("NOT ENFORCED");
         }
-        self.checks.push((name, normal(&check.expr)?));
+        self.checks.push((name, normal(&check.expr, Place::Check)?));
         Ok(())
     }
 

@@ -35,7 +35,12 @@ impl Session {
                 "storage parameters of indexes have no meaning here and are ignored",
             );
         }
-        let table = self.table_of(&create.table_name).await?;
+        let table = self.relation_of(&create.table_name).await?;
+        if table.view.is_some() {
+            let text = format!("cannot create index on relation \"{}\"", table.name);
+            let detail = "This operation is not supported for views.";
+            return Err(PgError::new("42809", text).with_detail(detail));
+        }
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
         let columns = index_columns(&create.columns, &names)?;
         let name = match &create.name {

@@ -11,6 +11,7 @@ mod comment;
 mod constraint;
 mod depend;
 mod drop;
+mod identity;
 mod index;
 mod rewrite;
 mod role;
@@ -18,11 +19,13 @@ mod schema;
 mod sequence;
 mod table;
 mod table_as;
+mod temporary;
 mod updatable;
 mod view;
 
 pub use role::set_password_hasher;
 pub(crate) use table_as::is_select_into;
+pub(crate) use temporary::{PG_TEMP, Temporary, is_temporary};
 pub(crate) use updatable::{Verb, not_updatable};
 pub(crate) use view::query_of;
 
@@ -99,12 +102,15 @@ impl Session {
         let schema = match schema {
             Some(schema) => schema,
             None => {
-                let first = self.schemas_for(None).await?.into_iter().next();
-                first.ok_or_else(|| {
+                let path = self.schemas_for(None).await?;
+                path.into_iter().find(|name| !is_temporary(name)).ok_or_else(|| {
                     PgError::new("3F000", "no schema has been selected to create in")
                 })?
             }
         };
+        if schema == PG_TEMP || schema == self.named_schema(PG_TEMP)? {
+            return Ok((self.temp_schema().await?, name));
+        }
         if dict::RESERVED_SCHEMAS.contains(&schema.as_str()) {
             return Err(PgError::new("42501", format!("permission denied for schema {schema}")));
         }
@@ -142,7 +148,7 @@ impl Session {
     }
 
     /// The table or view of a name, or 42P01.
-    async fn relation_of(&mut self, name: &ObjectName) -> Result<Arc<TableDef>> {
+    pub(crate) async fn relation_of(&mut self, name: &ObjectName) -> Result<Arc<TableDef>> {
         let (schema, view) = table_parts(name)?;
         match self.find_relation(schema.as_deref(), &view).await? {
             query::Relation::View(def) => Ok(def),

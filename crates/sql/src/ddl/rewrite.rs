@@ -4,6 +4,7 @@
 //! must never do: read by the transaction's snapshot; the table is locked and read as it stands.
 
 use crate::bind::HiddenCall;
+use crate::check::has_rules;
 use crate::dml::{encode_checked, row_error};
 use crate::plan::RowDefault;
 use crate::returning::Returning;
@@ -11,7 +12,7 @@ use crate::session::Session;
 use crate::{PgError, Result};
 use block::Rowid;
 use futures::StreamExt;
-use kernel::dict::TableDef;
+use kernel::dict::{Generated, TableDef};
 use kernel::row::{Datum, RowView, Value};
 use kernel::txn::Snapshot;
 use query::cast::{CastMode, cast};
@@ -20,6 +21,8 @@ use std::sync::Arc;
 
 /// Where a column of the new rows comes from.
 pub(super) enum Source {
+    /// Nothing yet: it is computed from the other columns.
+    Computed,
     /// A column of the old row.
     Old(usize),
     /// The column's default, evaluated for each row.
@@ -84,6 +87,7 @@ impl Session {
                         let cx = EvalContext { row: None, params: &called, env: &env };
                         default.scalar.eval(&cx)?.into_value()
                     }
+                    Source::Computed => Value::Null,
                     Source::Using => used.next().ok_or_else(|| PgError::internal("no value"))?,
                 };
                 values.push(match source {
@@ -94,15 +98,16 @@ impl Session {
                 });
             }
             for (value, column) in values.iter().zip(&new.columns) {
-                if column.not_null && value.is_null() {
+                let computed = column.generated == Some(Generated::Stored);
+                if column.not_null && value.is_null() && !computed {
                     return Err(contains_nulls(new, &column.name));
                 }
             }
             let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
             let mut bytes = std::mem::take(&mut self.row);
             encode_checked(new, &datums, &mut bytes)?;
-            if !new.checks.is_empty() {
-                self.check_old_row(new, &bytes).await?;
+            if has_rules(new) {
+                self.complete_old_row(new, &mut bytes).await?;
             }
             let inserted = kernel::table::insert(&self.ctx, &txn, new, &bytes).await;
             self.row = bytes;

@@ -5,9 +5,12 @@
 
 use super::column::{Column, check_default, declare_column};
 use super::constraint::{Constraints, one_primary_key, taken_name};
-use super::table_as::bare_names;
+use super::table_as::{Made, bare_names};
+use super::temporary::is_temporary;
 use super::{named, refuse};
 use crate::bind::ident_name;
+use crate::check::has_rules;
+use crate::generated::check_expressions;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, CreateTableOptions, SqlOption};
@@ -25,12 +28,24 @@ impl Session {
             }
             let names = bare_names(&create.columns)?;
             let if_not_exists = create.if_not_exists;
-            return self.create_table_as(&create.name, names, query, if_not_exists).await;
+            let made = Made {
+                name: &create.name,
+                temporary: create.temporary,
+                on_commit: create.on_commit,
+            };
+            return self.create_table_as(made, names, query, if_not_exists).await;
         }
         for option in table_options(&create.table_options)? {
             self.table_option(option)?;
         }
-        let (schema, name) = self.new_name(&create.name).await?;
+        let (schema, name) = match create.temporary {
+            true => self.new_temp_name(&create.name).await?,
+            false => self.new_name(&create.name).await?,
+        };
+        if create.on_commit.is_some() && !is_temporary(&schema) {
+            let text = "ON COMMIT can only be used on temporary tables";
+            return Err(PgError::new("42P16", text));
+        }
         let txn = self.transaction()?;
         if self.is_made(&schema, &name, create.if_not_exists).await? {
             return Ok("CREATE TABLE".to_owned());
@@ -80,13 +95,15 @@ impl Session {
             super::index::check_key(&new.columns, &index.columns)?;
         }
         new.columns.iter().try_for_each(check_default)?;
+        check_expressions(&new.columns)?;
         let table = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
+        self.note_at_commit(&table, create.on_commit);
         for mut sequence in owned {
             sequence.table = Some(table.obj);
             dict::create_sequence(&self.ctx, &txn, sequence).await?;
         }
-        if !table.checks.is_empty() {
-            // No rows yet: this sees whether the conditions can be bound.
+        if has_rules(&table) {
+            // No rows yet: this sees whether conditions and expressions can be bound.
             self.check_rows(&table).await?;
         }
         Ok("CREATE TABLE".to_owned())
@@ -131,9 +148,6 @@ impl Session {
 
 /// Refuses every clause of CREATE TABLE but those that mean something.
 fn check_create_table(create: &ast::CreateTable) -> Result<()> {
-    if create.temporary {
-        return refuse("CREATE TEMPORARY TABLE");
-    }
     if create.inherits.is_some() || create.partition_of.is_some() || create.partition_by.is_some() {
         return refuse("inheritance and partitions");
     }
@@ -145,6 +159,9 @@ fn check_create_table(create: &ast::CreateTable) -> Result<()> {
         columns: create.columns.clone(),
         constraints: create.constraints.clone(),
         if_not_exists: create.if_not_exists,
+        temporary: create.temporary,
+        global: create.global,
+        on_commit: create.on_commit,
         table_options: create.table_options.clone(),
         query: create.query.clone(),
         ..ast::helpers::stmt_create_table::CreateTableBuilder::new(create.name.clone()).build()

@@ -17,6 +17,13 @@ use query::functions::quote_ident;
 use query::types::col_type_of_oid;
 use std::sync::Arc;
 
+/// The table to be made.
+pub(super) struct Made<'a> {
+    pub(super) name: &'a ObjectName,
+    pub(super) temporary: bool,
+    pub(super) on_commit: Option<ast::OnCommit>,
+}
+
 /// The clause INTO of a query.
 fn into_of(query: &Query) -> Option<&ast::SelectInto> {
     match &*query.body {
@@ -30,24 +37,25 @@ impl Session {
         let Some(into) = into_of(query).cloned() else {
             return Err(PgError::internal("no INTO"));
         };
-        if into.temporary {
-            return refuse("SELECT INTO TEMPORARY");
-        }
         let mut query = query.clone();
         if let SetExpr::Select(select) = &mut *query.body {
             select.into = None;
         }
-        self.create_table_as(&into.name, Vec::new(), &query, false).await
+        let made = Made { name: &into.name, temporary: into.temporary, on_commit: None };
+        self.create_table_as(made, Vec::new(), &query, false).await
     }
 
     pub(super) async fn create_table_as(
         &mut self,
-        name: &ObjectName,
+        made: Made<'_>,
         names: Vec<String>,
         query: &Query,
         if_not_exists: bool,
     ) -> Result<String> {
-        let (schema, table) = self.new_name(name).await?;
+        let (schema, table) = match made.temporary {
+            true => self.new_temp_name(made.name).await?,
+            false => self.new_name(made.name).await?,
+        };
         if self.is_made(&schema, &table, if_not_exists).await? {
             return Ok("CREATE TABLE AS".to_owned());
         }
@@ -76,7 +84,8 @@ impl Session {
             checks: Vec::new(),
         };
         let txn = self.transaction()?;
-        dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &table))?;
+        let def = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &table))?;
+        self.note_at_commit(&def, made.on_commit);
         let insert = parse_single(&format!("INSERT INTO {target} {text}"))?;
         let plan = Arc::new(Box::pin(self.make_plan(&insert, &[])).await?);
         let tag = self.run_silently(plan).await?;
@@ -93,6 +102,7 @@ impl Session {
             returns_rows: false,
             statement,
             declared: Vec::new(),
+            context: self.plan_context.clone(),
             plan: plan.clone(),
         });
         let mut portal =

@@ -4,9 +4,13 @@
 //! that it would is refused by name. What it must never do: change another table than was meant.
 
 use super::view::query_of;
-use crate::PgError;
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Query, SelectItem, SetExpr, TableFactor};
+use crate::session::Session;
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{
+    Expr, GroupByExpr, ObjectName, Query, SelectItem, SetExpr, TableFactor,
+};
 use kernel::dict::TableDef;
+use std::sync::Arc;
 
 /// What a statement does to rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +79,27 @@ fn is_aggregate(item: &SelectItem) -> bool {
         return false;
     };
     crate::check::has_aggregate(expr)
+}
+
+impl Session {
+    /// The table that COPY reads (`out`) or fills.
+    pub(crate) async fn copied_table(
+        &mut self,
+        name: &ObjectName,
+        out: bool,
+    ) -> Result<Arc<TableDef>> {
+        let def = self.relation_of(name).await?;
+        if def.view.is_none() {
+            return Ok(def);
+        }
+        let (way, hint) = if out {
+            ("from", "Try the COPY (SELECT ...) TO variant.")
+        } else {
+            ("to", "To enable copying to a view, provide an INSTEAD OF INSERT trigger.")
+        };
+        let text = format!("cannot copy {way} view \"{}\"", def.name);
+        Err(PgError::new("42809", text).with_hint(hint))
+    }
 }
 
 /// The refusal of a statement that changes a view.

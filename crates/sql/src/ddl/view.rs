@@ -4,6 +4,7 @@
 //! What it promises: the text is kept as it was understood; a view that is replaced keeps its
 //! columns. What it must never do: leave a view whose text cannot be planned.
 
+use super::temporary::is_temporary;
 use super::{named, refuse};
 use crate::bind::ident_name;
 use crate::parse::{AlterRelation, Parsed, RelationAction, Statement, parse_single};
@@ -110,11 +111,19 @@ impl Session {
     pub(super) async fn create_view(&mut self, create: &ast::CreateView) -> Result<String> {
         check_create_view(create)?;
         let done = || Ok("CREATE VIEW".to_owned());
-        let (schema, name) = self.new_name(&create.name).await?;
+        let (mut schema, name) = match create.temporary {
+            true => self.new_temp_name(&create.name).await?,
+            false => self.new_name(&create.name).await?,
+        };
         let names: Vec<String> = create.columns.iter().map(|c| ident_name(&c.name)).collect();
         let txn = self.transaction()?;
-        let old = dict::table(&self.ctx, &txn, &schema, &name).await?;
         let (view, columns) = self.define_view(&create.query, &names).await?;
+        if !is_temporary(&schema) && self.reads_temporary(&view.uses).await? {
+            let text = format!("view \"{name}\" will be a temporary view");
+            self.notice(Severity::Notice, text);
+            schema = self.temp_schema().await?;
+        }
+        let old = dict::table(&self.ctx, &txn, &schema, &name).await?;
         if !create.or_replace || old.is_none() {
             self.is_made(&schema, &name, false).await?;
             let owner = self.owner();
@@ -137,6 +146,18 @@ impl Session {
         }
         dict::replace_view(&self.ctx, &txn, &old, &columns, &view).await?;
         done()
+    }
+
+    /// Whether something that a view reads is temporary.
+    async fn reads_temporary(&mut self, uses: &[Use]) -> Result<bool> {
+        let txn = self.transaction()?;
+        for one in uses.iter().filter(|one| one.column.is_empty()) {
+            let def = dict::table_by_obj(&self.ctx, &txn, one.obj).await?;
+            if def.is_some_and(|def| is_temporary(&def.schema)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Refuses a view that would read itself.
@@ -191,6 +212,13 @@ impl Session {
         let def = dict::lock_definition(&self.ctx, &txn, &def).await?;
         match action {
             RelationAction::Rename(new) => self.rename_relation(&def, new.clone()).await?,
+            RelationAction::Column { name, change } => {
+                if def.view.is_some() {
+                    let text = format!("\"{}\" is not a table", def.name);
+                    return Err(PgError::new("42809", text));
+                }
+                self.change_generated(&def, name, change).await?;
+            }
             RelationAction::SetSchema(schema) => self.set_schema(&def, schema).await?,
             RelationAction::RenameColumn { old, new } => {
                 self.rename_view_column(&def, old, new).await?;

@@ -53,7 +53,12 @@ impl Session {
                 query::cast::cast(&now, kind, query::cast::CastMode::Explicit, env)?
             }
             SessionFn::CurrentUser => text(&self.user),
-            SessionFn::CurrentSchema => match self.schemas_for(None).await?.first() {
+            SessionFn::CurrentSchema => match self
+                .schemas_for(None)
+                .await?
+                .iter()
+                .find(|schema| !crate::ddl::is_temporary(schema))
+            {
                 Some(schema) => text(schema),
                 None => Value::Null,
             },
@@ -61,8 +66,10 @@ impl Session {
                 let mut path = self.schemas_for(None).await?;
                 // What is always looked through first is told if it is asked for.
                 let all = args.first() == Some(&Value::Bool(true));
+                path.retain(|schema| all || !crate::ddl::is_temporary(schema));
                 if all && !path.iter().any(|schema| schema == "pg_catalog") {
-                    path.insert(0, "pg_catalog".to_owned());
+                    let temporary = path.first().is_some_and(|s| crate::ddl::is_temporary(s));
+                    path.insert(usize::from(temporary), "pg_catalog".to_owned());
                 }
                 text(&format!("{{{}}}", path.join(",")))
             }

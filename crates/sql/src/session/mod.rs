@@ -48,6 +48,7 @@ pub struct Session {
     pub(crate) plan_context: Arc<str>,
     pub(crate) row: Vec<u8>,
     pub(crate) key: Vec<u8>,
+    pub(crate) temporary: crate::ddl::Temporary,
     /// Views that are being put in the place of their names, one inside the other.
     pub(crate) view_depth: u32,
     /// Where a failed statement is rolled back to.
@@ -82,6 +83,7 @@ impl Session {
             plan_context: Arc::from(""),
             row: Vec::new(),
             key: Vec::new(),
+            temporary: crate::ddl::Temporary::default(),
             view_depth: 0,
             statement_start: None,
         };
@@ -93,7 +95,11 @@ impl Session {
     pub(crate) fn note_context(&mut self) {
         let own = |name: &String| if name == "$user" { self.user.clone() } else { name.clone() };
         let path: Vec<String> = self.settings.search_path.iter().map(own).collect();
-        let path = path.join(",");
+        let mut path = path.join(",");
+        if let Some(schema) = &self.temporary.schema {
+            // What the session's own objects hide, and when, is its own affair.
+            path = format!("{schema} {};{path}", self.temporary.changes);
+        }
         self.plan_context = Arc::from(format!("{path};{}", self.settings.zone_name));
     }
 
@@ -122,10 +128,28 @@ impl Session {
         self.settings.take_changes()
     }
 
-    /// Rolls back what is open.
+    /// Drops the session's temporary objects.
+    async fn end_temporary(&mut self) -> Result<()> {
+        if self.temporary.schema.is_none() {
+            return Ok(());
+        }
+        match self.drop_temporary().await {
+            Ok(()) => self.commit().await,
+            Err(error) => {
+                self.rollback().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Rolls back what is open; what was temporary goes.
     pub async fn close(mut self) {
         self.copy = None;
-        if let Err(error) = self.rollback_quietly().await {
+        let mut closed = self.rollback_quietly().await;
+        if closed.is_ok() {
+            closed = self.end_temporary().await;
+        }
+        if let Err(error) = closed {
             let text = format!("a closing session could not be rolled back: {error}");
             self.ctx.alert(observe::AlertLevel::Error, text);
         }

@@ -39,7 +39,7 @@ impl Session {
                     self.ctx.bump(Stat::ParseCountTotal, 1);
                     let statement =
                         Statement { text: key.text, parsed: Parsed::Empty, param_count: 0 };
-                    return Ok(prepared(statement, param_oids, plan));
+                    return Ok(self.prepared(statement, param_oids, plan));
                 }
             }
         }
@@ -75,7 +75,7 @@ impl Session {
         }
         self.begin_if_needed();
         match self.plan_for(&statement, param_oids).await {
-            Ok(plan) => Ok(prepared(statement, param_oids, plan)),
+            Ok(plan) => Ok(self.prepared(statement, param_oids, plan)),
             Err(error) => {
                 self.statement_failed().await;
                 Err(error)
@@ -142,7 +142,7 @@ impl Session {
     /// The plan, made anew if a table has changed since or if it shows a view.
     pub(crate) async fn valid_plan(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
         let plan = &prepared.plan;
-        if !plan.once && self.is_current(plan) {
+        if !plan.once && prepared.context == self.plan_context && self.is_current(plan) {
             return Ok(plan.clone());
         }
         let statement = match &prepared.statement.parsed {
@@ -159,24 +159,25 @@ impl Session {
         }
         Ok(fresh)
     }
-}
 
-fn prepared(statement: Statement, declared: &[u32], plan: Arc<Plan>) -> Arc<Prepared> {
-    let param_oids = plan
-        .params
-        .iter()
-        .enumerate()
-        .map(|(i, ty)| match declared.get(i) {
-            Some(oid) if *oid != 0 && col_type_of_oid(*oid).is_some() => *oid,
-            _ => PgType::of(*ty).oid,
+    fn prepared(&self, statement: Statement, declared: &[u32], plan: Arc<Plan>) -> Arc<Prepared> {
+        let param_oids = plan
+            .params
+            .iter()
+            .enumerate()
+            .map(|(i, ty)| match declared.get(i) {
+                Some(oid) if *oid != 0 && col_type_of_oid(*oid).is_some() => *oid,
+                _ => PgType::of(*ty).oid,
+            })
+            .collect();
+        Arc::new(Prepared {
+            param_oids,
+            columns: plan.columns.clone(),
+            returns_rows: plan.returns_rows,
+            statement,
+            declared: declared.to_vec(),
+            context: self.plan_context.clone(),
+            plan,
         })
-        .collect();
-    Arc::new(Prepared {
-        param_oids,
-        columns: plan.columns.clone(),
-        returns_rows: plan.returns_rows,
-        statement,
-        declared: declared.to_vec(),
-        plan,
-    })
+    }
 }

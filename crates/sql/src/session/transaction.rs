@@ -60,6 +60,12 @@ impl Session {
 
     /// Commits what is open.
     pub(crate) async fn commit(&mut self) -> Result<()> {
+        if self.txn.is_some()
+            && let Err(error) = Box::pin(self.before_commit()).await
+        {
+            self.rollback().await?;
+            return Err(error);
+        }
         let Some(txn) = self.txn.take() else { return Ok(()) };
         self.statement_start = None;
         let changed = txn.handle.xid().is_some();

@@ -91,6 +91,7 @@ impl Session {
                 let statement =
                     Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0 };
                 let prepared = Arc::new(Prepared {
+                    context: self.plan_context.clone(),
                     param_oids: Vec::new(),
                     columns: plan.columns.clone(),
                     returns_rows: plan.returns_rows,

@@ -59,7 +59,7 @@ impl Session {
             Ast::Set(set) => self.run_set(set),
             Ast::Reset(reset) => self.run_reset(&reset.reset),
             Ast::ShowVariable { variable } => self.run_show(variable, portal, sink),
-            Ast::Discard { object_type } => self.run_discard(object_type),
+            Ast::Discard { object_type } => self.run_discard(object_type).await,
             Ast::Prepare { name, data_types, statement } => {
                 self.run_prepare(ident_name(name), data_types, statement).await
             }

@@ -38,6 +38,7 @@ impl Session {
         }
         let plan = self.plan_for(&inner, &oids).await?;
         let prepared = Arc::new(Prepared {
+            context: self.plan_context.clone(),
             param_oids: plan.params.iter().map(|ty| query::PgType::of(*ty).oid).collect(),
             columns: plan.columns.clone(),
             returns_rows: plan.returns_rows,

@@ -174,13 +174,14 @@ impl Session {
         }
     }
 
-    pub(super) fn run_discard(&mut self, what: &DiscardObject) -> Result<Fetched> {
+    pub(super) async fn run_discard(&mut self, what: &DiscardObject) -> Result<Fetched> {
         match what {
             DiscardObject::ALL => {
                 if self.txn.as_ref().is_some_and(|txn| txn.explicit) {
                     let text = "DISCARD ALL cannot run inside a transaction block";
                     return Err(PgError::new("25001", text));
                 }
+                self.drop_temporary().await?;
                 self.named = Named::new();
                 self.sequences.clear();
                 self.last_sequence = None;
@@ -197,7 +198,10 @@ impl Session {
                 self.last_sequence = None;
                 done("DISCARD SEQUENCES")
             }
-            DiscardObject::TEMP => done("DISCARD TEMP"),
+            DiscardObject::TEMP => {
+                self.drop_temporary().await?;
+                done("DISCARD TEMP")
+            }
         }
     }
 }

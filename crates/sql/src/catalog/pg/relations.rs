@@ -8,7 +8,8 @@ use super::{OWNER, VIEWS, oid_of};
 use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, Oid, Other, Text};
 use crate::catalog::rows::{Rows, int, text};
 use crate::catalog::{Catalog, functions};
-use kernel::dict::TableDef;
+use crate::ddl::is_temporary;
+use kernel::dict::{ColumnDef, Generated, TableDef};
 use kernel::row::Value;
 use query::types::{PgType, oid};
 
@@ -74,7 +75,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             int(0),
             Value::Bool(of.indexes),
             Value::Bool(false),
-            text("p"),
+            text(if is_temporary(schema) { "t" } else { "p" }),
             text(kind),
             Value::Int2(i16::try_from(columns).unwrap_or(i16::MAX)),
             Value::Int2(i16::try_from(of.checks).unwrap_or(i16::MAX)),
@@ -108,6 +109,12 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         add(int(*oid), name, "pg_catalog", "v", 1, NOTHING);
     }
     rows
+}
+
+/// Whether a column has what PostgreSQL calls a default: an identity column has a sequence instead.
+fn has_default(def: &ColumnDef) -> bool {
+    let identity = matches!(def.generated, Some(Generated::Always | Generated::ByDefault));
+    def.default.is_some() && !identity
 }
 
 pub(super) fn attributes(catalog: &Catalog) -> Rows {
@@ -148,10 +155,16 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             Value::Int4(0),
             Value::Int4(ty.typmod),
             Value::Bool(own && def.not_null),
-            Value::Bool(own && def.default.is_some()),
+            Value::Bool(own && has_default(def)),
             Value::Bool(false),
-            text(""),
-            text(""),
+            text(match def.generated.filter(|_| own) {
+                Some(kind @ (Generated::Always | Generated::ByDefault)) => kind.code(),
+                _ => "",
+            }),
+            text(match def.generated.filter(|_| own) {
+                Some(kind @ Generated::Stored) => kind.code(),
+                _ => "",
+            }),
             Value::Bool(false),
             Value::Bool(true),
             Value::Int4(0),
@@ -185,7 +198,9 @@ pub(super) fn defaults(catalog: &Catalog) -> Rows {
     ]);
     for table in &catalog.tables {
         for (i, column) in table.columns.iter().enumerate() {
-            let Some(default) = &column.default else { continue };
+            let Some(default) = column.default.as_ref().filter(|_| has_default(column)) else {
+                continue;
+            };
             let number = i16::try_from(i + 1).unwrap_or(i16::MAX);
             let id = i64::from(table.obj.0) * 10_000 + i64::from(number);
             rows.push(vec![

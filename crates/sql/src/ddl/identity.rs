@@ -1,0 +1,120 @@
+//! Columns that become identity columns, or cease to be generated.
+//!
+//! What it promises: an identity column has a sequence of its own, which goes with the identity.
+//! What it must never do: touch the values that are there.
+
+use super::alter_column::kept;
+use crate::parse::ColumnChange;
+use crate::session::Session;
+use crate::{PgError, Result, Severity, direct};
+use datafusion::sql::sqlparser::ast::{GeneratedAs, SequenceOptions};
+use kernel::dict::{self, Generated, TableDef};
+use std::sync::Arc;
+
+fn is_identity(generated: Option<Generated>) -> bool {
+    matches!(generated, Some(Generated::Always | Generated::ByDefault))
+}
+
+impl Session {
+    /// ALTER COLUMN .. ADD GENERATED .. AS IDENTITY.
+    pub(super) async fn add_identity(
+        &mut self,
+        table: &Arc<TableDef>,
+        at: usize,
+        generated_as: Option<GeneratedAs>,
+        options: &[SequenceOptions],
+    ) -> Result<()> {
+        let mut columns = kept(table);
+        let def = &mut columns[at].def;
+        let refused = |what: &str| {
+            let text = format!("column \"{}\" of relation \"{}\" {what}", def.name, table.name);
+            Err(PgError::new("55000", text))
+        };
+        if !def.not_null {
+            return refused("must be declared NOT NULL before identity can be added");
+        }
+        if is_identity(def.generated) {
+            return refused("is already an identity column");
+        }
+        if def.default.is_some() {
+            return refused("already has a default value");
+        }
+        let schema = &table.schema;
+        let mut sequence = self.own_sequence(schema, &table.name, def, options).await?;
+        sequence.table = Some(table.obj);
+        let txn = self.transaction()?;
+        dict::create_sequence(&self.ctx, &txn, sequence).await?;
+        def.generated = Some(match generated_as {
+            Some(GeneratedAs::ByDefault) => Generated::ByDefault,
+            _ => Generated::Always,
+        });
+        self.set_columns(table, columns, false).await.map(|_| ())
+    }
+
+    /// ALTER COLUMN .. DROP IDENTITY, DROP EXPRESSION, SET GENERATED.
+    pub(super) async fn change_generated(
+        &mut self,
+        table: &Arc<TableDef>,
+        column: &str,
+        change: &ColumnChange,
+    ) -> Result<()> {
+        let at = direct::column_position(table, column)?;
+        let mut columns = kept(table);
+        let def = &mut columns[at].def;
+        let (fits, wanted, if_exists) = match change {
+            ColumnChange::DropIdentity { if_exists } => {
+                (is_identity(def.generated), "an identity column", *if_exists)
+            }
+            ColumnChange::SetGenerated { .. } => {
+                (is_identity(def.generated), "an identity column", false)
+            }
+            ColumnChange::DropExpression { if_exists } => {
+                let stored = def.generated == Some(Generated::Stored);
+                (stored, "a stored generated column", *if_exists)
+            }
+        };
+        if !fits {
+            let text =
+                format!("column \"{column}\" of relation \"{}\" is not {wanted}", table.name);
+            if !if_exists {
+                return Err(PgError::new("55000", text));
+            }
+            self.notice(Severity::Notice, format!("{text}, skipping"));
+            return Ok(());
+        }
+        let default = def.default.clone();
+        match change {
+            ColumnChange::SetGenerated { always: true } => def.generated = Some(Generated::Always),
+            ColumnChange::SetGenerated { always: false } => {
+                def.generated = Some(Generated::ByDefault);
+            }
+            ColumnChange::DropIdentity { .. } | ColumnChange::DropExpression { .. } => {
+                def.generated = None;
+                def.default = None;
+            }
+        }
+        self.set_columns(table, columns, false).await?;
+        if matches!(change, ColumnChange::DropIdentity { .. }) {
+            self.drop_sequence_of(table, default.as_deref()).await?;
+        }
+        Ok(())
+    }
+
+    /// Drops the sequence that the default of a column called.
+    pub(super) async fn drop_sequence_of(
+        &mut self,
+        table: &TableDef,
+        default: Option<&str>,
+    ) -> Result<()> {
+        let txn = self.transaction()?;
+        for sequence in dict::sequences(&self.ctx, &txn).await? {
+            let quote = query::functions::quote_ident;
+            let called =
+                format!("nextval('{}.{}')", quote(&sequence.schema), quote(&sequence.name));
+            if sequence.table == Some(table.obj) && default == Some(called.as_str()) {
+                dict::drop_sequence(&self.ctx, &txn, &sequence).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! What a name in a statement stands for while it is planned: a view is put in the place of its
+//! name, and what the meaning of a name without schema depends on is noted.
+//!
+//! What it promises: a plan goes when a view behind it, or the schemas it was looked for in,
+//! change. What it must never do: run a statement.
+
+use crate::bind::{Binder, Params};
+use crate::ddl::is_temporary;
+use crate::session::Session;
+use crate::{PgError, Result};
+use block::ObjId;
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use kernel::dict::TableDef;
+use query::Relation;
+
+/// Views read through one another.
+const VIEW_DEPTH_MAX: u32 = 64;
+
+impl Session {
+    /// What plans that look for names on the search path depend on: the schemas there are.
+    pub(crate) async fn path_version(&mut self) -> Result<(ObjId, u64)> {
+        let txn = self.transaction()?;
+        let schemas = kernel::dict::schemas(&self.ctx, &txn).await?;
+        Ok((kernel::dict::SCHEMAS_OBJ, schemas.version))
+    }
+
+    /// Whether a name would be looked for here before anywhere else. What is found further on may
+    /// be hidden by something made later, which no version of it would tell: such a plan is not
+    /// kept.
+    pub(crate) async fn is_first(&mut self, schema: &str) -> Result<bool> {
+        // The session's own temporary objects are part of what plans are found by.
+        let path = self.schemas_for(None).await?;
+        let first = path.iter().find(|name| !is_temporary(name));
+        Ok(is_temporary(schema) || first.is_none_or(|first| first == schema))
+    }
+
+    /// What a view shows, to be planned in its place, with the tables behind it.
+    pub(crate) async fn expand_view(
+        &mut self,
+        view: &TableDef,
+        params: &mut Params,
+    ) -> Result<(Relation, Vec<(ObjId, u64)>, bool)> {
+        let own = view.view.as_ref().ok_or_else(|| PgError::internal("a view without a text"))?;
+        if self.view_depth >= VIEW_DEPTH_MAX {
+            return Err(PgError::new("54001", "stack depth limit exceeded"));
+        }
+        let mut query = crate::ddl::query_of(own)?;
+        let env = self.format_env();
+        let mut binder = Binder::new(params, &env);
+        binder.bind_query(&mut query)?;
+        let references = binder.references;
+        self.view_depth += 1;
+        let found = self.relations(&references, params).await;
+        self.view_depth -= 1;
+        let (set, tables, once) = found?;
+        let names: Vec<String> = view.columns.iter().map(|column| column.name.clone()).collect();
+        let statement = Ast::Query(Box::new(query));
+        let relation = self.database.planner.view(statement, &set, &params.all_types(), &names)?;
+        Ok((relation, tables, once))
+    }
+}
