@@ -267,7 +267,10 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         out.remove(at);
     }
     if is_word(&out[first].token, "create") {
-        return with_column_types(out);
+        return with_column_types(with_identity_options(out));
+    }
+    if is_word(&out[first].token, "alter") {
+        return with_identity_options(out);
     }
     if is_word(&out[first].token, "insert") || is_word(&out[first].token, "with") {
         return crate::words::with_predicates(out);
@@ -286,6 +289,61 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         }
         switch = is_word(&token.token, "freeze") || is_word(&token.token, "header");
     }
+    out
+}
+
+/// The order in which the library reads the options of an identity column's sequence.
+fn option_rank(token: &Token) -> Option<usize> {
+    let order = ["increment", "minvalue", "maxvalue", "start", "cache", "cycle"];
+    order.iter().position(|word| is_word(token, word))
+}
+
+/// The options of `AS IDENTITY (..)` in the library's order, whatever order they were written in.
+fn with_identity_options(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<TokenWithSpan> = tokens.iter().filter(|t| !is_space(&t.token)).cloned().collect();
+    let begins = |at: usize| {
+        is_word(&used[at].token, "identity")
+            && used.get(at + 1).is_some_and(|t| t.token == Token::LParen)
+    };
+    if !(0..used.len()).any(begins) {
+        return tokens;
+    }
+    let mut out = Vec::with_capacity(used.len());
+    let mut at = 0;
+    while at < used.len() {
+        out.push(used[at].clone());
+        at += 1;
+        if !begins(at - 1) {
+            continue;
+        }
+        out.push(used[at].clone());
+        at += 1;
+        let mut options: Vec<(usize, Vec<TokenWithSpan>)> = Vec::new();
+        while at < used.len() && used[at].token != Token::RParen {
+            let no = is_word(&used[at].token, "no");
+            let word = used.get(at + usize::from(no)).and_then(|t| option_rank(&t.token));
+            match (word, options.last_mut()) {
+                (Some(rank), _) => {
+                    let length = 1 + usize::from(no);
+                    options.push((rank, used[at..at + length].to_vec()));
+                    at += length;
+                }
+                (None, Some((_, option))) => {
+                    option.push(used[at].clone());
+                    at += 1;
+                }
+                // What the library will not understand either.
+                (None, None) => {
+                    options.push((0, vec![used[at].clone()]));
+                    at += 1;
+                }
+            }
+        }
+        options.sort_by_key(|(rank, _)| *rank);
+        out.extend(options.into_iter().flat_map(|(_, option)| option));
+    }
+    // The end of the text, at which errors are told.
+    out.extend(tokens.last().filter(|t| t.token == Token::EOF).cloned());
     out
 }
 
@@ -552,7 +610,8 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
             ColumnChange::DropExpression { if_exists: words.take("if") && words.take("exists") }
         } else if !dropped && words.take("set") && words.take("generated") {
             let always = words.take("always");
-            if !always && !(words.take("by") && words.take("default")) {
+            let by_default = !always && words.take("by") && words.take("default");
+            if !always && !by_default {
                 return Err(words.near());
             }
             ColumnChange::SetGenerated { always }

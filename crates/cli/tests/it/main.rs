@@ -8,6 +8,7 @@ mod clients;
 mod cluster;
 mod copy;
 mod db;
+mod ddl;
 mod dump;
 mod faults;
 mod life;

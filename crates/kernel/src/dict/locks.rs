@@ -33,6 +33,14 @@ pub trait ObjectLocks: Send + Sync {
         mode: ObjectMode,
     ) -> BoxFuture<'a, Result<()>>;
 
+    /// Takes S if nobody stands in the way; says whether it did.
+    fn try_lock_object<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        txn: &'a Transaction,
+        obj: ObjId,
+    ) -> BoxFuture<'a, Result<bool>>;
+
     /// The transaction (local number) that held X has ended; S may be kept.
     fn unlock_object(&self, txn: u64, obj: ObjId);
 }
@@ -52,6 +60,15 @@ impl ObjectLocks for OneInstance {
         _: ObjectMode,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn try_lock_object<'a>(
+        &'a self,
+        _: &'a Ctx,
+        _: &'a Transaction,
+        _: ObjId,
+    ) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(std::future::ready(Ok(true)))
     }
 
     fn unlock_object(&self, _: u64, _: ObjId) {}

@@ -329,12 +329,14 @@ pub async fn schemas(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Schemas>> 
     let reader = autonomous(txn.core());
     let mut tries = 0;
     loop {
-        dict.locks.lock_object(ctx, txn, SCHEMAS_OBJ, ObjectMode::S).await?;
+        // Every statement asks for them: one whose transaction makes a schema and goes on must not
+        // keep all others waiting. Till it has ended they read what is committed each time.
+        let kept = dict.locks.try_lock_object(ctx, txn, SCHEMAS_OBJ).await?;
         let generation = dict.cache.generation();
         let schemas = read_schemas(ctx, dict, &newest(&reader)?).await?;
         tries += 1;
         let entry = Entry::Schemas(Arc::clone(&schemas));
-        if dict.cache.put(generation, entry) || tries == LOAD_TRIES {
+        if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
             return Ok(schemas);
         }
     }

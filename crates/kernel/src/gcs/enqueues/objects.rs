@@ -12,7 +12,7 @@ use observe::{Ctx, WaitEvent};
 
 use super::super::node::Node;
 use crate::dict::{self, ObjectLocks, ObjectMode};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::txn::{LockWait, Transaction};
 
 const QD: [u8; 2] = *b"QD";
@@ -50,6 +50,31 @@ impl ObjectLocks for Node {
                 self.enqueue_unlock(resource, owner);
             }
             Ok(())
+        })
+    }
+
+    fn try_lock_object<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        txn: &'a Transaction,
+        obj: ObjId,
+    ) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let resource = object_resource(obj);
+            if self.enqueue_mode(resource).covers(GesMode::S) {
+                return Ok(true);
+            }
+            let owner = OwnerId(txn.local_id());
+            let p = [u64::from(obj.0), 0, 100 * u64::from(GesMode::S.number())];
+            let asked = async { self.ask(ctx, resource, GesMode::S, owner, true).answer().await };
+            match ctx.wait_or_cancel(WaitEvent::LibraryCacheLock, p, asked).await? {
+                Ok(()) => {
+                    self.enqueue_unlock(resource, owner);
+                    Ok(true)
+                }
+                Err(Error::RowLocked) => Ok(false),
+                Err(e) => Err(e),
+            }
         })
     }
 
