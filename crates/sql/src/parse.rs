@@ -192,8 +192,11 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         return Ok(Statement { text: own_text, parsed: Parsed::Own(own), param_count });
     }
     crate::depth::check(tokens)?;
-    let (overriding, tokens) = without_overriding(tokens);
-    let tokens = &tokens[..];
+    let without = without_overriding(tokens);
+    let (overriding, tokens) = match &without {
+        Some((word, rest)) => (Some(*word), &rest[..]),
+        None => (None, tokens),
+    };
     let dialect = OwnDialect;
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(RECURSION_MAX)
@@ -211,7 +214,10 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
 
 /// The tokens without INSERT's clause OVERRIDING .. VALUE, which the library does not know, and
 /// what it said: `system` or `user`.
-fn without_overriding(tokens: &[TokenWithSpan]) -> (Option<&'static str>, Vec<TokenWithSpan>) {
+fn without_overriding(tokens: &[TokenWithSpan]) -> Option<(&'static str, Vec<TokenWithSpan>)> {
+    if !tokens.iter().any(|t| is_word(&t.token, "overriding")) {
+        return None;
+    }
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
     let is =
         |at: usize, word: &str| used.get(at).is_some_and(|at| is_word(&tokens[*at].token, word));
@@ -226,10 +232,10 @@ fn without_overriding(tokens: &[TokenWithSpan]) -> (Option<&'static str>, Vec<To
             };
             let mut rest = tokens.to_vec();
             rest.drain(used[at]..=used[at + 2]);
-            return (Some(word), rest);
+            return Some((word, rest));
         }
     }
-    (None, tokens.to_vec())
+    None
 }
 
 /// Notes the clause where the library keeps clauses of other databases, which are refused.
