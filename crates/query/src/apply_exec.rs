@@ -374,6 +374,7 @@ impl Work {
             params,
             env: self.state.env.clone(),
             target: None,
+            given: self.state.given.clone(),
         };
         let config = self.task.session_config().clone().with_extension(Arc::new(state));
         let task = TaskContext::new(

@@ -2,6 +2,7 @@
 
 use crate::wire::FormatEnv;
 use block::Rowid;
+use datafusion::arrow::array::RecordBatch;
 use kernel::row::Value;
 use kernel::txn::Snapshot;
 use observe::Ctx;
@@ -21,6 +22,8 @@ pub struct ExecState {
     pub env: FormatEnv,
     /// Read instead of the target table, if set.
     pub target: Option<Override>,
+    /// Rows that parts of the statement have given so far.
+    pub given: Arc<Vec<RecordBatch>>,
 }
 
 /// A state as it travels in DataFusion's task context.

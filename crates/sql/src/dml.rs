@@ -14,6 +14,7 @@ use crate::encode::{RowEncoder, RowSink, ValueRef};
 use crate::plan::{Direct, DirectSelect, InsertSelect, LockRows, ModifyPlan, QueryPlan, RowAccess};
 use crate::returning::Returning;
 use crate::session::Session;
+use crate::target_rows::TargetRows;
 use crate::{PgError, Result};
 use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
@@ -350,7 +351,7 @@ impl Session {
                     if !self.row_passes(access, params, env)? {
                         return Ok(false);
                     }
-                    snapshot = self.snapshot().await?;
+                    snapshot = self.later_snapshot().await?;
                 }
             }
         }
@@ -390,7 +391,7 @@ impl Session {
                     if !self.row_passes(access, params, env)? {
                         return Ok(0);
                     }
-                    snapshot = self.snapshot().await?;
+                    snapshot = self.later_snapshot().await?;
                 }
             }
         }
@@ -417,7 +418,7 @@ impl Session {
                     if !self.row_passes(access, params, env)? {
                         return Ok(0);
                     }
-                    snapshot = self.snapshot().await?;
+                    snapshot = self.later_snapshot().await?;
                 }
             }
         }
@@ -475,6 +476,7 @@ impl Session {
             params: params.to_vec(),
             env: self.format_env(),
             target: Some(Override { rows }),
+            given: self.given(),
         })
     }
 
@@ -495,6 +497,7 @@ impl Session {
             params: params.clone(),
             env: self.format_env(),
             target: None,
+            given: self.given(),
         });
         let mut stream = self.open_query(&plan.query, state).await?;
         let mut count = 0usize;
@@ -506,12 +509,13 @@ impl Session {
             for i in 0..batch.num_rows() {
                 self.ctx.check_interrupt()?;
                 let (rowid, old) = rows.get(i)?;
-                if !done.insert(rowid.to_u64()) {
+                if !done.insert(rowid.to_u64()) || self.changed_by_a_part(&plan.table, rowid) {
                     continue;
                 }
                 let fate = self.modify_row(plan, &params, &snapshot, rowid, old, &rows, i).await?;
                 if let Fate::Changed = fate {
                     count += 1;
+                    self.note_change(&plan.table, rowid);
                     let row = self.row.clone();
                     self.output_row(&plan.table, &mut output, &snapshot, rowid, row, sink).await?;
                 }
@@ -557,7 +561,7 @@ impl Session {
                 }
                 Change::Gone | Change::Skipped => return Ok(Fate::Skipped),
                 Change::Newer(row) => {
-                    snapshot = self.snapshot().await?;
+                    snapshot = self.later_snapshot().await?;
                     let again =
                         self.look_again(&plan.query, params, &snapshot, rowid, &row).await?;
                     let Some(batch) = again else { return Ok(Fate::Skipped) };
@@ -652,7 +656,7 @@ impl Session {
                 Change::Done => return Ok(Some(fresh)),
                 Change::Gone | Change::Skipped => return Ok(None),
                 Change::Newer(row) => {
-                    snapshot = self.snapshot().await?;
+                    snapshot = self.later_snapshot().await?;
                     match self.look_again(plan, params, &snapshot, rowid, &row).await? {
                         None => return Ok(None),
                         some => fresh = some,
@@ -792,53 +796,5 @@ struct Output<'p> {
 impl<'p> Output<'p> {
     fn new(returning: Option<&'p Returning>, params: Vec<Value>, encoder: RowEncoder) -> Self {
         Output { returning, params, encoder, waiting: Vec::new() }
-    }
-}
-
-/// Address and bytes of the target's rows in a batch.
-struct TargetRows {
-    readers: Vec<query::ColumnReader>,
-    rowid: usize,
-}
-
-impl TargetRows {
-    /// As the first two columns.
-    fn new(batch: &RecordBatch) -> Result<TargetRows> {
-        Ok(TargetRows { readers: query::planner::readers(batch)?, rowid: 0 })
-    }
-
-    /// As the last two columns.
-    fn at_end(batch: &RecordBatch) -> Result<TargetRows> {
-        let readers = query::planner::readers(batch)?;
-        let rowid = readers.len().saturating_sub(2);
-        Ok(TargetRows { readers, rowid })
-    }
-
-    fn get(&self, i: usize) -> Result<(Rowid, &[u8])> {
-        match (self.readers[self.rowid].get(i), self.readers[self.rowid + 1].get(i)) {
-            (Datum::Int8(rowid), Datum::Bytea(row)) => {
-                Ok((Rowid::from_u64(rowid.cast_unsigned()), row))
-            }
-            _ => Err(PgError::internal("a target row without an address")),
-        }
-    }
-
-    /// New values of an UPDATE's columns; `None` for DELETE.
-    fn new_values(
-        &self,
-        i: usize,
-        plan: &ModifyPlan,
-        env: &FormatEnv,
-    ) -> Result<Option<Vec<(usize, Value)>>> {
-        let Some(set) = &plan.set else { return Ok(None) };
-        set.iter()
-            .enumerate()
-            .map(|(n, at)| {
-                let datum = self.readers[2 + n].get(i);
-                let ty = plan.table.columns[*at].ty;
-                Ok((*at, cast(&datum, ty, CastMode::Assignment, env)?))
-            })
-            .collect::<Result<Vec<_>>>()
-            .map(Some)
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::Result;
 use bytes::BytesMut;
-use kernel::row::{Datum, TypeKind};
+use kernel::row::{Datum, TypeKind, Value};
+use parking_lot::Mutex;
 use query::PgColumn;
 use query::wire::{FormatEnv, push_binary, push_text};
+use std::sync::Arc;
 
 /// Where a statement's rows go.
 pub trait RowSink: Send {
@@ -32,7 +34,12 @@ pub(crate) struct RowEncoder {
     columns: Vec<Sent>,
     env: FormatEnv,
     scratch: Vec<u8>,
+    /// Where the values go instead, if they are not sent.
+    rows: Option<TakenRows>,
 }
+
+/// Rows as values.
+pub(crate) type TakenRows = Arc<Mutex<Vec<Vec<Value>>>>;
 
 impl RowEncoder {
     /// `formats` as in Bind: none for text, one for all, or one a column.
@@ -55,7 +62,14 @@ impl RowEncoder {
                 },
             })
             .collect();
-        RowEncoder { columns, env, scratch: Vec::new() }
+        RowEncoder { columns, env, scratch: Vec::new(), rows: None }
+    }
+
+    /// Keeps the rows instead.
+    pub(crate) fn into_rows(mut self) -> (RowEncoder, TakenRows) {
+        let rows = TakenRows::default();
+        self.rows = Some(rows.clone());
+        (self, rows)
     }
 
     /// Appends one row; `value` gives each column's value.
@@ -64,6 +78,11 @@ impl RowEncoder {
         mut value: impl FnMut(usize) -> Result<ValueRef<'v>>,
         out: &mut BytesMut,
     ) -> Result<()> {
+        if let Some(rows) = &self.rows {
+            let values = (0..self.columns.len()).map(|i| Ok(value(i)?.datum().to_value()));
+            rows.lock().push(values.collect::<Result<Vec<_>>>()?);
+            return Ok(());
+        }
         let row = &mut self.scratch;
         row.clear();
         let count = u16::try_from(self.columns.len()).unwrap_or(u16::MAX);

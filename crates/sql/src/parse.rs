@@ -6,6 +6,7 @@
 //! do: accept
 //! text after a statement's end.
 
+use crate::cursor::{Declare, Fetch};
 use crate::dialect::OwnDialect;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
@@ -20,14 +21,22 @@ const RECURSION_MAX: usize = 100;
 /// Statements that only we know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Own {
-    Vacuum { tables: Vec<(Option<String>, String)> },
-    Analyze { tables: Vec<(Option<String>, String)> },
+    Vacuum {
+        tables: Vec<(Option<String>, String)>,
+    },
+    Analyze {
+        tables: Vec<(Option<String>, String)>,
+    },
     Checkpoint,
     ShowParameter(Option<String>),
     CreateSequence(Box<SequenceSpec>),
     AlterSystemSet { name: String, value: String },
     AlterSessionSet { name: String, value: String },
     AlterRelation(Box<AlterRelation>),
+    Declare(Box<Declare>),
+    Fetch(Fetch),
+    /// One cursor, or all.
+    Close(Option<String>),
 }
 
 /// What of `ALTER TABLE`, `ALTER VIEW` and `ALTER SEQUENCE` the library does not parse.
@@ -278,6 +287,9 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     if is_word(&out[first].token, "alter") {
         return with_identity_options(out);
     }
+    if is_word(&out[first].token, "merge") {
+        return crate::words::with_merge_actions(out);
+    }
     if is_word(&out[first].token, "insert") || is_word(&out[first].token, "with") {
         return crate::words::with_predicates(out);
     }
@@ -418,20 +430,22 @@ fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> PgE
 }
 
 /// Words of the statements that the library does not parse.
-struct Words<'a> {
+pub(crate) struct Words<'a> {
     tokens: Vec<&'a Token>,
     at: usize,
+    /// The same with the blanks between them.
+    all: &'a [TokenWithSpan],
 }
 
 impl Words<'_> {
-    fn is(&self, word: &str) -> bool {
+    pub(crate) fn is(&self, word: &str) -> bool {
         match self.tokens.get(self.at) {
             Some(Token::Word(w)) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
             _ => false,
         }
     }
 
-    fn take(&mut self, word: &str) -> bool {
+    pub(crate) fn take(&mut self, word: &str) -> bool {
         let found = self.is(word);
         self.at += usize::from(found);
         found
@@ -443,18 +457,18 @@ impl Words<'_> {
         found
     }
 
-    fn at_end(&self) -> bool {
+    pub(crate) fn at_end(&self) -> bool {
         self.at >= self.tokens.len()
     }
 
-    fn near(&self) -> PgError {
+    pub(crate) fn near(&self) -> PgError {
         match self.tokens.get(self.at) {
             Some(token) => PgError::syntax(format!("syntax error at or near \"{token}\"")),
             None => PgError::syntax("syntax error at end of input"),
         }
     }
 
-    fn name(&mut self) -> Result<String> {
+    pub(crate) fn name(&mut self) -> Result<String> {
         let Some(Token::Word(word)) = self.tokens.get(self.at) else { return Err(self.near()) };
         let name = match word.quote_style {
             Some(_) => word.value.clone(),
@@ -472,7 +486,11 @@ impl Words<'_> {
         Ok((None, first))
     }
 
-    fn number(&mut self) -> Result<i64> {
+    pub(crate) fn at_number(&self) -> bool {
+        matches!(self.tokens.get(self.at), Some(Token::Number(..) | Token::Minus | Token::Plus))
+    }
+
+    pub(crate) fn number(&mut self) -> Result<i64> {
         let sign = if self.take_token(&Token::Minus) { "-" } else { "" };
         let Some(Token::Number(digits, _)) = self.tokens.get(self.at) else {
             return Err(self.near());
@@ -483,6 +501,15 @@ impl Words<'_> {
         })?;
         self.at += 1;
         Ok(number)
+    }
+
+    /// Everything up to the end as it was written.
+    pub(crate) fn rest(&mut self) -> String {
+        let used = self.all.iter().enumerate().filter(|(_, t)| !is_space(&t.token));
+        let from = used.map(|(i, _)| i).nth(self.at).unwrap_or(self.all.len());
+        self.at = self.tokens.len();
+        let rest = self.all[from..].iter().filter(|t| t.token != Token::SemiColon);
+        rest.map(|t| t.token.to_string()).collect::<String>().trim().to_owned()
     }
 
     /// Everything up to the end, as one value.
@@ -533,13 +560,20 @@ fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
             | Keyword::SHOW
             | Keyword::ALTER
             | Keyword::CREATE
+            | Keyword::DECLARE
+            | Keyword::FETCH
+            | Keyword::CLOSE
             | Keyword::NoKeyword
     );
     if !ours && !word.value.eq_ignore_ascii_case("checkpoint") {
         return Ok(None);
     }
+    let all = tokens;
     let tokens = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t)).collect();
-    let mut words = Words { tokens, at: 0 };
+    let mut words = Words { tokens, at: 0, all };
+    if let Some(own) = crate::cursor_words::parse(&mut words)? {
+        return words.finish(own);
+    }
     if words.take("vacuum") {
         return parse_vacuum(words);
     }

@@ -72,12 +72,29 @@ impl Plan {
     }
 }
 
+impl Kind {
+    /// Types of the parameters as the query behind it knows them.
+    pub(crate) fn param_types(&self) -> Option<Vec<ColType>> {
+        match self {
+            Kind::Query(plan) => Some(plan.query.params.clone()),
+            Kind::Modify(plan) => Some(plan.query.query.params.clone()),
+            Kind::InsertSelect(plan) => Some(plan.query.query.params.clone()),
+            Kind::Merge(plan) => Some(plan.query.query.params.clone()),
+            Kind::With(plan) => plan.main.param_types(),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) enum Kind {
     Empty,
     Direct(Box<Direct>),
     Query(Box<QueryPlan>),
     Modify(Box<ModifyPlan>),
     InsertSelect(Box<InsertSelect>),
+    Merge(Box<crate::merge::MergePlan>),
+    /// Several of them, which see one snapshot.
+    With(Box<crate::with::WithPlan>),
     Utility(Box<Ast>),
     Own(Own),
     /// `EXPLAIN` of a plan.

@@ -14,6 +14,7 @@ use block::ObjId;
 use datafusion::sql::sqlparser::ast::{
     self, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, Select, SelectItem, SetExpr,
     Statement as Ast, TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind,
+    visit_expressions,
 };
 use kernel::dict::{ColumnDef, Generated, TableDef};
 use kernel::row::{ColType, TypeKind};
@@ -23,6 +24,7 @@ use query::{
     PgColumn, ROW_COLUMN, ROWID_COLUMN, Relation, Scalar, TARGET_CATALOG, TableSet, TableSize,
 };
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Whether a statement may have a literal like `'now'`, which is read when it is planned.
@@ -35,12 +37,12 @@ fn names_the_clock(text: &str) -> bool {
 }
 
 /// A statement bound for DataFusion.
-struct Planned {
-    kind: Kind,
-    tables: Vec<(ObjId, u64)>,
-    columns: Vec<PgColumn>,
-    returns_rows: bool,
-    once: bool,
+pub(crate) struct Planned {
+    pub(crate) kind: Kind,
+    pub(crate) tables: Vec<(ObjId, u64)>,
+    pub(crate) columns: Vec<PgColumn>,
+    pub(crate) returns_rows: bool,
+    pub(crate) once: bool,
 }
 
 impl Session {
@@ -52,7 +54,7 @@ impl Session {
     ) -> Result<Arc<Plan>> {
         self.ctx.bump(Stat::ParseCountTotal, 1);
         let cached = matches!(&statement.parsed, Parsed::Sql(ast)
-            if matches!(**ast, Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)));
+            if matches!(**ast, Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_)));
         if !cached {
             return self.make_plan(statement, declared).await.map(Arc::new);
         }
@@ -106,6 +108,7 @@ impl Session {
             Parsed::Own(own) => {
                 let columns = match own {
                     Own::ShowParameter(_) => crate::utility::parameter_columns(),
+                    Own::Fetch(fetch) => self.cursor_columns(fetch)?,
                     _ => Vec::new(),
                 };
                 let rows = !columns.is_empty();
@@ -118,7 +121,7 @@ impl Session {
                 let plan = command(Kind::Utility(ast.clone()), Vec::new(), false);
                 Ok(Plan { once: true, ..plan })
             }
-            Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => {
+            Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_) => {
                 self.plan_work(ast, statement.param_count, declared).await
             }
             Ast::Explain {
@@ -155,41 +158,32 @@ impl Session {
         let ast = without.as_ref().unwrap_or(ast);
         let types = declared.iter().map(|oid| declared_type(*oid)).collect::<Result<Vec<_>>>()?;
         let mut params = Params::new(types, count);
-        if let Some(plan) = self.plan_direct(ast, &params).await? {
-            return Ok(plan);
+        if let Some(planned) = self.plan_direct(ast, &mut params).await? {
+            return Ok(planned.into_plan(params, None));
         }
         let planned = match ast {
-            Ast::Query(query) => self.plan_query(query, &mut params).await?,
+            Ast::Query(query) => match Box::pin(self.plan_with(query, &mut params)).await? {
+                Some(planned) => planned,
+                None => self.plan_query(query, &mut params).await?,
+            },
             Ast::Update(update) => self.plan_update(update, &mut params).await?,
             Ast::Delete(delete) => self.plan_delete(delete, &mut params).await?,
             Ast::Insert(insert) => self.plan_insert_select(insert, &mut params).await?,
+            Ast::Merge(merge) => Box::pin(self.plan_merge(merge, &mut params)).await?,
             _ => return Err(PgError::internal("a statement without a plan")),
         };
-        let inferred = match &planned.kind {
-            Kind::Query(plan) => plan.query.params.clone(),
-            Kind::Modify(plan) => plan.query.query.params.clone(),
-            Kind::InsertSelect(plan) => plan.query.query.params.clone(),
-            _ => Vec::new(),
-        };
-        let own = params.types.len();
-        let text = ColType::new(TypeKind::Text);
-        let params_types = (0..own)
-            .map(|i| params.types[i].or(inferred.get(i).copied()).unwrap_or(text))
-            .collect();
-        Ok(Plan {
-            kind: planned.kind,
-            tables: planned.tables,
-            params: params_types,
-            hidden: params.hidden,
-            columns: planned.columns,
-            returns_rows: planned.returns_rows,
-            once: planned.once,
-        })
+        let inferred = planned.kind.param_types();
+        Ok(planned.into_plan(params, inferred))
     }
 
-    async fn plan_direct(&mut self, ast: &Ast, params: &Params) -> Result<Option<Plan>> {
+    /// Plans a statement without DataFusion, if its shape allows.
+    pub(crate) async fn plan_direct(
+        &mut self,
+        ast: &Ast,
+        known: &mut Params,
+    ) -> Result<Option<Planned>> {
         let Some(shape) = direct::shape(ast) else { return Ok(None) };
-        let mut params = params.clone();
+        let mut params = known.clone();
         let mut tables = Vec::new();
         let mut once = false;
         let bound = match shape {
@@ -217,12 +211,10 @@ impl Session {
                 once |= planned.once;
             }
         }
-        let text = ColType::new(TypeKind::Text);
-        Ok(Some(Plan {
+        *known = params;
+        Ok(Some(Planned {
             kind: Kind::Direct(Box::new(bound.direct)),
             tables,
-            params: params.types.iter().map(|ty| ty.unwrap_or(text)).collect(),
-            hidden: params.hidden,
             columns: bound.columns,
             returns_rows: bound.returns_rows,
             once,
@@ -242,6 +234,11 @@ impl Session {
             tables.push(self.path_version().await?);
         }
         for (schema, name) in &references.relations {
+            // What a view names is not what stands in the statement's WITH.
+            if let (0, None, Some(given)) = (self.view_depth, schema, self.given_relation(name)?) {
+                set.insert(None, name, given);
+                continue;
+            }
             let mut relation = self.find_relation(schema.as_deref(), name).await?;
             if let Relation::Table(def) | Relation::View(def) = &relation {
                 tables.push((def.obj, def.version));
@@ -280,7 +277,11 @@ impl Session {
         }
     }
 
-    async fn plan_query(&mut self, query: &Query, params: &mut Params) -> Result<Planned> {
+    pub(crate) async fn plan_query(
+        &mut self,
+        query: &Query,
+        params: &mut Params,
+    ) -> Result<Planned> {
         let mut query = query.clone();
         let lock = if query.locks.is_empty() {
             None
@@ -366,7 +367,7 @@ impl Session {
     }
 
     /// The target of UPDATE or DELETE and the name it goes by.
-    async fn target(
+    pub(crate) async fn target(
         &mut self,
         from: &TableWithJoins,
         verb: Verb,
@@ -391,7 +392,11 @@ impl Session {
         }
     }
 
-    async fn plan_update(&mut self, update: &ast::Update, params: &mut Params) -> Result<Planned> {
+    pub(crate) async fn plan_update(
+        &mut self,
+        update: &ast::Update,
+        params: &mut Params,
+    ) -> Result<Planned> {
         if update.output.is_some()
             || update.or.is_some()
             || !update.order_by.is_empty()
@@ -435,7 +440,11 @@ impl Session {
         self.plan_modify(work, selection, update.returning.as_deref(), params).await
     }
 
-    async fn plan_delete(&mut self, delete: &ast::Delete, params: &mut Params) -> Result<Planned> {
+    pub(crate) async fn plan_delete(
+        &mut self,
+        delete: &ast::Delete,
+        params: &mut Params,
+    ) -> Result<Planned> {
         if !delete.tables.is_empty()
             || delete.output.is_some()
             || !delete.order_by.is_empty()
@@ -464,7 +473,11 @@ impl Session {
     ) -> Result<Planned> {
         let Work { table, alias, factor, mut from, mut items, set } = work;
         let env = self.format_env();
+        let mut with = self.parts.with.take();
         let mut binder = Binder::new(params, &env);
+        if let Some(with) = &mut with {
+            binder.bind_with(with)?;
+        }
         from.iter_mut().try_for_each(|one| binder.bind_from(one))?;
         // The first two items are our own hidden columns.
         for item in &mut items[2..] {
@@ -479,7 +492,7 @@ impl Session {
         let mut references = binder.references;
         references.add(Some(table.schema.clone()), table.name.clone());
         from.insert(0, TableWithJoins { relation: factor, joins: Vec::new() });
-        let query = select_query(items, from, selection)?;
+        let query = Query { with, ..select_query(items, from, selection)? };
         let (set_of, tables, once) = self.relations(&references, params).await?;
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set_of, &params.all_types())?;
@@ -532,7 +545,7 @@ impl Session {
         Ok((Returning::Query(Box::new(QueryPlan::new(planned))), columns))
     }
 
-    async fn plan_insert_select(
+    pub(crate) async fn plan_insert_select(
         &mut self,
         insert: &ast::Insert,
         params: &mut Params,
@@ -553,6 +566,7 @@ impl Session {
         }
         let source = insert.source.as_ref().ok_or_else(|| PgError::syntax("no values"))?;
         let mut query = (**source).clone();
+        values_as_selects(&mut query)?;
         let mut columns = direct::insert_columns(insert, &table)?;
         note_values_parameters(&query, &columns, &table, params)?;
         let env = self.format_env();
@@ -604,6 +618,24 @@ impl Session {
         let plan = InsertSelect { table, query, columns, defaults, conflict, returning };
         let kind = Kind::InsertSelect(Box::new(plan));
         Ok(Planned { kind, tables, columns: shown, returns_rows, once })
+    }
+}
+
+impl Planned {
+    fn into_plan(self, params: Params, inferred: Option<Vec<ColType>>) -> Plan {
+        let (inferred, text) = (inferred.unwrap_or_default(), ColType::new(TypeKind::Text));
+        let types = params.types.iter().enumerate();
+        let params_types =
+            types.map(|(i, ty)| ty.or(inferred.get(i).copied()).unwrap_or(text)).collect();
+        Plan {
+            kind: self.kind,
+            tables: self.tables,
+            params: params_types,
+            hidden: params.hidden,
+            columns: self.columns,
+            returns_rows: self.returns_rows,
+            once: self.once,
+        }
     }
 }
 
@@ -746,7 +778,7 @@ pub(crate) fn target_factor(table: &TableDef, alias: &str) -> TableFactor {
     }
 }
 
-fn hidden_items(alias: &str) -> Vec<SelectItem> {
+pub(crate) fn hidden_items(alias: &str) -> Vec<SelectItem> {
     [ROWID_COLUMN, ROW_COLUMN]
         .into_iter()
         .map(|name| {
@@ -825,6 +857,31 @@ pub(crate) fn assigned_pairs(
             }
         },
     }
+}
+
+/// VALUES with subqueries as a union of selects: the library evaluates VALUES before it runs
+/// anything.
+fn values_as_selects(query: &mut Query) -> Result<()> {
+    let SetExpr::Values(values) = &*query.body else { return Ok(()) };
+    let holds = visit_expressions(values, |expr| match expr {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    if holds.is_continue() {
+        return Ok(());
+    }
+    let select = |row: &ast::Parens<Vec<Expr>>| {
+        let all: Vec<String> = row.content.iter().map(ToString::to_string).collect();
+        format!("select {}", all.join(", "))
+    };
+    let rows: Vec<String> = values.rows.iter().map(select).collect();
+    let Parsed::Sql(ast) = crate::parse::parse_single(&rows.join(" union all "))?.parsed else {
+        return Err(PgError::internal("no skeleton"));
+    };
+    if let Ast::Query(selects) = *ast {
+        query.body = selects.body;
+    }
+    Ok(())
 }
 
 /// `SELECT items FROM from WHERE selection`.

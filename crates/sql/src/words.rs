@@ -37,6 +37,55 @@ pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
     out
 }
 
+/// Stands for the column of an action that does nothing.
+pub(crate) const NOTHING: &str = "$nothing";
+/// Stands for the columns of an INSERT of defaults alone.
+pub(crate) const DEFAULT_VALUES: &str = "$default";
+
+/// `THEN DO NOTHING` and `INSERT DEFAULT VALUES` of a MERGE as an UPDATE or INSERT of a column that
+/// no table has.
+pub(crate) fn with_merge_actions(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let column = |name: &str| Token::make_word(name, Some('"'));
+    let insert = |name: &str| {
+        let zero = Token::Number("0".to_owned(), false);
+        vec![
+            Token::make_keyword("INSERT"),
+            Token::LParen,
+            column(name),
+            Token::RParen,
+            Token::make_keyword("VALUES"),
+            Token::LParen,
+            zero,
+            Token::RParen,
+        ]
+    };
+    let (mut out, mut copied, mut unmatched) = (Vec::with_capacity(tokens.len()), 0, false);
+    for n in 0..used.len() {
+        if word(n, "when") {
+            unmatched = word(n + 1, "not");
+        }
+        let (words, count) = if word(n, "do") && word(n + 1, "nothing") {
+            let update = [Token::make_keyword("UPDATE"), Token::make_keyword("SET")];
+            let zero = [Token::Eq, Token::Number("0".to_owned(), false)];
+            let update = update.into_iter().chain([column(NOTHING)]).chain(zero).collect();
+            (if unmatched { insert(NOTHING) } else { update }, 2)
+        } else if word(n, "insert") && word(n + 1, "default") && word(n + 2, "values") {
+            (insert(DEFAULT_VALUES), 3)
+        } else {
+            continue;
+        };
+        out.extend_from_slice(&tokens[copied..used[n]]);
+        let span = tokens[used[n]].span;
+        out.extend(words.into_iter().map(|token| TokenWithSpan { token, span }));
+        copied = used[n + count - 1] + 1;
+    }
+    out.extend_from_slice(&tokens[copied..]);
+    out
+}
+
 /// `TABLE name` as `SELECT * FROM name`, where a query may stand.
 pub(crate) fn with_tables(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     const BEFORE: [&str; 10] = [

@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast;
 use kernel::row::{ColType, TypeKind};
 
 pub(crate) use self::query::shown_name;
-pub(crate) use expr::{column_of_query, placeholder_index};
+pub(crate) use expr::{column_of_query, number, placeholder_index};
 pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
 
 /// A function whose value depends on the session or has an effect: called once before the statement
@@ -176,6 +176,11 @@ impl<'a> Binder<'a> {
     /// Binds a whole query.
     pub(crate) fn bind_query(&mut self, query: &mut ast::Query) -> Result<()> {
         self.query(query)
+    }
+
+    /// Binds the WITH clause of a statement; its names are known afterwards.
+    pub(crate) fn bind_with(&mut self, with: &mut ast::With) -> Result<()> {
+        self.with(with)
     }
 
     /// Binds an expression of a statement that is planned as part of a query.

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement, TableAlias,
     TableAliasColumnDef, TableFactor, TableWithJoins, WildcardAdditionalOptions, WindowSpec,
-    WindowType, visit_expressions, visit_expressions_mut,
+    WindowType, With, visit_expressions, visit_expressions_mut,
 };
 
 use std::ops::ControlFlow;
@@ -60,18 +60,7 @@ impl Binder<'_> {
         let in_projection = std::mem::replace(&mut self.in_projection, false);
         let known = self.ctes.len();
         if let Some(with) = with {
-            for cte in &mut with.cte_tables {
-                if cte.from.is_some() {
-                    return refuse("FROM in a common table expression");
-                }
-                let name = ident_name(&cte.alias.name);
-                // A recursive one may name itself.
-                if with.recursive {
-                    self.ctes.push(name.clone());
-                }
-                self.query(&mut cte.query)?;
-                self.ctes.push(name);
-            }
+            self.with(with)?;
         }
         self.set_expr(body)?;
         if let Some(order_by) = order_by {
@@ -81,6 +70,23 @@ impl Binder<'_> {
         self.ctes.truncate(known);
         self.in_projection = in_projection;
         self.depth -= 1;
+        Ok(())
+    }
+
+    /// The queries of a WITH clause; their names are known from here on.
+    pub(super) fn with(&mut self, with: &mut With) -> Result<()> {
+        for cte in &mut with.cte_tables {
+            if cte.from.is_some() {
+                return refuse("FROM in a common table expression");
+            }
+            let name = ident_name(&cte.alias.name);
+            // A recursive one may name itself.
+            if with.recursive {
+                self.ctes.push(name.clone());
+            }
+            self.query(&mut cte.query)?;
+            self.ctes.push(name);
+        }
         Ok(())
     }
 
@@ -194,7 +200,9 @@ impl Binder<'_> {
                 Ok(())
             }
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
-                refuse("a data-modifying statement in a query")
+                let text =
+                    "WITH clause containing a data-modifying statement must be at the top level";
+                Err(PgError::new("0A000", text))
             }
         }
     }

@@ -16,6 +16,7 @@ mod views;
 
 pub use peers::connect_views;
 
+use crate::cursor::CursorRow;
 use crate::ddl::is_temporary;
 use crate::session::Session;
 use crate::{PgError, Result};
@@ -76,6 +77,7 @@ pub(crate) struct Catalog {
     pub(crate) sequences: Vec<Arc<SequenceDef>>,
     pub(crate) users: Vec<UserDef>,
     pub(crate) settings: Vec<(String, String, String)>,
+    pub(crate) cursors: Vec<CursorRow>,
     pub(crate) path: Vec<String>,
 }
 
@@ -149,7 +151,9 @@ impl Session {
         settings.extend(
             parameters.map(|r| (r.name.to_owned(), r.display_value, r.description.to_owned())),
         );
+        let cursors = self.cursor_rows();
         Ok(Catalog {
+            cursors,
             tables: dict::tables(&self.ctx, &txn).await?,
             views: dict::views(&self.ctx, &txn).await?,
             schemas: dict::schemas(&self.ctx, &txn).await?,

@@ -16,10 +16,12 @@ pub(crate) use portal::PortalState;
 
 use crate::cache::Named;
 use crate::copy::CopyIn;
+use crate::cursor::Cursor;
 use crate::database::Database;
 use crate::encode::RowEncoder;
 use crate::plan::Prepared;
 use crate::settings::Settings;
+use crate::with::{Parts, RunningParts};
 use crate::{Notice, PgError, Result, Severity};
 use block::ObjId;
 use kernel::instance::Instance;
@@ -42,6 +44,7 @@ pub struct Session {
     pub(crate) named: Named<Arc<Prepared>>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) sequences: BTreeMap<ObjId, i64>,
+    pub(crate) cursors: BTreeMap<String, Cursor>,
     pub(crate) last_sequence: Option<i64>,
     pub(crate) copy: Option<CopyIn>,
     /// What plans depend on besides the text.
@@ -51,6 +54,10 @@ pub struct Session {
     pub(crate) temporary: crate::ddl::Temporary,
     /// Views that are being put in the place of their names, one inside the other.
     pub(crate) view_depth: u32,
+    /// While a statement of several parts is planned.
+    pub(crate) parts: Parts,
+    /// While one runs.
+    pub(crate) running: Option<RunningParts>,
     /// Where a failed statement is rolled back to.
     statement_start: Option<Savepoint>,
 }
@@ -78,6 +85,7 @@ impl Session {
             named: Named::new(),
             notices: Vec::new(),
             sequences: BTreeMap::new(),
+            cursors: BTreeMap::new(),
             last_sequence: None,
             copy: None,
             plan_context: Arc::from(""),
@@ -85,6 +93,8 @@ impl Session {
             key: Vec::new(),
             temporary: crate::ddl::Temporary::default(),
             view_depth: 0,
+            parts: Parts::default(),
+            running: None,
             statement_start: None,
         };
         session.note_context();

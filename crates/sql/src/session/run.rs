@@ -6,8 +6,9 @@
 use super::portal::{OpenRows, Portal, PortalState};
 use super::{Fetched, Session};
 use crate::Result;
-use crate::encode::RowSink;
-use crate::plan::{Kind, Plan};
+use crate::encode::{RowEncoder, RowSink};
+use crate::plan::{Kind, Plan, QueryPlan};
+use datafusion::arrow::array::RecordBatch;
 use kernel::row::Value;
 use query::ExecState;
 use std::sync::Arc;
@@ -41,14 +42,13 @@ impl Session {
         match &plan.kind {
             Kind::Empty | Kind::Direct(_) => Ok(Fetched::Empty),
             Kind::Query(query) => {
-                if query.lock.is_some() {
-                    let tag = self.run_locking(query, params, encoder, sink).await?;
-                    return Ok(Fetched::Complete(tag));
-                }
-                let state = self.exec_state(params).await?;
-                let stream = self.open_query(query, state).await?;
-                portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
-                self.pump(portal, max_rows, sink).await
+                self.run_query(query, params, portal, encoder, max_rows, sink).await
+            }
+            Kind::Merge(merge) => {
+                Box::pin(self.run_merge(merge, params)).await.map(Fetched::Complete)
+            }
+            Kind::With(with) => {
+                Box::pin(self.run_with(with, params, portal, encoder, max_rows, sink)).await
             }
             Kind::Modify(modify) => {
                 self.run_modify(modify, params, encoder, sink).await.map(Fetched::Complete)
@@ -62,6 +62,31 @@ impl Session {
                 self.run_explain(*analyze, statement, portal, sink).await
             }
         }
+    }
+
+    /// Runs a query.
+    pub(crate) async fn run_query(
+        &mut self,
+        query: &QueryPlan,
+        params: Vec<Value>,
+        portal: &mut Portal,
+        encoder: RowEncoder,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        if query.lock.is_some() {
+            let tag = self.run_locking(query, params, encoder, sink).await?;
+            return Ok(Fetched::Complete(tag));
+        }
+        let state = self.exec_state(params).await?;
+        let stream = self.open_query(query, state).await?;
+        portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
+        self.pump(portal, max_rows, sink).await
+    }
+
+    /// Rows that parts of the running statement have given so far.
+    pub(crate) fn given(&self) -> Arc<Vec<RecordBatch>> {
+        self.running.as_ref().map(|running| running.given.clone()).unwrap_or_default()
     }
 
     /// Runs a plan inside another statement.
@@ -85,6 +110,7 @@ impl Session {
             params,
             env: self.format_env(),
             target: None,
+            given: self.given(),
         }))
     }
 }

@@ -53,21 +53,33 @@ impl Session {
         txn.map(|txn| txn.handle.clone()).ok_or_else(|| PgError::internal("no transaction"))
     }
 
+    /// What the statement sees.
     pub(crate) async fn snapshot(&mut self) -> Result<Snapshot> {
+        if let Some(running) = &self.running {
+            return Ok(running.snapshot.clone());
+        }
+        self.later_snapshot().await
+    }
+
+    /// What a statement sees that looks again at a row which has changed meanwhile.
+    pub(crate) async fn later_snapshot(&mut self) -> Result<Snapshot> {
         let txn = self.transaction()?;
         Ok(txn.snapshot(&self.ctx).await?)
     }
 
     /// Commits what is open.
     pub(crate) async fn commit(&mut self) -> Result<()> {
-        if self.txn.is_some()
-            && let Err(error) = Box::pin(self.before_commit()).await
-        {
+        let mut ready = self.hold_cursors().await;
+        if ready.is_ok() && self.txn.is_some() {
+            ready = Box::pin(self.before_commit()).await;
+        }
+        if let Err(error) = ready {
             self.rollback().await?;
             return Err(error);
         }
         let Some(txn) = self.txn.take() else { return Ok(()) };
         self.statement_start = None;
+        self.end_cursors();
         let changed = txn.handle.xid().is_some();
         let done = txn.handle.commit(&self.ctx).await;
         self.end_settings(done.is_ok());
@@ -82,6 +94,7 @@ impl Session {
     pub(crate) async fn rollback(&mut self) -> Result<()> {
         let Some(txn) = self.txn.take() else { return Ok(()) };
         self.statement_start = None;
+        self.end_cursors();
         let done = txn.handle.rollback(&self.ctx).await;
         self.end_settings(false);
         self.ctx.bump(Stat::UserRollbacks, 1);
@@ -137,6 +150,7 @@ impl Session {
         } else {
             let handle = txn.handle.clone();
             self.txn = None;
+            self.end_cursors();
             self.end_settings(false);
             handle.rollback(&self.ctx).await
         };

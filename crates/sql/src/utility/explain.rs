@@ -42,6 +42,7 @@ impl Session {
             Kind::InsertSelect(insert) => {
                 (&insert.query, Some(format!("Insert on {}", insert.table.name)))
             }
+            Kind::Merge(merge) => (&merge.query, Some(format!("Merge on {}", merge.table.name))),
             _ => return refuse("EXPLAIN of this statement"),
         };
         if !plan.params.is_empty() {

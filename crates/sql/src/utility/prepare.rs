@@ -32,8 +32,10 @@ impl Session {
         }
         let inner = crate::parse::parse_single(&statement.to_string())?;
         if !matches!(&inner.parsed, Parsed::Sql(ast)
-            if matches!(**ast, Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)))
-        {
+        if matches!(
+            **ast,
+            Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_)
+        )) {
             return refuse("PREPARE of this statement");
         }
         let plan = self.plan_for(&inner, &oids).await?;

@@ -183,6 +183,7 @@ impl Session {
                 }
                 self.drop_temporary().await?;
                 self.named = Named::new();
+                self.cursors.clear();
                 self.sequences.clear();
                 self.last_sequence = None;
                 self.settings.reset_all()?;

@@ -183,6 +183,7 @@ impl Session {
         txn.handle.rollback_to(&self.ctx, savepoint).await?;
         txn.savepoints.truncate(at + 1);
         txn.failed = false;
+        self.end_cursors_after(at);
         Ok(())
     }
 }

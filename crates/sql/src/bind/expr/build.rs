@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Ident, ObjectName, UnaryOperator, Value,
 };
 
-pub(in crate::bind) fn number(digits: &str) -> Expr {
+pub(crate) fn number(digits: &str) -> Expr {
     Expr::Value(Value::Number(digits.to_owned(), false).into())
 }
 

@@ -19,7 +19,8 @@ pub(crate) use rows::column_of_query;
 pub(in crate::bind) use rows::row_in_condition;
 
 pub(super) use array::unnest_query;
-pub(super) use build::{call, number};
+pub(super) use build::call;
+pub(crate) use build::number;
 pub(super) use cast::type_literals;
 pub(super) use function::plain_args;
 pub(super) use session::session_function;

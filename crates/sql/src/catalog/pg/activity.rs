@@ -1,9 +1,10 @@
-//! What sessions do: `pg_stat_activity`.
+//! What sessions do: `pg_stat_activity`, `pg_cursors`.
 //!
 //! What it promises: the sessions of this instance, as they are now. What it must never do: wait
 //! for one of them.
 
-use crate::catalog::rows::Shape::{Int4, Name, Text, Timestamptz};
+use crate::catalog::Catalog;
+use crate::catalog::rows::Shape::{Bool, Int4, Name, Text, Timestamptz};
 use crate::catalog::rows::{Rows, opt_text, text};
 use kernel::instance::Instance;
 use kernel::row::Value;
@@ -37,6 +38,29 @@ pub(super) fn activity(instance: &Arc<Instance>, user: &str) -> Rows {
             text(if s.active { "active" } else { "idle" }),
             opt_text(s.sql_text.as_deref()),
             text(if client { "client backend" } else { "background" }),
+        ]);
+    }
+    rows
+}
+
+/// The session's open cursors.
+pub(super) fn cursors(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("name", Text),
+        ("statement", Text),
+        ("is_holdable", Bool),
+        ("is_binary", Bool),
+        ("is_scrollable", Bool),
+        ("creation_time", Timestamptz),
+    ]);
+    for cursor in &catalog.cursors {
+        rows.push(vec![
+            text(cursor.name.as_str()),
+            text(cursor.text.as_str()),
+            Value::Bool(cursor.hold),
+            Value::Bool(false),
+            Value::Bool(cursor.scroll),
+            Value::Timestamptz(cursor.created_us),
         ]);
     }
     rows

@@ -1,0 +1,452 @@
+//! Cursors: DECLARE, FETCH, MOVE, CLOSE.
+//!
+//! What it promises: a cursor shows what its DECLARE saw, whatever happens afterwards; it goes with
+//! its transaction, or, WITH HOLD, with its session. What it must never do: give a row twice where
+//! the client did not ask for it.
+
+use crate::encode::{RowEncoder, RowSink, ValueRef};
+use crate::parse::Parsed;
+use crate::plan::{Kind, Plan};
+use crate::session::{Fetched, Portal, Session};
+use crate::{PgError, Result};
+use bytes::BytesMut;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use futures::StreamExt;
+use kernel::row::Value;
+use query::{ColumnReader, PgColumn};
+use std::sync::Arc;
+
+/// What DECLARE says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Declare {
+    pub name: String,
+    /// SCROLL or NO SCROLL, if one was written.
+    pub scroll: Option<bool>,
+    pub hold: bool,
+    pub query: String,
+}
+
+/// Where FETCH and MOVE go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// So many rows on; `None`: all.
+    Forward(Option<i64>),
+    Backward(Option<i64>),
+    Absolute(i64),
+    Relative(i64),
+}
+
+/// FETCH or MOVE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    pub name: String,
+    pub direction: Direction,
+    /// MOVE: the rows are counted and not given.
+    pub only_move: bool,
+}
+
+/// Rows that have come from the query at once.
+enum Part {
+    Batch { readers: Vec<ColumnReader>, rows: usize },
+    Values(Vec<Vec<Value>>),
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        match self {
+            Part::Batch { rows, .. } => *rows,
+            Part::Values(rows) => rows.len(),
+        }
+    }
+}
+
+/// An open cursor.
+pub(crate) struct Cursor {
+    text: String,
+    hold: bool,
+    scroll: bool,
+    created_us: i64,
+    columns: Vec<PgColumn>,
+    /// Savepoints that there were; `None` once its transaction has committed.
+    depth: Option<usize>,
+    stream: Option<SendableRecordBatchStream>,
+    /// Rows that have come and may be asked for.
+    parts: Vec<Part>,
+    /// Rows before the first of them.
+    dropped: u64,
+    /// Rows in front of which the cursor stands: 0 before the first. It is *on* row `at`, from 1.
+    at: u64,
+    /// It stands behind the last row.
+    after: bool,
+}
+
+fn unknown(name: &str) -> PgError {
+    PgError::new("34000", format!("cursor \"{name}\" does not exist"))
+}
+
+fn forward_only() -> PgError {
+    PgError::new("55000", "cursor can only scan forward")
+        .with_hint("Declare it with SCROLL option to enable backward scan.")
+}
+
+impl Cursor {
+    fn come(&self) -> u64 {
+        self.dropped + self.parts.iter().map(|part| part.len() as u64).sum::<u64>()
+    }
+
+    /// Sees to it that row `number` (from 1) has come; `false` if there is no such row.
+    async fn reach(&mut self, number: u64) -> Result<bool> {
+        while self.come() < number {
+            let Some(stream) = &mut self.stream else { return Ok(false) };
+            let Some(batch) = stream.next().await else {
+                self.stream = None;
+                return Ok(false);
+            };
+            let batch = batch?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            if !self.scroll {
+                self.drop_parts();
+            }
+            let readers = query::planner::readers(&batch)?;
+            self.parts.push(Part::Batch { readers, rows: batch.num_rows() });
+        }
+        Ok(true)
+    }
+
+    /// Lets go of the parts behind the cursor.
+    fn drop_parts(&mut self) {
+        while let Some(first) = self.parts.first() {
+            let end = self.dropped + first.len() as u64;
+            if end >= self.at.max(1) {
+                return;
+            }
+            self.dropped = end;
+            self.parts.remove(0);
+        }
+    }
+
+    /// How many rows there are; all of them have come then.
+    async fn count(&mut self) -> Result<u64> {
+        while self.reach(self.come() + 1).await? {}
+        Ok(self.come())
+    }
+
+    fn give(&self, number: u64, encoder: &mut RowEncoder, sink: &mut dyn RowSink) -> Result<()> {
+        let mut at = usize::try_from(number - 1 - self.dropped).unwrap_or(usize::MAX);
+        for part in &self.parts {
+            if at >= part.len() {
+                at -= part.len();
+                continue;
+            }
+            match part {
+                Part::Batch { readers, .. } => {
+                    encoder.encode(|c| Ok(ValueRef::Ref(readers[c].get(at))), sink.row())?;
+                }
+                Part::Values(rows) => {
+                    encoder.encode(|c| Ok(ValueRef::Ref(rows[at][c].as_datum())), sink.row())?;
+                }
+            }
+            sink.flush_if_large();
+            return Ok(());
+        }
+        Err(PgError::internal("a cursor's row that is gone"))
+    }
+
+    fn on_row(&self) -> bool {
+        self.at > 0 && !self.after
+    }
+
+    fn check_backward(&self) -> Result<()> {
+        if self.scroll { Ok(()) } else { Err(forward_only()) }
+    }
+
+    /// Goes `count` rows on (`None`: to the end) and gives them; tells how many there were.
+    async fn forward(
+        &mut self,
+        count: Option<u64>,
+        mut out: Option<(&mut RowEncoder, &mut dyn RowSink)>,
+    ) -> Result<u64> {
+        let mut done = 0;
+        while !self.after && count.is_none_or(|count| done < count) {
+            if !self.reach(self.at + 1).await? {
+                self.after = true;
+                break;
+            }
+            self.at += 1;
+            done += 1;
+            if let Some((encoder, sink)) = &mut out {
+                self.give(self.at, encoder, *sink)?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// The same towards the first row.
+    async fn backward(
+        &mut self,
+        count: Option<u64>,
+        mut out: Option<(&mut RowEncoder, &mut dyn RowSink)>,
+    ) -> Result<u64> {
+        self.check_backward()?;
+        let mut done = 0;
+        while count.is_none_or(|count| done < count) {
+            let before = if self.after { self.count().await? } else { self.at.saturating_sub(1) };
+            self.after = false;
+            self.at = before;
+            if before == 0 {
+                break;
+            }
+            done += 1;
+            if let Some((encoder, sink)) = &mut out {
+                self.give(before, encoder, *sink)?;
+            }
+        }
+        Ok(done)
+    }
+
+    async fn run(
+        &mut self,
+        direction: Direction,
+        out: Option<(&mut RowEncoder, &mut dyn RowSink)>,
+    ) -> Result<u64> {
+        match direction {
+            Direction::Forward(Some(count)) if count < 0 => {
+                self.backward(Some(count.unsigned_abs()), out).await
+            }
+            Direction::Backward(Some(count)) if count < 0 => {
+                self.forward(Some(count.unsigned_abs()), out).await
+            }
+            Direction::Forward(Some(0)) | Direction::Backward(Some(0)) | Direction::Relative(0) => {
+                if !self.on_row() {
+                    return Ok(0);
+                }
+                if let Some((encoder, sink)) = out {
+                    self.check_backward()?;
+                    self.give(self.at, encoder, sink)?;
+                }
+                Ok(1)
+            }
+            Direction::Forward(count) => self.forward(count.map(i64::unsigned_abs), out).await,
+            Direction::Backward(count) => self.backward(count.map(i64::unsigned_abs), out).await,
+            Direction::Relative(count) if count > 0 => {
+                let before = count.unsigned_abs() - 1;
+                self.forward(Some(before), None).await?;
+                self.forward(Some(1), out).await
+            }
+            Direction::Relative(count) => {
+                let before = count.unsigned_abs() - 1;
+                self.backward(Some(before), None).await?;
+                self.backward(Some(1), out).await
+            }
+            Direction::Absolute(to) => {
+                let target = match to {
+                    0.. => to.unsigned_abs(),
+                    _ => {
+                        self.check_backward()?;
+                        let all = self.count().await?;
+                        (all + 1).saturating_sub(to.unsigned_abs())
+                    }
+                };
+                // On from where it stands, if the row lies ahead.
+                if target <= self.at || self.after {
+                    self.check_backward()?;
+                    self.at = 0;
+                    self.after = false;
+                }
+                if target == 0 {
+                    return Ok(0);
+                }
+                self.forward(Some(target - 1 - self.at), None).await?;
+                self.forward(Some(1), out).await
+            }
+        }
+    }
+
+    /// Takes all rows in: the query's snapshot and locks end with the transaction.
+    async fn keep_all(&mut self) -> Result<()> {
+        let scroll = std::mem::replace(&mut self.scroll, true);
+        let kept = self.count().await;
+        self.scroll = scroll;
+        self.stream = None;
+        self.depth = None;
+        kept.map(|_| ())
+    }
+}
+
+/// Takes rows that go elsewhere.
+struct Nowhere(BytesMut);
+
+impl RowSink for Nowhere {
+    fn row(&mut self) -> &mut BytesMut {
+        self.0.clear();
+        &mut self.0
+    }
+
+    fn copy_out(&mut self, _binary: bool, _columns: usize) {}
+
+    fn flush_if_large(&mut self) {}
+}
+
+impl Session {
+    /// The columns of what a cursor gives.
+    pub(crate) fn cursor_columns(&self, fetch: &Fetch) -> Result<Vec<PgColumn>> {
+        if fetch.only_move {
+            return Ok(Vec::new());
+        }
+        let cursor = self.cursors.get(&fetch.name).ok_or_else(|| unknown(&fetch.name))?;
+        Ok(cursor.columns.clone())
+    }
+
+    pub(crate) async fn declare(&mut self, declare: &Declare) -> Result<Fetched> {
+        let explicit = self.txn.as_ref().is_some_and(|txn| txn.explicit);
+        if !explicit && !declare.hold {
+            let text = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(PgError::new("25P01", text));
+        }
+        if self.cursors.contains_key(&declare.name) {
+            let text = format!("cursor \"{}\" already exists", declare.name);
+            return Err(PgError::new("42P03", text));
+        }
+        let statement = crate::parse::parse_single(&declare.query)?;
+        let is_query = matches!(&statement.parsed, Parsed::Sql(ast)
+            if matches!(**ast, Ast::Query(_)));
+        if !is_query {
+            return Err(PgError::syntax("syntax error: DECLARE CURSOR is FOR a query"));
+        }
+        if statement.param_count > 0 {
+            return Err(PgError::new("42P02", "there is no parameter $1"));
+        }
+        let plan = self.plan_for(&statement, &[]).await?;
+        let params = self.call_all(&plan.hidden).await?;
+        let (stream, parts) = self.open_cursor(&plan, params).await?;
+        let cursor = Cursor {
+            text: declare.text(),
+            hold: declare.hold,
+            scroll: declare.scroll == Some(true),
+            created_us: self.ctx.env.wall_us() - query::datetime::EPOCH_US,
+            columns: plan.columns.clone(),
+            depth: Some(self.txn.as_ref().map_or(0, |txn| txn.savepoints.len())),
+            stream,
+            parts,
+            dropped: 0,
+            at: 0,
+            after: false,
+        };
+        self.cursors.insert(declare.name.clone(), cursor);
+        Ok(Fetched::Complete("DECLARE CURSOR".to_owned()))
+    }
+
+    async fn open_cursor(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: Vec<Value>,
+    ) -> Result<(Option<SendableRecordBatchStream>, Vec<Part>)> {
+        let (encoder, rows) = self.encoder(&plan.columns, &[]).into_rows();
+        let mut nowhere = Nowhere(BytesMut::new());
+        match &plan.kind {
+            Kind::Query(query) if query.lock.is_none() => {
+                let state = self.exec_state(params).await?;
+                return Ok((Some(self.open_query(query, state).await?), Vec::new()));
+            }
+            Kind::Query(query) => {
+                Box::pin(self.run_locking(query, params, encoder, &mut nowhere)).await?;
+            }
+            Kind::Direct(direct) => {
+                Box::pin(self.run_direct(direct, &params, encoder, &mut nowhere)).await?;
+            }
+            Kind::With(_) => {
+                let text = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+                return Err(PgError::new("0A000", text));
+            }
+            _ => return Err(PgError::unsupported("a cursor for this statement")),
+        }
+        let rows = std::mem::take(&mut *rows.lock());
+        Ok((None, vec![Part::Values(rows)]))
+    }
+
+    pub(crate) async fn fetch_cursor(
+        &mut self,
+        fetch: &Fetch,
+        portal: &Portal,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        let mut cursor = self.cursors.remove(&fetch.name).ok_or_else(|| unknown(&fetch.name))?;
+        let mut encoder = self.encoder(&cursor.columns, &portal.formats);
+        let out: Option<(&mut RowEncoder, &mut dyn RowSink)> =
+            if fetch.only_move { None } else { Some((&mut encoder, sink)) };
+        let done = cursor.run(fetch.direction, out).await;
+        self.cursors.insert(fetch.name.clone(), cursor);
+        let verb = if fetch.only_move { "MOVE" } else { "FETCH" };
+        Ok(Fetched::Complete(format!("{verb} {}", done?)))
+    }
+
+    pub(crate) fn cursor_rows(&self) -> Vec<CursorRow> {
+        let row = |(name, cursor): (&String, &Cursor)| CursorRow {
+            name: name.clone(),
+            text: cursor.text.clone(),
+            hold: cursor.hold,
+            scroll: cursor.scroll,
+            created_us: cursor.created_us,
+        };
+        self.cursors.iter().map(row).collect()
+    }
+
+    /// CLOSE of one cursor, or of all (`None`).
+    pub(crate) fn close_cursor(&mut self, name: Option<&str>) -> Result<Fetched> {
+        match name {
+            None => {
+                self.cursors.clear();
+                Ok(Fetched::Complete("CLOSE CURSOR ALL".to_owned()))
+            }
+            Some(name) => {
+                self.cursors.remove(name).ok_or_else(|| unknown(name))?;
+                Ok(Fetched::Complete("CLOSE CURSOR".to_owned()))
+            }
+        }
+    }
+
+    /// The transaction is about to commit: cursors that stay take their rows in.
+    pub(crate) async fn hold_cursors(&mut self) -> Result<()> {
+        for cursor in self.cursors.values_mut() {
+            if cursor.hold && cursor.depth.is_some() {
+                cursor.keep_all().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The transaction has ended: its cursors go, but those that were kept.
+    pub(crate) fn end_cursors(&mut self) {
+        self.cursors.retain(|_, cursor| cursor.depth.is_none());
+    }
+
+    /// Cursors declared after a savepoint go with what is rolled back to it.
+    pub(crate) fn end_cursors_after(&mut self, savepoints: usize) {
+        self.cursors.retain(|_, cursor| cursor.depth.is_none_or(|depth| depth <= savepoints));
+    }
+}
+
+/// A cursor as `pg_cursors` shows it.
+pub(crate) struct CursorRow {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) hold: bool,
+    pub(crate) scroll: bool,
+    /// When it was declared, µs since 2000-01-01.
+    pub(crate) created_us: i64,
+}
+
+impl Declare {
+    fn text(&self) -> String {
+        let scroll = match self.scroll {
+            None => "",
+            Some(true) => "SCROLL ",
+            Some(false) => "NO SCROLL ",
+        };
+        let hold = if self.hold { " WITH HOLD" } else { "" };
+        format!("DECLARE {} {scroll}CURSOR{hold} FOR {}", self.name, self.query)
+    }
+}

@@ -1,0 +1,291 @@
+//! WITH around statements that change rows: `WITH x AS (DELETE ... RETURNING *) INSERT ...`.
+//!
+//! What it promises: all parts work on one snapshot, each is run once and to its end, and they know
+//! of each other only by what they return. What it must never do: change a row twice.
+
+use crate::bind::{Params, ident_name};
+use crate::encode::{RowEncoder, RowSink};
+use crate::plan::Kind;
+use crate::planning::Planned;
+use crate::session::{Fetched, Portal, Session};
+use crate::{PgError, Result};
+use block::Rowid;
+use bytes::BytesMut;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::sql::sqlparser::ast::{Cte, Query, SetExpr, Statement as Ast, With};
+use kernel::dict::TableDef;
+use kernel::row::Value;
+use kernel::txn::Snapshot;
+use query::{GivenRows, Relation};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A statement of several parts.
+pub(crate) struct WithPlan {
+    /// In the order they were written.
+    parts: Vec<Part>,
+    pub(crate) main: Kind,
+}
+
+struct Part {
+    kind: Kind,
+    /// What it returns, if it does.
+    rows: Option<Arc<GivenRows>>,
+    columns: Vec<query::PgColumn>,
+}
+
+/// What the parts of the statement being planned know of each other.
+#[derive(Default)]
+pub(crate) struct Parts {
+    /// Queries that stand before them.
+    pub(crate) with: Option<With>,
+    /// Names of the parts planned so far; one without rows cannot be read.
+    pub(crate) given: Vec<(String, Option<Arc<GivenRows>>)>,
+}
+
+/// What the parts of the running statement share.
+pub(crate) struct RunningParts {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) given: Arc<Vec<RecordBatch>>,
+    /// Rows changed so far, by table and address.
+    pub(crate) changed: BTreeSet<(u32, u64)>,
+}
+
+/// The statement that changes rows in a query's place.
+fn changing(query: &Query) -> Option<&Ast> {
+    match &*query.body {
+        SetExpr::Insert(statement) | SetExpr::Update(statement) | SetExpr::Delete(statement) => {
+            Some(statement)
+        }
+        _ => None,
+    }
+}
+
+fn nested() -> PgError {
+    let text = "WITH clause containing a data-modifying statement must be at the top level";
+    PgError::new("0A000", text)
+}
+
+/// Takes rows that go to a part's own place.
+struct Nowhere(BytesMut);
+
+impl RowSink for Nowhere {
+    fn row(&mut self) -> &mut BytesMut {
+        self.0.clear();
+        &mut self.0
+    }
+
+    fn copy_out(&mut self, _binary: bool, _columns: usize) {}
+
+    fn flush_if_large(&mut self) {}
+}
+
+impl Session {
+    /// The relation that an earlier part of the statement is.
+    pub(crate) fn given_relation(&self, name: &str) -> Result<Option<Relation>> {
+        let known = self.parts.given.iter().rev().find(|(known, _)| known == name);
+        match known {
+            None => Ok(None),
+            Some((_, Some(rows))) => Ok(Some(Relation::Rows(rows.clone()))),
+            Some((_, None)) => {
+                let text = format!("WITH query \"{name}\" does not have a RETURNING clause");
+                Err(PgError::new("0A000", text))
+            }
+        }
+    }
+
+    /// Plans a statement with parts that change rows; `None` for any other query.
+    pub(crate) async fn plan_with(
+        &mut self,
+        query: &Query,
+        params: &mut Params,
+    ) -> Result<Option<Planned>> {
+        let parts = query.with.iter().flat_map(|with| &with.cte_tables);
+        let any = parts.clone().any(|cte| changing(&cte.query).is_some());
+        if !any && changing(query).is_none() {
+            return Ok(None);
+        }
+        self.parts = Parts::default();
+        let planned = self.plan_parts(query, params).await;
+        self.parts = Parts::default();
+        planned.map(Some)
+    }
+
+    async fn plan_parts(&mut self, query: &Query, params: &mut Params) -> Result<Planned> {
+        let (mut parts, mut tables, mut once) = (Vec::new(), Vec::new(), false);
+        if let Some(with) = &query.with {
+            let mut reading = With { cte_tables: Vec::new(), ..with.clone() };
+            for cte in &with.cte_tables {
+                let Some(statement) = changing(&cte.query) else {
+                    reading.cte_tables.push(cte.clone());
+                    continue;
+                };
+                self.parts.with = joined(&reading, cte.query.with.as_ref())?;
+                let planned = self.plan_part(statement, params).await?;
+                tables.extend(planned.tables);
+                once |= planned.once;
+                let columns = renamed(cte, planned.columns)?;
+                let rows = match planned.returns_rows {
+                    true => Some(Arc::new(GivenRows::new(parts.len(), &columns)?)),
+                    false => None,
+                };
+                self.parts.given.push((ident_name(&cte.alias.name), rows.clone()));
+                parts.push(Part { kind: planned.kind, rows, columns });
+            }
+            self.parts.with = joined(&reading, None)?;
+        }
+        let planned = match changing(query) {
+            Some(statement) => self.plan_part(statement, params).await?,
+            None => {
+                let with = self.parts.with.take();
+                self.plan_query(&Query { with, ..query.clone() }, params).await?
+            }
+        };
+        tables.extend(planned.tables);
+        once |= planned.once;
+        let kind = if parts.is_empty() {
+            planned.kind
+        } else {
+            Kind::With(Box::new(WithPlan { parts, main: planned.kind }))
+        };
+        Ok(Planned { kind, tables, once, ..planned })
+    }
+
+    async fn plan_part(&mut self, statement: &Ast, params: &mut Params) -> Result<Planned> {
+        let planned = match statement {
+            Ast::Insert(insert) => {
+                if let Some(planned) = self.plan_direct(statement, params).await? {
+                    return Ok(planned);
+                }
+                let mut insert = insert.clone();
+                if let (Some(with), Some(source)) = (self.parts.with.take(), &mut insert.source) {
+                    source.with = joined(&with, source.with.as_ref())?;
+                }
+                Box::pin(self.plan_insert_select(&insert, params)).await?
+            }
+            Ast::Update(update) => Box::pin(self.plan_update(update, params)).await?,
+            Ast::Delete(delete) => Box::pin(self.plan_delete(delete, params)).await?,
+            _ => return Err(PgError::unsupported("this statement in WITH")),
+        };
+        // What a part found out about the parameters holds for the next; text is what is assumed.
+        if let Some(types) = planned.kind.param_types() {
+            for (slot, ty) in params.types.iter_mut().zip(types) {
+                if ty.kind != kernel::row::TypeKind::Text {
+                    slot.get_or_insert(ty);
+                }
+            }
+        }
+        Ok(planned)
+    }
+
+    pub(crate) async fn run_with(
+        &mut self,
+        plan: &WithPlan,
+        params: Vec<Value>,
+        portal: &mut Portal,
+        encoder: RowEncoder,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        let snapshot = self.snapshot().await?;
+        let given = Arc::new(Vec::new());
+        self.running = Some(RunningParts { snapshot, given, changed: BTreeSet::new() });
+        let done = self.run_parts(plan, params, portal, encoder, max_rows, sink).await;
+        self.running = None;
+        done
+    }
+
+    async fn run_parts(
+        &mut self,
+        plan: &WithPlan,
+        params: Vec<Value>,
+        portal: &mut Portal,
+        encoder: RowEncoder,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        for part in &plan.parts {
+            let (encoder, rows) = self.encoder(&part.columns, &[]).into_rows();
+            let mut nowhere = Nowhere(BytesMut::new());
+            let run = self.run_changing(&part.kind, params.clone(), encoder, &mut nowhere);
+            Box::pin(run).await?;
+            let rows = std::mem::take(&mut *rows.lock());
+            let batch = match &part.rows {
+                Some(given) => given.batch(&rows)?,
+                None => {
+                    RecordBatch::new_empty(Arc::new(datafusion::arrow::datatypes::Schema::empty()))
+                }
+            };
+            if let Some(running) = &mut self.running {
+                Arc::make_mut(&mut running.given).push(batch);
+            }
+        }
+        match &plan.main {
+            Kind::Query(query) => {
+                self.run_query(query, params, portal, encoder, max_rows, sink).await
+            }
+            kind => {
+                let run = self.run_changing(kind, params, encoder, sink);
+                Box::pin(run).await.map(Fetched::Complete)
+            }
+        }
+    }
+
+    /// Whether another part of the statement has changed the row: this one leaves it alone then.
+    pub(crate) fn changed_by_a_part(&self, table: &TableDef, rowid: Rowid) -> bool {
+        let key = (table.obj.0, rowid.to_u64());
+        self.running.as_ref().is_some_and(|running| running.changed.contains(&key))
+    }
+
+    pub(crate) fn note_change(&mut self, table: &TableDef, rowid: Rowid) {
+        if let Some(running) = &mut self.running {
+            running.changed.insert((table.obj.0, rowid.to_u64()));
+        }
+    }
+
+    async fn run_changing(
+        &mut self,
+        kind: &Kind,
+        params: Vec<Value>,
+        encoder: RowEncoder,
+        sink: &mut dyn RowSink,
+    ) -> Result<String> {
+        match kind {
+            Kind::Direct(direct) => self.run_direct(direct, &params, encoder, sink).await,
+            Kind::Modify(modify) => self.run_modify(modify, params, encoder, sink).await,
+            Kind::InsertSelect(insert) => {
+                self.run_insert_select(insert, params, encoder, sink).await
+            }
+            _ => Err(PgError::internal("a part that changes nothing")),
+        }
+    }
+}
+
+/// The queries of two WITH clauses, the outer one's first.
+fn joined(outer: &With, inner: Option<&With>) -> Result<Option<With>> {
+    let mut all = outer.clone();
+    if let Some(inner) = inner {
+        if inner.cte_tables.iter().any(|cte| changing(&cte.query).is_some()) {
+            return Err(nested());
+        }
+        all.recursive |= inner.recursive;
+        all.cte_tables.extend(inner.cte_tables.iter().cloned());
+    }
+    Ok((!all.cte_tables.is_empty()).then_some(all))
+}
+
+/// The columns a part returns, under the names its alias gives them.
+fn renamed(cte: &Cte, mut columns: Vec<query::PgColumn>) -> Result<Vec<query::PgColumn>> {
+    let names = &cte.alias.columns;
+    if names.len() > columns.len() {
+        let (name, have, given) = (ident_name(&cte.alias.name), columns.len(), names.len());
+        let text = format!(
+            "WITH query \"{name}\" has {have} columns available but {given} columns specified"
+        );
+        return Err(PgError::new("42P10", text));
+    }
+    for (column, name) in columns.iter_mut().zip(names) {
+        column.name = ident_name(&name.name);
+    }
+    Ok(columns)
+}
