@@ -311,7 +311,7 @@ impl Session {
             if only_matched { JoinOperator::Inner(on) } else { JoinOperator::LeftOuter(on) };
         source.joins.push(Join { relation: factor, global: false, join_operator: operator });
         let query = select_query(items, vec![source], None)?;
-        let (set, tables, once) = self.relations(&references).await?;
+        let (set, tables, once) = self.relations(&references, params).await?;
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
         let plan = MergePlan { table, query: QueryPlan::new(planned), clauses };

@@ -30,8 +30,14 @@ pub enum Own {
     Checkpoint,
     ShowParameter(Option<String>),
     CreateSequence(Box<SequenceSpec>),
-    AlterSystemSet { name: String, value: String },
-    AlterSessionSet { name: String, value: String },
+    AlterSystemSet {
+        name: String,
+        value: String,
+    },
+    AlterSessionSet {
+        name: String,
+        value: String,
+    },
     AlterRelation(Box<AlterRelation>),
     Declare(Box<Declare>),
     Fetch(Fetch),

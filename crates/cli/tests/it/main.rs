@@ -15,7 +15,7 @@ mod life;
 mod members;
 mod moved;
 mod settings;
-mod upsert;
 mod sysbench;
+mod upsert;
 mod views;
 mod wire;
