@@ -208,7 +208,11 @@ fn joined_column(work: &ScanWork, inner: &Arc<dyn PhysicalExpr>) -> Option<usize
         | TypeKind::Uuid
         | TypeKind::Time => inner.downcast_ref::<Column>().is_some(),
         // Their keys are not what DataFusion compares.
-        TypeKind::Float8 | TypeKind::Interval | TypeKind::Json | TypeKind::Jsonb => false,
+        TypeKind::Float8
+        | TypeKind::Interval
+        | TypeKind::Json
+        | TypeKind::Jsonb
+        | TypeKind::Array => false,
     };
     fits.then_some(at)
 }
@@ -271,6 +275,12 @@ impl PhysicalOptimizerRule for IndexOrder {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Whether plans sort values of this kind as keys do.
+pub(crate) fn orders_as_keys(kind: TypeKind) -> bool {
+    use TypeKind::{Array, Interval, Json, Jsonb};
+    !matches!(kind, Interval | Json | Jsonb | Array)
 }
 
 /// A column to sort by.
@@ -390,7 +400,7 @@ fn direction(
             _ => return None,
         }
         let kind = work.types[one.column].kind;
-        if matches!(kind, TypeKind::Interval | TypeKind::Json | TypeKind::Jsonb) {
+        if !orders_as_keys(kind) {
             return None;
         }
         // Keys have NULLs last; a bound leaves them out.

@@ -220,7 +220,7 @@ impl Planner {
         }
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
-        crate::recursive::with_plain_recursion(with_order_keys(raw, tables.env)?)
+        Ok(crate::recursive::with_plain_recursion(with_order_keys(raw, tables.env)?)?)
     }
 
     /// A view's query as something to select from: it becomes part of the plans that name it. Its

@@ -7,6 +7,7 @@
 use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Binder, Params, ident_name, table_parts};
 use crate::dml::{replaced, row_error};
+use crate::generated::check_assigned;
 use crate::plan::QueryPlan;
 use crate::planning::{assigned_pairs, note_parameter, select_query, target_factor};
 use crate::session::Session;
@@ -264,6 +265,9 @@ impl Session {
         for assignment in &update.assignments {
             for (name, value) in assigned_pairs(assignment)? {
                 let at = direct::assigned_column(name, table)?;
+                if !direct::is_default(&value) {
+                    check_assigned(&table.columns[at])?;
+                }
                 if set.contains(&at) {
                     return Err(direct::assigned_twice(&table.columns[at].name));
                 }
@@ -423,9 +427,7 @@ impl Session {
         };
         let mut new = Vec::with_capacity(old.len() + 8);
         replaced(table, &old, &values, &mut new)?;
-        if !table.checks.is_empty() {
-            self.check_row(table, &new).await?;
-        }
+        self.complete_row(table, &mut new).await?;
         let done = table::update(&self.ctx, &txn, table, rowid, &snapshot, &old, &new, wait).await;
         Ok(match done.map_err(|error| row_error(error, table))? {
             Change::Done => {

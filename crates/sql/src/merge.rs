@@ -5,7 +5,9 @@
 //! has changed meanwhile is judged by its new version. What it must never do: change a row twice.
 
 use crate::bind::{Binder, Params, ident_name, table_parts};
+use crate::ddl::Verb;
 use crate::dml::{encode_checked, replaced, row_error};
+use crate::generated::{Overriding, check_assigned, given_counts};
 use crate::plan::{Kind, QueryPlan, RowDefault};
 use crate::planning::{
     Planned, assigned_pairs, hidden_items, note_parameter, row_default, select_query,
@@ -174,6 +176,9 @@ impl Planning {
                     return Ok(Clause::Nothing);
                 }
                 let at = direct::assigned_column(name, table)?;
+                if !direct::is_default(&value) {
+                    check_assigned(&table.columns[at])?;
+                }
                 if set.contains(&at) {
                     return Err(direct::assigned_twice(&table.columns[at].name));
                 }
@@ -233,6 +238,7 @@ impl Planning {
                     continue;
                 }
                 without_target(expr, alias)?;
+                given_counts(&table.columns[at], Overriding::Nothing)?;
                 note_parameter(expr, table.columns[at].ty, params)?;
                 columns.push(at);
                 self.values.push(expr.clone());
@@ -266,7 +272,7 @@ impl Session {
             return Err(PgError::syntax("syntax error at or near \"RETURNING\""));
         }
         let target = TableWithJoins { relation: merge.table.clone(), joins: Vec::new() };
-        let (table, alias, factor) = self.target(&target).await?;
+        let (table, alias, factor) = self.target(&target, Verb::Merge).await?;
         let source_alias = match &merge.source {
             TableFactor::Table { name, alias: None, .. } => Some(table_parts(name)?.1),
             TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } => {
@@ -386,9 +392,7 @@ impl Session {
                 };
                 let values = set.iter().enumerate().map(value).collect::<Result<Vec<_>>>()?;
                 replaced(table, &old, &values, &mut new)?;
-                if !table.checks.is_empty() {
-                    self.check_row(table, &new).await?;
-                }
+                self.complete_row(table, &mut new).await?;
                 table::update(&self.ctx, &txn, table, rowid, &snapshot, &old, &new, wait).await
             } else {
                 table::delete(&self.ctx, &txn, table, rowid, &snapshot, &old, wait).await
@@ -457,9 +461,7 @@ impl Session {
         let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
         let mut row = Vec::new();
         encode_checked(table, &datums, &mut row)?;
-        if !table.checks.is_empty() {
-            self.check_row(table, &row).await?;
-        }
+        self.complete_row(table, &mut row).await?;
         let inserted = table::insert(&self.ctx, &txn, table, &row).await;
         done.insert(inserted.map_err(|error| row_error(error, table))?.to_u64());
         Ok(Fate::Changed)

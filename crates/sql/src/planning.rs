@@ -266,7 +266,7 @@ impl Session {
     }
 
     /// How large the table is now; a table dropped meanwhile has no size.
-    async fn table_size(&self, table: &TableDef) -> Result<TableSize> {
+    async fn table_size(&mut self, table: &TableDef) -> Result<TableSize> {
         let core = &self.instance.core;
         match kernel::table::blocks(&self.ctx, core, table).await {
             Ok((blocks, indexes)) => {
@@ -410,7 +410,7 @@ impl Session {
         for assignment in &update.assignments {
             for (name, value) in assigned_pairs(assignment)? {
                 let at = direct::assigned_column(name, &table)?;
-                if !direct::is_default(value) {
+                if !direct::is_default(&value) {
                     check_assigned(&table.columns[at])?;
                 }
                 if set.contains(&at) {

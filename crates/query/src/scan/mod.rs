@@ -85,7 +85,11 @@ impl ScanWork {
             let lossless = !matches!(
                 self.types[column].kind,
                 // Their keys forget trailing zeros, the sign of zero, the form of the value.
-                TypeKind::Numeric | TypeKind::Float8 | TypeKind::Interval | TypeKind::Jsonb
+                TypeKind::Numeric
+                    | TypeKind::Float8
+                    | TypeKind::Interval
+                    | TypeKind::Jsonb
+                    | TypeKind::Array
             );
             lossless && index.columns.iter().any(|c| usize::from(*c) == column)
         };
@@ -145,7 +149,7 @@ impl ScanWork {
         let ordered = |column: &u16| {
             let at = position(*column)?;
             let kind = self.types[usize::from(*column)].kind;
-            if matches!(kind, TypeKind::Interval | TypeKind::Json | TypeKind::Jsonb) {
+            if !crate::access_rules::orders_as_keys(kind) {
                 return None;
             }
             let options = SortOptions { descending: *backward, nulls_first: *backward };

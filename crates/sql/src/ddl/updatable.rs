@@ -18,6 +18,7 @@ pub(crate) enum Verb {
     Insert,
     Update,
     Delete,
+    Merge,
 }
 
 /// Why rows cannot be changed through a query, in PostgreSQL's words.
@@ -108,6 +109,11 @@ pub(crate) fn not_updatable(view: &TableDef, verb: Verb) -> PgError {
         Verb::Insert => ("insert into", "inserting into", "INSERT"),
         Verb::Update => ("update", "updating", "UPDATE"),
         Verb::Delete => ("delete from", "deleting from", "DELETE"),
+        Verb::Merge => {
+            let text = format!("cannot execute MERGE on relation \"{}\"", view.name);
+            return PgError::new("42809", text)
+                .with_detail("This operation is not supported for views.");
+        }
     };
     let name = &view.name;
     let query = view.view.as_ref().map(query_of);

@@ -79,6 +79,13 @@ impl Drop for Database {
     fn drop(&mut self) {
         // On a thread of its own: a thread that panics may not do what an instance does.
         let closed = std::thread::scope(|scope| scope.spawn(|| self.close()).join());
+        // The environment's threads may have the files open for longer than we live: they shall
+        // hold no space.
+        for lun in std::fs::read_dir(self.dir.join("luns")).into_iter().flatten().flatten() {
+            if let Ok(file) = std::fs::File::options().write(true).open(lun.path()) {
+                let _ = file.set_len(0);
+            }
+        }
         let _ = std::fs::remove_dir_all(&self.dir);
         assert!(closed.is_ok() || std::thread::panicking(), "the instances close");
     }
