@@ -56,7 +56,8 @@ impl Session {
             SessionFn::NextVal => {
                 self.check_writable("nextval()")?;
                 let txn = self.transaction()?;
-                let value = seq::nextval(&self.ctx, &txn, &def).await?;
+                let value = seq::nextval(&self.ctx, &txn, &def).await;
+                let value = value.map_err(|error| at_its_end(error, &def))?;
                 self.note_value(&def, value);
                 value
             }
@@ -99,6 +100,20 @@ impl Session {
         self.sequences.insert(def.obj, value);
         self.last_sequence = Some(value);
     }
+}
+
+/// The error of `nextval`: a sequence at its end says which value it cannot pass.
+fn at_its_end(error: kernel::Error, def: &SequenceDef) -> PgError {
+    let own = PgError::from(error);
+    if own.code != "2200H" {
+        return own;
+    }
+    let (end, value) = match def.increment > 0 {
+        true => ("maximum", def.max),
+        false => ("minimum", def.min),
+    };
+    let text = format!("nextval: reached {end} value of sequence \"{}\" ({value})", def.name);
+    PgError::new("2200H", text)
 }
 
 /// The parts of a name in text, folded unless quoted.
