@@ -70,7 +70,9 @@ impl Sessions<'_> {
         let answer = session.clients[session.at].answer();
         let was_in_block = std::mem::replace(&mut session.in_block, answer.in_block);
         let order = session.ordered.take().expect("a statement that was ordered");
-        if answer.result.is_ok() && !was_in_block && !answer.in_block && is_for_all(&order.text) {
+        // Where a script stays, what it prepares may suit that one session only.
+        let for_all = is_for_all(&order.text) && !(self.staying && is_prepare(&order.text));
+        if answer.result.is_ok() && !was_in_block && !answer.in_block && for_all {
             // What stands behind the first statement was not for all.
             let text = order.text.split(';').next().unwrap_or_default().to_owned();
             let others = session.clients.iter().enumerate().filter(|(i, _)| *i != session.at);
@@ -89,6 +91,10 @@ fn is_for_all(text: &str) -> bool {
     let word = text.split_ascii_whitespace().next().unwrap_or_default().to_lowercase();
     matches!(&*word, "set" | "reset" | "prepare" | "deallocate" | "discard")
         || text.to_lowercase().contains("set_config(")
+}
+
+fn is_prepare(text: &str) -> bool {
+    text.split_ascii_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("prepare"))
 }
 
 /// Whether a session has something of its own after this statement that it cannot take along.
