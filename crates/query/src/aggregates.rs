@@ -6,6 +6,7 @@ use crate::arith::rescale;
 use crate::arrow_rows::{ColumnReader, single_column};
 use crate::cast::to_numeric;
 use crate::error::PgError;
+use crate::types::col_type_of;
 use datafusion::arrow::array::Array;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -57,6 +58,10 @@ impl ScalarUDFImpl for AggregateArgument {
     }
 
     fn return_type(&self, types: &[DataType]) -> DfResult<DataType> {
+        let kind = col_type_of(&types[0]).map(|ty| ty.kind);
+        if self.avg && matches!(kind, Some(TypeKind::Interval | TypeKind::Time)) {
+            return Err(PgError::unsupported("avg of times and intervals").into());
+        }
         Ok(self.target(&types[0]))
     }
 

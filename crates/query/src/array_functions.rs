@@ -477,6 +477,33 @@ pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
         })
         .returning(as_array),
     );
+    all.push(
+        RowFunction::new("array_fill", Some(2), TEXTS, false, move |args| {
+            let Datum::Array(counts) = &args[1] else {
+                let message = "dimension array or low bound array cannot be null";
+                return Err(PgError::new("22004", message));
+            };
+            let counts = ArrayView::new(counts);
+            let count = match counts.len() {
+                0 => 0,
+                1 => whole(&counts.get(0))?,
+                _ => return Err(PgError::unsupported("an array of several dimensions")),
+            };
+            // Of a NULL the column knows the type.
+            let kind = kind_of(&args[0]).unwrap_or(TypeKind::Text);
+            let too_many = || {
+                let message = "array size exceeds the maximum allowed (134217727)";
+                PgError::new("54000", message)
+            };
+            let count = usize::try_from(count).ok().filter(|n| *n <= 134_217_727);
+            let all = vec![args[0].to_value(); count.ok_or_else(too_many)?];
+            Ok(array_value(ColType::new(kind), &all))
+        })
+        .returning(|fields, _| {
+            let first = fields.first().and_then(|f| col_type_of(f.data_type()));
+            first.map(|ty| ColType::array_of(ty.kind)).ok_or_else(no_operator)
+        }),
+    );
     all.push(RowFunction::new("array_to_string", None, TEXT, false, move |args| {
         if !matches!(args.len(), 2 | 3) {
             return Err(no_function("array_to_string"));

@@ -119,7 +119,10 @@ fn column_of(name: &str, column: &PgColumn) -> Result<ColumnDef> {
     let Some(mut ty) = col_type_of_oid(column.oid) else {
         return refuse(format!("a column of the type of \"{name}\" in a new table"));
     };
-    ty.modifier = column.typmod;
+    // An array's modifier is the type of its elements.
+    if ty.element().is_none() {
+        ty.modifier = column.typmod;
+    }
     Ok(ColumnDef::new(name, ty))
 }
 

@@ -48,6 +48,15 @@ pub(super) fn unnested_column(query: &Query) -> Option<Expr> {
     }
 }
 
+/// Whether an expression is a column, in parentheses or cast.
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => is_column(inner),
+        _ => false,
+    }
+}
+
 /// Whether a query speaks of a column of the catalog that is an array and always NULL.
 fn names_always_null(query: &Query) -> bool {
     const COLUMNS: [&str; 14] = [
@@ -121,6 +130,9 @@ pub(in crate::bind) fn unnest_query(
     with_ordinality: bool,
     alias: &mut Option<TableAlias>,
 ) -> Result<Box<Query>> {
+    if arrays.iter().any(is_column) {
+        return refuse("unnest of a column in FROM");
+    }
     if arrays.is_empty() {
         return Err(PgError::new("42883", "function unnest() does not exist"));
     }

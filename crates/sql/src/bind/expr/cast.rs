@@ -16,27 +16,29 @@ use query::sqltype::col_type_of_sql;
 pub(in crate::bind) fn type_literals(values: &mut Values) {
     let width = values.rows.first().map_or(0, |row| row.content.len());
     for at in 0..width {
-        let typed = values.rows.iter().find_map(|row| match row.content.get(at) {
-            Some(Expr::Cast { data_type, array: false, format: None, .. }) => {
-                Some(data_type.clone())
-            }
-            Some(Expr::TypedString(typed)) => Some(typed.data_type.clone()),
-            Some(Expr::Interval(_)) => Some(DataType::Interval { fields: None, precision: None }),
-            _ => None,
-        });
-        let Some(data_type) = typed else { continue };
-        for row in &mut values.rows {
-            let Some(one) = row.content.get_mut(at) else { continue };
-            if text_of(one).is_some() {
-                *one = Expr::Cast {
-                    kind: CastKind::Cast,
-                    expr: Box::new(one.clone()),
-                    data_type: data_type.clone(),
-                    array: false,
-                    format: None,
-                };
-            }
-        }
+        let mut column: Vec<&mut Expr> =
+            values.rows.iter_mut().filter_map(|row| row.content.get_mut(at)).collect();
+        type_alike(&mut column);
+    }
+}
+
+/// Untyped literals among expressions of one type take it from the first that is cast to it.
+pub(super) fn type_alike(all: &mut [&mut Expr]) {
+    let typed = all.iter().find_map(|one| match &**one {
+        Expr::Cast { data_type, array: false, format: None, .. } => Some(data_type.clone()),
+        Expr::TypedString(typed) => Some(typed.data_type.clone()),
+        Expr::Interval(_) => Some(DataType::Interval { fields: None, precision: None }),
+        _ => None,
+    });
+    let Some(data_type) = typed else { return };
+    for one in all.iter_mut().filter(|one| text_of(one).is_some()) {
+        **one = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new((**one).clone()),
+            data_type: data_type.clone(),
+            array: false,
+            format: None,
+        };
     }
 }
 

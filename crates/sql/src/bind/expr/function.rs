@@ -65,6 +65,7 @@ impl Binder<'_> {
         }
         let known = match name.as_str() {
             "nvl" => "coalesce",
+            "array_to_json" => "to_json",
             "char_length" | "character_length" => "length",
             "ceiling" => "ceil",
             "pow" => "power",

@@ -178,7 +178,10 @@ impl Binder<'_> {
                 }
                 self.all(else_result.iter_mut().map(|e| &mut **e))
             }
-            Expr::Array(array) => self.all(&mut array.elem),
+            Expr::Array(array) => {
+                cast::type_alike(&mut array.elem.iter_mut().collect::<Vec<_>>());
+                self.all(&mut array.elem)
+            }
             Expr::Tuple(all) => self.all(all),
             Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
                 sets.iter_mut().try_for_each(|set| self.all(set))
