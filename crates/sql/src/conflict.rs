@@ -40,6 +40,16 @@ pub(crate) struct OnConflict {
     update: Option<ConflictUpdate>,
 }
 
+impl OnConflict {
+    /// The time zone that its query was made for.
+    pub(crate) fn zone_name(&self) -> Option<&str> {
+        match self.update.as_ref().map(|update| &update.values) {
+            Some(NewValues::Query(plan)) => Some(&plan.query.zone_name),
+            _ => None,
+        }
+    }
+}
+
 /// DO UPDATE.
 struct ConflictUpdate {
     pair: Arc<TableDef>,

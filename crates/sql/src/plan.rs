@@ -34,11 +34,24 @@ pub struct Prepared {
 impl Plan {
     /// The time zone that it was made for, if its meaning depends on one.
     pub(crate) fn zone_name(&self) -> Option<&str> {
-        let query = match &self.kind {
+        self.kind.zone_name()
+    }
+}
+
+impl Kind {
+    /// As [`Plan::zone_name`].
+    pub(crate) fn zone_name(&self) -> Option<&str> {
+        let query = match self {
             Kind::Query(plan) => &plan.query,
             Kind::Modify(plan) => &plan.query.query,
             Kind::InsertSelect(plan) => &plan.query.query,
-            _ => return None,
+            Kind::Merge(plan) => &plan.query.query,
+            Kind::With(plan) => return plan.zone_name(),
+            Kind::Direct(direct) => match &**direct {
+                Direct::Insert { conflict: Some(conflict), .. } => return conflict.zone_name(),
+                _ => return None,
+            },
+            Kind::Empty | Kind::Utility(_) | Kind::Own(_) | Kind::Explain { .. } => return None,
         };
         Some(&query.zone_name)
     }

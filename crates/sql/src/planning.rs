@@ -54,10 +54,10 @@ impl Session {
     ) -> Result<Arc<Plan>> {
         self.ctx.bump(Stat::ParseCountTotal, 1);
         let cached = matches!(&statement.parsed, Parsed::Sql(ast)
-            if matches!(
-                **ast,
-                Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_)
-            ));
+        if matches!(
+            **ast,
+            Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_)
+        ));
         if !cached {
             return self.make_plan(statement, declared).await.map(Arc::new);
         }

@@ -27,6 +27,14 @@ pub(crate) struct WithPlan {
     pub(crate) main: Kind,
 }
 
+impl WithPlan {
+    /// The time zone that its parts were made for.
+    pub(crate) fn zone_name(&self) -> Option<&str> {
+        let mut kinds = self.parts.iter().map(|part| &part.kind).chain([&self.main]);
+        kinds.find_map(Kind::zone_name)
+    }
+}
+
 struct Part {
     kind: Kind,
     /// What it returns, if it does.

@@ -373,7 +373,7 @@ fn key_value(datum: &Datum<'_>, ty: ColType, state: &ExecState) -> Result<KeyVal
     if datum.is_null() {
         return Ok(KeyValue::Null);
     }
-    let ty = ColType::new(ty.kind);
+    let ty = ty.without_limit();
     if let Datum::Float8(v) = datum
         && !v.is_finite()
         && ty.kind != kernel::row::TypeKind::Float8
