@@ -376,9 +376,12 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
     .iter()
     .map(|name| constant(name, TypeKind::Bool, yes()))
     .collect();
-    for name in ["pg_is_in_recovery", "pg_is_other_temp_schema", "pg_relation_is_publishable"] {
+    for name in ["pg_is_other_temp_schema", "pg_relation_is_publishable"] {
         all.push(constant(name, TypeKind::Bool, Value::Bool(false)));
     }
+    all.push(RowFunction::new("pg_is_in_recovery", Some(0), ty(TypeKind::Bool), false, |_| {
+        Ok(Value::Bool(false))
+    }));
     for name in [
         "shobj_description",
         "pg_tablespace_location",

@@ -20,6 +20,7 @@ pub mod cast;
 pub mod datetime;
 pub mod error;
 mod estimate;
+pub mod expand;
 mod expr_planner;
 mod extremes;
 pub mod functions;

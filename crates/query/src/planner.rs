@@ -158,6 +158,7 @@ impl Planner {
         ours.extend(crate::rounding::rounding_functions());
         ours.push(crate::functions::row_uuid_function());
         ours.push(crate::type_names::pg_typeof());
+        ours.push(crate::expand::expand_function());
         for function in ours {
             use datafusion::execution::FunctionRegistry;
             state.register_udf(function)?;

@@ -53,6 +53,12 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             Datum::Text(name) => Ok(relation_oid(c, name).map_or(Value::Null, Value::Int8)),
             _ => Ok(Value::Null),
         }),
+        make("to_regtype", Some(1), INT8, |_, args| match &args[0] {
+            Datum::Text(name) => {
+                Ok(types::by_name(name).map_or(Value::Null, |oid| Value::Int8(i64::from(oid))))
+            }
+            _ => Ok(Value::Null),
+        }),
         make("$regclass_name", Some(1), TEXT, |c, args| {
             let Some(oid) = number(&args[0]) else { return Ok(args[0].to_value()) };
             Ok(text(relation_name(c, oid).unwrap_or_else(|| oid.to_string())))

@@ -3,7 +3,7 @@
 //! What it promises: names are those PostgreSQL would give. What it must never do: accept a
 //! constraint that nothing would enforce.
 
-use super::index::index_columns;
+use super::index::constraint_columns;
 use super::refuse;
 use crate::bind::ident_name;
 use crate::check::{Place, chosen_name, normal};
@@ -29,7 +29,7 @@ impl Constraints {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 plain_characteristics(key.characteristics.as_ref())?;
-                let columns = index_columns(&key.columns, names)?;
+                let columns = constraint_columns(&key.columns, names)?;
                 let name = key.name.as_ref().map_or_else(|| format!("{table}_pkey"), ident_name);
                 self.indexes.push(constraint_of(name, columns, true));
             }
@@ -38,7 +38,7 @@ impl Constraints {
                 if key.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
                     return refuse("NULLS NOT DISTINCT");
                 }
-                let columns = index_columns(&key.columns, names)?;
+                let columns = constraint_columns(&key.columns, names)?;
                 let list: Vec<&str> =
                     columns.iter().map(|c| names[usize::from(*c)].as_str()).collect();
                 let own = || format!("{table}_{}_key", list.join("_"));

@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 use kernel::dict::{self, ColumnDef, NewIndex, TableDef};
-use kernel::row::TypeKind;
+use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
 impl Session {
@@ -43,6 +43,7 @@ impl Session {
         }
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
         let columns = index_columns(&create.columns, &names)?;
+        check_classes(&create.columns, &columns, &table.columns)?;
         let name = match &create.name {
             Some(name) => table_parts(name)?.1,
             None => {
@@ -152,12 +153,44 @@ pub(super) fn check_key(columns: &[ColumnDef], key: &[u16]) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn index_columns(columns: &[ast::IndexColumn], names: &[String]) -> Result<Vec<u16>> {
+/// Operator classes: only those whose order is the one that every index has here. Texts are ordered
+/// by their bytes, as the pattern classes do.
+fn check_classes(given: &[ast::IndexColumn], key: &[u16], columns: &[ColumnDef]) -> Result<()> {
+    for (column, at) in given.iter().zip(key) {
+        let Some(class) = &column.operator_class else { continue };
+        let shown = class.to_string().to_lowercase();
+        let class = shown.strip_prefix("pg_catalog.").unwrap_or(&shown);
+        let ty = columns[usize::from(*at)].ty;
+        let fits = match class {
+            "text_pattern_ops" | "varchar_pattern_ops" => {
+                matches!(ty.kind, TypeKind::Text | TypeKind::Varchar)
+            }
+            "bpchar_pattern_ops" => ty.kind == TypeKind::Char,
+            _ => return refuse(format!("operator class {class}")),
+        };
+        if !fits {
+            let ty = ColType::new(ty.kind);
+            let message = format!("operator class \"{class}\" does not accept data type {ty}");
+            return Err(PgError::new("42804", message));
+        }
+    }
+    Ok(())
+}
+
+/// The columns of a constraint, which has no operator classes.
+pub(super) fn constraint_columns(
+    columns: &[ast::IndexColumn],
+    names: &[String],
+) -> Result<Vec<u16>> {
+    if columns.iter().any(|column| column.operator_class.is_some()) {
+        return refuse("an operator class in a constraint");
+    }
+    index_columns(columns, names)
+}
+
+fn index_columns(columns: &[ast::IndexColumn], names: &[String]) -> Result<Vec<u16>> {
     let mut out = Vec::with_capacity(columns.len());
     for column in columns {
-        if column.operator_class.is_some() {
-            return refuse("an operator class");
-        }
         let options = &column.column.options;
         if options.asc == Some(false) || options.nulls_first == Some(true) {
             return refuse("a descending index").map_err(|e: PgError| {

@@ -19,6 +19,15 @@ impl Binder<'_> {
         let Expr::Function(function) = expr else { return Ok(()) };
         let mut parts = object_parts(&function.name)?;
         let name = parts.pop().unwrap_or_default();
+        if parts == ["information_schema"]
+            && name == "_pg_expandarray"
+            && let [vector] = &plain_args(function)?[..]
+        {
+            let mut vector = vector.clone();
+            self.expr(&mut vector)?;
+            *expr = call("unnest", vec![call(query::expand::EXPAND, vec![vector])]);
+            return Ok(());
+        }
         if !(parts.is_empty() || parts == ["pg_catalog"] || parts == ["public"]) {
             let shown = function.name.to_string();
             return Err(PgError::new("42883", format!("function {shown} does not exist")));
@@ -78,6 +87,7 @@ impl Binder<'_> {
             | "pg_get_constraintdef"
             | "to_regclass"
             | "pg_get_viewdef"
+            | "to_regtype"
             | "obj_description"
             | "col_description"
             | "pg_get_serial_sequence" => {

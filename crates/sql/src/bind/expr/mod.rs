@@ -191,7 +191,18 @@ impl Binder<'_> {
                 *expr = call("timezone", vec![(**time_zone).clone(), (**timestamp).clone()]);
                 Ok(())
             }
-            Expr::CompoundFieldAccess { .. } => self.subscript(expr),
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                // A field of a pair that `_pg_expandarray` gives; there are no other records.
+                if let [AccessExpr::Dot(Expr::Identifier(field))] = &access_chain[..]
+                    && matches!(&*field.value, "x" | "n")
+                {
+                    self.expr(root)?;
+                    let field = build::string(&field.value);
+                    *expr = build::call("get_field", vec![(**root).clone(), field]);
+                    return Ok(());
+                }
+                self.subscript(expr)
+            }
             other => refuse(format!("the expression {other}")),
         }
     }
