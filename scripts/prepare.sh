@@ -21,6 +21,10 @@ if ! pgbench --version >/dev/null 2>&1; then
     missing="$missing postgresql-15"
 fi
 command -v sysbench >/dev/null 2>&1 || missing="$missing sysbench"
+python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
+command -v npm >/dev/null 2>&1 || missing="$missing nodejs npm"
+command -v javac >/dev/null 2>&1 || missing="$missing default-jdk-headless"
+command -v curl >/dev/null 2>&1 || missing="$missing curl ca-certificates"
 
 no_cluster='mkdir -p /etc/postgresql-common && echo "create_main_cluster = false" >> /etc/postgresql-common/createcluster.conf'
 if [ -n "$missing" ]; then

@@ -14,6 +14,7 @@ mod faults;
 mod life;
 mod members;
 mod moved;
+mod programs;
 mod settings;
 mod sysbench;
 mod upsert;

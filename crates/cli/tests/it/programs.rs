@@ -1,0 +1,51 @@
+//! Drivers of other languages: the programs in `tests/clients`, each against a database of its own.
+//! `./test` installs what they need; where it is missing, they fail.
+
+use crate::db::{Db, PASSWORD, succeed};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where `scripts/prepare.sh` has put the drivers.
+fn drivers() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    let dir = set("SKEIN_CLIENTS").unwrap_or(cache.unwrap_or_default().join("skein/clients"));
+    assert!(dir.is_dir(), "no drivers in {}: run ./test once, which installs them", dir.display());
+    dir
+}
+
+/// Runs `program args… tests/clients/NAME` with the database in the environment.
+fn run(mut command: Command, name: &str) {
+    let db = Db::open(1);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients");
+    command.arg(folder.join(name));
+    for (name, value) in [("PGHOST", "127.0.0.1"), ("PGUSER", "skein"), ("PGDATABASE", "skein")] {
+        command.env(name, value);
+    }
+    command.env("PGPORT", db.port(1).to_string()).env("PGPASSWORD", PASSWORD);
+    succeed(&mut command);
+}
+
+#[test]
+fn psycopg() {
+    run(Command::new(drivers().join("venv/bin/python")), "psycopg_client.py");
+}
+
+#[test]
+fn sqlalchemy() {
+    run(Command::new(drivers().join("venv/bin/python")), "sqlalchemy_client.py");
+}
+
+#[test]
+fn node_postgres() {
+    let mut node = Command::new("node");
+    node.env("NODE_PATH", drivers().join("node_modules"));
+    run(node, "node_client.js");
+}
+
+#[test]
+fn pgjdbc() {
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(drivers().join("postgresql.jar"));
+    run(java, "Jdbc.java");
+}
