@@ -132,6 +132,10 @@ pub trait EnvImpl: Send + Sync {
     /// When a process of this host started, in a unit of its own: with the process id it names a
     /// process for good, since ids are used again. `None`: there is no such process.
     fn process_start_time(&self, pid: u32) -> Option<u64>;
+    /// Whether a task here may do a write that others wait for itself: its thread may stand still.
+    fn may_write_here(&self) -> bool {
+        false
+    }
     /// For [`Env::eager`]: whether to look again at once instead of sleeping.
     fn linger(&self, _: &mut Lingering) -> bool {
         false

@@ -79,3 +79,26 @@ async fn a_gv_query_waits_for_a_frozen_instance_and_can_be_cancelled() {
     let who: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
     assert_eq!(who, [1, 2]);
 }
+
+/// Files are read and written on the thread that wants them: it stands still, and says for what.
+#[test]
+fn waits_for_files_are_counted() {
+    let db = Db::open(1);
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "insert into t select i, i from generate_series(1, 3000) g(i)");
+    let waits = |event: &str| {
+        let sql = format!("select total_waits from v$system_event where event = '{event}'");
+        db.sql(1, &sql).parse::<u64>().unwrap_or(0)
+    };
+    assert!(waits("log file parallel write") > 0);
+    assert!(waits("log file sync") > 0);
+    // Before the first statement of a session: what it waits for after that are its own reads.
+    db.stop();
+    db.start_all();
+    let sql = "select count(v) from t; select sum(total_waits) from v$session_event \
+        where sid = pg_backend_pid() and event in ('db file sequential read', \
+        'db file scattered read', 'direct path read')";
+    let own = db.sql(1, sql);
+    let reads: u64 = own.lines().last().unwrap().parse().unwrap_or(0);
+    assert!(reads > 0, "the session read a table and waited for no read: {own}");
+}

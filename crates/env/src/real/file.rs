@@ -7,7 +7,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use nix::fcntl::FcntlArg;
 use nix::libc;
@@ -66,15 +68,16 @@ pub(super) fn open(
 }
 
 impl RealFile {
-    /// Runs `op` here if this thread may block, else on an I/O thread. It starts now, not when the
-    /// future is first polled, and ends even if the future is dropped.
+    /// Runs `op` here if this thread may block, else on an I/O thread. There it starts now, not when
+    /// the future is first polled, and ends even if the future is dropped.
     fn run<T, F>(&self, op: F) -> BoxFuture<'static, T>
     where
         T: Send + 'static,
-        F: FnOnce(&File) -> T + Send + 'static,
+        F: FnOnce(&File) -> T + Send + Unpin + 'static,
     {
         if super::may_block() {
-            return Box::pin(std::future::ready(op(&self.file)));
+            let file = Arc::clone(&self.file);
+            return Box::pin(Here { op: Some(move || op(&file)), announced: false });
         }
         let (done, result) = tokio::sync::oneshot::channel();
         let file = Arc::clone(&self.file);
@@ -83,6 +86,27 @@ impl RealFile {
             drop(done.send(op(&file)));
         }));
         Box::pin(async move { result.await.expect("an I/O thread ends only with the process") })
+    }
+}
+
+/// A blocking call as a future: the first poll only says that there is something to wait for, so
+/// that the wait has begun, with its name, before the thread stands still.
+struct Here<F> {
+    op: Option<F>,
+    announced: bool,
+}
+
+impl<T, F: FnOnce() -> T + Unpin> Future for Here<F> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        if !self.announced {
+            self.announced = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let op = self.op.take().expect("a future is not polled after it is ready");
+        Poll::Ready(op())
     }
 }
 

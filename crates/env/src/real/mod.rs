@@ -313,6 +313,10 @@ impl EnvImpl for RealEnv {
         stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
     }
 
+    fn may_write_here(&self) -> bool {
+        may_block()
+    }
+
     fn linger(&self, lingering: &mut Lingering) -> bool {
         may_block() && self.linger.again(lingering)
     }

@@ -1,7 +1,7 @@
 //! The log buffer and LGWR.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use block::redo::{self, Body, RECORD_HEADER_BYTES, RecordKind, Stamp};
@@ -73,6 +73,29 @@ pub struct Log {
     closing: AtomicBool,
     /// Extra time each flush takes, for experiments (`_lgwr_flush_delay_us`).
     delay_us: AtomicU64,
+    /// Whose turn it is to write. Holds what was taken out of the buffer and is not durable yet.
+    turn: tokio::sync::Mutex<Option<Taken>>,
+    /// The log writer's, once it runs: writes are counted as its own whoever does them.
+    writer: OnceLock<Ctx>,
+}
+
+/// Redo taken out of the buffer to be written.
+struct Taken {
+    bytes: Vec<u8>,
+    start: Rba,
+    /// How many of the bytes are written.
+    written: usize,
+}
+
+/// A session that writes for itself may go away in the middle: the log writer goes on then.
+struct HandOver<'a>(Option<&'a Log>);
+
+impl Drop for HandOver<'_> {
+    fn drop(&mut self) {
+        if let Some(log) = self.0 {
+            log.wake.notify_one();
+        }
+    }
 }
 
 impl Log {
@@ -128,6 +151,8 @@ impl Log {
             room: Notify::new(),
             closing: AtomicBool::new(false),
             delay_us: AtomicU64::new(0),
+            turn: tokio::sync::Mutex::new(None),
+            writer: OnceLock::new(),
         });
         log.set_limit(first);
         Ok(log)
@@ -285,6 +310,44 @@ impl Log {
         }
     }
 
+    /// As [`Log::flushed`]. If nobody is writing, and the caller's thread may, it writes what is in
+    /// the buffer itself: waking the log writer and being woken by it costs more than the write. Who
+    /// comes meanwhile waits, and one of those writes for all of them.
+    pub async fn flush(&self, upto: Rba) {
+        if !self.env.may_write_here() || self.delay_us.load(Ordering::Relaxed) > 0 {
+            return self.flushed(upto).await;
+        }
+        loop {
+            let waiting = self.flushed.notified();
+            let mut waiting = std::pin::pin!(waiting);
+            waiting.as_mut().enable();
+            if self.durable() >= upto {
+                return;
+            }
+            let Ok(mut turn) = self.turn.try_lock() else {
+                // Whoever has the turn tells everybody after giving it up.
+                waiting.await;
+                continue;
+            };
+            self.wanted.fetch_max(upto.0, Ordering::SeqCst);
+            let mut hand_over = HandOver(Some(self));
+            let began = self.env.now();
+            match self.write_buffer(&mut turn).await {
+                Ok(false) => {}
+                Ok(true) => {
+                    if let Some(writer) = self.writer.get() {
+                        let us = self.env.now().since(began);
+                        writer.record_wait(WaitEvent::LogFileParallelWrite, us);
+                    }
+                }
+                Err(e) => self.env.abort_instance(&format!("redo cannot be written: {e}")),
+            }
+            hand_over.0 = None;
+            drop(turn);
+            self.flushed.notify_waiters();
+        }
+    }
+
     /// Asks LGWR to write what is there, without waiting.
     pub fn nudge(&self, upto: Rba) {
         if self.durable() < upto {
@@ -296,6 +359,8 @@ impl Log {
     /// Starts LGWR. An I/O error ends the instance: what was not written cannot be acknowledged.
     pub fn start_writer(self: &Arc<Log>, ctx: Ctx) {
         let log = self.clone();
+        // Set once: a log has one writer.
+        let _ = self.writer.set(ctx.clone());
         self.env.spawn_task("LGWR", Lane::Log, async move {
             loop {
                 let more = log.durable() < Rba(log.wanted.load(Ordering::SeqCst))
@@ -314,21 +379,29 @@ impl Log {
                         .await;
                     continue;
                 }
-                if let Err(e) = log.write_buffer(&ctx).await {
+                let mut turn = log.turn.lock().await;
+                let blocks = log.buffer.lock().bytes.len() / block::BLOCK_BYTES;
+                let write = log.write_buffer(&mut turn);
+                let p = [1, blocks as u64, 1];
+                if let Err(e) = ctx.wait(WaitEvent::LogFileParallelWrite, p, write).await {
                     log.env.abort_instance(&format!("LGWR cannot write: {e}"));
                 }
+                drop(turn);
+                log.flushed.notify_waiters();
             }
         });
     }
 
-    /// Takes what is in the buffer, pads it to a sector and writes it.
-    async fn write_buffer(&self, ctx: &Ctx) -> Result<()> {
-        let (mut bytes, start) = {
+    /// Takes what is in the buffer, pads it to a sector and writes it; or what somebody else has taken
+    /// and not finished. The caller has the turn, and tells who waits once it has given it up. False:
+    /// there was nothing.
+    async fn write_buffer(&self, turn: &mut Option<Taken>) -> Result<bool> {
+        if turn.is_none() {
             let mut buffer = self.buffer.lock();
             let used = buffer.bytes.len();
             if used == 0 {
                 self.wanted.store(self.durable().0, Ordering::SeqCst);
-                return Ok(());
+                return Ok(false);
             }
             let sector = usize::try_from(LOG_SECTOR_BYTES).expect("small");
             let mut fill = used.next_multiple_of(sector) - used;
@@ -345,41 +418,47 @@ impl Log {
                     kind: RecordKind::Pad,
                 };
                 buffer.prev_crc = redo::encode_pad(&stamp, fill, &mut buffer.bytes);
-                ctx.bump(Stat::RedoWastage, fill as u64);
+                self.count(Stat::RedoWastage, fill as u64);
             }
             let start = buffer.start;
             buffer.start = buffer.next();
             let spare = std::mem::take(&mut buffer.spare);
-            (std::mem::replace(&mut buffer.bytes, spare), start)
-        };
-        self.room.notify_waiters();
-        let delay = self.delay_us.load(Ordering::Relaxed);
+            let bytes = std::mem::replace(&mut buffer.bytes, spare);
+            drop(buffer);
+            *turn = Some(Taken { bytes, start, written: 0 });
+            self.room.notify_waiters();
+        }
+        let Some(taken) = turn.as_mut() else { return Ok(false) };
         let began = self.env.now();
-        let blocks = (bytes.len() / block::BLOCK_BYTES) as u64;
-        ctx.wait(WaitEvent::LogFileParallelWrite, [1, blocks, 1], async {
-            if delay > 0 {
-                self.env.sleep(Duration::from_micros(delay)).await;
-            }
-            self.write_stream(start, &bytes).await
-        })
-        .await?;
-        ctx.bump(Stat::RedoWrites, 1);
-        ctx.bump(Stat::RedoBlocksWritten, bytes.len() as u64 / 512);
-        ctx.bump(Stat::RedoWriteTime, self.env.now().since(began));
-        self.durable.store(start.0 + bytes.len() as u64, Ordering::SeqCst);
-        self.flushed.notify_waiters();
-        if bytes.capacity() <= SPARE_BYTES_MAX {
+        let delay = self.delay_us.load(Ordering::Relaxed);
+        if delay > 0 {
+            self.env.sleep(Duration::from_micros(delay)).await;
+        }
+        self.write_stream(taken).await?;
+        self.count(Stat::RedoWrites, 1);
+        self.count(Stat::RedoBlocksWritten, taken.bytes.len() as u64 / 512);
+        self.count(Stat::RedoWriteTime, self.env.now().since(began));
+        self.durable.store(taken.start.0 + taken.bytes.len() as u64, Ordering::SeqCst);
+        if let Some(Taken { mut bytes, .. }) = turn.take()
+            && bytes.capacity() <= SPARE_BYTES_MAX
+        {
             bytes.clear();
             self.buffer.lock().spare = bytes;
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Writes a whole number of sectors at `start`, switching files as needed.
-    async fn write_stream(&self, start: Rba, bytes: &[u8]) -> Result<()> {
-        let mut at = start.0;
-        let mut rest = bytes;
-        while !rest.is_empty() {
+    fn count(&self, stat: Stat, n: u64) {
+        if let Some(writer) = self.writer.get() {
+            writer.bump(stat, n);
+        }
+    }
+
+    /// Writes a whole number of sectors, switching files as needed, from where it has got to.
+    async fn write_stream(&self, taken: &mut Taken) -> Result<()> {
+        while taken.written < taken.bytes.len() {
+            let at = taken.start.0 + taken.written as u64;
+            let rest = &taken.bytes[taken.written..];
             let (seq, first) = {
                 let p = self.position.lock();
                 (p.seq, p.first.0)
@@ -394,8 +473,7 @@ impl Log {
             self.group
                 .write_at(self.ring.file_of(seq), offset, IoBuf::copy_from(&rest[..n]))
                 .await?;
-            at += n as u64;
-            rest = &rest[n..];
+            taken.written += n;
         }
         Ok(())
     }

@@ -58,17 +58,14 @@ impl Transaction {
         let guard =
             Finish { txn: self, ctx: ctx.clone(), cursor: Some(cursor), rest: Some(rest), scn };
         ctx.bump(Stat::RedoSynchWrites, 1);
-        let flush = core.log.flushed(end);
+        let flush = core.log.flush(end);
         match core.peers() {
             None => ctx.wait(WaitEvent::LogFileSync, [end.0, scn.0, 0], flush).await,
             Some(peers) => {
-                core.log.nudge(end);
+                // Told first: the others read the message while this thread stands in its write.
                 let told = peers.broadcast(ctx, scn);
-                let both = futures::future::join(
-                    ctx.wait(WaitEvent::LogFileSync, [end.0, scn.0, 0], flush),
-                    told,
-                );
-                both.await.1?;
+                let flush = ctx.wait(WaitEvent::LogFileSync, [end.0, scn.0, 0], flush);
+                futures::future::join(told, flush).await.0?;
             }
         }
         guard.done();
