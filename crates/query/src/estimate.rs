@@ -1,5 +1,5 @@
-//! How many rows a step of a plan is thought to yield, where a choice depends on it: which side of a
-//! join is looked up in the other's index, whether an index's order beats a sort.
+//! How many rows a step of a plan is thought to yield, where a choice depends on it: which side of
+//! a join is looked up in the other's index, whether an index's order beats a sort.
 //!
 //! What it promises: nothing but a guess, from the table's size below its high-water mark and from
 //! the shape of the conditions. What it must never do: change a result.

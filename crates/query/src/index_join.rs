@@ -1,9 +1,10 @@
-//! The nested loop by index: for each row of one input, the rows of a table that its index has under
-//! the row's join columns.
+//! The nested loop by index: for each row of one input, the rows of a table that its index has
+//! under the row's join columns.
 //!
-//! What it promises: the rows a hash join of the same inputs yields, in the outer input's order. The
-//! table is read as its scan would be: same snapshot, same filters. Memory is one batch of the outer
-//! input and one of the result.
+//! What it promises: the rows a hash join of the same inputs yields, in the outer input's order
+//! (in an outer join, rows without a match come last of their batch).
+//! The table is read as its scan would be: same snapshot, same filters. Memory is one batch of the
+//! outer input and one of the result.
 
 use crate::arrow_rows::{ColumnReader, RowBatchBuilder};
 use crate::error::{PgError, Result};

@@ -58,8 +58,8 @@ impl TableScanSource {
         self
     }
 
-    /// Whether an index yields the column's least and greatest value among the rows that the filters
-    /// keep, as far as they fix its columns before.
+    /// Whether an index yields the column's least and greatest value among the rows that the
+    /// filters keep, as far as they fix its columns before.
     pub(crate) fn orders_by(&self, column: &str, filters: &[Expr]) -> bool {
         let Some(column) = self.table.columns.iter().position(|c| c.name == column) else {
             return false;

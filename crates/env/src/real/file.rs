@@ -68,8 +68,8 @@ pub(super) fn open(
 }
 
 impl RealFile {
-    /// Runs `op` here if this thread may block, else on an I/O thread. There it starts now, not when
-    /// the future is first polled, and ends even if the future is dropped.
+    /// Runs `op` here if this thread may block, else on an I/O thread. There it starts now, not
+    /// when the future is first polled, and ends even if the future is dropped.
     fn run<T, F>(&self, op: F) -> BoxFuture<'static, T>
     where
         T: Send + 'static,

@@ -311,8 +311,8 @@ impl Log {
     }
 
     /// As [`Log::flushed`]. If nobody is writing, and the caller's thread may, it writes what is in
-    /// the buffer itself: waking the log writer and being woken by it costs more than the write. Who
-    /// comes meanwhile waits, and one of those writes for all of them.
+    /// the buffer itself: waking the log writer and being woken by it costs more than the write.
+    /// Who comes meanwhile waits, and one of those writes for all of them.
     pub async fn flush(&self, upto: Rba) {
         if !self.env.may_write_here() || self.delay_us.load(Ordering::Relaxed) > 0 {
             return self.flushed(upto).await;
@@ -392,9 +392,9 @@ impl Log {
         });
     }
 
-    /// Takes what is in the buffer, pads it to a sector and writes it; or what somebody else has taken
-    /// and not finished. The caller has the turn, and tells who waits once it has given it up. False:
-    /// there was nothing.
+    /// Takes what is in the buffer, pads it to a sector and writes it; or what somebody else has
+    /// taken and not finished. The caller has the turn, and tells who waits once it has given it
+    /// up. False: there was nothing.
     async fn write_buffer(&self, turn: &mut Option<Taken>) -> Result<bool> {
         if turn.is_none() {
             let mut buffer = self.buffer.lock();

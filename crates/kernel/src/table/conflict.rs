@@ -1,8 +1,9 @@
 //! Rows that may be there already: INSERT ... ON CONFLICT.
 //!
-//! Promises: either the row is inserted, or nothing is left of it and somebody else has, or is about
-//! to have, its key in one of the arbiter indexes. While a row is half inserted, nobody is waited
-//! for on behalf of an arbiter, so that two sessions with the same keys do not wait for each other.
+//! Promises: either the row is inserted, or nothing is left of it and somebody else has, or is
+//! about to have, its key in one of the arbiter indexes. While a row is half inserted, nobody is
+//! waited for on behalf of an arbiter, so that two sessions with the same keys do not wait for each
+//! other.
 
 use std::sync::Arc;
 
