@@ -372,7 +372,7 @@ impl Work {
             ctx: self.state.ctx.clone(),
             snapshot: self.state.snapshot.clone(),
             params,
-            env: self.state.env.clone(),
+            env: self.state.env,
             target: None,
             given: self.state.given.clone(),
         };

@@ -353,10 +353,13 @@ fn trunc_zoned(unit: &str, us: i64, zone: &Zone) -> Result<i64> {
     })
 }
 
+/// From µs to µs.
+type Shift = Box<dyn Fn(i64) -> i64>;
+
 /// `timezone(zone, x)`, which is `x AT TIME ZONE zone`.
 fn at_time_zone(zone: &Datum<'_>, datum: &Datum<'_>, session: &Zone) -> Result<Value> {
     let range = || PgError::new("22008", "timestamp out of range");
-    let (to_utc, to_local): (Box<dyn Fn(i64) -> i64>, Box<dyn Fn(i64) -> i64>) = match zone {
+    let (to_utc, to_local): (Shift, Shift) = match zone {
         Datum::Text(name) => {
             let zone = Zone::named(name)?;
             (Box::new(move |us| zone.to_utc(us)), Box::new(move |us| zone.local(us)))
@@ -532,10 +535,12 @@ fn to_timestamp(args: &[Datum<'_>], zone: &Zone) -> Result<Value> {
     }
 }
 
+type Justify = fn(Interval) -> Result<Interval>;
+
 /// All of them, for a session in the time zone of `env`.
 pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
     let zone = env.zone;
-    let spans: [(&str, fn(Interval) -> Result<Interval>); 3] = [
+    let spans: [(&str, Justify); 3] = [
         ("justify_hours", interval::justify_hours),
         ("justify_days", interval::justify_days),
         ("justify_interval", interval::justify),

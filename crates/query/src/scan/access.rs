@@ -83,7 +83,8 @@ impl Access {
             + usize::from(lower.is_some()) * 3
             + usize::from(upper.is_some()) * 3;
         let index = index.clone();
-        (score > 0).then(|| (score, Access::Range { index, equal, lower, upper, backward: false }))
+        (score > 0)
+            .then_some((score, Access::Range { index, equal, lower, upper, backward: false }))
     }
 }
 
