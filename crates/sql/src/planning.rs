@@ -167,11 +167,11 @@ impl Session {
         let planned = match ast {
             Ast::Query(query) => match Box::pin(self.plan_with(query, &mut params)).await? {
                 Some(planned) => planned,
-                None => self.plan_query(query, &mut params).await?,
+                None => Box::pin(self.plan_query(query, &mut params)).await?,
             },
-            Ast::Update(update) => self.plan_update(update, &mut params).await?,
-            Ast::Delete(delete) => self.plan_delete(delete, &mut params).await?,
-            Ast::Insert(insert) => self.plan_insert_select(insert, &mut params).await?,
+            Ast::Update(update) => Box::pin(self.plan_update(update, &mut params)).await?,
+            Ast::Delete(delete) => Box::pin(self.plan_delete(delete, &mut params)).await?,
+            Ast::Insert(insert) => Box::pin(self.plan_insert_select(insert, &mut params)).await?,
             Ast::Merge(merge) => Box::pin(self.plan_merge(merge, &mut params)).await?,
             _ => return Err(PgError::internal("a statement without a plan")),
         };

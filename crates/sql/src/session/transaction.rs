@@ -69,7 +69,9 @@ impl Session {
 
     /// Commits what is open.
     pub(crate) async fn commit(&mut self) -> Result<()> {
-        let mut ready = self.hold_cursors().await;
+        // Boxed: what few statements need shall not be part of every session's stack.
+        let mut ready =
+            if self.cursors.is_empty() { Ok(()) } else { Box::pin(self.hold_cursors()).await };
         if ready.is_ok() && self.txn.is_some() {
             ready = Box::pin(self.before_commit()).await;
         }
