@@ -294,13 +294,7 @@ impl Session {
         table: &Arc<TableDef>,
         row: &mut Vec<u8>,
     ) -> Result<()> {
-        if has_generated(table) {
-            Box::pin(self.fill_generated(table, row)).await?;
-        }
-        if table.checks.is_empty() {
-            return Ok(());
-        }
-        self.check_row(table, row).await
+        self.complete(table, row, true).await
     }
 
     /// The same for a row from before, as a change of its table would write it.
@@ -309,13 +303,23 @@ impl Session {
         table: &Arc<TableDef>,
         row: &mut Vec<u8>,
     ) -> Result<()> {
+        self.complete(table, row, false).await
+    }
+
+    async fn complete(
+        &mut self,
+        table: &Arc<TableDef>,
+        row: &mut Vec<u8>,
+        is_new: bool,
+    ) -> Result<()> {
         if has_generated(table) {
             Box::pin(self.fill_generated(table, row)).await?;
         }
-        if table.checks.is_empty() {
-            return Ok(());
+        match (table.checks.is_empty(), is_new) {
+            (true, _) => Ok(()),
+            (false, true) => self.check_row(table, row).await,
+            (false, false) => self.check_old_row(table, row).await,
         }
-        self.check_old_row(table, row).await
     }
 
     /// Which condition the row breaks, as a position in `table.checks`; a row from before may break

@@ -7,9 +7,10 @@
 use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Binder, Params, ident_name, table_parts};
 use crate::dml::{replaced, row_error};
-use crate::generated::check_assigned;
 use crate::plan::QueryPlan;
-use crate::planning::{assigned_pairs, note_parameter, select_query, target_factor};
+use crate::planning::{
+    assigned_pairs, default_expr, note_parameter, select_query, set_column, target_factor,
+};
 use crate::session::Session;
 use crate::{PgError, Result, direct};
 use block::{ObjId, Rowid};
@@ -274,21 +275,13 @@ impl Session {
         let (mut set, mut exprs) = (Vec::new(), Vec::new());
         for assignment in &update.assignments {
             for (name, value) in assigned_pairs(assignment)? {
-                let at = direct::assigned_column(name, table)?;
-                if !direct::is_default(&value) {
-                    check_assigned(&table.columns[at])?;
-                }
-                if set.contains(&at) {
-                    return Err(direct::assigned_twice(&table.columns[at].name));
-                }
+                let at = set_column(name, &value, table, &mut set)?;
                 let expr = if direct::is_default(&value) {
-                    let null = Expr::Value(ast::Value::Null.into());
-                    direct::default_of(table, at)?.unwrap_or(null)
+                    default_expr(table, at)?
                 } else {
                     over_pair(&value, table, alias)?
                 };
                 note_parameter(&expr, table.columns[at].ty, params)?;
-                set.push(at);
                 exprs.push(expr);
             }
         }

@@ -4,12 +4,11 @@
 //! its transaction, or, WITH HOLD, with its session. What it must never do: give a row twice where
 //! the client did not ask for it.
 
-use crate::encode::{RowEncoder, RowSink, ValueRef};
+use crate::encode::{Nowhere, RowEncoder, RowSink, ValueRef};
 use crate::parse::Parsed;
 use crate::plan::{Kind, Plan};
 use crate::session::{Fetched, Portal, Session};
 use crate::{PgError, Result};
-use bytes::BytesMut;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::StreamExt;
@@ -276,20 +275,6 @@ impl Cursor {
     }
 }
 
-/// Takes rows that go elsewhere.
-struct Nowhere(BytesMut);
-
-impl RowSink for Nowhere {
-    fn row(&mut self) -> &mut BytesMut {
-        self.0.clear();
-        &mut self.0
-    }
-
-    fn copy_out(&mut self, _binary: bool, _columns: usize) {}
-
-    fn flush_if_large(&mut self) {}
-}
-
 impl Session {
     /// The columns of what a cursor gives.
     pub(crate) fn cursor_columns(&self, fetch: &Fetch) -> Result<Vec<PgColumn>> {
@@ -345,7 +330,7 @@ impl Session {
         params: Vec<Value>,
     ) -> Result<(Option<SendableRecordBatchStream>, Vec<Part>)> {
         let (encoder, rows) = self.encoder(&plan.columns, &[]).into_rows();
-        let mut nowhere = Nowhere(BytesMut::new());
+        let mut nowhere = Nowhere::default();
         match &plan.kind {
             Kind::Query(query) if query.lock.is_none() => {
                 let state = self.exec_state(params).await?;

@@ -19,6 +19,21 @@ pub trait RowSink: Send {
     fn flush_if_large(&mut self);
 }
 
+/// Takes rows that go elsewhere than to the client.
+#[derive(Default)]
+pub(crate) struct Nowhere(BytesMut);
+
+impl RowSink for Nowhere {
+    fn row(&mut self) -> &mut BytesMut {
+        self.0.clear();
+        &mut self.0
+    }
+
+    fn copy_out(&mut self, _binary: bool, _columns: usize) {}
+
+    fn flush_if_large(&mut self) {}
+}
+
 /// A result column as it is sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {

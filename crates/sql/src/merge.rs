@@ -7,10 +7,11 @@
 use crate::bind::{Binder, Params, ident_name, table_parts};
 use crate::ddl::Verb;
 use crate::dml::{encode_checked, replaced, row_error};
-use crate::generated::{Overriding, check_assigned, given_counts};
+use crate::generated::{Overriding, given_counts};
 use crate::plan::{Kind, QueryPlan, RowDefault};
 use crate::planning::{
-    Planned, assigned_pairs, hidden_items, note_parameter, row_default, select_query,
+    Planned, assigned_pairs, default_expr, hidden_items, note_parameter, row_default, select_query,
+    set_column,
 };
 use crate::session::Session;
 use crate::target_rows::TargetRows;
@@ -175,21 +176,12 @@ impl Planning {
                 if names_only(std::slice::from_ref(name), NOTHING) {
                     return Ok(Clause::Nothing);
                 }
-                let at = direct::assigned_column(name, table)?;
-                if !direct::is_default(&value) {
-                    check_assigned(&table.columns[at])?;
-                }
-                if set.contains(&at) {
-                    return Err(direct::assigned_twice(&table.columns[at].name));
-                }
-                let expr = if direct::is_default(&value) {
-                    let null = Expr::Value(ast::Value::Null.into());
-                    direct::default_of(table, at)?.unwrap_or(null)
-                } else {
-                    value.into_owned()
+                let at = set_column(name, &value, table, &mut set)?;
+                let expr = match direct::is_default(&value) {
+                    true => default_expr(table, at)?,
+                    false => value.into_owned(),
                 };
                 note_parameter(&expr, table.columns[at].ty, params)?;
-                set.push(at);
                 self.values.push(expr);
             }
         }

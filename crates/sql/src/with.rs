@@ -4,13 +4,12 @@
 //! of each other only by what they return. What it must never do: change a row twice.
 
 use crate::bind::{Params, ident_name};
-use crate::encode::{RowEncoder, RowSink};
+use crate::encode::{Nowhere, RowEncoder, RowSink};
 use crate::plan::Kind;
 use crate::planning::Planned;
 use crate::session::{Fetched, Portal, Session};
 use crate::{PgError, Result};
 use block::Rowid;
-use bytes::BytesMut;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::sql::sqlparser::ast::{Cte, Query, SetExpr, Statement as Ast, With};
 use kernel::dict::TableDef;
@@ -72,20 +71,6 @@ fn changing(query: &Query) -> Option<&Ast> {
 fn nested() -> PgError {
     let text = "WITH clause containing a data-modifying statement must be at the top level";
     PgError::new("0A000", text)
-}
-
-/// Takes rows that go to a part's own place.
-struct Nowhere(BytesMut);
-
-impl RowSink for Nowhere {
-    fn row(&mut self) -> &mut BytesMut {
-        self.0.clear();
-        &mut self.0
-    }
-
-    fn copy_out(&mut self, _binary: bool, _columns: usize) {}
-
-    fn flush_if_large(&mut self) {}
 }
 
 impl Session {
@@ -214,7 +199,7 @@ impl Session {
     ) -> Result<Fetched> {
         for part in &plan.parts {
             let (encoder, rows) = self.encoder(&part.columns, &[]).into_rows();
-            let mut nowhere = Nowhere(BytesMut::new());
+            let mut nowhere = Nowhere::default();
             let run = self.run_changing(&part.kind, params.clone(), encoder, &mut nowhere);
             Box::pin(run).await?;
             let rows = std::mem::take(&mut *rows.lock());

@@ -21,6 +21,13 @@ pub(crate) struct Temporary {
     pub(crate) changes: u64,
 }
 
+impl Temporary {
+    /// Whether a commit has something to do to temporary tables.
+    pub(crate) fn at_commit(&self) -> bool {
+        !self.at_commit.is_empty()
+    }
+}
+
 /// The name by which every session calls its own schema.
 pub(crate) const PG_TEMP: &str = "pg_temp";
 

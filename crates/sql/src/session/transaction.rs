@@ -72,7 +72,7 @@ impl Session {
         // Boxed: what few statements need shall not be part of every session's stack.
         let mut ready =
             if self.cursors.is_empty() { Ok(()) } else { Box::pin(self.hold_cursors()).await };
-        if ready.is_ok() && self.txn.is_some() {
+        if ready.is_ok() && self.txn.is_some() && self.temporary.at_commit() {
             ready = Box::pin(self.before_commit()).await;
         }
         if let Err(error) = ready {

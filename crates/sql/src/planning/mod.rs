@@ -1,30 +1,31 @@
 //! From a statement to a plan: the direct path if the shape fits, else DataFusion, else a command.
 
+mod modify;
+
+use modify::expand_wildcard;
+pub(crate) use modify::{
+    assigned_pairs, column_default, default_expr, hidden_items, row_default, set_column,
+    target_factor,
+};
+
 use crate::bind::{Binder, Params, References, ident_name, shown_name};
 use crate::cache::PlanKey;
-use crate::ddl::{Verb, is_select_into};
+use crate::ddl::is_select_into;
 use crate::encode::column_of;
-use crate::generated::{Overriding, check_assigned, given_counts};
 use crate::parse::{Own, Parsed, Statement};
-use crate::plan::{Direct, InsertSelect, Kind, LockRows, ModifyPlan, Plan, QueryPlan, RowDefault};
-use crate::returning::Returning;
+use crate::plan::{Direct, Kind, LockRows, Plan, QueryPlan};
 use crate::session::Session;
 use crate::{PgError, Result, direct};
 use block::ObjId;
 use datafusion::sql::sqlparser::ast::{
-    self, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, Select, SelectItem, SetExpr,
-    Statement as Ast, TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind,
-    visit_expressions,
+    self, Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement as Ast,
+    TableAlias, TableFactor, TableWithJoins,
 };
-use kernel::dict::{ColumnDef, Generated, TableDef};
+use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind};
 use observe::Stat;
 use query::types::{col_type_of_oid, oid};
-use query::{
-    PgColumn, ROW_COLUMN, ROWID_COLUMN, Relation, Scalar, TARGET_CATALOG, TableSet, TableSize,
-};
-use std::borrow::Cow;
-use std::ops::ControlFlow;
+use query::{PgColumn, Relation, Scalar, TARGET_CATALOG, TableSet, TableSize};
 use std::sync::Arc;
 
 /// Whether a statement may have a literal like `'now'`, which is read when it is planned.
@@ -368,260 +369,6 @@ impl Session {
         }
         Ok(LockRows { table, kind, limit, offset })
     }
-
-    /// The target of UPDATE or DELETE and the name it goes by.
-    pub(crate) async fn target(
-        &mut self,
-        from: &TableWithJoins,
-        verb: Verb,
-    ) -> Result<(Arc<TableDef>, String, TableFactor)> {
-        if !from.joins.is_empty() {
-            return Err(PgError::syntax("syntax error at or near \"JOIN\""));
-        }
-        let TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
-            return Err(PgError::syntax("a table name is expected"));
-        };
-        let (schema, name) = crate::bind::table_parts(name)?;
-        let alias = alias.as_ref().map_or_else(|| name.clone(), |a| ident_name(&a.name));
-        match self.find_relation(schema.as_deref(), &name).await? {
-            Relation::Table(table) => {
-                let factor = target_factor(&table, &alias);
-                Ok((table, alias, factor))
-            }
-            Relation::Rows(_) => {
-                Err(PgError::new("42809", format!("cannot change view \"{name}\"")))
-            }
-            Relation::View(view) => Err(crate::ddl::not_updatable(&view, verb)),
-        }
-    }
-
-    pub(crate) async fn plan_update(
-        &mut self,
-        update: &ast::Update,
-        params: &mut Params,
-    ) -> Result<Planned> {
-        if update.output.is_some()
-            || update.or.is_some()
-            || !update.order_by.is_empty()
-            || update.limit.is_some()
-        {
-            return Err(PgError::unsupported("this form of UPDATE"));
-        }
-        let (table, alias, factor) = self.target(&update.table, Verb::Update).await?;
-        let mut set = Vec::new();
-        let mut items = hidden_items(&alias);
-        for assignment in &update.assignments {
-            for (name, value) in assigned_pairs(assignment)? {
-                let at = direct::assigned_column(name, &table)?;
-                if !direct::is_default(&value) {
-                    check_assigned(&table.columns[at])?;
-                }
-                if set.contains(&at) {
-                    return Err(direct::assigned_twice(&table.columns[at].name));
-                }
-                let expr = if direct::is_default(&value) {
-                    let null = Expr::Value(ast::Value::Null.into());
-                    direct::default_of(&table, at)?.unwrap_or(null)
-                } else {
-                    value.into_owned()
-                };
-                note_parameter(&expr, table.columns[at].ty, params)?;
-                let alias = Ident::with_quote('"', format!("$set{at}"));
-                items.push(SelectItem::ExprWithAlias { expr, alias });
-                set.push(at);
-            }
-        }
-        let mut from = Vec::new();
-        match &update.from {
-            None => {}
-            Some(UpdateTableFromKind::BeforeSet(more) | UpdateTableFromKind::AfterSet(more)) => {
-                from.extend(more.iter().cloned());
-            }
-        }
-        let work = Work { table, alias, factor, from, items, set: Some(set) };
-        let selection = update.selection.clone();
-        self.plan_modify(work, selection, update.returning.as_deref(), params).await
-    }
-
-    pub(crate) async fn plan_delete(
-        &mut self,
-        delete: &ast::Delete,
-        params: &mut Params,
-    ) -> Result<Planned> {
-        if !delete.tables.is_empty()
-            || delete.output.is_some()
-            || !delete.order_by.is_empty()
-            || delete.limit.is_some()
-        {
-            return Err(PgError::unsupported("this form of DELETE"));
-        }
-        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-        let [one] = &from[..] else {
-            return Err(PgError::unsupported("DELETE from several tables"));
-        };
-        let (table, alias, factor) = self.target(one, Verb::Delete).await?;
-        let items = hidden_items(&alias);
-        let from = delete.using.clone().unwrap_or_default();
-        let work = Work { table, alias, factor, from, items, set: None };
-        let selection = delete.selection.clone();
-        self.plan_modify(work, selection, delete.returning.as_deref(), params).await
-    }
-
-    async fn plan_modify(
-        &mut self,
-        work: Work,
-        selection: Option<Expr>,
-        returning: Option<&[SelectItem]>,
-        params: &mut Params,
-    ) -> Result<Planned> {
-        let Work { table, alias, factor, mut from, mut items, set } = work;
-        let env = self.format_env();
-        let mut with = self.parts.with.take();
-        let mut binder = Binder::new(params, &env);
-        if let Some(with) = &mut with {
-            binder.bind_with(with)?;
-        }
-        from.iter_mut().try_for_each(|one| binder.bind_from(one))?;
-        // The first two items are our own hidden columns.
-        for item in &mut items[2..] {
-            if let SelectItem::ExprWithAlias { expr, .. } = item {
-                binder.bind_expr(expr)?;
-            }
-        }
-        let mut selection = selection;
-        if let Some(expr) = &mut selection {
-            binder.bind_expr(expr)?;
-        }
-        let mut references = binder.references;
-        references.add(Some(table.schema.clone()), table.name.clone());
-        from.insert(0, TableWithJoins { relation: factor, joins: Vec::new() });
-        let query = Query { with, ..select_query(items, from, selection)? };
-        let (set_of, tables, once) = self.relations(&references, params).await?;
-        let statement = Ast::Query(Box::new(query));
-        let planned = self.database.planner.plan(statement, &set_of, &params.all_types())?;
-        let (returning, columns) = match returning {
-            None => (None, Vec::new()),
-            Some(items) => {
-                let (r, c) = self.plan_returning(items, &table, &alias, params).await?;
-                (Some(r), c)
-            }
-        };
-        let returns_rows = returning.is_some();
-        let plan = ModifyPlan { table, query: QueryPlan::new(planned), set, returning };
-        Ok(Planned { kind: Kind::Modify(Box::new(plan)), tables, columns, returns_rows, once })
-    }
-
-    /// Expressions over single rows of a table, as RETURNING has them.
-    pub(crate) async fn plan_returning(
-        &mut self,
-        items: &[SelectItem],
-        table: &Arc<TableDef>,
-        alias: &str,
-        params: &mut Params,
-    ) -> Result<(Returning, Vec<PgColumn>)> {
-        let mut simple = params.clone();
-        if let Some((scalars, columns)) = direct::bind_items(items, table, alias, &mut simple)? {
-            *params = simple;
-            return Ok((Returning::Scalars(scalars), columns));
-        }
-        let mut items = items.to_vec();
-        let env = self.format_env();
-        let mut binder = Binder::new(params, &env);
-        binder.bind_items(&mut items)?;
-        let mut references = binder.references;
-        references.add(Some(table.schema.clone()), table.name.clone());
-        // A wildcard means the table's own columns, not the hidden ones.
-        let items =
-            items.into_iter().flat_map(|item| expand_wildcard(item, table, alias)).collect();
-        let relation = target_factor(table, alias);
-        let from = vec![TableWithJoins { relation, joins: Vec::new() }];
-        let query = select_query(items, from, None)?;
-        let (mut set, _, _) = self.relations(&references, params).await?;
-        // The definition at hand, whatever the name stands for by now.
-        set.insert(Some(&table.schema), &table.name, Relation::Table(table.clone()));
-        let statement = Ast::Query(Box::new(query));
-        let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
-        let mut columns = planned.columns.clone();
-        for column in &mut columns {
-            column.name = shown_name(&column.name).to_owned();
-        }
-        Ok((Returning::Query(Box::new(QueryPlan::new(planned))), columns))
-    }
-
-    pub(crate) async fn plan_insert_select(
-        &mut self,
-        insert: &ast::Insert,
-        params: &mut Params,
-    ) -> Result<Planned> {
-        let target = direct::insert_target(insert)?;
-        let relation = self.find_relation(target.schema.as_deref(), &target.name).await?;
-        let table = match relation {
-            Relation::Table(table) => table,
-            Relation::View(view) => return Err(crate::ddl::not_updatable(&view, Verb::Insert)),
-            Relation::Rows(_) => {
-                let text = format!("cannot change view \"{}\"", target.name);
-                return Err(PgError::new("42809", text));
-            }
-        };
-        let mut path = None;
-        if target.schema.is_none() {
-            path = Some((self.path_version().await?, !self.is_first(&table.schema).await?));
-        }
-        let source = insert.source.as_ref().ok_or_else(|| PgError::syntax("no values"))?;
-        let mut query = (**source).clone();
-        values_as_selects(&mut query)?;
-        let mut columns = direct::insert_columns(insert, &table)?;
-        note_values_parameters(&query, &columns, &table, params)?;
-        let env = self.format_env();
-        let mut binder = Binder::new(params, &env);
-        binder.bind_query(&mut query)?;
-        let references = binder.references;
-        let (set, mut tables, mut once) = self.relations(&references, params).await?;
-        tables.push((table.obj, table.version));
-        if let Some((version, hidden)) = path {
-            tables.push(version);
-            once |= hidden;
-        }
-        let statement = Ast::Query(Box::new(query));
-        let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
-        let conflict = Box::pin(self.plan_conflict(insert, &table, &target.alias, params)).await?;
-        let conflict = conflict.map(|planned| {
-            tables.extend(planned.tables);
-            once |= planned.once;
-            Box::new(planned.clause)
-        });
-        let given = planned.columns.len();
-        if given > columns.len() {
-            return Err(PgError::syntax("INSERT has more expressions than target columns"));
-        }
-        if given < columns.len() && !insert.columns.is_empty() {
-            return Err(PgError::syntax("INSERT has more target columns than expressions"));
-        }
-        columns.truncate(given);
-        for at in &columns {
-            if !given_counts(&table.columns[*at], Overriding::of(insert))? {
-                return Err(PgError::unsupported("OVERRIDING USER VALUE with a query"));
-            }
-        }
-        let mut defaults = Vec::new();
-        for at in (0..table.columns.len()).filter(|at| !columns.contains(at)) {
-            if let Some(default) = row_default(&table, at)? {
-                defaults.push((at, default));
-            }
-        }
-        let (returning, shown) = match &insert.returning {
-            None => (None, Vec::new()),
-            Some(items) => {
-                let (r, c) = self.plan_returning(items, &table, &target.alias, params).await?;
-                (Some(r), c)
-            }
-        };
-        let returns_rows = returning.is_some();
-        let query = QueryPlan::new(planned);
-        let plan = InsertSelect { table, query, columns, defaults, conflict, returning };
-        let kind = Kind::InsertSelect(Box::new(plan));
-        Ok(Planned { kind, tables, columns: shown, returns_rows, once })
-    }
 }
 
 impl Planned {
@@ -670,35 +417,6 @@ fn without_dual(ast: &Ast) -> Option<Ast> {
     Some(Ast::Query(query))
 }
 
-struct Work {
-    table: Arc<TableDef>,
-    alias: String,
-    factor: TableFactor,
-    from: Vec<TableWithJoins>,
-    items: Vec<SelectItem>,
-    set: Option<Vec<usize>>,
-}
-
-/// The default of a column, to be evaluated for each row.
-pub(crate) fn row_default(table: &TableDef, column: usize) -> Result<Option<RowDefault>> {
-    column_default(&table.columns[column])
-}
-
-/// The same for a column that may not be in a table yet.
-pub(crate) fn column_default(column: &ColumnDef) -> Result<Option<RowDefault>> {
-    let Some(text) = &column.default else { return Ok(None) };
-    if column.generated == Some(Generated::Stored) {
-        return Ok(None);
-    }
-    let expr = direct::parse_expr(text)?;
-    let mut params = Params::new(Vec::new(), 0);
-    let mut binder = crate::bind::scalar::ScalarBinder::constants(&mut params);
-    let scalar = binder.bind_assignment(&expr, column.ty)?.ok_or_else(|| {
-        PgError::unsupported(format!("the default \"{text}\" of column \"{}\"", column.name))
-    })?;
-    Ok(Some(RowDefault { scalar, calls: params.hidden }))
-}
-
 fn declared_type(declared: u32) -> Result<Option<ColType>> {
     if declared == 0 || declared == oid::UNKNOWN {
         return Ok(None);
@@ -721,87 +439,8 @@ pub(crate) fn note_parameter(expr: &Expr, ty: ColType, params: &mut Params) -> R
     Ok(())
 }
 
-fn note_values_parameters(
-    query: &Query,
-    columns: &[usize],
-    table: &TableDef,
-    params: &mut Params,
-) -> Result<()> {
-    let note = |expr: &Expr, i: usize, params: &mut Params| match columns.get(i) {
-        Some(at) => note_parameter(expr, table.columns[*at].ty, params),
-        None => Ok(()),
-    };
-    match &*query.body {
-        SetExpr::Values(values) => {
-            for row in &values.rows {
-                for (i, expr) in row.content.iter().enumerate() {
-                    note(expr, i, params)?;
-                }
-            }
-        }
-        SetExpr::Select(select) => {
-            for (i, item) in select.projection.iter().enumerate() {
-                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
-                {
-                    note(expr, i, params)?;
-                }
-            }
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
 fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
-}
-
-/// The target in FROM, under the catalog whose tables have hidden columns.
-pub(crate) fn target_factor(table: &TableDef, alias: &str) -> TableFactor {
-    TableFactor::Table {
-        name: ObjectName::from(vec![
-            quoted(TARGET_CATALOG),
-            quoted(&table.schema),
-            quoted(&table.name),
-        ]),
-        alias: Some(TableAlias {
-            explicit: true,
-            name: quoted(alias),
-            columns: Vec::new(),
-            at: None,
-        }),
-        args: None,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
-    }
-}
-
-pub(crate) fn hidden_items(alias: &str) -> Vec<SelectItem> {
-    [ROWID_COLUMN, ROW_COLUMN]
-        .into_iter()
-        .map(|name| {
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![quoted(alias), quoted(name)]))
-        })
-        .collect()
-}
-
-fn expand_wildcard(item: SelectItem, table: &TableDef, alias: &str) -> Vec<SelectItem> {
-    match item {
-        SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => table
-            .columns
-            .iter()
-            .map(|column| {
-                let name = vec![quoted(alias), quoted(&column.name)];
-                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(name))
-            })
-            .collect(),
-        other => vec![other],
-    }
 }
 
 /// Puts the hidden columns at the end of a bound query over one table.
@@ -829,61 +468,6 @@ fn add_hidden_columns(query: &mut Query, table: &Arc<TableDef>) -> Result<()> {
     select.projection =
         items.into_iter().flat_map(|item| expand_wildcard(item, table, &shown)).collect();
     select.projection.extend(hidden_items(&shown));
-    Ok(())
-}
-
-/// The columns and values of one assignment: one, or a list on either side.
-pub(crate) fn assigned_pairs(
-    assignment: &ast::Assignment,
-) -> Result<Vec<(&ObjectName, Cow<'_, Expr>)>> {
-    match (&assignment.target, &assignment.value) {
-        (AssignmentTarget::ColumnName(name), value) => Ok(vec![(name, Cow::Borrowed(value))]),
-        (AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
-            Ok(names.iter().zip(values.iter().map(Cow::Borrowed)).collect())
-        }
-        (AssignmentTarget::Tuple(_), Expr::Tuple(_)) => {
-            Err(PgError::syntax("number of columns does not match number of values"))
-        }
-        (AssignmentTarget::Tuple(names), Expr::Subquery(query)) => {
-            let column = |(at, name)| {
-                let value = crate::bind::column_of_query(query, at, names.len())?;
-                Ok((name, Cow::Owned(value)))
-            };
-            names.iter().enumerate().map(column).collect()
-        }
-        (AssignmentTarget::Tuple(names), value) => match &names[..] {
-            [name] => Ok(vec![(name, Cow::Borrowed(value))]),
-            _ => {
-                let text = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() \
-                            expression";
-                Err(PgError::unsupported(text))
-            }
-        },
-    }
-}
-
-/// VALUES with subqueries as a union of selects: the library evaluates VALUES before it runs
-/// anything.
-fn values_as_selects(query: &mut Query) -> Result<()> {
-    let SetExpr::Values(values) = &*query.body else { return Ok(()) };
-    let holds = visit_expressions(values, |expr| match expr {
-        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    if holds.is_continue() {
-        return Ok(());
-    }
-    let select = |row: &ast::Parens<Vec<Expr>>| {
-        let all: Vec<String> = row.content.iter().map(ToString::to_string).collect();
-        format!("select {}", all.join(", "))
-    };
-    let rows: Vec<String> = values.rows.iter().map(select).collect();
-    let Parsed::Sql(ast) = crate::parse::parse_single(&rows.join(" union all "))?.parsed else {
-        return Err(PgError::internal("no skeleton"));
-    };
-    if let Ast::Query(selects) = *ast {
-        query.body = selects.body;
-    }
     Ok(())
 }
 

@@ -1,0 +1,335 @@
+//! Statements that the library does not parse, or not as the field writes them: cursors, sequences
+//! with their options in any order, `alter session`, parts of ALTER.
+//!
+//! What it promises: a statement that begins like one of these and is none is left to the library,
+//! or is a syntax error at the word that is wrong.
+
+use super::*;
+
+/// Words of the statements that the library does not parse.
+pub(crate) struct Words<'a> {
+    tokens: Vec<&'a Token>,
+    at: usize,
+    /// The same with the blanks between them.
+    all: &'a [TokenWithSpan],
+}
+
+impl Words<'_> {
+    pub(crate) fn is(&self, word: &str) -> bool {
+        match self.tokens.get(self.at) {
+            Some(Token::Word(w)) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn take(&mut self, word: &str) -> bool {
+        let found = self.is(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn take_token(&mut self, token: &Token) -> bool {
+        let found = self.tokens.get(self.at) == Some(&token);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(crate) fn at_end(&self) -> bool {
+        self.at >= self.tokens.len()
+    }
+
+    pub(crate) fn near(&self) -> PgError {
+        match self.tokens.get(self.at) {
+            Some(token) => PgError::syntax(format!("syntax error at or near \"{token}\"")),
+            None => PgError::syntax("syntax error at end of input"),
+        }
+    }
+
+    pub(crate) fn name(&mut self) -> Result<String> {
+        let Some(Token::Word(word)) = self.tokens.get(self.at) else { return Err(self.near()) };
+        let name = match word.quote_style {
+            Some(_) => word.value.clone(),
+            None => word.value.to_lowercase(),
+        };
+        self.at += 1;
+        Ok(name)
+    }
+
+    fn qualified(&mut self) -> Result<(Option<String>, String)> {
+        let first = self.name()?;
+        if self.take_token(&Token::Period) {
+            return Ok((Some(first), self.name()?));
+        }
+        Ok((None, first))
+    }
+
+    pub(crate) fn at_number(&self) -> bool {
+        matches!(self.tokens.get(self.at), Some(Token::Number(..) | Token::Minus | Token::Plus))
+    }
+
+    pub(crate) fn number(&mut self) -> Result<i64> {
+        let sign = if self.take_token(&Token::Minus) { "-" } else { "" };
+        let Some(Token::Number(digits, _)) = self.tokens.get(self.at) else {
+            return Err(self.near());
+        };
+        let number = format!("{sign}{digits}");
+        let number = number.parse().map_err(|_| {
+            PgError::new("22003", format!("value \"{number}\" is out of range for type bigint"))
+        })?;
+        self.at += 1;
+        Ok(number)
+    }
+
+    /// Everything up to the end as it was written.
+    pub(crate) fn rest(&mut self) -> String {
+        let used = self.all.iter().enumerate().filter(|(_, t)| !is_space(&t.token));
+        let from = used.map(|(i, _)| i).nth(self.at).unwrap_or(self.all.len());
+        self.at = self.tokens.len();
+        let rest = self.all[from..].iter().filter(|t| t.token != Token::SemiColon);
+        rest.map(|t| t.token.to_string()).collect::<String>().trim().to_owned()
+    }
+
+    /// Everything up to the end, as one value.
+    fn value(&mut self) -> Result<String> {
+        let mut out = String::new();
+        while let Some(token) = self.tokens.get(self.at) {
+            match token {
+                Token::SingleQuotedString(text) => out.push_str(text),
+                Token::Word(word) => out.push_str(&word.value),
+                other => out.push_str(&other.to_string()),
+            }
+            self.at += 1;
+        }
+        if out.is_empty() { Err(self.near()) } else { Ok(out) }
+    }
+
+    fn finish(&self, own: Own) -> Result<Option<Own>> {
+        if self.at_end() { Ok(Some(own)) } else { Err(self.near()) }
+    }
+
+    fn tables(&mut self) -> Result<Vec<(Option<String>, String)>> {
+        let mut out = Vec::new();
+        while !self.at_end() {
+            out.push(self.qualified()?);
+            if self.take_token(&Token::LParen) {
+                while !self.take_token(&Token::RParen) {
+                    if self.at_end() {
+                        return Err(self.near());
+                    }
+                    self.at += 1;
+                }
+            }
+            if !self.take_token(&Token::Comma) {
+                break;
+            }
+        }
+        Ok(out)
+    }
+}
+
+pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
+    let first = tokens.iter().find(|t| !is_space(&t.token));
+    let Some(Token::Word(word)) = first.map(|t| &t.token) else { return Ok(None) };
+    let ours = matches!(
+        word.keyword,
+        Keyword::VACUUM
+            | Keyword::ANALYZE
+            | Keyword::SHOW
+            | Keyword::ALTER
+            | Keyword::CREATE
+            | Keyword::DECLARE
+            | Keyword::FETCH
+            | Keyword::CLOSE
+            | Keyword::NoKeyword
+    );
+    if !ours && !word.value.eq_ignore_ascii_case("checkpoint") {
+        return Ok(None);
+    }
+    let all = tokens;
+    let tokens = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t)).collect();
+    let mut words = Words { tokens, at: 0, all };
+    if let Some(own) = crate::cursor_words::parse(&mut words)? {
+        return words.finish(own);
+    }
+    if words.take("vacuum") {
+        return parse_vacuum(words);
+    }
+    if words.take("analyze") || words.take("analyse") {
+        let _ = words.take("verbose");
+        let tables = words.tables()?;
+        return words.finish(Own::Analyze { tables });
+    }
+    if words.take("checkpoint") {
+        return words.finish(Own::Checkpoint);
+    }
+    if words.take("show") && (words.take("parameter") || words.take("parameters")) {
+        let name = if words.at_end() { None } else { Some(words.value()?) };
+        return words.finish(Own::ShowParameter(name));
+    }
+    words.at = 0;
+    if words.take("create") && words.take("sequence") {
+        return parse_sequence(words);
+    }
+    words.at = 0;
+    if words.take("alter") && words.take("system") {
+        if words.take("checkpoint") {
+            return words.finish(Own::Checkpoint);
+        }
+        let (name, value) = parse_assignment(&mut words)?;
+        return words.finish(Own::AlterSystemSet { name, value });
+    }
+    words.at = 0;
+    if words.take("create") && words.take("schema") {
+        let element = |token: &&&Token| is_word(token, "create") || is_word(token, "grant");
+        if words.tokens[words.at..].iter().any(|token| element(&token)) {
+            return Err(PgError::unsupported("CREATE SCHEMA with what is to be made in it"));
+        }
+    }
+    if let Some(own) = parse_alter_relation(&mut words)? {
+        return words.finish(own);
+    }
+    words.at = 0;
+    if words.take("alter") && words.take("session") {
+        let (name, value) = parse_assignment(&mut words)?;
+        return words.finish(Own::AlterSessionSet { name, value });
+    }
+    Ok(None)
+}
+
+/// `ALTER .. SET SCHEMA`, and `ALTER VIEW .. RENAME`.
+fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
+    words.at = 0;
+    if !words.take("alter") {
+        return Ok(None);
+    }
+    let kinds = [("table", "TABLE"), ("view", "VIEW"), ("sequence", "SEQUENCE")];
+    let Some((_, kind)) = kinds.into_iter().find(|(word, _)| words.take(word)) else {
+        return Ok(None);
+    };
+    let if_exists = words.take("if");
+    if if_exists && !words.take("exists") {
+        return Ok(None);
+    }
+    let _ = kind == "TABLE" && words.take("only");
+    let Ok((schema, name)) = words.qualified() else { return Ok(None) };
+    let action = if words.take("set") {
+        if !words.take("schema") {
+            return Ok(None);
+        }
+        RelationAction::SetSchema(words.name()?)
+    } else if kind == "TABLE" && words.take("alter") {
+        let _ = words.take("column");
+        let Ok(name) = words.name() else { return Ok(None) };
+        let dropped = words.take("drop");
+        let change = if dropped && words.take("identity") {
+            ColumnChange::DropIdentity { if_exists: words.take("if") && words.take("exists") }
+        } else if dropped && words.take("expression") {
+            ColumnChange::DropExpression { if_exists: words.take("if") && words.take("exists") }
+        } else if !dropped && words.take("set") && words.take("generated") {
+            let always = words.take("always");
+            let by_default = !always && words.take("by") && words.take("default");
+            if !always && !by_default {
+                return Err(words.near());
+            }
+            ColumnChange::SetGenerated { always }
+        } else {
+            return Ok(None);
+        };
+        RelationAction::Column { name, change }
+    } else if kind == "VIEW" && words.take("rename") {
+        if words.take("to") {
+            RelationAction::Rename(words.name()?)
+        } else {
+            let _ = words.take("column");
+            let old = words.name()?;
+            if !words.take("to") {
+                return Err(words.near());
+            }
+            RelationAction::RenameColumn { old, new: words.name()? }
+        }
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Own::AlterRelation(Box::new(AlterRelation { kind, if_exists, schema, name, action }))))
+}
+
+fn parse_assignment(words: &mut Words<'_>) -> Result<(String, String)> {
+    if !words.take("set") {
+        return Err(words.near());
+    }
+    let name = words.name()?;
+    if !words.take_token(&Token::Eq) && !words.take("to") {
+        return Err(words.near());
+    }
+    Ok((name, words.value()?))
+}
+
+fn parse_sequence(mut words: Words<'_>) -> Result<Option<Own>> {
+    let mut spec = SequenceSpec::default();
+    if words.take("if") {
+        if !words.take("not") || !words.take("exists") {
+            return Err(words.near());
+        }
+        spec.if_not_exists = true;
+    }
+    (spec.schema, spec.name) = words.qualified()?;
+    while !words.at_end() {
+        if words.take("as") {
+            spec.type_name = Some(words.name()?);
+        } else if words.take("increment") {
+            let _ = words.take("by");
+            spec.increment = Some(words.number()?);
+        } else if words.take("start") {
+            let _ = words.take("with");
+            spec.start = Some(words.number()?);
+        } else if words.take("minvalue") {
+            spec.min = Some(Some(words.number()?));
+        } else if words.take("maxvalue") {
+            spec.max = Some(Some(words.number()?));
+        } else if words.take("cache") {
+            spec.cache = Some(words.number()?);
+        } else if words.take("cycle") {
+            spec.cycle = true;
+        } else if words.take("order") {
+            spec.order = true;
+        } else if words.take("nominvalue") {
+            spec.min = Some(None);
+        } else if words.take("nomaxvalue") {
+            spec.max = Some(None);
+        } else if words.take("nocache") {
+            spec.cache = Some(1);
+        } else if words.take("nocycle") {
+            spec.cycle = false;
+        } else if words.take("noorder") {
+            spec.order = false;
+        } else if words.take("no") {
+            if words.take("minvalue") {
+                spec.min = Some(None);
+            } else if words.take("maxvalue") {
+                spec.max = Some(None);
+            } else if words.take("cycle") {
+                spec.cycle = false;
+            } else {
+                return Err(words.near());
+            }
+        } else {
+            return Err(words.near());
+        }
+    }
+    Ok(Some(Own::CreateSequence(Box::new(spec))))
+}
+
+/// `VACUUM [(option, ...)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [table, ...]`.
+fn parse_vacuum(mut words: Words<'_>) -> Result<Option<Own>> {
+    if words.take_token(&Token::LParen) {
+        while !words.take_token(&Token::RParen) {
+            if words.at_end() {
+                return Err(words.near());
+            }
+            words.at += 1;
+        }
+    }
+    while ["full", "freeze", "verbose", "analyze", "analyse"].iter().any(|word| words.take(word)) {}
+    let tables = words.tables()?;
+    words.finish(Own::Vacuum { tables })
+}
