@@ -7,6 +7,7 @@
 
 mod bank;
 mod cluster;
+mod family;
 mod holders;
 mod load;
 mod mixed;
@@ -15,6 +16,7 @@ mod tables;
 
 pub use bank::Bank;
 pub use cluster::{Cluster, STUCK, Sizes};
+pub use family::Family;
 pub use holders::check as check_holders;
 pub use load::{Counts, Load};
 pub use mixed::{Mix, Mixed};

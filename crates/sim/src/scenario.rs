@@ -11,6 +11,7 @@ use observe::SessionKind;
 
 use crate::bank::Bank;
 use crate::cluster::{Cluster, STUCK, Sizes};
+use crate::family::Family;
 use crate::holders;
 use crate::load::{Counts, Load};
 use crate::mixed::{Mix, Mixed};
@@ -27,6 +28,8 @@ pub enum LoadKind {
     /// Transfers between so many accounts.
     Bank(i64),
     Mixed(Mix),
+    /// Foreign keys, with so many parents.
+    Family(i64),
 }
 
 /// What happens in a run. Everything else comes from the seed.
@@ -313,6 +316,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     let load: Arc<dyn Load> = match &scenario.load {
         LoadKind::Bank(accounts) => Arc::new(Bank::new(*accounts)),
         LoadKind::Mixed(mix) => Arc::new(Mixed::new(mix.clone())),
+        LoadKind::Family(parents) => Arc::new(Family::new(*parents)),
     };
     let mut run = Run { scenario, cluster, load, clients: Vec::new() };
     for k in 1..=scenario.instances {

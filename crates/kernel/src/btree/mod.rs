@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod build;
+mod current;
 mod descend;
 mod key;
 mod modify;
@@ -13,6 +14,7 @@ mod split;
 mod tests;
 
 pub use build::Builder;
+pub use current::{CurrentEntries, current};
 pub use descend::{Finder, find_leaf};
 pub use key::{entry_key, same_key};
 pub use modify::{InsertOutcome, delete, holder, insert, try_insert};

@@ -54,6 +54,8 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         birth,
         indexes: Vec::new(),
         checks: Vec::new(),
+        foreign: Vec::new(),
+        referenced: Vec::new(),
         comment: None,
         view: None,
         derived: Derived::default(),

@@ -275,6 +275,8 @@ mod tests {
             birth: Scn(1),
             indexes: vec![],
             checks: vec![],
+            foreign: vec![],
+            referenced: vec![],
             comment: None,
             view: None,
             derived: crate::dict::Derived::default(),

@@ -11,6 +11,7 @@ use block::ObjId;
 use observe::Ctx;
 
 use super::ddl_alter::insert_check;
+use super::ddl_foreign::drop_all_foreign_keys;
 use super::ddl_index::{add_index, check_index, drop_index_rows, replace_index_segment};
 use super::def::{ColumnDef, NewTable, ObjectDef, ObjectKind, SequenceDef, TableDef};
 use super::fixed::{Fixed, RESERVED_SCHEMAS};
@@ -209,6 +210,7 @@ pub(super) async fn delete_all(
 /// with.
 pub async fn drop_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> Result<()> {
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    drop_all_foreign_keys(ctx, txn, &def).await?;
     for index in &def.indexes {
         drop_index_rows(ctx, txn, &def, index).await?;
     }

@@ -12,7 +12,8 @@ use observe::Ctx;
 use super::ddl::{
     check_columns, delete_all, lock_for_ddl, new_version, own_table, replace_segments, touch_object,
 };
-use super::ddl_index::drop_index_rows;
+use super::ddl_foreign::move_foreign_keys;
+use super::ddl_index::{check_unreferenced, drop_index_rows};
 use super::def::{AlteredColumn, CheckDef, ColumnDef, IndexDef, ObjectDef, TableDef};
 use super::fixed::Fixed;
 use super::ids::next_obj;
@@ -61,7 +62,10 @@ pub async fn alter_columns(
     };
     for index in &def.indexes {
         match index.columns.iter().map(|old| moved(*old)).collect::<Option<Vec<u16>>>() {
-            None => drop_index_rows(ctx, txn, &def, index).await?,
+            None => {
+                check_unreferenced(&def, index)?;
+                drop_index_rows(ctx, txn, &def, index).await?;
+            }
             Some(positions) if positions != index.columns => {
                 let list = Value::Text(column_list(&positions).into());
                 change_index(ctx, txn, index, vec![(at::IND_COLUMNS, list)]).await?;
@@ -69,6 +73,7 @@ pub async fn alter_columns(
             Some(_) => {}
         }
     }
+    move_foreign_keys(ctx, txn, &def, &moved).await?;
     let mut defs: Vec<ColumnDef> = columns.into_iter().map(|column| column.def).collect();
     if rewrite {
         // Every row gets a value of its own.

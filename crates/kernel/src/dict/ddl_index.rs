@@ -205,6 +205,7 @@ pub async fn drop_index(ctx: &Ctx, txn: &Arc<Transaction>, schema: &str, name: &
             def.name
         )));
     }
+    check_unreferenced(&def, index)?;
     drop_index_rows(ctx, txn, &def, index).await?;
     new_version(ctx, txn, &owner).await
 }
@@ -225,8 +226,18 @@ pub async fn drop_constraint(
         .iter()
         .find(|index| index.constraint.as_deref() == Some(name))
         .ok_or_else(|| undefined("constraint", name))?;
+    check_unreferenced(&def, index)?;
     drop_index_rows(ctx, txn, &def, index).await?;
     new_version(ctx, txn, &owner).await
+}
+
+/// A foreign key needs its index; who drops that drops the key first.
+pub(super) fn check_unreferenced(table: &TableDef, index: &IndexDef) -> Result<()> {
+    if table.referenced.iter().any(|reference| reference.index == index.obj) {
+        let what = format!("a foreign key refers to index {} of {}", index.name, table.name);
+        return Err(Error::DependentObjects(what));
+    }
+    Ok(())
 }
 
 /// Deletes the index's rows; its segment goes at commit. The caller gives the table a new version.

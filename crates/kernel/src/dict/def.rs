@@ -108,6 +108,85 @@ pub struct ViewDef {
     pub uses: Vec<Use>,
 }
 
+/// What a foreign key does with the rows that refer to one which goes or changes its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyAction {
+    NoAction,
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+impl KeyAction {
+    /// The letter stored in the dictionary, as in PostgreSQL's `confdeltype`.
+    #[must_use]
+    pub const fn code(self) -> char {
+        match self {
+            KeyAction::NoAction => 'a',
+            KeyAction::Restrict => 'r',
+            KeyAction::Cascade => 'c',
+            KeyAction::SetNull => 'n',
+            KeyAction::SetDefault => 'd',
+        }
+    }
+
+    /// Inverse of [`KeyAction::code`].
+    #[must_use]
+    pub fn from_code(code: char) -> Option<KeyAction> {
+        use KeyAction::{Cascade, NoAction, Restrict, SetDefault, SetNull};
+        [NoAction, Restrict, Cascade, SetNull, SetDefault].into_iter().find(|a| a.code() == code)
+    }
+}
+
+/// A foreign key: rows of one table, the child, refer to rows of another, the parent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeignKeyDef {
+    pub obj: ObjId,
+    pub name: String,
+    /// The child.
+    pub table: ObjId,
+    /// Positions of its columns in the child.
+    pub columns: Vec<u16>,
+    pub parent: ObjId,
+    /// The unique index of the parent that it refers to.
+    pub index: ObjId,
+    /// For each of `columns` which column of the index it is compared with (a position in
+    /// [`IndexDef::columns`], so that it stays when the parent's columns move).
+    pub parts: Vec<u16>,
+    pub on_delete: KeyAction,
+    pub on_update: KeyAction,
+    /// MATCH FULL: a row with some NULL refers to nothing only if all are NULL; it is refused
+    /// otherwise.
+    pub full: bool,
+    pub deferrable: bool,
+    /// A transaction begins with its checks put off to the end.
+    pub deferred: bool,
+    /// The rows that were there when it was made have been looked through.
+    pub validated: bool,
+}
+
+impl ForeignKeyDef {
+    /// Positions in the parent of the columns it refers to, in the order of `columns`. `None`: the
+    /// parent has no such index.
+    #[must_use]
+    pub fn parent_columns(&self, parent: &TableDef) -> Option<Vec<u16>> {
+        let index = parent.indexes.iter().find(|index| index.obj == self.index)?;
+        self.parts.iter().map(|part| index.columns.get(usize::from(*part)).copied()).collect()
+    }
+}
+
+/// Says that another table, or the table itself, refers to this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReferenceDef {
+    /// The foreign key.
+    pub key: ObjId,
+    /// The child, whose definition has it.
+    pub table: ObjId,
+    /// The index it refers to.
+    pub index: ObjId,
+}
+
 /// Room for what the layers above make of a definition, made once and shared with it. It is no part
 /// of the definition: copies begin without.
 #[derive(Default)]
@@ -167,6 +246,10 @@ pub struct TableDef {
     pub indexes: Vec<Arc<IndexDef>>,
     /// Its CHECK constraints, in the order of their names, as they are told.
     pub checks: Vec<CheckDef>,
+    /// Its foreign keys, in the order of their names.
+    pub foreign: Vec<Arc<ForeignKeyDef>>,
+    /// The foreign keys that refer to it.
+    pub referenced: Vec<ReferenceDef>,
     pub comment: Option<String>,
     /// Of a view: there are no rows of its own.
     pub view: Option<ViewDef>,

@@ -78,12 +78,13 @@ pub(crate) enum Fixed {
     Schema,
     View,
     Dep,
+    Ref,
 }
 
 use TypeKind::{Bool, Bytea, Int4, Int8, Text};
 
 /// All of them. `obj$` by number and by name; `ind$` by number and by table.
-pub(super) const TABLES: [FixedTable; 12] = [
+pub(super) const TABLES: [FixedTable; 13] = [
     FixedTable {
         obj: ObjId(2),
         name: "obj$",
@@ -227,6 +228,28 @@ pub(super) const TABLES: [FixedTable; 12] = [
             FixedIndex { obj: ObjId(43), name: "i_dep2", columns: &[1, 0, 2] },
         ],
     },
+    FixedTable {
+        obj: ObjId(18),
+        name: "ref$",
+        columns: &[
+            ("table", Int8, true),
+            ("name", Text, true),
+            ("obj", Int8, true),
+            ("columns", Text, true),
+            ("parent", Int8, true),
+            ("index", Int8, true),
+            ("parts", Text, true),
+            ("actions", Text, true),
+            ("full", Bool, true),
+            ("deferrable", Bool, true),
+            ("deferred", Bool, true),
+            ("validated", Bool, true),
+        ],
+        indexes: &[
+            FixedIndex { obj: ObjId(38), name: "i_ref1", columns: &[0, 1] },
+            FixedIndex { obj: ObjId(39), name: "i_ref2", columns: &[4, 2] },
+        ],
+    },
 ];
 
 impl FixedTable {
@@ -272,6 +295,8 @@ impl FixedTable {
             birth: own.birth,
             indexes,
             checks: Vec::new(),
+            foreign: Vec::new(),
+            referenced: Vec::new(),
             comment: None,
             view: None,
             derived: Derived::default(),

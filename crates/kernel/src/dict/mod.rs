@@ -4,6 +4,7 @@ mod bootstrap;
 mod cache;
 mod ddl;
 mod ddl_alter;
+mod ddl_foreign;
 mod ddl_index;
 mod ddl_other;
 mod ddl_schema;
@@ -28,6 +29,9 @@ pub use ddl::{COLUMNS_MAX, create_table, drop_table, truncate_table};
 pub use ddl_alter::{
     alter_columns, lock_definition, rename_index, rename_table, set_check, set_comment,
 };
+pub use ddl_foreign::{
+    add_foreign_key, drop_foreign_key, rename_foreign_key, validate_foreign_key,
+};
 pub use ddl_index::{INDEX_COLUMNS_MAX, create_index, drop_constraint, drop_index};
 pub use ddl_other::{create_sequence, create_user, drop_sequence, drop_user, set_password};
 pub use ddl_schema::{
@@ -35,9 +39,9 @@ pub use ddl_schema::{
 };
 pub use ddl_view::{create_view, drop_view, replace_view};
 pub use def::{
-    AlteredColumn, CheckDef, ColumnDef, Derived, Generated, IndexDef, NewIndex, NewSequence,
-    NewTable, NewView, ObjectDef, ObjectKind, SchemaDef, Schemas, SequenceDef, TableDef, Use,
-    UserDef, ViewDef,
+    AlteredColumn, CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction,
+    NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind, ReferenceDef, SchemaDef,
+    Schemas, SequenceDef, TableDef, Use, UserDef, ViewDef,
 };
 pub use fixed::{
     PUBLIC, PUBLIC_OBJ, RESERVED_SCHEMAS, SCHEMAS_OBJ, SUPERUSER, SUPERUSER_OBJ, SYS, TEMP_PREFIX,

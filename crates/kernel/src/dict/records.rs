@@ -9,14 +9,14 @@ use block::{Dba, ObjId, Rowid, Scn};
 use observe::Ctx;
 
 use super::def::{
-    CheckDef, ColumnDef, Derived, Generated, IndexDef, ObjectDef, ObjectKind, SchemaDef,
-    SequenceDef, TableDef, Use, UserDef, ViewDef,
+    CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction, ObjectDef,
+    ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, Use, UserDef, ViewDef,
 };
 use super::fixed::Fixed;
 use super::state::Dict;
 use super::store::{self, Record, int4, int8, obj, text_or_null};
 use crate::error::Result;
-use crate::row::{ColType, Datum, RowTypes, TypeKind, is_stored_value};
+use crate::row::{ColType, Datum, RowTypes, TypeKind, Value, is_stored_value};
 use crate::txn::Snapshot;
 
 /// Positions of columns that are read or changed by themselves.
@@ -35,6 +35,8 @@ pub(super) mod at {
     pub const IND_HEADER: usize = 6;
     pub const IND_ROOT: usize = 7;
     pub const IND_BIRTH: usize = 8;
+    pub const REF_COLUMNS: usize = 3;
+    pub const REF_VALIDATED: usize = 11;
     pub const SEQ_TABLE: usize = 8;
     pub const USER_VERIFIER: usize = 2;
 }
@@ -133,13 +135,16 @@ pub(super) fn column_values(
     ])
 }
 
-/// `name` is kept in `obj$`.
-pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
-    let columns = row
-        .text(2)?
+fn positions(row: &Record, i: usize) -> Result<Vec<u16>> {
+    row.text(i)?
         .split(',')
         .map(|position| position.parse().map_err(|_| row.unknown("list of columns")))
-        .collect::<Result<Vec<u16>>>()?;
+        .collect()
+}
+
+/// `name` is kept in `obj$`.
+pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
+    let columns = positions(row, 2)?;
     Ok(IndexDef {
         obj: row.obj(0)?,
         name,
@@ -233,6 +238,52 @@ pub(super) fn schema_values(def: &SchemaDef) -> [Datum<'_>; 3] {
     [obj(def.obj), Datum::Text(&def.name), obj(def.owner)]
 }
 
+fn foreign_of(row: &Record) -> Result<ForeignKeyDef> {
+    let mut actions = row.text(7)?.chars().map(KeyAction::from_code);
+    let mut action = || actions.next().flatten().ok_or_else(|| row.unknown("action"));
+    let (on_delete, on_update) = (action()?, action()?);
+    Ok(ForeignKeyDef {
+        table: row.obj(0)?,
+        name: row.text(1)?.to_owned(),
+        obj: row.obj(2)?,
+        columns: positions(row, at::REF_COLUMNS)?,
+        parent: row.obj(4)?,
+        index: row.obj(5)?,
+        parts: positions(row, 6)?,
+        on_delete,
+        on_update,
+        full: row.bool(8)?,
+        deferrable: row.bool(9)?,
+        deferred: row.bool(10)?,
+        validated: row.bool(at::REF_VALIDATED)?,
+    })
+}
+
+fn reference_of(row: &Record) -> Result<ReferenceDef> {
+    Ok(ReferenceDef { key: row.obj(2)?, table: row.obj(0)?, index: row.obj(5)? })
+}
+
+/// The row of a foreign key in `ref$`.
+pub(super) fn foreign_values(def: &ForeignKeyDef) -> [Value; 12] {
+    let number = |obj: ObjId| Value::Int8(i64::from(obj.0));
+    let list = |positions: &[u16]| Value::Text(column_list(positions).into());
+    let actions = [def.on_delete.code(), def.on_update.code()];
+    [
+        number(def.table),
+        Value::Text(def.name.as_str().into()),
+        number(def.obj),
+        list(&def.columns),
+        number(def.parent),
+        number(def.index),
+        list(&def.parts),
+        Value::Text(actions.iter().collect::<String>().into()),
+        Value::Bool(def.full),
+        Value::Bool(def.deferrable),
+        Value::Bool(def.deferred),
+        Value::Bool(def.validated),
+    ]
+}
+
 /// The definition of a table or a view; `None` if the object is none or is not there at this
 /// snapshot.
 pub(super) async fn read_table(
@@ -260,6 +311,11 @@ pub(super) async fn read_table(
     let checks = store::by_key(ctx, snap, dict.fixed(Fixed::Con), 0, &key).await?;
     let checks = checks.iter().map(check_of).collect::<Result<Vec<_>>>()?;
     let view = read_view(ctx, dict, snap, object).await?;
+    let foreign = store::by_key(ctx, snap, dict.fixed(Fixed::Ref), 0, &key).await?;
+    let foreign = foreign.iter().map(|row| foreign_of(row).map(Arc::new));
+    let foreign = foreign.collect::<Result<Vec<_>>>()?;
+    let referenced = store::by_key(ctx, snap, dict.fixed(Fixed::Ref), 1, &key).await?;
+    let referenced = referenced.iter().map(reference_of).collect::<Result<Vec<_>>>()?;
     let birth = tab.scn(at::TAB_BIRTH)?;
     // Whoever learns of the table may read it: no statement to come here gets an older snapshot,
     // also while a commit from before is still under way.
@@ -280,6 +336,8 @@ pub(super) async fn read_table(
         birth,
         indexes,
         checks,
+        foreign,
+        referenced,
         comment: tab.text_or_null(at::TAB_COMMENT)?.map(str::to_owned),
         view,
         derived: Derived::default(),

@@ -6,6 +6,7 @@ mod crash;
 use std::sync::Arc;
 use std::time::Duration;
 
+use block::ObjId;
 use observe::Ctx;
 
 use super::*;
@@ -512,6 +513,52 @@ fn schemas_are_one_list_and_hold_objects() {
         let nowhere = NewTable { schema: "s".into(), ..accounts() };
         let refused = create_table(&w.ctx, &txn, nowhere).await;
         assert!(matches!(refused, Err(Error::UndefinedObject(_))));
+        txn.rollback(&w.ctx).await.expect("rollback");
+    });
+}
+
+#[test]
+fn a_foreign_key_is_told_by_both_its_tables() {
+    let w = world();
+    w.t.run(async {
+        w.make().await;
+        let txn = w.t.begin();
+        let parent = w.find(&txn).await.expect("made");
+        let child = NewTable { name: "orders".into(), indexes: vec![], ..accounts() };
+        let child = create_table(&w.ctx, &txn, child).await.expect("a new table");
+        let key = ForeignKeyDef {
+            obj: ObjId(0),
+            name: "of".into(),
+            table: child.obj,
+            columns: vec![0],
+            parent: parent.obj,
+            index: parent.indexes[0].obj,
+            parts: vec![0],
+            on_delete: KeyAction::Cascade,
+            on_update: KeyAction::Restrict,
+            full: true,
+            deferrable: true,
+            deferred: false,
+            validated: false,
+        };
+        let before = parent.version;
+        let child = add_foreign_key(&w.ctx, &txn, &child, &parent, key.clone()).await;
+        let child = child.expect("a new key");
+        txn.commit(&w.ctx).await.expect("commit");
+        let txn = w.t.begin();
+        let parent = w.find(&txn).await.expect("committed");
+        assert!(parent.version != before && parent.referenced.len() == 1);
+        let made = &child.foreign[0];
+        assert_eq!(**made, ForeignKeyDef { obj: made.obj, ..key });
+        assert_eq!(made.parent_columns(&parent), Some(vec![0]));
+        let refused = drop_table(&w.ctx, &txn, &parent).await;
+        assert!(matches!(refused, Err(Error::DependentObjects(_))));
+        validate_foreign_key(&w.ctx, &txn, &child, "of").await.expect("noted");
+        rename_foreign_key(&w.ctx, &txn, &child, "of", "by").await.expect("renamed");
+        let now = table_by_obj(&w.ctx, &txn, child.obj).await.expect("read").expect("there");
+        assert!(now.foreign[0].validated && now.foreign[0].name == "by");
+        drop_table(&w.ctx, &txn, &now).await.expect("dropped");
+        assert!(w.find(&txn).await.expect("there").referenced.is_empty());
         txn.rollback(&w.ctx).await.expect("rollback");
     });
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod chain;
+mod current;
 mod insert;
 mod judge;
 mod modify;
@@ -13,6 +14,7 @@ mod tests;
 use block::undo::{UNDO_RECORD_BYTES_MAX, UNDO_RECORD_FIXED_BYTES};
 
 pub use crate::space::SegmentId as HeapSeg;
+pub use current::{CurrentRow, current_rows};
 pub use insert::insert;
 pub use modify::{delete, lock, update};
 pub use scan::{Granule, Scan, fetch, fetch_block, scan, scan_granule, scan_granules};

@@ -9,7 +9,7 @@ use block::Rowid;
 use observe::Ctx;
 
 use super::query::{heap_seg, index_seg};
-use super::{Change, LockWait};
+use super::{Change, LockWait, foreign};
 use crate::btree::{self, InsertOutcome, entry_key, same_key};
 use crate::dict::{self, IndexDef, TableDef};
 use crate::error::{Error, Result};
@@ -33,6 +33,9 @@ pub async fn insert(
         entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
         insert_entry(ctx, txn, index, &key, rowid, row).await?;
     }
+    if !def.foreign.is_empty() {
+        Box::pin(foreign::check_row(ctx, txn, def, rowid, None, row)).await?;
+    }
     Ok(rowid)
 }
 
@@ -53,6 +56,24 @@ pub async fn update(
     wait: LockWait,
 ) -> Result<Change> {
     lock_table(ctx, txn, def, TmMode::SX, wait).await?;
+    if !def.foreign.is_empty() || !def.referenced.is_empty() {
+        let row = Row { def, rowid, snap, seen, wait };
+        return Box::pin(change_keyed(ctx, txn, &row, Some(new))).await;
+    }
+    update_row(ctx, txn, def, rowid, snap, seen, new, wait).await
+}
+
+#[allow(clippy::too_many_arguments)] // as `update`
+async fn update_row(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    rowid: Rowid,
+    snap: &Snapshot,
+    seen: &[u8],
+    new: &[u8],
+    wait: LockWait,
+) -> Result<Change> {
     let change = heap::update(ctx, txn, &heap_seg(def), rowid, snap, seen, new, wait).await?;
     if !matches!(change, Change::Done) {
         return Ok(change);
@@ -84,6 +105,57 @@ pub async fn delete(
     wait: LockWait,
 ) -> Result<Change> {
     lock_table(ctx, txn, def, TmMode::SX, wait).await?;
+    let row = Row { def, rowid, snap, seen, wait };
+    if !def.foreign.is_empty() || !def.referenced.is_empty() {
+        return Box::pin(change_keyed(ctx, txn, &row, None)).await;
+    }
+    delete_row(ctx, txn, &row).await
+}
+
+/// A row to be changed.
+struct Row<'a> {
+    def: &'a TableDef,
+    rowid: Rowid,
+    snap: &'a Snapshot,
+    seen: &'a [u8],
+    wait: LockWait,
+}
+
+/// Changes a row of a table with foreign keys, its own or others'; `None` deletes it. The change of
+/// a parent gives way to a transaction that is deciding about a child.
+async fn change_keyed(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    row: &Row<'_>,
+    new: Option<&[u8]>,
+) -> Result<Change> {
+    let Row { def, rowid, snap, seen, wait } = *row;
+    loop {
+        let before = txn.savepoint();
+        let change = match new {
+            Some(new) => update_row(ctx, txn, def, rowid, snap, seen, new, wait).await?,
+            None => delete_row(ctx, txn, row).await?,
+        };
+        if !matches!(change, Change::Done) {
+            return Ok(change);
+        }
+        if !def.referenced.is_empty()
+            && let Some(xid) = foreign::parent_left(ctx, txn, def, seen, new).await?
+        {
+            txn.rollback_to(ctx, before).await?;
+            foreign::await_child(ctx, txn, def, rowid, xid, wait).await?;
+            continue;
+        }
+        match new {
+            Some(new) => foreign::check_row(ctx, txn, def, rowid, Some(seen), new).await?,
+            None => txn.forget_parents(),
+        }
+        return Ok(Change::Done);
+    }
+}
+
+async fn delete_row(ctx: &Ctx, txn: &Arc<Transaction>, row: &Row<'_>) -> Result<Change> {
+    let Row { def, rowid, snap, seen, wait } = *row;
     let change = heap::delete(ctx, txn, &heap_seg(def), rowid, snap, seen, wait).await?;
     if !matches!(change, Change::Done) {
         return Ok(change);

@@ -2,6 +2,7 @@
 
 mod change;
 mod conflict;
+pub mod foreign;
 mod query;
 
 #[cfg(test)]

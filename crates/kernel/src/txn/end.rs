@@ -8,6 +8,7 @@ use block::redo::RecordKind;
 use block::undo::TxState;
 use block::{Mode, Scn, Xid, itl, layout};
 use observe::{Ctx, Stat, WaitEvent};
+use rustc_hash::FxHashSet;
 
 use super::modify::count;
 use super::transaction::{Inner, Transaction};
@@ -81,6 +82,8 @@ impl Transaction {
             return Err(Error::Invariant("the transaction has ended".to_owned()));
         }
         let empty = Inner {
+            put_off: Vec::new(),
+            kept_parents: FxHashSet::default(),
             cursor: None,
             snapshot: None,
             changed: Vec::new(),

@@ -1,10 +1,12 @@
 #![doc = include_str!("README.md")]
 
 mod core;
+mod current;
 mod end;
 mod kept;
 mod locks;
 mod modify;
+mod pending;
 mod rollback;
 mod snapshot;
 mod status;
@@ -15,9 +17,11 @@ mod wait;
 mod tests;
 
 pub use self::core::{Core, CoreConfig, CrCopy, INDEX_GATES, LeafFinder, Peers};
+pub use current::CurrentView;
 pub use kept::Memory;
 pub use locks::{TableEnqueues, TableLocks, TmMode, table_resource};
 pub use modify::{LockState, Outcome, Step, Target, View};
+pub use pending::{Moment, PutOff};
 pub use snapshot::{Snapshot, Snapshots};
 pub use status::TxStatus;
 pub use transaction::{Isolation, Savepoint, Transaction};

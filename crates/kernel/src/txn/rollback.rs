@@ -206,6 +206,7 @@ impl Transaction {
         // A statement or session that was told to end must still be taken back, all of it.
         let _shield = ctx.session.cancel_flag().shield();
         self.rollbacks_to.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.forget_put_off(to.0);
         self.undo_down_to(ctx, to.0, false).await
     }
 

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use block::{ObjId, Scn, UndoNo, Xid};
 use observe::Ctx;
 use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 
 use super::core::Core;
+use super::pending::PutOff;
 use super::snapshot::Snapshot;
 use crate::cache::Buffer;
 use crate::error::{Error, Result};
@@ -33,6 +35,10 @@ pub(super) struct Inner {
     pub snapshot: Option<Snapshot>,
     /// Blocks changed, for cleanout at commit.
     pub changed: Vec<Arc<Buffer>>,
+    /// What is left to be done before the statement or the transaction ends.
+    pub put_off: Vec<PutOff>,
+    /// Parents that rows of this transaction keep from going, see `table::foreign`.
+    pub kept_parents: FxHashSet<Box<[u8]>>,
     pub on_commit: Vec<Hook>,
     pub on_rollback: Vec<Hook>,
     pub ended: bool,
@@ -71,6 +77,8 @@ impl Transaction {
                 cursor: None,
                 snapshot: None,
                 changed: Vec::new(),
+                put_off: Vec::new(),
+                kept_parents: FxHashSet::default(),
                 on_commit: Vec::new(),
                 on_rollback: Vec::new(),
                 ended: false,

@@ -9,6 +9,7 @@ mod hanging;
 mod hazards;
 mod hazards_cluster;
 mod hazards_read;
+mod keys;
 mod rows;
 mod sharing;
 
