@@ -213,7 +213,10 @@ impl Session {
         let Some(mut copy) = self.copy.take() else {
             return Err(PgError::new("08P01", "unexpected message type CopyDone"));
         };
-        let done = self.finish_copy(&mut copy).await;
+        let done = match self.finish_copy(&mut copy).await {
+            Ok(()) => self.settle_keys(false).await,
+            failed => failed,
+        };
         match done {
             Ok(()) => Ok(format!("COPY {}", copy.rows)),
             Err(error) => {

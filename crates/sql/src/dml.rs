@@ -427,20 +427,23 @@ impl Session {
     // ---- through DataFusion
 
     /// Starts a query; its physical plan is made once if parameters allow.
-    pub(crate) async fn open_query(
-        &self,
-        plan: &QueryPlan,
+    // Not `async fn`: the future must not hold the session, which threads cannot share.
+    pub(crate) fn open_query<'a>(
+        &'a self,
+        plan: &'a QueryPlan,
         state: Arc<ExecState>,
-    ) -> Result<SendableRecordBatchStream> {
+    ) -> impl Future<Output = Result<SendableRecordBatchStream>> + Send + 'a {
         let planner = &self.database.planner;
-        if plan.query.reusable {
-            let physical =
-                plan.physical.get_or_try_init(|| planner.physical(&plan.query.plan)).await?;
-            return planner.execute(physical, state, true);
+        async move {
+            if plan.query.reusable {
+                let physical =
+                    plan.physical.get_or_try_init(|| planner.physical(&plan.query.plan)).await?;
+                return planner.execute(physical, state, true);
+            }
+            let bound = planner.with_values(&plan.query, &state.params)?;
+            let physical = planner.physical(&bound).await?;
+            planner.execute(&physical, state, false)
         }
-        let bound = planner.with_values(&plan.query, &state.params)?;
-        let physical = planner.physical(&bound).await?;
-        planner.execute(&physical, state, false)
     }
 
     /// The same query over one row of its target, as it is now; `None` if the row no longer belongs

@@ -23,6 +23,7 @@ mod direct;
 mod dml;
 mod encode;
 mod expand;
+mod foreign;
 mod generated;
 mod kept;
 mod merge;

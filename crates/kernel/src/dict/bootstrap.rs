@@ -34,7 +34,7 @@ use crate::txn::{Core, Transaction};
 const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
-const FORMAT: (&str, &str) = ("dictionary format", "3");
+const FORMAT: (&str, &str) = ("dictionary format", "4");
 
 /// The bootstrap table as the rest of the kernel wants it described.
 fn bootstrap_def(birth: Scn) -> TableDef {

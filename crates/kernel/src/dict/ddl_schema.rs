@@ -9,6 +9,7 @@ use std::sync::Arc;
 use observe::Ctx;
 
 use super::ddl::{drop_table, lock_for_ddl, new_version, touch_object};
+use super::ddl_foreign::drop_foreign_key;
 use super::ddl_other::drop_sequence;
 use super::ddl_view::drop_view;
 use super::def::{ObjectDef, ObjectKind, SchemaDef, SequenceDef, TableDef};
@@ -155,6 +156,13 @@ pub async fn drop_all_in(ctx: &Ctx, txn: &Arc<Transaction>, schema: &str) -> Res
 }
 
 async fn drop_all(ctx: &Ctx, txn: &Arc<Transaction>, all: &[ObjectDef]) -> Result<()> {
+    // Tables that refer to each other go in any order once they no longer do.
+    for object in all.iter().filter(|object| object.kind == ObjectKind::Table) {
+        let Some(def) = table_by_obj(ctx, txn, object.obj).await? else { continue };
+        for key in &def.foreign {
+            drop_foreign_key(ctx, txn, &def, &key.name).await?;
+        }
+    }
     for kind in [ObjectKind::View, ObjectKind::Table, ObjectKind::Sequence] {
         for object in all.iter().filter(|object| object.kind == kind) {
             if kind == ObjectKind::Sequence {

@@ -6,7 +6,7 @@ use super::{Binder, object_parts, output_name};
 use crate::Result;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, Query, Select, SelectItem, SetExpr,
-    TableFactor, TableWithJoins, Value,
+    SetOperator, TableFactor, TableWithJoins, Value,
 };
 
 /// Whether a table in FROM is a view without rows.
@@ -37,20 +37,32 @@ fn from_is_empty(from: &TableWithJoins) -> bool {
     all_keep && (joined || is_empty_view(&from.relation))
 }
 
+/// A call for the partitions a table is part of: there are none.
+fn asks_for_partitions(select: &Select) -> bool {
+    let [SelectItem::UnnamedExpr(Expr::Function(function))] = &select.projection[..] else {
+        return false;
+    };
+    let name = object_parts(&function.name).ok().and_then(|mut parts| parts.pop());
+    select.from.is_empty() && name.as_deref() == Some("pg_partition_ancestors")
+}
+
+fn null_of(data_type: DataType) -> Expr {
+    let null = Box::new(Expr::Value(Value::Null.into()));
+    Expr::Cast { kind: CastKind::Cast, expr: null, data_type, array: false, format: None }
+}
+
 /// A select list of names only, if the query has no rows.
 fn nothing(select: &Select) -> Option<Vec<SelectItem>> {
+    if asks_for_partitions(select) {
+        let alias = Ident::with_quote('"', "pg_partition_ancestors");
+        let expr = null_of(DataType::BigInt(None));
+        return Some(vec![SelectItem::ExprWithAlias { expr, alias }]);
+    }
     let plain = matches!(&select.group_by, GroupByExpr::Expressions(all, _) if all.is_empty())
         && select.having.is_none();
     if !plain || !select.from.iter().any(from_is_empty) {
         return None;
     }
-    let null = || Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(Expr::Value(Value::Null.into())),
-        data_type: DataType::Text,
-        array: false,
-        format: None,
-    };
     let mut items = Vec::with_capacity(select.projection.len());
     for item in &select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
@@ -60,7 +72,7 @@ fn nothing(select: &Select) -> Option<Vec<SelectItem>> {
             return None;
         }
         let alias = Ident::with_quote('"', output_name(item)?);
-        items.push(SelectItem::ExprWithAlias { expr: null(), alias });
+        items.push(SelectItem::ExprWithAlias { expr: null_of(DataType::Text), alias });
     }
     Some(items)
 }
@@ -74,6 +86,15 @@ fn set_is_empty(body: &SetExpr) -> bool {
 }
 
 impl Binder<'_> {
+    /// Leaves out the part of a union that asks for a table's partitions.
+    pub(super) fn drop_partitions(&mut self, query: &mut Query) {
+        if let SetExpr::SetOperation { op: SetOperator::Union, left, right, .. } = &*query.body
+            && matches!(&**left, SetExpr::Select(select) if asks_for_partitions(select))
+        {
+            query.body = right.clone();
+        }
+    }
+
     /// Takes the order off a query that has no rows: it may name what is no longer there.
     pub(super) fn drop_useless_order(&mut self, query: &mut Query) {
         if query.order_by.is_some() && set_is_empty(&query.body) {

@@ -34,6 +34,7 @@ fn rows_as_exists(condition: &mut Expr) -> Result<()> {
 impl Binder<'_> {
     pub(super) fn query(&mut self, query: &mut Query) -> Result<()> {
         self.enter()?;
+        self.drop_partitions(query);
         self.drop_useless_order(query);
         let Query {
             with,

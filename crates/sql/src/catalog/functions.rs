@@ -4,7 +4,7 @@ use super::{Catalog, types};
 use crate::sequence::split_name;
 use crate::{PgError, Result};
 use datafusion::logical_expr::ScalarUDF;
-use kernel::dict::{CheckDef, IndexDef, TableDef};
+use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, KeyAction, TableDef};
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use query::functions::{RowFunction, format_type, quote_ident};
 use std::sync::Arc;
@@ -92,6 +92,9 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             if let Some(check) = find_check(c, oid) {
                 let short = matches!(args.get(1), Some(Datum::Bool(true)));
                 return Ok(text(crate::check::definition(check, short)));
+            }
+            if let Some(key) = find_key(c, oid) {
+                return Ok(key_definition(c, key).map_or(Value::Null, text));
             }
             Ok(find_index(c, oid).map_or(Value::Null, |(t, i)| text(constraint_definition(t, i))))
         }),
@@ -211,6 +214,53 @@ fn find_index(catalog: &Catalog, oid: i64) -> Option<(&TableDef, &IndexDef)> {
 fn find_check(catalog: &Catalog, oid: i64) -> Option<&CheckDef> {
     let mut checks = catalog.tables.iter().flat_map(|table| &table.checks);
     checks.find(|check| i64::from(check.obj.0) == oid)
+}
+
+fn find_key(catalog: &Catalog, oid: i64) -> Option<&ForeignKeyDef> {
+    let mut keys = catalog.tables.iter().flat_map(|table| &table.foreign);
+    keys.find(|key| i64::from(key.obj.0) == oid).map(|key| &**key)
+}
+
+/// A foreign key as it would be declared.
+fn key_definition(catalog: &Catalog, key: &ForeignKeyDef) -> Option<String> {
+    let find = |obj| catalog.tables.iter().find(|table| table.obj == obj);
+    let (table, parent) = (find(key.table)?, find(key.parent)?);
+    let list = |table: &TableDef, columns: &[u16]| {
+        let name = |at: &u16| quote_ident(&table.columns[usize::from(*at)].name);
+        columns.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let mut out = format!(
+        "FOREIGN KEY ({}) REFERENCES {}({})",
+        list(table, &key.columns),
+        relation_name(catalog, i64::from(parent.obj.0))?,
+        list(parent, &key.parent_columns(parent)?)
+    );
+    if key.full {
+        out.push_str(" MATCH FULL");
+    }
+    for (word, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
+        if action != KeyAction::NoAction {
+            out.push_str(&format!(" ON {word} {}", action_words(action)));
+        }
+    }
+    for (said, words) in [
+        (key.deferrable, " DEFERRABLE"),
+        (key.deferred, " INITIALLY DEFERRED"),
+        (!key.validated, " NOT VALID"),
+    ] {
+        out.push_str(if said { words } else { "" });
+    }
+    Some(out)
+}
+
+pub(super) fn action_words(action: KeyAction) -> &'static str {
+    match action {
+        KeyAction::NoAction => "NO ACTION",
+        KeyAction::Restrict => "RESTRICT",
+        KeyAction::Cascade => "CASCADE",
+        KeyAction::SetNull => "SET NULL",
+        KeyAction::SetDefault => "SET DEFAULT",
+    }
 }
 
 fn column_list(table: &TableDef, index: &IndexDef) -> String {

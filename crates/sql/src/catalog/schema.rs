@@ -1,6 +1,7 @@
 //! `information_schema`: tables and columns.
 
 use super::Catalog;
+use super::constraints;
 use super::rows::{Rows, Shape, int, opt_text, text};
 use crate::ddl::is_temporary;
 use Shape::{Int4, Name, Text};
@@ -18,6 +19,8 @@ pub(super) fn is_known(name: &str) -> bool {
             | "table_constraints"
             | "check_constraints"
             | "key_column_usage"
+            | "referential_constraints"
+            | "constraint_column_usage"
             | "sequences"
             | "views"
     )
@@ -30,9 +33,11 @@ pub(super) fn view(catalog: &Catalog, name: &str) -> Option<Rows> {
         "columns" => columns(catalog),
         "schemata" => schemata(catalog),
         "views" => views(catalog),
-        "table_constraints" => constraints(catalog),
+        "table_constraints" => constraints::constraints(catalog),
         "check_constraints" => checks(catalog),
-        "key_column_usage" => key_columns(catalog),
+        "key_column_usage" => constraints::key_columns(catalog),
+        "referential_constraints" => constraints::references(catalog),
+        "constraint_column_usage" => constraints::used_columns(catalog),
         "sequences" => sequences(catalog),
         _ => return None,
     })
@@ -165,40 +170,6 @@ fn schemata(catalog: &Catalog) -> Rows {
     rows
 }
 
-fn constraints(catalog: &Catalog) -> Rows {
-    let mut rows = Rows::new(&[
-        ("constraint_catalog", Name),
-        ("constraint_schema", Name),
-        ("constraint_name", Name),
-        ("table_schema", Name),
-        ("table_name", Name),
-        ("constraint_type", Text),
-    ]);
-    for table in &catalog.tables {
-        for index in table.indexes.iter().filter(|i| i.constraint.is_some()) {
-            rows.push(vec![
-                text("skein"),
-                text(table.schema.as_str()),
-                opt_text(index.constraint.as_deref()),
-                text(table.schema.as_str()),
-                text(table.name.as_str()),
-                text(if index.primary { "PRIMARY KEY" } else { "UNIQUE" }),
-            ]);
-        }
-        for check in &table.checks {
-            rows.push(vec![
-                text("skein"),
-                text(table.schema.as_str()),
-                text(check.name.as_str()),
-                text(table.schema.as_str()),
-                text(table.name.as_str()),
-                text("CHECK"),
-            ]);
-        }
-    }
-    rows
-}
-
 fn checks(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
         ("constraint_catalog", Name),
@@ -225,32 +196,6 @@ fn clause_of(check: &kernel::dict::CheckDef) -> String {
         Ok(expr) => format!("({})", crate::check::shown(&expr, false)),
         Err(_) => format!("(({}))", check.expr),
     }
-}
-
-fn key_columns(catalog: &Catalog) -> Rows {
-    let mut rows = Rows::new(&[
-        ("constraint_schema", Name),
-        ("constraint_name", Name),
-        ("table_schema", Name),
-        ("table_name", Name),
-        ("column_name", Name),
-        ("ordinal_position", Int4),
-    ]);
-    for table in &catalog.tables {
-        for index in table.indexes.iter().filter(|i| i.constraint.is_some()) {
-            for (i, at) in index.columns.iter().enumerate() {
-                rows.push(vec![
-                    text(table.schema.as_str()),
-                    opt_text(index.constraint.as_deref()),
-                    text(table.schema.as_str()),
-                    text(table.name.as_str()),
-                    text(table.columns[usize::from(*at)].name.as_str()),
-                    Value::Int4(i32::try_from(i + 1).unwrap_or(0)),
-                ]);
-            }
-        }
-    }
-    rows
 }
 
 fn sequences(catalog: &Catalog) -> Rows {

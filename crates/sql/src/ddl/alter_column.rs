@@ -6,7 +6,7 @@
 
 use super::column::{check_default, column_type, declare_column};
 use super::constraint::{Constraints, several_primary_keys};
-use super::depend::depended_on;
+use super::depend::{Thing, depended_on};
 use super::refuse;
 use super::rewrite::{Source, Using, contains_nulls};
 use crate::bind::{Params, ident_name};
@@ -154,7 +154,8 @@ impl Session {
             self.drop_dependents(&what, dependents, cascade).await?;
         }
         // What is said of the column goes with it.
-        let table = &self.without_checks(table, name).await?;
+        let table = self.altered(table).await?;
+        let table = &self.without_checks(&table, name).await?;
         let mut columns = kept(table);
         let dropped = columns.remove(at).def;
         let sources = from_old(&columns);
@@ -298,7 +299,8 @@ impl Session {
                     let text = format!("type \"{data_type}\" does not exist");
                     return Err(PgError::new("42704", text.to_lowercase()));
                 }
-                return self.change_type(table, at, ty, using.as_ref()).await;
+                self.change_type(table, at, ty, using.as_ref()).await?;
+                return self.recheck_keys(table, at).await;
             }
             AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
                 let options = sequence_options.as_deref().unwrap_or_default();
@@ -325,9 +327,10 @@ impl Session {
             let text = "cannot alter type of a column used by a generated column";
             return Err(PgError::new("0A000", text).with_detail(detail));
         }
-        if let Some(one) = self.dependents_of(table, Some(&name)).await?.into_iter().next() {
-            let view = self.shown_relation(&one.view).await?;
-            let detail = format!("rule _RETURN on view {view} depends on column \"{name}\"");
+        let dependents = self.dependents_of(table, Some(&name)).await?;
+        if let Some(one) = dependents.iter().find(|one| matches!(one.what, Thing::View(_))) {
+            let view = &one.shown;
+            let detail = format!("rule _RETURN on {view} depends on column \"{name}\"");
             let text = "cannot alter type of a column used by a view or rule";
             return Err(PgError::new("0A000", text).with_detail(detail));
         }

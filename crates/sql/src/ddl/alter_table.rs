@@ -4,7 +4,8 @@
 //! first), each on the table as the one before has left it, under one lock. What it must never do:
 //! accept rows that the new definition forbids.
 
-use super::constraint::{Constraints, several_primary_keys, taken_name};
+use super::constraint::{Constraints, several_primary_keys};
+use super::foreign::check_free;
 use super::{named, refuse};
 use crate::bind::{ident_name, table_parts};
 use crate::session::Session;
@@ -86,11 +87,12 @@ impl Session {
                 column_position: None,
                 ..
             } => self.add_column(table, column_def, *if_not_exists).await,
-            AlterTableOperation::DropConstraint { if_exists, name, drop_behavior: _ } => {
-                self.drop_constraint(table, &ident_name(name), *if_exists).await
+            AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                self.drop_constraint(table, &ident_name(name), *if_exists, cascade).await
             }
             AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
-                let cascade = matches!(drop_behavior, Some(ast::DropBehavior::Cascade));
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
                 for name in column_names {
                     let table = self.altered(table).await?;
                     self.drop_column(&table, &ident_name(name), *if_exists, cascade).await?;
@@ -141,16 +143,16 @@ impl Session {
         new: &str,
     ) -> Result<()> {
         if let Some(check) = table.checks.iter().find(|check| check.name == old) {
-            let taken = |name: Option<&str>| name == Some(new);
-            if table.checks.iter().any(|check| taken(Some(&check.name)))
-                || table.indexes.iter().any(|index| taken(index.constraint.as_deref()))
-            {
-                return Err(taken_name(new, &table.name));
-            }
+            check_free(table, new)?;
             let txn = self.transaction()?;
             let made = (new.to_owned(), check.expr.clone(), check.valid);
             let done = dict::set_check(&self.ctx, &txn, table, Some(old), Some(made)).await;
             return Ok(done.map(|_| ())?);
+        }
+        if table.foreign.iter().any(|key| key.name == old) {
+            check_free(table, new)?;
+            let txn = self.transaction()?;
+            return Ok(dict::rename_foreign_key(&self.ctx, &txn, table, old, new).await?);
         }
         let found = table.indexes.iter().find(|i| i.constraint.as_deref() == Some(old));
         let Some(index) = found.cloned() else {
@@ -168,18 +170,24 @@ impl Session {
         constraint: &TableConstraint,
         valid: bool,
     ) -> Result<()> {
-        if !valid && !matches!(constraint, TableConstraint::Check(_)) {
+        if !valid
+            && !matches!(constraint, TableConstraint::Check(_) | TableConstraint::ForeignKey(_))
+        {
             return Err(PgError::unsupported("NOT VALID with this kind of constraint"));
         }
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
         let mut constraints = Constraints::default();
         constraints.add(constraint, &table.name, &names)?;
+        constraints.foreign.iter_mut().for_each(|key| key.not_valid = !valid);
         self.add_constraints(table, constraints, valid).await
     }
 
     /// Sees whether the rows from before a constraint meet it too.
     async fn validate_constraint(&mut self, table: &Arc<TableDef>, name: &str) -> Result<()> {
         let relation = &table.name;
+        if let Some(key) = table.foreign.iter().find(|key| key.name == name) {
+            return self.validate_key(table, key).await;
+        }
         let Some(check) = table.checks.iter().find(|check| check.name == name) else {
             if table.indexes.iter().any(|i| i.constraint.as_deref() == Some(name)) {
                 let text = format!(
@@ -208,17 +216,16 @@ impl Session {
     ) -> Result<()> {
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
         let indexes = table.indexes.iter().filter_map(|index| index.constraint.clone());
+        let taken = indexes.chain(table.checks.iter().map(|check| check.name.clone()));
         let taken: Vec<String> =
-            indexes.chain(table.checks.iter().map(|check| check.name.clone())).collect();
+            taken.chain(table.foreign.iter().map(|key| key.name.clone())).collect();
         let checks = constraints.named_checks(&table.name, &names, &taken)?;
         for index in constraints.indexes {
             let table = self.altered(table).await?;
             if index.primary && table.primary_key().is_some() {
                 return Err(several_primary_keys(&table.name));
             }
-            if table.checks.iter().any(|check| check.name == index.name) {
-                return Err(taken_name(&index.name, &table.name));
-            }
+            check_free(&table, &index.name)?;
             self.is_made(&table.schema, &index.name, false).await?;
             self.build_index(&table, index).await?;
         }
@@ -226,6 +233,10 @@ impl Session {
             let (txn, made) = (self.transaction()?, (name, expr, valid));
             let table = dict::set_check(&self.ctx, &txn, table, None, Some(made)).await?;
             self.check_rows(&table).await?;
+        }
+        for key in &constraints.foreign {
+            let table = self.altered(table).await?;
+            self.add_foreign_key(&table, key).await?;
         }
         Ok(())
     }
@@ -235,14 +246,21 @@ impl Session {
         table: &Arc<TableDef>,
         name: &str,
         if_exists: bool,
+        cascade: bool,
     ) -> Result<()> {
+        if table.foreign.iter().any(|key| key.name == name) {
+            let txn = self.transaction()?;
+            return Ok(dict::drop_foreign_key(&self.ctx, &txn, table, name).await?);
+        }
         if table.checks.iter().any(|check| check.name == name) {
             let txn = self.transaction()?;
             return Ok(dict::set_check(&self.ctx, &txn, table, Some(name), None)
                 .await
                 .map(|_| ())?);
         }
-        let known = table.indexes.iter().any(|i| i.constraint.as_deref() == Some(name));
+        let index = table.indexes.iter().find(|i| i.constraint.as_deref() == Some(name));
+        let index = index.cloned();
+        let known = index.is_some();
         if !known && if_exists {
             let text = format!(
                 "constraint \"{name}\" of relation \"{}\" does not exist, skipping",
@@ -256,6 +274,10 @@ impl Session {
                 "42704",
                 format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name),
             ));
+        }
+        if let Some(index) = index {
+            let what = format!("constraint {name} on table {}", table.name);
+            self.free_index(table, &index, &what, cascade).await?;
         }
         let txn = self.transaction()?;
         Ok(dict::drop_constraint(&self.ctx, &txn, table, name).await?)

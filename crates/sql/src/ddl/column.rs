@@ -77,7 +77,9 @@ pub(super) fn declare_column(
                 let name = constraint.or_else(|| check.name.as_ref().map(ident_name));
                 constraints.add_check(name, check)?;
             }
-            ColumnOption::ForeignKey(_) => return refuse("FOREIGN KEY"),
+            ColumnOption::ForeignKey(spec) => {
+                constraints.add_foreign(constraint, vec![name.clone()], spec);
+            }
             ColumnOption::Collation(collation) => {
                 let name = object_parts(collation)?.pop().unwrap_or_default();
                 if !["C", "c", "POSIX", "default"].contains(&name.as_str()) {

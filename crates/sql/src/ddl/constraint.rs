@@ -1,8 +1,10 @@
-//! Constraints: PRIMARY KEY and UNIQUE become unique indexes, CHECK a condition.
+//! Constraints: PRIMARY KEY and UNIQUE become unique indexes, CHECK a condition, FOREIGN KEY is
+//! made when both tables are there.
 //!
 //! What it promises: names are those PostgreSQL would give. What it must never do: accept a
 //! constraint that nothing would enforce.
 
+use super::foreign::NewForeign;
 use super::index::constraint_columns;
 use super::refuse;
 use crate::bind::ident_name;
@@ -16,6 +18,7 @@ use kernel::dict::NewIndex;
 pub(super) struct Constraints {
     pub(super) indexes: Vec<NewIndex>,
     checks: Vec<(Option<String>, Expr)>,
+    pub(super) foreign: Vec<NewForeign>,
 }
 
 impl Constraints {
@@ -48,10 +51,27 @@ impl Constraints {
             TableConstraint::Check(check) => {
                 self.add_check(check.name.as_ref().map(ident_name), check)?;
             }
-            TableConstraint::ForeignKey(_) => return refuse("FOREIGN KEY"),
+            TableConstraint::ForeignKey(spec) => {
+                if spec.index_name.is_some() {
+                    return refuse("an index name of a foreign key");
+                }
+                let columns = spec.columns.iter().map(ident_name).collect();
+                let name = spec.name.as_ref().map(ident_name);
+                self.add_foreign(name, columns, spec);
+            }
             _ => return refuse("this kind of constraint"),
         }
         Ok(())
+    }
+
+    pub(super) fn add_foreign(
+        &mut self,
+        name: Option<String>,
+        columns: Vec<String>,
+        spec: &ast::ForeignKeyConstraint,
+    ) {
+        let spec = spec.clone();
+        self.foreign.push(NewForeign { name, columns, spec, not_valid: false });
     }
 
     pub(super) fn add_check(

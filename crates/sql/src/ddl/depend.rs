@@ -1,18 +1,37 @@
-//! What depends on what is dropped or changed: views on what they read.
+//! What depends on what is dropped or changed: views on what they read, foreign keys on the table
+//! they refer to.
 //!
-//! What it promises: nothing that a view reads goes without it, and it only with CASCADE. The
-//! messages are PostgreSQL's. What it must never do: look before what is dropped is locked.
+//! What it promises: nothing that a view reads or a key refers to goes without it, and it only with
+//! CASCADE. The messages are PostgreSQL's. What it must never do: look before what is dropped is locked.
 
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use block::ObjId;
-use kernel::dict::{self, ObjectKind, TableDef};
+use kernel::dict::{self, ForeignKeyDef, ObjectKind, TableDef};
 use query::functions::quote_ident;
 use std::sync::Arc;
 
-/// A view that depends on something, and how that is said.
+/// What can depend on something.
+pub(super) enum Thing {
+    View(Arc<TableDef>),
+    /// A foreign key and the table that it is of.
+    Key(Arc<TableDef>, Arc<ForeignKeyDef>),
+}
+
+impl Thing {
+    pub(super) fn obj(&self) -> ObjId {
+        match self {
+            Thing::View(view) => view.obj,
+            Thing::Key(_, key) => key.obj,
+        }
+    }
+}
+
+/// What depends on something, and how that is said.
 pub(super) struct Dependent {
-    pub(super) view: Arc<TableDef>,
+    pub(super) what: Thing,
+    /// `view v`, `constraint c on table t`.
+    pub(super) shown: String,
     /// `view v depends on table t`.
     pub(super) said: String,
 }
@@ -22,6 +41,7 @@ struct Level {
     shown: String,
     /// Who is still to be looked at, the youngest last.
     readers: Vec<ObjId>,
+    keys: Vec<Dependent>,
     own: Option<Dependent>,
 }
 
@@ -40,8 +60,9 @@ impl Session {
         Ok(format!("{}.{}", quote_ident(&def.schema), quote_ident(&def.name)))
     }
 
-    /// The views that read a relation, or one column of it, and those that read these: in
-    /// PostgreSQL's order, which is that of their making, each before those that read it.
+    /// The views that read a relation, or one column of it, those that read these, and the keys that
+    /// refer to it: in PostgreSQL's order, which is that of their making, each before those that
+    /// read it.
     pub(super) async fn dependents_of(
         &mut self,
         def: &Arc<TableDef>,
@@ -53,11 +74,18 @@ impl Session {
             None => shown,
         };
         let readers = self.readers_of(def.obj, column.unwrap_or("")).await?;
-        let mut open = vec![Level { shown, readers, own: None }];
+        let keys = self.keys_on(def, column, &shown).await?;
+        let mut open = vec![Level { shown, readers, keys, own: None }];
         let mut seen: Vec<ObjId> = Vec::new();
         let mut found = Vec::new();
         let txn = self.transaction()?;
         while let Some(level) = open.last_mut() {
+            // The younger of the two kinds' last ones.
+            let key = level.keys.last().map(|key| key.what.obj());
+            if key > level.readers.last().copied() {
+                found.extend(level.keys.pop());
+                continue;
+            }
             let Some(obj) = level.readers.pop() else {
                 found.extend(open.pop().and_then(|level| level.own));
                 continue;
@@ -71,7 +99,8 @@ impl Session {
             let shown = format!("view {}", self.shown_relation(&view).await?);
             let said = format!("{shown} depends on {on}");
             let readers = self.readers_of(obj, "").await?;
-            open.push(Level { shown, readers, own: Some(Dependent { view, said }) });
+            let own = Dependent { what: Thing::View(view), shown: shown.clone(), said };
+            open.push(Level { shown, readers, keys: Vec::new(), own: Some(own) });
         }
         found.reverse();
         Ok(found)
@@ -101,14 +130,21 @@ impl Session {
             let said: Vec<String> = dependents.into_iter().map(|one| one.said).collect();
             return Err(depended_on(what, &said));
         }
-        let mut told = Vec::new();
-        for one in &dependents {
-            told.push(format!("view {}", self.shown_relation(&one.view).await?));
-        }
+        let told: Vec<String> = dependents.iter().map(|one| one.shown.clone()).collect();
         self.notice_cascade(&told);
-        let txn = self.transaction()?;
         for one in dependents.into_iter().rev() {
-            dict::drop_view(&self.ctx, &txn, &one.view).await?;
+            self.drop_dependent(&one.what).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn drop_dependent(&mut self, what: &Thing) -> Result<()> {
+        let txn = self.transaction()?;
+        match what {
+            Thing::View(view) => dict::drop_view(&self.ctx, &txn, view).await?,
+            Thing::Key(child, key) => {
+                dict::drop_foreign_key(&self.ctx, &txn, child, &key.name).await?;
+            }
         }
         Ok(())
     }
@@ -140,15 +176,15 @@ impl Session {
         for target in &targets {
             locked.push(dict::lock_definition(&self.ctx, &txn, target).await?);
         }
-        let mut dependents: Vec<Dependent> = Vec::new();
+        let (mut dependents, mut inside) = (Vec::<Dependent>::new(), Vec::new());
         for target in &locked {
             for one in self.dependents_of(target, None).await? {
-                let known = |obj| {
-                    locked.iter().any(|other| other.obj == obj)
-                        || dependents.iter().any(|other| other.view.obj == obj)
-                };
-                if !known(one.view.obj) {
-                    dependents.push(one);
+                let goes = |obj| locked.iter().any(|other| other.obj == obj);
+                match &one.what {
+                    Thing::View(view) if goes(view.obj) => {}
+                    Thing::Key(child, _) if goes(child.obj) => inside.push(one),
+                    what if dependents.iter().any(|other| other.what.obj() == what.obj()) => {}
+                    _ => dependents.push(one),
                 }
             }
         }
@@ -157,6 +193,9 @@ impl Session {
             _ => "desired object(s)".to_owned(),
         };
         self.drop_dependents(&what, dependents, cascade).await?;
+        for key in inside {
+            self.drop_dependent(&key.what).await?;
+        }
         for target in &locked {
             match target.view {
                 Some(_) => dict::drop_view(&self.ctx, &txn, target).await?,

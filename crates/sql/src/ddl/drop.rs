@@ -44,7 +44,7 @@ impl Session {
                     }
                     is_found
                 }
-                ObjectType::Index => self.drop_index(in_schema, &object).await?,
+                ObjectType::Index => self.drop_index(in_schema, &object, cascade).await?,
                 ObjectType::Sequence => self.drop_sequence(in_schema, &object).await?,
                 ObjectType::Schema => self.drop_schema(&object, cascade).await?,
                 ObjectType::Role | ObjectType::User => self.drop_role(&object).await?,

@@ -104,7 +104,12 @@ impl Session {
     }
 
     /// Whether there was such an index; it is gone now.
-    pub(super) async fn drop_index(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
+    pub(super) async fn drop_index(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+        cascade: bool,
+    ) -> Result<bool> {
         let txn = self.transaction()?;
         for schema in self.schemas_for(schema).await? {
             let found = dict::object(&self.ctx, &txn, &schema, name).await?;
@@ -125,6 +130,10 @@ impl Session {
                         "You can drop constraint {constraint} on table {} instead.",
                         table.name
                     )));
+                }
+                if let Some(index) = index.cloned() {
+                    let what = format!("index {name}");
+                    self.free_index(&table, &index, &what, cascade).await?;
                 }
             }
             dict::drop_index(&self.ctx, &txn, &schema, name).await?;

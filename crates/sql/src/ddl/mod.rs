@@ -11,6 +11,7 @@ mod comment;
 mod constraint;
 mod depend;
 mod drop;
+mod foreign;
 mod identity;
 mod index;
 mod rewrite;

@@ -3,7 +3,7 @@
 //! What it promises: a schema goes with everything in it or not at all. What it must never do: drop
 //! what others depend on without CASCADE.
 
-use super::depend::{depended_on, kind_of};
+use super::depend::{Thing, depended_on, kind_of};
 use super::refuse;
 use crate::bind::{ident_name, object_parts};
 use crate::session::Session;
@@ -112,15 +112,31 @@ impl Session {
         let mut told: Vec<String> = inside.into_iter().map(|(_, shown)| shown).collect();
         let mut said: Vec<String> =
             told.iter().map(|one| format!("{one} depends on schema {shown}")).collect();
-        // What stands outside and reads what is inside goes too.
-        let mut outside: Vec<Arc<TableDef>> = Vec::new();
+        // What stands outside and depends on what is inside goes too.
+        let (mut views, mut keys) = (Vec::new(), Vec::new());
         for def in &relations {
             for one in self.dependents_of(def, None).await? {
-                let known = |other: &Arc<TableDef>| other.obj == one.view.obj;
-                if !relations.iter().any(known) && !outside.iter().any(known) {
-                    said.push(one.said.clone());
-                    told.push(format!("view {}", self.shown_relation(&one.view).await?));
-                    outside.push(one.view);
+                let goes = |obj| relations.iter().any(|other| other.obj == obj);
+                let outside = match one.what {
+                    Thing::View(view)
+                        if goes(view.obj)
+                            || views.iter().any(|known: &Arc<TableDef>| known.obj == view.obj) =>
+                    {
+                        false
+                    }
+                    Thing::View(view) => {
+                        views.push(view);
+                        true
+                    }
+                    Thing::Key(child, key) => {
+                        let outside = !goes(child.obj);
+                        keys.push(Thing::Key(child, key));
+                        outside
+                    }
+                };
+                if outside {
+                    said.push(one.said);
+                    told.push(one.shown);
                 }
             }
         }
@@ -131,7 +147,10 @@ impl Session {
             return Err(depended_on(&format!("schema {shown}"), &said));
         }
         self.notice_cascade(&told);
-        relations.extend(outside);
+        relations.extend(views);
+        for key in &keys {
+            self.drop_dependent(key).await?;
+        }
         let views = relations.iter().filter(|def| def.view.is_some());
         for view in views {
             dict::drop_view(&self.ctx, &txn, view).await?;

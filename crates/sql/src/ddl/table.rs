@@ -67,7 +67,7 @@ impl Session {
             constraints.add(constraint, &name, &names)?;
         }
         let checks = constraints.named_checks(&name, &names, &[])?;
-        let indexes = constraints.indexes;
+        let (indexes, foreign) = (constraints.indexes, constraints.foreign);
         one_primary_key(&indexes, &name)?;
         if let Some(twice) = indexes.iter().find(|i| checks.iter().any(|c| c.0 == i.name)) {
             return Err(taken_name(&twice.name, &name));
@@ -106,6 +106,10 @@ impl Session {
             // No rows yet: this sees whether conditions and expressions can be bound.
             self.check_rows(&table).await?;
         }
+        for key in &foreign {
+            let table = self.altered(&table).await?;
+            self.add_foreign_key(&table, key).await?;
+        }
         Ok("CREATE TABLE".to_owned())
     }
 
@@ -138,6 +142,8 @@ impl Session {
         for target in &truncate.table_names {
             tables.push(self.table_of(&target.name).await?);
         }
+        let cascade = truncate.cascade == Some(ast::CascadeOption::Cascade);
+        let tables = self.with_referring(tables, cascade).await?;
         let txn = self.transaction()?;
         for table in tables {
             dict::truncate_table(&self.ctx, &txn, &table).await?;

@@ -48,6 +48,11 @@ pub enum Own {
     Fetch(Fetch),
     /// One cursor, or all.
     Close(Option<String>),
+    /// `None`: all of them.
+    SetConstraints {
+        names: Option<Vec<(Option<String>, String)>>,
+        deferred: bool,
+    },
 }
 
 /// What of `ALTER TABLE`, `ALTER VIEW` and `ALTER SEQUENCE` the library does not parse.

@@ -140,6 +140,7 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
             | Keyword::DECLARE
             | Keyword::FETCH
             | Keyword::CLOSE
+            | Keyword::SET
             | Keyword::NoKeyword
     );
     if !ours && !word.value.eq_ignore_ascii_case("checkpoint") {
@@ -184,6 +185,10 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
         if words.tokens[words.at..].iter().any(|token| element(&token)) {
             return Err(PgError::unsupported("CREATE SCHEMA with what is to be made in it"));
         }
+    }
+    words.at = 0;
+    if words.take("set") && words.take("constraints") {
+        return parse_set_constraints(words);
     }
     if let Some(own) = parse_alter_relation(&mut words)? {
         return words.finish(own);
@@ -251,6 +256,22 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
         return Ok(None);
     };
     Ok(Some(Own::AlterRelation(Box::new(AlterRelation { kind, if_exists, schema, name, action }))))
+}
+
+fn parse_set_constraints(mut words: Words<'_>) -> Result<Option<Own>> {
+    let mut names = None;
+    if !words.take("all") {
+        let mut list = vec![words.qualified()?];
+        while words.take_token(&Token::Comma) {
+            list.push(words.qualified()?);
+        }
+        names = Some(list);
+    }
+    let deferred = words.take("deferred");
+    if !deferred && !words.take("immediate") {
+        return Err(words.near());
+    }
+    words.finish(Own::SetConstraints { names, deferred })
 }
 
 fn parse_assignment(words: &mut Words<'_>) -> Result<(String, String)> {

@@ -142,6 +142,11 @@ impl Session {
             } else {
                 self.run_plan(run).await
             };
+            // The statement ends when all that it has brought about holds.
+            let done = match done {
+                Ok(fetched) => self.settle_keys(false).await.map(|()| fetched),
+                failed => failed,
+            };
             let stale = matches!(&done, Err(error) if error.is_object_gone()) && !plan.returns_rows;
             if !stale {
                 return done;

@@ -5,6 +5,7 @@
 //! is there.
 
 use super::Session;
+use crate::foreign::Deferral;
 use crate::parse::{Parsed, Statement};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
@@ -21,6 +22,8 @@ pub(crate) struct Txn {
     pub(crate) failed: bool,
     pub(crate) read_only: bool,
     pub(crate) savepoints: Vec<(String, Savepoint)>,
+    /// What SET CONSTRAINTS has said.
+    pub(crate) deferral: Deferral,
     /// When it began, µs since 2000-01-01: what `now()` says.
     pub(crate) start_us: i64,
     /// Whether a statement has run in it.
@@ -43,6 +46,7 @@ impl Session {
             failed: false,
             read_only,
             savepoints: Vec::new(),
+            deferral: Deferral::default(),
             start_us: self.ctx.env.wall_us() - EPOCH_US,
             used: false,
         });
@@ -70,8 +74,10 @@ impl Session {
     /// Commits what is open.
     pub(crate) async fn commit(&mut self) -> Result<()> {
         // Boxed: what few statements need shall not be part of every session's stack.
-        let mut ready =
-            if self.cursors.is_empty() { Ok(()) } else { Box::pin(self.hold_cursors()).await };
+        let mut ready = self.settle_keys(true).await;
+        if ready.is_ok() && !self.cursors.is_empty() {
+            ready = Box::pin(self.hold_cursors()).await;
+        }
         if ready.is_ok() && self.txn.is_some() && self.temporary.at_commit() {
             ready = Box::pin(self.before_commit()).await;
         }

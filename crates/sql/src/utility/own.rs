@@ -61,6 +61,10 @@ impl Session {
             Own::Declare(declare) => Box::pin(self.declare(declare)).await,
             Own::Fetch(fetch) => Box::pin(self.fetch_cursor(fetch, portal, sink)).await,
             Own::Close(name) => self.close_cursor(name.as_deref()),
+            Own::SetConstraints { names, deferred } => {
+                self.set_constraints(names.as_deref(), *deferred).await?;
+                done("SET CONSTRAINTS")
+            }
         }
     }
 

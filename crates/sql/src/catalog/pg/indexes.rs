@@ -8,7 +8,7 @@ use crate::catalog::rows::Shape::{Bool, Char, Int2, Name, Oid, Other, Text};
 use crate::catalog::rows::{Rows, int, opt_text, text};
 use crate::catalog::{Catalog, functions};
 use crate::{check, direct};
-use kernel::dict::{CheckDef, IndexDef, TableDef};
+use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, TableDef};
 use kernel::row::Value;
 use query::types::oid;
 
@@ -114,8 +114,46 @@ pub(super) fn constraints(catalog: &Catalog) -> Rows {
         }
         let schema = catalog.schema_oid(&table.schema);
         table.checks.iter().for_each(|check| rows.push(check_row(table, check, schema)));
+        let keys = table.foreign.iter();
+        keys.for_each(|key| rows.push(foreign_row(catalog, table, key, schema)));
     }
     rows
+}
+
+fn foreign_row(
+    catalog: &Catalog,
+    table: &TableDef,
+    key: &ForeignKeyDef,
+    schema: i64,
+) -> Vec<Value> {
+    let parent = catalog.tables.iter().find(|parent| parent.obj == key.parent);
+    let columns = parent.and_then(|parent| key.parent_columns(parent)).unwrap_or_default();
+    let list = |columns: &[u16]| {
+        let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
+        text(format!("{{{}}}", numbers.join(",")))
+    };
+    vec![
+        oid_of(key.obj),
+        text(key.name.as_str()),
+        int(schema),
+        text("f"),
+        Value::Bool(key.deferrable),
+        Value::Bool(key.deferred),
+        Value::Bool(key.validated),
+        oid_of(table.obj),
+        int(0),
+        oid_of(key.index),
+        int(0),
+        oid_of(key.parent),
+        text(key.on_update.code().to_string()),
+        text(key.on_delete.code().to_string()),
+        text(if key.full { "f" } else { "s" }),
+        Value::Bool(true),
+        Value::Bool(true),
+        list(&key.columns),
+        list(&columns),
+        Value::Null,
+    ]
 }
 
 fn check_row(table: &TableDef, check: &CheckDef, schema: i64) -> Vec<Value> {

@@ -18,9 +18,11 @@ use query::types::{PgType, oid};
 struct Has {
     indexes: bool,
     checks: usize,
+    /// Foreign keys, its own or others' to it: PostgreSQL enforces them by triggers.
+    keys: bool,
 }
 
-const NOTHING: Has = Has { indexes: false, checks: 0 };
+const NOTHING: Has = Has { indexes: false, checks: 0, keys: false };
 
 pub(super) fn classes(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
@@ -80,7 +82,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             Value::Int2(i16::try_from(columns).unwrap_or(i16::MAX)),
             Value::Int2(i16::try_from(of.checks).unwrap_or(i16::MAX)),
             Value::Bool(false),
-            Value::Bool(false),
+            Value::Bool(of.keys),
             Value::Bool(false),
             Value::Bool(false),
             Value::Bool(false),
@@ -93,7 +95,8 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         ]);
     };
     for table in &catalog.tables {
-        let of = Has { indexes: !table.indexes.is_empty(), checks: table.checks.len() };
+        let keys = !table.foreign.is_empty() || !table.referenced.is_empty();
+        let of = Has { indexes: !table.indexes.is_empty(), checks: table.checks.len(), keys };
         add(oid_of(table.obj), &table.name, &table.schema, "r", table.columns.len(), of);
         for index in &table.indexes {
             add(oid_of(index.obj), &index.name, &table.schema, "i", index.columns.len(), NOTHING);
