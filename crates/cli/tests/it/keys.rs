@@ -44,8 +44,10 @@ async fn a_child_and_the_delete_of_its_parent_wait_for_each_other_over_instances
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(!waiting.is_finished(), "the parent does not wait for its child's end");
         two.batch_execute(&child(100 * next + 1)).await.unwrap();
-        // Another child of that parent waits for nobody.
-        one.batch_execute(&child(100 * next + 2)).await.unwrap();
+        // Another child of that parent waits for nobody, where the parent could give way.
+        if !index.is_empty() {
+            one.batch_execute(&child(100 * next + 2)).await.unwrap();
+        }
         two.batch_execute("commit").await.unwrap();
         let refused = waiting.await.unwrap().expect_err("an orphan");
         assert_eq!(code(&refused), "23503");

@@ -86,12 +86,18 @@ fn set_is_empty(body: &SetExpr) -> bool {
 }
 
 impl Binder<'_> {
-    /// Leaves out the part of a union that asks for a table's partitions.
+    /// Leaves out the part of a union that asks for a table's partitions; what stays is one value.
     pub(super) fn drop_partitions(&mut self, query: &mut Query) {
         if let SetExpr::SetOperation { op: SetOperator::Union, left, right, .. } = &*query.body
-            && matches!(&**left, SetExpr::Select(select) if asks_for_partitions(select))
+            && let SetExpr::Select(select) = &**left
+            && asks_for_partitions(select)
+            && let SetExpr::Values(values) = &**right
+            && let [row] = &values.rows[..]
+            && let [value] = &row.content[..]
         {
-            query.body = right.clone();
+            let mut select = select.clone();
+            select.projection = vec![SelectItem::UnnamedExpr(value.clone())];
+            *query.body = SetExpr::Select(select);
         }
     }
 
