@@ -179,6 +179,8 @@ wait_events! {
         "All ITL entries of the block are taken by open transactions and there is no room for one.";
     EnqTm: "enq: TM - contention", Application, ["name|mode", "object #", "table/partition"],
         "The table is locked in a mode that excludes this one: DDL against DML, LOCK TABLE.";
+    EnqUl: "enq: UL - contention", Application, ["name|mode", "id1", "id2"],
+        "A lock that users name themselves (pg_advisory_lock) is held by another session.";
     EnqHw: "enq: HW - contention", Configuration, ["name|mode", "table space #", "block"],
         "Another session is raising the high-water mark of the segment.";
     EnqSq: "enq: SQ - contention", Configuration, ["name|mode", "object #", "0"],

@@ -266,6 +266,13 @@ fn shared(error: &DataFusionError) -> PgError {
 }
 
 fn schema_error(text: &str) -> PgError {
+    if let Some((_, rest)) = text.split_once("duplicate qualified field name ")
+        && let Some((table, _)) = rest.split_once('.')
+    {
+        let table = table.rsplit('.').next().unwrap_or(table).trim_matches('"');
+        let text = format!("table name \"{table}\" specified more than once");
+        return PgError::new("42712", text);
+    }
     if text.contains("No field named") {
         let rest = text.split("No field named ").nth(1).unwrap_or("?");
         let end = rest.find(['\n', ' ']).unwrap_or(rest.len());

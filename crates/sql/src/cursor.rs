@@ -285,7 +285,7 @@ impl Session {
         Ok(cursor.columns.clone())
     }
 
-    pub(crate) async fn declare(&mut self, declare: &Declare) -> Result<Fetched> {
+    pub(crate) async fn declare(&mut self, declare: &Declare, text: &str) -> Result<Fetched> {
         let explicit = self.txn.as_ref().is_some_and(|txn| txn.explicit);
         if !explicit && !declare.hold {
             let text = "DECLARE CURSOR can only be used in transaction blocks";
@@ -308,7 +308,7 @@ impl Session {
         let params = self.call_all(&plan.hidden).await?;
         let (stream, parts) = self.open_cursor(&plan, params).await?;
         let cursor = Cursor {
-            text: declare.text(),
+            text: text.to_owned(),
             hold: declare.hold,
             scroll: declare.scroll == Some(true),
             created_us: self.ctx.env.wall_us() - query::datetime::EPOCH_US,
@@ -405,6 +405,7 @@ impl Session {
 
     /// The transaction has ended: its cursors go, but those that were kept.
     pub(crate) fn end_cursors(&mut self) {
+        self.user_locks.set_transaction(None);
         self.cursors.retain(|_, cursor| cursor.depth.is_none());
     }
 
@@ -422,16 +423,4 @@ pub(crate) struct CursorRow {
     pub(crate) scroll: bool,
     /// When it was declared, µs since 2000-01-01.
     pub(crate) created_us: i64,
-}
-
-impl Declare {
-    fn text(&self) -> String {
-        let scroll = match self.scroll {
-            None => "",
-            Some(true) => "SCROLL ",
-            Some(false) => "NO SCROLL ",
-        };
-        let hold = if self.hold { " WITH HOLD" } else { "" };
-        format!("DECLARE {} {scroll}CURSOR{hold} FOR {}", self.name, self.query)
-    }
 }

@@ -35,6 +35,7 @@ mod sequence;
 mod session;
 mod settings;
 mod target_rows;
+mod user_locks;
 mod utility;
 mod view;
 mod with;

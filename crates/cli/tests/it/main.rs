@@ -19,5 +19,6 @@ mod programs;
 mod settings;
 mod sysbench;
 mod upsert;
+mod user_locks;
 mod views;
 mod wire;

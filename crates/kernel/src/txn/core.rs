@@ -172,6 +172,12 @@ impl Core {
         self.undo_retention_us.store(us, Ordering::Relaxed);
     }
 
+    /// A number under which a session holds locks of its own.
+    #[must_use]
+    pub fn session_number(&self) -> u64 {
+        self.next_local_id.fetch_add(1, Ordering::Relaxed)
+    }
+
     #[must_use]
     pub fn current_scn(&self) -> Scn {
         self.clock.current()

@@ -1,4 +1,5 @@
-//! Table locks (TM), as this instance's transactions hold them.
+//! Table locks (TM) and locks of the users' own (UL), as this instance's transactions and sessions
+//! hold them.
 //!
 //! Modes and compatibility are the field's. Locks are kept to the end of the transaction. In a
 //! cluster the instance itself holds the table's enqueue in a mode that covers its transactions
@@ -71,18 +72,51 @@ pub trait TableEnqueues: Send + Sync {
     fn cover<'a>(
         &'a self,
         ctx: &'a Ctx,
-        obj: ObjId,
+        resource: Resource,
         mode: GesMode,
         no_wait: bool,
     ) -> BoxFuture<'a, Result<()>>;
     /// Locks that stood in another instance's way may have gone: [`TableLocks::give_way`] again.
-    fn released(&self, obj: ObjId);
+    fn released(&self, resource: Resource);
 }
 
 /// The enqueue of a table.
 #[must_use]
 pub fn table_resource(obj: ObjId) -> Resource {
     Resource::new(*b"TM", obj.0, 0)
+}
+
+/// A lock that means what its users agree on, named by one number (`UL`) or two (`UP`).
+#[must_use]
+pub fn user_resource(two: bool, id1: u32, id2: u32) -> Resource {
+    Resource::new(if two { *b"UP" } else { *b"UL" }, id1, id2)
+}
+
+/// Whether an enqueue is one of those that an instance holds for its transactions and sessions.
+#[must_use]
+pub fn is_shared_by_instance(resource: Resource) -> bool {
+    matches!(&resource.kind, b"TM" | b"UL" | b"UP")
+}
+
+/// Who asks for a lock: a transaction, or a session under a number of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Holder {
+    pub id: u64,
+    /// The other one of the session's two numbers, with which it never conflicts.
+    pub same: Option<u64>,
+}
+
+impl Holder {
+    fn is(self, id: u64) -> bool {
+        self.id == id || self.same == Some(id)
+    }
+}
+
+/// Event and parameters of a wait for a lock.
+fn waited_for(resource: Resource, mode: u8) -> (WaitEvent, [u64; 3]) {
+    let event = if resource.kind == *b"TM" { WaitEvent::EnqTm } else { WaitEvent::EnqUl };
+    let p1 = observe::enq_p1(resource.kind, mode);
+    (event, [p1, u64::from(resource.id1), u64::from(resource.id2)])
 }
 
 #[derive(Default)]
@@ -120,10 +154,20 @@ impl Table {
         self.revoking.is_some_and(|wanted| self.needed().compatible(wanted))
     }
 
+    /// The enqueue of a lock of the users' own is given back when nobody here has or wants it: their
+    /// names are without number. It goes as if another instance had asked for it.
+    fn give_back(&mut self, resource: Resource) {
+        let idle = self.holders.is_empty() && self.queue.is_empty() && self.asker.is_none();
+        if idle && resource.kind != *b"TM" && self.cover != GesMode::Null {
+            self.revoking.get_or_insert(GesMode::X);
+        }
+    }
+
     /// The local transactions that must go before `id` gets `want`; `converts`: it has a lower
     /// mode.
-    fn in_way(&self, id: u64, converts: bool, want: TmMode) -> Vec<u64> {
-        let others = self.holders.iter().filter(|h| h.0 != id && !h.1.compatible(want));
+    fn in_way(&self, who: Holder, converts: bool, want: TmMode) -> Vec<u64> {
+        let id = who.id;
+        let others = self.holders.iter().filter(|h| !who.is(h.0) && !h.1.compatible(want));
         let mut in_way: Vec<u64> = others.map(|h| h.0).collect();
         // First come, first served: but a conversion does not queue behind newcomers.
         if converts {
@@ -134,7 +178,7 @@ impl Table {
         let asker = self.asker.filter(|a| a.0 != id && !a.1.compatible(want.ges()));
         in_way.extend(asker.map(|a| a.0));
         if let Some(wanted) = self.revoking.filter(|r| !r.compatible(want.ges())) {
-            in_way.extend(self.against(wanted));
+            in_way.extend(self.against(wanted).filter(|id| !who.is(*id)));
         }
         in_way
     }
@@ -147,15 +191,15 @@ impl Table {
 /// The table locks of an instance.
 #[derive(Default)]
 pub struct TableLocks {
-    tables: Mutex<BTreeMap<ObjId, Table>>,
-    held: Mutex<BTreeMap<u64, Vec<ObjId>>>,
+    tables: Mutex<BTreeMap<Resource, Table>>,
+    held: Mutex<BTreeMap<u64, Vec<Resource>>>,
     enqueues: OnceLock<Arc<dyn TableEnqueues>>,
 }
 
 /// A row of `v$lock` for TM.
 #[derive(Clone, Copy, Debug)]
 pub struct TmRow {
-    pub obj: ObjId,
+    pub resource: Resource,
     pub transaction: u64,
     pub held: Option<TmMode>,
     pub wanted: Option<TmMode>,
@@ -177,15 +221,15 @@ impl TableLocks {
         assert!(self.enqueues.set(enqueues).is_ok(), "the table enqueues are set once");
     }
 
-    fn try_lock(&self, id: u64, obj: ObjId, mode: TmMode) -> Try {
-        let mut tables = self.tables.lock();
+    fn try_lock(&self, who: Holder, obj: Resource, mode: TmMode) -> Try {
+        let (mut tables, id) = (self.tables.lock(), who.id);
         let table = tables.entry(obj).or_default();
         let own = table.holders.iter().position(|h| h.0 == id);
         let want = own.map_or(mode, |i| table.holders[i].1.join(mode));
         if own.is_some_and(|i| table.holders[i].1 == want) {
             return Try::Granted;
         }
-        let mut in_way = table.in_way(id, own.is_some(), want);
+        let mut in_way = table.in_way(who, own.is_some(), want);
         if in_way.is_empty() && self.enqueues.get().is_some() {
             // The cluster is asked last: what it gives is used at once, or instances would take it
             // from each other without end.
@@ -223,12 +267,12 @@ impl TableLocks {
     }
 
     /// Woken by every change of the table's locks.
-    fn changed(&self, obj: ObjId) -> Arc<Notify> {
+    fn changed(&self, obj: Resource) -> Arc<Notify> {
         self.tables.lock().entry(obj).or_default().changed.clone()
     }
 
     /// The transaction waits no more, and asks no more.
-    fn leave(&self, id: u64, obj: ObjId) {
+    fn leave(&self, id: u64, obj: Resource) {
         let mut tables = self.tables.lock();
         let Some(table) = tables.get_mut(&obj) else { return };
         let before = (table.queue.len(), table.asker);
@@ -237,6 +281,7 @@ impl TableLocks {
         if before != (table.queue.len(), table.asker) {
             table.changed.notify_waiters();
         }
+        table.give_back(obj);
         if table.is_unused() {
             tables.remove(&obj);
         }
@@ -247,7 +292,7 @@ impl TableLocks {
     /// Lets another instance have what it waits for, if nobody here needs it any more. Not under
     /// the
     /// lock: the enqueue service calls back.
-    fn pay(&self, obj: ObjId) {
+    fn pay(&self, obj: Resource) {
         let owes = self.tables.lock().get(&obj).is_some_and(Table::owes);
         if let Some(enqueues) = self.enqueues.get().filter(|_| owes) {
             enqueues.released(obj);
@@ -262,17 +307,18 @@ impl TableLocks {
     }
 
     /// The transaction's locks, to be released later by `release_taken`.
-    pub(super) fn take_all(&self, txn: &Transaction) -> (u64, Vec<ObjId>) {
+    pub(super) fn take_all(&self, txn: &Transaction) -> (u64, Vec<Resource>) {
         let objs = self.held.lock().remove(&txn.local_id).unwrap_or_default();
         (txn.local_id, objs)
     }
 
-    pub(super) fn release_taken(&self, (id, objs): (u64, Vec<ObjId>)) {
+    pub(super) fn release_taken(&self, (id, objs): (u64, Vec<Resource>)) {
         for obj in objs {
             let mut tables = self.tables.lock();
             let Some(table) = tables.get_mut(&obj) else { continue };
             table.holders.retain(|h| h.0 != id);
             table.changed.notify_waiters();
+            table.give_back(obj);
             let owes = table.owes();
             if table.is_unused() {
                 tables.remove(&obj);
@@ -284,8 +330,35 @@ impl TableLocks {
         }
     }
 
+    /// Locks of a session that are over: the mode that it keeps, if it keeps the lock at all.
+    pub fn lower(&self, id: u64, resource: Resource, keep: Option<TmMode>) {
+        let mut tables = self.tables.lock();
+        let Some(table) = tables.get_mut(&resource) else { return };
+        match keep {
+            Some(mode) => {
+                table.holders.iter_mut().filter(|h| h.0 == id).for_each(|h| h.1 = mode);
+                table.changed.notify_waiters();
+                drop(tables);
+                self.pay(resource);
+            }
+            None => {
+                drop(tables);
+                if let Some(held) = self.held.lock().get_mut(&id) {
+                    held.retain(|known| *known != resource);
+                }
+                self.release_taken((id, vec![resource]));
+            }
+        }
+    }
+
+    /// All locks of a session end.
+    pub fn release_holder(&self, id: u64) {
+        let all = self.held.lock().remove(&id).unwrap_or_default();
+        self.release_taken((id, all));
+    }
+
     /// The instance has the table's enqueue in `mode` for its transactions now.
-    pub fn covered(&self, obj: ObjId, mode: GesMode) {
+    pub fn covered(&self, obj: Resource, mode: GesMode) {
         let mut tables = self.tables.lock();
         let table = tables.entry(obj).or_default();
         table.cover = table.cover.join(mode);
@@ -298,7 +371,7 @@ impl TableLocks {
     /// Another instance wants `wanted`. The mode to lower the enqueue to, and lowered here, if the
     /// transactions allow it; else `None`, and (unless the other does not wait) newcomers queue
     /// behind it until [`TableEnqueues::released`].
-    pub fn give_way(&self, obj: ObjId, wanted: GesMode, no_wait: bool) -> Option<GesMode> {
+    pub fn give_way(&self, obj: Resource, wanted: GesMode, no_wait: bool) -> Option<GesMode> {
         let mut tables = self.tables.lock();
         let Some(table) = tables.get_mut(&obj) else { return Some(GesMode::Null) };
         let needed = table.needed();
@@ -321,7 +394,7 @@ impl TableLocks {
     }
 
     /// Another instance goes on waiting for `wanted`.
-    pub fn owe(&self, obj: ObjId, wanted: GesMode) {
+    pub fn owe(&self, obj: Resource, wanted: GesMode) {
         if let Some(table) = self.tables.lock().get_mut(&obj) {
             table.revoking = Some(wanted);
         }
@@ -329,7 +402,7 @@ impl TableLocks {
 
     /// The wish of another instance that this one has yet to give way to.
     #[must_use]
-    pub fn revoking(&self, obj: ObjId) -> Option<GesMode> {
+    pub fn revoking(&self, obj: Resource) -> Option<GesMode> {
         self.tables.lock().get(&obj).and_then(|t| t.revoking)
     }
 
@@ -343,14 +416,14 @@ impl TableLocks {
 
     /// Local numbers of the transactions whose locks exclude `wanted`.
     #[must_use]
-    pub fn holding_against(&self, obj: ObjId, wanted: GesMode) -> Vec<u64> {
+    pub fn holding_against(&self, obj: Resource, wanted: GesMode) -> Vec<u64> {
         let tables = self.tables.lock();
         tables.get(&obj).map(|t| t.against(wanted).collect()).unwrap_or_default()
     }
 
     /// The transaction that asks the cluster for more of the table's enqueue.
     #[must_use]
-    pub fn asking(&self, obj: ObjId) -> Option<u64> {
+    pub fn asking(&self, obj: Resource) -> Option<u64> {
         self.tables.lock().get(&obj)?.asker.map(|a| a.0)
     }
 
@@ -358,10 +431,10 @@ impl TableLocks {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let tables = self.tables.lock();
-        let line = |(obj, t): (&ObjId, &Table)| {
+        let line = |(obj, t): (&Resource, &Table)| {
             format!(
-                "TM-{}: cover {}, holders {:?}, queue {:?}, asker {:?}, revoking {:?}",
-                obj.0, t.cover, t.holders, t.queue, t.asker, t.revoking
+                "{obj}: cover {}, holders {:?}, queue {:?}, asker {:?}, revoking {:?}",
+                t.cover, t.holders, t.queue, t.asker, t.revoking
             )
         };
         tables.iter().map(line).collect()
@@ -375,14 +448,14 @@ impl TableLocks {
         for (&obj, table) in tables.iter() {
             let held = table.holders.iter();
             out.extend(held.map(|&(transaction, m)| TmRow {
-                obj,
+                resource: obj,
                 transaction,
                 held: Some(m),
                 wanted: None,
             }));
             let wanted = table.queue.iter();
             out.extend(wanted.map(|&(transaction, m)| TmRow {
-                obj,
+                resource: obj,
                 transaction,
                 held: None,
                 wanted: Some(m),
@@ -396,7 +469,7 @@ impl TableLocks {
 struct QueueGuard<'a> {
     locks: &'a TableLocks,
     id: u64,
-    obj: ObjId,
+    obj: Resource,
 }
 
 impl Drop for QueueGuard<'_> {
@@ -418,15 +491,36 @@ impl Core {
         mode: TmMode,
         wait: LockWait,
     ) -> Result<()> {
-        txn.has_table_locks.store(true, Ordering::SeqCst);
+        let who = Holder { id: txn.local_id, same: None };
+        self.lock_resource(ctx, txn, who, table_resource(obj), mode, wait).await
+    }
+
+    /// Locks a resource for the transaction, to its end, or for its session (`who`), until that
+    /// lets it go. `enq: TM - contention` for a table, `enq: UL - contention` for a lock of the
+    /// user's.
+    ///
+    /// # Errors
+    /// As [`Core::wait_row`].
+    pub async fn lock_resource(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        txn: &Transaction,
+        who: Holder,
+        obj: Resource,
+        mode: TmMode,
+        wait: LockWait,
+    ) -> Result<()> {
+        if who.id == txn.local_id {
+            txn.has_table_locks.store(true, Ordering::SeqCst);
+        }
         ctx.bump(Stat::EnqueueRequests, 1);
         let locks = &self.table_locks;
-        let first = locks.try_lock(txn.local_id, obj, mode);
+        let first = locks.try_lock(who, obj, mode);
         if matches!(first, Try::Granted) {
             return Ok(());
         }
         // It also leaves what the first try has entered.
-        let _guard = QueueGuard { locks, id: txn.local_id, obj };
+        let _guard = QueueGuard { locks, id: who.id, obj };
         let mut patience = self.patience(wait);
         loop {
             // Listening before looking: nothing that changes in between is missed.
@@ -434,7 +528,7 @@ impl Core {
             let changed = notify.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            match locks.try_lock(txn.local_id, obj, mode) {
+            match locks.try_lock(who, obj, mode) {
                 Try::Granted => return Ok(()),
                 Try::Cover(all) => self.cover_table(ctx, txn, obj, all, &mut patience).await?,
                 Try::Wait(_, other) | Try::Behind(other) if !Arc::ptr_eq(&other, &notify) => {}
@@ -447,7 +541,7 @@ impl Core {
                     self.wait_table(ctx, txn, obj, mode, targets, changed, &mut patience).await?;
                 }
                 Try::Behind(_) => {
-                    let enqueue = Some(table_resource(obj));
+                    let enqueue = Some(obj);
                     let targets = Targets { enqueue, ..Targets::default() };
                     self.wait_table(ctx, txn, obj, mode, targets, changed, &mut patience).await?;
                 }
@@ -461,18 +555,18 @@ impl Core {
         self: &Arc<Core>,
         ctx: &Ctx,
         txn: &Transaction,
-        obj: ObjId,
+        obj: Resource,
         mode: TmMode,
         targets: Targets<'_>,
         changed: impl Future<Output = ()>,
         patience: &mut Patience,
     ) -> Result<()> {
-        let p = [observe::enq_p1(*b"TM", mode as u8), u64::from(obj.0), 0];
+        let (event, p) = waited_for(obj, mode as u8);
         let ends = async {
             changed.await;
             Ok(())
         };
-        self.wait_any(ctx, txn, targets, ends, WaitEvent::EnqTm, p, patience).await
+        self.wait_any(ctx, txn, targets, ends, event, p, patience).await
     }
 
     /// Asks for the instance's own right to the table; alone that is granted at once.
@@ -480,7 +574,7 @@ impl Core {
         self: &Arc<Core>,
         ctx: &Ctx,
         txn: &Transaction,
-        obj: ObjId,
+        obj: Resource,
         mode: GesMode,
         patience: &mut Patience,
     ) -> Result<()> {
@@ -489,8 +583,8 @@ impl Core {
         if let Poll::Ready(answer) = futures::poll!(asked.as_mut()) {
             return answer;
         }
-        let p = [observe::enq_p1(*b"TM", mode.number()), u64::from(obj.0), 0];
-        let targets = Targets { enqueue: Some(table_resource(obj)), ..Targets::default() };
-        self.wait_any(ctx, txn, targets, asked, WaitEvent::EnqTm, p, patience).await
+        let (event, p) = waited_for(obj, mode.number());
+        let targets = Targets { enqueue: Some(obj), ..Targets::default() };
+        self.wait_any(ctx, txn, targets, asked, event, p, patience).await
     }
 }

@@ -16,10 +16,14 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
+pub use global::msg::Resource;
+
 pub use self::core::{Core, CoreConfig, CrCopy, INDEX_GATES, LeafFinder, Peers};
 pub use current::CurrentView;
 pub use kept::Memory;
-pub use locks::{TableEnqueues, TableLocks, TmMode, table_resource};
+pub use locks::{
+    Holder, TableEnqueues, TableLocks, TmMode, is_shared_by_instance, table_resource, user_resource,
+};
 pub use modify::{LockState, Outcome, Step, Target, View};
 pub use pending::{Moment, PutOff};
 pub use snapshot::{Snapshot, Snapshots};

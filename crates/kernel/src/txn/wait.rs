@@ -106,6 +106,8 @@ struct Edge {
 pub struct Waits {
     edges: Mutex<BTreeMap<u64, Edge>>,
     running: Mutex<BTreeMap<Xid, u64>>,
+    /// Sessions that hold locks of their own, by the number these are under: their transaction.
+    sessions: Mutex<BTreeMap<u64, u64>>,
     last_no: AtomicU64,
     remote: OnceLock<Arc<dyn RemoteDeadlocks>>,
 }
@@ -130,16 +132,33 @@ impl Waits {
         assert!(self.remote.set(remote).is_ok(), "the remote deadlock search is set once");
     }
 
+    /// Who holds locks under the number `session` works in this transaction now, or in none.
+    pub fn set_session(&self, session: u64, transaction: Option<u64>) {
+        let mut sessions = self.sessions.lock();
+        match transaction {
+            Some(transaction) => sessions.insert(session, transaction),
+            None => sessions.remove(&session),
+        };
+    }
+
+    /// The transaction that must go on for the holder of a lock to let it go.
+    #[must_use]
+    pub fn transaction_of(&self, holder: u64) -> u64 {
+        self.sessions.lock().get(&holder).copied().unwrap_or(holder)
+    }
+
     /// All waits at this instance.
     #[must_use]
     pub fn all(&self) -> Vec<WaitView> {
-        self.edges.lock().iter().map(|(id, e)| e.view(*id)).collect()
+        let sessions = self.sessions.lock().clone();
+        self.edges.lock().iter().map(|(id, e)| e.view(*id, &sessions)).collect()
     }
 
     /// The wait of the transaction with this local number.
     #[must_use]
     pub fn wait_of(&self, id: u64) -> Option<WaitView> {
-        self.edges.lock().get(&id).map(|e| e.view(id))
+        let sessions = self.sessions.lock().clone();
+        self.edges.lock().get(&id).map(|e| e.view(id, &sessions))
     }
 
     /// The wait of transaction `xid`.
@@ -170,7 +189,9 @@ impl Waits {
     fn find_deadlock(&self, start: u64) -> bool {
         let edges = self.edges.lock();
         let running = self.running.lock();
-        let stuck = stuck(&edges, &running);
+        let sessions = self.sessions.lock();
+        let known = Known { running: &running, sessions: &sessions };
+        let stuck = stuck(&edges, known);
         if !stuck.contains(&start) {
             return false;
         }
@@ -178,7 +199,7 @@ impl Waits {
         let mut path = vec![start];
         let members = loop {
             let at = path.last().expect("the path has its start");
-            let on = edges[at].targets(&running).find(|t| stuck.contains(t));
+            let on = edges[at].targets(known).find(|t| stuck.contains(t));
             let Some(next) = on else { return false };
             match path.iter().position(|&p| p == next) {
                 Some(from) => break &path[from..],
@@ -193,38 +214,53 @@ impl Waits {
     }
 }
 
+/// By which numbers transactions are known.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    running: &'a BTreeMap<Xid, u64>,
+    sessions: &'a BTreeMap<u64, u64>,
+}
+
+impl Known<'_> {
+    /// The transaction that the holder of a lock works in.
+    fn transaction(&self, holder: u64) -> u64 {
+        self.sessions.get(&holder).copied().unwrap_or(holder)
+    }
+}
+
 impl Edge {
-    fn view(&self, id: u64) -> WaitView {
+    fn view(&self, id: u64, sessions: &BTreeMap<u64, u64>) -> WaitView {
+        let transaction = |id: &u64| sessions.get(id).copied().unwrap_or(*id);
         WaitView {
             id,
             wait_no: self.wait_no,
             any_of: self.on.clone(),
-            all_of: self.on_local.clone(),
+            all_of: self.on_local.iter().map(transaction).collect(),
             enqueue: self.enqueue,
         }
     }
 
     /// The waiting transactions it waits for. Those that run are not known here.
-    fn targets(&self, running: &BTreeMap<Xid, u64>) -> impl Iterator<Item = u64> {
-        let by_xid = self.on.iter().filter_map(|x| running.get(x).copied());
-        by_xid.chain(self.on_local.iter().copied())
+    fn targets<'a>(&'a self, known: Known<'a>) -> impl Iterator<Item = u64> + 'a {
+        let by_xid = self.on.iter().filter_map(move |x| known.running.get(x).copied());
+        by_xid.chain(self.on_local.iter().map(move |id| known.transaction(*id)))
     }
 
     /// Whether it cannot end while the transactions of `stuck` do not go on.
-    fn is_stuck(&self, running: &BTreeMap<Xid, u64>, stuck: &BTreeSet<u64>) -> bool {
-        let held = |x: &Xid| running.get(x).is_some_and(|id| stuck.contains(id));
+    fn is_stuck(&self, known: Known<'_>, stuck: &BTreeSet<u64>) -> bool {
+        let held = |x: &Xid| known.running.get(x).is_some_and(|id| stuck.contains(id));
         let by_xid = !self.on.is_empty() && self.on.iter().all(held);
-        by_xid || self.on_local.iter().any(|id| stuck.contains(id))
+        by_xid || self.on_local.iter().any(|id| stuck.contains(&known.transaction(*id)))
     }
 }
 
 /// The waiting transactions none of which can go on before another of them does.
-fn stuck(edges: &BTreeMap<u64, Edge>, running: &BTreeMap<Xid, u64>) -> BTreeSet<u64> {
+fn stuck(edges: &BTreeMap<u64, Edge>, known: Known<'_>) -> BTreeSet<u64> {
     let mut stuck: BTreeSet<u64> = edges.keys().copied().collect();
     loop {
         let before = stuck.len();
         let all = stuck.clone();
-        stuck.retain(|id| edges[id].is_stuck(running, &all));
+        stuck.retain(|id| edges[id].is_stuck(known, &all));
         if stuck.len() == before {
             return stuck;
         }

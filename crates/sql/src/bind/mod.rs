@@ -44,11 +44,58 @@ pub(crate) enum SessionFn {
     SetVal,
     Sleep,
     StartTime,
-    AdvisoryLock,
+    Advisory(Advisory),
     RandomUuid,
 }
 
+/// What a function on advisory locks does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Advisory {
+    Lock {
+        shared: bool,
+        /// For the transaction, not the session.
+        transaction: bool,
+        /// Says whether it has the lock; does not wait for it.
+        tries: bool,
+    },
+    Unlock {
+        shared: bool,
+    },
+    UnlockAll,
+}
+
+impl Advisory {
+    fn named(name: &str) -> Option<Advisory> {
+        let name = name.strip_prefix("pg_")?;
+        let (tries, name) = match name.strip_prefix("try_") {
+            Some(name) => (true, name),
+            None => (false, name),
+        };
+        let name = name.strip_prefix("advisory_")?;
+        let lock = |shared, transaction| Advisory::Lock { shared, transaction, tries };
+        Some(match (name, tries) {
+            ("lock", _) => lock(false, false),
+            ("lock_shared", _) => lock(true, false),
+            ("xact_lock", _) => lock(false, true),
+            ("xact_lock_shared", _) => lock(true, true),
+            ("unlock", false) => Advisory::Unlock { shared: false },
+            ("unlock_shared", false) => Advisory::Unlock { shared: true },
+            ("unlock_all", false) => Advisory::UnlockAll,
+            _ => return None,
+        })
+    }
+}
+
 impl SessionFn {
+    /// The type that a parameter of a call takes if nothing else tells.
+    pub(crate) const fn argument(self, count: usize) -> TypeKind {
+        match (self, count) {
+            (SessionFn::Advisory(_), 2) => TypeKind::Int4,
+            (SessionFn::Advisory(_), _) => TypeKind::Int8,
+            _ => TypeKind::Text,
+        }
+    }
+
     pub(crate) const fn result(self) -> ColType {
         ColType::new(match self {
             SessionFn::Now | SessionFn::ClockTimestamp | SessionFn::StartTime => {
@@ -69,7 +116,10 @@ impl SessionFn {
             | SessionFn::Setting
             | SessionFn::SetConfig
             | SessionFn::Sleep
-            | SessionFn::AdvisoryLock => TypeKind::Text,
+            | SessionFn::Advisory(Advisory::UnlockAll | Advisory::Lock { tries: false, .. }) => {
+                TypeKind::Text
+            }
+            SessionFn::Advisory(_) => TypeKind::Bool,
         })
     }
 
@@ -83,6 +133,7 @@ impl SessionFn {
                 | SessionFn::Sleep
                 | SessionFn::ClockTimestamp
                 | SessionFn::RandomUuid
+                | SessionFn::Advisory(_)
         )
     }
 }

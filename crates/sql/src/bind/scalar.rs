@@ -46,13 +46,13 @@ impl<'a> ScalarBinder<'a> {
     }
 
     /// An argument of a function of the session.
-    pub(crate) fn bind_argument(mut self, expr: Expr) -> Result<Scalar> {
+    pub(crate) fn bind_argument(mut self, expr: Expr, unknown: TypeKind) -> Result<Scalar> {
         let typed = self.bind(&expr)?;
         let typed = typed.ok_or_else(|| PgError::unsupported(format!("the argument {expr}")))?;
         if let Scalar::Param(at) = typed.scalar
             && let Some(slot @ None) = self.params.types.get_mut(at)
         {
-            *slot = Some(ColType::new(TypeKind::Text));
+            *slot = Some(ColType::new(unknown));
         }
         Ok(typed.scalar)
     }
@@ -458,8 +458,10 @@ impl<'a> ScalarBinder<'a> {
         }
         let Some(session) = session_function(&name) else { return Ok(None) };
         let mut args = Vec::new();
-        for arg in plain_args(function)? {
-            args.push(ScalarBinder::constants(self.params).bind_argument(arg)?);
+        let given = plain_args(function)?;
+        let unknown = session.argument(given.len());
+        for arg in given {
+            args.push(ScalarBinder::constants(self.params).bind_argument(arg, unknown)?);
         }
         self.session(session, args)
     }

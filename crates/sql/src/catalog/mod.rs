@@ -79,6 +79,9 @@ pub(crate) struct Catalog {
     pub(crate) users: Vec<UserDef>,
     pub(crate) settings: Vec<(String, String, String)>,
     pub(crate) cursors: Vec<CursorRow>,
+    /// Numbers under which the session and its transaction hold locks.
+    pub(crate) lock_numbers: Vec<u64>,
+    pub(crate) pid: i32,
     pub(crate) path: Vec<String>,
 }
 
@@ -155,6 +158,8 @@ impl Session {
         let cursors = self.cursor_rows();
         Ok(Catalog {
             cursors,
+            lock_numbers: self.user_locks.number().into_iter().chain([txn.local_id()]).collect(),
+            pid: i32::try_from(self.ctx.session.sid()).unwrap_or(i32::MAX),
             tables: dict::tables(&self.ctx, &txn).await?,
             views: dict::views(&self.ctx, &txn).await?,
             schemas: dict::schemas(&self.ctx, &txn).await?,

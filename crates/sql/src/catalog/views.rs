@@ -353,10 +353,12 @@ fn locks(instance: &Instance) -> Rows {
     let table_locks = core.table_locks.rows();
     for row in &table_locks {
         let blocks = row.held.is_some()
-            && table_locks.iter().any(|other| other.obj == row.obj && other.wanted.is_some());
+            && table_locks
+                .iter()
+                .any(|other| other.resource == row.resource && other.wanted.is_some());
         rows.push(vec![
-            text("TM"),
-            text(row.obj.to_string()),
+            text(row.resource.kind.map(char::from).iter().collect::<String>()),
+            text(row.resource.id1.to_string()),
             text(row.transaction.to_string()),
             opt_text(row.held.map(mode_name)),
             opt_text(row.wanted.map(mode_name)),

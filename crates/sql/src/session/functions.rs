@@ -111,7 +111,7 @@ impl Session {
                 }
                 text("")
             }
-            SessionFn::AdvisoryLock => return Err(PgError::unsupported("advisory locks")),
+            SessionFn::Advisory(call) => Box::pin(self.advisory(call, args)).await?,
             SessionFn::NextVal | SessionFn::CurrVal | SessionFn::LastVal | SessionFn::SetVal => {
                 self.sequence_call(function, args).await?
             }

@@ -21,6 +21,7 @@ use crate::database::Database;
 use crate::encode::RowEncoder;
 use crate::plan::Prepared;
 use crate::settings::Settings;
+use crate::user_locks::UserLocks;
 use crate::with::{Parts, RunningParts};
 use crate::{Notice, PgError, Result, Severity};
 use block::ObjId;
@@ -45,6 +46,7 @@ pub struct Session {
     pub(crate) notices: Vec<Notice>,
     pub(crate) sequences: BTreeMap<ObjId, i64>,
     pub(crate) cursors: BTreeMap<String, Cursor>,
+    pub(crate) user_locks: UserLocks,
     pub(crate) last_sequence: Option<i64>,
     pub(crate) copy: Option<CopyIn>,
     /// What plans depend on besides the text.
@@ -75,6 +77,7 @@ impl Session {
     ) -> Result<Session> {
         let database = Database::of(&instance)?;
         let settings = Settings::new(user, startup)?;
+        let user_locks = UserLocks::new(instance.core.clone());
         let mut session = Session {
             instance,
             database,
@@ -86,6 +89,7 @@ impl Session {
             notices: Vec::new(),
             sequences: BTreeMap::new(),
             cursors: BTreeMap::new(),
+            user_locks,
             last_sequence: None,
             copy: None,
             plan_context: Arc::from(""),

@@ -40,6 +40,7 @@ impl Session {
 
     pub(crate) fn begin(&mut self, explicit: bool, isolation: Isolation, read_only: bool) {
         let handle = self.instance.begin(&self.ctx, isolation);
+        self.user_locks.set_transaction(Some(handle.local_id()));
         self.txn = Some(Txn {
             handle,
             explicit,

@@ -58,7 +58,9 @@ impl Session {
                 done("ALTER SYSTEM")
             }
             Own::AlterSessionSet { name, value } => self.alter_session(name, value),
-            Own::Declare(declare) => Box::pin(self.declare(declare)).await,
+            Own::Declare(declare) => {
+                Box::pin(self.declare(declare, &portal.prepared.statement.text)).await
+            }
             Own::Fetch(fetch) => Box::pin(self.fetch_cursor(fetch, portal, sink)).await,
             Own::Close(name) => self.close_cursor(name.as_deref()),
             Own::SetConstraints { names, deferred } => {

@@ -184,6 +184,7 @@ impl Session {
                 self.drop_temporary().await?;
                 self.named = Named::new();
                 self.cursors.clear();
+                self.user_locks.release_all();
                 self.sequences.clear();
                 self.last_sequence = None;
                 self.settings.reset_all()?;

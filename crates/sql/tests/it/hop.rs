@@ -67,9 +67,9 @@ impl Sessions<'_> {
 
     pub fn answer(&mut self, name: &str) -> Result<String, PgError> {
         let session = self.by_name.get_mut(name).expect("a session that was given a statement");
-        let answer = session.clients[session.at].answer();
-        let was_in_block = std::mem::replace(&mut session.in_block, answer.in_block);
         let order = session.ordered.take().expect("a statement that was ordered");
+        let answer = session.clients[session.at].answer(&order.text);
+        let was_in_block = std::mem::replace(&mut session.in_block, answer.in_block);
         // Where a script stays, what it prepares may suit that one session only.
         let for_all = is_for_all(&order.text) && !(self.staying && is_prepare(&order.text));
         if answer.result.is_ok() && !was_in_block && !answer.in_block && for_all {
@@ -78,7 +78,7 @@ impl Sessions<'_> {
             let others = session.clients.iter().enumerate().filter(|(i, _)| *i != session.at);
             for (i, client) in others {
                 client.order(Order { text: text.clone(), params: None });
-                let there = client.answer().result;
+                let there = client.answer(&text).result;
                 assert!(there.is_ok(), "on instance {}: {text}: {there:?}", i + 1);
             }
         }
@@ -102,5 +102,5 @@ fn stays_with_its_instance(text: &str, in_block: bool) -> bool {
     let makes = |what: &str| text.contains(what);
     let setting = in_block && text.starts_with("set ") && !text.starts_with("set local");
     let temporary = makes("create temp") || makes("create local temp") || makes("into temp");
-    temporary || makes("with hold") || makes("pg_advisory_lock") || setting
+    temporary || makes("with hold") || makes("advisory_lock") || setting
 }

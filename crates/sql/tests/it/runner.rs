@@ -207,8 +207,9 @@ impl Client {
         self.orders.as_ref().expect("an open client").send(order).expect("the client lives");
     }
 
-    pub fn answer(&self) -> Answer {
-        self.answers.recv_timeout(STUCK).expect("the statement answers")
+    pub fn answer(&self, text: &str) -> Answer {
+        let answer = self.answers.recv_timeout(STUCK);
+        answer.unwrap_or_else(|_| panic!("no answer to: {text}"))
     }
 }
 

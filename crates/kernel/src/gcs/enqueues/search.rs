@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use block::{ObjId, Xid};
+use block::Xid;
 use env::Lane;
 use global::ges::{DeadlockEffect, OwnerId, WaitGraph};
 use global::msg::{GesMessage, Message, Resource, Wait, Waiter};
@@ -15,7 +15,7 @@ use observe::AlertLevel;
 use super::super::node::Node;
 use super::super::transactions::born;
 use super::{INSTANCE, State};
-use crate::txn::{RemoteDeadlocks, WaitView};
+use crate::txn::{RemoteDeadlocks, WaitView, is_shared_by_instance};
 
 /// Segment number in the name of a transaction without an Xid.
 const NO_SEGMENT: u16 = u16::MAX;
@@ -127,7 +127,7 @@ impl Graph<'_> {
     /// What a local transaction that wants `resource` waits for.
     fn enqueue_wait(&self, state: &State, resource: Resource, id: u64) -> Vec<Waiter> {
         let Some(entry) = state.entries.get(&resource) else { return Vec::new() };
-        let owner = if resource.kind == *b"TM" { INSTANCE } else { OwnerId(id) };
+        let owner = if is_shared_by_instance(resource) { INSTANCE } else { OwnerId(id) };
         let mut on = self.owners(entry.shadow.local_blockers(owner));
         if entry.shadow.waits_remotely(owner) {
             let (home, asker) = (self.0.enqueue_master(resource), self.0.me);
@@ -150,12 +150,13 @@ impl WaitGraph for Graph<'_> {
                 let wait_no = state.master.queued(resource, asker)?.0;
                 (wait_no, state.master.blockers(resource, asker))
             }
-            Waiter::Held { resource, wanted, .. } if resource.kind == *b"TM" => {
-                let holders = locks.holding_against(ObjId(resource.id1), wanted);
-                (0, self.owners(holders.into_iter().map(OwnerId)))
+            Waiter::Held { resource, wanted, .. } if is_shared_by_instance(resource) => {
+                let holders = locks.holding_against(resource, wanted);
+                let holders = holders.into_iter().map(|id| node.core.waits.transaction_of(id));
+                (0, self.owners(holders.map(OwnerId)))
             }
-            Waiter::Ahead { resource, .. } if resource.kind == *b"TM" => {
-                let asker = locks.asking(ObjId(resource.id1));
+            Waiter::Ahead { resource, .. } if is_shared_by_instance(resource) => {
+                let asker = locks.asking(resource).map(|id| node.core.waits.transaction_of(id));
                 (0, self.owners(asker.map(OwnerId)))
             }
             Waiter::Held { resource, wanted, .. } => {

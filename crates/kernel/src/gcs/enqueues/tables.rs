@@ -1,4 +1,5 @@
-//! Table locks: the instance holds the table's enqueue for all its transactions.
+//! Table locks and locks of the users' own: the instance holds the enqueue for all its transactions
+//! and sessions.
 //!
 //! Promises: the shadow's user [`INSTANCE`] has exactly the mode that [`crate::txn::TableLocks`]
 //! believes
@@ -6,7 +7,6 @@
 
 use std::time::Duration;
 
-use block::ObjId;
 use env::BoxFuture;
 use global::ges::{ShadowEffect, ShadowEvent};
 use global::msg::{GesMode, Resource};
@@ -15,19 +15,16 @@ use observe::Ctx;
 use super::super::node::Node;
 use super::{Entry, INSTANCE, Step};
 use crate::error::Result;
-use crate::txn::{TableEnqueues, table_resource};
-
-const TM: [u8; 2] = *b"TM";
+use crate::txn::{TableEnqueues, is_shared_by_instance};
 
 impl TableEnqueues for Node {
     fn cover<'a>(
         &'a self,
         ctx: &'a Ctx,
-        obj: ObjId,
+        resource: Resource,
         mode: GesMode,
         no_wait: bool,
     ) -> BoxFuture<'a, Result<()>> {
-        let resource = table_resource(obj);
         Box::pin(async move {
             // Dead transactions come first (H18).
             while self.is_being_adopted(resource) {
@@ -37,12 +34,11 @@ impl TableEnqueues for Node {
         })
     }
 
-    fn released(&self, obj: ObjId) {
-        let resource = table_resource(obj);
+    fn released(&self, resource: Resource) {
         let _gate = self.cache.enter_protocol();
         let mut state = self.enqueues.state.lock();
-        let Some(wanted) = self.core.table_locks.revoking(obj) else { return };
-        if let Some(mode) = self.core.table_locks.give_way(obj, wanted, false) {
+        let Some(wanted) = self.core.table_locks.revoking(resource) else { return };
+        if let Some(mode) = self.core.table_locks.give_way(resource, wanted, false) {
             let (owner, req_id) = (INSTANCE, self.req_id());
             let event = ShadowEvent::Lower { owner, mode, req_id };
             self.run(&mut state, Step::Shadow(resource, event));
@@ -52,15 +48,15 @@ impl TableEnqueues for Node {
 
 impl Node {
     pub(super) fn table_covered(&self, resource: Resource, mode: GesMode) {
-        if resource.kind == TM {
-            self.core.table_locks.covered(ObjId(resource.id1), mode);
+        if is_shared_by_instance(resource) {
+            self.core.table_locks.covered(resource, mode);
         }
     }
 
     /// Another instance goes on waiting for `wanted`: the transactions' end is awaited.
     pub(super) fn owe(&self, resource: Resource, wanted: GesMode) {
-        if resource.kind == TM {
-            self.core.table_locks.owe(ObjId(resource.id1), wanted);
+        if is_shared_by_instance(resource) {
+            self.core.table_locks.owe(resource, wanted);
         }
     }
 
@@ -74,11 +70,10 @@ impl Node {
         effects: &mut Vec<ShadowEffect>,
     ) {
         let resource = entry.shadow.resource();
-        if resource.kind != TM || entry.shadow.users().is_empty() {
+        if !is_shared_by_instance(resource) || entry.shadow.users().is_empty() {
             return;
         }
-        let obj = ObjId(resource.id1);
-        if let Some(mode) = self.core.table_locks.give_way(obj, wanted, no_wait) {
+        if let Some(mode) = self.core.table_locks.give_way(resource, wanted, no_wait) {
             let (owner, req_id) = (INSTANCE, self.req_id());
             entry.shadow.step(ShadowEvent::Lower { owner, mode, req_id }, effects);
         }

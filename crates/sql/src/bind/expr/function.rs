@@ -139,9 +139,11 @@ impl Binder<'_> {
     fn special_function(&mut self, name: &str, function: &Function) -> Result<Option<Expr>> {
         if let Some(session) = session_function(name) {
             let mut args = Vec::new();
-            for arg in plain_args(function)? {
+            let given = plain_args(function)?;
+            let unknown = session.argument(given.len());
+            for arg in given {
                 let constants = ScalarBinder::constants(self.params);
-                args.push(constants.bind_argument(arg)?);
+                args.push(constants.bind_argument(arg, unknown)?);
             }
             return self.hidden(session, args).map(Some);
         }

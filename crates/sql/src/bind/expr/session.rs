@@ -4,7 +4,7 @@
 //! do: hide a call that each row needs for itself.
 
 use super::build::call;
-use crate::bind::{Binder, HiddenCall, SessionFn, refuse};
+use crate::bind::{Advisory, Binder, HiddenCall, SessionFn, refuse};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{Expr, Ident};
 
@@ -84,7 +84,6 @@ pub(in crate::bind) fn session_function(name: &str) -> Option<SessionFn> {
         "pg_sleep" => SessionFn::Sleep,
         "pg_postmaster_start_time" => SessionFn::StartTime,
         "gen_random_uuid" => SessionFn::RandomUuid,
-        "pg_advisory_lock" | "pg_advisory_xact_lock" => SessionFn::AdvisoryLock,
-        _ => return None,
+        other => SessionFn::Advisory(Advisory::named(other)?),
     })
 }

@@ -1,13 +1,14 @@
-//! What sessions do: `pg_stat_activity`, `pg_cursors`.
+//! What sessions do: `pg_stat_activity`, `pg_cursors`, `pg_locks`.
 //!
 //! What it promises: the sessions of this instance, as they are now. What it must never do: wait
 //! for one of them.
 
 use crate::catalog::Catalog;
-use crate::catalog::rows::Shape::{Bool, Int4, Name, Text, Timestamptz};
-use crate::catalog::rows::{Rows, opt_text, text};
+use crate::catalog::rows::Shape::{Bool, Int2, Int4, Name, Oid, Text, Timestamptz};
+use crate::catalog::rows::{Rows, int, opt_text, text};
 use kernel::instance::Instance;
 use kernel::row::Value;
+use kernel::txn::TmMode;
 use std::sync::Arc;
 
 pub(super) fn activity(instance: &Arc<Instance>, user: &str) -> Rows {
@@ -61,6 +62,63 @@ pub(super) fn cursors(catalog: &Catalog) -> Rows {
             Value::Bool(false),
             Value::Bool(cursor.scroll),
             Value::Timestamptz(cursor.created_us),
+        ]);
+    }
+    rows
+}
+
+/// Locks on tables and advisory locks of this instance. Whose they are is known of the own ones.
+pub(super) fn locks(catalog: &Catalog, instance: &Arc<Instance>) -> Rows {
+    let mut rows = Rows::new(&[
+        ("locktype", Text),
+        ("database", Oid),
+        ("relation", Oid),
+        ("page", Int4),
+        ("tuple", Int2),
+        ("virtualxid", Text),
+        ("transactionid", Text),
+        ("classid", Oid),
+        ("objid", Oid),
+        ("objsubid", Int2),
+        ("virtualtransaction", Text),
+        ("pid", Int4),
+        ("mode", Text),
+        ("granted", Bool),
+        ("fastpath", Bool),
+        ("waitstart", Timestamptz),
+    ]);
+    for lock in instance.core.table_locks.rows() {
+        let resource = lock.resource;
+        let table = resource.kind == *b"TM";
+        let of = |wanted: bool, value: Value| if wanted { value } else { Value::Null };
+        let mode = match lock.held.or(lock.wanted) {
+            Some(TmMode::SS) => "RowShareLock",
+            Some(TmMode::SX) => "RowExclusiveLock",
+            Some(TmMode::S) => "ShareLock",
+            Some(TmMode::SSX) => "ShareRowExclusiveLock",
+            Some(TmMode::X) if table => "AccessExclusiveLock",
+            Some(TmMode::X) => "ExclusiveLock",
+            None => continue,
+        };
+        let keys = if resource.kind == *b"UP" { 2 } else { 1 };
+        let own = catalog.lock_numbers.contains(&lock.transaction);
+        rows.push(vec![
+            text(if table { "relation" } else { "advisory" }),
+            int(5),
+            of(table, int(resource.id1)),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            of(!table, int(resource.id1)),
+            of(!table, int(resource.id2)),
+            of(!table, Value::Int2(keys)),
+            text(format!("{}/{}", instance.me.0, lock.transaction)),
+            of(own, Value::Int4(catalog.pid)),
+            text(mode),
+            Value::Bool(lock.held.is_some()),
+            Value::Bool(false),
+            Value::Null,
         ]);
     }
     rows
