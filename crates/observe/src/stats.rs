@@ -90,6 +90,11 @@ statistics! {
     RoundtripsClient: "SQL*Net roundtrips to/from client", User, Count,
         "Times the client was answered and waited for.";
 
+    NotificationsSent: "notifications sent", User, Count,
+        "Notifications of committed transactions, however many listen.";
+    NotificationsReceived: "notifications received", User, Count,
+        "Notifications that listening clients have been told.";
+
     // ---- buffer cache
     ConsistentGets: "consistent gets", Cache, Count, "Blocks visited as of a snapshot.";
     DbBlockGets: "db block gets", Cache, Count, "Blocks visited in their newest version.";

@@ -6,10 +6,12 @@
 
 use bytes::BufMut;
 use server::engine::{
-    ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Parameters, Session, User,
+    ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Notification, Parameters,
+    Session, User,
 };
 use server::{Output, Report, Server, ServerConfig, scram_verifier};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 #[global_allocator]
@@ -36,7 +38,10 @@ impl ClientWaits for Nothing {
     }
 }
 
+static NEXT_PID: AtomicI32 = AtomicI32::new(1);
+
 struct One {
+    pid: i32,
     executed: u64,
     cpu_us: u64,
 }
@@ -61,7 +66,7 @@ impl Engine for Constant {
     }
 
     async fn open(&self, _: Login) -> Result<One, Report> {
-        Ok(One { executed: 0, cpu_us: cpu_us() })
+        Ok(One { pid: NEXT_PID.fetch_add(1, Ordering::Relaxed), executed: 0, cpu_us: cpu_us() })
     }
 
     fn alert(&self, text: &str) {
@@ -90,6 +95,10 @@ impl Session for One {
     type Statement = String;
     type Prepared = Plan;
     type Portal = Plan;
+
+    fn pid(&self) -> i32 {
+        self.pid
+    }
 
     fn interrupt(&self) -> Arc<dyn Interrupt> {
         Arc::new(Nothing)
@@ -158,6 +167,14 @@ impl Session for One {
     }
 
     async fn fail_transaction(&mut self) {}
+
+    fn take_notifications(&mut self) -> Vec<Notification> {
+        Vec::new()
+    }
+
+    fn bell(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
 
     fn take_notices(&mut self) -> Vec<Report> {
         Vec::new()

@@ -8,6 +8,7 @@ use crate::output::Output;
 use crate::report::Report;
 use bytes::Bytes;
 use std::future::Future;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// A user as log-on needs it.
@@ -26,8 +27,6 @@ pub struct Login {
     pub parameters: Vec<(String, String)>,
     /// Where from: `127.0.0.1:40000` or `[local]`.
     pub peer: String,
-    /// The number the client was told for cancel requests.
-    pub backend_pid: i32,
 }
 
 /// The instance.
@@ -69,6 +68,15 @@ pub struct Description<'a> {
     pub columns: &'a [Column],
     /// Whether it answers with rows, be it none.
     pub returns_rows: bool,
+}
+
+/// What a client that listens is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// [`Session::pid`] of who has notified.
+    pub pid: i32,
+    pub channel: String,
+    pub payload: String,
 }
 
 /// How far one call of [`Session::fetch`] came.
@@ -114,6 +122,9 @@ pub trait Session {
     type Statement;
     type Prepared: Clone;
     type Portal;
+
+    /// The number that clients know it by, none other's while it lives.
+    fn pid(&self) -> i32;
 
     fn interrupt(&self) -> Arc<dyn Interrupt>;
     fn client_waits(&self) -> Arc<dyn ClientWaits>;
@@ -180,6 +191,13 @@ pub trait Session {
     fn fail_transaction(&mut self) -> impl Future<Output = ()>;
 
     fn take_notices(&mut self) -> Vec<Report>;
+
+    /// What others have notified it of. Asked for outside transaction blocks only.
+    fn take_notifications(&mut self) -> Vec<Notification>;
+    /// A descriptor that is readable while there are some; `None` if the session listens to
+    /// nothing.
+    fn bell(&self) -> Option<BorrowedFd<'_>>;
+
     /// Settings a client must be told of: `ParameterStatus`.
     fn take_parameter_changes(&mut self) -> Vec<(String, String)>;
 

@@ -315,10 +315,9 @@ async fn open_session<E: Engine>(
     let slot = registry.take_slot(shared.config.max_connections).ok_or_else(too_many)?;
     log_on(engine, &startup, trusted, stream, &mut input, out).await?;
     stream.set_read_timeout(None)?;
-    let pid = registry.next_pid();
-    let login: Login = startup.into_login(peer.to_owned(), pid);
+    let login: Login = startup.into_login(peer.to_owned());
     let mut session = engine.open(login).await?;
-    let secret: i32 = rand::random();
+    let (pid, secret): (i32, i32) = (session.pid(), rand::random());
     let entry = registry.add_session(pid, secret, Arc::clone(stream), session.interrupt());
     out.message(&Authentication::Ok);
     for (name, value) in session.take_parameter_changes() {

@@ -6,7 +6,7 @@
 //!
 //! Once a write has failed the client is gone: what follows is dropped, and `is_broken` tells.
 
-use crate::engine::{ClientWaits, Column};
+use crate::engine::{ClientWaits, Column, Notification};
 use crate::report::Report;
 use crate::stream::Stream;
 use bytes::{BufMut, BytesMut};
@@ -129,6 +129,16 @@ impl Output {
     pub fn command_complete(&mut self, tag: &str) {
         let at = self.begin(b'C');
         self.put_text(tag);
+        self.patch_length(at);
+    }
+
+    /// `NotificationResponse`.
+    pub fn notification(&mut self, notification: &Notification) {
+        self.close_row();
+        let at = self.begin(b'A');
+        self.buf.put_i32(notification.pid);
+        self.put_text(&notification.channel);
+        self.put_text(&notification.payload);
         self.patch_length(at);
     }
 

@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::net::Shutdown;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// One session that has logged on.
@@ -36,7 +36,6 @@ pub struct Registry {
     threads_done: Condvar,
     /// Connections that count against `max_connections`.
     connections: AtomicUsize,
-    next_pid: AtomicI32,
     stopping: AtomicBool,
 }
 
@@ -77,11 +76,6 @@ impl Registry {
     /// Number of threads that serve connections.
     pub fn thread_count(&self) -> usize {
         self.threads.lock().len()
-    }
-
-    /// The number a client is told for its session.
-    pub fn next_pid(&self) -> i32 {
-        self.next_pid.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX
     }
 
     /// Lists a session.

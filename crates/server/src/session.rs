@@ -15,6 +15,7 @@ use crate::report::{Report, Severity};
 use crate::stream::Stream;
 use futures::FutureExt;
 use std::collections::{HashMap, VecDeque};
+use std::os::fd::BorrowedFd;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -119,15 +120,38 @@ pub fn shutting_down() -> Report {
     Report::fatal("57P01", "terminating connection due to administrator command")
 }
 
-/// Waits for bytes; false when there will be none.
-fn read_more(input: &mut Input, stream: &Stream, waits: &dyn ClientWaits, copying: bool) -> bool {
-    let mut got_bytes = 0;
+/// What ended a wait for the client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Got {
+    Bytes,
+    /// There is something to tell it meanwhile.
+    Bell,
+    /// It has gone.
+    End,
+}
+
+/// Waits for bytes, or for the bell.
+fn read_more(
+    input: &mut Input,
+    stream: &Stream,
+    waits: &dyn ClientWaits,
+    copying: bool,
+    bell: Option<BorrowedFd<'_>>,
+) -> Got {
+    let mut got = Got::End;
     waits.read(copying || input.has_bytes(), &mut || {
+        if bell.is_some_and(|bell| stream.rings_first(bell)) {
+            got = Got::Bell;
+            return 0;
+        }
         // An error is a client that has gone, as an end is.
-        got_bytes = input.fill(&mut { stream }).unwrap_or(0);
-        got_bytes
+        let bytes = input.fill(&mut { stream }).unwrap_or(0);
+        if bytes > 0 {
+            got = Got::Bytes;
+        }
+        bytes
     });
-    got_bytes > 0
+    got
 }
 
 impl<S: Session> Conn<S> {
@@ -166,11 +190,24 @@ impl<S: Session> Conn<S> {
             }
             link.entry.set_busy(false);
             let copying = self.copy_in.is_some();
-            if self.out.is_broken() || !read_more(input, &link.stream, &*link.waits, copying) {
-                if link.registry.is_stopping() {
-                    self.out.report(&shutting_down());
+            let rests = self.session.transaction_status() == b'I' && !copying;
+            let bell = if rests { self.session.bell() } else { None };
+            let got = match self.out.is_broken() {
+                true => Got::End,
+                false => read_more(input, &link.stream, &*link.waits, copying, bell),
+            };
+            match got {
+                Got::Bytes => {}
+                Got::Bell => {
+                    self.put_notifications();
+                    self.out.flush();
                 }
-                return;
+                Got::End => {
+                    if link.registry.is_stopping() {
+                        self.out.report(&shutting_down());
+                    }
+                    return;
+                }
             }
         }
     }
@@ -533,8 +570,17 @@ impl<S: Session> Conn<S> {
             self.portals.clear();
         }
         self.put_notices();
+        if status == b'I' {
+            self.put_notifications();
+        }
         self.out.ready(status);
         self.out.flush();
+    }
+
+    fn put_notifications(&mut self) {
+        for notification in self.session.take_notifications() {
+            self.out.notification(&notification);
+        }
     }
 
     /// Notices and changed settings that have come up since the last call.

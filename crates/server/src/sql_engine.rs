@@ -5,7 +5,8 @@
 //! an error keeps its SQLSTATE, detail, hint, position and constraint name.
 
 use crate::engine::{
-    ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Parameters, Session, User,
+    ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Notification, Parameters,
+    Session, User,
 };
 use crate::output::Output;
 use crate::report::{Extra, Report, Severity};
@@ -14,6 +15,7 @@ use kernel::txn::Isolation;
 use observe::{AlertLevel, Ctx, DRIVER_TCP, SessionKind, Stat, WaitEvent};
 use sql::{PgError, Prepared, RowSink};
 use std::future::Future;
+use std::os::fd::BorrowedFd;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -35,7 +37,7 @@ impl SqlEngine {
     #[must_use]
     pub fn new(instance: Arc<Instance>, secret: [u8; 32]) -> SqlEngine {
         sql::set_password_hasher(crate::scram_verifier);
-        sql::connect_views(&instance);
+        sql::connect_instances(&instance);
         let ctx = instance.observer.ctx(SessionKind::Background, "log-on");
         SqlEngine { instance, ctx, secret }
     }
@@ -248,6 +250,10 @@ impl Session for SqlSession {
     type Prepared = PreparedStatement;
     type Portal = sql::Portal;
 
+    fn pid(&self) -> i32 {
+        self.session.pid()
+    }
+
     fn interrupt(&self) -> Arc<dyn Interrupt> {
         Arc::new(CancelHandle(Arc::clone(&self.ctx.session)))
     }
@@ -336,6 +342,15 @@ impl Session for SqlSession {
 
     fn take_notices(&mut self) -> Vec<Report> {
         self.session.take_notices().into_iter().map(report).collect()
+    }
+
+    fn take_notifications(&mut self) -> Vec<Notification> {
+        let taken = self.session.take_notifications().into_iter();
+        taken.map(|n| Notification { pid: n.pid, channel: n.channel, payload: n.payload }).collect()
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.session.bell()
     }
 
     fn take_parameter_changes(&mut self) -> Vec<(String, String)> {

@@ -260,9 +260,9 @@ fn initial_response(body: &[u8]) -> Result<&[u8], Report> {
 
 impl Startup {
     /// What the engine is told.
-    pub fn into_login(self, peer: String, backend_pid: i32) -> Login {
+    pub fn into_login(self, peer: String) -> Login {
         let Startup { user, database, parameters, .. } = self;
-        Login { user, database, parameters, peer, backend_pid }
+        Login { user, database, parameters, peer }
     }
 }
 

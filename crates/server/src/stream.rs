@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -41,6 +41,25 @@ impl Stream {
         }
     }
 
+    /// Blocks until the client has sent something, has gone, or `bell` is readable; true if it is
+    /// that and the client has nothing to say.
+    pub fn rings_first(&self, bell: BorrowedFd<'_>) -> bool {
+        use nix::errno::Errno;
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        loop {
+            let mut both = [
+                PollFd::new(self.as_fd(), PollFlags::POLLIN),
+                PollFd::new(bell, PollFlags::POLLIN),
+            ];
+            match poll(&mut both, PollTimeout::NONE) {
+                Err(Errno::EINTR) => {}
+                // The read that follows tells what is wrong.
+                Err(_) => return false,
+                Ok(_) => return !both[0].any().unwrap_or(true),
+            }
+        }
+    }
+
     /// Whether the client has closed its side, told without taking a byte. A client that closed
     /// after sending more than was read looks alive until that is read.
     pub fn is_gone(&self) -> bool {
@@ -49,6 +68,15 @@ impl Stream {
         match recv(self.as_raw_fd(), &mut byte, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT) {
             Ok(n) => n == 0,
             Err(e) => !matches!(e, nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(s) => s.as_fd(),
+            Stream::Unix(s) => s.as_fd(),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! What all sessions of an instance share: the planner and the plan cache.
+//! What all sessions of an instance share: the planner, the plan cache, who listens.
 
 use crate::cache::PlanCache;
+use crate::notify::Listeners;
 use crate::{PgError, Result};
 use kernel::instance::Instance;
 use parking_lot::Mutex;
@@ -11,6 +12,7 @@ use std::sync::{Arc, Weak};
 pub(crate) struct Database {
     pub(crate) planner: Planner,
     pub(crate) cache: PlanCache,
+    pub(crate) listeners: Listeners,
 }
 
 /// Open instances of this process: one, or several in tests.
@@ -27,8 +29,11 @@ impl Database {
         }
         let memory = usize::try_from(instance.params.pga_aggregate_target())
             .map_err(|_| PgError::internal("pga_aggregate_target"))?;
-        let database =
-            Arc::new(Database { planner: Planner::new(memory)?, cache: PlanCache::default() });
+        let database = Arc::new(Database {
+            planner: Planner::new(memory)?,
+            cache: PlanCache::default(),
+            listeners: Listeners::default(),
+        });
         open.push((Arc::downgrade(instance), database.clone()));
         Ok(database)
     }

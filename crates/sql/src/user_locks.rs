@@ -66,6 +66,13 @@ impl UserLocks {
         }
     }
 
+    /// The number that locks are held under while the session works in `transaction`.
+    pub(crate) fn number_in(&mut self, transaction: u64) -> u64 {
+        let number = *self.number.get_or_insert_with(|| self.core.session_number());
+        self.core.waits.set_session(number, Some(transaction));
+        number
+    }
+
     /// The number that the locks are held under, if there were any.
     pub(crate) fn number(&self) -> Option<u64> {
         self.number
@@ -138,8 +145,7 @@ impl Session {
     ) -> Result<bool> {
         let txn = self.transaction()?;
         let core = self.user_locks.core.clone();
-        let number = *self.user_locks.number.get_or_insert_with(|| core.session_number());
-        core.waits.set_session(number, Some(txn.local_id()));
+        let number = self.user_locks.number_in(txn.local_id());
         let who = if transaction {
             Holder { id: txn.local_id(), same: Some(number) }
         } else {

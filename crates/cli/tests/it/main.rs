@@ -15,6 +15,7 @@ mod keys;
 mod life;
 mod members;
 mod moved;
+mod notify;
 mod programs;
 mod settings;
 mod sysbench;

@@ -86,7 +86,7 @@ pub struct Core {
     undo_retention_us: AtomicU64,
     pub snapshots: Snapshots,
     pub waits: Waits,
-    pub table_locks: TableLocks,
+    pub table_locks: Arc<TableLocks>,
     /// Segments made by transactions that have not ended: REPEATABLE READ ones read their own.
     pub(super) births: Mutex<BTreeSet<(Xid, ObjId, Scn)>>,
     /// Splitting an index block goes through the gate its address falls on: one session splits, the
@@ -114,6 +114,7 @@ impl Core {
         space: Space,
         config: CoreConfig,
     ) -> Arc<Core> {
+        let table_locks = Arc::new(TableLocks::default());
         Arc::new(Core {
             env: env.clone(),
             me,
@@ -123,8 +124,8 @@ impl Core {
             space,
             undo_retention_us: AtomicU64::new(config.undo_retention_us),
             snapshots: Snapshots::default(),
-            waits: Waits::default(),
-            table_locks: TableLocks::default(),
+            waits: Waits::over(table_locks.clone()),
+            table_locks,
             births: Mutex::default(),
             index_gates: std::array::from_fn(|_| tokio::sync::Mutex::new(())),
             segments: RwLock::new(BTreeMap::new()),

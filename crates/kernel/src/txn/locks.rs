@@ -92,10 +92,16 @@ pub fn user_resource(two: bool, id1: u32, id2: u32) -> Resource {
     Resource::new(if two { *b"UP" } else { *b"UL" }, id1, id2)
 }
 
+/// The turn of those who notify: they commit one after the other.
+#[must_use]
+pub fn notification_resource() -> Resource {
+    Resource::new(*b"UN", 0, 0)
+}
+
 /// Whether an enqueue is one of those that an instance holds for its transactions and sessions.
 #[must_use]
 pub fn is_shared_by_instance(resource: Resource) -> bool {
-    matches!(&resource.kind, b"TM" | b"UL" | b"UP")
+    matches!(&resource.kind, b"TM" | b"UL" | b"UP" | b"UN")
 }
 
 /// Who asks for a lock: a transaction, or a session under a number of its own.
@@ -104,6 +110,14 @@ pub struct Holder {
     pub id: u64,
     /// The other one of the session's two numbers, with which it never conflicts.
     pub same: Option<u64>,
+}
+
+/// A lock that is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub resource: Resource,
+    pub who: Holder,
+    pub mode: TmMode,
 }
 
 impl Holder {
@@ -154,8 +168,8 @@ impl Table {
         self.revoking.is_some_and(|wanted| self.needed().compatible(wanted))
     }
 
-    /// The enqueue of a lock of the users' own is given back when nobody here has or wants it: their
-    /// names are without number. It goes as if another instance had asked for it.
+    /// The enqueue of a lock of the users' own is given back when nobody here has or wants it:
+    /// their names are without number. It goes as if another instance had asked for it.
     fn give_back(&mut self, resource: Resource) {
         let idle = self.holders.is_empty() && self.queue.is_empty() && self.asker.is_none();
         if idle && resource.kind != *b"TM" && self.cover != GesMode::Null {
@@ -208,7 +222,7 @@ pub struct TmRow {
 enum Try {
     Granted,
     /// Local transactions are in the way.
-    Wait(Vec<u64>, Arc<Notify>),
+    Wait(Arc<Notify>),
     /// The instance needs the enqueue in this mode first, and the caller is to ask for it.
     Cover(GesMode),
     /// Another transaction is asking.
@@ -229,7 +243,7 @@ impl TableLocks {
         if own.is_some_and(|i| table.holders[i].1 == want) {
             return Try::Granted;
         }
-        let mut in_way = table.in_way(who, own.is_some(), want);
+        let in_way = table.in_way(who, own.is_some(), want);
         if in_way.is_empty() && self.enqueues.get().is_some() {
             // The cluster is asked last: what it gives is used at once, or instances would take it
             // from each other without end.
@@ -258,12 +272,10 @@ impl TableLocks {
             }
             return Try::Granted;
         }
-        in_way.sort_unstable();
-        in_way.dedup();
         if !table.queue.iter().any(|q| q.0 == id) {
             table.queue.push((id, want));
         }
-        Try::Wait(in_way, table.changed.clone())
+        Try::Wait(table.changed.clone())
     }
 
     /// Woken by every change of the table's locks.
@@ -421,6 +433,21 @@ impl TableLocks {
         tables.get(&obj).map(|t| t.against(wanted).collect()).unwrap_or_default()
     }
 
+    /// Who must go here before a wish is granted, as things stand.
+    pub(super) fn in_way(&self, wish: &Wish) -> Vec<u64> {
+        let tables = self.tables.lock();
+        let Some(table) = tables.get(&wish.resource) else { return Vec::new() };
+        let own = table.holders.iter().find(|h| h.0 == wish.who.id);
+        let want = own.map_or(wish.mode, |own| own.1.join(wish.mode));
+        table.in_way(wish.who, own.is_some(), want)
+    }
+
+    #[cfg(test)]
+    pub(super) fn give(&self, resource: Resource, holders: &[u64]) {
+        let holders = holders.iter().map(|id| (*id, TmMode::X)).collect();
+        self.tables.lock().insert(resource, Table { holders, ..Table::default() });
+    }
+
     /// The transaction that asks the cluster for more of the table's enqueue.
     #[must_use]
     pub fn asking(&self, obj: Resource) -> Option<u64> {
@@ -531,13 +558,16 @@ impl Core {
             match locks.try_lock(who, obj, mode) {
                 Try::Granted => return Ok(()),
                 Try::Cover(all) => self.cover_table(ctx, txn, obj, all, &mut patience).await?,
-                Try::Wait(_, other) | Try::Behind(other) if !Arc::ptr_eq(&other, &notify) => {}
-                Try::Wait(..) | Try::Behind(_) if patience.refuses() => {
+                Try::Wait(other) | Try::Behind(other) if !Arc::ptr_eq(&other, &notify) => {}
+                Try::Wait(_) | Try::Behind(_) if patience.refuses() => {
                     return Err(Error::RowLocked);
                 }
-                Try::Wait(local, _) => {
+                Try::Wait(_) => {
                     locks.pay(obj);
-                    let targets = Targets { local: &local, ..Targets::default() };
+                    let targets = Targets {
+                        lock: Some(Wish { resource: obj, who, mode }),
+                        ..Targets::default()
+                    };
                     self.wait_table(ctx, txn, obj, mode, targets, changed, &mut patience).await?;
                 }
                 Try::Behind(_) => {

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::core::Core;
+use super::locks::{TableLocks, Wish};
 use super::transaction::Transaction;
 use crate::error::{Error, Result};
 
@@ -76,7 +77,8 @@ impl Patience {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Targets<'a> {
     pub xids: &'a [Xid],
-    pub local: &'a [u64],
+    /// A lock that others of this instance have, or are before this one to get.
+    pub lock: Option<Wish>,
     pub enqueue: Option<Resource>,
 }
 
@@ -91,8 +93,10 @@ pub struct WaitTarget {
 struct Edge {
     /// Transactions of which any one ending is enough (the ITL of a block is full of them).
     on: Vec<Xid>,
-    /// Transactions (local numbers) that must all get out of the way (a table lock).
-    on_local: Vec<u64>,
+    /// A lock of this instance: all who stand in its way must get out of it. Who they are is asked
+    /// when it matters: a session lets a lock go and waits for the next while those who waited for
+    /// it sleep still.
+    lock: Option<Wish>,
     /// An enqueue that the cluster has yet to give.
     enqueue: Option<Resource>,
     wait_no: u64,
@@ -108,6 +112,7 @@ pub struct Waits {
     running: Mutex<BTreeMap<Xid, u64>>,
     /// Sessions that hold locks of their own, by the number these are under: their transaction.
     sessions: Mutex<BTreeMap<u64, u64>>,
+    locks: Arc<TableLocks>,
     last_no: AtomicU64,
     remote: OnceLock<Arc<dyn RemoteDeadlocks>>,
 }
@@ -120,6 +125,10 @@ pub struct WaitRow {
 }
 
 impl Waits {
+    pub(super) fn over(locks: Arc<TableLocks>) -> Waits {
+        Waits { locks, ..Waits::default() }
+    }
+
     /// Waits as they stand.
     #[must_use]
     pub fn rows(&self) -> Vec<WaitRow> {
@@ -150,15 +159,19 @@ impl Waits {
     /// All waits at this instance.
     #[must_use]
     pub fn all(&self) -> Vec<WaitView> {
-        let sessions = self.sessions.lock().clone();
-        self.edges.lock().iter().map(|(id, e)| e.view(*id, &sessions)).collect()
+        let edges = self.edges.lock();
+        let (running, sessions) = (self.running.lock(), self.sessions.lock());
+        let known = Known { running: &running, sessions: &sessions, locks: &self.locks };
+        edges.iter().map(|(id, e)| e.view(*id, known)).collect()
     }
 
     /// The wait of the transaction with this local number.
     #[must_use]
     pub fn wait_of(&self, id: u64) -> Option<WaitView> {
-        let sessions = self.sessions.lock().clone();
-        self.edges.lock().get(&id).map(|e| e.view(id, &sessions))
+        let edges = self.edges.lock();
+        let (running, sessions) = (self.running.lock(), self.sessions.lock());
+        let known = Known { running: &running, sessions: &sessions, locks: &self.locks };
+        edges.get(&id).map(|e| e.view(id, known))
     }
 
     /// The wait of transaction `xid`.
@@ -190,7 +203,7 @@ impl Waits {
         let edges = self.edges.lock();
         let running = self.running.lock();
         let sessions = self.sessions.lock();
-        let known = Known { running: &running, sessions: &sessions };
+        let known = Known { running: &running, sessions: &sessions, locks: &self.locks };
         let stuck = stuck(&edges, known);
         if !stuck.contains(&start) {
             return false;
@@ -219,23 +232,29 @@ impl Waits {
 struct Known<'a> {
     running: &'a BTreeMap<Xid, u64>,
     sessions: &'a BTreeMap<u64, u64>,
+    locks: &'a TableLocks,
 }
 
-impl Known<'_> {
-    /// The transaction that the holder of a lock works in.
-    fn transaction(&self, holder: u64) -> u64 {
-        self.sessions.get(&holder).copied().unwrap_or(holder)
+impl<'a> Known<'a> {
+    /// The transactions that must go on for a wish to be granted here.
+    fn in_way(self, wish: &Wish) -> impl Iterator<Item = u64> + use<'a> {
+        let holders = self.locks.in_way(wish).into_iter();
+        holders.map(move |holder| self.sessions.get(&holder).copied().unwrap_or(holder))
     }
 }
 
 impl Edge {
-    fn view(&self, id: u64, sessions: &BTreeMap<u64, u64>) -> WaitView {
-        let transaction = |id: &u64| sessions.get(id).copied().unwrap_or(*id);
+    /// Who stands in the way of a lock of this instance.
+    fn holders<'a>(&'a self, known: Known<'a>) -> impl Iterator<Item = u64> + 'a {
+        self.lock.iter().flat_map(move |wish| known.in_way(wish))
+    }
+
+    fn view(&self, id: u64, known: Known<'_>) -> WaitView {
         WaitView {
             id,
             wait_no: self.wait_no,
             any_of: self.on.clone(),
-            all_of: self.on_local.iter().map(transaction).collect(),
+            all_of: self.holders(known).collect(),
             enqueue: self.enqueue,
         }
     }
@@ -243,14 +262,14 @@ impl Edge {
     /// The waiting transactions it waits for. Those that run are not known here.
     fn targets<'a>(&'a self, known: Known<'a>) -> impl Iterator<Item = u64> + 'a {
         let by_xid = self.on.iter().filter_map(move |x| known.running.get(x).copied());
-        by_xid.chain(self.on_local.iter().map(move |id| known.transaction(*id)))
+        by_xid.chain(self.holders(known))
     }
 
     /// Whether it cannot end while the transactions of `stuck` do not go on.
     fn is_stuck(&self, known: Known<'_>, stuck: &BTreeSet<u64>) -> bool {
         let held = |x: &Xid| known.running.get(x).is_some_and(|id| stuck.contains(id));
         let by_xid = !self.on.is_empty() && self.on.iter().all(held);
-        by_xid || self.on_local.iter().any(|id| stuck.contains(&known.transaction(*id)))
+        by_xid || self.holders(known).any(|id| stuck.contains(&id))
     }
 }
 
@@ -394,7 +413,7 @@ impl Core {
         killed.as_mut().enable();
         let edge = Edge {
             on: targets.xids.to_vec(),
-            on_local: targets.local.to_vec(),
+            lock: targets.lock,
             enqueue: targets.enqueue,
             wait_no: patience.wait_no,
             victim: victim.clone(),
@@ -450,10 +469,16 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use super::super::locks::{Holder, TmMode, user_resource};
     use super::*;
 
     fn xid(n: u16) -> Xid {
         Xid { usn: 1, slot: n, seq: 1 }
+    }
+
+    /// The lock that transaction `id` wants.
+    fn lock(id: u16) -> Resource {
+        user_resource(false, 0, u32::from(id))
     }
 
     /// Transactions `who` with the transactions each waits for: any of the first, all of the
@@ -461,10 +486,16 @@ mod tests {
     fn waits(of: &[(u16, &[u16], &[u16])]) -> Waits {
         let waits = Waits::default();
         for &(id, any, all) in of {
+            let all: Vec<u64> = all.iter().map(|&n| u64::from(n)).collect();
+            waits.locks.give(lock(id), &all);
             waits.running.lock().insert(xid(id), u64::from(id));
             let edge = Edge {
                 on: any.iter().map(|&n| xid(n)).collect(),
-                on_local: all.iter().map(|&n| u64::from(n)).collect(),
+                lock: Some(Wish {
+                    resource: lock(id),
+                    who: Holder { id: u64::from(id), same: None },
+                    mode: TmMode::X,
+                }),
                 enqueue: None,
                 wait_no: 1,
                 victim: Arc::default(),
@@ -498,6 +529,18 @@ mod tests {
         let none_runs = waits(&[(1, &[2, 7], &[]), (2, &[1], &[]), (7, &[2], &[])]);
         assert!(none_runs.find_deadlock(1));
         assert_eq!(victims(&none_runs).len(), 1);
+    }
+
+    /// A session that has let a lock go may wait for the one who waited for it and sleeps still.
+    #[test]
+    fn a_session_that_has_let_go_is_waited_for_no_more() {
+        let waits = waits(&[(1, &[2], &[]), (2, &[], &[100])]);
+        waits.set_session(100, Some(1));
+        waits.locks.give(lock(2), &[]);
+        assert!(!waits.find_deadlock(1) && !waits.find_deadlock(2));
+        waits.locks.give(lock(2), &[100]);
+        assert!(waits.find_deadlock(1));
+        assert_eq!(victims(&waits), [2]);
     }
 
     #[test]

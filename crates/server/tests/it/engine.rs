@@ -3,11 +3,12 @@
 
 use bytes::{BufMut, Bytes};
 use server::engine::{
-    ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Parameters, Session, User,
+    ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Notification, Parameters,
+    Session, User,
 };
 use server::{Output, Report, Severity, scram_verifier};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -43,6 +44,7 @@ impl Engine for ToyEngine {
             return Err(Report::fatal("3D000", "no such database"));
         }
         Ok(ToySession {
+            pid: NEXT_PID.fetch_add(1, Ordering::Relaxed),
             toy: Arc::clone(&self.0),
             stop: Arc::default(),
             status: b'I',
@@ -106,7 +108,10 @@ pub struct Portal {
     param: Option<Bytes>,
 }
 
+static NEXT_PID: AtomicI32 = AtomicI32::new(1);
+
 pub struct ToySession {
+    pid: i32,
     toy: Arc<Toy>,
     stop: Arc<Stop>,
     status: u8,
@@ -205,6 +210,10 @@ impl Session for ToySession {
     type Prepared = Prepared;
     type Portal = Portal;
 
+    fn pid(&self) -> i32 {
+        self.pid
+    }
+
     fn interrupt(&self) -> Arc<dyn Interrupt> {
         Arc::clone(&self.stop) as Arc<dyn Interrupt>
     }
@@ -285,6 +294,14 @@ impl Session for ToySession {
         if self.status == b'T' {
             self.status = b'E';
         }
+    }
+
+    fn take_notifications(&mut self) -> Vec<Notification> {
+        Vec::new()
+    }
+
+    fn bell(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
     }
 
     fn take_notices(&mut self) -> Vec<Report> {

@@ -35,6 +35,7 @@ pub(crate) enum SessionFn {
     CurrentSchema,
     CurrentSchemas,
     BackendPid,
+    Notify,
     Setting,
     SetConfig,
     TransactionId,
@@ -116,6 +117,7 @@ impl SessionFn {
             | SessionFn::Setting
             | SessionFn::SetConfig
             | SessionFn::Sleep
+            | SessionFn::Notify
             | SessionFn::Advisory(Advisory::UnlockAll | Advisory::Lock { tries: false, .. }) => {
                 TypeKind::Text
             }
@@ -134,6 +136,7 @@ impl SessionFn {
                 | SessionFn::ClockTimestamp
                 | SessionFn::RandomUuid
                 | SessionFn::Advisory(_)
+                | SessionFn::Notify
         )
     }
 }

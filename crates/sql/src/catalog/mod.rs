@@ -15,7 +15,7 @@ mod schema;
 mod types;
 mod views;
 
-pub use peers::connect_views;
+pub use peers::connect_instances;
 
 use crate::cursor::CursorRow;
 use crate::ddl::is_temporary;

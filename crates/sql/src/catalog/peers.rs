@@ -1,4 +1,5 @@
-//! `gv$` views: the rows of the other instances, asked for over the interconnect.
+//! What instances ask of each other's sessions: the rows of `gv$` views, and to hand on
+//! notifications.
 //!
 //! An instance that leaves or dies while it is asked is simply not among the rows.
 
@@ -11,19 +12,26 @@ use observe::{Ctx, WaitEvent};
 
 use super::{PeerRows, ViewPeers, local_view_rows, set_view_peers};
 use crate::Result;
+use crate::notify::CALL_NOTIFY;
 
 /// Kind of the call that asks for the rows of a view.
 const CALL_VIEW: u16 = 2;
 
 struct NodePeers(Weak<Instance>);
 
-/// Connects the views of `instance` with those of the others, both ways.
-pub fn connect_views(instance: &Arc<Instance>) {
+/// Connects the sessions and views of `instance` with those of the others, both ways.
+pub fn connect_instances(instance: &Arc<Instance>) {
     let known = Arc::downgrade(instance);
     instance.node.set_call_handler(Arc::new(move |kind, body| {
         let known = known.clone();
         Box::pin(async move {
-            let instance = known.upgrade().filter(|_| kind == CALL_VIEW)?;
+            let instance = known.upgrade()?;
+            if kind == CALL_NOTIFY {
+                return crate::notify::receive(&instance, &body);
+            }
+            if kind != CALL_VIEW {
+                return None;
+            }
             let view = String::from_utf8(body).ok()?;
             Some(pack(&local_view_rows(&instance, &view)?))
         })

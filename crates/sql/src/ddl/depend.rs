@@ -2,7 +2,8 @@
 //! they refer to.
 //!
 //! What it promises: nothing that a view reads or a key refers to goes without it, and it only with
-//! CASCADE. The messages are PostgreSQL's. What it must never do: look before what is dropped is locked.
+//! CASCADE. The messages are PostgreSQL's. What it must never do: look before what is dropped is
+//! locked.
 
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
@@ -60,9 +61,9 @@ impl Session {
         Ok(format!("{}.{}", quote_ident(&def.schema), quote_ident(&def.name)))
     }
 
-    /// The views that read a relation, or one column of it, those that read these, and the keys that
-    /// refer to it: in PostgreSQL's order, which is that of their making, each before those that
-    /// read it.
+    /// The views that read a relation, or one column of it, those that read these, and the keys
+    /// that refer to it: in PostgreSQL's order, which is that of their making, each before those
+    /// that read it.
     pub(super) async fn dependents_of(
         &mut self,
         def: &Arc<TableDef>,

@@ -1,5 +1,5 @@
-//! Plans of statements that change rows: a query that finds them and gives their new values, under a
-//! node that writes.
+//! Plans of statements that change rows: a query that finds them and gives their new values, under
+//! a node that writes.
 //!
 //! What it promises: the statement's assignments are checked before anything is planned. What it
 //! must never do: hand DML to the library, which would forget clauses.

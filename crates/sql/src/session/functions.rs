@@ -77,8 +77,14 @@ impl Session {
                 let (high, low) = (self.ctx.env.random(), self.ctx.env.random());
                 Value::Uuid(query::functions::random_uuid(high, low))
             }
-            SessionFn::BackendPid => {
-                Value::Int4(i32::try_from(self.ctx.session.sid()).unwrap_or(i32::MAX))
+            SessionFn::BackendPid => Value::Int4(self.pid()),
+            SessionFn::Notify => {
+                let said = |at: usize| match args.get(at) {
+                    Some(Value::Text(said)) => said.as_ref(),
+                    _ => "",
+                };
+                self.notify(said(0), said(1))?;
+                text("")
             }
             SessionFn::TransactionId => {
                 let txn = self.transaction()?;

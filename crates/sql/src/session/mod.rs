@@ -19,6 +19,7 @@ use crate::copy::CopyIn;
 use crate::cursor::Cursor;
 use crate::database::Database;
 use crate::encode::RowEncoder;
+use crate::notify::Listening;
 use crate::plan::Prepared;
 use crate::settings::Settings;
 use crate::user_locks::UserLocks;
@@ -26,13 +27,12 @@ use crate::with::{Parts, RunningParts};
 use crate::{Notice, PgError, Result, Severity};
 use block::ObjId;
 use kernel::instance::Instance;
-use kernel::txn::Savepoint;
 use observe::Ctx;
 use query::datetime::EPOCH_US;
 use query::wire::FormatEnv;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use transaction::Txn;
+use transaction::{Mark, Txn};
 
 /// One connection's session.
 pub struct Session {
@@ -47,6 +47,7 @@ pub struct Session {
     pub(crate) sequences: BTreeMap<ObjId, i64>,
     pub(crate) cursors: BTreeMap<String, Cursor>,
     pub(crate) user_locks: UserLocks,
+    pub(crate) listening: Listening,
     pub(crate) last_sequence: Option<i64>,
     pub(crate) copy: Option<CopyIn>,
     /// What plans depend on besides the text.
@@ -61,7 +62,7 @@ pub struct Session {
     /// While one runs.
     pub(crate) running: Option<RunningParts>,
     /// Where a failed statement is rolled back to.
-    statement_start: Option<Savepoint>,
+    statement_start: Option<Mark>,
 }
 
 impl Session {
@@ -90,6 +91,7 @@ impl Session {
             sequences: BTreeMap::new(),
             cursors: BTreeMap::new(),
             user_locks,
+            listening: Listening::default(),
             last_sequence: None,
             copy: None,
             plan_context: Arc::from(""),
@@ -129,6 +131,12 @@ impl Session {
         FormatEnv { zone: self.settings.zone, now_us }
     }
 
+    /// The number that the session is known by: to its client, to cancel requests, in views.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.ctx.session.sid()).unwrap_or(i32::MAX)
+    }
+
     pub(crate) fn notice(&mut self, severity: Severity, text: impl Into<String>) {
         self.notices.push(PgError::notice(severity, text));
     }
@@ -159,6 +167,7 @@ impl Session {
     /// Rolls back what is open; what was temporary goes.
     pub async fn close(mut self) {
         self.copy = None;
+        self.end_to_listen(None);
         let mut closed = self.rollback_quietly().await;
         if closed.is_ok() {
             closed = self.end_temporary().await;

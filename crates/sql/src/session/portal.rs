@@ -125,7 +125,7 @@ impl Session {
         } else {
             self.valid_plan(&portal.prepared).boxed().await?
         };
-        self.statement_start = self.txn.as_ref().map(|txn| txn.handle.savepoint());
+        self.statement_start = self.txn.as_ref().map(super::Txn::mark);
         if let Some(txn) = &mut self.txn {
             txn.used = true;
         }
@@ -159,8 +159,8 @@ impl Session {
 
     /// Takes the failed attempt back and plans anew.
     async fn replan_after_ddl(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
-        if let (Some(txn), Some(start)) = (&self.txn, self.statement_start) {
-            txn.handle.rollback_to(&self.ctx, start).await?;
+        if let (Some(txn), Some(start)) = (&mut self.txn, self.statement_start) {
+            txn.rollback_to(&self.ctx, start).await?;
         }
         self.valid_plan(prepared).await
     }

@@ -6,11 +6,12 @@
 
 use super::Session;
 use crate::foreign::Deferral;
+use crate::notify::Action;
 use crate::parse::{Parsed, Statement};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::txn::{Isolation, Savepoint, Snapshot, Transaction};
-use observe::Stat;
+use observe::{Ctx, Stat};
 use query::datetime::EPOCH_US;
 use std::sync::Arc;
 
@@ -21,13 +22,35 @@ pub(crate) struct Txn {
     pub(crate) explicit: bool,
     pub(crate) failed: bool,
     pub(crate) read_only: bool,
-    pub(crate) savepoints: Vec<(String, Savepoint)>,
+    pub(crate) savepoints: Vec<(String, Mark)>,
+    /// What is done once it has committed.
+    pub(crate) actions: Vec<Action>,
     /// What SET CONSTRAINTS has said.
     pub(crate) deferral: Deferral,
     /// When it began, µs since 2000-01-01: what `now()` says.
     pub(crate) start_us: i64,
     /// Whether a statement has run in it.
     pub(crate) used: bool,
+}
+
+/// A point of a transaction to go back to.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    savepoint: Savepoint,
+    /// Length of `Txn::actions`.
+    actions: usize,
+}
+
+impl Txn {
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { savepoint: self.handle.savepoint(), actions: self.actions.len() }
+    }
+
+    /// Takes back what was done since.
+    pub(crate) async fn rollback_to(&mut self, ctx: &Ctx, mark: Mark) -> kernel::Result<()> {
+        self.actions.truncate(mark.actions);
+        self.handle.rollback_to(ctx, mark.savepoint).await
+    }
 }
 
 impl Session {
@@ -47,6 +70,7 @@ impl Session {
             failed: false,
             read_only,
             savepoints: Vec::new(),
+            actions: Vec::new(),
             deferral: Deferral::default(),
             start_us: self.ctx.env.wall_us() - EPOCH_US,
             used: false,
@@ -82,16 +106,24 @@ impl Session {
         if ready.is_ok() && self.txn.is_some() && self.temporary.at_commit() {
             ready = Box::pin(self.before_commit()).await;
         }
+        let notifies = |action: &Action| matches!(action, Action::Notify { .. });
+        if ready.is_ok() && self.txn.as_ref().is_some_and(|txn| txn.actions.iter().any(notifies)) {
+            ready = Box::pin(self.await_turn()).await;
+        }
         if let Err(error) = ready {
             self.rollback().await?;
             return Err(error);
         }
-        let Some(txn) = self.txn.take() else { return Ok(()) };
+        let Some(mut txn) = self.txn.take() else { return Ok(()) };
+        let actions = std::mem::take(&mut txn.actions);
         self.statement_start = None;
         self.end_cursors();
         let changed = txn.handle.xid().is_some();
         let done = txn.handle.commit(&self.ctx).await;
         self.end_settings(done.is_ok());
+        if !actions.is_empty() {
+            Box::pin(self.finish_actions(actions, done.is_ok())).await;
+        }
         done?;
         if changed {
             self.ctx.bump(Stat::UserCommits, 1);
@@ -153,7 +185,7 @@ impl Session {
         let done = if txn.explicit {
             let first = !std::mem::replace(&mut txn.failed, true);
             match start {
-                Some(start) if first => txn.handle.rollback_to(&self.ctx, start).await,
+                Some(start) if first => txn.rollback_to(&self.ctx, start).await,
                 _ => Ok(()),
             }
         } else {

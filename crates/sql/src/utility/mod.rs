@@ -70,8 +70,17 @@ impl Session {
             Ast::Deallocate { name, .. } => self.run_deallocate(&ident_name(name)),
             Ast::Copy { .. } => self.run_copy(ast, sink).await,
             Ast::Lock(lock) => self.run_lock(lock).await,
-            Ast::LISTEN { .. } | Ast::NOTIFY { .. } | Ast::UNLISTEN { .. } => {
-                refuse("LISTEN/NOTIFY")
+            Ast::LISTEN { channel } => {
+                self.listen(ident_name(channel))?;
+                done("LISTEN")
+            }
+            Ast::UNLISTEN { channel } => {
+                self.unlisten(ident_name(channel))?;
+                done("UNLISTEN")
+            }
+            Ast::NOTIFY { channel, payload } => {
+                self.notify(&ident_name(channel), payload.as_deref().unwrap_or(""))?;
+                done("NOTIFY")
             }
             Ast::Declare { .. } | Ast::Fetch { .. } | Ast::Close { .. } => refuse("cursors in SQL")
                 .map_err(|e: PgError| {

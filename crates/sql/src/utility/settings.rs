@@ -185,6 +185,7 @@ impl Session {
                 self.named = Named::new();
                 self.cursors.clear();
                 self.user_locks.release_all();
+                self.end_to_listen(None);
                 self.sequences.clear();
                 self.last_sequence = None;
                 self.settings.reset_all()?;

@@ -154,8 +154,8 @@ impl Session {
         let Some(txn) = self.txn.as_mut().filter(|txn| txn.explicit) else {
             return Err(PgError::new("25P01", "SAVEPOINT can only be used in transaction blocks"));
         };
-        let savepoint = txn.handle.savepoint();
-        txn.savepoints.push((name, savepoint));
+        let mark = txn.mark();
+        txn.savepoints.push((name, mark));
         self.ctx.bump(Stat::Savepoints, 1);
         done("SAVEPOINT")
     }
@@ -179,8 +179,8 @@ impl Session {
         };
         let at = txn.savepoints.iter().rposition(|(known, _)| known == name);
         let at = at.ok_or_else(|| no_savepoint(name))?;
-        let savepoint = txn.savepoints[at].1;
-        txn.handle.rollback_to(&self.ctx, savepoint).await?;
+        let mark = txn.savepoints[at].1;
+        txn.rollback_to(&self.ctx, mark).await?;
         txn.savepoints.truncate(at + 1);
         txn.failed = false;
         self.end_cursors_after(at);

@@ -102,5 +102,5 @@ fn stays_with_its_instance(text: &str, in_block: bool) -> bool {
     let makes = |what: &str| text.contains(what);
     let setting = in_block && text.starts_with("set ") && !text.starts_with("set local");
     let temporary = makes("create temp") || makes("create local temp") || makes("into temp");
-    temporary || makes("with hold") || makes("advisory_lock") || setting
+    temporary || makes("with hold") || makes("advisory_lock") || makes("listen") || setting
 }

@@ -66,7 +66,10 @@ fn open(runtime: &tokio::runtime::Runtime, dir: &Path, me: u8) -> Arc<Instance> 
         interconnect: "127.0.0.1:0".to_owned(),
         membership: Default::default(),
     };
-    runtime.block_on(Instance::open(&env, &observer, config)).expect("the instance opens")
+    let opened = runtime.block_on(Instance::open(&env, &observer, config));
+    let instance = opened.expect("the instance opens");
+    sql::connect_instances(&instance);
+    instance
 }
 
 /// Whether `v$instance` shows a word.
@@ -231,6 +234,11 @@ async fn execute(session: &mut Session, order: &Order) -> Result<String, PgError
     for notice in session.take_notices() {
         if notice.severity != Severity::Error {
             let _ = writeln!(notices, "{}: {}", notice.severity.name(), notice.message);
+        }
+    }
+    if session.transaction_status() == b'I' {
+        for one in session.take_notifications() {
+            let _ = writeln!(notices, "NOTIFY: {} {}", one.channel, one.payload);
         }
     }
     out.map(|out| format!("{out}{notices}"))

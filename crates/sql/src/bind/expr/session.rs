@@ -73,6 +73,7 @@ pub(in crate::bind) fn session_function(name: &str) -> Option<SessionFn> {
         "current_user" | "session_user" | "user" | "current_role" => SessionFn::CurrentUser,
         "current_schema" => SessionFn::CurrentSchema,
         "current_schemas" => SessionFn::CurrentSchemas,
+        "pg_notify" => SessionFn::Notify,
         "pg_backend_pid" => SessionFn::BackendPid,
         "current_setting" => SessionFn::Setting,
         "set_config" => SessionFn::SetConfig,

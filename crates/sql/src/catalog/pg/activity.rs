@@ -8,7 +8,7 @@ use crate::catalog::rows::Shape::{Bool, Int2, Int4, Name, Oid, Text, Timestamptz
 use crate::catalog::rows::{Rows, int, opt_text, text};
 use kernel::instance::Instance;
 use kernel::row::Value;
-use kernel::txn::TmMode;
+use kernel::txn::{TmMode, notification_resource};
 use std::sync::Arc;
 
 pub(super) fn activity(instance: &Arc<Instance>, user: &str) -> Rows {
@@ -90,6 +90,9 @@ pub(super) fn locks(catalog: &Catalog, instance: &Arc<Instance>) -> Rows {
     for lock in instance.core.table_locks.rows() {
         let resource = lock.resource;
         let table = resource.kind == *b"TM";
+        if resource == notification_resource() {
+            continue;
+        }
         let of = |wanted: bool, value: Value| if wanted { value } else { Value::Null };
         let mode = match lock.held.or(lock.wanted) {
             Some(TmMode::SS) => "RowShareLock",
