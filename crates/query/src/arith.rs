@@ -52,6 +52,14 @@ pub fn float8(op: Op, a: f64, b: f64) -> Result<f64> {
     if out.is_infinite() && a.is_finite() && b.is_finite() {
         return Err(PgError::new("22003", "value out of range: overflow"));
     }
+    let vanished = match op {
+        Op::Mul => a != 0.0 && b != 0.0,
+        Op::Div => a != 0.0 && b.is_finite(),
+        _ => false,
+    };
+    if out == 0.0 && vanished {
+        return Err(PgError::new("22003", "value out of range: underflow"));
+    }
     Ok(out)
 }
 

@@ -308,35 +308,6 @@ fn to_string(args: &[Datum<'_>], env: &FormatEnv) -> Result<Value> {
     Ok(Value::Text(items.join(separator).into()))
 }
 
-fn from_string(args: &[Datum<'_>]) -> Result<Value> {
-    let Datum::Text(text) = &args[0] else {
-        return if args[0].is_null() {
-            Ok(Value::Null)
-        } else {
-            Err(no_function("string_to_array"))
-        };
-    };
-    let null = match args.get(2) {
-        Some(Datum::Text(text)) => Some(*text),
-        _ => None,
-    };
-    let items: Vec<String> = match &args[1] {
-        _ if text.is_empty() => Vec::new(),
-        Datum::Null => text.chars().map(String::from).collect(),
-        Datum::Text("") => vec![(*text).to_owned()],
-        Datum::Text(separator) => text.split(separator).map(str::to_owned).collect(),
-        _ => return Err(no_function("string_to_array")),
-    };
-    let items: Vec<Value> = items
-        .into_iter()
-        .map(|item| match null {
-            Some(null) if item == null => Value::Null,
-            _ => Value::Text(item.into()),
-        })
-        .collect();
-    Ok(array_value(TEXT, &items))
-}
-
 fn size_functions() -> Vec<RowFunction> {
     let by_dimension = |name: &'static str, of: fn(usize) -> usize| {
         RowFunction::new(name, Some(2), INT4, true, move |args| {
@@ -509,12 +480,6 @@ pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
             return Err(no_function("array_to_string"));
         }
         to_string(args, &env)
-    }));
-    all.push(RowFunction::new("string_to_array", None, TEXTS, false, |args| {
-        if !matches!(args.len(), 2 | 3) {
-            return Err(no_function("string_to_array"));
-        }
-        from_string(args)
     }));
     all
 }

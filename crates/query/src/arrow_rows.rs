@@ -478,7 +478,9 @@ fn str_of(bytes: &[u8]) -> &str {
 /// from one.
 fn trims(field: &Field, scale: u8) -> bool {
     let constrained = field.metadata().get("skein.type").is_some_and(|t| !t.ends_with(":-1"));
-    !constrained && scale >= FREE_NUMERIC_SCALE && scale != 16
+    // What computes with one has all the digits there are; a literal has those it is written with.
+    let full = !matches!(field.data_type(), DataType::Decimal128(p, _) if *p < NUMERIC_PRECISION);
+    full && !constrained && scale >= FREE_NUMERIC_SCALE && scale != 16
 }
 
 /// Lists as arrays of ours.

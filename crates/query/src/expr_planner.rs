@@ -16,11 +16,13 @@ use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
-use datafusion::logical_expr::planner::{
-    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr,
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Placeholder, ScalarFunction, WindowFunction,
 };
-use datafusion::logical_expr::{Expr, ExprSchemable, cast as cast_expr};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition, cast as cast_expr};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use std::sync::Arc;
@@ -94,6 +96,15 @@ pub(crate) fn adopt(
             let ty =
                 if ty.kind == TypeKind::Numeric { ColType::new(TypeKind::Numeric) } else { ty };
             let value = parse_text(text, ty, env)?;
+            if let Value::Numeric(v, scale) = value {
+                // With the digits it is written with.
+                let digits = v.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
+                let digits = u8::try_from(digits).unwrap_or(NUMERIC_PRECISION).max(scale);
+                if digits <= NUMERIC_PRECISION {
+                    let literal = ScalarValue::Decimal128(Some(v), digits, scale.cast_signed());
+                    return Ok(Expr::Literal(literal, None));
+                }
+            }
             Ok(Expr::Literal(scalar_value_of(&value, ty), None))
         }
         _ => Ok(expr),
@@ -140,22 +151,52 @@ fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result
         )
     };
     let both_json = a == TypeKind::Json && b == TypeKind::Json;
-    let arrays = a == TypeKind::Array && b == TypeKind::Array && col_type_of(lt) != col_type_of(rt);
-    if arrays {
-        let (a, b) = (shown_type(lt), shown_type(rt));
-        return Err(PgError::new("42883", format!("operator does not exist: {a} {op} {b}"))
-            .with_hint(NO_OPERATOR_HINT));
+    let spans = |kind| matches!(kind, TypeKind::Time | TypeKind::Interval);
+    if spans(a) && spans(b) {
+        return Ok(());
     }
-    if both_json || (a != b && (own(a) || own(b))) {
-        let (a, b) = (shown_type(lt), shown_type(rt));
-        return Err(PgError::new("42883", format!("operator does not exist: {a} {op} {b}"))
-            .with_hint(NO_OPERATOR_HINT));
+    // What the library would convert, PostgreSQL does not.
+    let number = |kind| common_number(kind, kind).is_some();
+    let day = |kind| matches!(kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz);
+    let bytes = |kind| kind == TypeKind::Bytea;
+    let truth = |kind| kind == TypeKind::Bool;
+    let apart = bytes(a) != bytes(b)
+        || (day(a) && (number(b) || truth(b)))
+        || (day(b) && (number(a) || truth(a)))
+        || (truth(a) && number(b))
+        || (truth(b) && number(a));
+    let arrays = a == TypeKind::Array && b == a && col_type_of(lt) != col_type_of(rt);
+    if both_json || apart || arrays || (a != b && (own(a) || own(b))) {
+        return Err(no_operator(op, lt, rt));
+    }
+    Ok(())
+}
+
+fn no_operator(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> PgError {
+    let (a, b) = (shown_type(lt), shown_type(rt));
+    PgError::new("42883", format!("operator does not exist: {a} {op} {b}"))
+        .with_hint(NO_OPERATOR_HINT)
+}
+
+/// Whether the library is left to compute with these: numbers, and what has no type of ours.
+fn computable(lt: &DataType, rt: &DataType) -> bool {
+    match (col_type_of(lt), col_type_of(rt)) {
+        (Some(a), Some(b)) => common_number(a.kind, b.kind).is_some(),
+        _ => true,
+    }
+}
+
+/// Of double precision there is no `%`.
+fn no_remainder(op: Op, lt: &DataType, rt: &DataType) -> Result<(), PgError> {
+    let (Some(a), Some(b)) = (col_type_of(lt), col_type_of(rt)) else { return Ok(()) };
+    if op == Op::Mod && common_number(a.kind, b.kind) == Some(TypeKind::Float8) {
+        return Err(no_operator(&BinaryOperator::Modulo, lt, rt));
     }
     Ok(())
 }
 
 fn shown_type(ty: &DataType) -> String {
-    col_type_of(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string())
+    col_type_of(ty).map_or_else(|| ty.to_string(), |ty| ty.without_limit().to_string())
 }
 
 const NO_OPERATOR_HINT: &str = "No operator matches the given name and argument types. You might \
@@ -180,18 +221,21 @@ fn plan_arithmetic(
     }
     let Some(kind) = common_number(a.kind, b.kind) else { return Err(Box::new((left, right))) };
     match kind {
-        TypeKind::Numeric if matches!(op, Op::Mul | Op::Div) => {
+        TypeKind::Numeric if matches!(op, Op::Mul | Op::Div | Op::Mod) => {
             let (sa, sb) = (scale_of(lt), scale_of(rt));
             let free = [lt, rt].iter().any(|ty| is_free(ty));
             let scale = match op {
-                Op::Mul if free => FREE_NUMERIC_SCALE,
+                Op::Mul | Op::Mod if free => FREE_NUMERIC_SCALE,
+                Op::Mod => sa.max(sb),
                 Op::Mul => (sa + sb).min(30),
                 _ => 16.max(sa).max(sb),
             };
             Ok(call(numeric_function(op, scale), vec![left, right]))
         }
         TypeKind::Numeric => Err(Box::new((left, right))),
-        TypeKind::Float8 if !matches!(op, Op::Div | Op::Mod) => Err(Box::new((left, right))),
+        TypeKind::Float8 if !matches!(op, Op::Div | Op::Mod) => {
+            Ok(call(crate::functions::float8_function(op), vec![left, right]))
+        }
         kind => match arithmetic_function(op, kind) {
             Some(function) => {
                 let to = arrow_type(ColType::new(kind));
@@ -262,7 +306,26 @@ fn trimmed(expr: Expr, beside_char: bool) -> Expr {
     }
 }
 
-/// `||`: of jsonb it is ours.
+/// What is no text beside a text is written as PostgreSQL writes it.
+fn as_texts(
+    expr: RawBinaryExpr,
+    schema: &DFSchema,
+    env: FormatEnv,
+) -> DfResult<PlannerResult<RawBinaryExpr>> {
+    let (lt, rt) = (type_of(&expr.left, schema), type_of(&expr.right, schema));
+    let text = |ty: &DataType| col_type_of(ty).is_none_or(|ty| ty.kind.is_text());
+    if let (Some(a), Some(b)) = (&lt, &rt)
+        && !text(a)
+        && !text(b)
+    {
+        return Err(no_operator(&expr.op, a, b).into());
+    }
+    let left = as_text(expr.left, lt.as_ref(), env);
+    let right = as_text(expr.right, rt.as_ref(), env);
+    Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }))
+}
+
+/// `||`: of arrays, jsonb and bytea it is ours.
 fn plan_concat(
     expr: RawBinaryExpr,
     schema: &DFSchema,
@@ -275,12 +338,12 @@ fn plan_concat(
     }
     let jsonb = arrow_type(ColType::new(TypeKind::Jsonb));
     let sides = [&expr.left, &expr.right];
+    if sides.iter().any(|side| type_of(side, schema) == Some(DataType::Binary)) {
+        let concat = crate::functions::concat_bytes();
+        return Ok(PlannerResult::Planned(call(concat, vec![expr.left, expr.right])));
+    }
     if !sides.iter().any(|side| type_of(side, schema).as_ref() == Some(&jsonb)) {
-        // The library would write values of other types in another form.
-        let (lt, rt) = (type_of(&expr.left, schema), type_of(&expr.right, schema));
-        let left = as_text(expr.left, lt.as_ref(), *env);
-        let right = as_text(expr.right, rt.as_ref(), *env);
-        return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
+        return as_texts(expr, schema, *env);
     }
     let own = (type_of(&expr.left, schema), type_of(&expr.right, schema));
     let left = adopt(expr.left, own.0.as_ref(), Some(&jsonb), env)?;
@@ -311,6 +374,23 @@ fn as_instant(expr: Expr, own: &DataType, other: &DataType, env: FormatEnv) -> E
     }
 }
 
+/// Puts a function around the arguments of an aggregate: their types are known only with a schema,
+/// which the planner's hook lacks. See [`crate::aggregates`].
+fn check_arguments(aggregate: &str, args: &mut [Expr]) {
+    let wildcard = |arg: &Expr| {
+        #[allow(deprecated)]
+        let found = matches!(arg, Expr::Wildcard { .. });
+        found
+    };
+    if !crate::aggregates::is_checked(aggregate) || args.iter().any(wildcard) {
+        return;
+    }
+    let all = args.to_vec();
+    if let Some(first) = args.first_mut() {
+        *first = call(crate::aggregates::argument_function(aggregate), all);
+    }
+}
+
 impl ExprPlanner for PgExprPlanner {
     fn plan_binary_op(
         &self,
@@ -336,12 +416,16 @@ impl ExprPlanner for PgExprPlanner {
         let right = adopt(trimmed(expr.right, pad_l), rt.as_ref(), for_right.as_ref(), &self.env)?;
         let (lt, rt) = (type_of(&left, schema), type_of(&right, schema));
         if let (Some(op), Some(lt), Some(rt)) = (op, &lt, &rt) {
+            no_remainder(op, lt, rt)?;
             if op == Op::Sub && *lt == arrow_type(ColType::new(TypeKind::Jsonb)) {
                 let delete = crate::json_functions::delete_function().into_udf();
                 return Ok(PlannerResult::Planned(call(delete, vec![left, right])));
             }
             return Ok(match plan_arithmetic(op, left, right, lt, rt, self.env) {
                 Ok(planned) => PlannerResult::Planned(planned),
+                Err(_) if !computable(lt, rt) => {
+                    return Err(no_operator(&expr.op, lt, rt).into());
+                }
                 Err(sides) => {
                     let (left, right) = *sides;
                     PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right })
@@ -362,16 +446,39 @@ impl ExprPlanner for PgExprPlanner {
         &self,
         mut expr: RawAggregateExpr,
     ) -> DfResult<PlannerResult<RawAggregateExpr>> {
-        let name = expr.func.name();
-        if !matches!(name, "sum" | "avg") || expr.args.len() != 1 {
+        let name = expr.func.name().to_owned();
+        check_arguments(&name, &mut expr.args);
+        if name != "avg" {
             return Ok(PlannerResult::Original(expr));
         }
-        // The argument's type is known only with a schema, which this hook lacks: a function
-        // decides when types
-        // are. See `aggregate_argument`.
-        let wrapper = crate::aggregates::argument_function(name == "avg");
-        let arg = expr.args.swap_remove(0);
-        expr.args.push(call(wrapper, vec![arg]));
-        Ok(PlannerResult::Original(expr))
+        let RawAggregateExpr { func, args, distinct, filter, order_by, null_treatment } = expr;
+        let average =
+            AggregateFunction::new_udf(func, args, distinct, filter, order_by, null_treatment);
+        let average = Expr::AggregateFunction(average);
+        Ok(PlannerResult::Planned(call(crate::aggregates::average_function(), vec![average])))
+    }
+
+    fn plan_window(&self, mut expr: RawWindowExpr) -> DfResult<PlannerResult<RawWindowExpr>> {
+        let name = expr.func_def.name().to_owned();
+        if matches!(expr.func_def, WindowFunctionDefinition::AggregateUDF(_)) {
+            check_arguments(&name, &mut expr.args);
+        }
+        if !matches!(name.as_str(), "avg" | "ntile") {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let mut window = WindowFunction::new(expr.func_def, expr.args);
+        window.params.partition_by = expr.partition_by;
+        window.params.order_by = expr.order_by;
+        window.params.window_frame = expr.window_frame;
+        window.params.filter = expr.filter;
+        window.params.null_treatment = expr.null_treatment;
+        window.params.distinct = expr.distinct;
+        let window = Expr::WindowFunction(Box::new(window));
+        Ok(PlannerResult::Planned(if name == "avg" {
+            call(crate::aggregates::average_function(), vec![window])
+        } else {
+            // PostgreSQL counts the parts in an integer.
+            cast_expr(window, DataType::Int32)
+        }))
     }
 }

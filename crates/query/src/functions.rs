@@ -8,6 +8,22 @@
 //! values arrive as
 //! parameters), but for its time zone, for which a plan is made.
 
+mod binary;
+mod format;
+mod keywords;
+mod math;
+mod operators;
+mod patterns;
+mod regex;
+mod regex_syntax;
+mod series;
+mod strings;
+mod transcendental;
+mod typed;
+
+pub use series::set_function;
+pub use typed::{Typed, missing};
+
 use crate::arith::{self, Op};
 use crate::arrow_rows::{ColumnReader, single_column};
 use crate::cast::{CastMode, cast, to_numeric};
@@ -217,10 +233,14 @@ pub fn arithmetic_of(name: &str) -> Option<(Op, TypeKind)> {
     Some((op, kind))
 }
 
-/// Multiplication or division of decimals with a result of `scale` digits.
+/// Multiplication, division or remainder of decimals with a result of `scale` digits.
 #[must_use]
 pub fn numeric_function(op: Op, scale: u8) -> Arc<ScalarUDF> {
-    let op_name = if op == Op::Mul { "mul" } else { "div" };
+    let op_name = match op {
+        Op::Mul => "mul",
+        Op::Mod => "mod",
+        _ => "div",
+    };
     let name = format!("$numeric_{op_name}_{scale}");
     let arrow = DataType::Decimal128(38, scale.cast_signed());
     RowFunction::new(&name, Some(2), ty(TypeKind::Numeric), true, move |args| {
@@ -341,6 +361,59 @@ impl ScalarUDFImpl for RowUuid {
     }
 }
 
+/// Functions with PostgreSQL's signatures. `env` has the time zone they work in.
+#[must_use]
+pub fn typed_functions(env: FormatEnv) -> Vec<Typed> {
+    let all: Vec<typed::Line> = [
+        math::LINES,
+        strings::LINES,
+        binary::LINES,
+        format::LINES,
+        regex::LINES,
+        operators::LINES,
+        series::LINES,
+    ]
+    .concat();
+    typed::functions(&all, env)
+}
+
+fn operator_function(name: &str) -> Arc<ScalarUDF> {
+    let mut all = typed::functions(operators::LINES, FormatEnv::plain());
+    match all.iter().position(|function| function.sql_name() == name) {
+        Some(at) => all.swap_remove(at).into_udf(),
+        None => missing(name),
+    }
+}
+
+/// `||` of bytes.
+#[must_use]
+pub fn concat_bytes() -> Arc<ScalarUDF> {
+    operator_function("$concat_bytes")
+}
+
+/// Addition, subtraction or multiplication of double precision, which may overflow.
+#[must_use]
+pub fn float8_function(op: Op) -> Arc<ScalarUDF> {
+    operator_function(match op {
+        Op::Add => "$float8_add",
+        Op::Sub => "$float8_sub",
+        _ => "$float8_mul",
+    })
+}
+
+/// The value of a call with constants of a function whose numeric result has digits that depend on
+/// the value.
+#[must_use]
+pub fn numeric_constant(name: &str, args: &[(Value, Option<TypeKind>)]) -> Option<Value> {
+    if !matches!(name, "sqrt" | "exp" | "ln" | "log" | "log10" | "power" | "pow") {
+        return None;
+    }
+    let all = typed::functions(math::LINES, FormatEnv::plain());
+    let function = all.iter().find(|function| function.sql_name() == name)?;
+    // An error is raised where the call is reached.
+    function.numeric_constant(args).ok().flatten()
+}
+
 /// A conversion of `expr` as [`cast_of`] does it.
 #[must_use]
 pub fn cast_expr(expr: Expr, to: ColType, env: FormatEnv) -> Expr {
@@ -392,7 +465,11 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         "pg_get_partkeydef",
         "pg_get_statisticsobjdef_columns",
         "pg_get_ruledef",
-        // Sizes are not kept; a client shows nothing for them.
+    ] {
+        all.push(constant(name, TypeKind::Text, Value::Null));
+    }
+    // Sizes are not kept; a client shows nothing for them.
+    for name in [
         "pg_table_size",
         "pg_relation_size",
         "pg_total_relation_size",
@@ -400,7 +477,7 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         "pg_database_size",
         "pg_tablespace_size",
     ] {
-        all.push(constant(name, TypeKind::Text, Value::Null));
+        all.push(constant(name, TypeKind::Int8, Value::Null));
     }
     all.push(constant("pg_get_userbyid", TypeKind::Text, text_value("skein")));
     all.push(constant("pg_encoding_to_char", TypeKind::Text, text_value("UTF8")));
@@ -426,14 +503,6 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         };
         Ok(text_value(crate::tochar::to_char(us, format)?))
     }));
-    all.push(RowFunction::new("length", Some(1), ty(TypeKind::Int4), true, |args| {
-        let length = match &args[0] {
-            Datum::Bytea(bytes) => bytes.len(),
-            other => text(other).chars().count(),
-        };
-        let length = i32::try_from(length).map_err(|_| PgError::out_of_range("integer"))?;
-        Ok(Value::Int4(length))
-    }));
     all.push(RowFunction::new("pg_size_pretty", Some(1), ty(TypeKind::Text), true, |args| {
         let bytes = match &args[0] {
             Datum::Int2(v) => i64::from(*v),
@@ -445,22 +514,9 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         };
         Ok(text_value(size_pretty(bytes)))
     }));
-    all.push(RowFunction::new("md5", Some(1), ty(TypeKind::Text), true, |args| {
-        let sum = match &args[0] {
-            Datum::Bytea(bytes) => md5::compute(bytes),
-            other => md5::compute(text(other)),
-        };
-        Ok(text_value(format!("{sum:x}")))
-    }));
     all.extend(crate::temporal::functions(env));
     all.extend(crate::json_functions::functions(env));
     all.extend(crate::array_functions::functions(env));
-    all.push(RowFunction::new("quote_ident", Some(1), ty(TypeKind::Text), true, |args| {
-        Ok(text_value(quote_ident(&text(&args[0]))))
-    }));
-    all.push(RowFunction::new("quote_literal", Some(1), ty(TypeKind::Text), true, |args| {
-        Ok(text_value(format!("'{}'", text(&args[0]).replace('\'', "''"))))
-    }));
     all
 }
 
@@ -488,9 +544,8 @@ fn size_pretty(bytes: i64) -> String {
 #[must_use]
 pub fn quote_ident(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$');
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !keywords::is_reserved(name);
     if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 

@@ -11,7 +11,8 @@ use crate::error::{PgError, Result};
 use crate::estimate::TableSize;
 use crate::expr_planner::PgExprPlanner;
 use crate::extremes::IndexExtremes;
-use crate::functions::{builtin_functions, cast_of};
+use crate::functions::{Typed, builtin_functions, cast_of, missing, typed_functions};
+use crate::known::with_parameter_types;
 use crate::ordering::with_order_keys;
 use crate::provider::{TARGET_CATALOG, TableScanSource};
 use crate::pushdown::scalar_value_of;
@@ -153,9 +154,10 @@ impl Planner {
             .with_optimizer_rule(Arc::new(IndexExtremes))
             .with_physical_optimizer_rules(physical_rules());
         let mut state = builder.build();
-        let mut ours: Vec<_> =
-            builtin_functions(FormatEnv::plain()).into_iter().map(|f| f.into_udf()).collect();
-        ours.extend(crate::rounding::rounding_functions());
+        crate::known::keep_known(&mut state)?;
+        let env = FormatEnv::plain();
+        let mut ours: Vec<_> = builtin_functions(env).into_iter().map(|f| f.into_udf()).collect();
+        ours.extend(typed_functions(env).into_iter().map(Typed::into_udf));
         ours.push(crate::functions::row_uuid_function());
         ours.push(crate::type_names::pg_typeof());
         ours.push(crate::expand::expand_function());
@@ -166,7 +168,11 @@ impl Planner {
         {
             use datafusion::execution::FunctionRegistry;
             state.register_udaf(crate::single::single_aggregate())?;
-            for aggregate in crate::json_aggregates::aggregates(FormatEnv::plain()) {
+            let ours = crate::json_aggregates::aggregates(env)
+                .into_iter()
+                .chain(crate::statistics::aggregates())
+                .chain(crate::ordered_sets::aggregates());
+            for aggregate in ours {
                 state.register_udaf(aggregate)?;
             }
         }
@@ -221,6 +227,7 @@ impl Planner {
         }
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
+        let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
         Ok(crate::recursive::with_plain_recursion(with_order_keys(raw, tables.env)?)?)
     }
 
@@ -372,8 +379,9 @@ impl<'a> Context<'a> {
         planners.extend(state.expr_planners().iter().cloned());
         let (mut zoned, mut zoned_aggregates) = (BTreeMap::new(), BTreeMap::new());
         if !env.zone.is_utc() {
-            for function in builtin_functions(env) {
-                let function = function.into_udf();
+            let ours = builtin_functions(env).into_iter().map(|function| function.into_udf());
+            let typed = typed_functions(env).into_iter().map(Typed::into_udf);
+            for function in ours.chain(typed) {
                 zoned.insert(function.name().to_owned(), function);
             }
             for aggregate in crate::json_aggregates::aggregates(env) {
@@ -454,7 +462,13 @@ impl ContextProvider for Context<'_> {
             return Some(function.clone());
         }
         let known = self.zoned.get(name).or_else(|| self.state.scalar_functions().get(name));
-        known.cloned().or_else(|| cast_of(name, self.tables.env))
+        let found = known.cloned().or_else(|| cast_of(name, self.tables.env));
+        let other = || {
+            name == "unnest"
+                || self.state.aggregate_functions().contains_key(name)
+                || self.state.window_functions().contains_key(name)
+        };
+        found.or_else(|| (!other()).then(|| missing(name)))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -271,8 +271,12 @@ fn concat(left: &Datum<'_>, right: &Datum<'_>, env: &FormatEnv) -> Val<'static> 
     if left.is_null() || right.is_null() {
         return NULL;
     }
-    let mut text = to_text(left, env);
-    text.push_str(&to_text(right, env));
+    let shown = |datum: &Datum<'_>| match datum {
+        Datum::Bool(v) => v.to_string(),
+        other => to_text(other, env),
+    };
+    let mut text = shown(left);
+    text.push_str(&shown(right));
     Val::Own(Value::Text(text.into_boxed_str()))
 }
 

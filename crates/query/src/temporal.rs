@@ -79,7 +79,7 @@ fn local_instant(datum: &Datum<'_>, zone: &Zone) -> Option<i64> {
 }
 
 /// An instant moved by an interval: its months and days are those of the zone's calendar.
-fn shift_zoned(us: i64, by: Interval, zone: &Zone) -> Result<i64> {
+pub(crate) fn shift_zoned(us: i64, by: Interval, zone: &Zone) -> Result<i64> {
     let range = || PgError::new("22008", "timestamp out of range");
     let mut us = us;
     if by.months != 0 || by.days != 0 {

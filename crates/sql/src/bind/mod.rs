@@ -209,6 +209,10 @@ pub(crate) struct Binder<'a> {
     one_row: bool,
     /// Whether this is part of a select list, where DataFusion plans no EXISTS.
     in_projection: bool,
+    /// Whether a function that gives a set of rows may be called here.
+    sets_allowed: bool,
+    /// Whether one has been called in the query at hand.
+    sets_found: bool,
     depth: usize,
 }
 
@@ -223,6 +227,8 @@ impl<'a> Binder<'a> {
             ctes: Vec::new(),
             one_row: false,
             in_projection: false,
+            sets_allowed: true,
+            sets_found: false,
             depth: 0,
         }
     }

@@ -65,6 +65,7 @@ fn expr_name(expr: &Expr) -> Option<String> {
         Expr::Ceil { .. } => Some("ceil".to_owned()),
         Expr::Floor { .. } => Some("floor".to_owned()),
         Expr::Position { .. } => Some("position".to_owned()),
+        Expr::Substring { shorthand: true, .. } => Some("substr".to_owned()),
         Expr::Substring { .. } => Some("substring".to_owned()),
         Expr::Overlay { .. } => Some("overlay".to_owned()),
         Expr::Trim { trim_where, .. } => {

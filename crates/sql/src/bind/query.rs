@@ -4,9 +4,9 @@ use super::expr::row_in_condition;
 use super::{Binder, ident_name, object_parts, output_name, refuse, table_parts};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Distinct, Expr, Fetch, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause,
-    NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
+    BinaryOperator, Distinct, Expr, Fetch, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause, NamedWindowExpr,
+    ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement, TableAlias,
     TableAliasColumnDef, TableFactor, TableWithJoins, WildcardAdditionalOptions, WindowSpec,
     WindowType, With, visit_expressions, visit_expressions_mut,
@@ -63,10 +63,17 @@ impl Binder<'_> {
         if let Some(with) = with {
             self.with(with)?;
         }
+        let sets = std::mem::replace(&mut self.sets_found, false);
         self.set_expr(body)?;
         if let Some(order_by) = order_by {
+            if self.sets_found && !orders_by_output(order_by, body) {
+                return refuse(
+                    "ORDER BY of what is not in the select list, beside a set-returning function",
+                );
+            }
             self.order_by(order_by)?;
         }
+        self.sets_found = sets;
         self.limit(limit_clause, fetch)?;
         self.ctes.truncate(known);
         self.in_projection = in_projection;
@@ -406,7 +413,10 @@ impl Binder<'_> {
                     return refuse("WITH ORDINALITY of this function");
                 }
                 if let Some(args) = args {
-                    return self.table_function(name, &mut args.args, alias);
+                    if let Some(made) = self.table_function(name, &mut args.args, alias)? {
+                        *factor = made;
+                    }
+                    return Ok(());
                 }
                 let (schema, table) = table_parts(name)?;
                 let quoted = |part: &str| Ident::with_quote('"', part);
@@ -429,7 +439,10 @@ impl Binder<'_> {
                 if *with_ordinality {
                     return refuse("WITH ORDINALITY");
                 }
-                self.table_function(name, args, alias)?;
+                if let Some(made) = self.table_function(name, args, alias)? {
+                    *factor = made;
+                }
+                return Ok(());
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {
                 plain_alias(alias.as_ref())?;
@@ -460,23 +473,12 @@ impl Binder<'_> {
             return Ok(());
         };
         let done = visit_expressions_mut(unnest, |part| match part {
-            Expr::Function(function) if function.name.to_string() == SERIES => {
+            Expr::Function(function) if is_series(&function.name) => {
                 let FunctionArguments::List(list) = &mut function.args else {
                     return ControlFlow::Break(Ok(()));
                 };
                 ControlFlow::Break(list.args.iter_mut().try_for_each(|arg| match arg {
-                    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                        self.expr(expr)?;
-                        let inner = Box::new(expr.clone());
-                        *expr = Expr::Cast {
-                            kind: CastKind::Cast,
-                            expr: inner,
-                            data_type: DataType::BigInt(None),
-                            array: false,
-                            format: None,
-                        };
-                        Ok(())
-                    }
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expr(expr),
                     _ => refuse("named arguments"),
                 }))
             }
@@ -509,33 +511,37 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// A function in FROM; what it becomes unless it stays as it is.
     fn table_function(
         &mut self,
-        name: &mut datafusion::sql::sqlparser::ast::ObjectName,
+        name: &mut ObjectName,
         args: &mut [FunctionArg],
         alias: &mut Option<TableAlias>,
-    ) -> Result<()> {
+    ) -> Result<Option<TableFactor>> {
         self.depth -= 1;
         let mut parts = object_parts(name)?;
         let function = parts.pop().unwrap_or_default();
         if !parts.is_empty() && parts != ["pg_catalog"] {
             return Err(PgError::new("42883", format!("function {name}(...) does not exist")));
         }
-        if function != "generate_series" {
+        let Some(made) = ::query::functions::set_function(&function) else {
             return Err(PgError::new("42883", format!("function {function}(...) does not exist"))
-                .with_hint("The only function that can stand in FROM is generate_series."));
-        }
-        *name = vec![Ident::new(function.clone())].into();
-        for arg in args {
+                .with_hint(
+                    "Functions that can stand in FROM are generate_series, regexp_matches, \
+                     regexp_split_to_table and string_to_table.",
+                ));
+        };
+        let mut values = Vec::with_capacity(args.len());
+        for arg in &mut *args {
             match arg {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expr(expr)?,
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => values.push(expr.clone()),
                 _ => return refuse("named arguments"),
             }
         }
         // The one column of the result is called as the function's alias.
         let alias = alias.get_or_insert_with(|| TableAlias {
             explicit: true,
-            name: Ident::new(function),
+            name: Ident::new(function.clone()),
             columns: Vec::new(),
             at: None,
         });
@@ -543,7 +549,17 @@ impl Binder<'_> {
             let column = TableAliasColumnDef { name: alias.name.clone(), data_type: None };
             alias.columns.push(column);
         }
-        Ok(())
+        let streamed = super::expr::integer_series(&function, &values);
+        values.iter_mut().try_for_each(|expr| self.expr(expr))?;
+        let subquery = Box::new(match streamed {
+            Some(kind) => super::expr::series_query(kind, values, &function)?,
+            None => {
+                let rows = super::expr::call("unnest", vec![super::expr::call(made, values)]);
+                super::expr::set_query("SELECT 1 AS value", rows, &function)?
+            }
+        });
+        let alias = Some(alias.clone());
+        Ok(Some(TableFactor::Derived { lateral: false, subquery, alias, sample: None }))
     }
 
     pub(super) fn window_spec(&mut self, spec: &mut WindowSpec) -> Result<()> {
@@ -559,8 +575,13 @@ impl Binder<'_> {
     }
 }
 
-/// The library's name of the function that gives a series as an array.
 const SERIES: &str = "generate_series";
+/// The function that gives a series as an array.
+const SERIES_ARRAY: &str = "$generate_series";
+
+fn is_series(name: &ObjectName) -> bool {
+    object_parts(name).is_ok_and(|parts| parts == [SERIES_ARRAY])
+}
 
 /// `generate_series` over columns of what stands before it, as a lateral query.
 fn lateral_series(factor: &TableFactor) -> Result<Option<TableFactor>> {
@@ -591,8 +612,8 @@ fn lateral_series(factor: &TableFactor) -> Result<Option<TableFactor>> {
     let (shown, column) = (quote(&shown), quote(&column));
     let args = args.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let text = format!(
-        "select 1 from lateral (select * from (select unnest({SERIES}({args})) as {column}) \
-         as \"$series\" where {column} is not null) as {shown}"
+        "select 1 from lateral (select * from (select unnest(\"{SERIES_ARRAY}\"({args})) \
+         as {column}) as \"$series\" where {column} is not null) as {shown}"
     );
     let crate::parse::Parsed::Sql(ast) = crate::parse::parse_single(&text)?.parsed else {
         return Ok(None);
@@ -600,6 +621,18 @@ fn lateral_series(factor: &TableFactor) -> Result<Option<TableFactor>> {
     let Statement::Query(query) = *ast else { return Ok(None) };
     let SetExpr::Select(mut select) = *query.body else { return Ok(None) };
     Ok(select.from.pop().map(|from| from.relation))
+}
+
+/// Whether a query is ordered by nothing but its output columns.
+fn orders_by_output(order_by: &OrderBy, body: &SetExpr) -> bool {
+    let (OrderByKind::Expressions(all), SetExpr::Select(select)) = (&order_by.kind, body) else {
+        return true;
+    };
+    let names: Vec<String> = select.projection.iter().filter_map(output_name).collect();
+    all.iter().all(|one| match &one.expr {
+        Expr::Identifier(ident) => names.contains(&ident_name(ident)),
+        other => is_number(other),
+    })
 }
 
 fn is_number(expr: &Expr) -> bool {

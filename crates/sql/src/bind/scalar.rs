@@ -140,6 +140,21 @@ impl<'a> ScalarBinder<'a> {
             }
             Expr::Value(value) => self.literal(&value.value),
             Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+                if let Expr::Value(value) = &**expr
+                    && let Literal::Number(digits, _) = &value.value
+                {
+                    let constant = |value, kind| {
+                        let ty = Some(ColType::new(kind));
+                        Ok(Some(Typed { scalar: Scalar::Const(value), ty }))
+                    };
+                    match digits.as_str() {
+                        "2147483648" => return constant(Value::Int4(i32::MIN), TypeKind::Int4),
+                        "9223372036854775808" => {
+                            return constant(Value::Int8(i64::MIN), TypeKind::Int8);
+                        }
+                        _ => {}
+                    }
+                }
                 let Some(inner) = self.bind(expr)? else { return Ok(None) };
                 match inner.ty {
                     Some(ty) if common_number(ty.kind, ty.kind).is_some() => {
@@ -336,6 +351,9 @@ impl<'a> ScalarBinder<'a> {
         let Some((a, b)) = self.pair(left, right, true)? else { return Ok(None) };
         let (Some(ta), Some(tb)) = (a.ty, b.ty) else { return Ok(None) };
         let Some(kind) = common_number(ta.kind, tb.kind) else { return Ok(None) };
+        if op == Op::Mod && kind == TypeKind::Float8 {
+            return Ok(None);
+        }
         let scalar = fold(Scalar::Arith(op, kind, Box::new((a.scalar, b.scalar))))?;
         Ok(Some(Typed { scalar, ty: Some(ColType::new(kind)) }))
     }

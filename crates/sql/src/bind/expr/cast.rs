@@ -44,6 +44,10 @@ pub(super) fn type_alike(all: &mut [&mut Expr]) {
 
 impl Binder<'_> {
     pub(super) fn cast(&mut self, expr: &mut Expr) -> Result<()> {
+        if let Some(literal) = super::constant::numeric_literal(expr) {
+            *expr = literal;
+            return Ok(());
+        }
         let Expr::Cast { kind, expr: inner, data_type, array, format } = expr else {
             return Ok(());
         };

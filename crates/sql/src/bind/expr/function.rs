@@ -10,8 +10,8 @@ use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Binder, SessionFn, object_parts, refuse};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, Ident, ObjectName, SetExpr, Value,
+    BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, ObjectName, SetExpr, Value,
 };
 
 impl Binder<'_> {
@@ -38,12 +38,12 @@ impl Binder<'_> {
         if function.uses_odbc_syntax || !matches!(function.parameters, FunctionArguments::None) {
             return refuse("this form of a function call");
         }
-        if matches!(name.as_str(), "generate_series" | "range") {
-            // Else it would be one array, where PostgreSQL has as many rows.
-            let text = format!("function {name} outside FROM is not supported");
-            return Err(PgError::new("0A000", text)
-                .with_hint("Write it in FROM: select g from generate_series(1, 10) g."));
+        needs_window(&name, function)?;
+        if let Some(new) = self.set_or_constant(&name, expr)? {
+            *expr = new;
+            return Ok(());
         }
+        let Expr::Function(function) = expr else { return Ok(()) };
         if name == "array"
             && let FunctionArguments::Subquery(query) = &mut function.args
         {
@@ -62,9 +62,12 @@ impl Binder<'_> {
             *expr = new;
             return Ok(());
         }
+        let sets = self.sets_allowed;
+        self.sets_allowed &= !matches!(name.as_str(), "coalesce" | "nvl");
         // How many digits to keep decides the result's type: it stays a plain literal.
         let digits = matches!(name.as_str(), "round" | "trunc").then_some(1);
         self.function_args(function, digits)?;
+        self.sets_allowed = sets;
         if let Some(filter) = &mut function.filter {
             self.expr(filter)?;
         }
@@ -75,10 +78,6 @@ impl Binder<'_> {
         let known = match name.as_str() {
             "nvl" => "coalesce",
             "array_to_json" => "to_json",
-            "char_length" | "character_length" => "length",
-            "ceiling" => "ceil",
-            "pow" => "power",
-            "sign" => "signum",
             "variance" => "var_samp",
             "every" => "bool_and",
             "array_agg" | "count" => name.as_str(),
@@ -100,6 +99,31 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// What is no call any more: a set of rows, a cast written as a call, a numeric that is known.
+    fn set_or_constant(&mut self, name: &str, expr: &Expr) -> Result<Option<Expr>> {
+        let Expr::Function(function) = expr else { return Ok(None) };
+        if let Some(made) = query::functions::set_function(name) {
+            return self.set_in_list(made, plain_args(function)?).map(Some);
+        }
+        if name == "position" {
+            return Err(PgError::syntax("syntax error at or near \",\""));
+        }
+        if let Some(data_type) = cast_function(name)
+            && let [argument] = &plain_args(function)?[..]
+        {
+            let mut cast = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(argument.clone()),
+                data_type,
+                array: false,
+                format: None,
+            };
+            self.cast(&mut cast)?;
+            return Ok(Some(cast));
+        }
+        Ok(super::constant::numeric_literal(expr))
+    }
+
     fn function_args(&mut self, function: &mut Function, plain: Option<usize>) -> Result<()> {
         match &mut function.args {
             FunctionArguments::None => Ok(()),
@@ -116,8 +140,12 @@ impl Binder<'_> {
                 }
                 for (i, arg) in list.args.iter_mut().enumerate() {
                     match arg {
-                        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(_)))
-                            if plain == Some(i) => {}
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))
+                            if plain == Some(i)
+                                && let Some(literal) = super::constant::whole_literal(expr) =>
+                        {
+                            *expr = literal;
+                        }
                         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expr(expr)?,
                         FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => {}
                         _ => return refuse("named arguments"),
@@ -147,17 +175,8 @@ impl Binder<'_> {
             }
             return self.hidden(session, args).map(Some);
         }
-        // DataFusion has functions of these names that mean something else.
-        const OTHERS: &[&str] = &[
-            "to_time",
-            "to_number",
-            "to_unixtime",
-            "from_unixtime",
-            "date_format",
-            "date_bin",
-            "arrow_cast",
-            "arrow_typeof",
-        ];
+        // PostgreSQL's that are missing here.
+        const OTHERS: &[&str] = &["date_bin", "setseed"];
         if OTHERS.contains(&name) {
             return refuse(format!("function {name}"));
         }
@@ -191,8 +210,6 @@ impl Binder<'_> {
             "json_to_record",
             "json_to_recordset",
             "row_to_json",
-            "regexp_split_to_table",
-            "string_to_table",
         ];
         if SETS.contains(&name.replacen("jsonb_", "json_", 1).as_str()) {
             return refuse(format!("function {name}"));
@@ -209,14 +226,6 @@ impl Binder<'_> {
         {
             self.expr(&mut case)?;
             return Ok(Some(case));
-        }
-        if name == "mod"
-            && let [left, right] = &plain_args(function)?[..]
-        {
-            let mut modulo =
-                Expr::Nested(Box::new(binary(left.clone(), BinaryOperator::Modulo, right.clone())));
-            self.expr(&mut modulo)?;
-            return Ok(Some(modulo));
         }
         Ok(match name {
             "version" => Some(string(crate::settings::VERSION_TEXT)),
@@ -256,6 +265,42 @@ pub(in crate::bind) fn plain_args(function: &Function) -> Result<Vec<Expr>> {
                 .collect()
         }
     }
+}
+
+/// Functions of windows are called over one.
+fn needs_window(name: &str, function: &Function) -> Result<()> {
+    const WINDOWS: &[&str] = &[
+        "cume_dist",
+        "dense_rank",
+        "first_value",
+        "lag",
+        "last_value",
+        "lead",
+        "nth_value",
+        "ntile",
+        "percent_rank",
+        "rank",
+        "row_number",
+    ];
+    if WINDOWS.contains(&name) && function.over.is_none() && function.within_group.is_empty() {
+        let what = format!("window function {name} requires an OVER clause");
+        return Err(PgError::new("42809", what));
+    }
+    Ok(())
+}
+
+/// The type that a function with its name casts to.
+fn cast_function(name: &str) -> Option<DataType> {
+    Some(match name {
+        "date" => DataType::Date,
+        "text" => DataType::Text,
+        "bool" => DataType::Bool,
+        "int2" => DataType::Int2(None),
+        "int4" => DataType::Int4(None),
+        "int8" => DataType::Int8(None),
+        "float8" => DataType::Float8,
+        _ => return None,
+    })
 }
 
 /// The arguments of `make_interval`, by name or by position.

@@ -18,6 +18,18 @@ pub(crate) fn placeholder_index(name: &str) -> Result<usize> {
         .ok_or_else(|| PgError::new("42P02", format!("there is no parameter {name}")))
 }
 
+/// What stands behind a minus sign, if both together are the least integer or bigint.
+pub(super) fn least_integer(digits: &Expr) -> Option<Expr> {
+    let Expr::Value(value) = digits else { return None };
+    let Value::Number(digits, _) = &value.value else { return None };
+    let kind = match digits.as_str() {
+        "2147483648" => TypeKind::Int4,
+        "9223372036854775808" => TypeKind::Int8,
+        _ => return None,
+    };
+    Some(call(&cast_name(ColType::new(kind)), vec![string(format!("-{digits}"))]))
+}
+
 impl Binder<'_> {
     pub(super) fn value(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Value(value) = expr else { return Ok(()) };

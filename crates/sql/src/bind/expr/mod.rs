@@ -8,6 +8,8 @@ mod array;
 mod build;
 mod cast;
 mod compare;
+mod constant;
+mod forms;
 mod function;
 mod literal;
 mod operator;
@@ -22,6 +24,7 @@ pub(super) use array::unnest_query;
 pub(super) use build::call;
 pub(crate) use build::number;
 pub(super) use cast::type_literals;
+pub(in crate::bind) use forms::{integer_series, series_query, set_query};
 pub(super) use function::plain_args;
 pub(super) use session::session_function;
 
@@ -29,7 +32,7 @@ use super::{Binder, ident_name, object_parts, refuse, subquery};
 use crate::{PgError, Result};
 use build::{string, text_of};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, CaseWhen, CastKind, CeilFloorKind, DataType, Expr, Interval, Subscript,
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Interval, Subscript,
     UnaryOperator, Value,
 };
 
@@ -77,14 +80,30 @@ impl Binder<'_> {
                 self.all([&mut **a, &mut **b])
             }
             Expr::BinaryOp { .. } => self.binary(expr),
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner }
+                if matches!(**inner, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) =>
+            {
+                let mut power = forms::negated_power(inner);
+                self.expr(&mut power)?;
+                *expr = power;
+                Ok(())
+            }
             Expr::UnaryOp { op, expr: inner } => match op {
-                UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::Not => self.expr(inner),
-                UnaryOperator::PGAbs => {
-                    self.expr(inner)?;
-                    *expr = call("abs", vec![(**inner).clone()]);
+                UnaryOperator::Minus if literal::least_integer(inner).is_some() => {
+                    if let Some(least) = literal::least_integer(inner) {
+                        *expr = least;
+                    }
                     Ok(())
                 }
-                other => refuse(format!("operator {other}")),
+                UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::Not => self.expr(inner),
+                other => {
+                    let Some(function) = forms::unary(other) else {
+                        return refuse(format!("operator {other}"));
+                    };
+                    self.expr(inner)?;
+                    *expr = call(function, vec![(**inner).clone()]);
+                    Ok(())
+                }
             },
             Expr::Between { .. } => self.between(expr),
             Expr::InList { .. } => self.in_list(expr),
@@ -103,18 +122,22 @@ impl Binder<'_> {
             Expr::AnyOp { .. } | Expr::AllOp { .. } => self.any_all(expr),
             Expr::Like { any: false, expr: a, pattern, escape_char, negated: _ }
             | Expr::ILike { any: false, expr: a, pattern, escape_char, negated: _ } => {
-                if escape_char
-                    .as_ref()
-                    .is_some_and(|c| c.value != Value::SingleQuotedString("\\".into()))
-                {
-                    return refuse("ESCAPE with another character than a backslash");
+                match escape_char {
+                    Some(c) if c.value != Value::SingleQuotedString("\\".into()) => {
+                        self.like_escaped(expr)
+                    }
+                    // A pattern that ends with the escape is an error that the library has not.
+                    _ if text_of(pattern).is_some_and(|text| text.ends_with('\\')) => {
+                        *escape_char = None;
+                        self.like_escaped(expr)
+                    }
+                    _ => {
+                        *escape_char = None;
+                        self.all([&mut **a, &mut **pattern])
+                    }
                 }
-                *escape_char = None;
-                self.all([&mut **a, &mut **pattern])
             }
-            Expr::SimilarTo { expr: a, pattern, escape_char: None, negated: _ } => {
-                self.all([&mut **a, &mut **pattern])
-            }
+            Expr::SimilarTo { .. } => self.like_escaped(expr),
             Expr::Cast { .. } => self.cast(expr),
             Expr::TypedString(typed) => {
                 let inner = Box::new(Expr::Value(typed.value.clone()));
@@ -138,27 +161,12 @@ impl Binder<'_> {
                 *expr = call("$extract", vec![field, (**inner).clone()]);
                 Ok(())
             }
-            Expr::Ceil { expr: inner, field: CeilFloorKind::DateTimeField(field) }
-            | Expr::Floor { expr: inner, field: CeilFloorKind::DateTimeField(field) }
-                if field.to_string().is_empty()
-                    || *field == datafusion::sql::sqlparser::ast::DateTimeField::NoDateTime =>
-            {
-                self.expr(inner)
-            }
-            Expr::Position { expr: a, r#in } => self.all([&mut **a, &mut **r#in]),
-            Expr::Substring { expr: inner, substring_from, substring_for, .. } => {
-                self.expr(inner)?;
-                self.all(substring_from.iter_mut().chain(substring_for).map(|e| &mut **e))
-            }
-            Expr::Trim { expr: inner, trim_what, trim_characters, .. } => {
-                self.expr(inner)?;
-                self.all(trim_what.iter_mut().map(|e| &mut **e))?;
-                self.all(trim_characters.iter_mut().flatten())
-            }
-            Expr::Overlay { expr: inner, overlay_what, overlay_from, overlay_for } => {
-                self.all([&mut **inner, &mut **overlay_what, &mut **overlay_from])?;
-                self.all(overlay_for.iter_mut().map(|e| &mut **e))
-            }
+            Expr::Ceil { .. }
+            | Expr::Floor { .. }
+            | Expr::Position { .. }
+            | Expr::Substring { .. }
+            | Expr::Trim { .. }
+            | Expr::Overlay { .. } => self.written_form(expr),
             Expr::Collate { expr: inner, collation } => {
                 let name = object_parts(collation)?.pop().unwrap_or_default();
                 if !matches!(name.as_str(), "C" | "c" | "POSIX" | "posix" | "default" | "ucs_basic")
@@ -172,11 +180,14 @@ impl Binder<'_> {
             }
             Expr::Function(_) => self.function(expr),
             Expr::Case { operand, conditions, else_result, .. } => {
+                let sets = std::mem::replace(&mut self.sets_allowed, false);
                 self.all(operand.iter_mut().map(|e| &mut **e))?;
                 for CaseWhen { condition, result } in conditions {
                     self.all([condition, result])?;
                 }
-                self.all(else_result.iter_mut().map(|e| &mut **e))
+                self.all(else_result.iter_mut().map(|e| &mut **e))?;
+                self.sets_allowed = sets;
+                Ok(())
             }
             Expr::Array(array) => {
                 cast::type_alike(&mut array.elem.iter_mut().collect::<Vec<_>>());

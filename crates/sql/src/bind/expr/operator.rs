@@ -3,7 +3,7 @@
 //! What it promises: `OPERATOR(pg_catalog.=)` and LIKE's operators are what they stand for. What it
 //! must never do: let an operator of another schema pass for one of ours.
 
-use super::build::{call, string, text_of};
+use super::build::{call, not, string, text_of};
 use crate::Result;
 use crate::bind::{Binder, refuse};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, Value};
@@ -18,6 +18,10 @@ impl Binder<'_> {
         if let Some(compared) = super::rows::row_compared(expr)? {
             *expr = compared;
             return self.expr(expr);
+        }
+        if let Some(literal) = super::constant::numeric_literal(expr) {
+            *expr = literal;
+            return Ok(());
         }
         let Expr::BinaryOp { left, op, right } = expr else { return Ok(()) };
         if json_operator(op).is_some() {
@@ -63,7 +67,15 @@ impl Binder<'_> {
             *expr = call(function, vec![(**a).clone(), (**b).clone()]);
             return Ok(());
         }
+        if let Some(function) = function_operator(op) {
+            *expr = call(function, vec![(**left).clone(), (**right).clone()]);
+            return Ok(());
+        }
         let like = |negated, i: bool, left: &Expr, right: &Expr| {
+            if text_of(right).is_some_and(|text| text.ends_with('\\')) {
+                let name = if i { "$ilike" } else { "$like" };
+                return not(call(name, vec![left.clone(), right.clone()]), negated);
+            }
             let (a, pattern) = (Box::new(left.clone()), Box::new(right.clone()));
             if i {
                 Expr::ILike { negated, any: false, expr: a, pattern, escape_char: None }
@@ -85,19 +97,7 @@ impl Binder<'_> {
             | BinaryOperator::Eq
             | BinaryOperator::NotEq
             | BinaryOperator::And
-            | BinaryOperator::Or
-            | BinaryOperator::BitwiseAnd
-            | BinaryOperator::BitwiseOr
-            | BinaryOperator::PGBitwiseShiftLeft
-            | BinaryOperator::PGBitwiseShiftRight
-            | BinaryOperator::PGRegexMatch
-            | BinaryOperator::PGRegexIMatch
-            | BinaryOperator::PGRegexNotMatch
-            | BinaryOperator::PGRegexNotIMatch => Ok(()),
-            BinaryOperator::PGExp => {
-                *expr = call("power", vec![(**left).clone(), (**right).clone()]);
-                Ok(())
-            }
+            | BinaryOperator::Or => Ok(()),
             BinaryOperator::PGLikeMatch => {
                 *expr = like(false, false, left, right);
                 Ok(())
@@ -117,6 +117,24 @@ impl Binder<'_> {
             other => refuse(format!("operator {other}")),
         }
     }
+}
+
+/// The function that an operator stands for.
+fn function_operator(op: &BinaryOperator) -> Option<&'static str> {
+    Some(match op {
+        BinaryOperator::BitwiseAnd => "$bit_and",
+        BinaryOperator::BitwiseOr => "$bit_or",
+        BinaryOperator::PGBitwiseXor | BinaryOperator::BitwiseXor => "$bit_xor",
+        BinaryOperator::PGBitwiseShiftLeft => "$shift_left",
+        BinaryOperator::PGBitwiseShiftRight => "$shift_right",
+        BinaryOperator::PGRegexMatch => "$regex",
+        BinaryOperator::PGRegexIMatch => "$iregex",
+        BinaryOperator::PGRegexNotMatch => "$not_regex",
+        BinaryOperator::PGRegexNotIMatch => "$not_iregex",
+        BinaryOperator::PGStartsWith => "$starts_with",
+        BinaryOperator::PGExp => "$power",
+        _ => return None,
+    })
 }
 
 /// The function that an operator of json, jsonb or arrays stands for, and whether its sides change
