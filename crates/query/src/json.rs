@@ -372,6 +372,17 @@ pub fn parts(text: &str) -> Result<Parts<'_>> {
     Ok(out)
 }
 
+/// What a member's name could have been.
+const FIRST_KEY: &str = "string or \"}\"";
+const NEXT_KEY: &str = "string";
+
+/// A part of a document whose end is not reached.
+enum Open {
+    /// With the name of the member whose value comes next.
+    Object(Vec<(String, Json)>, String),
+    Array(Vec<Json>),
+}
+
 #[cold]
 #[inline(never)]
 fn too_deep() -> PgError {
@@ -465,34 +476,52 @@ impl<'a> Parser<'a> {
         Ok(&self.text[from..self.at])
     }
 
-    // Each level of a document is a few of these calls: their frames are kept small.
+    /// A value, however deep, in one frame: what is open is kept in a list.
     fn value(&mut self) -> Result<Json> {
-        self.blanks();
-        match self.peek() {
-            Some(b'{') => self.object(),
-            Some(b'[') => self.array(),
-            Some(b'"') => self.string().map(Json::String),
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            _ => self.word(),
+        let mut open: Vec<Open> = Vec::new();
+        loop {
+            self.blanks();
+            let mut done = match self.peek() {
+                Some(b'{') => match self.opened(b'}')? {
+                    true => Json::Object(Vec::new()),
+                    false => {
+                        open.push(Open::Object(Vec::new(), self.key(FIRST_KEY)?));
+                        continue;
+                    }
+                },
+                Some(b'[') => match self.opened(b']')? {
+                    true => Json::Array(Vec::new()),
+                    false => {
+                        open.push(Open::Array(Vec::new()));
+                        continue;
+                    }
+                },
+                Some(b'"') => self.string().map(Json::String)?,
+                Some(b'-' | b'0'..=b'9') => self.number()?,
+                _ => self.word()?,
+            };
+            loop {
+                match open.pop() {
+                    None => return Ok(done),
+                    Some(Open::Object(mut members, key)) => {
+                        members.push((key, done));
+                        if !self.closed(b'}')? {
+                            open.push(Open::Object(members, self.key(NEXT_KEY)?));
+                            break;
+                        }
+                        done = Json::Object(members);
+                    }
+                    Some(Open::Array(mut all)) => {
+                        all.push(done);
+                        if !self.closed(b']')? {
+                            open.push(Open::Array(all));
+                            break;
+                        }
+                        done = Json::Array(all);
+                    }
+                }
+            }
         }
-    }
-
-    fn object(&mut self) -> Result<Json> {
-        let mut members = Vec::new();
-        self.members(|parser, key| {
-            members.push((key, parser.value()?));
-            Ok(())
-        })?;
-        Ok(Json::Object(members))
-    }
-
-    fn array(&mut self) -> Result<Json> {
-        let mut all = Vec::new();
-        self.elements(|parser| {
-            all.push(parser.value()?);
-            Ok(())
-        })?;
-        Ok(Json::Array(all))
     }
 
     #[inline(never)]
@@ -511,32 +540,41 @@ impl<'a> Parser<'a> {
         Err(self.expected("JSON value"))
     }
 
-    fn enter(&mut self) -> Result<()> {
+    /// Past the sign that opens an object or array; whether it ends here.
+    fn opened(&mut self, end: u8) -> Result<bool> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(too_deep());
         }
-        Ok(())
+        self.expect(if end == b'}' { b'{' } else { b'[' })?;
+        self.blanks();
+        if self.peek() != Some(end) {
+            return Ok(false);
+        }
+        self.at += 1;
+        self.depth -= 1;
+        Ok(true)
+    }
+
+    /// A member's name and the colon behind it.
+    fn key(&mut self, wanted: &str) -> Result<String> {
+        self.blanks();
+        if self.peek() != Some(b'"') {
+            return Err(self.expected(wanted));
+        }
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(key)
     }
 
     fn members(&mut self, mut each: impl FnMut(&mut Self, String) -> Result<()>) -> Result<()> {
-        self.enter()?;
-        self.expect(b'{')?;
-        self.blanks();
-        if self.peek() == Some(b'}') {
-            self.at += 1;
-            self.depth -= 1;
+        if self.opened(b'}')? {
             return Ok(());
         }
-        let mut wanted = "string or \"}\"";
+        let mut wanted = FIRST_KEY;
         loop {
-            self.blanks();
-            if self.peek() != Some(b'"') {
-                return Err(self.expected(wanted));
-            }
-            wanted = "string";
-            let key = self.string()?;
-            self.expect(b':')?;
+            let key = self.key(wanted)?;
+            wanted = NEXT_KEY;
             each(self, key)?;
             if self.closed(b'}')? {
                 return Ok(());
@@ -545,12 +583,7 @@ impl<'a> Parser<'a> {
     }
 
     fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        self.enter()?;
-        self.expect(b'[')?;
-        self.blanks();
-        if self.peek() == Some(b']') {
-            self.at += 1;
-            self.depth -= 1;
+        if self.opened(b']')? {
             return Ok(());
         }
         loop {
