@@ -479,6 +479,9 @@ fn scale_of(field: &Field) -> u8 {
     }
 }
 
+/// Digits after the point that a numeric can have beside one before it.
+const DIGITS_MAX: i64 = 37;
+
 fn numeric_scale(
     scale: Scale,
     name: &str,
@@ -500,7 +503,12 @@ fn numeric_scale(
                     )));
                 }
             };
-            u8::try_from(digits.clamp(0, 37)).unwrap_or(0)
+            if digits > DIGITS_MAX {
+                return Err(PgError::unsupported(format!(
+                    "{name} to more than {DIGITS_MAX} digits after the point"
+                )));
+            }
+            u8::try_from(digits.max(0)).unwrap_or(0)
         }
     })
 }

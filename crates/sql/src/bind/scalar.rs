@@ -247,9 +247,12 @@ impl<'a> ScalarBinder<'a> {
                 }
                 match parse_numeric(digits) {
                     Ok((v, scale)) => known(Value::Numeric(v, scale), TypeKind::Numeric),
-                    // Beyond 38 digits it can only be meant as double precision.
+                    // So far beyond our numerics it can only be meant as double precision; what
+                    // is written in full is not rounded to it.
                     Err(error) => match digits.parse::<f64>() {
-                        Ok(v) if v.is_finite() => known(Value::Float8(v), TypeKind::Float8),
+                        Ok(v) if v.is_finite() && digits.contains(['e', 'E']) => {
+                            known(Value::Float8(v), TypeKind::Float8)
+                        }
                         _ => Err(error),
                     },
                 }

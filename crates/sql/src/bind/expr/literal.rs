@@ -30,6 +30,26 @@ pub(super) fn least_integer(digits: &Expr) -> Option<Expr> {
     Some(call(&cast_name(ColType::new(kind)), vec![string(format!("-{digits}"))]))
 }
 
+/// A literal that is no integer: a numeric with the digits it is written with.
+fn decimal(digits: &str) -> Result<Expr> {
+    match parse_numeric(digits) {
+        // The library takes 1e9 for a decimal with -9 digits behind the point, and what has no
+        // point for double precision beyond bigint.
+        Ok((value, 0)) => Ok(number(&format!("{value}."))),
+        Ok((value, scale)) => {
+            let width = usize::from(scale) + 1;
+            let all = format!("{value:0width$}");
+            let (whole, fraction) = all.split_at(all.len() - usize::from(scale));
+            Ok(number(&format!("{whole}.{fraction}")))
+        }
+        // A number far beyond our numerics.
+        Err(_) if digits.contains(['e', 'E']) => {
+            Ok(call(&cast_name(ColType::new(TypeKind::Float8)), vec![string(digits)]))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 impl Binder<'_> {
     pub(super) fn value(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Value(value) = expr else { return Ok(()) };
@@ -43,18 +63,8 @@ impl Binder<'_> {
                         array: false,
                         format: None,
                     };
-                } else if digits.bytes().all(|b| b.is_ascii_digit())
-                    && digits.parse::<i64>().is_err()
-                {
-                    // Beyond bigint a whole number is numeric.
-                    *expr = call(&cast_name(ColType::new(TypeKind::Numeric)), vec![string(digits)]);
-                } else if digits.contains(['e', 'E']) {
-                    // The library takes 1e9 for a decimal with -9 digits behind the point.
-                    let kind = match parse_numeric(digits) {
-                        Ok(_) => TypeKind::Numeric,
-                        Err(_) => TypeKind::Float8,
-                    };
-                    *expr = call(&cast_name(ColType::new(kind)), vec![string(digits)]);
+                } else if digits.parse::<i64>().is_err() {
+                    *expr = decimal(digits)?;
                 }
                 Ok(())
             }
