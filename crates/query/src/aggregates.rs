@@ -26,13 +26,19 @@ const AVG_SCALE: i8 = 14;
 /// Digits after the point that `avg` shows at least.
 const AVG_SHOWN: u8 = 16;
 
+/// Digits after the point of an average that the library gives with so many: those of what is
+/// averaged, and 16 at least.
+fn average_scale(of_library: u8) -> u8 {
+    of_library.saturating_sub(4).max(AVG_SHOWN)
+}
+
 /// The average with as many digits as are shown, rounded; double precision is left alone.
 #[must_use]
 pub fn average_function() -> Arc<ScalarUDF> {
     let numeric = ColType::new(TypeKind::Numeric);
     let function = RowFunction::new("$average", Some(1), numeric, true, |args| match &args[0] {
         Datum::Numeric(v, scale) => {
-            let shown = scale.saturating_sub(2).max(AVG_SHOWN);
+            let shown = average_scale(*scale);
             let range = || PgError::out_of_range("numeric");
             Ok(Value::Numeric(rescale(*v, *scale, shown).ok_or_else(range)?, shown))
         }
@@ -42,7 +48,7 @@ pub fn average_function() -> Arc<ScalarUDF> {
         Ok(match fields.first().map(|field| field.data_type()) {
             Some(DataType::Decimal128(_, scale)) => {
                 let scale = u8::try_from(*scale).unwrap_or(0);
-                ColType::numeric(38, scale.saturating_sub(2).max(AVG_SHOWN))
+                ColType::numeric(38, average_scale(scale))
             }
             _ => ColType::new(TypeKind::Float8),
         })

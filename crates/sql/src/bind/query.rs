@@ -313,7 +313,7 @@ impl Binder<'_> {
                 // The name comes from the expression as it was written.
                 let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
                 let name = output_name(&SelectItem::UnnamedExpr(expr.clone()));
-                self.expr(expr)?;
+                self.shown(expr)?;
                 let still_plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
                 if !(plain && still_plain) {
                     let name = name.unwrap_or_else(|| "?column?".to_owned());
@@ -322,7 +322,7 @@ impl Binder<'_> {
                 }
                 Ok(())
             }
-            SelectItem::ExprWithAlias { expr, .. } => self.expr(expr),
+            SelectItem::ExprWithAlias { expr, .. } => self.shown(expr),
             SelectItem::ExprWithAliases { .. } => refuse("several aliases"),
             SelectItem::QualifiedWildcard(kind, options) => {
                 plain_wildcard(options)?;
