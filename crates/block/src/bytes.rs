@@ -87,6 +87,87 @@ impl Write for Vec<u8> {
     }
 }
 
+/// Byte strings one behind the other, in two allocations: the rows or keys of a batch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ByteList {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl ByteList {
+    #[must_use]
+    pub fn new() -> ByteList {
+        ByteList::default()
+    }
+
+    /// With room for `count` strings of `bytes` in all.
+    #[must_use]
+    pub fn with_capacity(count: usize, bytes: usize) -> ByteList {
+        ByteList { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(count) }
+    }
+
+    /// # Panics
+    /// When the list would hold 4 GiB.
+    pub fn push(&mut self, one: &[u8]) {
+        self.bytes.extend_from_slice(one);
+        self.ends.push(u32::try_from(self.bytes.len()).expect("a batch is below 4 GiB"));
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes of all strings together.
+    #[must_use]
+    pub fn total_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// # Panics
+    /// When there are not so many.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, i: usize) -> &[u8] {
+        let from = if i == 0 { 0 } else { self.ends[i - 1] as usize };
+        &self.bytes[from..self.ends[i] as usize]
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.len()).map(|i| self.get(i))
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Count (u16), then each string's length (u16) and bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.reserve(2 + 2 * self.len() + self.bytes.len());
+        out.u16(u16_of(self.len()));
+        for one in self.iter() {
+            out.bytes16(one);
+        }
+    }
+
+    /// # Errors
+    /// The bytes end.
+    pub fn decode(r: &mut Reader<'_>) -> Result<ByteList, DecodeError> {
+        let n = r.u16()?;
+        let mut list = ByteList::new();
+        for _ in 0..n {
+            list.push(r.bytes16()?);
+        }
+        Ok(list)
+    }
+}
+
 /// The bytes do not decode: too short, or a tag or length that cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("damaged or foreign bytes at offset {at}")]

@@ -5,7 +5,7 @@
 //! transactional operation has an [`Inverse`], computed from the block as it stands *before* the
 //! change and kept in the undo record.
 
-use crate::bytes::{DecodeError, Reader, Write, put_u16};
+use crate::bytes::{ByteList, DecodeError, Reader, Write, put_u16, u16_of};
 use crate::itl::{self, Itl, ItlChange};
 use crate::layout::{self, Kind};
 use crate::rows::{self, DELETED};
@@ -44,6 +44,12 @@ pub enum Op {
         flags: u8,
         bytes: Vec<u8>,
     },
+    /// Several new rows: `rows` one by one into `slots` (ascending), without flags.
+    HeapInsertMany {
+        itl: ItlChange,
+        slots: Vec<u16>,
+        rows: ByteList,
+    },
     HeapUpdate {
         itl: ItlChange,
         slot: u16,
@@ -66,6 +72,12 @@ pub enum Op {
         itl: ItlChange,
         key: Vec<u8>,
         rowid: Rowid,
+    },
+    /// Several new entries, in the order of their keys.
+    LeafInsertMany {
+        itl: ItlChange,
+        keys: ByteList,
+        rowids: Vec<Rowid>,
     },
     /// Marks the entry deleted.
     LeafMark {
@@ -108,6 +120,9 @@ pub enum Inverse {
     HeapRemove {
         slot: u16,
     },
+    HeapRemoveMany {
+        slots: Vec<u16>,
+    },
     HeapRestore {
         slot: u16,
         flags: u8,
@@ -122,6 +137,12 @@ pub enum Inverse {
     LeafRemove {
         root: Dba,
         key: Vec<u8>,
+    },
+    /// Keys in ascending order. After splits they may lie in several leaves: applied to one, it
+    /// takes out what is there.
+    LeafRemoveMany {
+        root: Dba,
+        keys: ByteList,
     },
     LeafRestore {
         root: Dba,
@@ -258,6 +279,20 @@ impl Op {
                 saved.encode(out);
                 inverse.encode(out);
             }
+            Op::HeapInsertMany { itl, slots, rows } => {
+                out.u8(16);
+                itl.encode(out);
+                put_runs(out, slots);
+                rows.encode(out);
+            }
+            Op::LeafInsertMany { itl, keys, rowids } => {
+                out.u8(17);
+                itl.encode(out);
+                keys.encode(out);
+                for rowid in rowids {
+                    out.u64(rowid.to_u64());
+                }
+            }
         }
     }
 
@@ -326,6 +361,20 @@ impl Op {
                 saved: Itl::decode(r)?,
                 inverse: Inverse::decode(r)?,
             },
+            16 => {
+                let (itl, slots) = (ItlChange::decode(r)?, get_runs(r)?);
+                let rows = ByteList::decode(r)?;
+                if rows.len() != slots.len() {
+                    return Err(r.error());
+                }
+                Op::HeapInsertMany { itl, slots, rows }
+            }
+            17 => {
+                let (itl, keys) = (ItlChange::decode(r)?, ByteList::decode(r)?);
+                let rowids: Result<Vec<Rowid>, DecodeError> =
+                    (0..keys.len()).map(|_| Ok(Rowid::from_u64(r.u64()?))).collect();
+                Op::LeafInsertMany { itl, keys, rowids: rowids? }
+            }
             _ => return Err(r.error()),
         })
     }
@@ -334,6 +383,8 @@ impl Op {
     pub fn set_itl(&mut self, change: ItlChange) {
         match self {
             Op::HeapInsert { itl, .. }
+            | Op::HeapInsertMany { itl, .. }
+            | Op::LeafInsertMany { itl, .. }
             | Op::HeapUpdate { itl, .. }
             | Op::HeapDelete { itl, .. }
             | Op::HeapLock { itl, .. }
@@ -388,6 +439,12 @@ impl Op {
                 itl.apply(b);
                 rows::insert_at(b, *slot, *flags, itl.idx + 1, bytes);
             }
+            Op::HeapInsertMany { itl, slots, rows } => {
+                itl.apply(b);
+                for (slot, bytes) in slots.iter().zip(rows.iter()) {
+                    rows::insert_at(b, *slot, 0, itl.idx + 1, bytes);
+                }
+            }
             Op::HeapUpdate { itl, slot, flags, bytes } => {
                 itl.apply(b);
                 rows::replace(b, *slot, *flags, itl.idx + 1, bytes);
@@ -406,6 +463,11 @@ impl Op {
             Op::LeafInsert { itl, key, rowid } => {
                 itl.apply(b);
                 rows::insert_entry(b, 0, itl.idx + 1, rowid.to_u64(), key);
+            }
+            Op::LeafInsertMany { itl, keys, rowids } => {
+                itl.apply(b);
+                let values = rowids.iter().map(|rowid| rowid.to_u64());
+                rows::insert_entries(b, itl.idx + 1, keys.iter().zip(values));
             }
             Op::LeafMark { itl, key } => {
                 itl.apply(b);
@@ -457,6 +519,27 @@ fn get_positions(r: &mut Reader<'_>) -> Result<Vec<u16>, DecodeError> {
     (0..n).map(|_| r.u16()).collect()
 }
 
+/// Ascending slots as runs: count (u16), then first slot and length (u16 each).
+fn put_runs(out: &mut Vec<u8>, slots: &[u16]) {
+    let runs: Vec<&[u16]> = slots.chunk_by(|a, b| a.checked_add(1) == Some(*b)).collect();
+    out.u16(u16_of(runs.len()));
+    for run in runs {
+        out.u16(run[0]);
+        out.u16(u16_of(run.len()));
+    }
+}
+
+fn get_runs(r: &mut Reader<'_>) -> Result<Vec<u16>, DecodeError> {
+    let n = r.u16()?;
+    let mut slots = Vec::new();
+    for _ in 0..n {
+        let (first, count) = (r.u16()?, r.u16()?);
+        let end = first.checked_add(count).ok_or(r.error())?;
+        slots.extend(first..end);
+    }
+    Ok(slots)
+}
+
 impl Inverse {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -490,6 +573,15 @@ impl Inverse {
                 out.u64(rowid.to_u64());
                 out.bytes16(key);
             }
+            Inverse::HeapRemoveMany { slots } => {
+                out.u8(6);
+                put_runs(out, slots);
+            }
+            Inverse::LeafRemoveMany { root, keys } => {
+                out.u8(7);
+                out.u64(root.to_u64());
+                keys.encode(out);
+            }
         }
     }
 
@@ -516,11 +608,27 @@ impl Inverse {
                 let rowid = Rowid::from_u64(r.u64()?);
                 Inverse::LeafRestore { root, key: r.bytes16()?.to_vec(), flags, lock, rowid }
             }
+            6 => Inverse::HeapRemoveMany { slots: get_runs(r)? },
+            7 => {
+                let root = Dba::from_u64(r.u64()?);
+                Inverse::LeafRemoveMany { root, keys: ByteList::decode(r)? }
+            }
             _ => return Err(r.error()),
         })
     }
 
-    /// The index key of a leaf change.
+    /// Whether it takes back a change of an index leaf.
+    #[must_use]
+    pub fn is_of_index(&self) -> bool {
+        matches!(
+            self,
+            Inverse::LeafRemove { .. }
+                | Inverse::LeafRemoveMany { .. }
+                | Inverse::LeafRestore { .. }
+        )
+    }
+
+    /// The index key of a change of one leaf entry.
     #[must_use]
     pub fn leaf_key(&self) -> Option<(Dba, &[u8])> {
         match self {
@@ -536,6 +644,7 @@ impl Inverse {
     pub fn changes_row(&self, wanted: u16) -> bool {
         match self {
             Inverse::HeapRemove { slot } | Inverse::HeapRestore { slot, .. } => *slot == wanted,
+            Inverse::HeapRemoveMany { slots } => slots.binary_search(&wanted).is_ok(),
             _ => false,
         }
     }
@@ -562,6 +671,13 @@ impl Inverse {
                     rows::remove_at(b, *slot);
                 }
             }
+            Inverse::HeapRemoveMany { slots } => {
+                for &slot in slots.iter().rev() {
+                    if rows::get(b, slot).is_some() {
+                        rows::remove_at(b, slot);
+                    }
+                }
+            }
             Inverse::HeapRestore { slot, flags, lock, bytes } => {
                 if rows::get(b, *slot).is_some() {
                     rows::replace(b, *slot, *flags, *lock, bytes);
@@ -577,6 +693,13 @@ impl Inverse {
             Inverse::LeafRemove { key, .. } => {
                 if let Ok(pos) = rows::search(b, key) {
                     rows::remove_entry(b, pos);
+                }
+            }
+            Inverse::LeafRemoveMany { keys, .. } => {
+                for key in keys.iter() {
+                    if let Ok(pos) = rows::search(b, key) {
+                        rows::remove_entry(b, pos);
+                    }
                 }
             }
             Inverse::LeafRestore { key, flags, lock, rowid, .. } => {

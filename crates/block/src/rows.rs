@@ -409,7 +409,22 @@ pub fn entry(b: &[u8], pos: u16) -> Entry<'_> {
 /// Position of `key`: `Ok` where it stands, `Err` where it would.
 #[inline]
 pub fn search(b: &[u8], key: &[u8]) -> Result<u16, u16> {
-    let (mut lo, mut hi) = (0u16, slot_count(b));
+    bisect(b, 0, slot_count(b), key)
+}
+
+/// [`search`] among the entries from position `from` on, for who knows that all before are smaller
+/// and expects the key at the end.
+#[inline]
+pub fn search_from(b: &[u8], from: u16, key: &[u8]) -> Result<u16, u16> {
+    let end = slot_count(b);
+    if from == end || entry(b, end - 1).key < key {
+        return Err(end);
+    }
+    bisect(b, from, end, key)
+}
+
+#[inline]
+fn bisect(b: &[u8], mut lo: u16, mut hi: u16, key: &[u8]) -> Result<u16, u16> {
     while lo < hi {
         let mid = lo + (hi - lo) / 2;
         match entry(b, mid).key.cmp(key) {
@@ -432,6 +447,16 @@ pub fn entry_bytes(key: &[u8]) -> usize {
 pub fn insert_entry(b: &mut [u8], flags: u8, lock: u8, value: u64, key: &[u8]) {
     let pos = search(b, key).expect_err("the key is there already");
     insert_entry_at(b, pos, flags, lock, value, key);
+}
+
+/// Inserts entries in ascending order of their keys, as [`insert_entry`] does one.
+pub fn insert_entries<'a>(b: &mut [u8], lock: u8, entries: impl Iterator<Item = (&'a [u8], u64)>) {
+    let mut from = 0;
+    for (key, value) in entries {
+        let pos = search_from(b, from, key).expect_err("the key is there already");
+        insert_entry_at(b, pos, 0, lock, value, key);
+        from = pos + 1;
+    }
 }
 
 fn insert_entry_at(b: &mut [u8], pos: u16, flags: u8, lock: u8, value: u64, key: &[u8]) {

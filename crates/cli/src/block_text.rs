@@ -153,6 +153,11 @@ pub fn inverse_text(inverse: &Inverse) -> String {
     match inverse {
         Inverse::Nothing => "nothing but the itl entry".to_owned(),
         Inverse::HeapRemove { slot } => format!("remove row {slot}"),
+        Inverse::HeapRemoveMany { slots } => format!("remove rows {slots:?}"),
+        Inverse::LeafRemoveMany { root, keys } => {
+            let all: String = keys.iter().map(|key| format!("  {}", shown(key))).collect();
+            format!("remove {} entries of {root}  keys{all}", keys.len())
+        }
         Inverse::HeapRestore { slot, flags: f, lock, bytes } => {
             format!("restore row {slot}  {}lock {lock}  {}", flags(*f), shown(bytes))
         }

@@ -4,6 +4,7 @@
 //! operation's name and what it is about. Long bytes are cut, and the cut is shown.
 
 use crate::block_text::{flags, inverse_text, kept_entry, shown};
+use block::Rowid;
 use block::itl::ItlChange;
 use block::op::Op;
 use block::redo::{Record, RecordKind};
@@ -51,6 +52,16 @@ fn operation(op: &Op) -> String {
         }
         Op::HeapInsert { itl, slot, flags: f, bytes } => {
             row("insert row", *slot, &format!("{}{}", flags(*f), shown(bytes)), itl)
+        }
+        Op::HeapInsertMany { itl, slots, rows } => {
+            let one = |(slot, bytes): (&u16, &[u8])| format!("  {slot}: {}", shown(bytes));
+            let all: String = slots.iter().zip(rows.iter()).map(one).collect();
+            format!("insert {} rows{all}{}", slots.len(), changer(itl))
+        }
+        Op::LeafInsertMany { itl, keys, rowids } => {
+            let one = |(key, rowid): (&[u8], &Rowid)| format!("  {}: {rowid}", shown(key));
+            let all: String = keys.iter().zip(rowids).map(one).collect();
+            format!("insert {} entries{all}{}", keys.len(), changer(itl))
         }
         Op::HeapUpdate { itl, slot, flags: f, bytes } => {
             row("update row", *slot, &format!("{}{}", flags(*f), shown(bytes)), itl)

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use block::Rowid;
+use block::bytes::ByteList;
 use env::{BoxFuture, Env};
 use kernel::dict::{self, NewSequence, TableDef};
 use kernel::instance::Instance;
@@ -106,6 +107,8 @@ enum Tried {
 
 const VALUE: usize = 1;
 const FILLER: usize = 3;
+/// Items beyond the others that are made in batches.
+const BATCH_ITEMS: i64 = 60;
 /// Looks again before a client that gets nowhere is called stuck.
 const TRIES_MAX: u32 = 2000;
 
@@ -221,6 +224,45 @@ impl Mixed {
         Ok(Tried::Done)
     }
 
+    /// Makes many items at once, those of a wider range that are not there, with their history.
+    async fn batch(
+        &self,
+        ctx: &Ctx,
+        txn: &Arc<Transaction>,
+        own: &mut Own,
+        env: &Env,
+    ) -> Result<()> {
+        let items = find(ctx, txn, "item").await?;
+        let history = find(ctx, txn, "history").await?;
+        let snap = txn.snapshot(ctx).await?;
+        let key = items.primary_key().expect("a primary key");
+        let (mut new, mut past) = (ByteList::new(), ByteList::new());
+        let steps_before = own.steps.len();
+        let (step, range) = (1 + pick(env, 3), self.mix.items + BATCH_ITEMS);
+        let mut item = i64::try_from(pick(env, range.unsigned_abs())).expect("few");
+        while item < range {
+            if by_key(ctx, &items, key, &snap, item).await?.is_none() {
+                let value = self.next_value.fetch_add(1, Ordering::SeqCst);
+                new.push(&self.row(&items, item, value));
+                let row = [value, item, 0, 0].map(Datum::Int8);
+                past.push(&history.encode(&row));
+                own.steps.push(Step { value, item, prev: 0, gone: false });
+            }
+            item += i64::try_from(step).expect("small");
+        }
+        let before = txn.savepoint();
+        let mut rowids = Vec::new();
+        match table::insert_many(ctx, txn, &items, &new, &mut rowids).await {
+            // Another client has made one of them since the snapshot.
+            Err(Error::UniqueViolation { .. }) if txn.isolation() == Isolation::ReadCommitted => {
+                own.take_back(steps_before);
+                return txn.rollback_to(ctx, before).await;
+            }
+            done => done?,
+        }
+        table::insert_many(ctx, txn, &history, &past, &mut rowids).await
+    }
+
     /// Locks an item without changing it.
     async fn lock(
         &self,
@@ -278,7 +320,9 @@ impl Mixed {
         env: &Env,
     ) -> Result<()> {
         for _ in 0..=pick(env, 4) {
-            let item = i64::try_from(pick(env, self.mix.items.unsigned_abs())).expect("few");
+            // Now and then one of those that come in batches.
+            let range = if pick(env, 6) == 0 { BATCH_ITEMS } else { 0 } + self.mix.items;
+            let item = i64::try_from(pick(env, range.unsigned_abs())).expect("few");
             let wait = match pick(env, 6) {
                 0 => LockWait::NoWait,
                 1 => LockWait::SkipLocked,
@@ -286,11 +330,12 @@ impl Mixed {
                 _ => LockWait::Wait,
             };
             let before = (txn.savepoint(), own.steps.len());
-            let outcome = match pick(env, 20) {
+            let outcome = match pick(env, 21) {
                 0..=10 => self.change(ctx, txn, own, Wish { item, delete: false, wait }).await,
                 11..=14 => self.change(ctx, txn, own, Wish { item, delete: true, wait }).await,
                 15..=17 => self.lock(ctx, txn, item, wait).await,
                 18 => self.ticket(ctx, txn).await,
+                19 => self.batch(ctx, txn, own, env).await,
                 _ => {
                     let pause = Duration::from_micros(pick(env, 2000));
                     ctx.sleep(WaitEvent::SmonTimer, pause).await;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use block::bytes::ByteList;
 use block::itl::{self, ITL_ENTRIES_MAX, ItlChange};
 use block::layout;
 use block::op::{Inverse, Op};
@@ -32,6 +33,8 @@ pub enum InsertOutcome {
 /// What one look at a leaf under its latch found.
 enum Found {
     Done,
+    /// So many entries were added at once.
+    Inserted(usize),
     Duplicate,
     /// The entry belongs to another transaction that has not ended.
     Wait(Xid),
@@ -71,6 +74,35 @@ pub async fn insert(
     Ok(match found {
         Found::Duplicate => InsertOutcome::Duplicate,
         _ => InsertOutcome::Done,
+    })
+}
+
+/// Adds the entry at position `from` of a batch in ascending order of keys, and with it as many of
+/// those behind it as go into the same leaf: one descent, one redo and one undo record for all.
+/// Returns how many; `None`: the key at `from` is taken, as [`InsertOutcome::Duplicate`] says.
+///
+/// # Errors
+/// As [`insert`].
+pub async fn insert_run(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &IndexSeg,
+    keys: &ByteList,
+    rowids: &[Rowid],
+    from: usize,
+) -> Result<Option<usize>> {
+    let key = keys.get(from);
+    if key.len() > KEY_BYTES_MAX {
+        return Err(Error::KeyTooLong { bytes: key.len(), limit: KEY_BYTES_MAX });
+    }
+    let batch = Batch { keys, rowids, from };
+    let step = |b: &[u8], view: &View<'_>| run_step(txn.core(), seg, &batch, b, view);
+    let rowid = Some(rowids[from]);
+    let found = change_entry(ctx, txn, seg, key, rowid, LockWait::Wait, step).await?;
+    Ok(match found {
+        Found::Duplicate => None,
+        Found::Inserted(count) => Some(count),
+        _ => Some(1),
     })
 }
 
@@ -243,6 +275,60 @@ fn insert_step(
             inverse: restore(seg, key, &entry, view),
             out: Found::Done,
         },
+    }
+}
+
+/// Entries in ascending order of keys; those before `from` are done with.
+struct Batch<'a> {
+    keys: &'a ByteList,
+    rowids: &'a [Rowid],
+    from: usize,
+}
+
+/// [`insert_step`] for the entry at `batch.from`, with those behind it that go the same way: new
+/// keys that belong to this leaf, as far as there is room.
+fn run_step(
+    core: &Core,
+    seg: &IndexSeg,
+    batch: &Batch<'_>,
+    b: &[u8],
+    view: &View<'_>,
+) -> Step<Found> {
+    let Batch { keys, rowids, from } = *batch;
+    let single = || insert_step(core, seg, keys.get(from), rowids[from], b, view);
+    if misplaced(seg, keys.get(from), b).is_some() {
+        return single();
+    }
+    let mut room = rows::free_bytes(b).saturating_sub(view.itl_room());
+    let high = rows::high_key(b);
+    let (mut to, mut pos) = (from, 0);
+    while to < keys.len() {
+        let key = keys.get(to);
+        let need = rows::entry_bytes(key);
+        let again = to > from && keys.get(to - 1) == key;
+        if again || room < need || key.len() > KEY_BYTES_MAX || high.is_some_and(|h| key >= h) {
+            break;
+        }
+        match rows::search_from(b, pos, key) {
+            Ok(_) => break,
+            Err(at) => pos = at,
+        }
+        room -= need;
+        to += 1;
+    }
+    if to < from + 2 {
+        return single();
+    }
+    let mut here = ByteList::new();
+    (from..to).for_each(|at| here.push(keys.get(at)));
+    Step::Change {
+        inverse: Inverse::LeafRemoveMany { root: seg.root, keys: here.clone() },
+        op: Op::LeafInsertMany {
+            itl: ItlChange::default(),
+            keys: here,
+            rowids: rowids[from..to].to_vec(),
+        },
+        out: Found::Inserted(to - from),
     }
 }
 

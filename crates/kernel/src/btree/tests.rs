@@ -1,5 +1,6 @@
 //! Tests of the pure part: cuts, separators, block images. What needs an instance is in `instance`.
 
+mod batch;
 mod instance;
 mod stress;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use block::bytes::ByteList;
 use block::itl::ItlChange;
 use block::op::{Inverse, Op};
 use block::{Mode, Rowid, rows};
@@ -26,6 +27,148 @@ pub async fn insert(ctx: &Ctx, txn: &Arc<Transaction>, seg: &HeapSeg, row: &[u8]
     }
     let stub = chain::write(ctx, txn, seg, row).await?;
     insert_piece(ctx, txn, seg, rows::FORWARD, &stub.encode()).await
+}
+
+/// Inserts rows in the order given, as many at a time as go into one block: one latch, one redo and
+/// one undo record for all of these. Appends their rowids to `rowids`.
+///
+/// # Errors
+/// As [`insert`]; some of the rows may be there then.
+pub async fn insert_many(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &HeapSeg,
+    rows: &ByteList,
+    rowids: &mut Vec<Rowid>,
+) -> Result<()> {
+    let mut from = 0;
+    let mut tries = 0;
+    while from < rows.len() {
+        if rows.get(from).len() > ROW_PIECE_BYTES_MAX {
+            rowids.push(insert(ctx, txn, seg, rows.get(from)).await?);
+            from += 1;
+            continue;
+        }
+        let need = row_bytes(rows.get(from)) + RESERVE_BYTES;
+        let (dba, filled) = fill_block(ctx, txn, seg, rows, from, need, tries).await?;
+        tries = if filled.slots.is_empty() { tries + 1 } else { 0 };
+        from += filled.slots.len();
+        rowids.extend(filled.slots.iter().map(|&slot| Rowid { dba, slot }));
+        if let Some((room, potential)) = filled.full {
+            txn.core().space.note_full(*seg, dba, room, potential);
+        }
+        ctx.check_interrupt()?;
+    }
+    Ok(())
+}
+
+/// What went into one block.
+struct Filled {
+    slots: Vec<u16>,
+    /// Its free and potential bytes, if the next row found no room.
+    full: Option<(usize, usize)>,
+}
+
+/// Inserts the rows from `from` on, of which the first takes `need` bytes, into one block: as many
+/// as it has room for, which may be none.
+async fn fill_block(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &HeapSeg,
+    rows: &ByteList,
+    from: usize,
+    need: usize,
+    tries: u32,
+) -> Result<(block::Dba, Filled)> {
+    let core = txn.core();
+    let hint = u64::from(ctx.session.sid());
+    let dba = core.space.block_for_insert(ctx, *seg, need, hint, tries).await?;
+    txn.ready(ctx).await?;
+    let pin = core.cache.pin(ctx, dba, Mode::X).await?;
+    let target = Target { obj: seg.obj, birth: seg.birth };
+    loop {
+        let horizon = core.horizon();
+        let f = |b: &[u8], view: &View<'_>| {
+            if !super::scan::is_own(b, seg) {
+                return Step::Stop(Many::Done(Filled { slots: Vec::new(), full: Some((0, 0)) }));
+            }
+            try_insert_many(b, view, horizon, rows, from)
+        };
+        let filled = match txn.change_block(ctx, &pin, target, f).await? {
+            Outcome::Changed(Many::Done(filled)) | Outcome::Stopped(Many::Done(filled)) => filled,
+            // Other blocks have room in their ITL: no reason to wait here.
+            Outcome::NoItl(_) => {
+                let full = Some((0, potential_bytes(&pin.read())));
+                Filled { slots: Vec::new(), full }
+            }
+            _ => continue,
+        };
+        // Below what is needed whatever was found, so that this block is not offered again.
+        let full = filled.full.map(|(room, potential)| match filled.slots.len() {
+            0 => (room.min(need - 1), potential),
+            _ => (room, potential),
+        });
+        return Ok((dba, Filled { full, ..filled }));
+    }
+}
+
+/// What inserting several rows into one block came to.
+enum Many {
+    Done(Filled),
+    /// Rows were settled: try the same block again.
+    Again,
+}
+
+/// Takes as many rows from `from` on as the block has room for.
+fn try_insert_many(
+    b: &[u8],
+    view: &View<'_>,
+    horizon: block::Scn,
+    list: &ByteList,
+    from: usize,
+) -> Step<Many> {
+    let count = rows::slot_count(b);
+    let mut free = rows::free_bytes(b).saturating_sub(view.itl_room());
+    let mut free_slots = (0..=u16::MAX).filter(|&s| s >= count || rows::get(b, s).is_none());
+    let (mut slots, mut taken) = (Vec::new(), ByteList::new());
+    let mut full = None;
+    for at in from..list.len() {
+        let row = list.get(at);
+        if row.len() > ROW_PIECE_BYTES_MAX {
+            break;
+        }
+        let bytes = row_bytes(row);
+        // The first row of a block need not leave room: nothing else is there to grow.
+        let reserve = if count == 0 && slots.is_empty() { 0 } else { RESERVE_BYTES };
+        let slot = free_slots.next().filter(|_| free >= bytes + reserve);
+        let Some(slot) = slot else {
+            let plan = plan(b, view, horizon, None);
+            let settles = !plan.slots.is_empty() && free + plan.gain_bytes >= bytes + reserve;
+            match (settles, slots.is_empty()) {
+                (true, true) => {
+                    return Step::Redo { op: Op::Settle { slots: plan.slots }, out: Many::Again };
+                }
+                // The next look at the block settles it.
+                (true, false) => {}
+                (false, _) => {
+                    let used = rows::free_bytes(b).saturating_sub(view.itl_room()) - free;
+                    full = Some((free.min(bytes + reserve - 1), potential_bytes(b) - used));
+                }
+            }
+            break;
+        };
+        free -= bytes;
+        slots.push(slot);
+        taken.push(row);
+    }
+    if slots.is_empty() {
+        return Step::Stop(Many::Done(Filled { slots, full }));
+    }
+    Step::Change {
+        op: Op::HeapInsertMany { itl: ItlChange::default(), slots: slots.clone(), rows: taken },
+        inverse: Inverse::HeapRemoveMany { slots: slots.clone() },
+        out: Many::Done(Filled { slots, full }),
+    }
 }
 
 /// What inserting into one block came to.

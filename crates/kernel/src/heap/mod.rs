@@ -15,7 +15,7 @@ use block::undo::{UNDO_RECORD_BYTES_MAX, UNDO_RECORD_FIXED_BYTES};
 
 pub use crate::space::SegmentId as HeapSeg;
 pub use current::{CurrentRow, current_rows};
-pub use insert::insert;
+pub use insert::{insert, insert_many};
 pub use modify::{delete, lock, update};
 pub use scan::{Granule, Scan, fetch, fetch_block, scan, scan_granule, scan_granules};
 

@@ -1,3 +1,5 @@
+mod batch;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod batch;
 mod change;
 mod conflict;
 pub mod foreign;
@@ -8,6 +9,7 @@ mod query;
 #[cfg(test)]
 mod tests;
 
+pub use batch::insert_many;
 pub use change::{delete, insert, lock, update};
 pub use conflict::{conflicting, insert_unless, same_key};
 pub use query::{

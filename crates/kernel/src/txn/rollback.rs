@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use block::bytes::ByteList;
 use block::layout::{self, Kind};
-use block::op::Op;
+use block::op::{Inverse, Op};
 use block::redo::RecordKind;
 use block::undo::{TxSlot, TxState, UndoRecord};
 use block::{Dba, Mode, ObjId, Scn, Uba, UndoNo, Xid, itl, rows, undo};
@@ -35,6 +36,9 @@ impl Core {
         segment: &Segment,
         progress: Option<&TxSlot>,
     ) -> Result<()> {
+        if let Inverse::LeafRemoveMany { root, keys } = &record.inverse {
+            return self.undo_entries(ctx, record, (*root, keys), segment, progress).await;
+        }
         loop {
             self.log.throttle(ctx).await?;
             let target = match record.inverse.leaf_key() {
@@ -52,6 +56,81 @@ impl Core {
                 return Ok(());
             }
         }
+    }
+
+    /// Takes out the entries of one record, which after splits may lie in several leaves, leaf by
+    /// leaf from the left. Progress is noted with the last one: a crash before that has the leaves
+    /// already done looked at again, and their restored ITL entries say that they are.
+    async fn undo_entries(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        record: &UndoRecord,
+        (root, keys): (Dba, &ByteList),
+        segment: &Segment,
+        progress: Option<&TxSlot>,
+    ) -> Result<()> {
+        let mut from = 0;
+        while from < keys.len() {
+            self.log.throttle(ctx).await?;
+            let leaf = match self.find_leaf(ctx, root, keys.get(from)).await {
+                Ok(leaf) => leaf,
+                Err(Error::ObjectGone) => {
+                    self.note_progress(ctx, record.xid, segment, progress);
+                    return Ok(());
+                }
+                Err(e) => return Err(e),
+            };
+            from = self.undo_entries_at(ctx, record, (keys, from), leaf, segment, progress).await?;
+        }
+        Ok(())
+    }
+
+    /// The part of [`Core::undo_entries`] that concerns one leaf, found for the key at `from`;
+    /// returns the position of the first key that belongs to a leaf further right.
+    async fn undo_entries_at(
+        self: &Arc<Core>,
+        ctx: &Ctx,
+        record: &UndoRecord,
+        (keys, from): (&ByteList, usize),
+        leaf: Dba,
+        segment: &Segment,
+        progress: Option<&TxSlot>,
+    ) -> Result<usize> {
+        let pin = self.cache.pin(ctx, leaf, Mode::X).await?;
+        let mut change = Change::begin(&self.cache, &[&pin, &segment.header]);
+        let b = change.block(0);
+        let same = layout::obj(b) == record.obj && layout::birth(b) == record.birth;
+        let ours = same && layout::kind(b) == Kind::Leaf;
+        let raised = same && layout::kind(b) == Kind::Branch;
+        if raised || (ours && !rows::covers(b, keys.get(from))) {
+            return Ok(from);
+        }
+        // An index that is gone has nothing left of any of the keys (hazard C9).
+        let covered = |at: &usize| !ours || rows::covers(b, keys.get(*at));
+        let to = (from..keys.len()).find(|at| !covered(at)).unwrap_or(keys.len());
+        let entry = ours.then(|| itl::find(b, record.xid)).flatten();
+        let entry = entry.filter(|&i| itl::get(b, i).undo_no >= record.undo_no);
+        if let Some(itl_idx) = entry {
+            let mut here = ByteList::new();
+            (from..to).for_each(|at| here.push(keys.get(at)));
+            let inverse = match &record.inverse {
+                Inverse::LeafRemoveMany { root, .. } => {
+                    Inverse::LeafRemoveMany { root: *root, keys: here }
+                }
+                other => other.clone(),
+            };
+            change.push(0, Op::Rollback { itl_idx, saved: record.saved, inverse });
+            ctx.bump(Stat::UndoRecordsApplied, 1);
+        }
+        let progress = progress.filter(|_| to == keys.len());
+        if let Some(slot) = progress {
+            change.push(1, Op::Patch(vec![slot.patch(record.xid.slot)]));
+        }
+        if entry.is_some() || progress.is_some() {
+            let stamped = change.commit(record.xid, RecordKind::Change);
+            count(ctx, &stamped);
+        }
+        Ok(to)
     }
 
     async fn find_leaf(self: &Arc<Core>, ctx: &Ctx, root: Dba, key: &[u8]) -> Result<Dba> {
@@ -160,7 +239,7 @@ impl Core {
             let record = self.own_undo(ctx, at, xid).await?;
             at = record.prev;
             // A change of an index goes with one of its table.
-            if record.inverse.leaf_key().is_none() {
+            if !record.inverse.is_of_index() {
                 tables.insert(record.obj);
             }
         }

@@ -52,12 +52,17 @@ pub(super) async fn entries(ctx: &Ctx, snap: &Snapshot, seg: IndexSeg) -> Vec<(V
     found
 }
 
-async fn keys_seen(ctx: &Ctx, snap: &Snapshot, seg: IndexSeg) -> Vec<u64> {
+pub(super) async fn keys_seen(ctx: &Ctx, snap: &Snapshot, seg: IndexSeg) -> Vec<u64> {
     let all = entries(ctx, snap, seg).await;
     all.iter().map(|(k, _)| u64::from_be_bytes(k[..8].try_into().expect("8 bytes"))).collect()
 }
 
-async fn add(ctx: &Ctx, txn: &Arc<Transaction>, seg: &IndexSeg, keys: impl Iterator<Item = u64>) {
+pub(super) async fn add(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &IndexSeg,
+    keys: impl Iterator<Item = u64>,
+) {
     for n in keys {
         let outcome = insert(ctx, txn, seg, &key(n), rid(n)).await.expect("inserted");
         assert_eq!(outcome, InsertOutcome::Done, "key {n}");

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::Rowid;
+use block::bytes::ByteList;
 use env::{Env, Lane};
 use observe::Ctx;
 use parking_lot::Mutex;
 
-use super::super::{IndexSeg, InsertOutcome, delete, insert};
+use super::super::{IndexSeg, InsertOutcome, delete, insert, insert_run};
 use super::instance::{entries, key, new_index, rid, verify_leaves};
 use crate::error::Error;
 use crate::testing::TestInstance;
@@ -56,13 +57,46 @@ impl Worker {
                 own = at;
             }
             let n = pick(&self.env, KEYS);
-            match self.step(txn, n, &mut own).await {
+            let done = match pick(&self.env, 4) {
+                0 => self.run(txn, n, &mut own).await,
+                _ => self.step(txn, n, &mut own).await,
+            };
+            match done {
                 Ok(()) => {}
                 Err(Error::Deadlock) => return None,
                 Err(e) => panic!("{e}"),
             }
         }
         Some(own)
+    }
+
+    /// Inserts a batch of keys from this one on, those that are free.
+    async fn run(
+        &self,
+        txn: &Arc<Transaction>,
+        first: u64,
+        own: &mut BTreeMap<u64, Option<u64>>,
+    ) -> Result<(), Error> {
+        let (mut keys, mut rowids, mut numbers) = (ByteList::new(), Vec::new(), Vec::new());
+        for n in (first..KEYS).step_by(1 + usize::try_from(pick(&self.env, 9)).expect("small")) {
+            numbers.push(n);
+            keys.push(&key(n));
+            rowids.push(rid(pick(&self.env, 1 << 40)));
+            if keys.len() == 40 {
+                break;
+            }
+        }
+        let mut at = 0;
+        while at < keys.len() {
+            let run = insert_run(&self.ctx, txn, &self.seg, &keys, &rowids, at).await?;
+            let count = run.unwrap_or(0);
+            for i in at..at + count {
+                own.insert(numbers[i], Some(rowids[i].to_u64()));
+            }
+            // A taken key is passed over.
+            at += count.max(1);
+        }
+        Ok(())
     }
 
     /// Inserts the key, or deletes it if this transaction has inserted it.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use block::bytes::ByteList;
 use env::{Env, Lane};
 use observe::Ctx;
 use parking_lot::Mutex;
@@ -14,6 +15,7 @@ use super::{Change, all_rows, check_indexes, find_table, insert, make_table, row
 use crate::dict::TableDef;
 use crate::error::Error;
 use crate::row::{Datum, RowView};
+use crate::table::insert_many;
 use crate::testing::TestInstance;
 use crate::txn::{Core, Isolation, Transaction};
 
@@ -56,11 +58,30 @@ impl Worker {
         (row(&self.def, id, Some(owner), Some(&tag)), (owner, length))
     }
 
+    /// Inserts all rows of this session that are not there, from a random one on.
+    async fn batch(&self, txn: &Arc<Transaction>, rows: &mut Rows) -> Result<(), Error> {
+        let mut batch = ByteList::new();
+        let first = i64::try_from(self.pick(IDS.unsigned_abs())).expect("small");
+        for id in first..IDS {
+            let id = id * i64::try_from(SESSIONS).expect("small") + self.no;
+            if !rows.contains_key(&id) {
+                let (new, value) = self.random_row(id);
+                batch.push(&new);
+                rows.insert(id, value);
+            }
+        }
+        insert_many(&self.ctx, txn, &self.def, &batch, &mut Vec::new()).await
+    }
+
     /// One random transaction. An error ends the session: the instance is going down.
     async fn transaction(&self) -> Result<(), Error> {
         let mut rows = self.book.lock().acknowledged.clone();
         let txn = Transaction::begin(&self.core, Isolation::ReadCommitted, self.core.current_scn());
         for _ in 0..=self.pick(6) {
+            if self.pick(4) == 0 {
+                self.batch(&txn, &mut rows).await?;
+                continue;
+            }
             let id = i64::try_from(self.pick(IDS.unsigned_abs())).expect("small");
             let id = id * i64::try_from(SESSIONS).expect("small") + self.no;
             let (new, value) = self.random_row(id);

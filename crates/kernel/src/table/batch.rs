@@ -1,0 +1,133 @@
+//! Rows that come in numbers: COPY, INSERT … SELECT, INSERT … VALUES of several rows.
+//!
+//! Promises: after `Ok` the same holds as after [`super::insert`] of each row in turn. Who is
+//! refused is the row that would have been refused then, by the index that would have refused it.
+//! An error leaves some rows and entries there: the caller rolls its statement back. The caller
+//! bounds the batch, here nothing else grows with the statement.
+
+use std::sync::Arc;
+
+use block::Rowid;
+use block::bytes::ByteList;
+use observe::Ctx;
+
+use super::{LockWait, foreign};
+use super::change::lock_table;
+use super::query::{heap_seg, index_seg};
+use crate::btree::{self, InsertOutcome, entry_key};
+use crate::dict::{IndexDef, TableDef};
+use crate::error::{Error, Result};
+use crate::heap;
+use crate::txn::{TmMode, Transaction};
+
+/// Inserts rows and their index entries: the rows of a block at a time, then the entries index by
+/// index in the order of their keys, those of a leaf at a time. Their rowids, in the order of the
+/// rows, go to `rowids` (cleared first).
+///
+/// # Errors
+/// As [`super::insert`].
+pub async fn insert_many(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    rows: &ByteList,
+    rowids: &mut Vec<Rowid>,
+) -> Result<()> {
+    lock_table(ctx, txn, def, TmMode::SX, LockWait::Wait).await?;
+    rowids.clear();
+    heap::insert_many(ctx, txn, &heap_seg(def), rows, rowids).await?;
+    let mut refused: Option<Refused> = None;
+    for index in &def.indexes {
+        let entries = Entries::new(def, index, rows, rowids);
+        let before = refused.as_ref().map_or(rows.len(), |r| r.row);
+        if let Some(new) = entries.insert(ctx, txn, index, before).await? {
+            refused = Some(new);
+        }
+    }
+    if let Some(Refused { row, index, key }) = refused {
+        return Err(Error::UniqueViolation { index, key, row: rows.get(row).to_vec() });
+    }
+    if !def.foreign.is_empty() {
+        for (row, rowid) in rows.iter().zip(&*rowids) {
+            Box::pin(foreign::check_row(ctx, txn, def, *rowid, None, row)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The first row that an index has refused.
+struct Refused {
+    row: usize,
+    index: String,
+    key: Vec<u8>,
+}
+
+/// The entries of a batch in one index, in the order of their keys.
+struct Entries {
+    keys: ByteList,
+    rowids: Vec<Rowid>,
+    /// For each entry, the position of its row.
+    row_of: Vec<usize>,
+}
+
+impl Entries {
+    fn new(def: &TableDef, index: &IndexDef, rows: &ByteList, rowids: &[Rowid]) -> Entries {
+        let mut keys = ByteList::with_capacity(rows.len(), 16 * rows.len());
+        let mut key = Vec::new();
+        let mut ascending = true;
+        for (row, rowid) in rows.iter().zip(rowids) {
+            entry_key(&def.types, &index.columns, index.unique, row, *rowid, &mut key);
+            ascending &= keys.is_empty() || keys.get(keys.len() - 1) <= key.as_slice();
+            keys.push(&key);
+        }
+        let mut row_of: Vec<usize> = (0..rows.len()).collect();
+        if ascending {
+            return Entries { keys, rowids: rowids.to_vec(), row_of };
+        }
+        // Stable: of equal keys the first row's comes first, and is the one that stands.
+        row_of.sort_by(|a, b| keys.get(*a).cmp(keys.get(*b)));
+        let mut sorted = ByteList::with_capacity(keys.len(), keys.total_bytes());
+        row_of.iter().for_each(|&row| sorted.push(keys.get(row)));
+        let rowids = row_of.iter().map(|&row| rowids[row]).collect();
+        Entries { keys: sorted, rowids, row_of }
+    }
+
+    /// Adds the entries of the rows in front of position `before`. Once one is refused, only those
+    /// of rows in front of that one matter any more: the first row to be refused is reported.
+    async fn insert(
+        &self,
+        ctx: &Ctx,
+        txn: &Arc<Transaction>,
+        index: &IndexDef,
+        mut before: usize,
+    ) -> Result<Option<Refused>> {
+        let seg = index_seg(index);
+        let mut refused = None;
+        let mut at = 0;
+        while at < self.keys.len() {
+            let row = self.row_of[at];
+            if row >= before {
+                at += 1;
+                continue;
+            }
+            let all_matter = before == self.keys.len();
+            let done = if all_matter {
+                btree::insert_run(ctx, txn, &seg, &self.keys, &self.rowids, at).await?
+            } else {
+                let (key, rowid) = (self.keys.get(at), self.rowids[at]);
+                let outcome = btree::insert(ctx, txn, &seg, key, rowid).await?;
+                (outcome == InsertOutcome::Done).then_some(1)
+            };
+            match done {
+                Some(count) => at += count,
+                None => {
+                    let name = index.constraint.as_ref().unwrap_or(&index.name);
+                    let key = self.keys.get(at).to_vec();
+                    refused = Some(Refused { row, index: name.clone(), key });
+                    before = row;
+                }
+            }
+        }
+        Ok(refused)
+    }
+}
