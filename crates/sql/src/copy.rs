@@ -1,41 +1,29 @@
 //! COPY: rows in and out as text, CSV or binary.
 //!
-//! What it promises: a row's bytes may arrive cut anywhere; memory is bounded by one line or row.
+//! What it promises: a row's bytes may arrive cut anywhere; memory is bounded by one line or row,
+//! and a batch of rows of bounded size.
 
 use crate::bind::ident_name;
 use crate::check::has_rules;
 use crate::copy_binary;
+use crate::copy_text::{Format, LineSearch, csv_fields, push_field, push_header, text_fields};
 use crate::dml::{encode_checked, row_error};
 use crate::encode::{RowEncoder, RowSink};
+use crate::insert::RowBatch;
 use crate::plan::{Direct, Kind, RowDefault};
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result, direct};
-use datafusion::sql::sqlparser::ast::{
-    CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident,
-    Statement as Ast,
-};
+use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, Statement as Ast};
 use futures::StreamExt;
 use kernel::dict::{Generated, TableDef};
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value};
 use query::cast::parse_text;
 use query::scalar::{EvalContext, Val};
-use query::wire::{FormatEnv, push_text};
+use query::wire::FormatEnv;
 use std::sync::Arc;
 
 /// Longest line accepted.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 20;
-
-/// How rows are written.
-#[derive(Clone, Debug)]
-pub(crate) struct Format {
-    csv: bool,
-    binary: bool,
-    delimiter: u8,
-    null: String,
-    header: bool,
-    quote: u8,
-    escape: u8,
-}
 
 /// A COPY FROM STDIN in progress.
 pub(crate) struct CopyIn {
@@ -45,96 +33,16 @@ pub(crate) struct CopyIn {
     pub(crate) format: Format,
     /// Bytes of a line that is not complete.
     pub(crate) rest: Vec<u8>,
-    /// Inside a quoted CSV field at the end of `rest`, up to which it has been looked at.
-    in_quotes: bool,
-    scanned: usize,
+    search: LineSearch,
+    /// Values of the row being made.
+    pub(crate) values: Vec<Value>,
     pub(crate) header_seen: bool,
     pub(crate) ended: bool,
     pub(crate) line_no: u64,
     rows: u64,
-}
-
-fn one_byte(c: char, what: &str) -> Result<u8> {
-    u8::try_from(c).map_err(|_| {
-        PgError::new("0A000", format!("COPY {what} must be a single one-byte character"))
-    })
-}
-
-impl Format {
-    fn new(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Format> {
-        let (mut csv, mut binary) = (false, false);
-        let (mut delimiter, mut null, mut header) = (None, None, false);
-        let (mut quote, mut escape) = (None, None);
-        for option in options {
-            match option {
-                CopyOption::Format(name) => match ident_name(name).as_str() {
-                    "text" => {}
-                    "csv" => csv = true,
-                    "binary" => binary = true,
-                    other => {
-                        let message = format!("COPY format \"{other}\" not recognized");
-                        return Err(PgError::new("22023", message));
-                    }
-                },
-                // Rows are visible when their transaction commits, frozen or not: nothing to do.
-                CopyOption::Freeze(_) => {}
-                CopyOption::Delimiter(c) => delimiter = Some(one_byte(*c, "delimiter")?),
-                CopyOption::Null(text) => null = Some(text.clone()),
-                CopyOption::Header(on) => header = *on,
-                CopyOption::Quote(c) => quote = Some(one_byte(*c, "quote")?),
-                CopyOption::Escape(c) => escape = Some(one_byte(*c, "escape")?),
-                CopyOption::Encoding(name)
-                    if name.to_ascii_lowercase().replace('-', "") == "utf8" => {}
-                other => return Err(PgError::unsupported(format!("the COPY option {other}"))),
-            }
-        }
-        for option in legacy {
-            match option {
-                CopyLegacyOption::Delimiter(c) => delimiter = Some(one_byte(*c, "delimiter")?),
-                CopyLegacyOption::Null(text) => null = Some(text.clone()),
-                CopyLegacyOption::Header => header = true,
-                CopyLegacyOption::Binary => binary = true,
-                CopyLegacyOption::Csv(more) => {
-                    csv = true;
-                    for one in more {
-                        match one {
-                            CopyLegacyCsvOption::Header => header = true,
-                            CopyLegacyCsvOption::Quote(c) => quote = Some(one_byte(*c, "quote")?),
-                            CopyLegacyCsvOption::Escape(c) => {
-                                escape = Some(one_byte(*c, "escape")?)
-                            }
-                            other => {
-                                return Err(PgError::unsupported(format!(
-                                    "the COPY option {other}"
-                                )));
-                            }
-                        }
-                    }
-                }
-                other => return Err(PgError::unsupported(format!("the COPY option {other}"))),
-            }
-        }
-        if binary {
-            copy_binary::refuse_options(&[
-                ("CSV", csv),
-                ("DELIMITER", delimiter.is_some()),
-                ("NULL", null.is_some()),
-                ("HEADER", header),
-                ("QUOTE", quote.is_some()),
-                ("ESCAPE", escape.is_some()),
-            ])?;
-        }
-        let quote = quote.unwrap_or(b'"');
-        Ok(Format {
-            csv,
-            binary,
-            delimiter: delimiter.unwrap_or(if csv { b',' } else { b'\t' }),
-            null: null.unwrap_or_else(|| if csv { String::new() } else { "\\N".to_owned() }),
-            header,
-            quote,
-            escape: escape.unwrap_or(quote),
-        })
-    }
+    batch: RowBatch,
+    /// Line of the batch's first row.
+    batch_line_no: u64,
 }
 
 impl Session {
@@ -174,12 +82,14 @@ impl Session {
             defaults,
             format,
             rest: Vec::new(),
-            in_quotes: false,
-            scanned: 0,
+            search: LineSearch::default(),
+            values: Vec::new(),
             header_seen,
             ended: false,
             line_no: 0,
             rows: 0,
+            batch: RowBatch::default(),
+            batch_line_no: 0,
         });
         Ok(Fetched::CopyIn { binary, columns: count })
     }
@@ -241,15 +151,14 @@ impl Session {
         copy.rest.extend_from_slice(data);
         let mut buffer = std::mem::take(&mut copy.rest);
         let mut from = 0;
-        while let Some(end) = copy.line_end(&buffer, from) {
+        while let Some(end) = copy.search.line_end(&buffer, from, &copy.format) {
             let line = &buffer[from..end];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             self.take_line(copy, line).await?;
             from = end + 1;
-            copy.scanned = from;
         }
         buffer.drain(..from);
-        copy.scanned -= from.min(copy.scanned);
+        copy.search.scanned -= from;
         if buffer.len() > LINE_BYTES_MAX {
             return Err(PgError::new("54000", "a line of COPY data is too long"));
         }
@@ -259,22 +168,20 @@ impl Session {
 
     async fn finish_copy(&mut self, copy: &mut CopyIn) -> Result<()> {
         if copy.format.binary {
-            let whole = copy.ended && copy.rest.is_empty();
-            return if whole {
-                Ok(())
-            } else {
-                Err(copy_binary::bad("unexpected EOF in COPY data"))
-            };
+            if !(copy.ended && copy.rest.is_empty()) {
+                return Err(copy_binary::bad("unexpected EOF in COPY data"));
+            }
+            return self.write_copied(copy).await;
         }
         let rest = std::mem::take(&mut copy.rest);
-        if copy.in_quotes {
+        if copy.search.in_quotes {
             return Err(PgError::new("22P04", "unterminated CSV quoted field"));
         }
         if !rest.is_empty() {
             let line = rest.strip_suffix(b"\r").unwrap_or(&rest);
             self.take_line(copy, line).await?;
         }
-        Ok(())
+        self.write_copied(copy).await
     }
 
     async fn take_line(&mut self, copy: &mut CopyIn, line: &[u8]) -> Result<()> {
@@ -299,7 +206,8 @@ impl Session {
             text_fields(line, &copy.format)?
         };
         let table = copy.table.clone();
-        let mut values: Vec<Value> = vec![Value::Null; table.columns.len()];
+        copy.values.clear();
+        copy.values.resize(table.columns.len(), Value::Null);
         if fields.len() > copy.columns.len() {
             return Err(PgError::new("22P04", "extra data after last expected column"));
         }
@@ -309,39 +217,51 @@ impl Session {
                 return Err(PgError::new("22P04", format!("missing data for column \"{name}\"")));
             };
             if let Some(text) = field {
-                values[*at] = parse_text(text, table.columns[*at].ty, &env)?;
+                copy.values[*at] = parse_text(text, table.columns[*at].ty, &env)?;
             }
         }
-        self.insert_copied(copy, values, &env).await
+        self.insert_copied(copy, &env).await
     }
 
-    /// Inserts a row that lacks nothing but defaults.
-    pub(crate) async fn insert_copied(
-        &mut self,
-        copy: &mut CopyIn,
-        mut values: Vec<Value>,
-        env: &FormatEnv,
-    ) -> Result<()> {
-        let table = copy.table.clone();
-        for (at, default) in &copy.defaults {
+    /// Adds the row of `copy.values`, which lacks nothing but defaults, to the batch.
+    pub(crate) async fn insert_copied(&mut self, copy: &mut CopyIn, env: &FormatEnv) -> Result<()> {
+        let CopyIn { table, values, defaults, .. } = copy;
+        for (at, default) in &*defaults {
             let called = self.call_all(&default.calls).await?;
             let cx = EvalContext { row: None, params: &called, env };
             values[*at] = default.scalar.eval(&cx)?.into_value();
         }
         let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
         let mut row = std::mem::take(&mut self.row);
-        encode_checked(&table, &datums, &mut row)?;
-        if has_rules(&table) {
-            self.complete_row(&table, &mut row).await?;
+        encode_checked(table, &datums, &mut row)?;
+        if has_rules(table) {
+            self.complete_row(table, &mut row).await?;
         }
-        let txn = self.transaction()?;
-        let inserted = kernel::table::insert(&self.ctx, &txn, &table, &row).await;
+        if copy.batch.rows.is_empty() {
+            copy.batch_line_no = copy.line_no;
+        }
+        copy.batch.rows.push(&row);
         self.row = row;
-        inserted.map_err(|error| row_error(error, &table))?;
-        copy.rows += 1;
-        if copy.rows.is_multiple_of(256) {
-            self.ctx.check_interrupt()?;
+        if copy.batch.is_full() {
+            self.write_copied(copy).await?;
         }
+        Ok(())
+    }
+
+    /// Writes the rows that have been collected.
+    async fn write_copied(&mut self, copy: &mut CopyIn) -> Result<()> {
+        self.ctx.check_interrupt()?;
+        let txn = self.transaction()?;
+        let CopyIn { table, batch, batch_line_no: first, line_no: last, .. } = copy;
+        self.write_batch(&txn, table, batch).await.map_err(|error| {
+            let error = row_error(error, table);
+            if error.detail.is_some() || first == last {
+                return error;
+            }
+            error.with_detail(format!("COPY {}, lines {first} to {last}", table.name))
+        })?;
+        copy.rows += copy.batch.rows.len() as u64;
+        copy.batch.clear();
         Ok(())
     }
 
@@ -538,257 +458,4 @@ fn copy_columns(columns: &[Ident], table: &TableDef) -> Result<Vec<usize>> {
         return Err(PgError::new("42P10", text).with_detail(detail));
     }
     Ok(named)
-}
-
-impl CopyIn {
-    /// Where the line that begins at `from` ends.
-    fn line_end(&mut self, buffer: &[u8], from: usize) -> Option<usize> {
-        let start = self.scanned.max(from);
-        if !self.format.csv {
-            // A newline after a backslash belongs to the field.
-            for at in start..buffer.len() {
-                if buffer[at] == b'\n' && !escaped(buffer, from, at) {
-                    return Some(at);
-                }
-            }
-            self.scanned = buffer.len();
-            return None;
-        }
-        for (at, b) in buffer.iter().enumerate().skip(start) {
-            if *b == self.format.quote {
-                self.in_quotes = !self.in_quotes;
-            } else if *b == b'\n' && !self.in_quotes {
-                return Some(at);
-            }
-        }
-        self.scanned = buffer.len();
-        None
-    }
-}
-
-fn escaped(buffer: &[u8], from: usize, at: usize) -> bool {
-    buffer[from..at].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
-}
-
-/// Fields of a line of text; NULL is `None`.
-fn text_fields(line: &str, format: &Format) -> Result<Vec<Option<String>>> {
-    let mut out = Vec::new();
-    let mut field = String::new();
-    let mut raw_from = 0;
-    let mut chars = line.char_indices().peekable();
-    let delimiter = char::from(format.delimiter);
-    loop {
-        let Some((at, c)) = chars.next() else {
-            let raw = &line[raw_from..];
-            out.push(if raw == format.null { None } else { Some(field) });
-            return Ok(out);
-        };
-        if c == delimiter {
-            let raw = &line[raw_from..at];
-            let done = std::mem::take(&mut field);
-            out.push(if raw == format.null { None } else { Some(done) });
-            raw_from = at + c.len_utf8();
-        } else if c == '\\' {
-            match chars.next() {
-                None => field.push('\\'),
-                Some((_, 'b')) => field.push('\u{8}'),
-                Some((_, 'f')) => field.push('\u{c}'),
-                Some((_, 'n')) => field.push('\n'),
-                Some((_, 'r')) => field.push('\r'),
-                Some((_, 't')) => field.push('\t'),
-                Some((_, 'v')) => field.push('\u{b}'),
-                Some((_, 'x')) => push_coded(&mut field, &mut chars, 16, 2, 0)?,
-                Some((_, d @ '0'..='7')) => {
-                    push_coded(&mut field, &mut chars, 8, 2, d.to_digit(8).unwrap_or(0))?;
-                }
-                Some((_, other)) => field.push(other),
-            }
-        } else {
-            field.push(c);
-        }
-    }
-}
-
-fn push_coded(
-    field: &mut String,
-    chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>,
-    radix: u32,
-    more: usize,
-    first: u32,
-) -> Result<()> {
-    let mut code = first;
-    for _ in 0..more {
-        let Some(digit) = chars.peek().and_then(|(_, c)| c.to_digit(radix)) else { break };
-        code = code * radix + digit;
-        chars.next();
-    }
-    let c = u8::try_from(code & 0xff).ok().filter(u8::is_ascii).map(char::from);
-    let invalid = || PgError::new("22021", "invalid byte sequence for encoding \"UTF8\"");
-    field.push(c.filter(|c| *c != '\0').ok_or_else(invalid)?);
-    Ok(())
-}
-
-/// Fields of a CSV record.
-fn csv_fields(line: &str, format: &Format) -> Result<Vec<Option<String>>> {
-    let (quote, escape) = (char::from(format.quote), char::from(format.escape));
-    let delimiter = char::from(format.delimiter);
-    let mut out = Vec::new();
-    let (mut field, mut quoted, mut inside) = (String::new(), false, false);
-    let mut chars = line.chars().peekable();
-    loop {
-        match chars.next() {
-            None if inside => {
-                return Err(PgError::new("22P04", "unterminated CSV quoted field"));
-            }
-            None => {
-                out.push(if !quoted && field == format.null { None } else { Some(field) });
-                return Ok(out);
-            }
-            Some(c) if inside => {
-                if c == escape && chars.peek().is_some_and(|n| *n == quote || *n == escape) {
-                    field.extend(chars.next());
-                } else if c == quote {
-                    inside = false;
-                } else {
-                    field.push(c);
-                }
-            }
-            Some(c) if c == delimiter => {
-                let done = std::mem::take(&mut field);
-                out.push(if !quoted && done == format.null { None } else { Some(done) });
-                quoted = false;
-            }
-            Some(c) if c == quote => {
-                inside = true;
-                quoted = true;
-            }
-            Some(c) => field.push(c),
-        }
-    }
-}
-
-fn push_header(names: &[&str], format: &Format, sink: &mut dyn RowSink) {
-    let mut line = Vec::new();
-    let (text, env) = (ColType::new(TypeKind::Text), FormatEnv::plain());
-    for (i, name) in names.iter().enumerate() {
-        push_field(i, &Datum::Text(name), text, format, &env, &mut line);
-    }
-    line.push(b'\n');
-    sink.row().extend_from_slice(&line);
-}
-
-/// Appends one field, and the delimiter before it.
-fn push_field(
-    i: usize,
-    datum: &Datum<'_>,
-    ty: ColType,
-    format: &Format,
-    env: &FormatEnv,
-    line: &mut Vec<u8>,
-) {
-    if i > 0 {
-        line.push(format.delimiter);
-    }
-    if datum.is_null() {
-        line.extend_from_slice(format.null.as_bytes());
-        return;
-    }
-    let from = line.len();
-    push_text(datum, env, line);
-    if let (Datum::Text(text), Some(length), TypeKind::Char) = (datum, ty.length(), ty.kind) {
-        line.extend(std::iter::repeat_n(b' ', length.saturating_sub(text.chars().count())));
-    }
-    let raw = line.split_off(from);
-    if format.csv {
-        let special =
-            |b: &u8| [format.delimiter, format.quote, format.escape, b'\n', b'\r'].contains(b);
-        if raw == format.null.as_bytes() || raw.iter().any(special) || raw == b"\\." {
-            line.push(format.quote);
-            for b in raw {
-                if b == format.quote || b == format.escape {
-                    line.push(format.escape);
-                }
-                line.push(b);
-            }
-            line.push(format.quote);
-        } else {
-            line.extend_from_slice(&raw);
-        }
-        return;
-    }
-    for b in raw {
-        let code = match b {
-            b'\\' => b'\\',
-            0x08 => b'b',
-            0x0c => b'f',
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
-            0x0b => b'v',
-            b if b == format.delimiter => b,
-            b => {
-                line.push(b);
-                continue;
-            }
-        };
-        line.extend_from_slice(&[b'\\', code]);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn format(csv: bool) -> Format {
-        let options: &[CopyOption] = if csv {
-            &[CopyOption::Format(Ident {
-                value: "csv".into(),
-                quote_style: None,
-                span: datafusion::sql::sqlparser::tokenizer::Span::empty(),
-            })]
-        } else {
-            &[]
-        };
-        Format::new(options, &[]).unwrap()
-    }
-
-    fn some(text: &str) -> Option<String> {
-        Some(text.to_owned())
-    }
-
-    #[test]
-    fn text_lines_are_taken_apart() {
-        let f = format(false);
-        assert_eq!(
-            text_fields("1\t\\N\ta\\tb\\\\", &f).unwrap(),
-            [some("1"), None, some("a\tb\\")]
-        );
-        assert_eq!(text_fields("\\101\\x42", &f).unwrap(), [some("AB")]);
-        assert_eq!(text_fields("", &f).unwrap(), [some("")]);
-        assert!(text_fields("\\x00", &f).is_err());
-    }
-
-    #[test]
-    fn csv_records_are_taken_apart() {
-        let f = format(true);
-        let got = csv_fields("1,,\"\",\"a \"\"b\"\", c\"", &f).unwrap();
-        assert_eq!(got, [some("1"), None, some(""), some("a \"b\", c")]);
-        assert_eq!(csv_fields("\"open", &f).unwrap_err().code, "22P04");
-    }
-
-    #[test]
-    fn fields_come_back() {
-        let env = FormatEnv::plain();
-        let text = ColType::new(TypeKind::Text);
-        for csv in [false, true] {
-            let f = format(csv);
-            for value in ["a", "", "a\tb\nc\\d", "x,\"y\"", "\\N", "\\."] {
-                let mut line = Vec::new();
-                push_field(0, &Datum::Text(value), text, &f, &env, &mut line);
-                let line = String::from_utf8(line).unwrap();
-                let got = if csv { csv_fields(&line, &f) } else { text_fields(&line, &f) };
-                assert_eq!(got.unwrap(), [some(value)], "csv {csv}, {value:?}");
-            }
-        }
-    }
 }

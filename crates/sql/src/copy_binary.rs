@@ -162,15 +162,16 @@ impl Session {
             return Err(bad(&why));
         }
         let env = self.format_env();
-        let mut values: Vec<Value> = vec![Value::Null; table.columns.len()];
+        copy.values.clear();
+        copy.values.resize(table.columns.len(), Value::Null);
         for (at, field) in copy.columns.iter().zip(fields) {
             if let Some(bytes) = field {
                 let ty = table.columns[*at].ty;
                 let value = decode(bytes, ty, PgType::of(ty).oid, true, &env)?;
-                values[*at] = cast(&value.as_datum(), ty, CastMode::Assignment, &env)?;
+                copy.values[*at] = cast(&value.as_datum(), ty, CastMode::Assignment, &env)?;
             }
         }
-        self.insert_copied(copy, values, &env).await
+        self.insert_copied(copy, &env).await
     }
 
     pub(crate) async fn copy_table_binary(

@@ -9,9 +9,8 @@
 //! breaks a NOT NULL or a type.
 
 use crate::check::{has_generated, has_rules};
-use crate::conflict::Written;
 use crate::encode::{RowEncoder, RowSink, ValueRef};
-use crate::plan::{Direct, DirectSelect, InsertSelect, LockRows, ModifyPlan, QueryPlan, RowAccess};
+use crate::plan::{Direct, DirectSelect, LockRows, ModifyPlan, QueryPlan, RowAccess};
 use crate::returning::Returning;
 use crate::session::Session;
 use crate::target_rows::TargetRows;
@@ -25,7 +24,7 @@ use kernel::row::{ColType, Datum, RowTypes, RowView, Value, decode_key, encode_k
 use kernel::table::{self, Change, LockWait};
 use kernel::txn::Snapshot;
 use query::cast::{CastMode, cast};
-use query::scalar::{EvalContext, Val};
+use query::scalar::EvalContext;
 use query::wire::{FormatEnv, to_text};
 use query::{ExecState, Override, Scalar};
 use std::collections::BTreeSet;
@@ -35,7 +34,7 @@ use std::sync::Arc;
 const RETURNING_BATCH: usize = 1_000;
 
 /// Types of a table's columns.
-fn types(table: &TableDef) -> &RowTypes {
+pub(crate) fn types(table: &TableDef) -> &RowTypes {
     &table.types
 }
 
@@ -220,52 +219,6 @@ impl Session {
                 Box::pin(self.direct_insert(direct, params, encoder, sink)).await
             }
         }
-    }
-
-    async fn direct_insert(
-        &mut self,
-        direct: &Direct,
-        params: &[Value],
-        mut encoder: RowEncoder,
-        sink: &mut dyn RowSink,
-    ) -> Result<String> {
-        let Direct::Insert { table, rows, conflict, returning } = direct else {
-            return Err(PgError::internal("no INSERT"));
-        };
-        let (txn, env) = (self.transaction()?, self.format_env());
-        let mut values: Vec<Val<'_>> = Vec::with_capacity(table.columns.len());
-        let (mut count, mut written) = (0usize, Written::default());
-        for row in rows {
-            let cx = EvalContext { row: None, params, env: &env };
-            values.clear();
-            for scalar in row {
-                values.push(scalar.eval(&cx)?);
-            }
-            let datums: Vec<Datum<'_>> = values.iter().map(Val::datum).collect();
-            encode_checked(table, &datums, &mut self.row)?;
-            self.complete_own_row(table).await?;
-            if let Some(clause) = conflict {
-                let mut row = std::mem::take(&mut self.row);
-                let done =
-                    Box::pin(self.upsert(table, clause, params, &mut row, &mut written)).await;
-                self.row = row;
-                if done?.is_none() {
-                    continue;
-                }
-            } else {
-                table::insert(&self.ctx, &txn, table, &self.row)
-                    .await
-                    .map_err(|error| row_error(error, table))?;
-            }
-            count += 1;
-            if let Some(output) = returning {
-                let view = RowView::new(types(table), &self.row);
-                let cx = EvalContext { row: Some(view), params, env: &env };
-                encoder.encode(|i| output[i].eval(&cx), sink.row())?;
-                sink.flush_if_large();
-            }
-        }
-        Ok(format!("INSERT 0 {count}"))
     }
 
     /// Sends the row in `self.row` if the statement has one to return.
@@ -669,70 +622,9 @@ impl Session {
         }
     }
 
-    pub(crate) async fn run_insert_select(
-        &mut self,
-        plan: &InsertSelect,
-        params: Vec<Value>,
-        encoder: RowEncoder,
-        sink: &mut dyn RowSink,
-    ) -> Result<String> {
-        self.check_writable("INSERT")?;
-        let (txn, table, env) = (self.transaction()?, &plan.table, self.format_env());
-        let mut output = Output::new(plan.returning.as_ref(), params.clone(), encoder);
-        let state = self.exec_state(params).await?;
-        let snapshot = state.snapshot.clone();
-        let mut stream = self.open_query(&plan.query, state.clone()).await?;
-        let (mut count, mut written) = (0usize, Written::default());
-        let mut values: Vec<Value> = vec![Value::Null; table.columns.len()];
-        while let Some(batch) = stream.next().await {
-            let batch = batch?;
-            let readers = query::planner::readers(&batch)?;
-            for i in 0..batch.num_rows() {
-                self.ctx.check_interrupt()?;
-                for (reader, at) in readers.iter().zip(&plan.columns) {
-                    let ty = table.columns[*at].ty;
-                    values[*at] = cast(&reader.get(i), ty, CastMode::Assignment, &env)?;
-                }
-                for (at, default) in &plan.defaults {
-                    let called = self.call_all(&default.calls).await?;
-                    let cx = EvalContext { row: None, params: &called, env: &env };
-                    values[*at] = default.scalar.eval(&cx)?.into_value();
-                }
-                let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
-                let mut row = std::mem::take(&mut self.row);
-                encode_checked(table, &datums, &mut row)?;
-                if has_rules(table) {
-                    self.complete_row(table, &mut row).await?;
-                }
-                let rowid = match &plan.conflict {
-                    Some(clause) => {
-                        let given = &state.params;
-                        Box::pin(self.upsert(table, clause, given, &mut row, &mut written)).await?
-                    }
-                    None => table::insert(&self.ctx, &txn, table, &row)
-                        .await
-                        .map_err(|error| row_error(error, table))
-                        .map(Some)?,
-                };
-                let Some(rowid) = rowid else {
-                    self.row = row;
-                    continue;
-                };
-                count += 1;
-                if plan.returning.is_some() {
-                    let copy = row.clone();
-                    self.output_row(table, &mut output, &snapshot, rowid, copy, sink).await?;
-                }
-                self.row = row;
-            }
-        }
-        self.flush_output(&mut output, &snapshot, sink).await?;
-        Ok(format!("INSERT 0 {count}"))
-    }
-
     // ---- RETURNING
 
-    async fn output_row(
+    pub(crate) async fn output_row(
         &mut self,
         table: &TableDef,
         output: &mut Output<'_>,
@@ -762,7 +654,7 @@ impl Session {
     }
 
     /// Computes and sends what the rows collected so far return.
-    async fn flush_output(
+    pub(crate) async fn flush_output(
         &mut self,
         output: &mut Output<'_>,
         snapshot: &Snapshot,
@@ -788,8 +680,8 @@ impl Session {
 }
 
 /// Where RETURNING's rows go.
-struct Output<'p> {
-    returning: Option<&'p Returning>,
+pub(crate) struct Output<'p> {
+    pub(crate) returning: Option<&'p Returning>,
     params: Vec<Value>,
     encoder: RowEncoder,
     /// Rows whose results a query has still to compute.
@@ -797,7 +689,11 @@ struct Output<'p> {
 }
 
 impl<'p> Output<'p> {
-    fn new(returning: Option<&'p Returning>, params: Vec<Value>, encoder: RowEncoder) -> Self {
+    pub(crate) fn new(
+        returning: Option<&'p Returning>,
+        params: Vec<Value>,
+        encoder: RowEncoder,
+    ) -> Self {
         Output { returning, params, encoder, waiting: Vec::new() }
     }
 }

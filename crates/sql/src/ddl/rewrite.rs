@@ -6,6 +6,7 @@
 use crate::bind::HiddenCall;
 use crate::check::has_rules;
 use crate::dml::{encode_checked, row_error};
+use crate::insert::RowBatch;
 use crate::plan::RowDefault;
 use crate::returning::Returning;
 use crate::session::Session;
@@ -75,6 +76,7 @@ impl Session {
             Some(using) => self.use_rows(using, old, snapshot, &rows).await?.into_iter(),
             None => Vec::new().into_iter(),
         };
+        let mut batch = RowBatch::default();
         for (_, row) in &rows {
             self.ctx.check_interrupt()?;
             let view = RowView::new(&old.types, row);
@@ -109,11 +111,16 @@ impl Session {
             if has_rules(new) {
                 self.complete_old_row(new, &mut bytes).await?;
             }
-            let inserted = kernel::table::insert(&self.ctx, &txn, new, &bytes).await;
+            batch.rows.push(&bytes);
             self.row = bytes;
-            inserted.map_err(|error| not_unique(error, new))?;
+            if batch.is_full() {
+                let written = self.write_batch(&txn, new, &mut batch).await;
+                written.map_err(|error| not_unique(error, new))?;
+                batch.clear();
+            }
         }
-        Ok(())
+        let written = self.write_batch(&txn, new, &mut batch).await;
+        written.map_err(|error| not_unique(error, new))
     }
 
     /// The expression's value for each row.
