@@ -15,10 +15,13 @@ fn drivers() -> PathBuf {
 }
 
 /// Runs `program args… tests/clients/NAME` with the database in the environment.
-fn run(mut command: Command, name: &str) {
-    let db = Db::open(1);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients");
-    command.arg(folder.join(name));
+fn run(command: Command, name: &str) {
+    run_on(&Db::open(1), command, &format!("clients/{name}"));
+}
+
+/// Runs `program args… tests/NAME` with that database in the environment.
+fn run_on(db: &Db, mut command: Command, name: &str) {
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests").join(name));
     for (name, value) in [("PGHOST", "127.0.0.1"), ("PGUSER", "skein"), ("PGDATABASE", "skein")] {
         command.env(name, value);
     }
@@ -48,4 +51,12 @@ fn pgjdbc() {
     let mut java = Command::new("java");
     java.arg("-cp").arg(drivers().join("postgresql.jar"));
     run(java, "Jdbc.java");
+}
+
+/// The 22 queries of TPC-H at scale factor 0.1: DuckDB finds the same.
+#[test]
+fn tpch() {
+    let db = Db::init_with(1, "512M", &[]);
+    db.start_all();
+    run_on(&db, Command::new(drivers().join("venv/bin/python")), "tpch/check.py");
 }
