@@ -48,7 +48,14 @@ pub fn primary_key(name: &str) -> NewIndex {
 /// An index on one column.
 pub fn index(name: &str, column: u16, unique: bool, primary: bool) -> NewIndex {
     let constraint = unique.then(|| name.to_owned());
-    NewIndex { name: name.to_owned(), columns: vec![column], unique, primary, constraint }
+    NewIndex {
+        name: name.to_owned(),
+        columns: vec![column],
+        orders: Vec::new(),
+        unique,
+        primary,
+        constraint,
+    }
 }
 
 /// The definition of a table of the load.

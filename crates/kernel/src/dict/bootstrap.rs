@@ -19,8 +19,7 @@ use super::fixed::{
 use super::ids::NEXT_OBJ;
 use super::locks::ObjectLocks;
 use super::records::{
-    column_list, column_values, index_values, object_values, schema_values, table_values,
-    user_values,
+    column_values, index_values, key_list, object_values, schema_values, table_values, user_values,
 };
 use super::state::{Dict, autonomous, finish, newest};
 use super::store::{self, Record, int8, obj};
@@ -181,7 +180,7 @@ async fn write_table(
         let index: &IndexDef = index;
         let own = object(index.obj, &index.name, ObjectKind::Index);
         store::insert(ctx, txn, into(Fixed::Obj), &object_values(&own)?).await?;
-        let columns = column_list(&index.columns);
+        let columns = key_list(&index.columns, &index.orders);
         store::insert(ctx, txn, into(Fixed::Ind), &index_values(index, &columns)?).await?;
     }
     Ok(())

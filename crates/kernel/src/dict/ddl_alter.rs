@@ -18,7 +18,7 @@ use super::def::{AlteredColumn, CheckDef, ColumnDef, IndexDef, ObjectDef, TableD
 use super::fixed::Fixed;
 use super::ids::next_obj;
 use super::names::{check_name, undefined};
-use super::records::{at, check_values, column_list, column_values, object_by_name, object_by_obj};
+use super::records::{at, check_values, column_values, key_list, object_by_name, object_by_obj};
 use super::state::{newest, of};
 use super::store::{self, obj};
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ pub async fn alter_columns(
                 drop_index_rows(ctx, txn, &def, index).await?;
             }
             Some(positions) if positions != index.columns => {
-                let list = Value::Text(column_list(&positions).into());
+                let list = Value::Text(key_list(&positions, &index.orders).into());
                 change_index(ctx, txn, index, vec![(at::IND_COLUMNS, list)]).await?;
             }
             Some(_) => {}

@@ -10,7 +10,7 @@ use super::fixed::Fixed;
 use super::ids::{next_obj, next_version};
 use super::lookup::table_by_obj;
 use super::names::{check_name, undefined};
-use super::records::{at, column_list, index_values, object_by_name, object_by_obj};
+use super::records::{at, index_values, key_list, object_by_name, object_by_obj};
 use super::segments::{drop_at_commit, make_index};
 use super::state::{newest, of};
 use super::store::{self, obj};
@@ -100,6 +100,7 @@ pub(super) async fn add_index(
         name: new.name,
         table: def.obj,
         columns: new.columns,
+        orders: new.orders,
         unique: new.unique,
         primary: new.primary,
         constraint: new.constraint,
@@ -108,7 +109,7 @@ pub(super) async fn add_index(
         birth: seg.birth,
     };
     fill(ctx, txn, def, &index, seg).await?;
-    let columns = column_list(&index.columns);
+    let columns = key_list(&index.columns, &index.orders);
     let values = index_values(&index, &columns)?;
     store::insert(ctx, txn, of(core)?.fixed(Fixed::Ind), &values).await?;
     let snap = newest(txn)?;
@@ -266,7 +267,7 @@ pub(super) async fn replace_index_segment(
 ) -> Result<()> {
     let seg = make_index(ctx, txn, index.obj, index.unique).await?;
     let new = IndexDef { header: seg.header, root: seg.root, birth: seg.birth, ..index.clone() };
-    let columns = column_list(&new.columns);
+    let columns = key_list(&new.columns, &new.orders);
     let values = index_values(&new, &columns)?;
     let changes: Vec<(usize, Value)> = [at::IND_HEADER, at::IND_ROOT, at::IND_BIRTH]
         .into_iter()

@@ -288,6 +288,8 @@ pub struct IndexDef {
     pub table: ObjId,
     /// Positions of the key's columns in the table, from 0.
     pub columns: Vec<u16>,
+    /// The order that was asked for, of each column; empty where it is ascending for all of them.
+    pub orders: Vec<KeyOrder>,
     pub unique: bool,
     pub primary: bool,
     /// Name of the constraint it enforces.
@@ -298,6 +300,32 @@ pub struct IndexDef {
     pub root: Dba,
     /// SCN of the segment's creation: older snapshots must not use the index.
     pub birth: Scn,
+}
+
+/// The order that `CREATE INDEX` asked for in a column. Entries stand in ascending order with NULLs
+/// last whatever it says: an index is read in both directions. It is kept to be shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeyOrder {
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+impl KeyOrder {
+    /// What stands behind the column's position in `ind$`.
+    pub(super) fn code(self) -> &'static str {
+        match (self.descending, self.nulls_first) {
+            (false, false) => "",
+            (false, true) => "f",
+            (true, true) => "d",
+            (true, false) => "e",
+        }
+    }
+
+    pub(super) fn of_code(code: &str) -> Option<KeyOrder> {
+        let all = [(false, false), (false, true), (true, true), (true, false)];
+        let mut all = all.map(|(descending, nulls_first)| KeyOrder { descending, nulls_first });
+        all.iter_mut().find(|order| order.code() == code).copied()
+    }
 }
 
 /// A sequence's definition. How far it has got is not part of it.
@@ -427,6 +455,7 @@ impl Schemas {
 pub struct NewIndex {
     pub name: String,
     pub columns: Vec<u16>,
+    pub orders: Vec<KeyOrder>,
     pub unique: bool,
     pub primary: bool,
     pub constraint: Option<String>,

@@ -275,6 +275,7 @@ impl FixedTable {
                     name: index.name.to_owned(),
                     table: self.obj,
                     columns: index.columns.to_vec(),
+                    orders: Vec::new(),
                     unique: true,
                     primary: false,
                     constraint: None,

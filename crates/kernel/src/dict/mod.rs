@@ -40,8 +40,8 @@ pub use ddl_schema::{
 pub use ddl_view::{create_view, drop_view, replace_view};
 pub use def::{
     AlteredColumn, CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction,
-    NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind, ReferenceDef, SchemaDef,
-    Schemas, SequenceDef, TableDef, Use, UserDef, ViewDef,
+    KeyOrder, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind, ReferenceDef,
+    SchemaDef, Schemas, SequenceDef, TableDef, Use, UserDef, ViewDef,
 };
 pub use fixed::{
     PUBLIC, PUBLIC_OBJ, RESERVED_SCHEMAS, SCHEMAS_OBJ, SUPERUSER, SUPERUSER_OBJ, SYS, TEMP_PREFIX,

@@ -9,8 +9,8 @@ use block::{Dba, ObjId, Rowid, Scn};
 use observe::Ctx;
 
 use super::def::{
-    CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction, ObjectDef,
-    ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, Use, UserDef, ViewDef,
+    CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction, KeyOrder,
+    ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, Use, UserDef, ViewDef,
 };
 use super::fixed::Fixed;
 use super::state::Dict;
@@ -142,14 +142,34 @@ fn positions(row: &Record, i: usize) -> Result<Vec<u16>> {
         .collect()
 }
 
+/// The positions of a key's columns, each with the order that was asked for.
+fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>)> {
+    let (mut columns, mut orders) = (Vec::new(), Vec::new());
+    for one in row.text(at::IND_COLUMNS)?.split(',') {
+        let end = one.find(|c: char| !c.is_ascii_digit()).unwrap_or(one.len());
+        let (position, order) = one.split_at(end);
+        let order = KeyOrder::of_code(order);
+        let (Ok(position), Some(order)) = (position.parse(), order) else {
+            return Err(row.unknown("list of columns"));
+        };
+        columns.push(position);
+        orders.push(order);
+    }
+    if orders.iter().all(|order| *order == KeyOrder::default()) {
+        orders.clear();
+    }
+    Ok((columns, orders))
+}
+
 /// `name` is kept in `obj$`.
 pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
-    let columns = positions(row, 2)?;
+    let (columns, orders) = key_columns(row)?;
     Ok(IndexDef {
         obj: row.obj(0)?,
         name,
         table: row.obj(1)?,
         columns,
+        orders,
         unique: row.bool(3)?,
         primary: row.bool(4)?,
         constraint: row.text_or_null(5)?.map(str::to_owned),
@@ -160,6 +180,14 @@ pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
 }
 
 /// The positions of an index's columns as `ind$` keeps them.
+pub(super) fn key_list(columns: &[u16], orders: &[KeyOrder]) -> String {
+    let orders = orders.iter().map(|order| order.code()).chain(std::iter::repeat(""));
+    let one = |(position, order): (&u16, &str)| format!("{position}{order}");
+    let all: Vec<String> = columns.iter().zip(orders).map(one).collect();
+    all.join(",")
+}
+
+/// The positions of columns.
 pub(super) fn column_list(columns: &[u16]) -> String {
     let positions: Vec<String> = columns.iter().map(u16::to_string).collect();
     positions.join(",")

@@ -41,6 +41,7 @@ fn accounts() -> NewTable {
         indexes: vec![NewIndex {
             name: "accounts_pkey".into(),
             columns: vec![0],
+            orders: Vec::new(),
             unique: true,
             primary: true,
             constraint: Some("accounts_pkey".into()),
@@ -52,6 +53,7 @@ fn by_name() -> NewIndex {
     NewIndex {
         name: "accounts_name".into(),
         columns: vec![1],
+        orders: Vec::new(),
         unique: false,
         primary: false,
         constraint: None,
@@ -531,6 +533,7 @@ fn a_foreign_key_is_told_by_both_its_tables() {
             name: "of".into(),
             table: child.obj,
             columns: vec![0],
+            orders: Vec::new(),
             parent: parent.obj,
             index: parent.indexes[0].obj,
             parts: vec![0],

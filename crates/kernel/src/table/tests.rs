@@ -30,6 +30,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
     let index = |name: &str, columns: &[u16], unique, primary| NewIndex {
         name: name.to_owned(),
         columns: columns.to_vec(),
+        orders: Vec::new(),
         unique,
         primary,
         constraint: unique.then(|| name.to_owned()),

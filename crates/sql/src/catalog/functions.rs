@@ -4,7 +4,7 @@ use super::{Catalog, types};
 use crate::sequence::split_name;
 use crate::{PgError, Result};
 use datafusion::logical_expr::ScalarUDF;
-use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, KeyAction, TableDef};
+use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, KeyAction, KeyOrder, TableDef};
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use query::functions::{RowFunction, format_type, quote_ident};
 use std::sync::Arc;
@@ -263,10 +263,20 @@ pub(super) fn action_words(action: KeyAction) -> &'static str {
     }
 }
 
+/// With the orders that were asked for, as PostgreSQL shows them.
 fn column_list(table: &TableDef, index: &IndexDef) -> String {
-    let names: Vec<String> =
-        index.columns.iter().map(|at| quote_ident(&table.columns[usize::from(*at)].name)).collect();
-    names.join(", ")
+    let orders = index.orders.iter().copied().chain(std::iter::repeat(KeyOrder::default()));
+    let one = |(at, order): (&u16, KeyOrder)| {
+        let words = match (order.descending, order.nulls_first) {
+            (false, false) => "",
+            (false, true) => " NULLS FIRST",
+            (true, true) => " DESC",
+            (true, false) => " DESC NULLS LAST",
+        };
+        format!("{}{words}", quote_ident(&table.columns[usize::from(*at)].name))
+    };
+    let all: Vec<String> = index.columns.iter().zip(orders).map(one).collect();
+    all.join(", ")
 }
 
 /// A view's text, which makes the view again.

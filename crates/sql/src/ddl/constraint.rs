@@ -123,7 +123,8 @@ pub(super) fn taken_name(name: &str, table: &str) -> PgError {
 }
 
 pub(super) fn constraint_of(name: String, columns: Vec<u16>, primary: bool) -> NewIndex {
-    NewIndex { constraint: Some(name.clone()), name, columns, unique: true, primary }
+    let constraint = Some(name.clone());
+    NewIndex { constraint, name, columns, orders: Vec::new(), unique: true, primary }
 }
 
 pub(super) fn plain_characteristics(

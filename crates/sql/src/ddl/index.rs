@@ -9,7 +9,7 @@ use crate::dml::row_error;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, Expr};
-use kernel::dict::{self, ColumnDef, NewIndex, TableDef};
+use kernel::dict::{self, ColumnDef, KeyOrder, NewIndex, TableDef};
 use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
@@ -56,8 +56,14 @@ impl Session {
         if self.is_made(&table.schema, &name, create.if_not_exists).await? {
             return Ok("CREATE INDEX".to_owned());
         }
-        let index =
-            NewIndex { name, columns, unique: create.unique, primary: false, constraint: None };
+        let index = NewIndex {
+            name,
+            columns,
+            orders: key_orders(&create.columns),
+            unique: create.unique,
+            primary: false,
+            constraint: None,
+        };
         self.build_index(&table, index).await?;
         Ok("CREATE INDEX".to_owned())
     }
@@ -80,6 +86,7 @@ impl Session {
                     name: name.clone(),
                     table: table.obj,
                     columns,
+                    orders: Vec::new(),
                     unique: true,
                     primary: false,
                     constraint: None,
@@ -186,7 +193,7 @@ fn check_classes(given: &[ast::IndexColumn], key: &[u16], columns: &[ColumnDef])
     Ok(())
 }
 
-/// The columns of a constraint, which has no operator classes.
+/// The columns of a constraint, which has no operator classes and no order.
 pub(super) fn constraint_columns(
     columns: &[ast::IndexColumn],
     names: &[String],
@@ -194,18 +201,30 @@ pub(super) fn constraint_columns(
     if columns.iter().any(|column| column.operator_class.is_some()) {
         return refuse("an operator class in a constraint");
     }
+    let ordered = |column: &ast::IndexColumn| {
+        column.column.options.asc.is_some() || column.column.options.nulls_first.is_some()
+    };
+    if columns.iter().any(ordered) {
+        return refuse("an order of columns in a constraint");
+    }
     index_columns(columns, names)
+}
+
+/// The orders that are asked for, if they are not those of all indexes.
+fn key_orders(columns: &[ast::IndexColumn]) -> Vec<KeyOrder> {
+    let order = |column: &ast::IndexColumn| {
+        let options = &column.column.options;
+        let descending = options.asc == Some(false);
+        KeyOrder { descending, nulls_first: options.nulls_first.unwrap_or(descending) }
+    };
+    let orders: Vec<KeyOrder> = columns.iter().map(order).collect();
+    let plain = orders.iter().all(|order| *order == KeyOrder::default());
+    if plain { Vec::new() } else { orders }
 }
 
 fn index_columns(columns: &[ast::IndexColumn], names: &[String]) -> Result<Vec<u16>> {
     let mut out = Vec::with_capacity(columns.len());
     for column in columns {
-        let options = &column.column.options;
-        if options.asc == Some(false) || options.nulls_first == Some(true) {
-            return refuse("a descending index").map_err(|e: PgError| {
-                e.with_hint("An ascending index is read in both directions.")
-            });
-        }
         let Expr::Identifier(ident) = &column.column.expr else {
             return refuse("an index on an expression");
         };

@@ -51,6 +51,7 @@ fn new_table(name: &str) -> NewTable {
         indexes: vec![NewIndex {
             name: format!("{name}_pkey"),
             columns: vec![0],
+            orders: Vec::new(),
             unique: true,
             primary: true,
             constraint: Some(format!("{name}_pkey")),

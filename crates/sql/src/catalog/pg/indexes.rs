@@ -8,7 +8,7 @@ use crate::catalog::rows::Shape::{Bool, Char, Int2, Name, Oid, Other, Text};
 use crate::catalog::rows::{Rows, int, opt_text, text};
 use crate::catalog::{Catalog, functions};
 use crate::{check, direct};
-use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, TableDef};
+use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, KeyOrder, TableDef};
 use kernel::row::Value;
 use query::types::oid;
 
@@ -37,7 +37,6 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
     for table in &catalog.tables {
         for index in &table.indexes {
             let count = Value::Int2(i16::try_from(index.columns.len()).unwrap_or(i16::MAX));
-            let zeros = vec!["0"; index.columns.len()].join(" ");
             rows.push(vec![
                 oid_of(index.obj),
                 oid_of(table.obj),
@@ -55,7 +54,7 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
                 Value::Bool(true),
                 Value::Bool(false),
                 text(vector(index, " ")),
-                text(zeros),
+                text(options(index)),
                 Value::Null,
                 Value::Null,
             ]);
@@ -211,6 +210,15 @@ pub(super) fn index_list(catalog: &Catalog) -> Rows {
         }
     }
     rows
+}
+
+/// PostgreSQL's bits for the order of each column.
+fn options(index: &IndexDef) -> String {
+    let orders = index.orders.iter().copied().chain(std::iter::repeat(KeyOrder::default()));
+    let bits = |order: KeyOrder| u8::from(order.descending) | u8::from(order.nulls_first) << 1;
+    let all: Vec<String> =
+        orders.take(index.columns.len()).map(|order| bits(order).to_string()).collect();
+    all.join(" ")
 }
 
 fn vector(index: &IndexDef, separator: &str) -> String {
