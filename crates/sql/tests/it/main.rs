@@ -20,6 +20,7 @@
 #![allow(clippy::disallowed_methods)] // tests have threads and clocks of their own
 
 mod hop;
+mod records;
 mod runner;
 mod script;
 
