@@ -533,7 +533,6 @@ fn a_foreign_key_is_told_by_both_its_tables() {
             name: "of".into(),
             table: child.obj,
             columns: vec![0],
-            orders: Vec::new(),
             parent: parent.obj,
             index: parent.indexes[0].obj,
             parts: vec![0],
