@@ -46,8 +46,18 @@ pub struct PgError {
     pub hint: Option<Box<str>>,
     /// Character position in the statement, from 1.
     pub position: Option<u32>,
-    /// Name of the violated constraint.
-    pub constraint: Option<Box<str>>,
+    /// What it is about, for programs that branch on it.
+    pub about: Option<Box<About>>,
+}
+
+/// The objects that an error is about, as the protocol's fields name them.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct About {
+    pub schema: Option<String>,
+    pub table: Option<String>,
+    pub column: Option<String>,
+    /// The violated constraint.
+    pub constraint: Option<String>,
 }
 
 impl PgError {
@@ -60,7 +70,7 @@ impl PgError {
             detail: None,
             hint: None,
             position: None,
-            constraint: None,
+            about: None,
         }
     }
 
@@ -83,8 +93,27 @@ impl PgError {
 
     #[must_use]
     pub fn with_constraint(mut self, name: &str) -> PgError {
-        self.constraint = Some(name.into());
+        self.about.get_or_insert_default().constraint = Some(name.to_owned());
         self
+    }
+
+    #[must_use]
+    pub fn with_table(mut self, schema: &str, table: &str) -> PgError {
+        let about = self.about.get_or_insert_default();
+        (about.schema, about.table) = (Some(schema.to_owned()), Some(table.to_owned()));
+        self
+    }
+
+    #[must_use]
+    pub fn with_column(mut self, name: &str) -> PgError {
+        self.about.get_or_insert_default().column = Some(name.to_owned());
+        self
+    }
+
+    /// The violated constraint.
+    #[must_use]
+    pub fn constraint(&self) -> Option<&str> {
+        self.about.as_ref()?.constraint.as_deref()
     }
 
     /// Whether a definition changed under the statement, which may simply be planned anew.

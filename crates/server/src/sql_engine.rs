@@ -2,7 +2,7 @@
 //!
 //! What it promises: every wait for the client is a wait event of the session, shown while it
 //! lasts;
-//! an error keeps its SQLSTATE, detail, hint, position and constraint name.
+//! an error keeps its SQLSTATE, detail, hint, position and what it is about.
 
 use crate::engine::{
     ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Notification, Parameters,
@@ -204,14 +204,18 @@ fn report(e: PgError) -> Report {
         // The session was told to end; its connection ends with it.
         report.severity = Severity::Fatal;
     }
-    if e.detail.is_none() && e.hint.is_none() && e.position.is_none() && e.constraint.is_none() {
+    if e.detail.is_none() && e.hint.is_none() && e.position.is_none() && e.about.is_none() {
         return report;
     }
+    let about = e.about.map(|about| *about).unwrap_or_default();
+    let named =
+        [(b's', about.schema), (b't', about.table), (b'c', about.column), (b'n', about.constraint)];
+    let named = named.into_iter().filter_map(|(tag, name)| Some((tag, name?)));
     report.with_extra(Extra {
         detail: e.detail.map(String::from),
         hint: e.hint.map(String::from),
         position: e.position,
-        fields: e.constraint.map(|name| (b'n', String::from(name))).into_iter().collect(),
+        fields: named.collect(),
     })
 }
 

@@ -375,7 +375,10 @@ impl Session {
         let text =
             format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
         let values: Vec<Datum<'_>> = RowView::new(&table.types, row).iter().collect();
-        Err(PgError::new("23514", text).with_detail(failing_row(&values)).with_constraint(name))
+        Err(PgError::new("23514", text)
+            .with_detail(failing_row(&values))
+            .with_table(&table.schema, relation)
+            .with_constraint(name))
     }
 
     /// The same for the row in `self.row`.
@@ -421,7 +424,7 @@ fn broken_by_some_row(table: &TableDef, at: usize) -> PgError {
     let (name, relation) = (&table.checks[at].name, &table.name);
     let text =
         format!("check constraint \"{name}\" of relation \"{relation}\" is violated by some row");
-    PgError::new("23514", text).with_constraint(name)
+    PgError::new("23514", text).with_table(&table.schema, relation).with_constraint(name)
 }
 
 /// The expression as PostgreSQL shows it: an operation stands in parentheses of its own, in the

@@ -50,6 +50,7 @@ pub(crate) fn row_error(error: kernel::Error, table: &TableDef) -> PgError {
         let shown = key_text(table, &found.columns, key, row);
         return PgError::new("23505", message)
             .with_detail(format!("Key ({})=({shown}) already exists.", columns.join(", ")))
+            .with_table(&table.schema, &table.name)
             .with_constraint(name);
     }
     if let kernel::Error::RowLocked = error {
@@ -125,7 +126,9 @@ pub(crate) fn encode_complete(
                     column.name, table.name
                 ),
             )
-            .with_detail(failing_row(values)));
+            .with_detail(failing_row(values))
+            .with_table(&table.schema, &table.name)
+            .with_column(&column.name));
         }
     }
     out.clear();

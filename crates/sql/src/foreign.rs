@@ -82,7 +82,10 @@ pub(crate) fn no_parent(
     let (table, name) = (&child.name, &key.name);
     let text =
         format!("insert or update on table \"{table}\" violates foreign key constraint \"{name}\"");
-    PgError::new("23503", text).with_detail(detail).with_constraint(name)
+    PgError::new("23503", text)
+        .with_detail(detail)
+        .with_table(&child.schema, table)
+        .with_constraint(name)
 }
 
 /// The error for a parent to which rows still refer.
@@ -101,6 +104,7 @@ fn still_referenced(
     );
     PgError::new("23503", text)
         .with_detail(format!("Key {shown} is still referenced from table \"{other}\"."))
+        .with_table(&child.schema, other)
         .with_constraint(name)
 }
 

@@ -212,3 +212,27 @@ fn psqls_lists_work() {
         assert!(text.contains(wanted), "{command}: {text}");
     }
 }
+
+/// Libraries branch on the fields of an error beside its code.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_table_column_and_constraint() {
+    let db = Db::open(1);
+    let client = connect(&db, 1).await;
+    let made = "create schema s; create table s.p (id int primary key); \
+        create table s.c (id int not null check (id > 0), p int references s.p); \
+        insert into s.p values (1); insert into s.c values (1, 1)";
+    client.batch_execute(made).await.unwrap();
+    let told = async |sql: &str| {
+        let error = client.batch_execute(sql).await.unwrap_err();
+        let error = error.as_db_error().expect("the server's error").clone();
+        let of = |name: Option<&str>| name.unwrap_or("-").to_owned();
+        let fields = [error.schema(), error.table(), error.column(), error.constraint()];
+        format!("{} {}", error.code().code(), fields.map(of).join(" "))
+    };
+    assert_eq!(told("insert into s.p values (1)").await, "23505 s p - p_pkey");
+    assert_eq!(told("insert into s.c values (null)").await, "23502 s c id -");
+    assert_eq!(told("insert into s.c values (-1)").await, "23514 s c - c_id_check");
+    assert_eq!(told("insert into s.c values (2, 2)").await, "23503 s c - c_p_fkey");
+    assert_eq!(told("delete from s.p").await, "23503 s c - c_p_fkey");
+    assert_eq!(told("select 1 / 0").await, "22012 - - - -");
+}

@@ -11,9 +11,9 @@ use block::Rowid;
 use block::bytes::ByteList;
 use observe::Ctx;
 
-use super::{LockWait, foreign};
 use super::change::lock_table;
 use super::query::{heap_seg, index_seg};
+use super::{LockWait, foreign};
 use crate::btree::{self, InsertOutcome, entry_key};
 use crate::dict::{IndexDef, TableDef};
 use crate::error::{Error, Result};

@@ -104,6 +104,7 @@ impl Session {
                     .replace("already exists", "is duplicated");
                 PgError::new("23505", format!("could not create unique index \"{name}\""))
                     .with_detail(detail)
+                    .with_table(&with.schema, &with.name)
                     .with_constraint(&name)
             }
             other => named(other, &name),

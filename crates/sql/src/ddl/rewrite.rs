@@ -188,19 +188,20 @@ impl Session {
 }
 
 pub(super) fn contains_nulls(table: &TableDef, column: &str) -> PgError {
-    let table = &table.name;
-    let text = format!("column \"{column}\" of relation \"{table}\" contains null values");
-    PgError::new("23502", text)
+    let name = &table.name;
+    let text = format!("column \"{column}\" of relation \"{name}\" contains null values");
+    PgError::new("23502", text).with_table(&table.schema, name).with_column(column)
 }
 
 /// A key that has become double, as the making of its index tells it.
 fn not_unique(error: kernel::Error, table: &TableDef) -> PgError {
     let told = row_error(error, table);
-    let Some(constraint) = told.constraint.clone().filter(|_| told.code == "23505") else {
+    let Some(constraint) = told.constraint().filter(|_| told.code == "23505") else {
         return told;
     };
     let detail = told.detail.as_deref().unwrap_or("").replace("already exists", "is duplicated");
     PgError::new("23505", format!("could not create unique index \"{constraint}\""))
         .with_detail(detail)
-        .with_constraint(&constraint)
+        .with_table(&table.schema, &table.name)
+        .with_constraint(constraint)
 }
