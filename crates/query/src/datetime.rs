@@ -5,6 +5,7 @@
 
 use crate::error::{PgError, Result};
 use chrono::{Offset, TimeZone};
+use chrono_tz::OffsetName;
 use datafusion::arrow::array::timezone::Tz;
 use std::str::FromStr;
 
@@ -19,6 +20,8 @@ pub const EPOCH_US: i64 = EPOCH_DAYS as i64 * US_PER_DAY;
 #[derive(Clone, Copy, Debug)]
 pub struct Zone {
     tz: Tz,
+    /// The zone if it is one of the list of zones, whose times have names.
+    listed: Option<chrono_tz::Tz>,
     /// Whether it is surely UTC, at all times.
     utc: bool,
 }
@@ -30,7 +33,11 @@ impl Zone {
     /// Never: the name is known.
     #[must_use]
     pub fn utc() -> Zone {
-        Zone { tz: Tz::from_str("+00:00").expect("an offset is a time zone"), utc: true }
+        Zone {
+            tz: Tz::from_str("+00:00").expect("an offset is a time zone"),
+            listed: None,
+            utc: true,
+        }
     }
 
     #[must_use]
@@ -61,10 +68,17 @@ impl Zone {
     }
 
     fn parse_known(text: &str, shown: &str) -> Result<Zone> {
-        let found = Tz::from_str(text).or_else(|_| Tz::from_str(&as_in_the_list(text)));
-        found.map(|tz| Zone { tz, utc: false }).map_err(|_| {
+        let unknown = |_| {
             PgError::new("22023", format!("invalid value for parameter \"TimeZone\": \"{shown}\""))
-        })
+        };
+        let known = |text: &str| {
+            Tz::from_str(text).map(|tz| Zone {
+                tz,
+                listed: chrono_tz::Tz::from_str(text).ok(),
+                utc: false,
+            })
+        };
+        known(text).or_else(|_| known(&as_in_the_list(text))).map_err(unknown)
     }
 
     /// A zone as AT TIME ZONE names it: the sign of a bare offset counts west, as in POSIX.
@@ -91,6 +105,28 @@ impl Zone {
         chrono::DateTime::from_timestamp(seconds, 0).map_or(0, |at| {
             self.tz.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc()
         })
+    }
+
+    /// What the zone's time is called at an instant: `CEST`, `UTC`, `+02`.
+    #[must_use]
+    pub fn abbreviation_at(&self, us: i64) -> String {
+        let seconds = (us + EPOCH_US).div_euclid(US_PER_SECOND);
+        let named = self.listed.zip(chrono::DateTime::from_timestamp(seconds, 0));
+        let name = named.and_then(|(zone, at)| {
+            zone.offset_from_utc_datetime(&at.naive_utc()).abbreviation().map(str::to_owned)
+        });
+        match (name, self.offset_at(us)) {
+            (Some(name), _) => name,
+            (None, _) if self.utc => "UTC".to_owned(),
+            (None, offset) => {
+                let sign = if offset < 0 { '-' } else { '+' };
+                let minutes = offset.abs() / 60;
+                match minutes % 60 {
+                    0 => format!("{sign}{:02}", minutes / 60),
+                    rest => format!("{sign}{:02}:{rest:02}", minutes / 60),
+                }
+            }
+        }
     }
 
     /// The instant a local time means. Where clocks are put back, the later of two; where they are

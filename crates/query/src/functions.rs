@@ -10,6 +10,7 @@
 
 mod binary;
 mod format;
+mod formatting;
 mod keywords;
 mod math;
 mod operators;
@@ -369,6 +370,7 @@ pub fn typed_functions(env: FormatEnv) -> Vec<Typed> {
         strings::LINES,
         binary::LINES,
         format::LINES,
+        formatting::LINES,
         regex::LINES,
         operators::LINES,
         series::LINES,
@@ -405,10 +407,11 @@ pub fn float8_function(op: Op) -> Arc<ScalarUDF> {
 /// the value.
 #[must_use]
 pub fn numeric_constant(name: &str, args: &[(Value, Option<TypeKind>)]) -> Option<Value> {
-    if !matches!(name, "sqrt" | "exp" | "ln" | "log" | "log10" | "power" | "pow") {
+    if !matches!(name, "sqrt" | "exp" | "ln" | "log" | "log10" | "power" | "pow" | "to_number") {
         return None;
     }
-    let all = typed::functions(math::LINES, FormatEnv::plain());
+    let lines = if name == "to_number" { formatting::LINES } else { math::LINES };
+    let all = typed::functions(lines, FormatEnv::plain());
     let function = all.iter().find(|function| function.sql_name() == name)?;
     // An error is raised where the call is reached.
     function.numeric_constant(args).ok().flatten()
@@ -489,19 +492,6 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
         let modifier = number(&args[1]).unwrap_or(-1);
         Ok(text_value(format_type(oid, modifier)))
-    }));
-    all.push(RowFunction::new("to_char", Some(2), ty(TypeKind::Text), true, move |args| {
-        let Datum::Text(format) = &args[1] else {
-            return Err(PgError::new("42883", "function to_char does not exist for these types"));
-        };
-        let us = match &args[0] {
-            Datum::Timestamp(us) | Datum::Time(us) => *us,
-            Datum::Timestamptz(us) => env.zone.local(*us),
-            Datum::Date(days) => i64::from(*days) * crate::datetime::US_PER_DAY,
-            Datum::Interval(_) => return Err(PgError::unsupported("to_char of an interval")),
-            number => return Ok(text_value(crate::tochar::number(to_numeric(number)?, format)?)),
-        };
-        Ok(text_value(crate::tochar::to_char(us, format)?))
     }));
     all.push(RowFunction::new("pg_size_pretty", Some(1), ty(TypeKind::Text), true, |args| {
         let bytes = match &args[0] {

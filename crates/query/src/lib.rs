@@ -46,7 +46,6 @@ pub mod state;
 mod statistics;
 pub mod store;
 mod temporal;
-mod tochar;
 mod type_names;
 pub mod types;
 pub mod wire;

@@ -515,26 +515,6 @@ fn make_interval(args: &[Datum<'_>]) -> Result<Interval> {
     }
 }
 
-fn to_timestamp(args: &[Datum<'_>], zone: &Zone) -> Result<Value> {
-    match args {
-        [Datum::Text(text), Datum::Text(format)] => {
-            Ok(Value::Timestamptz(zone.to_utc(crate::tochar::to_timestamp(text, format)?)))
-        }
-        [
-            number @ (Datum::Int2(_)
-            | Datum::Int4(_)
-            | Datum::Int8(_)
-            | Datum::Numeric(..)
-            | Datum::Float8(_)),
-        ] => {
-            let range = || PgError::new("22008", "timestamp out of range");
-            let us = seconds(number).map_err(|_| range())?;
-            Ok(Value::Timestamptz(us.checked_sub(EPOCH_US).ok_or_else(range)?))
-        }
-        _ => Err(no_function("to_timestamp")),
-    }
-}
-
 type Justify = fn(Interval) -> Result<Interval>;
 
 /// All of them, for a session in the time zone of `env`.
@@ -621,18 +601,7 @@ pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
         }
         make_interval(args).map(Value::Interval)
     }));
-    all.push(RowFunction::new("to_date", Some(2), ty(TypeKind::Date), true, |args| {
-        let (Datum::Text(text), Datum::Text(format)) = (&args[0], &args[1]) else {
-            return Err(no_function("to_date"));
-        };
-        let us = crate::tochar::to_timestamp(text, format)?;
-        let days = i32::try_from(us.div_euclid(US_PER_DAY));
-        Ok(Value::Date(days.map_err(|_| PgError::out_of_range("date"))?))
-    }));
     let timestamptz = ty(TypeKind::Timestamptz);
-    all.push(RowFunction::new("to_timestamp", None, timestamptz, true, move |args| {
-        to_timestamp(args, &zone)
-    }));
     all.push(RowFunction::new("make_timestamptz", None, timestamptz, true, move |args| {
         let zone = match args {
             [_, _, _, _, _, _] => zone,

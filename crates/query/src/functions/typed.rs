@@ -9,7 +9,9 @@ use crate::arrow_rows::{ColumnReader, single_column};
 use crate::cast::{CastMode, cast};
 use crate::datetime::Zone;
 use crate::error::{PgError, Result};
-use crate::types::{PgType, arrow_type, col_type_of, field_with_meta, pg_type_of_field};
+use crate::types::{
+    FREE_NUMERIC_SCALE, PgType, arrow_type, col_type_of, field_with_meta, pg_type_of_field,
+};
 use crate::wire::{FormatEnv, to_text};
 use datafusion::arrow::array::{ArrayRef, ListArray};
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
@@ -32,12 +34,16 @@ pub(super) type Many = fn(&[Datum<'_>]) -> Result<Option<Vec<Value>>>;
 /// Several values that depend on the session's time zone.
 pub(super) type Zoned = fn(&[Datum<'_>], &Zone) -> Result<Option<Vec<Value>>>;
 
+/// One value that depends on the session's time zone.
+pub(super) type In = fn(&[Datum<'_>], &Zone) -> Result<Value>;
+
 /// Several arrays of values.
 pub(super) type Nested = fn(&[Datum<'_>]) -> Result<Option<Vec<Vec<Value>>>>;
 
 #[derive(Clone, Copy)]
 pub(super) enum Body {
     One(One),
+    In(In),
     Many(Many),
     Zoned(Zoned),
     Nested(Nested),
@@ -135,6 +141,7 @@ fn form_of(line: &Line) -> (&'static str, Form) {
         "numeric:max" => Returns::Numeric(Scale::Largest),
         "numeric:digits" => Returns::Numeric(Scale::Digits),
         "numeric:0" => Returns::Numeric(Scale::Fixed(0)),
+        "numeric:15" => Returns::Numeric(Scale::Fixed(FREE_NUMERIC_SCALE)),
         "numeric:16" => Returns::Numeric(Scale::Fixed(16)),
         "text[][]" => Returns::Nested,
         other => match other.strip_suffix("[]") {
@@ -645,7 +652,9 @@ fn call_rows(
             .map(|(datum, own)| own.as_ref().map_or(*datum, Value::as_datum))
             .collect();
         match form.body {
-            Body::One(body) => out.push(if null { Value::Null } else { body(&values)? }),
+            Body::One(_) | Body::In(_) if null => out.push(Value::Null),
+            Body::One(body) => out.push(body(&values)?),
+            Body::In(body) => out.push(body(&values, &env.zone)?),
             Body::Many(_) | Body::Zoned(_) => {
                 let items = match form.body {
                     _ if null => None,
