@@ -48,6 +48,7 @@ pub mod store;
 mod temporal;
 mod type_names;
 pub mod types;
+mod windows;
 pub mod wire;
 
 pub use arrow_rows::{ColumnReader, RowBatchBuilder, single_column};

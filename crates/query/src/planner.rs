@@ -228,7 +228,8 @@ impl Planner {
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
-        Ok(crate::recursive::with_plain_recursion(with_order_keys(raw, tables.env)?)?)
+        let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
+        Ok(crate::recursive::with_plain_recursion(raw)?)
     }
 
     /// A view's query as something to select from: it becomes part of the plans that name it. Its
