@@ -1,5 +1,5 @@
-//! Which joins look rows up in an index, and which sorts an index makes needless: two rules among
-//! DataFusion's own over physical plans.
+//! Which side of a join is held in memory, which joins look rows up in an index, and which sorts an
+//! index makes needless: rules among DataFusion's own over physical plans.
 //!
 //! What they promise: the same rows; where an order was asked for, that order.
 
@@ -20,7 +20,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -31,6 +31,10 @@ use std::sync::Arc;
 /// What finding one row by its address or key costs, in rows of a full scan.
 const LOOKUP_ROWS: f64 = 12.0;
 
+/// How many times the rows of one side of a join the other one has before they change places: what
+/// is guessed about equally large is left as it is.
+const SWAP_FACTOR: f64 = 1.5;
+
 /// DataFusion's rules with ours where they belong: after the sides of joins are chosen, before
 /// orders and limits are settled.
 #[must_use]
@@ -38,9 +42,43 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let after = rules.iter().position(|rule| rule.name() == "join_selection");
     let at = after.map_or(0, |at| at + 1);
-    rules.insert(at, Arc::new(IndexJoins));
-    rules.insert(at + 1, Arc::new(IndexOrder));
+    rules.insert(at, Arc::new(JoinSides));
+    rules.insert(at + 1, Arc::new(IndexJoins));
+    rules.insert(at + 2, Arc::new(IndexOrder));
     rules
+}
+
+/// The side of a hash join that is held in memory is the one of fewer rows: DataFusion leaves it
+/// where it is for want of statistics behind joins and aggregates.
+#[derive(Debug)]
+struct JoinSides;
+
+impl PhysicalOptimizerRule for JoinSides {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let rewritten = plan.transform_up(|node| {
+            let Some(join) = node.downcast_ref::<HashJoinExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            let larger = plan_rows(join.left()) > plan_rows(join.right()) * SWAP_FACTOR;
+            if !larger || join.null_aware || !join.join_type().supports_swap() {
+                return Ok(Transformed::no(node));
+            }
+            Ok(Transformed::yes(join.swap_inputs(PartitionMode::CollectLeft)?))
+        })?;
+        Ok(rewritten.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "join_sides"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
 }
 
 /// Hash joins of few rows with an indexed table become look-ups.

@@ -6,6 +6,7 @@
 
 use crate::scalar::{CmpOp, Scalar};
 use crate::scan::ScanExec;
+use datafusion::common::JoinType;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
@@ -20,12 +21,16 @@ use std::sync::Arc;
 const EQUAL: f64 = 0.005;
 /// Part of the rows on one side of a value.
 const ONE_SIDED: f64 = 1.0 / 3.0;
-/// Part of the rows between two values.
+/// Part of the rows between two values of a column with an index: who made it looks for few.
 const BETWEEN: f64 = 0.005;
+/// The same where no index begins with the column.
+const BETWEEN_UNINDEXED: f64 = 0.05;
 /// Part of the rows that match a pattern.
 const LIKE: f64 = 0.05;
 /// Part of the rows that a condition of another kind keeps.
 const OTHER: f64 = 1.0 / 3.0;
+/// Groups for each row of what is grouped.
+const GROUPS: f64 = 0.1;
 /// Bytes that a row costs beyond its values.
 const ROW_OVERHEAD_BYTES: f64 = 16.0;
 /// Bytes of a value of varying length, of which nothing is known.
@@ -94,9 +99,13 @@ pub fn rows_kept(table: &TableDef, filters: &[Scalar], size: &TableSize) -> f64 
             _ => part *= selectivity(one),
         }
     }
-    for side in sides {
+    for (column, side) in sides.into_iter().enumerate() {
+        let leads = |i: &Arc<kernel::dict::IndexDef>| {
+            i.columns.first().is_some_and(|first| usize::from(*first) == column)
+        };
         part *= match side {
-            (true, true) => BETWEEN,
+            (true, true) if table.indexes.iter().any(leads) => BETWEEN,
+            (true, true) => BETWEEN_UNINDEXED,
             (false, false) => 1.0,
             _ => ONE_SIDED,
         };
@@ -142,29 +151,93 @@ fn selectivity(condition: &Scalar) -> f64 {
 /// Rows a plan is thought to yield.
 #[must_use]
 pub fn plan_rows(plan: &Arc<dyn ExecutionPlan>) -> f64 {
-    let rows = plan_rows_unlimited(plan);
-    #[allow(clippy::cast_precision_loss)] // a guess
-    plan.fetch().map_or(rows, |limit| rows.min(limit as f64))
+    plan_volume(plan).rows
 }
 
-fn plan_rows_unlimited(plan: &Arc<dyn ExecutionPlan>) -> f64 {
+/// Rows that a plan yields, and would yield if no condition had taken any away.
+#[derive(Clone, Copy)]
+struct Volume {
+    rows: f64,
+    unfiltered: f64,
+}
+
+impl Volume {
+    fn of(rows: f64) -> Volume {
+        Volume { rows, unfiltered: rows }
+    }
+
+    /// Part of the rows that is left.
+    fn part(self) -> f64 {
+        if self.unfiltered > 0.0 { (self.rows / self.unfiltered).min(1.0) } else { 1.0 }
+    }
+
+    fn keeping(self, part: f64) -> Volume {
+        Volume { rows: self.rows * part, ..self }
+    }
+}
+
+fn plan_volume(plan: &Arc<dyn ExecutionPlan>) -> Volume {
+    let volume = volume_unlimited(plan);
+    #[allow(clippy::cast_precision_loss)] // a guess
+    let limited = |limit: usize| Volume { rows: volume.rows.min(limit as f64), ..volume };
+    plan.fetch().map_or(volume, limited)
+}
+
+/// A join by equal values is thought one of a key with those who refer to it: it yields what the
+/// larger side would, less what the conditions on both sides take away.
+fn joined(ty: JoinType, left: Volume, right: Volume) -> Volume {
+    let unfiltered = left.unfiltered.max(right.unfiltered);
+    let rows = unfiltered * left.part() * right.part();
+    match ty {
+        JoinType::LeftSemi | JoinType::LeftMark => left.keeping(right.part()),
+        JoinType::RightSemi | JoinType::RightMark => right.keeping(left.part()),
+        JoinType::LeftAnti => left.keeping(OTHER),
+        JoinType::RightAnti => right.keeping(OTHER),
+        JoinType::Inner => Volume { rows, unfiltered },
+        JoinType::Left => Volume { rows: rows.max(left.rows), unfiltered },
+        JoinType::Right => Volume { rows: rows.max(right.rows), unfiltered },
+        JoinType::Full => Volume { rows: left.rows.max(right.rows), unfiltered },
+    }
+}
+
+fn volume_unlimited(plan: &Arc<dyn ExecutionPlan>) -> Volume {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        return scan.work().rows();
+        let rows = scan.work().rows();
+        return Volume { rows, unfiltered: scan.work().size.rows.max(rows) };
     }
     if let Some(join) = plan.downcast_ref::<crate::index_join::IndexJoinExec>() {
-        return join.rows();
+        let outer = plan.children().first().map_or(Volume::of(1.0), |outer| plan_volume(outer));
+        let rows = join.rows();
+        return Volume { rows, unfiltered: outer.unfiltered.max(rows) };
     }
-    let inputs: Vec<f64> = plan.children().into_iter().map(plan_rows).collect();
+    let inputs: Vec<Volume> = plan.children().into_iter().map(plan_volume).collect();
+    if let (Some(join), [left, right]) = (plan.downcast_ref::<HashJoinExec>(), &*inputs) {
+        return joined(*join.join_type(), *left, *right);
+    }
+    if plan.downcast_ref::<FilterExec>().is_some()
+        && let [input] = &*inputs
+    {
+        return input.keeping(OTHER);
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
+        && !aggregate.group_expr().is_empty()
+        && let [input] = &*inputs
+    {
+        let groups = |rows: f64| (rows * GROUPS).max(1.0);
+        return Volume { rows: groups(input.rows), unfiltered: groups(input.unfiltered) };
+    }
+    if let [input] = &*inputs
+        && plan.downcast_ref::<AggregateExec>().is_none()
+    {
+        return *input;
+    }
+    Volume::of(rows_of(plan, &inputs.iter().map(|input| input.rows).collect::<Vec<f64>>()))
+}
+
+fn rows_of(plan: &Arc<dyn ExecutionPlan>, inputs: &[f64]) -> f64 {
     let first = inputs.first().copied();
-    if plan.downcast_ref::<FilterExec>().is_some() {
-        return first.unwrap_or(1.0) * OTHER;
-    }
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        let grouped = !aggregate.group_expr().is_empty();
-        return if grouped { (first.unwrap_or(1.0) * 0.1).max(1.0) } else { 1.0 };
-    }
-    if plan.downcast_ref::<HashJoinExec>().is_some() {
-        return inputs.iter().copied().fold(0.0, f64::max);
+    if plan.downcast_ref::<AggregateExec>().is_some() {
+        return 1.0;
     }
     if plan.downcast_ref::<CrossJoinExec>().is_some()
         || plan.downcast_ref::<NestedLoopJoinExec>().is_some()
@@ -175,7 +248,7 @@ fn plan_rows_unlimited(plan: &Arc<dyn ExecutionPlan>) -> f64 {
         return inputs.iter().sum();
     }
     if let Some(first) = first {
-        return inputs.into_iter().fold(first, f64::max);
+        return inputs.iter().copied().fold(first, f64::max);
     }
     let known = StatisticsContext::new()
         .compute(plan.as_ref(), &StatisticsArgs::new())
