@@ -1,12 +1,13 @@
 //! Runs files of SQLite's sqllogictest: statements, and queries whose values are known from several
 //! database systems.
 //!
-//! The files have no licence and are not part of this project. They are looked for in the folder that
-//! `SKEIN_SQLLOGICTEST` names, else in `~/.cache/skein/sqllogictest`; `CONTRIBUTING.md` says how to
-//! put them there. Without them the tests say so and do nothing.
+//! The files have no licence and are not part of this project. They are looked for in the folder
+//! that `SKEIN_SQLLOGICTEST` names, else in `~/.cache/skein/sqllogictest`; `CONTRIBUTING.md` says
+//! how to put them there. Without them the tests say so and do nothing.
 //!
-//! What it promises: every record of a file is run and compared. Records that a file keeps for other
-//! database systems (`onlyif`, `skipif`) are left out as the file says, taking us for PostgreSQL.
+//! What it promises: every record of a file is run and compared. Records that a file keeps for
+//! other database systems (`onlyif`, `skipif`) are left out as the file says, taking us for
+//! PostgreSQL.
 //! The whole corpus takes an hour; what runs with all other tests is the first file of each part.
 //! `RECORDS=index/in` runs all files with that in their path, `RECORDS=` all there are.
 
