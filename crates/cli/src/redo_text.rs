@@ -154,4 +154,34 @@ mod tests {
         };
         assert!(operation(&format).contains("format as Heap  object 77"), "{}", operation(&format));
     }
+
+    #[test]
+    fn batches_come_back_from_their_bytes_and_show_every_row() {
+        use block::bytes::{ByteList, Reader};
+        use block::op::Inverse;
+
+        let mut list = ByteList::new();
+        [b"a", b"b", b"c"].iter().for_each(|one| list.push(*one));
+        let itl = ItlChange::default();
+        let rows = Op::HeapInsertMany { itl, slots: vec![3, 4, 9], rows: list.clone() };
+        let rowids = vec![Rowid::from_u64(1), Rowid::from_u64(2), Rowid::from_u64(3)];
+        let entries = Op::LeafInsertMany { itl, keys: list.clone(), rowids };
+        for (op, wanted) in [(rows, "insert 3 rows  3: "), (entries, "insert 3 entries  ")] {
+            let mut bytes = Vec::new();
+            op.encode(&mut bytes);
+            assert_eq!(Op::decode(&mut Reader::new(&bytes)), Ok(op.clone()));
+            assert!(Op::decode(&mut Reader::new(&bytes[..bytes.len() - 1])).is_err());
+            assert!(operation(&op).starts_with(wanted), "{}", operation(&op));
+        }
+        let rows = Inverse::HeapRemoveMany { slots: vec![3, 4, 9] };
+        let entries = Inverse::LeafRemoveMany { root: Dba::new(4, 7), keys: list };
+        for (inverse, wanted) in
+            [(rows, "remove rows [3, 4, 9]"), (entries, "remove 3 entries of 4.7  keys  ")]
+        {
+            let mut bytes = Vec::new();
+            inverse.encode(&mut bytes);
+            assert_eq!(Inverse::decode(&mut Reader::new(&bytes)), Ok(inverse.clone()));
+            assert!(inverse_text(&inverse).starts_with(wanted), "{}", inverse_text(&inverse));
+        }
+    }
 }

@@ -237,10 +237,10 @@ pub(super) const LINES: &[Line] = &[
     ("bit_count(bytea) int8", one(bit_count)),
     ("convert_from(bytea, text) text", one(convert_from)),
     ("convert_to(text, text) bytea", one(convert_to)),
-    ("sha224(bytea) bytea", one(|a| digest::<sha2::Sha224>(a))),
-    ("sha256(bytea) bytea", one(|a| digest::<sha2::Sha256>(a))),
-    ("sha384(bytea) bytea", one(|a| digest::<sha2::Sha384>(a))),
-    ("sha512(bytea) bytea", one(|a| digest::<sha2::Sha512>(a))),
+    ("sha224(bytea) bytea", one(digest::<sha2::Sha224>)),
+    ("sha256(bytea) bytea", one(digest::<sha2::Sha256>)),
+    ("sha384(bytea) bytea", one(digest::<sha2::Sha384>)),
+    ("sha512(bytea) bytea", one(digest::<sha2::Sha512>)),
 ];
 
 fn digest<D: sha2::Digest>(a: &[Datum<'_>]) -> Result<Value> {

@@ -26,7 +26,7 @@ pub(super) fn of_numeric((value, scale): (i128, u8), template: &str) -> Result<S
     let mut picture = Picture::parse(template)?;
     if picture.roman {
         let whole = rescale(value, scale, 0).ok_or_else(out_of_range)?;
-        return Ok(write(picture, roman(whole), 0, '+')?);
+        return write(picture, roman(whole), 0, '+');
     }
     if picture.exponent {
         return Ok(scientific((value, scale), picture.behind));
@@ -217,7 +217,7 @@ fn write(mut picture: Picture, digits: String, blanks: usize, sign: char) -> Res
         (blanks, sign) = (0, ' ');
     }
     let sign_written = if picture.plus || picture.minus {
-        !(picture.plus && !picture.minus)
+        !picture.plus || picture.minus
     } else {
         if sign != '-' && picture.fill_mode {
             picture.bracket = false;
@@ -482,7 +482,7 @@ impl Reader<'_> {
                 self.at += 1;
             }
             Part::Key(Key::Comma | Key::Group, _) => {
-                if !(fill_mode && !in_number) && self.here() == Some(b',') {
+                if (in_number || !fill_mode) && self.here() == Some(b',') {
                     self.at += 1;
                 }
             }
