@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// When a transaction wants its deferrable checks made, where it has said so.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Deferral {
     /// SET CONSTRAINTS ALL.
     all: Option<bool>,

@@ -50,7 +50,7 @@ impl RowBatch {
 impl Session {
     /// Writes the rows of a batch, which stays as it is.
     pub(crate) async fn write_batch(
-        &self,
+        &mut self,
         txn: &Arc<Transaction>,
         table: &TableDef,
         batch: &mut RowBatch,
@@ -65,6 +65,17 @@ impl Session {
             }
             _ => table::insert_many(&self.ctx, txn, table, rows, rowids).await,
         }
+    }
+
+    /// The same for rows that the table had in another form.
+    pub(crate) async fn refill_batch(
+        &mut self,
+        txn: &Arc<Transaction>,
+        table: &TableDef,
+        batch: &mut RowBatch,
+    ) -> kernel::Result<()> {
+        let RowBatch { rows, rowids } = batch;
+        table::refill_many(&self.ctx, txn, table, rows, rowids).await
     }
 
     // ---- INSERT … VALUES

@@ -21,6 +21,12 @@ use std::sync::{Arc, Weak};
 
 /// Kind of the call that hands notifications to another instance.
 pub(crate) const CALL_NOTIFY: u16 = 3;
+/// Notifications handed on by one call: at most 1 MiB.
+const CALL_NOTIFICATIONS: usize = 128;
+/// Bytes that wait for a client which does not take them before its session is ended.
+const INBOX_BYTES_MAX: usize = 16 << 20;
+/// What one costs beside its texts.
+const ENTRY_BYTES: usize = 64;
 /// Longest name of a channel.
 const CHANNEL_BYTES_MAX: usize = 63;
 /// A payload is shorter than this.
@@ -36,7 +42,7 @@ pub struct Notification {
 }
 
 /// What a transaction does to who listens, once it has committed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Action {
     Listen(String),
     /// One channel, or all.
@@ -47,40 +53,91 @@ pub(crate) enum Action {
     },
 }
 
+/// What a transaction has asked for, in order.
+#[derive(Default)]
+pub(crate) struct Actions {
+    list: Vec<Action>,
+    /// The notifications among them: the same said twice is told once.
+    said: BTreeSet<Action>,
+}
+
+impl Actions {
+    fn push(&mut self, action: Action) {
+        let notifies = matches!(action, Action::Notify { .. });
+        if !notifies || self.said.insert(action.clone()) {
+            self.list.push(action);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        for action in self.list.drain(len..) {
+            self.said.remove(&action);
+        }
+    }
+
+    /// Whether there are notifications among them.
+    pub(crate) fn notify(&self) -> bool {
+        !self.said.is_empty()
+    }
+}
+
+#[derive(Default)]
+struct Waiting {
+    list: VecDeque<Notification>,
+    bytes: usize,
+}
+
 /// The notifications of one session that its client has not been told yet.
 pub(crate) struct Inbox {
-    waiting: Mutex<VecDeque<Notification>>,
+    waiting: Mutex<Waiting>,
+    /// To be ended if it takes too long.
+    session: Arc<observe::Session>,
     /// Holds one byte while some wait: the session's thread sleeps until its client or this has
     /// something to say.
     bell: (PipeReader, PipeWriter),
 }
 
 impl Inbox {
-    fn new() -> Result<Inbox> {
+    fn new(session: Arc<observe::Session>) -> Result<Inbox> {
         let bell = std::io::pipe().map_err(|error| {
             PgError::new("53000", format!("cannot listen: no pipe can be made: {error}"))
                 .with_hint("The instance's limit of open files may be reached.")
         })?;
-        Ok(Inbox { waiting: Mutex::new(VecDeque::new()), bell })
+        Ok(Inbox { waiting: Mutex::default(), session, bell })
     }
 
-    fn push(&self, notification: Notification) {
+    /// False if there is no room: the session is ended and has listened.
+    fn push(&self, notification: Notification) -> bool {
         let mut waiting = self.waiting.lock();
-        if waiting.is_empty() {
+        waiting.bytes += notification.channel.len() + notification.payload.len() + ENTRY_BYTES;
+        if waiting.bytes > INBOX_BYTES_MAX {
+            self.session.cancel_flag().terminate();
+            return false;
+        }
+        if waiting.list.is_empty() {
             // There is room for the one byte: the reader takes it whenever nothing waits.
             let rung = (&self.bell.1).write_all(&[1]);
             assert!(rung.is_ok(), "a pipe of the session's own takes one byte: {rung:?}");
         }
-        waiting.push_back(notification);
+        waiting.list.push_back(notification);
+        true
     }
 
     fn take(&self) -> Vec<Notification> {
         let mut waiting = self.waiting.lock();
-        if !waiting.is_empty() {
+        if !waiting.list.is_empty() {
             let heard = (&self.bell.0).read_exact(&mut [0]);
             assert!(heard.is_ok(), "the byte that says that something waits: {heard:?}");
         }
-        waiting.drain(..).collect()
+        std::mem::take(&mut *waiting).list.into()
     }
 }
 
@@ -109,11 +166,7 @@ impl Listeners {
         let mut channels = self.channels.lock();
         for one in notifications {
             let Some(listening) = channels.get_mut(&one.channel) else { continue };
-            listening.retain(|inbox| {
-                let inbox = inbox.upgrade();
-                inbox.iter().for_each(|inbox| inbox.push(one.clone()));
-                inbox.is_some()
-            });
+            listening.retain(|inbox| inbox.upgrade().is_some_and(|inbox| inbox.push(one.clone())));
         }
     }
 }
@@ -166,7 +219,7 @@ impl Session {
     pub(crate) fn listen(&mut self, channel: String) -> Result<()> {
         // What it needs is made while it can still fail.
         if self.listening.inbox.is_none() {
-            self.listening.inbox = Some(Arc::new(Inbox::new()?));
+            self.listening.inbox = Some(Arc::new(Inbox::new(self.ctx.session.clone())?));
         }
         self.act(Action::Listen(channel))
     }
@@ -192,11 +245,7 @@ impl Session {
 
     fn act(&mut self, action: Action) -> Result<()> {
         let txn = self.txn.as_mut().ok_or_else(|| PgError::internal("no transaction"))?;
-        let notifies = matches!(action, Action::Notify { .. });
-        // The same said twice in a transaction is told once.
-        if !notifies || !txn.actions.contains(&action) {
-            txn.actions.push(action);
-        }
+        txn.actions.push(action);
         Ok(())
     }
 
@@ -213,11 +262,11 @@ impl Session {
     }
 
     /// What a transaction wanted to be done once it has committed, or not, if it has not.
-    pub(crate) async fn finish_actions(&mut self, actions: Vec<Action>, committed: bool) {
+    pub(crate) async fn finish_actions(&mut self, actions: Actions, committed: bool) {
         let resource = notification_resource();
         if committed {
             let mut notifications = Vec::new();
-            for action in actions {
+            for action in actions.list {
                 match action {
                     Action::Listen(channel) => self.begin_to_listen(channel),
                     Action::Unlisten(channel) => self.end_to_listen(channel.as_deref()),
@@ -241,11 +290,13 @@ impl Session {
         let node = &self.instance.node;
         let members = node.view();
         let peers = members.members.iter().copied().filter(|member| *member != node.me);
-        let body = pack(notifications);
+        let bodies: Vec<Vec<u8>> = notifications.chunks(CALL_NOTIFICATIONS).map(pack).collect();
         // An instance that is gone has nobody who listens.
-        let told = futures::future::join_all(
-            peers.map(async |peer| node.call_peer(peer, CALL_NOTIFY, &body).await),
-        );
+        let told = futures::future::join_all(peers.map(async |peer| {
+            for body in &bodies {
+                node.call_peer(peer, CALL_NOTIFY, body).await;
+            }
+        }));
         let p = [0, 0, u64::from(CALL_NOTIFY)];
         self.ctx.wait(WaitEvent::ReliableMessage, p, told).await;
     }
@@ -296,6 +347,41 @@ mod tests {
         Notification { pid: 7, channel: channel.to_owned(), payload: payload.to_owned() }
     }
 
+    fn inbox() -> Inbox {
+        let observer = observe::Observer::new(env::real::RealEnv::new(), 1);
+        Inbox::new(observer.ctx(observe::SessionKind::User, "listener").session).unwrap()
+    }
+
+    #[test]
+    fn who_takes_nothing_is_ended_before_it_fills_the_memory() {
+        let (listeners, inbox) = (Listeners::default(), Arc::new(inbox()));
+        listeners.add("a", &inbox);
+        let large = said("a", &"x".repeat(7999));
+        for _ in 0..3000 {
+            listeners.deliver(std::slice::from_ref(&large));
+        }
+        let kept = inbox.take();
+        assert!(kept.len() > 1000 && kept.len() * 8000 < INBOX_BYTES_MAX, "{}", kept.len());
+        assert!(inbox.session.cancel_flag().requested().is_some());
+        assert!(listeners.channels.lock()["a"].is_empty());
+    }
+
+    #[test]
+    fn what_is_rolled_back_can_be_said_again() {
+        let mut actions = Actions::default();
+        let notify =
+            |payload: &str| Action::Notify { channel: "a".to_owned(), payload: payload.to_owned() };
+        actions.push(notify("1"));
+        actions.push(notify("2"));
+        actions.push(notify("1"));
+        assert_eq!(actions.len(), 2);
+        actions.truncate(1);
+        actions.push(notify("2"));
+        actions.push(Action::Listen("a".to_owned()));
+        assert!(actions.notify());
+        assert_eq!(actions.list, [notify("1"), notify("2"), Action::Listen("a".to_owned())]);
+    }
+
     #[test]
     fn notifications_travel_whole() {
         let all = vec![said("a", ""), said("ä b", &"x".repeat(7999))];
@@ -308,7 +394,7 @@ mod tests {
     #[test]
     fn who_listens_is_given_what_is_said_on_the_channel() {
         let listeners = Listeners::default();
-        let (one, two) = (Arc::new(Inbox::new().unwrap()), Arc::new(Inbox::new().unwrap()));
+        let (one, two) = (Arc::new(inbox()), Arc::new(inbox()));
         listeners.add("a", &one);
         listeners.add("a", &two);
         listeners.add("b", &two);

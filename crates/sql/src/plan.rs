@@ -72,6 +72,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Whether it may see or lock something of the database.
+    pub(crate) fn may_see(&self) -> bool {
+        let Kind::Utility(ast) = &self.kind else { return true };
+        !matches!(**ast, Ast::Set(_) | Ast::ShowVariable { .. } | Ast::Reset(_))
+    }
+
     /// Whether it is done when its first row is sent: a client that asks for a few rows at a time
     /// gets them from where they are kept.
     pub(crate) fn runs_whole(&self) -> bool {

@@ -25,6 +25,19 @@ pub struct CurrentEntries {
     pub live: Vec<Rowid>,
     /// Another transaction has put in or marked an entry and has not ended.
     pub busy: Option<Xid>,
+    /// One that has marked an entry.
+    pub marked: Option<Xid>,
+    /// The keys of entries that such transactions have put in, or brought back.
+    pub came: Vec<(Xid, Box<[u8]>)>,
+}
+
+impl CurrentEntries {
+    /// Takes back what a look that is made again has found.
+    fn reset(&mut self, to: (usize, usize, Option<Xid>, Option<Xid>)) {
+        self.live.truncate(to.0);
+        self.came.truncate(to.1);
+        (self.busy, self.marked) = (to.2, to.3);
+    }
 }
 
 enum Look {
@@ -56,9 +69,9 @@ pub async fn current(
         ctx.check_interrupt()?;
         let mut leaf = descend(ctx, cache, seg, Seek::At(&from), 0, &mut None).await?;
         loop {
-            let before = found.clone();
+            let before = (found.live.len(), found.came.len(), found.busy, found.marked);
             let look = |b: &[u8], view: &CurrentView| {
-                found = before.clone();
+                found.reset(before);
                 visit(seg, b, view, &from, &end, limit, &mut found)
             };
             match txn.read_current(ctx, leaf, look).await? {
@@ -98,7 +111,13 @@ fn visit(
             return Look::End;
         }
         match view.lock_state(entry.lock) {
-            LockState::Active(xid) => found.busy = Some(xid),
+            LockState::Active(xid) => {
+                found.busy = Some(xid);
+                match entry.is_deleted() {
+                    true => found.marked = Some(xid),
+                    false => found.came.push((xid, entry.key.into())),
+                }
+            }
             _ if entry.is_deleted() => {}
             _ => found.live.push(Rowid::from_u64(entry.value)),
         }

@@ -33,6 +33,26 @@ pub async fn insert_many(
     rows: &ByteList,
     rowids: &mut Vec<Rowid>,
 ) -> Result<()> {
+    refill_many(ctx, txn, def, rows, rowids).await?;
+    if !def.foreign.is_empty() {
+        for (row, rowid) in rows.iter().zip(&*rowids) {
+            Box::pin(foreign::check_row(ctx, txn, def, *rowid, None, row)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The same for rows that the table had in another form: what they refer to is not looked for.
+///
+/// # Errors
+/// As [`super::insert`].
+pub async fn refill_many(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    rows: &ByteList,
+    rowids: &mut Vec<Rowid>,
+) -> Result<()> {
     lock_table(ctx, txn, def, TmMode::SX, LockWait::Wait).await?;
     rowids.clear();
     heap::insert_many(ctx, txn, &heap_seg(def), rows, rowids).await?;
@@ -46,11 +66,6 @@ pub async fn insert_many(
     }
     if let Some(Refused { row, index, key }) = refused {
         return Err(Error::UniqueViolation { index, key, row: rows.get(row).to_vec() });
-    }
-    if !def.foreign.is_empty() {
-        for (row, rowid) in rows.iter().zip(&*rowids) {
-            Box::pin(foreign::check_row(ctx, txn, def, *rowid, None, row)).await?;
-        }
     }
     Ok(())
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use block::Rowid;
 use observe::Ctx;
 
-use super::LockWait;
 use super::change::{insert_entry, lock_table};
 use super::query::{heap_seg, index_seg};
+use super::{LockWait, foreign};
 use crate::btree::{self, InsertOutcome, entry_key};
 use crate::dict::{IndexDef, TableDef};
 use crate::error::Result;
@@ -91,6 +91,9 @@ pub async fn insert_unless(
             entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
             insert_entry(ctx, txn, index, &key, rowid, row).await?;
         }
+    }
+    if !def.foreign.is_empty() {
+        Box::pin(foreign::check_row(ctx, txn, def, rowid, None, row)).await?;
     }
     Ok(Some(rowid))
 }

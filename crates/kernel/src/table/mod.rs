@@ -9,7 +9,7 @@ mod query;
 #[cfg(test)]
 mod tests;
 
-pub use batch::insert_many;
+pub use batch::{insert_many, refill_many};
 pub use change::{delete, insert, lock, update};
 pub use conflict::{conflicting, insert_unless, same_key};
 pub use query::{

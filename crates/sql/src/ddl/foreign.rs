@@ -215,6 +215,9 @@ impl Session {
             let text = format!("constraints on {kind} tables may reference only {kind} tables");
             return Err(PgError::new("42P16", text));
         }
+        let txn = self.transaction()?;
+        // Its index and its columns' types stay as they are from here on.
+        let parent = dict::lock_definition(&self.ctx, &txn, &parent).await?;
         let (deferrable, deferred) = timing(spec.characteristics)?;
         let columns = referring(table, &new.columns)?;
         let names: Vec<String> = spec.referred_columns.iter().map(ident_name).collect();
@@ -284,7 +287,7 @@ impl Session {
     }
 
     /// The keys that refer to the table, or to one of its indexes.
-    async fn references(
+    pub(super) async fn references(
         &mut self,
         table: &TableDef,
         wanted: impl Fn(ObjId) -> bool,
@@ -366,14 +369,19 @@ impl Session {
         Ok(())
     }
 
-    /// The tables that TRUNCATE empties: those named, with CASCADE also those that refer to them.
+    /// The tables that TRUNCATE empties, locked: those named, with CASCADE also those that refer to
+    /// them.
     pub(super) async fn with_referring(
         &mut self,
         mut tables: Vec<Arc<TableDef>>,
         cascade: bool,
     ) -> Result<Vec<Arc<TableDef>>> {
+        let txn = self.transaction()?;
         let mut next = 0;
-        while let Some(table) = tables.get(next).cloned() {
+        while let Some(table) = tables.get(next) {
+            // Under the lock: a key that refers to it is made under it too.
+            let table = dict::lock_definition(&self.ctx, &txn, table).await?;
+            tables[next] = table.clone();
             next += 1;
             for (child, _) in self.references(&table, |_| true).await? {
                 if tables.iter().any(|known| known.obj == child.obj) {

@@ -114,12 +114,12 @@ impl Session {
             batch.rows.push(&bytes);
             self.row = bytes;
             if batch.is_full() {
-                let written = self.write_batch(&txn, new, &mut batch).await;
+                let written = self.refill_batch(&txn, new, &mut batch).await;
                 written.map_err(|error| not_unique(error, new))?;
                 batch.clear();
             }
         }
-        let written = self.write_batch(&txn, new, &mut batch).await;
+        let written = self.refill_batch(&txn, new, &mut batch).await;
         written.map_err(|error| not_unique(error, new))
     }
 

@@ -91,12 +91,15 @@ impl Session {
         }
         let txn = self.transaction()?;
         let mut left = Vec::new();
-        for (obj, what) in std::mem::take(&mut self.temporary.at_commit) {
+        let all = self.temporary.at_commit.clone();
+        for (obj, what) in &all {
+            let (obj, what) = (*obj, *what);
             // One that was made in a transaction that rolled back is none.
             let Some(table) = dict::table_by_obj(&self.ctx, &txn, obj).await? else { continue };
             match what {
                 OnCommit::Drop => self.drop_relations(vec![table], true).await?,
                 _ => {
+                    self.refuse_references(&table, &all).await?;
                     if self.has_rows(&table).await? {
                         dict::truncate_table(&self.ctx, &txn, &table).await?;
                     }
@@ -105,6 +108,27 @@ impl Session {
             }
         }
         self.temporary.at_commit = left;
+        Ok(())
+    }
+
+    /// 0A000 if rows that stay refer to a table that a commit empties.
+    async fn refuse_references(
+        &mut self,
+        table: &TableDef,
+        at_commit: &[(ObjId, OnCommit)],
+    ) -> Result<()> {
+        for (child, _) in self.references(table, |_| true).await? {
+            if at_commit.contains(&(child.obj, OnCommit::DeleteRows)) {
+                continue;
+            }
+            let (child, name) = (&child.name, &table.name);
+            let detail = format!(
+                "Table \"{child}\" references \"{name}\", but they do not have the same ON COMMIT \
+                 setting."
+            );
+            let text = "unsupported ON COMMIT and foreign key combination";
+            return Err(PgError::new("0A000", text).with_detail(detail));
+        }
         Ok(())
     }
 

@@ -128,10 +128,13 @@ impl Session {
         self.statement_start = self.txn.as_ref().map(super::Txn::mark);
         if let Some(txn) = &mut self.txn {
             txn.used = true;
+            txn.queried |= plan.may_see();
         }
-        let given = std::mem::take(&mut portal.params);
+        let mut given = std::mem::take(&mut portal.params);
         for _ in 0..STALE_PLANS_MAX {
-            let mut params = given.clone();
+            // What returns rows is not tried again.
+            let mut params =
+                if plan.returns_rows { std::mem::take(&mut given) } else { given.clone() };
             for call in &plan.hidden {
                 let value = self.session_call(call, &params).boxed().await?;
                 params.push(value);

@@ -6,7 +6,7 @@
 
 use super::Session;
 use crate::foreign::Deferral;
-use crate::notify::Action;
+use crate::notify::Actions;
 use crate::parse::{Parsed, Statement};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
@@ -22,15 +22,17 @@ pub(crate) struct Txn {
     pub(crate) explicit: bool,
     pub(crate) failed: bool,
     pub(crate) read_only: bool,
-    pub(crate) savepoints: Vec<(String, Mark)>,
+    pub(crate) savepoints: Vec<(String, Mark, Deferral)>,
     /// What is done once it has committed.
-    pub(crate) actions: Vec<Action>,
+    pub(crate) actions: Actions,
     /// What SET CONSTRAINTS has said.
     pub(crate) deferral: Deferral,
     /// When it began, µs since 2000-01-01: what `now()` says.
     pub(crate) start_us: i64,
     /// Whether a statement has run in it.
     pub(crate) used: bool,
+    /// Whether one that may have seen or locked something has run in it.
+    pub(crate) queried: bool,
 }
 
 /// A point of a transaction to go back to.
@@ -70,10 +72,11 @@ impl Session {
             failed: false,
             read_only,
             savepoints: Vec::new(),
-            actions: Vec::new(),
+            actions: Actions::default(),
             deferral: Deferral::default(),
             start_us: self.ctx.env.wall_us() - EPOCH_US,
             used: false,
+            queried: false,
         });
     }
 
@@ -106,8 +109,7 @@ impl Session {
         if ready.is_ok() && self.txn.is_some() && self.temporary.at_commit() {
             ready = Box::pin(self.before_commit()).await;
         }
-        let notifies = |action: &Action| matches!(action, Action::Notify { .. });
-        if ready.is_ok() && self.txn.as_ref().is_some_and(|txn| txn.actions.iter().any(notifies)) {
+        if ready.is_ok() && self.txn.as_ref().is_some_and(|txn| txn.actions.notify()) {
             ready = Box::pin(self.await_turn()).await;
         }
         if let Err(error) = ready {

@@ -118,7 +118,7 @@ impl Session {
         };
         let read_only = read_only.unwrap_or(txn.read_only);
         if txn.handle.isolation() != isolation {
-            if txn.handle.xid().is_some() || !txn.savepoints.is_empty() {
+            if txn.queried || !txn.savepoints.is_empty() {
                 return Err(PgError::new(
                     "25001",
                     "SET TRANSACTION ISOLATION LEVEL must be called before any query",
@@ -155,7 +155,7 @@ impl Session {
             return Err(PgError::new("25P01", "SAVEPOINT can only be used in transaction blocks"));
         };
         let mark = txn.mark();
-        txn.savepoints.push((name, mark));
+        txn.savepoints.push((name, mark, txn.deferral.clone()));
         self.ctx.bump(Stat::Savepoints, 1);
         done("SAVEPOINT")
     }
@@ -165,7 +165,7 @@ impl Session {
             let text = "RELEASE SAVEPOINT can only be used in transaction blocks";
             return Err(PgError::new("25P01", text));
         };
-        let at = txn.savepoints.iter().rposition(|(known, _)| known == name);
+        let at = txn.savepoints.iter().rposition(|(known, ..)| known == name);
         txn.savepoints.truncate(at.ok_or_else(|| no_savepoint(name))?);
         done("RELEASE")
     }
@@ -177,10 +177,12 @@ impl Session {
         let Some(txn) = self.txn.as_mut().filter(|txn| txn.explicit) else {
             return Err(no_block());
         };
-        let at = txn.savepoints.iter().rposition(|(known, _)| known == name);
+        let at = txn.savepoints.iter().rposition(|(known, ..)| known == name);
         let at = at.ok_or_else(|| no_savepoint(name))?;
-        let mark = txn.savepoints[at].1;
+        let (_, mark, deferral) = &txn.savepoints[at];
+        let (mark, deferral) = (*mark, deferral.clone());
         txn.rollback_to(&self.ctx, mark).await?;
+        txn.deferral = deferral;
         txn.savepoints.truncate(at + 1);
         txn.failed = false;
         self.end_cursors_after(at);

@@ -9,7 +9,7 @@ use observe::Ctx;
 
 use super::convert::{key_of, prefix_of, values_of};
 use super::pending::{KeyEvent, put_off};
-use crate::btree;
+use crate::btree::{self, IndexSeg};
 use crate::dict::{self, ForeignKeyDef, IndexDef, TableDef};
 use crate::error::{Error, Result};
 use crate::heap;
@@ -181,7 +181,11 @@ pub(crate) async fn parent_left(
         }
         if let Some(index) = child_index(&child, key) {
             let Some(prefix) = prefix_of(&old, &child.types, &key.columns, index) else { continue };
-            let found = btree::current(ctx, txn, &index_seg(index), &prefix, 1).await?;
+            let found = btree::current(ctx, txn, &index_seg(index), &prefix, usize::MAX).await?;
+            // Also beside rows that stand: who has come before the mark is waited for without it.
+            if let Some((xid, _)) = found.came.first() {
+                return Ok(Some(*xid));
+            }
             match (found.live.is_empty(), found.busy) {
                 (true, None) => continue,
                 (true, busy) => return Ok(busy),
@@ -283,19 +287,45 @@ pub async fn children(
         let Some(prefix) = prefix_of(values, &child.types, &key.columns, index) else { continue };
         let live = loop {
             let found = btree::current(ctx, txn, &seg, &prefix, limit).await?;
-            match found.busy {
-                Some(xid) if found.live.len() < limit => {
-                    let what = WaitTarget { obj: index.obj, rowid: None };
-                    txn.core().wait_row(ctx, txn, xid, what, LockWait::Wait).await?;
-                }
-                _ => break found.live,
+            if found.live.len() >= limit {
+                break found.live;
             }
+            let Some(xid) = before_the_mark(ctx, txn, &seg, &found).await? else {
+                break found.live;
+            };
+            let what = WaitTarget { obj: index.obj, rowid: None };
+            txn.core().wait_row(ctx, txn, xid, what, LockWait::Wait).await?;
         };
         for rowid in live {
             out.push(Child { rowid, parent });
         }
     }
     Ok(out)
+}
+
+/// A transaction that is deciding about an entry which was there when the parent was marked. One
+/// that has come since meets the mark and waits for its end: who waited for it in turn would make a
+/// circle.
+async fn before_the_mark(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &IndexSeg,
+    found: &btree::CurrentEntries,
+) -> Result<Option<Xid>> {
+    if found.marked.is_some() {
+        return Ok(found.marked);
+    }
+    if found.came.is_empty() {
+        return Ok(None);
+    }
+    // An entry that was marked and brought back is there again if that is rolled back.
+    let committed = txn.newest_snapshot()?;
+    for (xid, key) in &found.came {
+        if btree::lookup(ctx, &committed, seg, key).await?.is_some() {
+            return Ok(Some(*xid));
+        }
+    }
+    Ok(None)
 }
 
 /// The same without an index: one scan for all.

@@ -3,6 +3,7 @@
 //! either, and every index agrees with its table.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,10 +65,10 @@ impl Worker {
         let first = i64::try_from(self.pick(IDS.unsigned_abs())).expect("small");
         for id in first..IDS {
             let id = id * i64::try_from(SESSIONS).expect("small") + self.no;
-            if !rows.contains_key(&id) {
+            if let Entry::Vacant(place) = rows.entry(id) {
                 let (new, value) = self.random_row(id);
                 batch.push(&new);
-                rows.insert(id, value);
+                place.insert(value);
             }
         }
         insert_many(&self.ctx, txn, &self.def, &batch, &mut Vec::new()).await
