@@ -157,7 +157,7 @@ pub struct TxSlot {
 
 pub const TX_SLOT_BYTES: usize = 40;
 /// Where the slots start; 64..: owner (1), slot count (2, at 66), forgotten commit SCN (8, at 72),
-/// extent count (2, at 80), sequence floor (4, at 84), then at 96 the slots, then the extents (6
+/// extent count (2, at 80), sequence floor (4, at 84), then at 96 the slots, then the extents (8
 /// bytes each) at the end.
 pub const OFF_OWNER: usize = 64;
 pub const OFF_FORGOTTEN: usize = 72;
@@ -167,7 +167,8 @@ pub const OFF_SEQ_FLOOR: usize = 84;
 pub const OFF_TX_SLOTS: usize = 96;
 pub const TX_SLOT_COUNT: u16 = 120;
 pub const OFF_EXTENT_LIST: usize = OFF_TX_SLOTS + TX_SLOT_COUNT as usize * TX_SLOT_BYTES;
-/// Extents an undo segment can have: first block (8 bytes) each.
+/// Extents an undo segment can have: first block (6 bytes) and size (2 bytes, in units of the
+/// smallest less one) each.
 pub const UNDO_EXTENTS_MAX: usize = (BLOCK_BYTES - OFF_EXTENT_LIST) / 8;
 
 impl TxSlot {

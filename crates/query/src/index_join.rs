@@ -362,7 +362,8 @@ impl JoinRun {
                 (KeyPart::Outer(_), None) => return Err(PgError::internal("a key not read")),
             });
         }
-        let Some(key) = encode_values(&join.inner, &self.state, &join.index, &values)? else {
+        let Some(key) = encode_values(&join.inner, &self.state, &join.index, &values, &mut false)?
+        else {
             return Ok(());
         };
         // Without a further condition one match says all that such a join asks.
@@ -402,7 +403,7 @@ impl JoinRun {
         if matches!(join.keep, Keep::IfMatched | Keep::IfUnmatched) && now.matched[now.at] {
             return Ok(true);
         }
-        if !accept(&join.inner, &self.state, &mut self.builder, rowid, &self.row)? {
+        if !accept(&join.inner, &join.inner.filters, &self.state, &mut self.builder, rowid, &self.row)? {
             return Ok(false);
         }
         now.rows.push(u32::try_from(now.at).map_err(|_| PgError::internal("a large batch"))?);

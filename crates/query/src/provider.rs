@@ -128,6 +128,7 @@ impl TableProvider for TableScanSource {
             sources: ScanWork::sources(&self.types, &projection),
             schema,
             filters,
+            unsaid: Vec::new(),
             access,
             limit,
             target: self.target,

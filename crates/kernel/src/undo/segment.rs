@@ -21,15 +21,18 @@ use tokio::sync::Notify;
 use crate::cache::{Cache, Pin};
 use crate::change::Change;
 use crate::error::{Error, Result};
-use crate::space::Space;
+use crate::space::{self, Space};
 
 /// File of the undo blocks.
 pub const UNDO_FILE: u16 = 3;
 /// File of the segment headers: block number = segment number. The highest of the data files, so
 /// that a header may be latched after any other block.
 pub const UNDO_HEADER_FILE: u16 = 63;
-/// Blocks of an undo extent.
+/// Blocks of the smallest undo extent, of which the others are multiples.
 pub const UNDO_EXTENT_BLOCKS: u32 = 128;
+/// A segment of so many blocks (400 MiB) grows for what its transactions still need, no longer to
+/// keep what they have left: a load of many small transactions would else take the whole group.
+const RETAINED_BLOCKS_MAX: u32 = 51_200;
 /// Undo segments an instance is born with.
 const SEGMENTS_PER_INSTANCE: u16 = 10;
 /// So many transactions of one slot at most can be lost with the redo that a crash takes along: the
@@ -93,6 +96,7 @@ impl MemSlot {
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     first: Dba,
+    blocks: u32,
     active: u32,
     last_scn: Scn,
     last_end: Micros,
@@ -175,11 +179,10 @@ impl Segment {
                 .collect();
             let n = usize::from(get_u16(&b, OFF_EXTENTS)).min(UNDO_EXTENTS_MAX);
             let extents: Vec<Extent> = (0..n)
-                .map(|i| Extent {
-                    first: Dba::from_u64(get_u64(&b, OFF_EXTENT_LIST + 8 * i)),
-                    active: 0,
-                    last_scn: cache.clock.current(),
-                    last_end: now,
+                .map(|i| {
+                    let (first, blocks) = unpack(get_u64(&b, OFF_EXTENT_LIST + 8 * i));
+                    let last_scn = cache.clock.current();
+                    Extent { first, blocks, active: 0, last_scn, last_end: now }
                 })
                 .collect();
             let seq_floor = get_u32(&b, OFF_SEQ_FLOOR);
@@ -202,7 +205,7 @@ impl Segment {
             // only after its retention.
             current: extents.len(),
             extents,
-            next_block: UNDO_EXTENT_BLOCKS,
+            next_block: 0,
             pool: Vec::new(),
             spares: Vec::new(),
             waiters: FxHashMap::default(),
@@ -387,14 +390,12 @@ impl Segment {
     /// Adds an extent, or with no room takes the oldest that no active transaction needs.
     async fn extend(&self, ctx: &Ctx, space: &Space) -> Result<()> {
         let count = self.inner.lock().extents.len();
-        let room = if count < UNDO_EXTENTS_MAX {
-            space.reserve(ctx, UNDO_FILE, UNDO_EXTENT_BLOCKS).await
-        } else {
-            Err(Error::DiskFull { what: format!("undo segment {} is at its limit", self.usn) })
-        };
-        match room {
+        if self.inner.lock().steal_instead() {
+            return Ok(());
+        }
+        match self.reserve(ctx, space, count).await {
             Ok(reserved) => {
-                let first = reserved.extent().first;
+                let space::Extent { first, blocks } = reserved.extent();
                 let at = {
                     let mut inner = self.inner.lock();
                     if inner.extents.len() >= UNDO_EXTENTS_MAX {
@@ -402,6 +403,7 @@ impl Segment {
                     }
                     inner.extents.push(Extent {
                         first,
+                        blocks,
                         active: 0,
                         last_scn: Scn::ZERO,
                         last_end: Micros(0),
@@ -414,7 +416,7 @@ impl Segment {
                 let count = block::bytes::u16_of(at + 1);
                 let op = Op::Patch(vec![
                     block::op::patch_u16(block::bytes::u16_of(OFF_EXTENTS), count),
-                    (list, first.to_u64().to_le_bytes().to_vec()),
+                    (list, pack(first, blocks).to_le_bytes().to_vec()),
                 ]);
                 // Taken and linked in one record: a crash loses no space.
                 reserved.commit(&[&self.header], vec![(0, op)]);
@@ -425,6 +427,28 @@ impl Segment {
                 if inner.steal() { Ok(()) } else { Err(e) }
             }
             Err(e) => Err(e),
+        }
+    }
+
+    /// Space for the next extent of a segment that has `count`: the more it has the larger it is,
+    /// so that one transaction may change as much as the group holds. Where there is no run of that
+    /// size a smaller one will do.
+    async fn reserve<'a>(
+        &self,
+        ctx: &Ctx,
+        space: &'a Space,
+        count: usize,
+    ) -> Result<space::Reservation<'a>> {
+        if count >= UNDO_EXTENTS_MAX {
+            let what = format!("undo segment {} is at its limit", self.usn);
+            return Err(Error::DiskFull { what });
+        }
+        let mut blocks = extent_blocks(count);
+        loop {
+            match space.reserve(ctx, UNDO_FILE, blocks).await {
+                Err(Error::DiskFull { .. }) if blocks > UNDO_EXTENT_BLOCKS => blocks /= 8,
+                other => return other,
+            }
         }
     }
 
@@ -485,6 +509,26 @@ impl Segment {
     }
 }
 
+/// Blocks of the extent that a segment with `count` extents gets next.
+fn extent_blocks(count: usize) -> u32 {
+    match count {
+        0..64 => UNDO_EXTENT_BLOCKS,
+        64..192 => 8 * UNDO_EXTENT_BLOCKS,
+        _ => 64 * UNDO_EXTENT_BLOCKS,
+    }
+}
+
+/// An extent as its segment's header has it: the address of its first block below, above it how
+/// often it is as long as the smallest, less one.
+fn pack(first: Dba, blocks: u32) -> u64 {
+    first.to_u64() | u64::from(blocks / UNDO_EXTENT_BLOCKS - 1) << 48
+}
+
+fn unpack(packed: u64) -> (Dba, u32) {
+    let times = u32::try_from(packed >> 48).expect("16 bits") + 1;
+    (Dba::from_u64(packed & ((1 << 48) - 1)), times * UNDO_EXTENT_BLOCKS)
+}
+
 impl Inner {
     /// A block with room that an ended transaction has left, its extent counted as in use.
     fn take_pooled(&mut self) -> Option<(Dba, usize)> {
@@ -495,7 +539,7 @@ impl Inner {
 
     /// The next block of the ring, if the extent it lies in may be used.
     fn take_block(&mut self, now: Micros, horizon: Scn, retention_us: u64) -> Option<(Dba, usize)> {
-        if self.current < self.extents.len() && self.next_block < UNDO_EXTENT_BLOCKS {
+        if self.extents.get(self.current).is_some_and(|e| self.next_block < e.blocks) {
             return Some(self.advance());
         }
         if self.extents.is_empty() {
@@ -523,6 +567,12 @@ impl Inner {
         let dba = Dba::new(first.file, first.block + self.next_block);
         self.next_block += 1;
         (dba, self.current)
+    }
+
+    /// Steals where the segment is large enough that it need not grow for retention's sake.
+    fn steal_instead(&mut self) -> bool {
+        let blocks: u32 = self.extents.iter().map(|e| e.blocks).sum();
+        blocks >= RETAINED_BLOCKS_MAX && self.steal()
     }
 
     /// Enters the extent whose transactions ended first, retention or not.
@@ -588,5 +638,26 @@ impl Cursor {
             next: Uba::NONE,
             rolling_back: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extent_keeps_its_size_beside_its_address() {
+        let first = Dba::new(UNDO_FILE, 0xFEDC_BA98);
+        for blocks in [128, 1024, 8192] {
+            assert_eq!(unpack(pack(first, blocks)), (first, blocks));
+        }
+        // As segments made before sizes were kept have them.
+        assert_eq!(unpack(first.to_u64()), (first, UNDO_EXTENT_BLOCKS));
+    }
+
+    #[test]
+    fn a_segment_has_room_for_a_large_transaction() {
+        let blocks: u64 = (0..UNDO_EXTENTS_MAX).map(|n| u64::from(extent_blocks(n))).sum();
+        assert!(blocks * 8192 > 10 << 30, "{blocks} blocks at most");
     }
 }

@@ -63,6 +63,39 @@ impl Access {
         all_bounds(types, filters).into_iter().map(|b| b.equal.cloned()).collect()
     }
 
+    /// The filters that stay to be looked at when all values of the key were
+    /// [exact](super::run::is_exact): those that the range of keys does not say itself.
+    #[must_use]
+    pub fn unsaid(&self, table: &TableDef, filters: &[Scalar]) -> Vec<Scalar> {
+        let said = |filter: &Scalar| {
+            let mut conjuncts = Vec::new();
+            filter.conjuncts(&mut conjuncts);
+            conjuncts.into_iter().all(|one| self.says(table, one))
+        };
+        filters.iter().filter(|filter| !said(filter)).cloned().collect()
+    }
+
+    fn says(&self, table: &TableDef, condition: &Scalar) -> bool {
+        let Access::Range { index, equal, lower, upper, .. } = self else { return false };
+        let Scalar::Compare(op, sides) = condition else { return false };
+        let (column, op, other) = match (&sides.0, &sides.1) {
+            (Scalar::Column(i), other) => (*i, *op, other),
+            (other, Scalar::Column(i)) => (*i, op.flipped(), other),
+            _ => return false,
+        };
+        let place = index.columns.iter().position(|c| usize::from(*c) == column);
+        match (op, place) {
+            (CmpOp::Eq, Some(at)) => equal.get(at) == Some(other),
+            (CmpOp::Le, Some(at)) => at == equal.len() && upper.as_ref() == Some(other),
+            // NULL comes last: without an upper bound the range has such keys too.
+            (CmpOp::Ge, Some(at)) => {
+                let ends = upper.is_some() || table.columns[column].not_null;
+                at == equal.len() && ends && lower.as_ref() == Some(other)
+            }
+            _ => false,
+        }
+    }
+
     fn by_index(index: &Arc<IndexDef>, bounds: &[ColumnBounds<'_>]) -> Option<(usize, Access)> {
         let columns = index.columns.iter().map(|c| &bounds[usize::from(*c)]);
         let equal: Vec<Scalar> = columns.map_while(|b| b.equal.cloned()).collect();

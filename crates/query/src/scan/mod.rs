@@ -4,7 +4,9 @@
 //! What it promises: rows are those the execution's snapshot sees and the filters keep; memory is
 //! bounded by one batch. An index only narrows what is read: every filter is evaluated on the row
 //! itself, or, where the index has all columns asked for, on the values of its entry, which are as
-//! consistent as the row. A scan of a range of an index yields its order.
+//! consistent as the row. A filter that says just what the range of keys says is left out, if the
+//! values compared are such that keys compare as they do. A scan of a range of an index yields its
+//! order.
 
 mod access;
 mod run;
@@ -62,6 +64,8 @@ pub(crate) struct ScanWork {
     pub(crate) sources: Vec<Source>,
     pub(crate) schema: SchemaRef,
     pub(crate) filters: Vec<Scalar>,
+    /// Those of `filters` that an exact range of keys does not say itself.
+    pub(crate) unsaid: Vec<Scalar>,
     pub(crate) access: Access,
     pub(crate) limit: Option<usize>,
     pub(crate) target: bool,
@@ -166,7 +170,8 @@ impl ScanExec {
         ScanExec::with_work(work)
     }
 
-    pub(crate) fn with_work(work: ScanWork) -> ScanExec {
+    pub(crate) fn with_work(mut work: ScanWork) -> ScanExec {
+        work.unsaid = work.access.unsaid(&work.table, &work.filters);
         let mut equivalence = EquivalenceProperties::new(work.schema.clone());
         let order = work.order();
         if !order.is_empty() {

@@ -11,7 +11,7 @@ use crate::store;
 use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
 use kernel::dict::IndexDef;
-use kernel::row::{ColType, Datum, RowView, Value, decode_key_prefix, encode_key, encode_row};
+use kernel::row::{ColType, Datum, RowView, TypeKind, Value, decode_key_prefix, encode_key, encode_row};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -50,6 +50,8 @@ pub(super) struct ScanRun {
     /// Set if the entries of an index are read instead of rows.
     entries: Option<EntryRows>,
     backward: bool,
+    /// Whether the range of keys says all that its filters say.
+    exact: bool,
     /// Rows of one block to read together.
     slots: Vec<u16>,
 }
@@ -57,6 +59,7 @@ pub(super) struct ScanRun {
 /// Filters one row and takes it into the batch; false if the filters drop it.
 pub(crate) fn accept(
     work: &ScanWork,
+    filters: &[Scalar],
     state: &ExecState,
     builder: &mut RowBatchBuilder,
     rowid: Rowid,
@@ -64,7 +67,7 @@ pub(crate) fn accept(
 ) -> Result<bool> {
     let view = RowView::new(&work.table.types, row);
     let cx = EvalContext { row: Some(view), params: &state.params, env: &state.env };
-    for filter in &work.filters {
+    for filter in filters {
         if filter.truth(&cx)? != Some(true) {
             return Ok(false);
         }
@@ -116,6 +119,7 @@ impl ScanRun {
             row: Vec::new(),
             entries,
             backward: false,
+            exact: false,
             slots: Vec::new(),
         }
     }
@@ -146,6 +150,7 @@ impl ScanRun {
 
     async fn step(&mut self) -> Result<()> {
         let (work, state) = (self.work.clone(), self.state.clone());
+        let filters = if self.exact { &work.unsaid } else { &work.filters };
         match &mut self.cursor {
             Cursor::Start => self.open().await?,
             Cursor::Full(scan) => {
@@ -154,7 +159,7 @@ impl ScanRun {
                 let more = scan
                     .next_block(&state.ctx, |rowid, row| {
                         if failed.is_none() {
-                            failed = accept(&work, &state, builder, rowid, row).err();
+                            failed = accept(&work, filters, &state, builder, rowid, row).err();
                         }
                     })
                     .await?;
@@ -179,7 +184,7 @@ impl ScanRun {
                     let stop = batch.rowids().len().min(*at + ROWS_PER_CHECK);
                     while *at < stop && builder.len() < limit {
                         entries.row(batch.key(*at), &work.types, &mut self.row)?;
-                        accept(&work, &state, builder, batch.rowids()[*at], &self.row)?;
+                        accept(&work, filters, &state, builder, batch.rowids()[*at], &self.row)?;
                         *at += 1;
                     }
                     return Ok(());
@@ -198,7 +203,7 @@ impl ScanRun {
                     slots,
                     &state.snapshot,
                     |i, row| {
-                        failed = accept(&work, &state, builder, rowids[i], row).err();
+                        failed = accept(&work, filters, &state, builder, rowids[i], row).err();
                         failed.is_none() && builder.len() < limit
                     },
                 );
@@ -217,7 +222,7 @@ impl ScanRun {
                 let found =
                     store::unique_lookup(ctx, &work.table, index, &key, &state.snapshot, row);
                 if let Some(rowid) = found.await? {
-                    accept(&work, &state, &mut self.builder, rowid, row)?;
+                    accept(&work, filters, &state, &mut self.builder, rowid, row)?;
                 }
             }
             Cursor::Ranges { index, keys } => {
@@ -232,7 +237,7 @@ impl ScanRun {
             Cursor::Given(at) => {
                 let rows = state.target.as_ref().map_or(&[][..], |target| &target.rows);
                 for (rowid, row) in &rows[*at..] {
-                    accept(&work, &state, &mut self.builder, *rowid, row)?;
+                    accept(&work, filters, &state, &mut self.builder, *rowid, row)?;
                 }
                 self.cursor = Cursor::End;
             }
@@ -275,9 +280,8 @@ impl ScanRun {
             Access::Keys { index, keys } => {
                 let mut encoded = Vec::with_capacity(keys.len());
                 for key in keys {
-                    if let Some(key) = self.encode(index, std::slice::from_ref(key))? {
-                        encoded.push(key);
-                    }
+                    let key = std::slice::from_ref(key);
+                    encoded.extend(encode_values(&work, &state, index, key, &mut false)?);
                 }
                 encoded.sort_unstable();
                 encoded.dedup();
@@ -290,10 +294,13 @@ impl ScanRun {
                 };
             }
             Access::Range { index, equal, lower, upper, backward } => {
-                let Some(key) = self.encode(index, equal)? else {
+                let mut exact = true;
+                let key = encode_values(&work, &state, index, equal, &mut exact)?;
+                let Some(key) = key else {
                     self.cursor = Cursor::End;
                     return Ok(());
                 };
+                self.exact = exact;
                 if index.unique && equal.len() == index.columns.len() {
                     self.cursor = Cursor::Unique { index: index.clone(), keys: vec![key] };
                 } else {
@@ -317,9 +324,10 @@ impl ScanRun {
         let column = index.columns.get(position).map(|c| usize::from(*c));
         let mut from = prefix.clone();
         let mut to = prefix;
+        let mut exact = self.exact;
         for (bound, key) in [(lower, &mut from), (upper, &mut to)] {
             let value = match (bound, column) {
-                (Some(bound), Some(column)) => self.key_value(bound, column)?,
+                (Some(bound), Some(column)) => self.key_value(bound, column, &mut exact)?,
                 _ => KeyValue::None,
             };
             match value {
@@ -333,17 +341,15 @@ impl ScanRun {
                 KeyValue::None => {}
             }
         }
+        self.exact = exact;
         self.open_range(index, &from, &to);
         Ok(())
     }
 
-    fn encode(&self, index: &IndexDef, values: &[Scalar]) -> Result<Option<Vec<u8>>> {
-        encode_values(&self.work, &self.state, index, values)
-    }
-
-    fn key_value(&self, scalar: &Scalar, column: usize) -> Result<KeyValue> {
+    fn key_value(&self, scalar: &Scalar, column: usize, exact: &mut bool) -> Result<KeyValue> {
         let cx = EvalContext { row: None, params: &self.state.params, env: &self.state.env };
         let value = scalar.eval(&cx)?;
+        *exact &= is_exact(&value.datum(), self.work.types[column]);
         key_value(&value.datum(), self.work.types[column], &self.state)
     }
 }
@@ -354,17 +360,39 @@ pub(crate) fn encode_values(
     state: &ExecState,
     index: &IndexDef,
     values: &[Scalar],
+    exact: &mut bool,
 ) -> Result<Option<Vec<u8>>> {
     let cx = EvalContext { row: None, params: &state.params, env: &state.env };
     let mut key = Vec::with_capacity(16);
     for (value, column) in values.iter().zip(&index.columns) {
         let value = value.eval(&cx)?;
-        match key_value(&value.datum(), work.types[usize::from(*column)], state)? {
+        let ty = work.types[usize::from(*column)];
+        *exact &= is_exact(&value.datum(), ty);
+        match key_value(&value.datum(), ty, state)? {
             KeyValue::Value(value) => encode_key(&[value.as_datum()], &mut key),
             KeyValue::Null | KeyValue::None => return Ok(None),
         };
     }
     Ok(Some(key))
+}
+
+/// Whether keys compare with the key of this value as the column's values compare with it: it is
+/// of the column's type, or a whole number that the column can hold.
+fn is_exact(datum: &Datum<'_>, ty: ColType) -> bool {
+    match (datum, ty.kind) {
+        (Datum::Int2(_), TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8)
+        | (Datum::Int4(_), TypeKind::Int4 | TypeKind::Int8)
+        | (Datum::Int8(_), TypeKind::Int8)
+        | (Datum::Text(_), TypeKind::Text | TypeKind::Varchar)
+        | (Datum::Date(_), TypeKind::Date)
+        | (Datum::Timestamp(_), TypeKind::Timestamp)
+        | (Datum::Timestamptz(_), TypeKind::Timestamptz)
+        | (Datum::Uuid(_), TypeKind::Uuid) => true,
+        (Datum::Int4(v), TypeKind::Int2) => i16::try_from(*v).is_ok(),
+        (Datum::Int8(v), TypeKind::Int4) => i32::try_from(*v).is_ok(),
+        (Datum::Int8(v), TypeKind::Int2) => i16::try_from(*v).is_ok(),
+        _ => false,
+    }
 }
 
 /// The value in the column's type. One that the type cannot hold gives no bound, and equals no
@@ -376,7 +404,7 @@ fn key_value(datum: &Datum<'_>, ty: ColType, state: &ExecState) -> Result<KeyVal
     let ty = ty.without_limit();
     if let Datum::Float8(v) = datum
         && !v.is_finite()
-        && ty.kind != kernel::row::TypeKind::Float8
+        && ty.kind != TypeKind::Float8
     {
         return Ok(KeyValue::None);
     }
