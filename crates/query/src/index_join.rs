@@ -403,7 +403,14 @@ impl JoinRun {
         if matches!(join.keep, Keep::IfMatched | Keep::IfUnmatched) && now.matched[now.at] {
             return Ok(true);
         }
-        if !accept(&join.inner, &join.inner.filters, &self.state, &mut self.builder, rowid, &self.row)? {
+        if !accept(
+            &join.inner,
+            &join.inner.filters,
+            &self.state,
+            &mut self.builder,
+            rowid,
+            &self.row,
+        )? {
             return Ok(false);
         }
         now.rows.push(u32::try_from(now.at).map_err(|_| PgError::internal("a large batch"))?);

@@ -16,6 +16,7 @@ pub mod arith;
 pub mod array;
 mod array_functions;
 mod arrow_rows;
+pub mod brief;
 pub mod cast;
 pub mod datetime;
 pub mod error;

@@ -12,9 +12,10 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::dict::{IndexDef, TableDef};
 use kernel::row::ColType;
 use kernel::table::LockWait;
+use query::brief::Brief;
 use query::planner::PlannedQuery;
 use query::{PgColumn, Scalar};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::OnceCell;
 
 /// A prepared statement.
@@ -187,13 +188,15 @@ pub(crate) struct QueryPlan {
     pub(crate) query: PlannedQuery,
     /// Made at the first execution, if parameters allow that it serves all.
     pub(crate) physical: OnceCell<Arc<dyn ExecutionPlan>>,
+    /// The same without Arrow, if it is of such a shape.
+    pub(crate) brief: OnceLock<Option<Brief>>,
     /// Rows are locked before they are returned.
     pub(crate) lock: Option<LockRows>,
 }
 
 impl QueryPlan {
     pub(crate) fn new(query: PlannedQuery) -> QueryPlan {
-        QueryPlan { query, physical: OnceCell::new(), lock: None }
+        QueryPlan { query, physical: OnceCell::new(), brief: OnceLock::new(), lock: None }
     }
 }
 

@@ -12,7 +12,7 @@ mod access;
 mod run;
 
 pub(crate) use access::Access;
-pub(crate) use run::{accept, encode_values};
+pub(crate) use run::{ScanRun, Taker, accept, encode_values};
 
 use crate::arrow_rows::Source;
 use crate::error::PgError;
@@ -37,7 +37,6 @@ use datafusion::physical_plan::{
 };
 use kernel::dict::{IndexDef, TableDef};
 use kernel::row::{ColType, TypeKind};
-use run::ScanRun;
 use std::fmt;
 use std::sync::Arc;
 
@@ -81,6 +80,15 @@ impl ScanWork {
             _ => Source::Row,
         };
         projection.iter().map(source).collect()
+    }
+
+    /// The table's columns that are put out, if nothing else is.
+    pub(crate) fn columns(&self) -> Option<Vec<usize>> {
+        let column = |source: &Source| match source {
+            Source::Column(column) => Some(*column),
+            _ => None,
+        };
+        (!self.target).then(|| self.sources.iter().map(column).collect())?
     }
 
     /// Whether the entries of the index hold all that is asked for, as the row does.
@@ -291,7 +299,7 @@ impl ExecutionPlan for ScanExec {
             .get_extension::<ExecState>()
             .ok_or_else(|| PgError::internal("a scan without a session"))?;
         let schema = self.work.schema.clone();
-        let run = ScanRun::new(self.work.clone(), state);
+        let run = ScanRun::batches(self.work.clone(), state);
         let stream = futures::stream::try_unfold(run, |mut run| async move {
             match run.next_batch().await {
                 Ok(Some(batch)) => Ok(Some((batch, run))),

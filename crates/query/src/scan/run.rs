@@ -11,7 +11,9 @@ use crate::store;
 use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
 use kernel::dict::IndexDef;
-use kernel::row::{ColType, Datum, RowView, TypeKind, Value, decode_key_prefix, encode_key, encode_row};
+use kernel::row::{
+    ColType, Datum, RowView, TypeKind, Value, decode_key_prefix, encode_key, encode_row,
+};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -38,10 +40,29 @@ enum Cursor {
     End,
 }
 
-pub(super) struct ScanRun {
+/// What the rows of a scan are given to.
+pub(crate) trait Taker: Send {
+    /// # Errors
+    /// What the taker finds wrong.
+    fn take(&mut self, rowid: Rowid, row: &[u8], view: &RowView<'_>) -> Result<()>;
+    /// Rows it holds or has passed on, as the scan's limit counts them.
+    fn rows(&self) -> usize;
+}
+
+impl Taker for RowBatchBuilder {
+    fn take(&mut self, rowid: Rowid, row: &[u8], view: &RowView<'_>) -> Result<()> {
+        self.append(rowid, row, view)
+    }
+
+    fn rows(&self) -> usize {
+        self.len()
+    }
+}
+
+pub(crate) struct ScanRun<T> {
     work: Arc<ScanWork>,
     state: SharedState,
-    builder: RowBatchBuilder,
+    taker: T,
     cursor: Cursor,
     /// Ranges that follow the one being read.
     later: Option<(Arc<IndexDef>, Vec<Vec<u8>>)>,
@@ -56,12 +77,12 @@ pub(super) struct ScanRun {
     slots: Vec<u16>,
 }
 
-/// Filters one row and takes it into the batch; false if the filters drop it.
+/// Filters one row and hands it to the taker; false if the filters drop it.
 pub(crate) fn accept(
     work: &ScanWork,
     filters: &[Scalar],
     state: &ExecState,
-    builder: &mut RowBatchBuilder,
+    taker: &mut impl Taker,
     rowid: Rowid,
     row: &[u8],
 ) -> Result<bool> {
@@ -72,7 +93,7 @@ pub(crate) fn accept(
             return Ok(false);
         }
     }
-    builder.append(rowid, row, &view)?;
+    taker.take(rowid, row, &view)?;
     Ok(true)
 }
 
@@ -105,14 +126,44 @@ impl EntryRows {
     }
 }
 
-impl ScanRun {
-    pub(super) fn new(work: Arc<ScanWork>, state: SharedState) -> ScanRun {
-        let entries = work.only_index().map(|index| EntryRows::new(index, &work.types));
+impl ScanRun<RowBatchBuilder> {
+    /// A scan that makes batches.
+    pub(super) fn batches(work: Arc<ScanWork>, state: SharedState) -> ScanRun<RowBatchBuilder> {
         let builder = RowBatchBuilder::new(&work.types, &work.sources, work.schema.clone());
+        ScanRun::new(work, state, builder)
+    }
+
+    fn is_full(&self) -> bool {
+        let limit = self.work.limit.unwrap_or(usize::MAX);
+        self.taker.len() >= BATCH_ROWS
+            || self.taker.bytes() >= BATCH_BYTES
+            || self.produced + self.taker.len() >= limit
+    }
+
+    pub(super) async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let limit = self.work.limit.unwrap_or(usize::MAX);
+        while !self.is_at_end() && !self.is_full() && self.produced < limit {
+            self.step().await?;
+        }
+        if self.taker.is_empty() {
+            return Ok(None);
+        }
+        let mut batch = self.taker.finish()?;
+        if self.produced + batch.num_rows() > limit {
+            batch = batch.slice(0, limit - self.produced);
+        }
+        self.produced += batch.num_rows();
+        Ok(Some(batch))
+    }
+}
+
+impl<T: Taker> ScanRun<T> {
+    pub(crate) fn new(work: Arc<ScanWork>, state: SharedState, taker: T) -> ScanRun<T> {
+        let entries = work.only_index().map(|index| EntryRows::new(index, &work.types));
         ScanRun {
             work,
             state,
-            builder,
+            taker,
             cursor: Cursor::Start,
             later: None,
             produced: 0,
@@ -124,42 +175,29 @@ impl ScanRun {
         }
     }
 
-    fn is_full(&self) -> bool {
-        let limit = self.work.limit.unwrap_or(usize::MAX);
-        self.builder.len() >= BATCH_ROWS
-            || self.builder.bytes() >= BATCH_BYTES
-            || self.produced + self.builder.len() >= limit
+    pub(crate) fn taker(&mut self) -> &mut T {
+        &mut self.taker
     }
 
-    pub(super) async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let limit = self.work.limit.unwrap_or(usize::MAX);
-        while !matches!(self.cursor, Cursor::End) && !self.is_full() && self.produced < limit {
-            self.state.ctx.check_interrupt()?;
-            self.step().await?;
-        }
-        if self.builder.is_empty() {
-            return Ok(None);
-        }
-        let mut batch = self.builder.finish()?;
-        if self.produced + batch.num_rows() > limit {
-            batch = batch.slice(0, limit - self.produced);
-        }
-        self.produced += batch.num_rows();
-        Ok(Some(batch))
+    pub(crate) fn is_at_end(&self) -> bool {
+        matches!(self.cursor, Cursor::End)
     }
 
-    async fn step(&mut self) -> Result<()> {
+    /// Reads on: the rows of a block, or as many entries as may be looked at between two looks at
+    /// the cancel flag. Some more rows than the limit may come.
+    pub(crate) async fn step(&mut self) -> Result<()> {
+        self.state.ctx.check_interrupt()?;
         let (work, state) = (self.work.clone(), self.state.clone());
         let filters = if self.exact { &work.unsaid } else { &work.filters };
         match &mut self.cursor {
             Cursor::Start => self.open().await?,
             Cursor::Full(scan) => {
-                let builder = &mut self.builder;
+                let taker = &mut self.taker;
                 let mut failed = None;
                 let more = scan
                     .next_block(&state.ctx, |rowid, row| {
                         if failed.is_none() {
-                            failed = accept(&work, filters, &state, builder, rowid, row).err();
+                            failed = accept(&work, filters, &state, taker, rowid, row).err();
                         }
                     })
                     .await?;
@@ -179,12 +217,12 @@ impl ScanRun {
                     }
                 }
                 let limit = work.limit.unwrap_or(usize::MAX).saturating_sub(self.produced);
-                let builder = &mut self.builder;
+                let taker = &mut self.taker;
                 if let Some(entries) = &mut self.entries {
                     let stop = batch.rowids().len().min(*at + ROWS_PER_CHECK);
-                    while *at < stop && builder.len() < limit {
+                    while *at < stop && taker.rows() < limit {
                         entries.row(batch.key(*at), &work.types, &mut self.row)?;
-                        accept(&work, filters, &state, builder, batch.rowids()[*at], &self.row)?;
+                        accept(&work, filters, &state, taker, batch.rowids()[*at], &self.row)?;
                         *at += 1;
                     }
                     return Ok(());
@@ -203,8 +241,8 @@ impl ScanRun {
                     slots,
                     &state.snapshot,
                     |i, row| {
-                        failed = accept(&work, filters, &state, builder, rowids[i], row).err();
-                        failed.is_none() && builder.len() < limit
+                        failed = accept(&work, filters, &state, taker, rowids[i], row).err();
+                        failed.is_none() && taker.rows() < limit
                     },
                 );
                 fetched.await?;
@@ -222,7 +260,7 @@ impl ScanRun {
                 let found =
                     store::unique_lookup(ctx, &work.table, index, &key, &state.snapshot, row);
                 if let Some(rowid) = found.await? {
-                    accept(&work, filters, &state, &mut self.builder, rowid, row)?;
+                    accept(&work, filters, &state, &mut self.taker, rowid, row)?;
                 }
             }
             Cursor::Ranges { index, keys } => {
@@ -237,7 +275,7 @@ impl ScanRun {
             Cursor::Given(at) => {
                 let rows = state.target.as_ref().map_or(&[][..], |target| &target.rows);
                 for (rowid, row) in &rows[*at..] {
-                    accept(&work, filters, &state, &mut self.builder, *rowid, row)?;
+                    accept(&work, filters, &state, &mut self.taker, *rowid, row)?;
                 }
                 self.cursor = Cursor::End;
             }

@@ -11,6 +11,7 @@ use crate::plan::{Kind, Plan, QueryPlan};
 use datafusion::arrow::array::RecordBatch;
 use kernel::row::Value;
 use query::ExecState;
+use query::brief::{Brief, Cells, Receiver};
 use std::sync::Arc;
 
 /// One run of a plan: its values, and who gets the rows.
@@ -21,6 +22,22 @@ pub(super) struct Run<'a> {
     /// 0: all.
     pub(super) max_rows: usize,
     pub(super) sink: &'a mut dyn RowSink,
+}
+
+/// Encodes rows and hands them to the client's buffer.
+struct Sending<'a> {
+    encoder: RowEncoder,
+    sink: &'a mut dyn RowSink,
+}
+
+impl Receiver for Sending<'_> {
+    fn row(&mut self, cells: &Cells<'_>) -> Result<()> {
+        self.encoder.encode(|i| Ok(cells.get(i)), self.sink.row())
+    }
+
+    fn pause(&mut self) {
+        self.sink.flush_if_large();
+    }
 }
 
 impl Session {
@@ -79,9 +96,29 @@ impl Session {
             return Ok(Fetched::Complete(tag));
         }
         let state = self.exec_state(params).await?;
+        let mut encoder = encoder;
+        if max_rows == 0
+            && let Some(brief) = self.brief(query).await?
+        {
+            let mut receiver = Sending { encoder, sink: &mut *sink };
+            if let Some(rows) = brief.run(&state, &mut receiver).await? {
+                return Ok(Fetched::Complete(format!("SELECT {rows}")));
+            }
+            encoder = receiver.encoder;
+        }
         let stream = self.open_query(query, state).await?;
         portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
         self.pump(portal, max_rows, sink).await
+    }
+
+    /// The query to run without Arrow, if it is one of those.
+    async fn brief<'q>(&self, plan: &'q QueryPlan) -> Result<Option<&'q Brief>> {
+        if !plan.query.reusable {
+            return Ok(None);
+        }
+        let planner = &self.database.planner;
+        let physical = plan.physical.get_or_try_init(|| planner.physical(&plan.query.plan)).await?;
+        Ok(plan.brief.get_or_init(|| Brief::of(physical)).as_ref())
     }
 
     /// Rows that parts of the running statement have given so far.
