@@ -9,7 +9,7 @@
 use crate::arrow_rows::{ColumnReader, RowBatchBuilder};
 use crate::error::{PgError, Result};
 use crate::scalar::Scalar;
-use crate::scan::{ScanWork, accept, encode_values};
+use crate::scan::{Filter, ScanWork, accept, encode_values};
 use crate::state::{ExecState, SharedState};
 use crate::store;
 use block::Rowid;
@@ -254,6 +254,7 @@ impl ExecutionPlan for IndexJoinExec {
         let inner = &self.join.inner;
         let run = JoinRun {
             builder: RowBatchBuilder::new(&inner.types, &inner.sources, inner.schema.clone()),
+            filter: Filter::new(&inner.filters, &inner.types, &state),
             join: self.join.clone(),
             state,
             outer,
@@ -286,6 +287,8 @@ struct Outer {
 
 struct JoinRun {
     join: Arc<IndexJoin>,
+    /// The filters of the table.
+    filter: Filter,
     state: SharedState,
     outer: SendableRecordBatchStream,
     now: Option<Outer>,
@@ -403,14 +406,7 @@ impl JoinRun {
         if matches!(join.keep, Keep::IfMatched | Keep::IfUnmatched) && now.matched[now.at] {
             return Ok(true);
         }
-        if !accept(
-            &join.inner,
-            &join.inner.filters,
-            &self.state,
-            &mut self.builder,
-            rowid,
-            &self.row,
-        )? {
+        if !accept(&join.inner, &self.filter, &self.state, &mut self.builder, rowid, &self.row)? {
             return Ok(false);
         }
         now.rows.push(u32::try_from(now.at).map_err(|_| PgError::internal("a large batch"))?);

@@ -299,6 +299,7 @@ pub fn compare(a: &Datum<'_>, b: &Datum<'_>) -> Result<Option<Ordering>> {
         (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
         (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
         (Datum::Bytea(a), Datum::Bytea(b)) => a.cmp(b),
+        (Datum::Numeric(a, scale_a), Datum::Numeric(b, scale_b)) if scale_a == scale_b => a.cmp(b),
         (a, b) => match (as_i64(a), as_i64(b)) {
             (Some(a), Some(b)) => a.cmp(&b),
             _ => compare_numbers(a, b)?,
@@ -321,17 +322,28 @@ fn compare_numbers(a: &Datum<'_>, b: &Datum<'_>) -> Result<Ordering> {
     if !is_number(a) || !is_number(b) {
         return Err(PgError::new("42883", "operator does not exist for these types"));
     }
-    // The key encodings have SQL's order: NaN last, numerics by value.
-    let (mut key_a, mut key_b) = (Vec::with_capacity(32), Vec::with_capacity(32));
-    if matches!(a, Datum::Float8(_)) || matches!(b, Datum::Float8(_)) {
-        encode_key(&[Datum::Float8(to_f64(a)?)], &mut key_a);
-        encode_key(&[Datum::Float8(to_f64(b)?)], &mut key_b);
-    } else {
-        let ((a, scale_a), (b, scale_b)) = (to_numeric(a)?, to_numeric(b)?);
-        encode_key(&[Datum::Numeric(a, scale_a)], &mut key_a);
-        encode_key(&[Datum::Numeric(b, scale_b)], &mut key_b);
+    if !matches!(a, Datum::Float8(_)) && !matches!(b, Datum::Float8(_)) {
+        return Ok(compare_numerics(to_numeric(a)?, to_numeric(b)?));
     }
+    // The key encoding has SQL's order: NaN last.
+    let (mut key_a, mut key_b) = (Vec::with_capacity(32), Vec::with_capacity(32));
+    encode_key(&[Datum::Float8(to_f64(a)?)], &mut key_a);
+    encode_key(&[Datum::Float8(to_f64(b)?)], &mut key_b);
     Ok(key_a.cmp(&key_b))
+}
+
+fn compare_numerics((a, scale_a): (i128, u8), (b, scale_b): (i128, u8)) -> Ordering {
+    let common = scale_a.max(scale_b);
+    let scaled = |v: i128, scale: u8| {
+        10i128.checked_pow(u32::from(common - scale)).and_then(|factor| v.checked_mul(factor))
+    };
+    match (scaled(a, scale_a), scaled(b, scale_b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        // Too large with the other's digits after the point: only one of them can be.
+        (None, _) if a != 0 => a.cmp(&0),
+        (_, None) if b != 0 => 0.cmp(&b),
+        _ => a.cmp(&b),
+    }
 }
 
 /// An operation on two values brought to `kind`.
@@ -475,6 +487,21 @@ mod tests {
         let env = FormatEnv::plain();
         let cx = EvalContext { row: None, params, env: &env };
         scalar.eval(&cx).map(Val::into_value)
+    }
+
+    #[test]
+    fn numerics_compare_by_value_whatever_their_digits() {
+        let order = |a, b| compare_numerics(a, b);
+        assert_eq!(order((150, 2), (15, 1)), Ordering::Equal);
+        assert_eq!(order((151, 2), (15, 1)), Ordering::Greater);
+        assert_eq!(order((-151, 2), (-15, 1)), Ordering::Less);
+        assert_eq!(order((0, 30), (0, 0)), Ordering::Equal);
+        // Where one of them cannot be written with the other's digits.
+        assert_eq!(order((10i128.pow(37), 0), (5, 20)), Ordering::Greater);
+        assert_eq!(order((-10i128.pow(37), 0), (5, 20)), Ordering::Less);
+        assert_eq!(order((5, 20), (10i128.pow(37), 0)), Ordering::Less);
+        assert_eq!(order((1, 0), (0, 60)), Ordering::Greater);
+        assert_eq!(order((0, 0), (-1, 60)), Ordering::Greater);
     }
 
     #[test]

@@ -9,9 +9,11 @@
 //! order.
 
 mod access;
+mod filter;
 mod run;
 
 pub(crate) use access::Access;
+pub(crate) use filter::Filter;
 pub(crate) use run::{ScanRun, Taker, accept, encode_values};
 
 use crate::arrow_rows::Source;

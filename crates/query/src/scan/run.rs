@@ -1,6 +1,7 @@
 //! A scan at work: from keys and blocks to batches.
 
 use super::access::Access;
+use super::filter::Filter;
 use super::{BATCH_BYTES, BATCH_ROWS, ROWS_PER_CHECK, ScanWork};
 use crate::arrow_rows::RowBatchBuilder;
 use crate::cast::{CastMode, cast};
@@ -73,6 +74,7 @@ pub(crate) struct ScanRun<T> {
     backward: bool,
     /// Whether the range of keys says all that its filters say.
     exact: bool,
+    filter: Filter,
     /// Rows of one block to read together.
     slots: Vec<u16>,
 }
@@ -80,18 +82,15 @@ pub(crate) struct ScanRun<T> {
 /// Filters one row and hands it to the taker; false if the filters drop it.
 pub(crate) fn accept(
     work: &ScanWork,
-    filters: &[Scalar],
+    filter: &Filter,
     state: &ExecState,
     taker: &mut impl Taker,
     rowid: Rowid,
     row: &[u8],
 ) -> Result<bool> {
     let view = RowView::new(&work.table.types, row);
-    let cx = EvalContext { row: Some(view), params: &state.params, env: &state.env };
-    for filter in filters {
-        if filter.truth(&cx)? != Some(true) {
-            return Ok(false);
-        }
+    if !filter.keeps(&view, state)? {
+        return Ok(false);
     }
     taker.take(rowid, row, &view)?;
     Ok(true)
@@ -171,6 +170,7 @@ impl<T: Taker> ScanRun<T> {
             entries,
             backward: false,
             exact: false,
+            filter: Filter::default(),
             slots: Vec::new(),
         }
     }
@@ -188,16 +188,20 @@ impl<T: Taker> ScanRun<T> {
     pub(crate) async fn step(&mut self) -> Result<()> {
         self.state.ctx.check_interrupt()?;
         let (work, state) = (self.work.clone(), self.state.clone());
-        let filters = if self.exact { &work.unsaid } else { &work.filters };
+        let filter = &self.filter;
         match &mut self.cursor {
-            Cursor::Start => self.open().await?,
+            Cursor::Start => {
+                self.open().await?;
+                let filters = if self.exact { &work.unsaid } else { &work.filters };
+                self.filter = Filter::new(filters, &work.types, &state);
+            }
             Cursor::Full(scan) => {
                 let taker = &mut self.taker;
                 let mut failed = None;
                 let more = scan
                     .next_block(&state.ctx, |rowid, row| {
                         if failed.is_none() {
-                            failed = accept(&work, filters, &state, taker, rowid, row).err();
+                            failed = accept(&work, filter, &state, taker, rowid, row).err();
                         }
                     })
                     .await?;
@@ -222,7 +226,7 @@ impl<T: Taker> ScanRun<T> {
                     let stop = batch.rowids().len().min(*at + ROWS_PER_CHECK);
                     while *at < stop && taker.rows() < limit {
                         entries.row(batch.key(*at), &work.types, &mut self.row)?;
-                        accept(&work, filters, &state, taker, batch.rowids()[*at], &self.row)?;
+                        accept(&work, filter, &state, taker, batch.rowids()[*at], &self.row)?;
                         *at += 1;
                     }
                     return Ok(());
@@ -241,7 +245,7 @@ impl<T: Taker> ScanRun<T> {
                     slots,
                     &state.snapshot,
                     |i, row| {
-                        failed = accept(&work, filters, &state, taker, rowids[i], row).err();
+                        failed = accept(&work, filter, &state, taker, rowids[i], row).err();
                         failed.is_none() && taker.rows() < limit
                     },
                 );
@@ -260,7 +264,7 @@ impl<T: Taker> ScanRun<T> {
                 let found =
                     store::unique_lookup(ctx, &work.table, index, &key, &state.snapshot, row);
                 if let Some(rowid) = found.await? {
-                    accept(&work, filters, &state, &mut self.taker, rowid, row)?;
+                    accept(&work, filter, &state, &mut self.taker, rowid, row)?;
                 }
             }
             Cursor::Ranges { index, keys } => {
@@ -275,7 +279,7 @@ impl<T: Taker> ScanRun<T> {
             Cursor::Given(at) => {
                 let rows = state.target.as_ref().map_or(&[][..], |target| &target.rows);
                 for (rowid, row) in &rows[*at..] {
-                    accept(&work, filters, &state, &mut self.taker, *rowid, row)?;
+                    accept(&work, filter, &state, &mut self.taker, *rowid, row)?;
                 }
                 self.cursor = Cursor::End;
             }

@@ -1,0 +1,186 @@
+//! The filters of one run of a scan, made ready for many rows.
+//!
+//! What it promises: it keeps the rows that the filters keep. What does not depend on the row is
+//! worked out once, and what compares a column with it is compared without looking at the
+//! expression again. What it must never do: raise an error that no row raises.
+
+use crate::error::Result;
+use crate::scalar::{CmpOp, EvalContext, Scalar, compare};
+use crate::state::ExecState;
+use kernel::row::{ColType, RowView, TypeKind, Value};
+
+/// Filters with the values of one execution in them.
+#[derive(Default)]
+pub(crate) struct Filter {
+    tests: Vec<Test>,
+    /// Conditions of other shapes.
+    rest: Vec<Scalar>,
+}
+
+enum Test {
+    /// The condition is false or NULL whatever the row.
+    Never,
+    Compare {
+        column: usize,
+        op: CmpOp,
+        value: Value,
+    },
+    Columns {
+        left: usize,
+        op: CmpOp,
+        right: usize,
+    },
+    /// The column equals one of these, none of which is NULL.
+    Among {
+        column: usize,
+        values: Vec<Value>,
+    },
+}
+
+impl Filter {
+    pub(crate) fn new(filters: &[Scalar], types: &[ColType], state: &ExecState) -> Filter {
+        let mut filter = Filter::default();
+        let mut conjuncts = Vec::new();
+        filters.iter().for_each(|one| one.conjuncts(&mut conjuncts));
+        for one in conjuncts {
+            match test_of(one, types, state) {
+                Some(test) => filter.tests.push(test),
+                None => filter.rest.push(one.clone()),
+            }
+        }
+        filter
+    }
+
+    /// Whether all conditions hold.
+    ///
+    /// # Errors
+    /// Those of the expressions.
+    #[inline]
+    pub(crate) fn keeps(&self, row: &RowView<'_>, state: &ExecState) -> Result<bool> {
+        for test in &self.tests {
+            if !test.holds(row)? {
+                return Ok(false);
+            }
+        }
+        if self.rest.is_empty() {
+            return Ok(true);
+        }
+        let cx = EvalContext { row: Some(*row), params: &state.params, env: &state.env };
+        for one in &self.rest {
+            if one.truth(&cx)? != Some(true) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Test {
+    #[inline]
+    fn holds(&self, row: &RowView<'_>) -> Result<bool> {
+        let holds = |op: &CmpOp, order: Option<_>| order.is_some_and(|order| op.holds(order));
+        Ok(match self {
+            Test::Never => false,
+            Test::Compare { column, op, value } => {
+                holds(op, compare(&row.get(*column), &value.as_datum())?)
+            }
+            Test::Columns { left, op, right } => {
+                holds(op, compare(&row.get(*left), &row.get(*right))?)
+            }
+            Test::Among { column, values } => {
+                let datum = row.get(*column);
+                for value in values {
+                    if compare(&datum, &value.as_datum())?.is_some_and(std::cmp::Ordering::is_eq) {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+        })
+    }
+}
+
+/// The test that a condition is, if it is one that cannot fail.
+fn test_of(condition: &Scalar, types: &[ColType], state: &ExecState) -> Option<Test> {
+    let cx = EvalContext { row: None, params: &state.params, env: &state.env };
+    // An error belongs to the first row that is looked at: none, perhaps.
+    let fixed = |side: &Scalar| {
+        side.is_row_free().then(|| side.eval(&cx).ok().map(crate::scalar::Val::into_value))?
+    };
+    let alike = |column: usize, value: &Value| family(types[column].kind) == family_of(value);
+    match condition {
+        Scalar::Compare(op, sides) => {
+            let (column, op, other) = match (&sides.0, &sides.1) {
+                (Scalar::Column(left), Scalar::Column(right)) => {
+                    let kinds = (family(types[*left].kind), family(types[*right].kind));
+                    let alike = kinds.0.is_some() && kinds.0 == kinds.1;
+                    return alike.then_some(Test::Columns { left: *left, op: *op, right: *right });
+                }
+                (Scalar::Column(column), other) => (*column, *op, other),
+                (other, Scalar::Column(column)) => (*column, op.flipped(), other),
+                _ => return None,
+            };
+            match fixed(other)? {
+                Value::Null => Some(Test::Never),
+                value if family(types[column].kind).is_some() && alike(column, &value) => {
+                    Some(Test::Compare { column, op, value })
+                }
+                _ => None,
+            }
+        }
+        Scalar::In(value, list) => {
+            let Scalar::Column(column) = **value else { return None };
+            let values = list.iter().map(fixed).collect::<Option<Vec<_>>>()?;
+            // A NULL in the list makes no row fit that would not without it.
+            let values: Vec<_> = values.into_iter().filter(|v| *v != Value::Null).collect();
+            let alike = values.iter().all(|value| alike(column, value));
+            (family(types[column].kind).is_some() && alike)
+                .then_some(Test::Among { column, values })
+        }
+        _ => None,
+    }
+}
+
+/// Types that compare with each other, always.
+#[derive(Clone, Copy, PartialEq)]
+enum Family {
+    Numbers,
+    Texts,
+    Dates,
+    Timestamps,
+    Timestamptzs,
+    Times,
+    Uuids,
+    Truths,
+    Bytes,
+}
+
+fn family(kind: TypeKind) -> Option<Family> {
+    Some(match kind {
+        TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8 | TypeKind::Numeric => Family::Numbers,
+        TypeKind::Text | TypeKind::Varchar | TypeKind::Char => Family::Texts,
+        TypeKind::Date => Family::Dates,
+        TypeKind::Timestamp => Family::Timestamps,
+        TypeKind::Timestamptz => Family::Timestamptzs,
+        TypeKind::Time => Family::Times,
+        TypeKind::Uuid => Family::Uuids,
+        TypeKind::Bool => Family::Truths,
+        TypeKind::Bytea => Family::Bytes,
+        _ => return None,
+    })
+}
+
+fn family_of(value: &Value) -> Option<Family> {
+    Some(match value {
+        Value::Int2(_) | Value::Int4(_) | Value::Int8(_) | Value::Numeric(..) => Family::Numbers,
+        Value::Text(_) => Family::Texts,
+        Value::Date(_) => Family::Dates,
+        Value::Timestamp(_) => Family::Timestamps,
+        Value::Timestamptz(_) => Family::Timestamptzs,
+        Value::Time(_) => Family::Times,
+        Value::Uuid(_) => Family::Uuids,
+        Value::Bool(_) => Family::Truths,
+        Value::Bytea(_) => Family::Bytes,
+        _ => return None,
+    })
+}
