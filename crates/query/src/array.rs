@@ -6,7 +6,7 @@
 use crate::cast::{CastMode, cast, parse_text};
 use crate::error::{PgError, Result};
 use crate::scalar::compare;
-use crate::types::{PgType, col_type_of_oid};
+use crate::types::{PgType, col_type_of_oid, is_vector, oid};
 use crate::wire::{FormatEnv, decode, push_binary, push_text};
 use kernel::row::{ArrayView, ColType, Datum, Value, encode_array};
 use std::cmp::Ordering;
@@ -180,13 +180,29 @@ pub fn push_array(bytes: &[u8], env: &FormatEnv, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Appends an array's binary form.
+/// Appends the text form of a vector of the catalog.
+pub fn push_vector(bytes: &[u8], env: &FormatEnv, out: &mut Vec<u8>) {
+    for (i, element) in ArrayView::new(bytes).iter().enumerate() {
+        if i > 0 {
+            out.push(b' ');
+        }
+        push_text(&element, env, out);
+    }
+}
+
+/// Appends an array's binary form, as the array type `array_oid`.
 ///
 /// # Errors
 /// Those of the elements' type.
-pub fn push_binary_array(bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub fn push_binary_array(bytes: &[u8], array_oid: u32, out: &mut Vec<u8>) -> Result<()> {
     let view = ArrayView::new(bytes);
-    let oid = PgType::of(ColType::new(view.kind())).oid;
+    let oid = match array_oid {
+        oid::OIDVECTOR | oid::OID_ARRAY => oid::OID,
+        oid::NAME_ARRAY => oid::NAME,
+        oid::CHAR_ARRAY => oid::CHAR,
+        _ => PgType::of(ColType::new(view.kind())).oid,
+    };
+    let first = i32::from(!is_vector(array_oid));
     let word = |n: usize| i32::try_from(n).map_err(|_| PgError::out_of_range("array"));
     let has_null = view.iter().any(|element| element.is_null());
     out.extend_from_slice(&i32::from(!view.is_empty()).to_be_bytes());
@@ -196,7 +212,7 @@ pub fn push_binary_array(bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         return Ok(());
     }
     out.extend_from_slice(&word(view.len())?.to_be_bytes());
-    out.extend_from_slice(&1i32.to_be_bytes());
+    out.extend_from_slice(&first.to_be_bytes());
     for element in view.iter() {
         let at = out.len();
         out.extend_from_slice(&(-1i32).to_be_bytes());
@@ -238,7 +254,7 @@ pub fn decode_binary_array(bytes: &[u8], array: ColType) -> Result<Value> {
         return Err(dimensions());
     }
     let (count, from) = (usize::try_from(word()?).map_err(|_| bad())?, word()?);
-    if from != 1 {
+    if from != 1 && !(from == 0 && matches!(oid, oid::INT2 | oid::OID)) {
         return Err(dimensions());
     }
     if count > ELEMENTS_MAX || count > rest.len() / 4 {
@@ -351,7 +367,7 @@ mod tests {
             push_array(&bytes, &env, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), want);
             let mut wire = Vec::new();
-            push_binary_array(&bytes, &mut wire).unwrap();
+            push_binary_array(&bytes, 0, &mut wire).unwrap();
             assert_eq!(decode_binary_array(&wire, ty).unwrap(), Value::Array(bytes));
             for cut in 0..wire.len() {
                 assert!(decode_binary_array(&wire[..cut], ty).is_err(), "{text} cut at {cut}");

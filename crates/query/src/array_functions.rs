@@ -8,7 +8,7 @@ use crate::cast::{CastMode, cast, kind_of, parse_text};
 use crate::error::{PgError, Result};
 use crate::functions::{ReturnsFn, RowFunction};
 use crate::scalar::{CmpOp, compare};
-use crate::types::col_type_of;
+use crate::types::{col_type_of, oid, pg_type_of_field};
 use crate::wire::{FormatEnv, to_text};
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::ScalarValue;
@@ -37,8 +37,12 @@ fn array_of_args(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColT
 }
 
 /// The type of the first argument's elements.
-fn element_of_args(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+pub(crate) fn element_of_args(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
     let first = fields.first().and_then(|f| col_type_of(f.data_type()));
+    // A name is a row of characters.
+    if fields.first().is_some_and(|f| pg_type_of_field(f).oid == oid::NAME) {
+        return Ok(TEXT);
+    }
     first
         .and_then(ColType::element)
         .ok_or_else(|| PgError::new("42804", "cannot subscript a value that is no array"))
@@ -48,7 +52,7 @@ fn int4(n: usize) -> Value {
     i32::try_from(n).map_or(Value::Null, Value::Int4)
 }
 
-fn whole(datum: &Datum<'_>) -> Result<i64> {
+pub(crate) fn whole(datum: &Datum<'_>) -> Result<i64> {
     match datum {
         Datum::Int2(v) => Ok(i64::from(*v)),
         Datum::Int4(v) => Ok(i64::from(*v)),
@@ -230,6 +234,11 @@ fn operators(env: FormatEnv) -> Vec<RowFunction> {
             Ok(Value::Bool(found))
         }),
         RowFunction::new("$array_get", Some(2), TEXT, true, |args| {
+            if let Datum::Text(name) = args[0] {
+                let at = usize::try_from(whole(&args[1])?).ok();
+                let found = at.and_then(|at| name.chars().nth(at));
+                return Ok(found.map_or(Value::Null, |c| Value::Text(c.to_string().into())));
+            }
             let (array, at) = (view(&args[0], "subscript")?, whole(&args[1])?);
             let at = usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
             let found = at.filter(|at| *at < array.len()).map(|at| array.get(at).to_value());
@@ -308,6 +317,25 @@ fn to_string(args: &[Datum<'_>], env: &FormatEnv) -> Result<Value> {
     Ok(Value::Text(items.join(separator).into()))
 }
 
+/// The subscripts of an array that counts from `first`, as an array.
+///
+/// # Errors
+/// 42883 for what is no array.
+pub(crate) fn subscripts(args: &[Datum<'_>], first: i32) -> Result<Value> {
+    let (array, dimension) = match args {
+        [array, dimension] | [array, dimension, _] => (array, whole(dimension)?),
+        _ => return Err(no_function("generate_subscripts")),
+    };
+    let reverse = matches!(args.get(2), Some(Datum::Bool(true)));
+    let count = view(array, "generate_subscripts")?.len();
+    let count = if dimension == 1 { i32::try_from(count).unwrap_or(i32::MAX) } else { 0 };
+    let mut all: Vec<Value> = (first..count.saturating_add(first)).map(Value::Int4).collect();
+    if reverse {
+        all.reverse();
+    }
+    Ok(array_value(INT4, &all))
+}
+
 fn size_functions() -> Vec<RowFunction> {
     let by_dimension = |name: &'static str, of: fn(usize) -> usize| {
         RowFunction::new(name, Some(2), INT4, true, move |args| {
@@ -341,6 +369,13 @@ fn size_functions() -> Vec<RowFunction> {
                 let all: Vec<Value> = (1..=count).map(Value::Int8).collect();
                 Ok(array_value(ColType::new(TypeKind::Int8), &all))
             },
+        ),
+        RowFunction::new(
+            "$generate_subscripts",
+            None,
+            ColType::array_of(TypeKind::Int4),
+            true,
+            |args| subscripts(args, 1),
         ),
         RowFunction::new("array_ndims", Some(1), INT4, true, |args| {
             Ok(if view(&args[0], "array_ndims")?.is_empty() { Value::Null } else { Value::Int4(1) })

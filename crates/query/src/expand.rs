@@ -1,15 +1,17 @@
 //! `information_schema._pg_expandarray`: the elements of a vector with their positions.
 //!
 //! What it promises: one list of pairs `(x, n)` for each vector, to be unnested; the vectors are
-//! those of the catalog, which travel as text.
+//! arrays, or vectors of the catalog.
 
-use datafusion::arrow::array::{Array, AsArray, Int32Builder, ListArray, StructArray};
+use crate::arrow_rows::ColumnReader;
+use datafusion::arrow::array::{Array, Int32Builder, Int64Builder, ListArray, StructArray};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::Result as DfResult;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use kernel::row::{ArrayView, Datum};
 use std::sync::Arc;
 
 /// Its name in plans.
@@ -22,13 +24,13 @@ struct Expand {
 
 #[must_use]
 pub fn expand_function() -> Arc<ScalarUDF> {
-    let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
+    let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(Expand { signature }))
 }
 
 fn fields() -> Fields {
     Fields::from(vec![
-        Field::new("x", DataType::Int32, true),
+        Field::new("x", DataType::Int64, true),
         Field::new("n", DataType::Int32, true),
     ])
 }
@@ -52,16 +54,22 @@ impl ScalarUDFImpl for Expand {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
         let vectors = args.args[0].to_array(args.number_rows)?;
-        let vectors = vectors.as_string::<i32>();
-        let (mut xs, mut ns) = (Int32Builder::new(), Int32Builder::new());
-        let mut lengths = Vec::with_capacity(vectors.len());
-        for vector in vectors {
-            let text = vector.unwrap_or_default().trim_matches(['{', '}']);
+        let vectors = ColumnReader::new(&vectors, &args.arg_fields[0])?;
+        let (mut xs, mut ns) = (Int64Builder::new(), Int32Builder::new());
+        let mut lengths = Vec::with_capacity(args.number_rows);
+        for row in 0..args.number_rows {
             let mut length = 0;
-            for element in text.split([' ', ',']).filter(|e| !e.is_empty()) {
-                length += 1;
-                xs.append_option(element.parse().ok());
-                ns.append_value(i32::try_from(length).unwrap_or(i32::MAX));
+            if let Datum::Array(bytes) = vectors.get(row) {
+                for element in ArrayView::new(bytes).iter() {
+                    length += 1;
+                    xs.append_option(match element {
+                        Datum::Int2(v) => Some(i64::from(v)),
+                        Datum::Int4(v) => Some(i64::from(v)),
+                        Datum::Int8(v) => Some(v),
+                        _ => None,
+                    });
+                    ns.append_value(i32::try_from(length).unwrap_or(i32::MAX));
+                }
             }
             lengths.push(length);
         }

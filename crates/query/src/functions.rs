@@ -111,6 +111,13 @@ impl RowFunction {
         self
     }
 
+    /// A result that clients see as this type.
+    #[must_use]
+    pub const fn shown_as(mut self, type_oid: u32) -> RowFunction {
+        self.shown = PgType::new(type_oid);
+        self
+    }
+
     /// A decimal result of exactly this type.
     #[must_use]
     pub fn with_arrow(mut self, arrow: DataType) -> RowFunction {
@@ -435,6 +442,10 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         "pg_type_is_visible",
         "pg_function_is_visible",
         "pg_opclass_is_visible",
+        "pg_opfamily_is_visible",
+        "pg_ts_dict_is_visible",
+        "pg_ts_parser_is_visible",
+        "pg_ts_template_is_visible",
         "pg_operator_is_visible",
         "pg_collation_is_visible",
         "pg_conversion_is_visible",
@@ -461,8 +472,6 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
     for name in [
         "shobj_description",
         "pg_tablespace_location",
-        "pg_get_function_result",
-        "pg_get_function_arguments",
         "pg_get_function_sqlbody",
         "pg_get_triggerdef",
         "pg_get_partkeydef",
@@ -470,17 +479,6 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         "pg_get_ruledef",
     ] {
         all.push(constant(name, TypeKind::Text, Value::Null));
-    }
-    // Sizes are not kept; a client shows nothing for them.
-    for name in [
-        "pg_table_size",
-        "pg_relation_size",
-        "pg_total_relation_size",
-        "pg_indexes_size",
-        "pg_database_size",
-        "pg_tablespace_size",
-    ] {
-        all.push(constant(name, TypeKind::Int8, Value::Null));
     }
     all.push(constant("pg_get_userbyid", TypeKind::Text, text_value("skein")));
     all.push(constant("pg_encoding_to_char", TypeKind::Text, text_value("UTF8")));
@@ -546,22 +544,55 @@ pub fn format_type(type_oid: i64, modifier: i64) -> String {
     let Ok(type_oid) = u32::try_from(type_oid) else { return "???".to_owned() };
     let modifier = i32::try_from(modifier).unwrap_or(-1);
     match type_oid {
-        oid::NAME => "name".to_owned(),
-        oid::OID => "oid".to_owned(),
-        oid::CHAR => "\"char\"".to_owned(),
         oid::FLOAT4 => "real".to_owned(),
         oid::INTERVAL => "interval".to_owned(),
         oid::TIME => "time without time zone".to_owned(),
-        oid::REGCLASS => "regclass".to_owned(),
-        oid::REGTYPE => "regtype".to_owned(),
-        oid::REGPROC => "regproc".to_owned(),
-        oid::INT2VECTOR => "int2vector".to_owned(),
-        oid::OIDVECTOR => "oidvector".to_owned(),
-        oid::TEXT_ARRAY => "text[]".to_owned(),
+        other if other_type_name(other).is_some() => {
+            other_type_name(other).unwrap_or_default().to_owned()
+        }
         other => match col_type_of_oid(other) {
             Some(ty) if ty.kind == TypeKind::Array => ty.to_string(),
             Some(ty) => ColType { kind: ty.kind, modifier }.to_string(),
             None => "???".to_owned(),
         },
     }
+}
+
+/// Names of the types that no column can have.
+fn other_type_name(type_oid: u32) -> Option<&'static str> {
+    use crate::types::oid;
+    Some(match type_oid {
+        oid::NAME => "name",
+        oid::OID => "oid",
+        oid::CHAR => "\"char\"",
+        oid::REGPROC => "regproc",
+        oid::REGPROCEDURE => "regprocedure",
+        oid::REGOPER => "regoper",
+        oid::REGOPERATOR => "regoperator",
+        oid::REGCLASS => "regclass",
+        oid::REGTYPE => "regtype",
+        oid::REGNAMESPACE => "regnamespace",
+        oid::REGROLE => "regrole",
+        oid::INT2VECTOR => "int2vector",
+        oid::OIDVECTOR => "oidvector",
+        oid::PG_NODE_TREE => "pg_node_tree",
+        oid::UNKNOWN => "unknown",
+        oid::VOID => "void",
+        oid::CHAR_ARRAY => "\"char\"[]",
+        oid::NAME_ARRAY => "name[]",
+        oid::OID_ARRAY => "oid[]",
+        1021 => "real[]",
+        2249 => "record",
+        2275 => "cstring",
+        2276 => "\"any\"",
+        2277 => "anyarray",
+        2279 => "trigger",
+        2281 => "internal",
+        2283 => "anyelement",
+        2776 => "anynonarray",
+        5077 => "anycompatible",
+        5078 => "anycompatiblearray",
+        5079 => "anycompatiblenonarray",
+        _ => return None,
+    })
 }

@@ -33,6 +33,7 @@ pub mod json;
 mod json_aggregates;
 mod json_functions;
 mod known;
+mod object_names;
 mod ordered_sets;
 mod ordering;
 pub mod planner;

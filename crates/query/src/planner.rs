@@ -13,6 +13,7 @@ use crate::expr_planner::PgExprPlanner;
 use crate::extremes::IndexExtremes;
 use crate::functions::{Typed, builtin_functions, cast_of, missing, typed_functions};
 use crate::known::with_parameter_types;
+use crate::object_names;
 use crate::ordering::with_order_keys;
 use crate::provider::{TARGET_CATALOG, TableScanSource};
 use crate::pushdown::scalar_value_of;
@@ -98,6 +99,10 @@ impl TableSet {
 
     pub fn add_function(&mut self, function: Arc<ScalarUDF>) {
         self.functions.insert(function.name().to_owned(), function);
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.functions.get(name).cloned()
     }
 
     fn get(&self, schema: Option<&str>, name: &str) -> Option<&Relation> {
@@ -202,6 +207,7 @@ impl Planner {
         params: &[Option<ColType>],
     ) -> Result<PlannedQuery> {
         let raw = self.raw_plan(statement, tables, params)?;
+        let raw = object_names::in_result(raw, tables)?;
         let params = param_types(&raw, params)?;
         let plan = crate::apply::optimized(&self.state, &raw, params.len())?;
         let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();
@@ -228,6 +234,7 @@ impl Planner {
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
+        let raw = object_names::in_texts(raw, tables)?;
         let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
         Ok(crate::recursive::with_plain_recursion(raw)?)
     }

@@ -11,6 +11,7 @@ use crate::types::field_of_column;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Constraint, Constraints};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -33,6 +34,8 @@ pub struct TableScanSource {
     schema: SchemaRef,
     target: bool,
     size: TableSize,
+    /// The primary key, on which the other columns of a group depend.
+    keys: Constraints,
 }
 
 impl TableScanSource {
@@ -47,8 +50,13 @@ impl TableScanSource {
             fields.push(Field::new(ROW_COLUMN, DataType::Binary, false));
         }
         let types = table.columns.iter().map(|column| column.ty).collect();
-        let size = TableSize::default();
-        TableScanSource { table, types, schema: Arc::new(Schema::new(fields)), target, size }
+        let primary = table.indexes.iter().filter(|index| index.primary);
+        let primary = primary.map(|index| {
+            Constraint::PrimaryKey(index.columns.iter().map(|at| usize::from(*at)).collect())
+        });
+        let keys = Constraints::new_unverified(primary.collect());
+        let (size, schema) = (TableSize::default(), Arc::new(Schema::new(fields)));
+        TableScanSource { table, types, schema, target, size, keys }
     }
 
     /// With what is known of its size.
@@ -89,6 +97,10 @@ impl TableProvider for TableScanSource {
 
     fn table_type(&self) -> TableType {
         TableType::Base
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.keys)
     }
 
     fn supports_filters_pushdown(

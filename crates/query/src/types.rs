@@ -36,11 +36,48 @@ pub mod oid {
     pub const TIMESTAMPTZ: u32 = 1184;
     pub const INTERVAL: u32 = 1186;
     pub const NUMERIC: u32 = 1700;
+    pub const CHAR_ARRAY: u32 = 1002;
+    pub const NAME_ARRAY: u32 = 1003;
+    pub const INT2_ARRAY: u32 = 1005;
+    pub const OID_ARRAY: u32 = 1028;
+    pub const REGPROCEDURE: u32 = 2202;
+    pub const REGOPER: u32 = 2203;
+    pub const REGOPERATOR: u32 = 2204;
     pub const REGCLASS: u32 = 2205;
     pub const REGTYPE: u32 = 2206;
+    pub const REGNAMESPACE: u32 = 4089;
+    pub const REGROLE: u32 = 4096;
     pub const VOID: u32 = 2278;
     pub const UUID: u32 = 2950;
     pub const JSONB: u32 = 3802;
+}
+
+/// Whether values of a type are numbers of objects that are shown by their names.
+#[must_use]
+pub const fn names_objects(type_oid: u32) -> bool {
+    matches!(
+        type_oid,
+        oid::REGPROC
+            | oid::REGPROCEDURE
+            | oid::REGOPER
+            | oid::REGOPERATOR
+            | oid::REGCLASS
+            | oid::REGTYPE
+            | oid::REGNAMESPACE
+            | oid::REGROLE
+    )
+}
+
+/// Whether values of a type are numbers of objects: 4 bytes for clients, `Int8` here.
+#[must_use]
+pub const fn is_object_number(type_oid: u32) -> bool {
+    type_oid == oid::OID || names_objects(type_oid)
+}
+
+/// Whether a type is one of the catalog's vectors, which count from 0 and have no braces.
+#[must_use]
+pub const fn is_vector(type_oid: u32) -> bool {
+    matches!(type_oid, oid::INT2VECTOR | oid::OIDVECTOR)
 }
 
 /// Digits after the point that unconstrained numerics have inside DataFusion, whose decimals have a
@@ -53,6 +90,7 @@ pub const NUMERIC_PRECISION: u8 = 38;
 pub const UTC: &str = "+00:00";
 const META_TYPE: &str = "skein.type";
 const META_SOURCE: &str = "skein.column";
+const ACLITEM_ARRAY: u32 = 1034;
 
 /// A type as the protocol names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,14 +137,8 @@ impl PgType {
         match self.oid {
             oid::BOOL | oid::CHAR => 1,
             oid::INT2 => 2,
-            oid::INT4
-            | oid::FLOAT4
-            | oid::DATE
-            | oid::OID
-            | oid::REGPROC
-            | oid::REGCLASS
-            | oid::REGTYPE
-            | oid::VOID => 4,
+            oid::INT4 | oid::FLOAT4 | oid::DATE | oid::VOID => 4,
+            other if is_object_number(other) => 4,
             oid::INT8 | oid::FLOAT8 | oid::TIMESTAMP | oid::TIMESTAMPTZ | oid::TIME => 8,
             oid::INTERVAL | oid::UUID => 16,
             oid::NAME => 64,
@@ -283,13 +315,20 @@ fn same_family(oid: u32, ty: &DataType) -> bool {
             oid,
             oid::BOOL | oid::INT2 | oid::INT4 | oid::INT8 | oid::FLOAT8 | oid::NUMERIC | oid::OID
         ),
-        DataType::Int64 => matches!(oid, oid::INT8 | oid::OID | oid::REGCLASS | oid::REGTYPE),
+        DataType::Int64 => oid == oid::INT8 || is_object_number(oid),
         DataType::Decimal128(..) => oid == oid::NUMERIC,
+        DataType::List(element) if *element.data_type() == DataType::Int16 => {
+            matches!(oid, oid::INT2_ARRAY | oid::INT2VECTOR)
+        }
+        DataType::List(element) if *element.data_type() == DataType::Int64 => {
+            matches!(oid, 1016 | oid::OID_ARRAY | oid::OIDVECTOR)
+        }
         DataType::List(element) if *element.data_type() == DataType::Utf8 => {
-            matches!(
-                col_type_of_oid(oid).and_then(ColType::element).map(|ty| ty.kind),
-                Some(TypeKind::Text | TypeKind::Varchar | TypeKind::Char)
-            )
+            matches!(oid, oid::CHAR_ARRAY | oid::NAME_ARRAY | ACLITEM_ARRAY)
+                || matches!(
+                    col_type_of_oid(oid).and_then(ColType::element).map(|ty| ty.kind),
+                    Some(TypeKind::Text | TypeKind::Varchar | TypeKind::Char)
+                )
         }
         other => pg_type_of(other).oid == oid,
     }
@@ -334,7 +373,7 @@ pub fn col_type_of_oid(oid: u32) -> Option<ColType> {
         oid::BOOL => TypeKind::Bool,
         oid::INT2 => TypeKind::Int2,
         oid::INT4 => TypeKind::Int4,
-        oid::INT8 | oid::OID | oid::REGCLASS | oid::REGTYPE => TypeKind::Int8,
+        oid::INT8 => TypeKind::Int8,
         oid::FLOAT4 | oid::FLOAT8 => TypeKind::Float8,
         oid::NUMERIC => TypeKind::Numeric,
         oid::TEXT | oid::NAME | oid::CHAR => TypeKind::Text,
@@ -349,6 +388,10 @@ pub fn col_type_of_oid(oid: u32) -> Option<ColType> {
         oid::INTERVAL => TypeKind::Interval,
         oid::JSON => TypeKind::Json,
         oid::JSONB => TypeKind::Jsonb,
+        oid::INT2VECTOR => return Some(ColType::array_of(TypeKind::Int2)),
+        oid::OIDVECTOR | oid::OID_ARRAY => return Some(ColType::array_of(TypeKind::Int8)),
+        oid::CHAR_ARRAY | oid::NAME_ARRAY => return Some(ColType::array_of(TypeKind::Text)),
+        other if is_object_number(other) => TypeKind::Int8,
         // Elements of real are double precision here, as columns of it would be.
         1021 => return Some(ColType::array_of(TypeKind::Float8)),
         other => {

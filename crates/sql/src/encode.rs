@@ -5,6 +5,8 @@ use bytes::BytesMut;
 use kernel::row::{Datum, TypeKind, Value};
 use parking_lot::Mutex;
 use query::PgColumn;
+use query::array::push_vector;
+use query::types::is_vector;
 use query::wire::{FormatEnv, push_binary, push_text};
 use std::sync::Arc;
 
@@ -113,6 +115,8 @@ impl RowEncoder {
             }
             if sent.binary {
                 push_binary(&datum, sent.oid, row)?;
+            } else if let (Datum::Array(array), true) = (datum, is_vector(sent.oid)) {
+                push_vector(array, &self.env, row);
             } else {
                 push_text(&datum, &self.env, row);
             }

@@ -55,6 +55,7 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("intervalstyle", "postgres"),
     ("row_security", "on"),
     ("check_function_bodies", "on"),
+    ("synchronize_seqscans", "on"),
     ("synchronous_commit", "on"),
     ("timezone_abbreviations", "Default"),
     ("work_mem", "4MB"),

@@ -16,6 +16,7 @@ mod life;
 mod members;
 mod moved;
 mod notify;
+mod pg_dump;
 mod programs;
 mod settings;
 mod sysbench;

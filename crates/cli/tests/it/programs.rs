@@ -39,6 +39,18 @@ fn sqlalchemy() {
     run(Command::new(drivers().join("venv/bin/python")), "sqlalchemy_client.py");
 }
 
+/// What SQLAlchemy's inspector finds.
+#[test]
+fn sqlalchemy_reflection() {
+    run(Command::new(drivers().join("venv/bin/python")), "sqlalchemy_reflection.py");
+}
+
+/// Django's migrations, models and `inspectdb`.
+#[test]
+fn django() {
+    run(Command::new(drivers().join("venv/bin/python")), "django_client.py");
+}
+
 #[test]
 fn node_postgres() {
     let mut node = Command::new("node");
@@ -51,6 +63,14 @@ fn pgjdbc() {
     let mut java = Command::new("java");
     java.arg("-cp").arg(drivers().join("postgresql.jar"));
     run(java, "Jdbc.java");
+}
+
+/// What pgjdbc's `DatabaseMetaData` finds.
+#[test]
+fn pgjdbc_metadata() {
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(drivers().join("postgresql.jar"));
+    run(java, "JdbcMetaData.java");
 }
 
 /// The 22 queries of TPC-H at scale factor 0.1: DuckDB finds the same.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use block::ObjId;
 use observe::Ctx;
 
-use super::ddl::{add_object, delete_all, drop_object};
+use super::ddl::{add_object, delete_all, drop_object, new_version};
 use super::def::{NewSequence, ObjectDef, ObjectKind, SequenceDef, UserDef};
 use super::fixed::{Fixed, SUPERUSER};
 use super::ids::{next_obj, next_version};
 use super::names::{check_name, check_schema, undefined};
 use super::records::{at, object_by_obj, read_user, sequence_values, user_values};
 use super::state::{exclude, newest, of, touch};
-use super::store;
+use super::store::{self, obj};
 use crate::error::{Error, Result};
 use crate::row::{Datum, Value};
 use crate::txn::Transaction;
@@ -74,6 +74,32 @@ fn check_sequence(new: &NewSequence) -> Result<()> {
         return Ok(());
     };
     Err(Error::Invalid(wrong.into()))
+}
+
+/// Says which table a sequence belongs to, with which it is dropped; `None`: to none.
+///
+/// # Errors
+/// [`Error::UndefinedObject`] if somebody else dropped it.
+pub async fn set_sequence_table(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    sequence: &SequenceDef,
+    table: Option<ObjId>,
+) -> Result<()> {
+    exclude(ctx, txn, sequence.obj).await?;
+    let snap = newest(txn)?;
+    let object = object_by_obj(ctx, of(txn.core())?, &snap, sequence.obj).await?;
+    let object = object.ok_or_else(|| undefined("sequence", &sequence.name))?;
+    let fixed = of(txn.core())?.fixed(Fixed::Seq);
+    let value = table.map_or(Value::Null, |table| Value::Int8(table.0.into()));
+    let found = store::change(ctx, txn, fixed, 0, &[obj(sequence.obj)], |_| {
+        Ok(vec![(at::SEQ_TABLE, value.clone())])
+    })
+    .await?;
+    if !found {
+        return Err(undefined("sequence", &sequence.name));
+    }
+    new_version(ctx, txn, &object).await
 }
 
 /// Drops a sequence.

@@ -33,7 +33,9 @@ pub use ddl_foreign::{
     add_foreign_key, drop_foreign_key, rename_foreign_key, validate_foreign_key,
 };
 pub use ddl_index::{INDEX_COLUMNS_MAX, create_index, drop_constraint, drop_index};
-pub use ddl_other::{create_sequence, create_user, drop_sequence, drop_user, set_password};
+pub use ddl_other::{
+    create_sequence, create_user, drop_sequence, drop_user, set_password, set_sequence_table,
+};
 pub use ddl_schema::{
     create_schema, drop_all_in, drop_left, drop_schema, left_temporary, set_schema,
 };

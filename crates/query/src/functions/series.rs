@@ -106,6 +106,7 @@ fn instants(a: &[Datum<'_>], zone: &Zone) -> Result<Option<Vec<Value>>> {
 pub fn set_function(name: &str) -> Option<&'static str> {
     Some(match name {
         "generate_series" => "$generate_series",
+        "generate_subscripts" => "$generate_subscripts",
         "regexp_matches" => "$regexp_matches",
         "regexp_split_to_table" => "$regexp_split_to_table",
         "string_to_table" => "$string_to_table",

@@ -13,6 +13,7 @@ mod names;
 mod query;
 pub(crate) mod scalar;
 mod subquery;
+mod tableoid;
 
 use crate::{PgError, Result};
 use ::query::Scalar;
@@ -98,7 +99,11 @@ impl SessionFn {
     }
 
     pub(crate) const fn result(self) -> ColType {
+        if matches!(self, SessionFn::CurrentSchemas) {
+            return ColType::array_of(TypeKind::Text);
+        }
         ColType::new(match self {
+            SessionFn::CurrentSchemas => TypeKind::Array,
             SessionFn::Now | SessionFn::ClockTimestamp | SessionFn::StartTime => {
                 TypeKind::Timestamptz
             }
@@ -113,7 +118,6 @@ impl SessionFn {
             | SessionFn::TransactionId => TypeKind::Int8,
             SessionFn::CurrentUser
             | SessionFn::CurrentSchema
-            | SessionFn::CurrentSchemas
             | SessionFn::Setting
             | SessionFn::SetConfig
             | SessionFn::Sleep
@@ -188,10 +192,15 @@ pub(crate) struct References {
     pub(crate) relations: Vec<(Option<String>, String)>,
     /// Whether functions on the catalog need it (`regclass`, `pg_get_indexdef`).
     pub(crate) catalog_functions: bool,
+    /// Whether functions tell how large relations are.
+    pub(crate) sizes: bool,
 }
 
 impl References {
     pub(crate) fn add(&mut self, schema: Option<String>, name: String) {
+        // Columns of the catalog may be shown by names that it has.
+        self.catalog_functions |= schema.as_deref() == Some("pg_catalog")
+            || (schema.is_none() && name.starts_with("pg_"));
         let key = (schema, name);
         if !self.relations.contains(&key) {
             self.relations.push(key);
@@ -213,6 +222,8 @@ pub(crate) struct Binder<'a> {
     sets_allowed: bool,
     /// Whether one has been called in the query at hand.
     sets_found: bool,
+    /// Whether something stands before what is bound in FROM: only then is there a lateral join.
+    after_first: bool,
     depth: usize,
 }
 
@@ -229,6 +240,7 @@ impl<'a> Binder<'a> {
             in_projection: false,
             sets_allowed: true,
             sets_found: false,
+            after_first: false,
             depth: 0,
         }
     }

@@ -216,6 +216,7 @@ impl Binder<'_> {
     }
 
     fn select(&mut self, select: &mut Select) -> Result<()> {
+        self.table_numbers(select)?;
         self.empty_select(select)?;
         let Select {
             select_token: _,
@@ -268,9 +269,12 @@ impl Binder<'_> {
         if let Some(Distinct::On(all)) = distinct {
             all.iter_mut().try_for_each(|expr| self.expr(expr))?;
         }
+        let after_first = std::mem::replace(&mut self.after_first, false);
         for one in from.iter_mut() {
             self.table_with_joins(one)?;
+            self.after_first = true;
         }
+        self.after_first = after_first;
         let one_row = std::mem::replace(&mut self.one_row, from.is_empty() && self.depth <= 1);
         let in_projection = std::mem::replace(&mut self.in_projection, true);
         projection.iter_mut().try_for_each(|item| self.select_item(item))?;
@@ -313,7 +317,7 @@ impl Binder<'_> {
                 // The name comes from the expression as it was written.
                 let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
                 let name = output_name(&SelectItem::UnnamedExpr(expr.clone()));
-                self.shown(expr)?;
+                self.expr(expr)?;
                 let still_plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
                 if !(plain && still_plain) {
                     let name = name.unwrap_or_else(|| "?column?".to_owned());
@@ -322,7 +326,7 @@ impl Binder<'_> {
                 }
                 Ok(())
             }
-            SelectItem::ExprWithAlias { expr, .. } => self.shown(expr),
+            SelectItem::ExprWithAlias { expr, .. } => self.expr(expr),
             SelectItem::ExprWithAliases { .. } => refuse("several aliases"),
             SelectItem::QualifiedWildcard(kind, options) => {
                 plain_wildcard(options)?;
@@ -339,6 +343,7 @@ impl Binder<'_> {
 
     pub(super) fn table_with_joins(&mut self, from: &mut TableWithJoins) -> Result<()> {
         self.table_factor(&mut from.relation)?;
+        let before = std::mem::replace(&mut self.after_first, true);
         for Join { relation, global, join_operator } in &mut from.joins {
             if *global {
                 return refuse("GLOBAL JOIN");
@@ -359,6 +364,7 @@ impl Binder<'_> {
                 _ => return refuse("this kind of join"),
             }
         }
+        self.after_first = before;
         Ok(())
     }
 
@@ -372,7 +378,8 @@ impl Binder<'_> {
     fn table_factor(&mut self, factor: &mut TableFactor) -> Result<()> {
         if let Some(series) = lateral_series(factor)? {
             *factor = series;
-            let TableFactor::Derived { subquery, .. } = factor else { return Ok(()) };
+            let TableFactor::Derived { subquery, lateral, .. } = factor else { return Ok(()) };
+            *lateral = self.after_first;
             return self.series_bounds(subquery);
         }
         self.enter()?;
@@ -411,6 +418,32 @@ impl Binder<'_> {
                 }
                 if *with_ordinality {
                     return refuse("WITH ORDINALITY of this function");
+                }
+                if let Some(list) = args
+                    && list.args.is_empty()
+                    && object_parts(name)?.last().is_some_and(|last| last == "pg_get_keywords")
+                {
+                    *args = None;
+                    alias.get_or_insert_with(|| TableAlias {
+                        explicit: true,
+                        name: Ident::new("pg_get_keywords"),
+                        columns: Vec::new(),
+                        at: None,
+                    });
+                    *name = ["pg_catalog", crate::catalog::KEYWORDS]
+                        .map(|part| Ident::with_quote('"', part))
+                        .to_vec()
+                        .into();
+                    self.relation(Some("pg_catalog".into()), crate::catalog::KEYWORDS.into());
+                    self.depth -= 1;
+                    return Ok(());
+                }
+                if let Some(args) = args
+                    && let Some(options) = super::expr::options_table(name, &args.args, alias)?
+                {
+                    *factor = options;
+                    self.depth -= 1;
+                    return self.table_factor(factor);
                 }
                 if let Some(args) = args {
                     if let Some(made) = self.table_function(name, &mut args.args, alias)? {
@@ -504,10 +537,13 @@ impl Binder<'_> {
             return refuse("this form of unnest");
         };
         let mut alias = alias.take();
-        let mut subquery = super::expr::unnest_query(arrays, with_ordinality, &mut alias)?;
+        let after_first = self.after_first;
+        let (mut subquery, lateral) =
+            super::expr::unnest_query(arrays, with_ordinality, &mut alias)?;
         self.query(&mut subquery)?;
         self.depth -= 1;
-        *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        let lateral = lateral && after_first;
+        *factor = TableFactor::Derived { lateral, subquery, alias, sample: None };
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use super::expr::{placeholder_index, plain_args, session_function};
 use super::{HiddenCall, Params, SessionFn, ident_name, object_parts};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, Expr, UnaryOperator, Value as Literal,
+    self, BinaryOperator, CastKind, Expr, UnaryOperator, Value as Literal,
 };
 use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind, Value};
@@ -47,6 +47,11 @@ impl<'a> ScalarBinder<'a> {
 
     /// An argument of a function of the session.
     pub(crate) fn bind_argument(mut self, expr: Expr, unknown: TypeKind) -> Result<Scalar> {
+        // A name that says it is one of a relation.
+        let expr = match expr {
+            Expr::Cast { expr: inner, data_type: ast::DataType::Regclass, .. } => *inner,
+            other => other,
+        };
         let typed = self.bind(&expr)?;
         let typed = typed.ok_or_else(|| PgError::unsupported(format!("the argument {expr}")))?;
         if let Scalar::Param(at) = typed.scalar

@@ -1,18 +1,18 @@
 //! Functions that look into the catalog: names of objects, definitions of indexes and constraints.
 
-use super::{Catalog, types};
+use super::Catalog;
+use super::known::{FUNCTIONS, TYPES};
 use crate::sequence::split_name;
 use crate::{PgError, Result};
 use datafusion::logical_expr::ScalarUDF;
 use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, KeyAction, KeyOrder, TableDef};
 use kernel::row::{ColType, Datum, TypeKind, Value};
-use query::functions::{RowFunction, format_type, quote_ident};
+use query::functions::{RowFunction, quote_ident};
 use std::sync::Arc;
 
 const TEXT: ColType = ColType::new(TypeKind::Text);
-const INT8: ColType = ColType::new(TypeKind::Int8);
 
-fn number(datum: &Datum<'_>) -> Option<i64> {
+pub(super) fn number(datum: &Datum<'_>) -> Option<i64> {
     match datum {
         Datum::Int2(v) => Some(i64::from(*v)),
         Datum::Int4(v) => Some(i64::from(*v)),
@@ -26,12 +26,81 @@ fn text(text: impl Into<Box<str>>) -> Value {
     Value::Text(text.into())
 }
 
+/// What a new object's owner and everybody may do with it.
+fn default_rights(kind: &str, owner: &str) -> Result<Value> {
+    let (all, own) = match kind {
+        "c" => ("", ""),
+        "r" => ("", "arwdDxt"),
+        "s" => ("", "rwU"),
+        "d" => ("Tc", "CTc"),
+        "f" => ("X", "X"),
+        "l" | "T" => ("U", "U"),
+        "L" => ("", "rw"),
+        "n" => ("", "UC"),
+        "t" => ("", "C"),
+        "F" | "S" => ("", "U"),
+        "p" => ("", "sA"),
+        _ => {
+            let message = format!("unrecognized object type abbreviation: \"{kind}\"");
+            return Err(PgError::new("22023", message));
+        }
+    };
+    let owner = quote_ident(owner);
+    let mut rights = Vec::new();
+    if !all.is_empty() {
+        rights.push(format!("={all}/{owner}"));
+    }
+    if !own.is_empty() {
+        rights.push(format!("{owner}={own}/{owner}"));
+    }
+    Ok(super::rows::texts(rights))
+}
+
+/// Settings that rows of a statement ask for: name, value, whether for the transaction.
+pub(crate) type SetByRows = Arc<parking_lot::Mutex<Vec<(String, String, bool)>>>;
+
+/// `set_config` of columns: takes notes that are followed when the statement ends.
+pub(super) fn set_config(notes: &SetByRows) -> Arc<ScalarUDF> {
+    let notes = notes.clone();
+    let function = RowFunction::new("$set_config", Some(3), TEXT, true, move |args| {
+        let (Datum::Text(name), Datum::Text(value)) = (&args[0], &args[1]) else {
+            return Err(PgError::new("22004", "set_config needs a name, a value and a flag"));
+        };
+        let local = args[2] == Datum::Bool(true);
+        notes.lock().push(((*name).to_owned(), (*value).to_owned(), local));
+        Ok(text(*value))
+    });
+    function.into_udf()
+}
+
+/// A field of what is known of a function.
+fn of_function(oid: &Datum<'_>, field: usize) -> Result<Value> {
+    let line = number(oid).and_then(|oid| FUNCTIONS.find(oid));
+    Ok(line.map_or(Value::Null, |line| text(line.text(field))))
+}
+
+/// A function over a catalog; `shown` is the type that clients are told of, if not the plain one.
+pub(super) fn make(
+    catalog: &Arc<Catalog>,
+    name: &str,
+    args: Option<usize>,
+    returns: ColType,
+    shown: Option<u32>,
+    body: impl Fn(&Catalog, &[Datum<'_>]) -> Result<Value> + Send + Sync + 'static,
+) -> Arc<ScalarUDF> {
+    let catalog = catalog.clone();
+    let function = RowFunction::new(name, args, returns, true, move |args| body(&catalog, args));
+    match shown {
+        Some(oid) => function.shown_as(oid).into_udf(),
+        None => function.into_udf(),
+    }
+}
+
 /// All of them, over one catalog.
 pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
     type Body = fn(&Catalog, &[Datum<'_>]) -> Result<Value>;
     let make = |name: &str, args: Option<usize>, returns: ColType, body: Body| {
-        let catalog = catalog.clone();
-        RowFunction::new(name, args, returns, true, move |args| body(&catalog, args)).into_udf()
+        make(catalog, name, args, returns, None, body)
     };
     vec![
         make("pg_table_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
@@ -42,37 +111,31 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             };
             Ok(Value::Bool(visible))
         }),
-        make("$to_regclass", Some(1), INT8, |c, args| match &args[0] {
-            Datum::Text(name) => match relation_oid(c, name) {
-                Some(oid) => Ok(Value::Int8(oid)),
-                None => Err(PgError::undefined_table(name)),
-            },
-            other => Ok(number(other).map_or(Value::Null, Value::Int8)),
+        make("acldefault", Some(2), ColType::array_of(TypeKind::Text), |c, args| {
+            let Some(owner) = number(&args[1]) else { return Ok(Value::Null) };
+            let kind = match args[0] {
+                Datum::Text(kind) => kind,
+                _ => return Ok(Value::Null),
+            };
+            let owner = c.users.iter().find(|user| i64::from(user.obj.0) == owner);
+            default_rights(kind, owner.map_or(kernel::dict::SUPERUSER, |user| &user.name))
         }),
-        make("to_regclass", Some(1), INT8, |c, args| match &args[0] {
-            Datum::Text(name) => Ok(relation_oid(c, name).map_or(Value::Null, Value::Int8)),
-            _ => Ok(Value::Null),
-        }),
-        make("to_regtype", Some(1), INT8, |_, args| match &args[0] {
-            Datum::Text(name) => {
-                Ok(types::by_name(name).map_or(Value::Null, |oid| Value::Int8(i64::from(oid))))
+        make("$current_setting", None, TEXT, |c, args| {
+            let Datum::Text(name) = args[0] else { return Ok(Value::Null) };
+            match c.settings.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)) {
+                Some((_, value, _)) => Ok(text(value.as_str())),
+                None if args.get(1) == Some(&Datum::Bool(true)) => Ok(Value::Null),
+                None => {
+                    let message = format!("unrecognized configuration parameter \"{name}\"");
+                    Err(PgError::new("42704", message))
+                }
             }
-            _ => Ok(Value::Null),
         }),
-        make("$regclass_name", Some(1), TEXT, |c, args| {
-            let Some(oid) = number(&args[0]) else { return Ok(args[0].to_value()) };
-            Ok(text(relation_name(c, oid).unwrap_or_else(|| oid.to_string())))
+        make("pg_get_function_arguments", Some(1), TEXT, |_, args| of_function(&args[0], 16)),
+        make("pg_get_function_identity_arguments", Some(1), TEXT, |_, args| {
+            of_function(&args[0], 16)
         }),
-        make("$regtype_name", Some(1), TEXT, |_, args| {
-            Ok(number(&args[0]).map_or(args[0].to_value(), |oid| text(format_type(oid, -1))))
-        }),
-        make("$to_regtype", Some(1), INT8, |_, args| match &args[0] {
-            Datum::Text(name) => match types::by_name(name) {
-                Some(oid) => Ok(Value::Int8(i64::from(oid))),
-                None => Err(PgError::new("42704", format!("type \"{name}\" does not exist"))),
-            },
-            _ => Ok(Value::Null),
-        }),
+        make("pg_get_function_result", Some(1), TEXT, |_, args| of_function(&args[0], 17)),
         make("pg_get_indexdef", None, TEXT, |c, args| {
             let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
             let Some((table, index)) = find_index(c, oid) else { return Ok(Value::Null) };
@@ -113,9 +176,19 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         make("obj_description", None, TEXT, |c, args| {
             let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
             let of_class = args.get(1).is_none_or(|class| *class == Datum::Text("pg_class"));
+            let class = match args.get(1) {
+                Some(Datum::Text(name)) => *name,
+                _ => "",
+            };
             let mut all = c.relations();
             let table = all.find(|table| of_class && i64::from(table.obj.0) == oid);
-            Ok(table.and_then(|table| table.comment.as_deref()).map_or(Value::Null, text))
+            let known = match class {
+                "pg_type" => TYPES.find(oid).map(|line| line.text(20)),
+                "pg_proc" => FUNCTIONS.find(oid).map(|line| line.text(18)),
+                _ => None,
+            };
+            let comment = table.and_then(|table| table.comment.as_deref()).or(known);
+            Ok(comment.filter(|text| !text.is_empty()).map_or(Value::Null, text))
         }),
         make("col_description", Some(2), TEXT, |c, args| {
             let (Some(oid), Some(column)) = (number(&args[0]), number(&args[1])) else {
@@ -135,15 +208,17 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             let default = table
                 .and_then(|t| t.columns.iter().find(|x| x.name == *column))
                 .and_then(|x| x.default.as_deref());
-            let sequence = default
-                .and_then(|d| d.strip_prefix("nextval('"))
-                .and_then(|d| d.split('\'').next());
-            Ok(sequence.map_or(Value::Null, text))
+            Ok(default.and_then(sequence_of_default).map_or(Value::Null, text))
         }),
     ]
 }
 
-fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {
+/// The name of the sequence that a default takes its values from.
+pub(super) fn sequence_of_default(default: &str) -> Option<&str> {
+    default.strip_prefix("nextval('")?.split('\'').next()
+}
+
+pub(super) fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {
     if let Ok(oid) = name.trim().parse() {
         return Some(oid);
     }
@@ -191,7 +266,7 @@ fn relation_schema(catalog: &Catalog, oid: i64) -> Option<(&str, &str)> {
     sequence.map(|s| (s.schema.as_str(), s.name.as_str()))
 }
 
-fn relation_name(catalog: &Catalog, oid: i64) -> Option<String> {
+pub(super) fn relation_name(catalog: &Catalog, oid: i64) -> Option<String> {
     let Some((schema, name)) = relation_schema(catalog, oid) else {
         return super::pg::system_name(oid).map(str::to_owned);
     };

@@ -8,29 +8,34 @@
 
 mod constraints;
 mod functions;
+mod known;
+mod objects;
 mod peers;
 mod pg;
 mod rows;
 mod schema;
-mod types;
+mod sizes;
 mod views;
 
 pub use peers::connect_instances;
 
 use crate::cursor::CursorRow;
 use crate::ddl::is_temporary;
+use crate::sequence::split_name;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::datasource::MemTable;
-use kernel::dict::{self, Schemas, SequenceDef, TableDef, UserDef};
+use kernel::dict::{self, ColumnDef, Generated, Schemas, SequenceDef, TableDef, UserDef};
 use kernel::instance::Instance;
 use kernel::row::Value;
 use parking_lot::Mutex;
 use query::Relation;
 use std::sync::{Arc, Weak};
 
-pub(crate) use pg::is_empty_view;
+pub(crate) use functions::SetByRows;
+pub(crate) use pg::{KEYWORDS, is_empty_view};
 pub(crate) use rows::{Rows, Shape};
+pub(crate) use sizes::asks_for_size;
 
 /// Number of an instance, and the rows of a view there.
 pub type PeerRows = (u8, Vec<Vec<u8>>);
@@ -108,7 +113,9 @@ impl Catalog {
 
     /// All schemas: OID, name, number of the owner.
     pub(crate) fn all_schemas(&self) -> Vec<(i64, &str, u32)> {
-        let system = SYSTEM_SCHEMAS.iter().map(|(name, oid)| (*oid, *name, dict::SUPERUSER_OBJ.0));
+        // The dictionary's own schema is not shown, as its tables are not.
+        let system = SYSTEM_SCHEMAS.iter().filter(|(name, _)| *name != dict::SYS);
+        let system = system.map(|(name, oid)| (*oid, *name, dict::SUPERUSER_OBJ.0));
         let own = self.schemas.all.iter();
         let own = own.map(|one| (i64::from(one.obj.0), one.name.as_str(), one.owner.0));
         let mut all: Vec<(i64, &str, u32)> = system.chain(own).collect();
@@ -126,6 +133,29 @@ impl Catalog {
         self.tables.iter().chain(&self.views)
     }
 
+    /// The column that a sequence belongs to, its position, and whether it is an identity column.
+    pub(crate) fn column_of(&self, sequence: &SequenceDef) -> Option<(&TableDef, usize, bool)> {
+        let owner = sequence.table?;
+        let table = self.tables.iter().find(|table| table.obj == owner)?;
+        let mut columns = table.columns.iter();
+        let at = columns.position(|column| calls(column, sequence))?;
+        let identity = Some(Generated::Always) == table.columns[at].generated
+            || Some(Generated::ByDefault) == table.columns[at].generated;
+        Some((table, at, identity))
+    }
+
+    /// OIDs of the relations that a view reads.
+    pub(crate) fn used_by(&self, view: &TableDef) -> Vec<i64> {
+        let mut all: Vec<i64> = Vec::new();
+        for used in view.view.iter().flat_map(|own| &own.uses) {
+            let oid = i64::from(used.obj.0);
+            if !all.contains(&oid) && self.relations().any(|def| def.obj == used.obj) {
+                all.push(oid);
+            }
+        }
+        all
+    }
+
     /// Whether a relation is found by its name alone.
     pub(crate) fn is_visible(&self, schema: &str, name: &str) -> bool {
         let first = self.path.iter().find(|own| {
@@ -141,6 +171,24 @@ impl Catalog {
     }
 }
 
+/// Whether a column takes its values from a sequence.
+fn calls(column: &ColumnDef, sequence: &SequenceDef) -> bool {
+    let name = column.default.as_deref().and_then(functions::sequence_of_default);
+    match name.map(split_name).as_deref() {
+        Some([schema, name]) => *schema == sequence.schema && *name == sequence.name,
+        Some([name]) => *name == sequence.name,
+        _ => false,
+    }
+}
+
+/// The column of a table that takes its values from a sequence.
+pub(crate) fn calls_sequence<'a>(
+    table: &'a TableDef,
+    sequence: &SequenceDef,
+) -> Option<&'a ColumnDef> {
+    table.columns.iter().find(|column| calls(column, sequence))
+}
+
 impl Session {
     async fn catalog(&mut self) -> Result<Catalog> {
         self.begin_if_needed();
@@ -151,10 +199,15 @@ impl Session {
             .into_iter()
             .map(|(name, value)| (name, value, String::new()))
             .collect();
-        let parameters = self.instance.params.rows().into_iter();
-        settings.extend(
-            parameters.map(|r| (r.name.to_owned(), r.display_value, r.description.to_owned())),
-        );
+        // A parameter that is also a setting of the session is shown as that.
+        for row in self.instance.params.rows() {
+            match settings.iter_mut().find(|(name, ..)| name == row.name) {
+                Some((.., description)) => row.description.clone_into(description),
+                None => {
+                    settings.push((row.name.to_owned(), row.display_value, row.description.into()));
+                }
+            }
+        }
         let cursors = self.cursor_rows();
         Ok(Catalog {
             cursors,
@@ -168,6 +221,16 @@ impl Session {
             settings,
             path: self.schemas_for(None).await?,
         })
+    }
+
+    /// The catalog without the tables that it is kept in, which are not for clients to dump or
+    /// change.
+    async fn shown_catalog(&mut self) -> Result<Catalog> {
+        let mut catalog = self.catalog().await?;
+        catalog.tables.retain(|table| table.schema != dict::SYS);
+        catalog.views.retain(|view| view.schema != dict::SYS);
+        catalog.sequences.retain(|sequence| sequence.schema != dict::SYS);
+        Ok(catalog)
     }
 
     /// The schemas that a name is looked for in: the one given, or those of the search path that
@@ -238,12 +301,14 @@ impl Session {
             });
         }
         if let Some(sequence) = self.find_sequence(schema, name).await? {
-            let mut rows = Rows::new(&[("last_value", Shape::Int8), ("is_called", Shape::Bool)]);
-            let last = self.sequences.get(&sequence.obj).copied();
-            rows.push(vec![
-                Value::Int8(last.unwrap_or(sequence.start)),
-                Value::Bool(last.is_some()),
+            let mut rows = Rows::new(&[
+                ("last_value", Shape::Int8),
+                ("log_cnt", Shape::Int8),
+                ("is_called", Shape::Bool),
             ]);
+            let txn = self.transaction()?;
+            let (last, called) = kernel::seq::last_value(&self.ctx, &txn, &sequence).await?;
+            rows.push(vec![Value::Int8(last), Value::Int8(0), Value::Bool(called)]);
             return provider(&rows);
         }
         Err(match schema {
@@ -257,13 +322,13 @@ impl Session {
             if !schema::is_known(name) {
                 return Ok(None);
             }
-            let catalog = self.catalog().await?;
+            let catalog = self.shown_catalog().await?;
             return Ok(schema::view(&catalog, name));
         }
         if !pg::is_known(name) {
             return Ok(None);
         }
-        let catalog = self.catalog().await?;
+        let catalog = self.shown_catalog().await?;
         Ok(pg::view(&catalog, name, &self.user, &self.instance))
     }
 
@@ -289,7 +354,10 @@ impl Session {
         &mut self,
     ) -> Result<Vec<Arc<datafusion::logical_expr::ScalarUDF>>> {
         let catalog = Arc::new(self.catalog().await?);
-        Ok(functions::all(&catalog))
+        let mut all = functions::all(&catalog);
+        all.extend(objects::functions(&catalog));
+        all.push(functions::set_config(&self.set_by_rows));
+        Ok(all)
     }
 }
 

@@ -5,7 +5,8 @@ use crate::{PgError, Result};
 use datafusion::arrow::array::{RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use kernel::row::{ColType, RowView, TypeKind, Value, encode_row};
-use query::types::{PgType, arrow_type, field_with_meta, oid};
+use query::array::array_value;
+use query::types::{PgType, arrow_type, col_type_of_oid, field_with_meta, oid};
 use std::sync::Arc;
 
 /// What a column of a view holds, and as what clients see it.
@@ -24,12 +25,20 @@ pub(crate) enum Shape {
     Timestamptz,
     /// A type that has only a text form here.
     Other(u32),
+    /// The number of an object that is shown by its name, as this type.
+    Object(u32),
+    /// An array or vector of this type.
+    List(u32),
     /// An array that is always NULL here (access rights, options).
     NoList,
 }
 
 impl Shape {
     fn col_type(self) -> ColType {
+        if let Shape::List(oid) = self {
+            let list = col_type_of_oid(oid).filter(|ty| ty.kind == TypeKind::Array);
+            return list.unwrap_or(ColType::array_of(TypeKind::Text));
+        }
         ColType::new(match self {
             Shape::Text | Shape::Name | Shape::Char | Shape::Other(_) | Shape::NoList => {
                 TypeKind::Text
@@ -37,7 +46,8 @@ impl Shape {
             Shape::Bool => TypeKind::Bool,
             Shape::Int2 => TypeKind::Int2,
             Shape::Int4 => TypeKind::Int4,
-            Shape::Int8 | Shape::Oid => TypeKind::Int8,
+            Shape::Int8 | Shape::Oid | Shape::Object(_) => TypeKind::Int8,
+            Shape::List(_) => TypeKind::Array,
             Shape::Float8 => TypeKind::Float8,
             Shape::Timestamptz => TypeKind::Timestamptz,
         })
@@ -48,7 +58,7 @@ impl Shape {
             Shape::Name => PgType::new(oid::NAME),
             Shape::Char => PgType::new(oid::CHAR),
             Shape::Oid => PgType::new(oid::OID),
-            Shape::Other(oid) => PgType::new(oid),
+            Shape::Other(oid) | Shape::Object(oid) | Shape::List(oid) => PgType::new(oid),
             other => PgType::of(other.col_type()),
         }
     }
@@ -142,4 +152,22 @@ pub(crate) fn int(value: impl TryInto<i64>) -> Value {
 
 pub(crate) fn opt_text(value: Option<&str>) -> Value {
     value.map_or(Value::Null, text)
+}
+
+/// An array of `smallint`, or an `int2vector`.
+pub(crate) fn int2s(values: impl IntoIterator<Item = i16>) -> Value {
+    let all: Vec<Value> = values.into_iter().map(Value::Int2).collect();
+    array_value(ColType::new(TypeKind::Int2), &all)
+}
+
+/// An array of `oid`, or an `oidvector`.
+pub(crate) fn oids(values: impl IntoIterator<Item = i64>) -> Value {
+    let all: Vec<Value> = values.into_iter().map(Value::Int8).collect();
+    array_value(ColType::new(TypeKind::Int8), &all)
+}
+
+/// An array of texts.
+pub(crate) fn texts<T: Into<Box<str>>>(values: impl IntoIterator<Item = T>) -> Value {
+    let all: Vec<Value> = values.into_iter().map(text).collect();
+    array_value(ColType::new(TypeKind::Text), &all)
 }

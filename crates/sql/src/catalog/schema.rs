@@ -5,7 +5,7 @@ use super::constraints;
 use super::rows::{Rows, Shape, int, opt_text, text};
 use crate::ddl::is_temporary;
 use Shape::{Int4, Name, Text};
-use kernel::dict::Generated;
+use kernel::dict::{ColumnDef, Generated};
 use kernel::row::Value;
 use query::types::PgType;
 
@@ -135,14 +135,14 @@ fn columns(catalog: &Catalog) -> Rows {
             let number = |n: i64| Value::Int4(i32::try_from(n).unwrap_or(i32::MAX));
             let length = column.ty.length().and_then(|n| i64::try_from(n).ok());
             let udt = PgType::of(plain).oid;
-            let udt = super::types::TYPES.iter().find(|t| t.0 == udt).map_or("", |t| t.1);
+            let udt = super::known::TYPES.find(udt.into()).map_or("", |ty| ty.text(1));
             rows.push(vec![
                 text("skein"),
                 text(table.schema.as_str()),
                 text(table.name.as_str()),
                 text(column.name.as_str()),
                 number(i64::try_from(i + 1).unwrap_or(0)),
-                opt_text(column.default.as_deref().filter(|_| column.generated.is_none())),
+                plain_default(column),
                 text(if column.not_null { "NO" } else { "YES" }),
                 text(plain.to_string()),
                 length.map_or(Value::Null, number),
@@ -157,6 +157,11 @@ fn columns(catalog: &Catalog) -> Rows {
         }
     }
     rows
+}
+
+fn plain_default(column: &ColumnDef) -> Value {
+    let default = column.default.as_deref().filter(|_| column.generated.is_none());
+    default.map_or(Value::Null, |text_of| text(super::pg::shown_default(column, text_of)))
 }
 
 fn schemata(catalog: &Catalog) -> Rows {

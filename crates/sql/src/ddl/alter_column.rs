@@ -289,7 +289,7 @@ impl Session {
                 return Err(no_default(def, &table.name));
             }
             AlterColumnOperation::SetDefault { value } => {
-                def.default = Some(value.to_string());
+                def.default = Some(super::column::default_text(value, def.ty));
                 check_default(def)?;
             }
             AlterColumnOperation::DropDefault => def.default = None,

@@ -41,7 +41,7 @@ pub(super) fn declare_column(
             ColumnOption::NotNull => def.not_null = true,
             ColumnOption::Default(expr) => {
                 has_default = true;
-                def.default = Some(expr.to_string());
+                def.default = Some(default_text(expr, def.ty));
             }
             ColumnOption::PrimaryKey(key) => {
                 plain_characteristics(key.characteristics.as_ref())?;
@@ -151,4 +151,37 @@ pub(super) fn column_type(sql: &DataType) -> Result<(ColType, Option<Vec<Sequenc
 /// Refuses a default that could not be evaluated later.
 pub(super) fn check_default(def: &ColumnDef) -> Result<()> {
     column_default(def).map(|_| ())
+}
+
+/// A default as it is kept: without what says again that a literal has the column's type, or that
+/// the name of a sequence is one.
+pub(super) fn default_text(expr: &ast::Expr, ty: ColType) -> String {
+    use ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
+    let literal = |expr: &Expr| {
+        matches!(expr, Expr::Value(value)
+        if matches!(value.value, ast::Value::SingleQuotedString(_)))
+    };
+    match expr {
+        Expr::Cast { expr: inner, data_type, .. }
+            if literal(inner)
+                && query::sqltype::col_type_of_sql(data_type)
+                    .is_ok_and(|cast| cast == Some(ty.without_limit())) =>
+        {
+            inner.to_string()
+        }
+        Expr::Function(function) => {
+            let mut function = function.clone();
+            let named = crate::bind::object_parts(&function.name);
+            if named.is_ok_and(|parts| parts.last().is_some_and(|last| last == "nextval"))
+                && let FunctionArguments::List(list) = &mut function.args
+                && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))] = &mut list.args[..]
+                && let Expr::Cast { expr: inner, data_type: DataType::Regclass, .. } = arg
+                && literal(inner)
+            {
+                *arg = (**inner).clone();
+            }
+            Expr::Function(function).to_string()
+        }
+        other => other.to_string(),
+    }
 }

@@ -4,7 +4,7 @@
 //! What it must never do: touch the values that are there.
 
 use super::alter_column::kept;
-use crate::parse::ColumnChange;
+use crate::parse::{ColumnChange, SequenceSpec};
 use crate::session::Session;
 use crate::{PgError, Result, Severity, direct};
 use datafusion::sql::sqlparser::ast::{GeneratedAs, SequenceOptions};
@@ -24,6 +24,18 @@ impl Session {
         generated_as: Option<GeneratedAs>,
         options: &[SequenceOptions],
     ) -> Result<()> {
+        let always = !matches!(generated_as, Some(GeneratedAs::ByDefault));
+        let spec = super::sequence::identity_spec(options)?;
+        self.add_identity_of(table, at, always, &spec).await
+    }
+
+    async fn add_identity_of(
+        &mut self,
+        table: &Arc<TableDef>,
+        at: usize,
+        always: bool,
+        spec: &SequenceSpec,
+    ) -> Result<()> {
         let mut columns = kept(table);
         let def = &mut columns[at].def;
         let refused = |what: &str| {
@@ -40,14 +52,11 @@ impl Session {
             return refused("already has a default value");
         }
         let schema = &table.schema;
-        let mut sequence = self.own_sequence(schema, &table.name, def, options).await?;
+        let mut sequence = self.own_sequence_of(schema, &table.name, def, spec).await?;
         sequence.table = Some(table.obj);
         let txn = self.transaction()?;
         dict::create_sequence(&self.ctx, &txn, sequence).await?;
-        def.generated = Some(match generated_as {
-            Some(GeneratedAs::ByDefault) => Generated::ByDefault,
-            _ => Generated::Always,
-        });
+        def.generated = Some(if always { Generated::Always } else { Generated::ByDefault });
         self.set_columns(table, columns, false).await.map(|_| ())
     }
 
@@ -59,6 +68,9 @@ impl Session {
         change: &ColumnChange,
     ) -> Result<()> {
         let at = direct::column_position(table, column)?;
+        if let ColumnChange::AddIdentity { always, spec } = change {
+            return self.add_identity_of(table, at, *always, spec).await;
+        }
         let mut columns = kept(table);
         let def = &mut columns[at].def;
         let (fits, wanted, if_exists) = match change {
@@ -72,6 +84,7 @@ impl Session {
                 let stored = def.generated == Some(Generated::Stored);
                 (stored, "a stored generated column", *if_exists)
             }
+            ColumnChange::AddIdentity { .. } => return Ok(()),
         };
         if !fits {
             let text =
@@ -88,6 +101,7 @@ impl Session {
             ColumnChange::SetGenerated { always: false } => {
                 def.generated = Some(Generated::ByDefault);
             }
+            ColumnChange::AddIdentity { .. } => {}
             ColumnChange::DropIdentity { .. } | ColumnChange::DropExpression { .. } => {
                 def.generated = None;
                 def.default = None;

@@ -8,7 +8,7 @@ use crate::parse::SequenceSpec;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{Expr, SequenceOptions};
-use kernel::dict::{self, ColumnDef, NewSequence};
+use kernel::dict::{self, ColumnDef, NewSequence, SequenceDef};
 use kernel::row::{ColType, TypeKind};
 
 /// Values an instance takes of a sequence at once, unless it says otherwise.
@@ -41,13 +41,62 @@ impl Session {
         column: &mut ColumnDef,
         options: &[SequenceOptions],
     ) -> Result<NewSequence> {
-        let name = self.free_name(schema, &format!("{table}_{}_seq", column.name)).await?;
         let spec = identity_spec(options)?;
-        let new = sequence_def(schema, &name, self.owner(), &spec, Some(column.ty))?;
+        self.own_sequence_of(schema, table, column, &spec).await
+    }
+
+    /// The same with options that say the sequence's name.
+    pub(super) async fn own_sequence_of(
+        &mut self,
+        schema: &str,
+        table: &str,
+        column: &mut ColumnDef,
+        spec: &SequenceSpec,
+    ) -> Result<NewSequence> {
+        let name = match &*spec.name {
+            "" => self.free_name(schema, &format!("{table}_{}_seq", column.name)).await?,
+            name => name.to_owned(),
+        };
+        if spec.schema.as_deref().is_some_and(|named| named != schema) {
+            return super::refuse("a sequence of an identity column in another schema");
+        }
+        let new = sequence_def(schema, &name, self.owner(), spec, Some(column.ty))?;
         let quoted = query::functions::quote_ident(&name);
         let schema = query::functions::quote_ident(schema);
         column.default = Some(format!("nextval('{schema}.{quoted}')"));
         Ok(new)
+    }
+
+    /// ALTER SEQUENCE .. OWNED BY: the sequence goes with the table of that column from now on.
+    pub(super) async fn own_by(
+        &mut self,
+        sequence: &SequenceDef,
+        owner: Option<&(Option<String>, String, String)>,
+    ) -> Result<()> {
+        let table = match owner {
+            None => None,
+            Some((schema, name, column)) => {
+                let found = self.find_table(schema.as_deref(), name).await?;
+                let table = found.ok_or_else(|| PgError::undefined_table(name))?;
+                crate::direct::column_position(&table, column)?;
+                if table.schema != sequence.schema {
+                    let message = "sequence must be in same schema as table it is linked to";
+                    return Err(PgError::new("55000", message));
+                }
+                Some(table.obj)
+            }
+        };
+        let txn = self.transaction()?;
+        let all = dict::tables(&self.ctx, &txn).await?;
+        let identity = all.iter().find(|def| Some(def.obj) == sequence.table).is_some_and(|def| {
+            let own = crate::catalog::calls_sequence(def, sequence);
+            own.is_some_and(|column| column.generated.is_some())
+        });
+        if identity {
+            return Err(PgError::new("0A000", "cannot change ownership of identity sequence"));
+        }
+        dict::set_sequence_table(&self.ctx, &txn, sequence, table).await?;
+        Ok(())
     }
 
     /// Whether there was such a sequence; it is gone now.
@@ -60,7 +109,7 @@ impl Session {
 }
 
 /// The options of an identity column.
-fn identity_spec(options: &[SequenceOptions]) -> Result<SequenceSpec> {
+pub(super) fn identity_spec(options: &[SequenceOptions]) -> Result<SequenceSpec> {
     let mut spec = SequenceSpec::default();
     for option in options {
         match option {

@@ -188,6 +188,18 @@ impl Session {
     pub(crate) async fn alter_relation(&mut self, alter: &AlterRelation) -> Result<String> {
         let AlterRelation { kind, if_exists, schema, name, action } = alter;
         let done = Ok(format!("ALTER {kind}"));
+        if let RelationAction::OwnedBy(owner) = action {
+            let Some(sequence) = self.find_sequence(schema.as_deref(), name).await? else {
+                if *if_exists {
+                    let text = format!("relation \"{name}\" does not exist, skipping");
+                    self.notice(Severity::Notice, text);
+                    return done;
+                }
+                return Err(PgError::undefined_table(name));
+            };
+            self.own_by(&sequence, owner.as_ref()).await?;
+            return done;
+        }
         let Some(def) = self.find_table(schema.as_deref(), name).await? else {
             if *kind == "SEQUENCE" {
                 return refuse("ALTER SEQUENCE .. SET SCHEMA");
@@ -223,6 +235,7 @@ impl Session {
             RelationAction::RenameColumn { old, new } => {
                 self.rename_view_column(&def, old, new).await?;
             }
+            RelationAction::OwnedBy(_) => {}
         }
         done
     }

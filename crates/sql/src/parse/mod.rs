@@ -69,17 +69,36 @@ pub struct AlterRelation {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RelationAction {
     Rename(String),
-    RenameColumn { old: String, new: String },
+    RenameColumn {
+        old: String,
+        new: String,
+    },
     SetSchema(String),
-    Column { name: String, change: ColumnChange },
+    Column {
+        name: String,
+        change: ColumnChange,
+    },
+    /// Of a sequence: schema, table and column; `None` for NONE.
+    OwnedBy(Option<(Option<String>, String, String)>),
 }
 
 /// What becomes of a column that gets its values by itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ColumnChange {
-    DropIdentity { if_exists: bool },
-    DropExpression { if_exists: bool },
-    SetGenerated { always: bool },
+    DropIdentity {
+        if_exists: bool,
+    },
+    DropExpression {
+        if_exists: bool,
+    },
+    SetGenerated {
+        always: bool,
+    },
+    /// With a sequence that has a name of its own.
+    AddIdentity {
+        always: bool,
+        spec: Box<SequenceSpec>,
+    },
 }
 
 /// `CREATE SEQUENCE`, its options in any order, the field's spellings included.

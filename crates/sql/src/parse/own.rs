@@ -226,7 +226,13 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
         let _ = words.take("column");
         let Ok(name) = words.name() else { return Ok(None) };
         let dropped = words.take("drop");
-        let change = if dropped && words.take("identity") {
+        let named = match !dropped && words.take("add") {
+            true => parse_named_identity(words)?,
+            false => None,
+        };
+        let change = if let Some(named) = named {
+            named
+        } else if dropped && words.take("identity") {
             ColumnChange::DropIdentity { if_exists: words.take("if") && words.take("exists") }
         } else if dropped && words.take("expression") {
             ColumnChange::DropExpression { if_exists: words.take("if") && words.take("exists") }
@@ -241,6 +247,14 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
             return Ok(None);
         };
         RelationAction::Column { name, change }
+    } else if kind == "SEQUENCE" && words.take("owned") {
+        if !words.take("by") {
+            return Err(words.near());
+        }
+        RelationAction::OwnedBy(match words.take("none") {
+            true => None,
+            false => Some(owning_column(words)?),
+        })
     } else if kind == "VIEW" && words.take("rename") {
         if words.take("to") {
             RelationAction::Rename(words.name()?)
@@ -256,6 +270,20 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
         return Ok(None);
     };
     Ok(Some(Own::AlterRelation(Box::new(AlterRelation { kind, if_exists, schema, name, action }))))
+}
+
+/// `[schema.]table.column`.
+fn owning_column(words: &mut Words<'_>) -> Result<(Option<String>, String, String)> {
+    let mut parts = vec![words.name()?];
+    while words.take_token(&Token::Period) {
+        parts.push(words.name()?);
+    }
+    match &parts[..] {
+        [table, column] => Ok((None, table.clone(), column.clone())),
+        [schema, table, column] => Ok((Some(schema.clone()), table.clone(), column.clone())),
+        _ => Err(PgError::syntax("invalid OWNED BY option")
+            .with_hint("Specify OWNED BY table.column or OWNED BY NONE.")),
+    }
 }
 
 fn parse_set_constraints(mut words: Words<'_>) -> Result<Option<Own>> {
@@ -295,49 +323,80 @@ fn parse_sequence(mut words: Words<'_>) -> Result<Option<Own>> {
     }
     (spec.schema, spec.name) = words.qualified()?;
     while !words.at_end() {
-        if words.take("as") {
-            spec.type_name = Some(words.name()?);
-        } else if words.take("increment") {
-            let _ = words.take("by");
-            spec.increment = Some(words.number()?);
-        } else if words.take("start") {
-            let _ = words.take("with");
-            spec.start = Some(words.number()?);
-        } else if words.take("minvalue") {
-            spec.min = Some(Some(words.number()?));
-        } else if words.take("maxvalue") {
-            spec.max = Some(Some(words.number()?));
-        } else if words.take("cache") {
-            spec.cache = Some(words.number()?);
-        } else if words.take("cycle") {
-            spec.cycle = true;
-        } else if words.take("order") {
-            spec.order = true;
-        } else if words.take("nominvalue") {
+        sequence_option(&mut words, &mut spec)?;
+    }
+    Ok(Some(Own::CreateSequence(Box::new(spec))))
+}
+
+/// One option of a sequence.
+fn sequence_option(words: &mut Words<'_>, spec: &mut SequenceSpec) -> Result<()> {
+    if words.take("as") {
+        spec.type_name = Some(words.name()?);
+    } else if words.take("increment") {
+        let _ = words.take("by");
+        spec.increment = Some(words.number()?);
+    } else if words.take("start") {
+        let _ = words.take("with");
+        spec.start = Some(words.number()?);
+    } else if words.take("minvalue") {
+        spec.min = Some(Some(words.number()?));
+    } else if words.take("maxvalue") {
+        spec.max = Some(Some(words.number()?));
+    } else if words.take("cache") {
+        spec.cache = Some(words.number()?);
+    } else if words.take("cycle") {
+        spec.cycle = true;
+    } else if words.take("order") {
+        spec.order = true;
+    } else if words.take("nominvalue") {
+        spec.min = Some(None);
+    } else if words.take("nomaxvalue") {
+        spec.max = Some(None);
+    } else if words.take("nocache") {
+        spec.cache = Some(1);
+    } else if words.take("nocycle") {
+        spec.cycle = false;
+    } else if words.take("noorder") {
+        spec.order = false;
+    } else if words.take("no") {
+        if words.take("minvalue") {
             spec.min = Some(None);
-        } else if words.take("nomaxvalue") {
+        } else if words.take("maxvalue") {
             spec.max = Some(None);
-        } else if words.take("nocache") {
-            spec.cache = Some(1);
-        } else if words.take("nocycle") {
+        } else if words.take("cycle") {
             spec.cycle = false;
-        } else if words.take("noorder") {
-            spec.order = false;
-        } else if words.take("no") {
-            if words.take("minvalue") {
-                spec.min = Some(None);
-            } else if words.take("maxvalue") {
-                spec.max = Some(None);
-            } else if words.take("cycle") {
-                spec.cycle = false;
-            } else {
-                return Err(words.near());
-            }
         } else {
             return Err(words.near());
         }
+    } else {
+        return Err(words.near());
     }
-    Ok(Some(Own::CreateSequence(Box::new(spec))))
+    Ok(())
+}
+
+/// `ADD GENERATED .. AS IDENTITY (SEQUENCE NAME name ..)`, whose name the library does not know;
+/// without one it is left to the library.
+fn parse_named_identity(words: &mut Words<'_>) -> Result<Option<ColumnChange>> {
+    if !words.take("generated") {
+        return Ok(None);
+    }
+    let always = words.take("always");
+    if !always && !(words.take("by") && words.take("default")) {
+        return Ok(None);
+    }
+    let open = words.take("as") && words.take("identity") && words.take_token(&Token::LParen);
+    if !open || !words.take("sequence") {
+        return Ok(None);
+    }
+    if !words.take("name") {
+        return Err(words.near());
+    }
+    let mut spec = SequenceSpec::default();
+    (spec.schema, spec.name) = words.qualified()?;
+    while !words.take_token(&Token::RParen) {
+        sequence_option(words, &mut spec)?;
+    }
+    Ok(Some(ColumnChange::AddIdentity { always, spec: Box::new(spec) }))
 }
 
 /// `VACUUM [(option, ...)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [table, ...]`.

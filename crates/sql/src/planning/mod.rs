@@ -266,6 +266,12 @@ impl Session {
                 set.add_function(function);
             }
         }
+        if references.sizes {
+            once = true;
+            for function in self.size_functions().await? {
+                set.add_function(function);
+            }
+        }
         Ok((set, tables, once))
     }
 

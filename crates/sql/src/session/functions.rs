@@ -7,7 +7,7 @@
 use super::Session;
 use crate::bind::{HiddenCall, SessionFn};
 use crate::{PgError, Result};
-use kernel::row::Value;
+use kernel::row::{ColType, TypeKind, Value};
 use query::datetime::EPOCH_US;
 use query::wire::FormatEnv;
 
@@ -71,7 +71,8 @@ impl Session {
                     let temporary = path.first().is_some_and(|s| crate::ddl::is_temporary(s));
                     path.insert(usize::from(temporary), "pg_catalog".to_owned());
                 }
-                text(&format!("{{{}}}", path.join(",")))
+                let path: Vec<Value> = path.iter().map(|schema| text(schema)).collect();
+                query::array::array_value(ColType::new(TypeKind::Text), &path)
             }
             SessionFn::RandomUuid => {
                 let (high, low) = (self.ctx.env.random(), self.ctx.env.random());

@@ -61,6 +61,8 @@ pub struct Session {
     pub(crate) parts: Parts,
     /// While one runs.
     pub(crate) running: Option<RunningParts>,
+    /// Settings that rows of the running statement ask for.
+    pub(crate) set_by_rows: crate::catalog::SetByRows,
     /// Where a failed statement is rolled back to.
     statement_start: Option<Mark>,
 }
@@ -101,6 +103,7 @@ impl Session {
             view_depth: 0,
             parts: Parts::default(),
             running: None,
+            set_by_rows: Default::default(),
             statement_start: None,
         };
         session.note_context();

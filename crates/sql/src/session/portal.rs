@@ -79,15 +79,30 @@ impl Session {
             Ok(fetched) => {
                 if !matches!(fetched, Fetched::Suspended) {
                     portal.state = PortalState::Done;
+                    self.set_as_noted().boxed().await?;
                 }
                 Ok(fetched)
             }
             Err(error) => {
                 portal.state = PortalState::Done;
+                self.set_by_rows.lock().clear();
                 self.statement_failed().boxed().await;
                 Err(error)
             }
         }
+    }
+
+    /// Makes the settings that rows of the statement have asked for.
+    async fn set_as_noted(&mut self) -> Result<()> {
+        let noted = std::mem::take(&mut *self.set_by_rows.lock());
+        for (name, value, local) in noted {
+            if let Err(error) = self.settings.set(&name, Some(&value), local) {
+                self.statement_failed().await;
+                return Err(error);
+            }
+            self.note_context();
+        }
+        Ok(())
     }
 
     async fn fetch_inner(

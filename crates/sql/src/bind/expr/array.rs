@@ -10,73 +10,22 @@ use crate::parse::Parsed;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
-    OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef,
-    TableFactor, TableFunctionArgs, Value,
+    ObjectName, OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias,
+    TableAliasColumnDef, TableFactor, Value, visit_expressions,
 };
+use std::ops::ControlFlow;
 
-/// `ARRAY(SELECT ... FROM unnest(column))`, or `... WHERE x = ANY (column)`: the only columns that
-/// hold arrays are
-/// those of the catalog that are always NULL, so that the column stands for the result.
-pub(super) fn unnested_column(query: &Query) -> Option<Expr> {
-    let SetExpr::Select(select) = &*query.body else { return None };
-    if !names_always_null(query) {
-        return None;
+/// Whether columns of what stands before are named.
+pub(super) fn names_column(arrays: &[Expr]) -> bool {
+    let mut found = false;
+    for array in arrays {
+        let done = visit_expressions(array, |part| match part {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        found |= done.is_break();
     }
-    if let Some(Expr::AnyOp { right, .. }) = &select.selection {
-        let column = match &**right {
-            Expr::Nested(inner) => &**inner,
-            other => other,
-        };
-        if matches!(column, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
-            return Some(column.clone());
-        }
-    }
-    let [from] = &select.from[..] else { return None };
-    let TableFactor::Table { name, args: Some(TableFunctionArgs { args, .. }), .. } =
-        &from.relation
-    else {
-        return None;
-    };
-    let unnest = object_parts(name).ok()?.pop()? == "unnest";
-    match &args[..] {
-        [
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(
-                column @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
-            )),
-        ] if unnest => Some(column.clone()),
-        _ => None,
-    }
-}
-
-/// Whether an expression is a column, in parentheses or cast.
-fn is_column(expr: &Expr) -> bool {
-    match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
-        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => is_column(inner),
-        _ => false,
-    }
-}
-
-/// Whether a query speaks of a column of the catalog that is an array and always NULL.
-fn names_always_null(query: &Query) -> bool {
-    const COLUMNS: [&str; 14] = [
-        "attacl",
-        "attfdwoptions",
-        "attoptions",
-        "datacl",
-        "defaclacl",
-        "ftoptions",
-        "nspacl",
-        "polroles",
-        "prattrs",
-        "relacl",
-        "reloptions",
-        "setconfig",
-        "srvoptions",
-        "stxkeys",
-    ];
-    let text = query.to_string().to_lowercase();
-    COLUMNS.iter().any(|column| text.contains(column))
+    found
 }
 
 /// `ARRAY(query)`: the query's one column becomes an aggregate.
@@ -123,16 +72,14 @@ pub(super) fn array_items(expr: &Expr) -> Result<Option<Vec<Expr>>> {
     }
 }
 
-/// `unnest(...)` in FROM as a query with the function in its select list; the alias names its
-/// columns.
+/// `unnest(...)` in FROM as a query with the function in its select list, and whether it refers to
+/// what stands before it; the alias names its columns.
 pub(in crate::bind) fn unnest_query(
     arrays: &[Expr],
     with_ordinality: bool,
     alias: &mut Option<TableAlias>,
-) -> Result<Box<Query>> {
-    if arrays.iter().any(is_column) {
-        return refuse("unnest of a column in FROM");
-    }
+) -> Result<(Box<Query>, bool)> {
+    let lateral = names_column(arrays);
     if arrays.is_empty() {
         return Err(PgError::new("42883", "function unnest() does not exist"));
     }
@@ -157,20 +104,65 @@ pub(in crate::bind) fn unnest_query(
         .enumerate()
         .map(|(at, array)| format!("unnest({array}) AS \"$value{at}\""))
         .collect();
-    if with_ordinality {
-        if alias.columns.len() == arrays.len() {
-            alias.columns.push(column(Ident::new("ordinality")));
-        }
+    if with_ordinality && alias.columns.len() == arrays.len() {
+        alias.columns.push(column(Ident::new("ordinality")));
+    }
+    if with_ordinality || lateral {
         let all: Vec<String> = arrays.iter().map(ToString::to_string).collect();
         let all = all.join(", ");
         items.push(format!("unnest(\"$array_ordinals\"({all})) AS \"$ordinal\""));
     }
-    let text = format!("SELECT {}", items.join(", "));
+    let mut text = format!("SELECT {}", items.join(", "));
+    if lateral {
+        // Of an outer row without elements the library keeps one row of NULLs.
+        let mut shown: Vec<String> =
+            (0..arrays.len()).map(|at| format!("\"$value{at}\"")).collect();
+        shown.extend(with_ordinality.then(|| "\"$ordinal\"".to_owned()));
+        let shown = shown.join(", ");
+        text =
+            format!("SELECT {shown} FROM ({text}) AS \"$unnest\" WHERE \"$ordinal\" IS NOT NULL");
+    }
     match crate::parse::parse_single(&text)?.parsed {
         Parsed::Sql(statement) => match *statement {
-            Statement::Query(query) => Ok(query),
+            Statement::Query(query) => Ok((query, lateral)),
             _ => refuse("this form of unnest"),
         },
         _ => refuse("this form of unnest"),
     }
+}
+
+/// `pg_options_to_table(array)` in FROM: the names and values of options.
+pub(in crate::bind) fn options_table(
+    name: &ObjectName,
+    args: &[FunctionArg],
+    alias: &mut Option<TableAlias>,
+) -> Result<Option<TableFactor>> {
+    let parts = object_parts(name)?;
+    if parts.last().is_none_or(|last| last != "pg_options_to_table") {
+        return Ok(None);
+    }
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(options))] = args else {
+        return refuse("this call of pg_options_to_table");
+    };
+    let text = format!(
+        "SELECT 1 FROM (SELECT split_part(o, '=', 1) AS option_name, \
+         nullif(substr(o, strpos(o, '=') + 1), '') AS option_value \
+         FROM unnest({options}) AS options(o)) AS pg_options_to_table"
+    );
+    let Parsed::Sql(statement) = crate::parse::parse_single(&text)?.parsed else {
+        return refuse("this call of pg_options_to_table");
+    };
+    let Statement::Query(query) = *statement else {
+        return refuse("this call of pg_options_to_table");
+    };
+    let SetExpr::Select(mut select) = *query.body else {
+        return refuse("this call of pg_options_to_table");
+    };
+    let Some(mut made) = select.from.pop().map(|from| from.relation) else {
+        return refuse("this call of pg_options_to_table");
+    };
+    if let (TableFactor::Derived { alias: own, .. }, Some(_)) = (&mut made, &alias) {
+        *own = alias.take();
+    }
+    Ok(Some(made))
 }

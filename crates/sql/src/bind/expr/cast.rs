@@ -51,28 +51,7 @@ fn object_type(data_type: &DataType) -> Result<Option<String>> {
     })
 }
 
-/// What shows the object that a literal names, where it is text: its number is what is compared.
-fn object_name_function(expr: &Expr) -> Option<&'static str> {
-    let Expr::Cast { expr: inner, data_type, .. } = expr else { return None };
-    text_of(inner)?;
-    match object_type(data_type).ok()??.as_str() {
-        "regclass" => Some("$regclass_name"),
-        "regtype" => Some("$regtype_name"),
-        _ => None,
-    }
-}
-
 impl Binder<'_> {
-    /// A column of what a statement answers: an object is shown by its name.
-    pub(in crate::bind) fn shown(&mut self, expr: &mut Expr) -> Result<()> {
-        let shown = if self.depth <= 1 { object_name_function(expr) } else { None };
-        self.expr(expr)?;
-        if let Some(shown) = shown {
-            *expr = call(shown, vec![expr.clone()]);
-        }
-        Ok(())
-    }
-
     pub(super) fn cast(&mut self, expr: &mut Expr) -> Result<()> {
         if let Some(literal) = super::constant::numeric_literal(expr) {
             *expr = literal;
@@ -91,13 +70,6 @@ impl Binder<'_> {
         let Some(ty) = col_type_of_sql(data_type)? else {
             return self.expr(inner);
         };
-        if ty.kind.is_text()
-            && let Some(shown) = object_name_function(inner)
-        {
-            self.expr(inner)?;
-            *expr = call(&cast_name(ty), vec![call(shown, vec![(**inner).clone()])]);
-            return Ok(());
-        }
         if let Expr::Value(value) = &**inner
             && let Value::Placeholder(name) = &value.value
             && let Some(slot @ None) = self.params.types.get_mut(placeholder_index(name)?)
@@ -112,20 +84,24 @@ impl Binder<'_> {
     /// Casts to `regclass` and its like, which look into the catalog.
     fn object_cast(&mut self, inner: &mut Expr, data_type: &DataType) -> Result<Option<Expr>> {
         let Some(name) = object_type(data_type)? else { return Ok(None) };
-        let function = match (name.as_str(), text_of(inner).is_some()) {
-            ("regclass", true) => "$to_regclass",
-            ("regclass", false) => "$regclass_name",
-            ("regtype", false) => "$regtype_name",
-            ("regtype", true) => "$to_regtype",
-            ("regproc" | "regprocedure" | "regnamespace" | "regrole", _) => {
-                self.expr(inner)?;
-                return Ok(Some(call(
-                    &cast_name(ColType::new(TypeKind::Text)),
-                    vec![inner.clone()],
-                )));
-            }
+        let function = match name.as_str() {
+            "oid" => "$to_oid",
+            "regclass" => "$to_regclass",
+            "regtype" => "$to_regtype",
+            "regproc" => "$to_regproc",
+            "regprocedure" => "$to_regprocedure",
+            "regoper" => "$to_regoper",
+            "regoperator" => "$to_regoperator",
+            "regnamespace" => "$to_regnamespace",
+            "regrole" => "$to_regrole",
             _ => return Ok(None),
         };
+        if let Expr::Value(value) = &*inner
+            && let Value::Placeholder(name) = &value.value
+            && let Some(slot @ None) = self.params.types.get_mut(placeholder_index(name)?)
+        {
+            *slot = Some(ColType::new(TypeKind::Text));
+        }
         self.references.catalog_functions = true;
         self.expr(inner)?;
         Ok(Some(call(function, vec![inner.clone()])))

@@ -31,9 +31,8 @@ impl Binder<'_> {
         }
         if is_row(value) {
             let equal = |row: Expr| binary((**value).clone(), BinaryOperator::Eq, row);
-            let mut rows = list.drain(..).map(equal);
-            let first = rows.next().unwrap_or_else(|| string(""));
-            let any = rows.fold(first, |all, one| binary(all, BinaryOperator::Or, one));
+            let rows = list.drain(..).map(equal).collect();
+            let any = joined(rows, &BinaryOperator::Or).unwrap_or_else(|| string(""));
             let mut any = not(Expr::Nested(Box::new(any)), *negated);
             self.expr(&mut any)?;
             *expr = any;
@@ -46,9 +45,8 @@ impl Binder<'_> {
             return Ok(());
         }
         let (value, negated) = ((**value).clone(), *negated);
-        let mut equal = list.drain(..).map(|item| binary(value.clone(), BinaryOperator::Eq, item));
-        let first = equal.next().unwrap_or_else(|| string(""));
-        let any = equal.fold(first, |all, one| binary(all, BinaryOperator::Or, one));
+        let equal = list.drain(..).map(|item| binary(value.clone(), BinaryOperator::Eq, item));
+        let any = joined(equal.collect(), &BinaryOperator::Or).unwrap_or_else(|| string(""));
         *expr = not(Expr::Nested(Box::new(any)), negated);
         Ok(())
     }
@@ -80,7 +78,8 @@ impl Binder<'_> {
             *expr = Expr::InSubquery { expr: expr_box, subquery, negated };
             return Ok(());
         }
-        let Some(items) = array_items(right)? else {
+        let items = array_items(right)?.filter(|items| items.len() <= LIST_MAX);
+        let Some(items) = items else {
             let word = if any { "any" } else { "all" };
             let op = match op {
                 BinaryOperator::Eq => "eq",
@@ -97,11 +96,10 @@ impl Binder<'_> {
             return Ok(());
         };
         let join = if any { BinaryOperator::Or } else { BinaryOperator::And };
-        let mut parts = items.into_iter().map(|item| binary((**left).clone(), op.clone(), item));
-        let empty = Expr::Value(Value::Boolean(!any).into());
-        let first = parts.next().unwrap_or(empty);
-        let mut all =
-            Expr::Nested(Box::new(parts.fold(first, |all, one| binary(all, join.clone(), one))));
+        let parts = items.into_iter().map(|item| binary((**left).clone(), op.clone(), item));
+        let empty = || Expr::Value(Value::Boolean(!any).into());
+        let parts = joined(parts.collect(), &join).unwrap_or_else(empty);
+        let mut all = Expr::Nested(Box::new(parts));
         self.expr(&mut all)?;
         *expr = all;
         Ok(())
@@ -122,6 +120,19 @@ impl Binder<'_> {
         };
         if let (Some(slot @ None), Some(element)) = (self.params.types.get_mut(at), element) {
             *slot = Some(kernel::row::ColType::array_of(element.kind));
+        }
+    }
+}
+
+/// Conditions joined pairwise, so that many of them do not make a deep tree; `None` of none.
+fn joined(mut all: Vec<Expr>, op: &BinaryOperator) -> Option<Expr> {
+    match all.len() {
+        0 | 1 => all.pop(),
+        count => {
+            let right = joined(all.split_off(count / 2), op)?;
+            let left = joined(all, op)?;
+            let side = |expr| Expr::Nested(Box::new(expr));
+            Some(binary(side(left), op.clone(), side(right)))
         }
     }
 }

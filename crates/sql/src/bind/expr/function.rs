@@ -3,7 +3,7 @@
 //! What it promises: a name means PostgreSQL's function of that name, or is refused. What it must
 //! never do: let a client call a function that is ours inside (`$...`).
 
-use super::array::{collect_into_array, unnested_column};
+use super::array::collect_into_array;
 use super::build::{binary, call, number, string, text_of};
 use super::session::session_function;
 use crate::bind::scalar::ScalarBinder;
@@ -48,10 +48,6 @@ impl Binder<'_> {
             && let FunctionArguments::Subquery(query) = &mut function.args
         {
             let mut query = query.clone();
-            if let Some(column) = unnested_column(&query) {
-                *expr = column;
-                return self.expr(expr);
-            }
             collect_into_array(&mut query)?;
             self.query(&mut query)?;
             // Over no rows it is an array of none, where the aggregate is NULL.
@@ -87,13 +83,26 @@ impl Binder<'_> {
             | "to_regclass"
             | "pg_get_viewdef"
             | "to_regtype"
+            | "to_regnamespace"
+            | "to_regrole"
+            | "to_regproc"
+            | "to_regprocedure"
+            | "to_regoper"
+            | "to_regoperator"
+            | "acldefault"
+            | "pg_get_function_arguments"
+            | "pg_get_function_identity_arguments"
+            | "pg_get_function_result"
             | "obj_description"
             | "col_description"
             | "pg_get_serial_sequence" => {
                 self.references.catalog_functions = true;
                 name.as_str()
             }
-            other => other,
+            other => {
+                self.references.sizes |= crate::catalog::asks_for_size(other);
+                other
+            }
         };
         function.name = ObjectName::from(vec![Ident::with_quote('"', known)]);
         Ok(())
@@ -168,6 +177,19 @@ impl Binder<'_> {
         if let Some(session) = session_function(name) {
             let mut args = Vec::new();
             let given = plain_args(function)?;
+            let of_rows = match session {
+                SessionFn::Setting => Some("$current_setting"),
+                SessionFn::SetConfig => Some("$set_config"),
+                _ => None,
+            };
+            if let Some(name) = of_rows
+                && super::array::names_column(&given)
+            {
+                self.references.catalog_functions = true;
+                let mut given = given;
+                self.all(given.iter_mut())?;
+                return Ok(Some(call(name, given)));
+            }
             let unknown = session.argument(given.len());
             for arg in given {
                 let constants = ScalarBinder::constants(self.params);
@@ -227,9 +249,16 @@ impl Binder<'_> {
             self.expr(&mut case)?;
             return Ok(Some(case));
         }
+        if name == "pg_char_to_encoding"
+            && let [encoding] = &plain_args(function)?[..]
+        {
+            let utf8 = text_of(encoding).is_some_and(|name| name.eq_ignore_ascii_case("utf8"));
+            return Ok(Some(number(if utf8 { "6" } else { "-1" })));
+        }
         Ok(match name {
             "version" => Some(string(crate::settings::VERSION_TEXT)),
             "current_database" | "current_catalog" => Some(string("skein")),
+            "getdatabaseencoding" | "pg_client_encoding" => Some(string("UTF8")),
             "decode" => {
                 let args = plain_args(function)?;
                 if args.len() < 3 {

@@ -20,7 +20,7 @@ pub(crate) use literal::placeholder_index;
 pub(crate) use rows::column_of_query;
 pub(in crate::bind) use rows::row_in_condition;
 
-pub(super) use array::unnest_query;
+pub(super) use array::{options_table, unnest_query};
 pub(super) use build::call;
 pub(crate) use build::number;
 pub(super) use cast::type_literals;
@@ -221,6 +221,21 @@ impl Binder<'_> {
     /// `array[i]` and `array[from:to]`.
     fn subscript(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::CompoundFieldAccess { root, access_chain } = expr else { return Ok(()) };
+        // `table.column[i]`: the names belong together.
+        while let (Expr::Identifier(_) | Expr::CompoundIdentifier(_), [AccessExpr::Dot(_), _, ..]) =
+            (&**root, &access_chain[..])
+        {
+            let AccessExpr::Dot(Expr::Identifier(field)) = access_chain.remove(0) else {
+                return refuse("this kind of field access");
+            };
+            let mut parts = match &**root {
+                Expr::Identifier(first) => vec![first.clone()],
+                Expr::CompoundIdentifier(parts) => parts.clone(),
+                _ => Vec::new(),
+            };
+            parts.push(field);
+            **root = Expr::CompoundIdentifier(parts);
+        }
         self.expr(root)?;
         if access_chain.len() != 1 {
             return refuse("several subscripts");

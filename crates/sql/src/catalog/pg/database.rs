@@ -6,9 +6,10 @@
 
 use super::OWNER;
 use crate::catalog::Catalog;
-use crate::catalog::rows::Shape::{Bool, Char, Int4, Name, NoList, Oid, Text};
+use crate::catalog::rows::Shape::{Bool, Char, Int4, Name, NoList, Object, Oid, Text};
 use crate::catalog::rows::{Rows, int, text};
 use kernel::row::Value;
+use query::types::oid;
 
 pub(super) fn databases() -> Rows {
     let mut rows = Rows::new(&[
@@ -56,22 +57,69 @@ pub(super) fn namespaces(catalog: &Catalog) -> Rows {
 }
 
 pub(super) fn tablespaces() -> Rows {
-    let mut rows = Rows::new(&[("oid", Oid), ("spcname", Name), ("spcowner", Oid)]);
-    rows.push(vec![int(1663), text("users"), int(OWNER)]);
+    let mut rows = Rows::new(&[
+        ("oid", Oid),
+        ("spcname", Name),
+        ("spcowner", Oid),
+        ("spcacl", NoList),
+        ("spcoptions", NoList),
+    ]);
+    rows.push(vec![int(1663), text("users"), int(OWNER), Value::Null, Value::Null]);
     rows
 }
 
 pub(super) fn access_methods() -> Rows {
-    let mut rows = Rows::new(&[("oid", Oid), ("amname", Name), ("amtype", Char)]);
-    rows.push(vec![int(2), text("heap"), text("t")]);
-    rows.push(vec![int(403), text("btree"), text("i")]);
+    let mut rows = Rows::new(&[
+        ("oid", Oid),
+        ("amname", Name),
+        ("amhandler", Object(oid::REGPROC)),
+        ("amtype", Char),
+    ]);
+    rows.push(vec![int(2), text("heap"), int(3), text("t")]);
+    rows.push(vec![int(403), text("btree"), int(330), text("i")]);
     rows
 }
 
 pub(super) fn settings(catalog: &Catalog) -> Rows {
-    let mut rows = Rows::new(&[("name", Text), ("setting", Text), ("short_desc", Text)]);
+    let mut rows = Rows::new(&[
+        ("name", Text),
+        ("setting", Text),
+        ("unit", Text),
+        ("category", Text),
+        ("short_desc", Text),
+        ("extra_desc", Text),
+        ("context", Text),
+        ("vartype", Text),
+        ("source", Text),
+        ("min_val", Text),
+        ("max_val", Text),
+        ("enumvals", NoList),
+        ("boot_val", Text),
+        ("reset_val", Text),
+        ("sourcefile", Text),
+        ("sourceline", Int4),
+        ("pending_restart", Bool),
+    ]);
     for (name, value, description) in &catalog.settings {
-        rows.push(vec![text(name.as_str()), text(value.as_str()), text(description.as_str())]);
+        let kind = match value.as_str() {
+            "on" | "off" => "bool",
+            number if number.parse::<i64>().is_ok() => "integer",
+            _ => "string",
+        };
+        let mut row = vec![
+            text(name.as_str()),
+            text(value.as_str()),
+            Value::Null,
+            text("Settings"),
+            text(description.as_str()),
+            Value::Null,
+            text("user"),
+            text(kind),
+            text("session"),
+        ];
+        row.extend((0..7).map(|_| Value::Null));
+        row.push(Value::Bool(false));
+        rows.push(row);
     }
     rows
 }

@@ -4,13 +4,13 @@
 //! otherwise than `pg_attribute` does.
 
 use super::oid_of;
-use crate::catalog::rows::Shape::{Bool, Char, Int2, Name, Oid, Other, Text};
-use crate::catalog::rows::{Rows, int, opt_text, text};
-use crate::catalog::{Catalog, functions};
+use crate::catalog::rows::Shape::{Bool, Char, Int2, Int4, List, Name, Oid, Other, Text};
+use crate::catalog::rows::{Rows, int, int2s, oids, opt_text, text};
+use crate::catalog::{Catalog, functions, known};
 use crate::{check, direct};
 use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, KeyOrder, TableDef};
 use kernel::row::Value;
-use query::types::oid;
+use query::types::{PgType, oid};
 
 pub(super) fn indexes(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
@@ -29,14 +29,18 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
         ("indisready", Bool),
         ("indislive", Bool),
         ("indisreplident", Bool),
-        ("indkey", Other(oid::INT2VECTOR)),
-        ("indoption", Other(oid::INT2VECTOR)),
+        ("indkey", List(oid::INT2VECTOR)),
+        ("indcollation", List(oid::OIDVECTOR)),
+        ("indclass", List(oid::OIDVECTOR)),
+        ("indoption", List(oid::INT2VECTOR)),
         ("indexprs", Other(oid::PG_NODE_TREE)),
         ("indpred", Other(oid::PG_NODE_TREE)),
     ]);
     for table in &catalog.tables {
         for index in &table.indexes {
             let count = Value::Int2(i16::try_from(index.columns.len()).unwrap_or(i16::MAX));
+            let column = |at: &u16| &table.columns[usize::from(*at)];
+            let types = || index.columns.iter().map(|at| PgType::of(column(at).ty).oid.into());
             rows.push(vec![
                 oid_of(index.obj),
                 oid_of(table.obj),
@@ -53,8 +57,10 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
                 Value::Bool(true),
                 Value::Bool(true),
                 Value::Bool(false),
-                text(vector(index, " ")),
-                text(options(index)),
+                numbers(&index.columns),
+                oids(types().map(|ty| known::TYPES.find(ty).map_or(0, |line| line.number(18)))),
+                oids(types().map(known::default_opclass)),
+                options(index),
                 Value::Null,
                 Value::Null,
             ]);
@@ -82,8 +88,14 @@ pub(super) fn constraints(catalog: &Catalog) -> Rows {
         ("confmatchtype", Char),
         ("conislocal", Bool),
         ("connoinherit", Bool),
-        ("conkey", Other(1005)),
-        ("confkey", Other(1005)),
+        ("coninhcount", Int4),
+        ("conkey", List(oid::INT2_ARRAY)),
+        ("confkey", List(oid::INT2_ARRAY)),
+        ("conpfeqop", List(oid::OID_ARRAY)),
+        ("conppeqop", List(oid::OID_ARRAY)),
+        ("conffeqop", List(oid::OID_ARRAY)),
+        ("confdelsetcols", List(oid::INT2_ARRAY)),
+        ("conexclop", List(oid::OID_ARRAY)),
         ("conbin", Other(oid::PG_NODE_TREE)),
     ]);
     for table in &catalog.tables {
@@ -106,7 +118,13 @@ pub(super) fn constraints(catalog: &Catalog) -> Rows {
                 text(" "),
                 Value::Bool(true),
                 Value::Bool(true),
-                text(format!("{{{}}}", vector(index, ","))),
+                Value::Int4(0),
+                numbers(&index.columns),
+                Value::Null,
+                Value::Null,
+                Value::Null,
+                Value::Null,
+                Value::Null,
                 Value::Null,
                 Value::Null,
             ]);
@@ -127,10 +145,12 @@ fn foreign_row(
 ) -> Vec<Value> {
     let parent = catalog.tables.iter().find(|parent| parent.obj == key.parent);
     let columns = parent.and_then(|parent| key.parent_columns(parent)).unwrap_or_default();
-    let list = |columns: &[u16]| {
-        let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
-        text(format!("{{{}}}", numbers.join(",")))
-    };
+    // Both sides are of one type, whose operator compares them.
+    let operators: Vec<i64> = key
+        .columns
+        .iter()
+        .map(|at| equality(PgType::of(table.columns[usize::from(*at)].ty).oid.into()))
+        .collect();
     vec![
         oid_of(key.obj),
         text(key.name.as_str()),
@@ -149,8 +169,14 @@ fn foreign_row(
         text(if key.full { "f" } else { "s" }),
         Value::Bool(true),
         Value::Bool(true),
-        list(&key.columns),
-        list(&columns),
+        Value::Int4(0),
+        numbers(&key.columns),
+        numbers(&columns),
+        oids(operators.iter().copied()),
+        oids(operators.iter().copied()),
+        oids(operators.iter().copied()),
+        Value::Null,
+        Value::Null,
         Value::Null,
     ]
 }
@@ -174,7 +200,13 @@ fn check_row(table: &TableDef, check: &CheckDef, schema: i64) -> Vec<Value> {
         text(" "),
         Value::Bool(true),
         Value::Bool(false),
+        Value::Int4(0),
         check_columns(table, check),
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        Value::Null,
         Value::Null,
         text(check.expr.as_str()),
     ]
@@ -188,8 +220,15 @@ fn check_columns(table: &TableDef, def: &CheckDef) -> Value {
     if columns.is_empty() {
         return Value::Null;
     }
-    let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
-    text(format!("{{{}}}", numbers.join(",")))
+    int2s(columns.iter().map(|at| i16::try_from(at + 1).unwrap_or(i16::MAX)))
+}
+
+/// The operator by which two values of a type are equal; 0 if there is none.
+fn equality(type_oid: i64) -> i64 {
+    let found = known::OPERATORS
+        .iter()
+        .find(|op| op.text(1) == "=" && op.number(5) == type_oid && op.number(6) == type_oid);
+    found.map_or(0, |op| op.number(0))
 }
 
 pub(super) fn index_list(catalog: &Catalog) -> Rows {
@@ -213,15 +252,13 @@ pub(super) fn index_list(catalog: &Catalog) -> Rows {
 }
 
 /// PostgreSQL's bits for the order of each column.
-fn options(index: &IndexDef) -> String {
+fn options(index: &IndexDef) -> Value {
     let orders = index.orders.iter().copied().chain(std::iter::repeat(KeyOrder::default()));
-    let bits = |order: KeyOrder| u8::from(order.descending) | u8::from(order.nulls_first) << 1;
-    let all: Vec<String> =
-        orders.take(index.columns.len()).map(|order| bits(order).to_string()).collect();
-    all.join(" ")
+    let bits = |order: KeyOrder| i16::from(order.descending) | i16::from(order.nulls_first) << 1;
+    int2s(orders.take(index.columns.len()).map(bits))
 }
 
-fn vector(index: &IndexDef, separator: &str) -> String {
-    let numbers: Vec<String> = index.columns.iter().map(|c| (c + 1).to_string()).collect();
-    numbers.join(separator)
+/// Columns as `pg_attribute` numbers them.
+fn numbers(columns: &[u16]) -> Value {
+    int2s(columns.iter().map(|at| i16::try_from(at + 1).unwrap_or(i16::MAX)))
 }

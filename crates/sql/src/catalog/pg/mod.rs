@@ -11,8 +11,11 @@ mod empty;
 mod indexes;
 mod relations;
 mod roles;
+mod routines;
 mod sequences;
 mod types;
+
+pub(super) use relations::shown_default;
 
 use super::Catalog;
 use super::rows::{Rows, int};
@@ -69,14 +72,42 @@ const VIEWS: &[(&str, i64)] = &[
     ("pg_stat_activity", 12_008),
     ("pg_opclass", 2616),
     ("pg_language", 2612),
+    ("pg_aggregate", 2600),
+    ("pg_operator", 2617),
+    ("pg_opfamily", 2753),
+    ("pg_amop", 2602),
+    ("pg_amproc", 2603),
+    ("pg_cast", 2605),
+    ("pg_conversion", 2607),
+    ("pg_shdepend", 1214),
+    ("pg_seclabel", 3596),
+    ("pg_shseclabel", 3592),
+    ("pg_seclabels", 12_011),
+    ("pg_event_trigger", 3466),
+    ("pg_foreign_data_wrapper", 2328),
+    ("pg_user_mapping", 1418),
+    ("pg_default_acl", 826),
+    ("pg_init_privs", 3394),
+    ("pg_largeobject_metadata", 2995),
+    ("pg_largeobject", 2613),
+    ("pg_transform", 3576),
+    ("pg_ts_config", 3602),
+    ("pg_ts_dict", 3600),
+    ("pg_ts_parser", 3601),
+    ("pg_ts_template", 3764),
+    ("pg_subscription", 6100),
+    ("pg_statistic_ext_data", 3429),
     ("pg_db_role_setting", 2964),
     ("pg_auth_members", 1261),
 ];
 
 /// Whether there is a view of this name.
 pub(super) fn is_known(name: &str) -> bool {
-    VIEWS.iter().any(|(known, _)| *known == name)
+    VIEWS.iter().any(|(known, _)| *known == name) || name == KEYWORDS
 }
+
+/// What stands for a call of `pg_get_keywords()` in FROM.
+pub(crate) const KEYWORDS: &str = "pg_get_keywords()";
 
 /// Whether it is one that never has rows here.
 pub(crate) fn is_empty_view(name: &str) -> bool {
@@ -119,6 +150,16 @@ pub(super) fn view(
         "pg_views" => relations::views(catalog),
         "pg_rewrite" => relations::rules(catalog),
         "pg_indexes" => indexes::index_list(catalog),
+        "pg_proc" => routines::functions(),
+        KEYWORDS => routines::keywords(),
+        "pg_aggregate" => routines::aggregates(),
+        "pg_operator" => routines::operators(),
+        "pg_cast" => routines::casts(),
+        "pg_language" => routines::languages(),
+        "pg_opclass" => routines::operator_classes(),
+        "pg_opfamily" => routines::operator_families(),
+        "pg_amop" => routines::family_operators(),
+        "pg_depend" => routines::dependencies(catalog),
         "pg_am" => database::access_methods(),
         "pg_tablespace" => database::tablespaces(),
         "pg_collation" => types::collations(),

@@ -5,12 +5,13 @@
 //! sequences and the views of this catalog. What it must never do: count rows or blocks.
 
 use super::{OWNER, VIEWS, oid_of};
+use crate::catalog::known::TYPES;
 use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, Oid, Other, Text};
 use crate::catalog::rows::{Rows, int, text};
 use crate::catalog::{Catalog, functions};
 use crate::ddl::is_temporary;
 use kernel::dict::{ColumnDef, Generated, TableDef};
-use kernel::row::Value;
+use kernel::row::{TypeKind, Value};
 use query::types::{PgType, oid};
 
 /// What a relation has beside its columns.
@@ -52,6 +53,9 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         ("relispopulated", Bool),
         ("relreplident", Char),
         ("relispartition", Bool),
+        ("relrewrite", Oid),
+        ("relfrozenxid", Other(28)),
+        ("relminmxid", Other(28)),
         ("relacl", NoList),
         ("reloptions", NoList),
         ("relpartbound", Other(oid::PG_NODE_TREE)),
@@ -89,6 +93,9 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             Value::Bool(true),
             text("d"),
             Value::Bool(false),
+            int(0),
+            text("0"),
+            text("0"),
             Value::Null,
             Value::Null,
             Value::Null,
@@ -115,7 +122,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
 }
 
 /// Whether a column has what PostgreSQL calls a default: an identity column has a sequence instead.
-fn has_default(def: &ColumnDef) -> bool {
+pub(super) fn has_default(def: &ColumnDef) -> bool {
     let identity = matches!(def.generated, Some(Generated::Always | Generated::ByDefault));
     def.default.is_some() && !identity
 }
@@ -139,15 +146,20 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
         ("attislocal", Bool),
         ("attinhcount", Int4),
         ("attcollation", Oid),
+        ("attcacheoff", Int4),
+        ("attbyval", Bool),
+        ("attalign", Char),
         ("attstorage", Char),
         ("attcompression", Char),
         ("attacl", NoList),
         ("attoptions", NoList),
         ("attfdwoptions", NoList),
+        ("attmissingval", NoList),
     ]);
     let mut add = |obj: Value, table: &TableDef, column: usize, number: usize, own: bool| {
         let def = &table.columns[column];
         let ty = PgType::of(def.ty);
+        let known = TYPES.find(ty.oid.into());
         rows.push(vec![
             obj,
             text(def.name.as_str()),
@@ -172,8 +184,12 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             Value::Bool(true),
             Value::Int4(0),
             int(if def.ty.kind.is_text() { 100 } else { 0 }),
-            text(if ty.typlen() > 0 { "p" } else { "x" }),
+            Value::Int4(-1),
+            Value::Bool(known.is_some_and(|ty| ty.yes(3))),
+            text(known.map_or("i", |ty| ty.text(16))),
+            text(known.map_or("p", |ty| ty.text(17))),
             text(""),
+            Value::Null,
             Value::Null,
             Value::Null,
             Value::Null,
@@ -192,6 +208,35 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
     rows
 }
 
+/// OID of a column's default.
+pub(super) fn default_oid(table: &TableDef, column: usize) -> i64 {
+    let id = i64::from(table.obj.0) * 10_000 + i64::try_from(column + 1).unwrap_or(0);
+    id % i64::from(u32::MAX)
+}
+
+/// A default as PostgreSQL writes it: with the type of a literal.
+pub(in crate::catalog) fn shown_default(column: &ColumnDef, default: &str) -> String {
+    if column.generated.is_some() {
+        return default.to_owned();
+    }
+    if let Some(sequence) = functions::sequence_of_default(default)
+        && default.len() == sequence.len() + "nextval('')".len()
+    {
+        return format!("nextval('{sequence}'::regclass)");
+    }
+    let inner = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    match inner {
+        Some(inner) if !inner.replace("''", "").contains('\'') => {
+            let name = match column.ty.kind {
+                TypeKind::Char => "bpchar".to_owned(),
+                _ => column.ty.without_limit().to_string(),
+            };
+            format!("{default}::{name}")
+        }
+        _ => default.to_owned(),
+    }
+}
+
 pub(super) fn defaults(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
         ("oid", Oid),
@@ -205,12 +250,11 @@ pub(super) fn defaults(catalog: &Catalog) -> Rows {
                 continue;
             };
             let number = i16::try_from(i + 1).unwrap_or(i16::MAX);
-            let id = i64::from(table.obj.0) * 10_000 + i64::from(number);
             rows.push(vec![
-                int(id % i64::from(u32::MAX)),
+                int(default_oid(table, i)),
                 oid_of(table.obj),
                 Value::Int2(number),
-                text(default.as_str()),
+                text(shown_default(column, default)),
             ]);
         }
     }
@@ -220,6 +264,12 @@ pub(super) fn defaults(catalog: &Catalog) -> Rows {
 pub(super) fn descriptions(catalog: &Catalog) -> Rows {
     let mut rows =
         Rows::new(&[("objoid", Oid), ("classoid", Oid), ("objsubid", Int4), ("description", Text)]);
+    // What PostgreSQL says of the schema that every database begins with.
+    let public = catalog.schema_oid("public");
+    if public != 0 {
+        let said = text("standard public schema");
+        rows.push(vec![int(public), int(2615), Value::Int4(0), said]);
+    }
     for table in catalog.relations() {
         let columns = table.columns.iter().map(|column| &column.comment);
         for (number, comment) in std::iter::once(&table.comment).chain(columns).enumerate() {
@@ -280,6 +330,8 @@ pub(super) fn rules(catalog: &Catalog) -> Rows {
         ("ev_type", Char),
         ("ev_enabled", Char),
         ("is_instead", Bool),
+        ("ev_qual", Other(oid::PG_NODE_TREE)),
+        ("ev_action", Other(oid::PG_NODE_TREE)),
     ]);
     for view in &catalog.views {
         rows.push(vec![
@@ -289,6 +341,8 @@ pub(super) fn rules(catalog: &Catalog) -> Rows {
             text("1"),
             text("O"),
             Value::Bool(true),
+            Value::Null,
+            Value::Null,
         ]);
     }
     rows
