@@ -6,6 +6,7 @@
 //! SQLSTATE. What it must
 //! never do: accept a clause and ignore it.
 
+mod access;
 mod bind;
 mod cache;
 mod catalog;
@@ -44,14 +45,18 @@ mod view;
 mod with;
 mod words;
 
+pub use access::set_password_hasher;
 pub use catalog::{PeerRows, ViewPeers, connect_instances, local_view_rows, set_view_peers};
-pub use ddl::set_password_hasher;
 pub use encode::RowSink;
 pub use notify::Notification;
 pub use parse::Statement;
 pub use plan::Prepared;
+pub use query::datetime::EPOCH_US;
 pub use query::{PgColumn as Column, PgError, Result, Severity};
 pub use session::{Fetched, Portal, Session};
+
+/// The one database of a cluster.
+pub const DATABASE: &str = "skein";
 
 /// A message to the client that is no error.
 pub type Notice = PgError;

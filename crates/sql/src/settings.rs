@@ -26,7 +26,6 @@ const FIXED: &[(&str, &str)] = &[
     ("client_encoding", "UTF8"),
     ("integer_datetimes", "on"),
     ("standard_conforming_strings", "on"),
-    ("is_superuser", "on"),
     ("in_hot_standby", "off"),
     ("block_size", "8192"),
     ("max_identifier_length", "63"),
@@ -96,7 +95,11 @@ const TOLD: &[&str] = &[
 ];
 
 /// Settings whose changes the client is told.
-const REPORTED: &[&str] = &["application_name", "datestyle", "timezone", "intervalstyle"];
+const REPORTED: &[&str] =
+    &["application_name", "datestyle", "timezone", "intervalstyle", "session_authorization"];
+
+/// Settings that say who the session is.
+const IDENTITY: [&str; 3] = ["role", "session_authorization", "is_superuser"];
 
 /// The settings of one session.
 pub(crate) struct Settings {
@@ -107,6 +110,7 @@ pub(crate) struct Settings {
     local: Vec<(String, Option<String>)>,
     /// Values to go back to when the transaction rolls back.
     undo: Vec<(String, Option<String>)>,
+    pub(crate) superuser: bool,
     pub(crate) zone: Zone,
     pub(crate) zone_name: String,
     pub(crate) statement_timeout_us: u64,
@@ -175,6 +179,7 @@ impl Settings {
             defaults: BTreeMap::new(),
             local: Vec::new(),
             undo: Vec::new(),
+            superuser: true,
             zone: Zone::utc(),
             zone_name: "UTC".to_owned(),
             statement_timeout_us: 0,
@@ -187,7 +192,10 @@ impl Settings {
         settings.values.insert("session_authorization".into(), user.to_owned());
         for (name, value) in startup {
             let name = name.to_ascii_lowercase();
-            if name == "client_encoding" {
+            if IDENTITY.contains(&name.as_str()) {
+                let text = format!("\"{name}\" at log-on");
+                return Err(PgError::unsupported(text).with_hint("Use SET ROLE."));
+            } else if name == "client_encoding" {
                 check_encoding(value)?;
             } else {
                 settings.assign(&name, Some(value))?;
@@ -204,6 +212,39 @@ impl Settings {
     /// `SET name = value`; `None` is DEFAULT.
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
         let name = name.to_ascii_lowercase();
+        if IDENTITY.contains(&name.as_str()) && value.is_some() {
+            // Who may be whom is not for a list of values to say.
+            return Err(PgError::unsupported(format!("\"{name}\" as a setting"))
+                .with_hint("Use SET ROLE or SET SESSION AUTHORIZATION."));
+        }
+        self.set_any(name, value, local)
+    }
+
+    /// A role that has been found to be allowed.
+    pub(crate) fn set_identity(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        local: bool,
+    ) -> Result<()> {
+        self.set_any(name.to_owned(), value, local)
+    }
+
+    /// The client is told whether it is one now.
+    pub(crate) fn note_superuser(&mut self, superuser: bool) {
+        if self.superuser != superuser {
+            self.superuser = superuser;
+            let shown = if superuser { "on" } else { "off" };
+            self.changes.push(("is_superuser".to_owned(), shown.to_owned()));
+        }
+    }
+
+    /// Whether a session could take this value.
+    pub(crate) fn check(name: &str, value: &str) -> Result<()> {
+        Settings::new("", &[])?.set(name, Some(value), false)
+    }
+
+    fn set_any(&mut self, name: String, value: Option<&str>, local: bool) -> Result<()> {
         let before = self.values.get(&name).cloned();
         self.assign(&name, value)?;
         self.undo.push((name.clone(), before.clone()));
@@ -280,6 +321,9 @@ impl Settings {
     /// The value `SHOW` shows.
     pub(crate) fn show(&self, name: &str) -> Option<String> {
         let name = name.to_ascii_lowercase();
+        if name == "is_superuser" {
+            return Some(if self.superuser { "on" } else { "off" }.to_owned());
+        }
         if let Some((_, value)) = FIXED.iter().find(|(known, _)| *known == name) {
             return Some((*value).to_owned());
         }
@@ -295,6 +339,7 @@ impl Settings {
         for (name, value) in FIXED.iter().chain(ACCEPTED) {
             all.insert((*name).to_owned(), (*value).to_owned());
         }
+        all.insert("is_superuser".to_owned(), self.show("is_superuser").unwrap_or_default());
         all.extend(self.values.iter().map(|(k, v)| (k.clone(), v.clone())));
         all.into_iter().map(|(name, value)| (shown_name(&name).to_owned(), value)).collect()
     }

@@ -581,12 +581,16 @@ fn names_are_taken_once() {
     });
 }
 
+fn ann() -> UserDef {
+    UserDef::new(ObjId(0), "ann")
+}
+
 #[test]
 fn a_user_and_the_password_follow_the_transaction() {
     let w = world();
     w.t.run(async {
         let (maker, other) = (w.t.begin(), w.t.begin());
-        create_user(&w.ctx, &maker, "ann", None, false).await.expect("a new user");
+        create_user(&w.ctx, &maker, &ann()).await.expect("a new user");
         assert!(user(&w.ctx, &maker, "ann").await.expect("read").is_some());
         assert!(user(&w.ctx, &other, "ann").await.expect("read").is_none());
         maker.commit(&w.ctx).await.expect("commit");
@@ -598,7 +602,7 @@ fn a_user_and_the_password_follow_the_transaction() {
         let ann = user(&w.ctx, &other, "ann").await.expect("read").expect("committed");
         assert_eq!(ann.verifier.as_deref(), Some("SCRAM"));
         let txn = w.t.begin();
-        let twice = create_user(&w.ctx, &txn, "ann", None, false).await;
+        let twice = create_user(&w.ctx, &txn, &ann()).await;
         assert!(matches!(twice, Err(Error::DuplicateObject(_))));
         assert!(matches!(
             drop_user(&w.ctx, &txn, SUPERUSER).await,

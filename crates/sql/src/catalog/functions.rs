@@ -33,7 +33,12 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         let catalog = catalog.clone();
         RowFunction::new(name, args, returns, true, move |args| body(&catalog, args)).into_udf()
     };
-    vec![
+    let rights = crate::access::functions::FUNCTIONS.iter();
+    let mut all: Vec<_> =
+        rights.map(|(name, body)| make(name, None, ColType::new(TypeKind::Bool), *body)).collect();
+    let user_name = crate::access::functions::user_name;
+    all.push(make("pg_get_userbyid", Some(1), TEXT, user_name));
+    all.extend([
         make("pg_table_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
             let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
             let visible = match relation_schema(c, oid) {
@@ -140,10 +145,11 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
                 .and_then(|d| d.split('\'').next());
             Ok(sequence.map_or(Value::Null, text))
         }),
-    ]
+    ]);
+    all
 }
 
-fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {
+pub(crate) fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {
     if let Ok(oid) = name.trim().parse() {
         return Some(oid);
     }

@@ -2,7 +2,9 @@
 //! instances.
 
 use crate::{PgError, Result};
-use datafusion::arrow::array::{RecordBatch, new_null_array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, ListBuilder, RecordBatch, StringBuilder, new_null_array,
+};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use kernel::row::{ColType, RowView, TypeKind, Value, encode_row};
 use query::types::{PgType, arrow_type, field_with_meta, oid};
@@ -24,16 +26,21 @@ pub(crate) enum Shape {
     Timestamptz,
     /// A type that has only a text form here.
     Other(u32),
-    /// An array that is always NULL here (access rights, options).
+    /// An array that is always NULL here (options).
     NoList,
+    /// An array of texts, made by [`list`].
+    List,
 }
 
 impl Shape {
     fn col_type(self) -> ColType {
         ColType::new(match self {
-            Shape::Text | Shape::Name | Shape::Char | Shape::Other(_) | Shape::NoList => {
-                TypeKind::Text
-            }
+            Shape::Text
+            | Shape::Name
+            | Shape::Char
+            | Shape::Other(_)
+            | Shape::NoList
+            | Shape::List => TypeKind::Text,
             Shape::Bool => TypeKind::Bool,
             Shape::Int2 => TypeKind::Int2,
             Shape::Int4 => TypeKind::Int4,
@@ -90,6 +97,12 @@ impl Rows {
                 fields.push(Field::new(name, list, true));
                 continue;
             }
+            if *shape == Shape::List {
+                let array = list_array(self.rows.iter().map(|row| &row[i]));
+                fields.push(Field::new(name, array.data_type().clone(), true));
+                arrays.push(array);
+                continue;
+            }
             let ty = shape.col_type();
             let arrow = arrow_type(ty);
             let values: Vec<Value> = self.rows.iter().map(|row| row[i].clone()).collect();
@@ -130,6 +143,29 @@ impl Rows {
         self.rows.push(row);
         Ok(())
     }
+}
+
+/// Between the items of a list while it is one value.
+const BETWEEN: char = '\u{1f}';
+
+/// Texts as the value of a [`Shape::List`].
+pub(crate) fn list(items: &[String]) -> Value {
+    // One more than there are items, so that no items are something else than an empty one.
+    let all: String = items.iter().map(|item| format!("{item}{BETWEEN}")).collect();
+    text(all)
+}
+
+fn list_array<'a>(values: impl Iterator<Item = &'a Value>) -> ArrayRef {
+    let mut out = ListBuilder::new(StringBuilder::new());
+    for value in values {
+        if let Value::Text(all) = value {
+            for item in all.split_terminator(BETWEEN) {
+                out.values().append_value(item);
+            }
+        }
+        out.append(!matches!(value, Value::Null));
+    }
+    Arc::new(out.finish())
 }
 
 pub(crate) fn text(text: impl Into<Box<str>>) -> Value {

@@ -93,6 +93,10 @@ impl Binder<'_> {
                 self.references.catalog_functions = true;
                 name.as_str()
             }
+            other if crate::access::functions::is_known(other) => {
+                self.references.catalog_functions = true;
+                other
+            }
             other => other,
         };
         function.name = ObjectName::from(vec![Ident::with_quote('"', known)]);

@@ -98,10 +98,6 @@ pub(super) fn empty(name: &str) -> Option<Rows> {
             &[("oid", Oid), ("opcname", Name), ("opcmethod", Oid), ("opcdefault", Bool)]
         }
         "pg_language" => &[("oid", Oid), ("lanname", Name)],
-        "pg_db_role_setting" => &[("setdatabase", Oid), ("setrole", Oid), ("setconfig", Text)],
-        "pg_auth_members" => {
-            &[("roleid", Oid), ("member", Oid), ("grantor", Oid), ("admin_option", Bool)]
-        }
         _ => return None,
     }))
 }

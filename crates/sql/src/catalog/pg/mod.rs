@@ -20,7 +20,7 @@ use kernel::instance::Instance;
 use kernel::row::Value;
 use std::sync::Arc;
 
-/// Owner of everything.
+/// Owner of what the system has made.
 const OWNER: i64 = 10;
 
 /// Views of `pg_catalog` with PostgreSQL's OIDs where it has them.
@@ -71,6 +71,7 @@ const VIEWS: &[(&str, i64)] = &[
     ("pg_language", 2612),
     ("pg_db_role_setting", 2964),
     ("pg_auth_members", 1261),
+    ("pg_default_acl", 826),
 ];
 
 /// Whether there is a view of this name.
@@ -87,7 +88,7 @@ pub(super) fn system_oid(name: &str) -> Option<i64> {
     VIEWS.iter().find(|(known, _)| *known == name).map(|(_, oid)| *oid)
 }
 
-pub(super) fn system_name(oid: i64) -> Option<&'static str> {
+pub(crate) fn system_name(oid: i64) -> Option<&'static str> {
     VIEWS.iter().find(|(_, known)| *known == oid).map(|(name, _)| *name)
 }
 
@@ -107,9 +108,12 @@ pub(super) fn view(
         "pg_constraint" => indexes::constraints(catalog),
         "pg_attrdef" => relations::defaults(catalog),
         "pg_description" => relations::descriptions(catalog),
-        "pg_database" => database::databases(),
+        "pg_database" => database::databases(catalog),
         "pg_roles" | "pg_authid" => roles::roles(catalog),
         "pg_user" => roles::users(catalog),
+        "pg_auth_members" => super::rights::members(catalog),
+        "pg_default_acl" => super::rights::defaults(catalog),
+        "pg_db_role_setting" => roles::settings(catalog),
         "pg_settings" => database::settings(catalog),
         "pg_cursors" => activity::cursors(catalog),
         "pg_locks" => activity::locks(catalog, instance),
