@@ -198,6 +198,8 @@ fn main() {
         listen: format!("127.0.0.1:{port}"),
         socket_dir: None,
         max_connections: 1000,
+        reserved_connections: 0,
+        tls: None,
         open_cursors: 1000,
     };
     let engine = Arc::new(Constant(scram_verifier("skein")));

@@ -7,6 +7,7 @@
 //! never do: accept a clause and ignore it.
 
 mod access;
+mod audit;
 mod bind;
 mod cache;
 mod catalog;
@@ -27,8 +28,10 @@ mod encode;
 mod expand;
 mod foreign;
 mod generated;
+mod hba;
 mod insert;
 mod kept;
+mod log_on;
 mod merge;
 mod notify;
 mod parse;
@@ -46,8 +49,11 @@ mod with;
 mod words;
 
 pub use access::set_password_hasher;
+pub use audit::{Event, note};
 pub use catalog::{PeerRows, ViewPeers, connect_instances, local_view_rows, set_view_peers};
 pub use encode::RowSink;
+pub use hba::{Knock, Method};
+pub use log_on::{begin_audit, follow_hba, method_for};
 pub use notify::Notification;
 pub use parse::Statement;
 pub use plan::Prepared;

@@ -36,7 +36,6 @@ const FIXED: &[(&str, &str)] = &[
     ("lc_numeric", "C"),
     ("lc_time", "C"),
     ("max_index_keys", "32"),
-    ("ssl", "off"),
     ("password_encryption", "scram-sha-256"),
 ];
 
@@ -51,6 +50,7 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("escape_string_warning", "on"),
     ("extra_float_digits", "1"),
     ("idle_in_transaction_session_timeout", "0"),
+    ("idle_session_timeout", "0"),
     ("intervalstyle", "postgres"),
     ("row_security", "on"),
     ("check_function_bodies", "on"),
@@ -115,6 +115,8 @@ pub(crate) struct Settings {
     pub(crate) zone_name: String,
     pub(crate) statement_timeout_us: u64,
     pub(crate) lock_timeout_us: u64,
+    pub(crate) idle_in_transaction_us: u64,
+    pub(crate) idle_session_us: u64,
     pub(crate) isolation: Isolation,
     pub(crate) read_only: bool,
     /// Schemas looked through for a name without one, as they were given: `$user` may be among
@@ -184,6 +186,8 @@ impl Settings {
             zone_name: "UTC".to_owned(),
             statement_timeout_us: 0,
             lock_timeout_us: 0,
+            idle_in_transaction_us: 0,
+            idle_session_us: 0,
             isolation: Isolation::ReadCommitted,
             read_only: false,
             search_path: vec!["$user".to_owned(), "public".to_owned()],
@@ -237,6 +241,19 @@ impl Settings {
             let shown = if superuser { "on" } else { "off" };
             self.changes.push(("is_superuser".to_owned(), shown.to_owned()));
         }
+    }
+
+    /// What a session begins with unless its client has said otherwise.
+    pub(crate) fn begin_with(&mut self, name: &str, value: &str) -> Result<()> {
+        let name = name.to_ascii_lowercase();
+        if IDENTITY.contains(&name.as_str()) || self.defaults.contains_key(&name) {
+            return Ok(());
+        }
+        self.assign(&name, Some(value))?;
+        if let Some(value) = self.values.get(&name) {
+            self.defaults.insert(name, value.clone());
+        }
+        Ok(())
     }
 
     /// Whether a session could take this value.
@@ -296,6 +313,10 @@ impl Settings {
             }
             "statement_timeout" => self.statement_timeout_us = parse_duration_us(name, value)?,
             "lock_timeout" => self.lock_timeout_us = parse_duration_us(name, value)?,
+            "idle_in_transaction_session_timeout" => {
+                self.idle_in_transaction_us = parse_duration_us(name, value)?;
+            }
+            "idle_session_timeout" => self.idle_session_us = parse_duration_us(name, value)?,
             "default_transaction_isolation" => self.isolation = parse_isolation(value)?,
             "default_transaction_read_only" => self.read_only = query::cast::parse_bool(value)?,
             "bytea_output" if value != "hex" => {

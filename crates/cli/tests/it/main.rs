@@ -17,6 +17,7 @@ mod members;
 mod moved;
 mod notify;
 mod programs;
+mod security;
 mod settings;
 mod sysbench;
 mod upsert;

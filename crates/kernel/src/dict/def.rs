@@ -373,7 +373,7 @@ pub struct UserDef {
     pub login: bool,
     pub replication: bool,
     pub bypass_rls: bool,
-    /// Sessions at the same time, over all instances; -1: no limit.
+    /// Sessions at the same time on one instance; -1: no limit.
     pub connections: i32,
     /// Until when the password counts, µs since 2000-01-01; `i64::MAX` for ever.
     pub valid_until: Option<i64>,

@@ -294,6 +294,9 @@ impl Session {
     }
 
     async fn instance_view(&mut self, name: &str) -> Result<Option<Rows>> {
+        if name.ends_with("v$audit_trail") && !self.is_superuser().await? {
+            return Err(crate::access::denied("view", name));
+        }
         if let Some(rows) = views::local(&self.instance, name) {
             return Ok(Some(rows));
         }

@@ -5,10 +5,12 @@
 //! the standard keeps from a role that has no part in it.
 
 use super::Catalog;
-use super::rows::Shape::{Bool, Char, List, Name, Oid, Text};
-use super::rows::{Rows, int, list, text};
+use super::rows::Shape::{Bool, Char, Int4, List, Name, Oid, Text, Timestamptz};
+use super::rows::{Rows, int, list, opt_text, text};
 use kernel::dict::{Acl, AclItem, AclKind, EVERYBODY, Privileges};
+use kernel::instance::Instance;
 use kernel::row::Value;
+use std::sync::Arc;
 
 /// A list of rights as a value.
 pub(super) fn acl_value(catalog: &Catalog, acl: Option<&Acl>) -> Value {
@@ -215,6 +217,71 @@ pub(super) fn usage_privileges(catalog: &Catalog, public: bool) -> Rows {
                 seen.grantable(&item, def.owner, Privileges::USAGE),
             ]);
         }
+    }
+    rows
+}
+
+/// `pg_hba_file_rules`: the file as it is now, also where a line of it is wrong.
+pub(super) fn rules(instance: &Arc<Instance>) -> Option<Rows> {
+    let mut rows = Rows::new(&[
+        ("line_number", Int4),
+        ("type", Text),
+        ("database", List),
+        ("user_name", List),
+        ("address", Text),
+        ("netmask", Text),
+        ("auth_method", Text),
+        ("options", List),
+        ("error", Text),
+    ]);
+    let (rules, wrong) = crate::database::Database::of(instance).ok()?.hba.as_it_is();
+    let number = |line: usize| Value::Int4(i32::try_from(line).unwrap_or(i32::MAX));
+    let mut all: Vec<(usize, Vec<Value>)> = Vec::new();
+    for rule in rules {
+        let ((databases, users), (address, mask)) = (rule.names(), rule.address());
+        let row = vec![
+            number(rule.line_no),
+            text(rule.kind.word()),
+            list(&databases),
+            list(&users),
+            opt_text(address.as_deref()),
+            opt_text(mask.as_deref()),
+            text(rule.method.word()),
+            Value::Null,
+            Value::Null,
+        ];
+        all.push((rule.line_no, row));
+    }
+    for one in wrong {
+        let mut row = vec![Value::Null; 9];
+        (row[0], row[8]) = (number(one.line_no), text(one.why));
+        all.push((one.line_no, row));
+    }
+    all.sort_by_key(|(line, _)| *line);
+    all.into_iter().for_each(|(_, row)| rows.push(row));
+    Some(rows)
+}
+
+/// `v$audit_trail`: the newest lines of this instance's trail.
+pub(super) fn trail(instance: &Arc<Instance>) -> Rows {
+    let mut rows = Rows::new(&[
+        ("event_time", Timestamptz),
+        ("sid", Int4),
+        ("username", Text),
+        ("rolename", Text),
+        ("peer", Text),
+        ("action", Text),
+        ("outcome", Text),
+        ("sql_text", Text),
+    ]);
+    let Ok(database) = crate::database::Database::of(instance) else { return rows };
+    for line in database.trail.lines() {
+        let mut row = vec![Value::Timestamptz(line.wall_us - crate::EPOCH_US)];
+        let mut fields = line.fields.into_iter();
+        let sid = fields.next().and_then(|sid| sid.parse().ok());
+        row.push(sid.map_or(Value::Null, Value::Int4));
+        row.extend(fields.map(text));
+        rows.push(row);
     }
     rows
 }

@@ -20,6 +20,7 @@ use crate::copy::CopyIn;
 use crate::cursor::Cursor;
 use crate::database::Database;
 use crate::encode::RowEncoder;
+use crate::log_on::Seat;
 use crate::notify::Listening;
 use crate::plan::Prepared;
 use crate::settings::Settings;
@@ -68,6 +69,10 @@ pub struct Session {
     pub(crate) parts: Parts,
     /// While one runs.
     pub(crate) running: Option<RunningParts>,
+    /// Where the client is; empty for a session that nobody has logged on to.
+    pub(crate) peer: String,
+    /// Its place among its role's sessions.
+    pub(crate) seat: Option<Seat>,
     /// Where a failed statement is rolled back to.
     statement_start: Option<Mark>,
 }
@@ -111,6 +116,8 @@ impl Session {
             view_depth: 0,
             parts: Parts::default(),
             running: None,
+            peer: String::new(),
+            seat: None,
             statement_start: None,
         };
         session.note_context();
@@ -182,6 +189,7 @@ impl Session {
     /// Rolls back what is open; what was temporary goes.
     pub async fn close(mut self) {
         self.copy = None;
+        self.note_log_off();
         self.end_to_listen(None);
         let mut closed = self.rollback_quietly().await;
         if closed.is_ok() {

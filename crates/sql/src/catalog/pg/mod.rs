@@ -72,6 +72,7 @@ const VIEWS: &[(&str, i64)] = &[
     ("pg_db_role_setting", 2964),
     ("pg_auth_members", 1261),
     ("pg_default_acl", 826),
+    ("pg_hba_file_rules", 12_011),
 ];
 
 /// Whether there is a view of this name.
@@ -113,6 +114,7 @@ pub(super) fn view(
         "pg_user" => roles::users(catalog),
         "pg_auth_members" => super::rights::members(catalog),
         "pg_default_acl" => super::rights::defaults(catalog),
+        "pg_hba_file_rules" => super::rights::rules(instance)?,
         "pg_db_role_setting" => roles::settings(catalog),
         "pg_settings" => database::settings(catalog),
         "pg_cursors" => activity::cursors(catalog),
