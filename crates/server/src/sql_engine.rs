@@ -125,7 +125,7 @@ impl Engine for SqlEngine {
             &login.parameters,
         )
         .map_err(fatal)?;
-        session.log_on(&login.peer).await.map_err(fatal)?;
+        Box::pin(session.log_on(&login.peer)).await.map_err(fatal)?;
         Ok(SqlSession { session, ctx, alerted: String::new() })
     }
 

@@ -207,8 +207,8 @@ fn parse_options(text: &str, into: &mut Vec<(String, String)>) -> Result<(), Rep
     Ok(())
 }
 
-/// Lets the client prove who it is, and says how it did. `trusted`: the operating system has vouched
-/// for it already.
+/// Lets the client prove who it is, and says how it did. `trusted`: the operating system has
+/// vouched for it already.
 pub async fn log_on<E: Engine>(
     engine: &E,
     startup: &Startup,

@@ -52,7 +52,7 @@ impl Session {
             return Ok(Value::Int8(last));
         }
         let def = self.sequence_of(args.first()).await?;
-        self.check_call(function, &def).await?;
+        Box::pin(self.check_call(function, &def)).await?;
         let value = match function {
             SessionFn::NextVal => {
                 self.check_writable("nextval()")?;
@@ -97,8 +97,8 @@ impl Session {
         Ok(Value::Int8(value))
     }
 
-    /// 42501 unless the role may do this with the sequence. Who may insert into a table may take the
-    /// values of its identity columns.
+    /// 42501 unless the role may do this with the sequence. Who may insert into a table may take
+    /// the values of its identity columns.
     async fn check_call(&mut self, function: SessionFn, def: &SequenceDef) -> Result<()> {
         use kernel::dict::Privileges as P;
         let any_of = match function {

@@ -1,4 +1,5 @@
-//! Who gets in, and how: privileges over instances, TLS, rules for log-ons, limits, the audit trail.
+//! Who gets in, and how: privileges over instances, TLS, rules for log-ons, limits, the audit
+//! trail.
 
 use crate::clients::connect;
 use crate::db::{Db, PASSWORD, all_text, fail, skein, succeed, wait_until};
@@ -119,6 +120,16 @@ fn connections_are_encrypted_and_certificates_checked() {
     assert_eq!(said(&db, 1, "user=bob password=b sslmode=disable", "select current_user"), "bob");
     let other = format!("user=skein sslmode=verify-full sslrootcert={}", at("ann.crt"));
     assert!(refused(&db, 1, &other, "select 1").contains("certificate"), "verified by the client");
+    // Another client library: psycopg, by the same rules.
+    let connect = concat!(
+        "import psycopg, sys\n",
+        "c = psycopg.connect(sys.argv[1])\n",
+        "print(c.pgconn.ssl_in_use, c.execute('select current_user').fetchone()[0])"
+    );
+    let mut python = Command::new(crate::programs::drivers().join("venv/bin/python"));
+    let address = format!("host=127.0.0.1 port={} dbname=skein", db.port(1));
+    python.env("PGPASSWORD", PASSWORD).args(["-c", connect, &format!("{address} {skein}")]);
+    assert_eq!(succeed(&mut python).trim(), "True skein");
     // By certificate, without a password.
     let why = refused(&db, 1, &format!("user=ann {verified}"), "select 1");
     assert!(why.contains("requires a valid client certificate"), "{why}");

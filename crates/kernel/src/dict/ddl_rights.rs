@@ -60,8 +60,8 @@ async fn lock_object(
     object_by_obj(ctx, dict, &newest(txn)?, number).await?.ok_or_else(gone)
 }
 
-/// Replaces a list of rights by what `change` makes of it; `None` in and out: what the kind gives by
-/// default, and for [`AclTarget::Default`] no entry.
+/// Replaces a list of rights by what `change` makes of it; `None` in and out: what the kind gives
+/// by default, and for [`AclTarget::Default`] no entry.
 ///
 /// # Errors
 /// [`Error::UndefinedObject`] if it is gone.

@@ -1,8 +1,8 @@
 //! Roles made, changed and dropped, and their memberships.
 //!
-//! All roles are one definition ([`ROLES_OBJ`]): whoever changes one has the right to it alone until
-//! the transaction's end, and every instance reads them anew afterwards. A role is also a definition
-//! of its own for those who log on.
+//! All roles are one definition ([`ROLES_OBJ`]): whoever changes one has the right to it alone
+//! until the transaction's end, and every instance reads them anew afterwards. A role is also a
+//! definition of its own for those who log on.
 
 use std::sync::Arc;
 

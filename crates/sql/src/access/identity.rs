@@ -32,6 +32,11 @@ impl Identity {
         Identity { login: NOBODY, session: NOBODY, role: NOBODY, names: BTreeMap::new() }
     }
 
+    /// Whether it has been looked up who has logged on.
+    pub(crate) fn is_known(&self) -> bool {
+        self.login != NOBODY
+    }
+
     /// What the settings say.
     pub(crate) fn follow(&mut self, session: &str, role: &str) {
         let of = |name: &str| self.names.get(name).copied().unwrap_or(NOBODY);
@@ -43,7 +48,7 @@ impl Identity {
 impl Session {
     /// Looks up who has logged on; the first thing that a session does.
     pub(crate) async fn know_identity(&mut self) -> Result<()> {
-        if self.identity.login != NOBODY {
+        if self.identity.is_known() {
             return Ok(());
         }
         let began = self.txn.is_none();
@@ -56,7 +61,7 @@ impl Session {
         let user = found?.ok_or_else(missing)?;
         self.identity.login = user.obj;
         self.identity.names.insert(user.name.clone(), user.obj);
-        self.settings.superuser = user.superuser;
+        self.settings.note_superuser(user.superuser);
         self.note_context();
         Ok(())
     }

@@ -122,7 +122,7 @@ impl Session {
         if self.identity.role == dict::SUPERUSER_OBJ {
             return Ok(None);
         }
-        let roles = self.roles().await?;
+        let roles = Box::pin(self.roles()).await?;
         Ok(Some((dict::ROLES_OBJ, roles.version)))
     }
 

@@ -185,7 +185,7 @@ impl Session {
             // What a view names was understood when it was made.
             if self.view_depth == 0 && self.identity.role != dict::SUPERUSER_OBJ {
                 self.begin_if_needed();
-                self.check_schema(&name, Privileges::USAGE).await?;
+                Box::pin(self.check_schema(&name, Privileges::USAGE)).await?;
             }
             return Ok(vec![name]);
         }
@@ -194,7 +194,7 @@ impl Session {
         let known = dict::schemas(&self.ctx, &txn).await?;
         let roles = match self.identity.role == dict::SUPERUSER_OBJ || self.view_depth > 0 {
             true => None,
-            false => Some(self.roles().await?),
+            false => Some(Box::pin(self.roles()).await?),
         };
         // A schema that may not be used is passed over.
         let may = |schema: &dict::SchemaDef| {
@@ -260,7 +260,7 @@ impl Session {
             });
         }
         if let Some(sequence) = self.find_sequence(schema, name).await? {
-            self.check_sequence(&sequence, Privileges::SELECT).await?;
+            Box::pin(self.check_sequence(&sequence, Privileges::SELECT)).await?;
             let mut rows = Rows::new(&[("last_value", Shape::Int8), ("is_called", Shape::Bool)]);
             let last = self.sequences.get(&sequence.obj).copied();
             rows.push(vec![

@@ -149,6 +149,9 @@ impl Session {
         }
         let cascade = truncate.cascade == Some(ast::CascadeOption::Cascade);
         let tables = self.with_referring(tables, cascade).await?;
+        for table in &tables {
+            self.check_relation(table, Privileges::TRUNCATE).await?;
+        }
         let txn = self.transaction()?;
         for table in tables {
             dict::truncate_table(&self.ctx, &txn, &table).await?;

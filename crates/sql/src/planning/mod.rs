@@ -205,7 +205,7 @@ impl Session {
                     tables.push(self.path_version().await?);
                 }
                 tables.push((table.obj, table.version));
-                if !self.may_directly(ast, &table, &one.alias).await? {
+                if !Box::pin(self.may_directly(ast, &table, &one.alias)).await? {
                     return Ok(None);
                 }
                 direct::bind(ast, &table, &one.alias, &mut params)?
@@ -260,7 +260,7 @@ impl Session {
                 once |= schema.is_none() && !self.is_first(&def.schema).await?;
                 let key = (schema.clone(), name.clone());
                 if references.target.as_ref() != Some(&key) {
-                    self.check_read(def, &mut read_by).await?;
+                    Box::pin(self.check_read(def, &mut read_by)).await?;
                 }
             }
             match &relation {
@@ -387,7 +387,7 @@ impl Session {
         binder.bind_query(&mut query)?;
         let references = References { read_by, ..binder.references };
         if let Some(lock) = &lock {
-            self.check_columns(&lock.table, Privileges::UPDATE, &[]).await?;
+            Box::pin(self.check_columns(&lock.table, Privileges::UPDATE, &[])).await?;
             add_hidden_columns(&mut query, &lock.table)?;
         }
         let (set, tables, once) = self.relations(&references, params).await?;
