@@ -62,7 +62,7 @@ impl Engine for Constant {
     fn enter_session_thread(&self) {}
 
     async fn user(&self, _: &str) -> Result<Option<User>, Report> {
-        Ok(Some(User { verifier: Some(self.0.clone()) }))
+        Ok(Some(User { verifier: Some(self.0.clone()), superuser: false }))
     }
 
     async fn open(&self, _: Login) -> Result<One, Report> {
