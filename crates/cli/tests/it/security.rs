@@ -212,6 +212,11 @@ async fn sessions_are_limited_and_do_not_idle_for_ever() {
     assert!(fifth.message().contains("reserved"), "{fifth}");
     let skein = connect(&db, 1).await;
     assert_eq!(db.sql(1, "select count(*) from v$session where username = 'ann'"), "4");
+    // What others run is not for everybody to see.
+    let hidden = "select count(*) from pg_stat_activity where usename = 'skein' and backend_type = \
+                  'client backend' and query = '<insufficient privilege>'";
+    assert_eq!(three.query_one(hidden, &[]).await.unwrap().get::<_, i64>(0), 1);
+    assert_eq!(skein.query_one(hidden, &[]).await.unwrap().get::<_, i64>(0), 0);
     drop((two, three, four));
     // Idle in a transaction, and idle at all.
     one.batch_execute("set idle_in_transaction_session_timeout = '50ms'; begin").await.unwrap();

@@ -128,7 +128,7 @@ pub(super) fn view(
         "pg_am" => database::access_methods(),
         "pg_tablespace" => database::tablespaces(),
         "pg_collation" => types::collations(),
-        "pg_stat_activity" => activity::activity(instance, user),
+        "pg_stat_activity" => activity::activity(catalog, instance, user),
         other => empty::empty(other)?,
     })
 }
