@@ -16,7 +16,7 @@ use kernel::instance::{Instance, NewDatabase, create_database as make_files};
 use kernel::redo::{ThreadStatus, read_thread};
 use observe::{AlertLevel, Observer, SessionKind};
 use server::sql_engine::SqlEngine;
-use server::{Server, ServerConfig};
+use server::{Server, ServerConfig, Tls, TlsFiles};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -138,6 +138,7 @@ pub fn run(
     check_address(&settings.listen)?;
     check_address(&settings.interconnect)?;
     let secret = read_secret(layout)?;
+    let tls = read_tls(layout, &settings.parameters)?;
     let serve_threads = settings.parameters.gcs_server_processes();
     let linger_us = settings.parameters._gc_spin_us();
     let env =
@@ -148,7 +149,8 @@ pub fn run(
     let told = format!("starting instance {k} of {}", layout.dir().display());
     observer.alert(AlertLevel::Info, told);
     runtime()?.block_on(async {
-        let ran = serve(layout, config, k, settings, guard, &env, &observer, secret).await;
+        let security = Security { secret, tls };
+        let ran = serve(layout, config, k, settings, guard, &env, &observer, security).await;
         match &ran {
             Ok(()) => observer.alert(AlertLevel::Info, "instance closed"),
             Err(e) => observer.alert(AlertLevel::Error, e.to_string()),
@@ -166,8 +168,9 @@ async fn serve(
     guard: &RuntimeGuard,
     env: &Env,
     observer: &Arc<Observer>,
-    secret: [u8; 32],
+    security: Security,
 ) -> Result<()> {
+    let Security { secret, tls } = security;
     // From here on a signal is an order to stop, also while the instance opens.
     let mut term = signal(SignalKind::terminate()).doing("listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).doing("listen for Ctrl-C")?;
@@ -197,9 +200,15 @@ async fn serve(
         listen,
         socket_dir: Some(layout.dir().to_owned()),
         max_connections: params.max_connections(),
+        reserved_connections: params.superuser_reserved_connections(),
         open_cursors: params.open_cursors(),
+        tls,
     };
     let engine = Arc::new(SqlEngine::new(Arc::clone(&instance), secret));
+    if let Err(e) = begin_watching(layout, config, k, &params, &engine) {
+        instance.close().await?;
+        return Err(e);
+    }
     let server = match Server::start(engine, server_config) {
         Ok(server) => server,
         Err(e) => {
@@ -268,6 +277,48 @@ fn check_address(listen: &str) -> Result<()> {
         Ok(_) => Ok(()),
         Err(e) => Err(CliError::new(Exit::Network, format!("cannot listen on {listen}: {e}"))),
     }
+}
+
+/// What one start needs to know whom it talks to.
+struct Security {
+    secret: [u8; 32],
+    tls: Option<Tls>,
+}
+
+/// Certificate and key, if clients' connections shall be encrypted.
+fn read_tls(layout: &Layout, params: &kernel::params::Parameters) -> Result<Option<Tls>> {
+    let path = |name: String| (!name.is_empty()).then(|| layout.dir().join(name));
+    let (certificate, key) = (path(params.ssl_cert_file()), path(params.ssl_key_file()));
+    let client_authorities = path(params.ssl_ca_file());
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => {
+            let files = TlsFiles { certificate, key, client_authorities };
+            Tls::load(&files).map(Some).map_err(CliError::usage)
+        }
+        (None, None) if client_authorities.is_none() => Ok(None),
+        _ => Err(CliError::usage(
+            "ssl_cert_file and ssl_key_file belong together, and ssl_ca_file to them: set both or \
+             none",
+        )),
+    }
+}
+
+/// The rules for log-ons and the audit trail, before the first client.
+fn begin_watching(
+    layout: &Layout,
+    config: &Config,
+    k: u16,
+    params: &kernel::params::Parameters,
+    engine: &SqlEngine,
+) -> Result<()> {
+    let hba = layout.dir().join(params.hba_file());
+    engine.follow_hba(&hba).map_err(CliError::usage)?;
+    let audit = match params.audit_file().as_str() {
+        "off" => return Ok(()),
+        "" => alert_path(layout, config, k)?.with_file_name(format!("audit_{k}.log")),
+        name => layout.dir().join(name),
+    };
+    engine.begin_audit(&audit).map_err(CliError::failed)
 }
 
 fn read_secret(layout: &Layout) -> Result<[u8; 32]> {

@@ -451,14 +451,6 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         "pg_conversion_is_visible",
         "pg_statistics_obj_is_visible",
         "pg_ts_config_is_visible",
-        "has_table_privilege",
-        "has_column_privilege",
-        "has_schema_privilege",
-        "has_database_privilege",
-        "has_sequence_privilege",
-        "has_any_column_privilege",
-        "has_function_privilege",
-        "pg_has_role",
     ]
     .iter()
     .map(|name| constant(name, TypeKind::Bool, yes()))
@@ -480,7 +472,6 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
     ] {
         all.push(constant(name, TypeKind::Text, Value::Null));
     }
-    all.push(constant("pg_get_userbyid", TypeKind::Text, text_value("skein")));
     all.push(constant("pg_encoding_to_char", TypeKind::Text, text_value("UTF8")));
     all.push(RowFunction::new("pg_get_expr", None, ty(TypeKind::Text), false, |args| {
         Ok(args.first().map_or(Value::Null, Datum::to_value))

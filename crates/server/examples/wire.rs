@@ -62,7 +62,7 @@ impl Engine for Constant {
     fn enter_session_thread(&self) {}
 
     async fn user(&self, _: &str) -> Result<Option<User>, Report> {
-        Ok(Some(User { verifier: Some(self.0.clone()) }))
+        Ok(Some(User { verifier: Some(self.0.clone()), superuser: false }))
     }
 
     async fn open(&self, _: Login) -> Result<One, Report> {
@@ -198,6 +198,8 @@ fn main() {
         listen: format!("127.0.0.1:{port}"),
         socket_dir: None,
         max_connections: 1000,
+        reserved_connections: 0,
+        tls: None,
         open_cursors: 1000,
     };
     let engine = Arc::new(Constant(scram_verifier("skein")));

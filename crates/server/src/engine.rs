@@ -8,14 +8,39 @@ use crate::output::Output;
 use crate::report::Report;
 use bytes::Bytes;
 use std::future::Future;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A user as log-on needs it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct User {
     /// `SCRAM-SHA-256$iterations:salt$stored key:server key`; `None`: no password is set.
     pub verifier: Option<String>,
+    /// May take the places that are kept for superusers.
+    pub superuser: bool,
+}
+
+/// Who wants to log on, before anything is proved.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub user: &'a str,
+    pub database: &'a str,
+    /// `None`: through the Unix socket.
+    pub peer: Option<IpAddr>,
+    pub encrypted: bool,
+}
+
+/// How a client has to prove who it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Method {
+    /// Not at all.
+    Trust,
+    /// With a password.
+    Scram,
+    /// With a certificate whose common name is the user's.
+    Certificate,
 }
 
 /// Who logs on.
@@ -27,6 +52,10 @@ pub struct Login {
     pub parameters: Vec<(String, String)>,
     /// Where from: `127.0.0.1:40000` or `[local]`.
     pub peer: String,
+    /// Version and cipher of TLS.
+    pub encryption: Option<(String, String)>,
+    /// How it has proved who it is.
+    pub method: Option<Method>,
 }
 
 /// The instance.
@@ -38,6 +67,17 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Looks up a user; `None` if there is none of that name.
     fn user(&self, name: &str) -> impl Future<Output = Result<Option<User>, Report>>;
+
+    /// How this client has to prove who it is.
+    ///
+    /// # Errors
+    /// It may not log on at all.
+    fn admit(&self, _: Asked<'_>) -> impl Future<Output = Result<Method, Report>> {
+        std::future::ready(Ok(Method::Scram))
+    }
+
+    /// Somebody has not been let in.
+    fn refused(&self, _user: &str, _peer: &str, _why: &Report) {}
 
     /// Opens a session for a client that has proved who it is.
     fn open(&self, login: Login) -> impl Future<Output = Result<Self::Session, Report>>;
@@ -197,6 +237,11 @@ pub trait Session {
     /// A descriptor that is readable while there are some; `None` if the session listens to
     /// nothing.
     fn bell(&self) -> Option<BorrowedFd<'_>>;
+
+    /// How long the client may think now, and what it is told when that is over.
+    fn idle_limit(&self) -> Option<(Duration, Report)> {
+        None
+    }
 
     /// Settings a client must be told of: `ParameterStatus`.
     fn take_parameter_changes(&mut self) -> Vec<(String, String)>;

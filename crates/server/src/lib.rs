@@ -25,8 +25,10 @@ mod session;
 pub mod sql_engine;
 mod startup;
 mod stream;
+mod tls;
 
 pub use auth::scram_verifier;
 pub use listener::{Server, ServerConfig};
 pub use output::Output;
 pub use report::{Extra, Report, Severity};
+pub use tls::{Tls, TlsFiles};

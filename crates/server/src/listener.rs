@@ -11,6 +11,7 @@ use crate::report::Report;
 use crate::session::{Parts, serve};
 use crate::startup::{AUTHENTICATION_TIMEOUT, Failure, Opening, log_on, read_opening};
 use crate::stream::Stream;
+use crate::tls::{Encryption, Tls};
 use futures::FutureExt;
 use pgwire::messages::startup::{Authentication, BackendKeyData, SecretKey};
 use std::io;
@@ -40,8 +41,12 @@ pub struct ServerConfig {
     /// The folder of the Unix socket, named `.s.PGSQL.<port>` there; `None` for no such socket.
     pub socket_dir: Option<PathBuf>,
     pub max_connections: usize,
+    /// How many of them are kept for superusers.
+    pub reserved_connections: usize,
     /// Prepared statements that one session may hold.
     pub open_cursors: usize,
+    /// Certificate and key; `None`: nothing is encrypted.
+    pub tls: Option<Tls>,
 }
 
 /// A running server.
@@ -168,14 +173,14 @@ fn run_listener<E: Engine>(
                     let s = s.into_std()?;
                     s.set_nonblocking(false)?;
                     nix::sys::socket::setsockopt(&s, nix::sys::socket::sockopt::KeepAlive, &true)?;
-                    Ok((Stream::Tcp(s), from.to_string(), false))
+                    Ok((Stream::tcp(s), from.to_string(), false))
                 }),
                 accepted = accept_unix(unix.as_ref()) => accepted.and_then(|s| {
                     let uid = s.peer_cred()?.uid();
                     let trusted = uid == 0 || uid == shared.owner_uid;
                     let s = s.into_std()?;
                     s.set_nonblocking(false)?;
-                    Ok((Stream::Unix(s), "[local]".to_owned(), trusted))
+                    Ok((Stream::unix(s), "[local]".to_owned(), trusted))
                 }),
             };
             match accepted {
@@ -233,6 +238,11 @@ fn too_many() -> Report {
         .with_hint("Raise max_connections, or close connections.")
 }
 
+fn reserved() -> Failure {
+    let text = "remaining connection slots are reserved for non-replication superuser connections";
+    Failure::Tell(Report::fatal("53300", text))
+}
+
 /// The life of a connection, on its own thread.
 fn session_thread<E: Engine>(shared: &Shared<E>, stream: Arc<Stream>, peer: String, trusted: bool) {
     shared.engine.enter_session_thread();
@@ -263,6 +273,9 @@ fn session_thread<E: Engine>(shared: &Shared<E>, stream: Arc<Stream>, peer: Stri
                 serve(parts).boxed_local().await;
             }
             Ok(None) | Err(Failure::Gone) => {}
+            Err(Failure::Untold(why)) => {
+                shared.engine.alert(&format!("connection from {peer} ended: {why}"));
+            }
             Err(Failure::Tell(report)) => {
                 shared.engine.alert(&format!("connection from {peer} refused: {report}"));
                 out.report(&report);
@@ -305,7 +318,8 @@ async fn open_session<E: Engine>(
     let (engine, registry) = (&*shared.engine, &shared.registry);
     let mut input = Input::default();
     stream.set_read_timeout(Some(AUTHENTICATION_TIMEOUT))?;
-    let startup = match read_opening(stream, &mut input, out)? {
+    let tls = shared.config.tls.as_ref();
+    let startup = match read_opening(stream, tls, &mut input, out)? {
         Opening::Session(startup) => startup,
         Opening::Cancel { pid, secret } => {
             registry.cancel(pid, secret);
@@ -313,10 +327,23 @@ async fn open_session<E: Engine>(
         }
     };
     let slot = registry.take_slot(shared.config.max_connections).ok_or_else(too_many)?;
-    log_on(engine, &startup, trusted, stream, &mut input, out).await?;
+    let admitted = log_on(engine, &startup, trusted, stream, &mut input, out).await;
+    let user = startup.user.clone();
+    let note = |failure: &Failure| {
+        if let Failure::Tell(report) = failure {
+            engine.refused(&user, peer, report);
+        }
+    };
+    let (admitted, method) = admitted.inspect_err(note)?;
+    let free = shared.config.max_connections.saturating_sub(shared.config.reserved_connections);
+    if !admitted.superuser && slot.number() > free {
+        return Err(reserved()).inspect_err(note);
+    }
     stream.set_read_timeout(None)?;
-    let login: Login = startup.into_login(peer.to_owned());
-    let mut session = engine.open(login).await?;
+    let mut login: Login = startup.into_login(peer.to_owned());
+    let told = |of: &Encryption| (of.version.clone(), of.cipher.clone());
+    (login.encryption, login.method) = (stream.encryption().map(told), Some(method));
+    let mut session = engine.open(login).await.map_err(Failure::Tell).inspect_err(note)?;
     let (pid, secret): (i32, i32) = (session.pid(), rand::random());
     let entry = registry.add_session(pid, secret, Arc::clone(stream), session.interrupt());
     out.message(&Authentication::Ok);

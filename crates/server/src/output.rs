@@ -318,7 +318,7 @@ mod tests {
 
     fn pair() -> (Output, UnixStream) {
         let (a, b) = UnixStream::pair().unwrap();
-        (Output::new(Arc::new(Stream::Unix(a))), b)
+        (Output::new(Arc::new(Stream::unix(a))), b)
     }
 
     fn sent(mut out: Output, mut peer: UnixStream) -> Vec<u8> {

@@ -40,7 +40,14 @@ pub struct Registry {
 }
 
 /// A connection's place among `max_connections`; dropping it frees the place.
-pub struct Slot(Arc<Registry>);
+pub struct Slot(Arc<Registry>, usize);
+
+impl Slot {
+    /// How many places were taken with it.
+    pub fn number(&self) -> usize {
+        self.1
+    }
+}
 
 impl Drop for Slot {
     fn drop(&mut self) {
@@ -64,7 +71,7 @@ impl Registry {
         self.connections
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < max).then_some(n + 1))
             .ok()
-            .map(|_| Slot(Arc::clone(self)))
+            .map(|before| Slot(Arc::clone(self), before + 1))
     }
 
     /// Lists the thread number `id` that serves `stream`.

@@ -12,12 +12,13 @@ use crate::message::{Bind, DecodeError, Frontend, Target, decode};
 use crate::output::Output;
 use crate::registry::{Entry, Registry};
 use crate::report::{Report, Severity};
-use crate::stream::Stream;
+use crate::stream::{Stream, Woken};
 use futures::FutureExt;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A bound statement, with what Describe needs of it.
 struct Portal<S: Session> {
@@ -128,21 +129,30 @@ enum Got {
     Bell,
     /// It has gone.
     End,
+    /// It has thought for too long.
+    TooLate,
 }
 
-/// Waits for bytes, or for the bell.
+/// Waits for bytes, for the bell, or until `limit` is over.
 fn read_more(
     input: &mut Input,
     stream: &Stream,
     waits: &dyn ClientWaits,
     copying: bool,
     bell: Option<BorrowedFd<'_>>,
+    limit: Option<Duration>,
 ) -> Got {
     let mut got = Got::End;
     waits.read(copying || input.has_bytes(), &mut || {
-        if bell.is_some_and(|bell| stream.rings_first(bell)) {
-            got = Got::Bell;
-            return 0;
+        if bell.is_some() || limit.is_some() {
+            got = match stream.wait(bell, limit) {
+                Woken::Client => Got::End,
+                Woken::Bell => Got::Bell,
+                Woken::TimedOut => Got::TooLate,
+            };
+            if got != Got::End {
+                return 0;
+            }
         }
         // An error is a client that has gone, as an end is.
         let bytes = input.fill(&mut { stream }).unwrap_or(0);
@@ -192,15 +202,21 @@ impl<S: Session> Conn<S> {
             let copying = self.copy_in.is_some();
             let rests = self.session.transaction_status() == b'I' && !copying;
             let bell = if rests { self.session.bell() } else { None };
+            let limit = if copying { None } else { self.session.idle_limit() };
+            let (limit, told) = limit.unzip();
             let got = match self.out.is_broken() {
                 true => Got::End,
-                false => read_more(input, &link.stream, &*link.waits, copying, bell),
+                false => read_more(input, &link.stream, &*link.waits, copying, bell, limit),
             };
             match got {
                 Got::Bytes => {}
                 Got::Bell => {
                     self.put_notifications();
                     self.out.flush();
+                }
+                Got::TooLate => {
+                    told.iter().for_each(|report| self.out.report(report));
+                    return;
                 }
                 Got::End => {
                     if link.registry.is_stopping() {

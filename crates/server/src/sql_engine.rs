@@ -5,8 +5,8 @@
 //! an error keeps its SQLSTATE, detail, hint, position and what it is about.
 
 use crate::engine::{
-    ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Notification, Parameters,
-    Session, User,
+    Asked, ClientWaits, Column, Description, Engine, Fetched, Interrupt, Login, Method,
+    Notification, Parameters, Session, User,
 };
 use crate::output::Output;
 use crate::report::{Extra, Report, Severity};
@@ -16,12 +16,11 @@ use observe::{AlertLevel, Ctx, DRIVER_TCP, SessionKind, Stat, WaitEvent};
 use sql::{PgError, Prepared, RowSink};
 use std::future::Future;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-
-/// The one database of a cluster.
-const DATABASE: &str = "skein";
+use std::time::Duration;
 
 /// An open instance as the protocol sees it.
 pub struct SqlEngine {
@@ -43,6 +42,24 @@ impl SqlEngine {
     }
 }
 
+impl SqlEngine {
+    /// Takes the rules for who may log on from this file, and again whenever it has changed.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn follow_hba(&self, path: &Path) -> Result<(), String> {
+        sql::follow_hba(&self.instance, path)
+    }
+
+    /// Begins the audit trail in this file.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn begin_audit(&self, path: &Path) -> Result<(), String> {
+        sql::begin_audit(&self.instance, path)
+    }
+}
+
 impl Engine for SqlEngine {
     type Session = SqlSession;
 
@@ -57,11 +74,36 @@ impl Engine for SqlEngine {
         let user = found
             .and_then(|user| ended.map(|()| user))
             .map_err(|e| Report::fatal("XX000", format!("cannot look up user \"{name}\": {e}")))?;
-        Ok(user.map(|user| User { verifier: user.verifier.clone() }))
+        let now = self.ctx.env.wall_us() - sql::EPOCH_US;
+        Ok(user.map(|user| {
+            // A password that has expired is none.
+            let counts = user.valid_until.is_none_or(|until| until > now);
+            let verifier = user.verifier.clone().filter(|_| counts);
+            User { verifier, superuser: user.superuser }
+        }))
+    }
+
+    async fn admit(&self, asked: Asked<'_>) -> Result<Method, Report> {
+        let Asked { user, database, peer, encrypted } = asked;
+        let knock = sql::Knock { user, database, peer, encrypted };
+        let found = sql::method_for(&self.instance, &self.ctx, knock).await.map_err(fatal)?;
+        Ok(match found {
+            sql::Method::Trust => Method::Trust,
+            sql::Method::Certificate => Method::Certificate,
+            // A client that is rejected has got an error.
+            sql::Method::Scram | sql::Method::Reject => Method::Scram,
+        })
+    }
+
+    fn refused(&self, user: &str, peer: &str, why: &Report) {
+        let (action, text) = ("LOGON", why.message.as_str());
+        let outcome = why.code();
+        let event = sql::Event { sid: 0, user, role: "", peer, action, outcome, text };
+        sql::note(&self.instance, &event);
     }
 
     async fn open(&self, login: Login) -> Result<SqlSession, Report> {
-        if login.database != DATABASE {
+        if login.database != sql::DATABASE {
             return Err(Report::fatal(
                 "3D000",
                 format!("database \"{}\" does not exist", login.database),
@@ -76,13 +118,14 @@ impl Engine for SqlEngine {
         let ctx = self.instance.user_ctx(program);
         ctx.session.set_username(&login.user);
         ctx.session.set_machine(&login.peer);
-        let session = sql::Session::new(
+        let mut session = sql::Session::new(
             Arc::clone(&self.instance),
             ctx.clone(),
             &login.user,
             &login.parameters,
         )
         .map_err(fatal)?;
+        Box::pin(session.log_on(&login.peer)).await.map_err(fatal)?;
         Ok(SqlSession { session, ctx, alerted: String::new() })
     }
 
@@ -355,6 +398,11 @@ impl Session for SqlSession {
 
     fn bell(&self) -> Option<BorrowedFd<'_>> {
         self.session.bell()
+    }
+
+    fn idle_limit(&self) -> Option<(Duration, Report)> {
+        let (us, error) = self.session.idle_limit()?;
+        Some((Duration::from_micros(us), fatal(error)))
     }
 
     fn take_parameter_changes(&mut self) -> Vec<(String, String)> {

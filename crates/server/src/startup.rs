@@ -4,12 +4,13 @@
 //! thread, for at most a minute.
 
 use crate::auth::{AuthError, Exchange, MECHANISM};
-use crate::engine::{Engine, Login};
+use crate::engine::{Asked, Engine, Login, Method, User};
 use crate::input::Input;
 use crate::message::{DecodeError, Reader};
 use crate::output::Output;
 use crate::report::Report;
 use crate::stream::Stream;
+use crate::tls::Tls;
 use bytes::Bytes;
 use pgwire::messages::startup::{Authentication, NegotiateProtocolVersion};
 use std::io;
@@ -49,6 +50,8 @@ pub enum Failure {
     Tell(Report),
     /// The client has gone.
     Gone,
+    /// There is no way to tell the client; the log is told.
+    Untold(String),
 }
 
 impl From<Report> for Failure {
@@ -71,6 +74,7 @@ impl From<io::Error> for Failure {
 /// Reads until the client has said what it wants.
 pub fn read_opening(
     stream: &Stream,
+    tls: Option<&Tls>,
     input: &mut Input,
     out: &mut Output,
 ) -> Result<Opening, Failure> {
@@ -91,8 +95,19 @@ pub fn read_opening(
                     )
                     .into());
                 }
-                out.raw_byte(b'N');
-                out.flush();
+                let asked = i32::from_be_bytes([body[0], body[1], body[2], body[3]]);
+                match tls.filter(|_| asked == SSL_REQUEST && stream.is_tcp()) {
+                    Some(tls) if stream.encryption().is_none() => {
+                        out.raw_byte(b'S');
+                        out.flush();
+                        let text = |e| format!("could not accept SSL connection: {e}");
+                        stream.encrypt(tls).map_err(|e| Failure::Untold(text(e)))?;
+                    }
+                    _ => {
+                        out.raw_byte(b'N');
+                        out.flush();
+                    }
+                }
             }
             CANCEL_REQUEST => {
                 let pid = r.i32().map_err(malformed)?;
@@ -192,7 +207,8 @@ fn parse_options(text: &str, into: &mut Vec<(String, String)>) -> Result<(), Rep
     Ok(())
 }
 
-/// Lets the client prove who it is. `trusted`: the operating system has vouched for it already.
+/// Lets the client prove who it is, and says how it did. `trusted`: the operating system has
+/// vouched for it already.
 pub async fn log_on<E: Engine>(
     engine: &E,
     startup: &Startup,
@@ -200,21 +216,43 @@ pub async fn log_on<E: Engine>(
     stream: &Stream,
     input: &mut Input,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<(User, Method), Failure> {
     if startup.newer_minor || !startup.unknown_options.is_empty() {
         out.message(&NegotiateProtocolVersion::new(PROTOCOL_3_0, startup.unknown_options.clone()));
     }
     let user = engine.user(&startup.user).await?;
-    if trusted {
-        return match user {
-            Some(_) => Ok(()),
-            None => {
-                Err(Report::fatal("28000", format!("role \"{}\" does not exist", startup.user))
-                    .into())
+    let method = match trusted {
+        true => Method::Trust,
+        false => {
+            let asked = Asked {
+                user: &startup.user,
+                database: &startup.database,
+                peer: stream.peer_ip(),
+                encrypted: stream.encryption().is_some(),
+            };
+            engine.admit(asked).await?
+        }
+    };
+    let missing = || Report::fatal("28000", format!("role \"{}\" does not exist", startup.user));
+    match method {
+        Method::Trust => return Ok((user.ok_or_else(missing)?, method)),
+        Method::Certificate => {
+            let shown = stream.encryption().and_then(|of| of.client_name.as_deref());
+            if shown != Some(startup.user.as_str()) {
+                let why = match shown {
+                    None => "connection requires a valid client certificate".to_owned(),
+                    Some(_) => {
+                        let user = &startup.user;
+                        format!("certificate authentication failed for user \"{user}\"")
+                    }
+                };
+                return Err(Report::fatal("28000", why).into());
             }
-        };
+            return Ok((user.ok_or_else(missing)?, method));
+        }
+        Method::Scram => {}
     }
-    let verifier = user.and_then(|u| u.verifier);
+    let verifier = user.as_ref().and_then(|user| user.verifier.clone());
     let mut exchange = Exchange::new(&startup.user, verifier.as_deref(), &engine.secret());
     let refuse = |e: AuthError| match e {
         AuthError::Refused => Report::fatal(
@@ -232,7 +270,8 @@ pub async fn log_on<E: Engine>(
     let proof = read_password(stream, input)?;
     let reply = exchange.client_final(&proof).map_err(refuse)?;
     out.message(&Authentication::SASLFinal(Bytes::from(reply)));
-    Ok(())
+    // Whoever has proved a password is a user.
+    Ok((user.ok_or_else(missing)?, method))
 }
 
 fn read_password(stream: &Stream, input: &mut Input) -> Result<Vec<u8>, Failure> {
@@ -262,7 +301,7 @@ impl Startup {
     /// What the engine is told.
     pub fn into_login(self, peer: String) -> Login {
         let Startup { user, database, parameters, .. } = self;
-        Login { user, database, parameters, peer }
+        Login { user, database, parameters, peer, encryption: None, method: None }
     }
 }
 

@@ -1,61 +1,116 @@
-//! A client's socket: TCP or Unix, blocking.
+//! A client's socket: TCP or Unix, blocking, encrypted or not.
 
+use crate::tls::{Channel, Encryption, Tls};
+use parking_lot::Mutex;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A connected client. Reads and writes block the session's own thread.
-pub enum Stream {
+enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
+/// A connected client. Reads and writes block the session's own thread.
+pub struct Stream {
+    socket: Socket,
+    /// Once the client has asked for it. Only the session's thread reads and writes.
+    channel: OnceLock<(Mutex<Channel>, Encryption)>,
+}
+
+/// What a wait for the client has ended with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Woken {
+    /// It has sent something, or has gone.
+    Client,
+    Bell,
+    TimedOut,
+}
+
 impl Stream {
-    /// A second handle to the same socket, for whoever must wake a blocked reader.
+    #[must_use]
+    pub fn tcp(socket: TcpStream) -> Stream {
+        Stream { socket: Socket::Tcp(socket), channel: OnceLock::new() }
+    }
+
+    #[must_use]
+    pub fn unix(socket: UnixStream) -> Stream {
+        Stream { socket: Socket::Unix(socket), channel: OnceLock::new() }
+    }
+
+    /// Where the client is; `None`: on this machine, through the Unix socket.
+    #[must_use]
+    pub fn peer_ip(&self) -> Option<IpAddr> {
+        match &self.socket {
+            Socket::Tcp(s) => s.peer_addr().ok().map(|addr| addr.ip().to_canonical()),
+            Socket::Unix(_) => None,
+        }
+    }
+
+    #[must_use]
+    pub fn is_tcp(&self) -> bool {
+        matches!(self.socket, Socket::Tcp(_))
+    }
+
+    /// Begins to encrypt: what follows is TLS.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
-    pub fn try_clone(&self) -> io::Result<Stream> {
-        Ok(match self {
-            Stream::Tcp(s) => Stream::Tcp(s.try_clone()?),
-            Stream::Unix(s) => Stream::Unix(s.try_clone()?),
-        })
+    /// The client has gone, or speaks no TLS that we do.
+    pub fn encrypt(&self, tls: &Tls) -> io::Result<()> {
+        let mut channel = tls.accept()?;
+        let encryption = channel.handshake(&mut &self.socket)?;
+        // Asked for once: a second request is refused before.
+        let _ = self.channel.set((Mutex::new(channel), encryption));
+        Ok(())
+    }
+
+    /// How it is encrypted, if it is.
+    #[must_use]
+    pub fn encryption(&self) -> Option<&Encryption> {
+        self.channel.get().map(|(_, encryption)| encryption)
     }
 
     /// Ends one or both directions; a thread blocked in them wakes up.
     pub fn shutdown(&self, how: Shutdown) {
         // It fails only when the peer has gone already, which is as good.
-        let _ = match self {
-            Stream::Tcp(s) => s.shutdown(how),
-            Stream::Unix(s) => s.shutdown(how),
+        let _ = match &self.socket {
+            Socket::Tcp(s) => s.shutdown(how),
+            Socket::Unix(s) => s.shutdown(how),
         };
     }
 
     /// Limits how long a read may block; `None` for ever.
     pub fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        match self {
-            Stream::Tcp(s) => s.set_read_timeout(limit),
-            Stream::Unix(s) => s.set_read_timeout(limit),
+        match &self.socket {
+            Socket::Tcp(s) => s.set_read_timeout(limit),
+            Socket::Unix(s) => s.set_read_timeout(limit),
         }
     }
 
-    /// Blocks until the client has sent something, has gone, or `bell` is readable; true if it is
-    /// that and the client has nothing to say.
-    pub fn rings_first(&self, bell: BorrowedFd<'_>) -> bool {
+    /// Blocks until the client has sent something, has gone, `bell` is readable, or `limit` is
+    /// over.
+    pub fn wait(&self, bell: Option<BorrowedFd<'_>>, limit: Option<Duration>) -> Woken {
         use nix::errno::Errno;
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        if self.channel.get().is_some_and(|(channel, _)| channel.lock().has_bytes()) {
+            return Woken::Client;
+        }
+        let timeout = limit.map_or(PollTimeout::NONE, |limit| {
+            PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX)
+        });
         loop {
-            let mut both = [
-                PollFd::new(self.as_fd(), PollFlags::POLLIN),
-                PollFd::new(bell, PollFlags::POLLIN),
-            ];
-            match poll(&mut both, PollTimeout::NONE) {
+            let mut both = vec![PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+            both.extend(bell.map(|bell| PollFd::new(bell, PollFlags::POLLIN)));
+            match poll(&mut both, timeout) {
                 Err(Errno::EINTR) => {}
                 // The read that follows tells what is wrong.
-                Err(_) => return false,
-                Ok(_) => return !both[0].any().unwrap_or(true),
+                Err(_) => return Woken::Client,
+                Ok(0) => return Woken::TimedOut,
+                Ok(_) if both[0].any().unwrap_or(true) => return Woken::Client,
+                Ok(_) => return Woken::Bell,
             }
         }
     }
@@ -72,38 +127,68 @@ impl Stream {
     }
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some((channel, _)) = self.channel.get() {
+            channel.lock().close(&mut &self.socket);
+        }
+    }
+}
+
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(s) => s.as_fd(),
-            Stream::Unix(s) => s.as_fd(),
+        match &self.socket {
+            Socket::Tcp(s) => s.as_fd(),
+            Socket::Unix(s) => s.as_fd(),
         }
     }
 }
 
 impl AsRawFd for Stream {
     fn as_raw_fd(&self) -> RawFd {
-        match self {
-            Stream::Tcp(s) => s.as_raw_fd(),
-            Stream::Unix(s) => s.as_raw_fd(),
+        match &self.socket {
+            Socket::Tcp(s) => s.as_raw_fd(),
+            Socket::Unix(s) => s.as_raw_fd(),
         }
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(s) => (&mut &*s).read(buf),
+            Socket::Unix(s) => (&mut &*s).read(buf),
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(s) => (&mut &*s).write(buf),
+            Socket::Unix(s) => (&mut &*s).write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 impl Read for &Stream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => (&mut &*s).read(buf),
-            Stream::Unix(s) => (&mut &*s).read(buf),
+        match self.channel.get() {
+            None => (&self.socket).read(buf),
+            Some((channel, _)) => channel.lock().read(&mut &self.socket, buf),
         }
     }
 }
 
 impl Write for &Stream {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => (&mut &*s).write(buf),
-            Stream::Unix(s) => (&mut &*s).write(buf),
+        match self.channel.get() {
+            None => (&self.socket).write(buf),
+            Some((channel, _)) => channel.lock().write(&mut &self.socket, buf),
         }
     }
 

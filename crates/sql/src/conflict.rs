@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     Statement as Ast, TableWithJoins, Visit, Visitor, visit_expressions_mut,
 };
 use futures::StreamExt;
-use kernel::dict::{ColumnDef, TableDef};
+use kernel::dict::{ColumnDef, Privileges, TableDef};
 use kernel::row::{Datum, RowTypes, RowView, Value, encode_row};
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, Snapshot};
@@ -285,6 +285,8 @@ impl Session {
                 exprs.push(expr);
             }
         }
+        self.check_columns(table, Privileges::UPDATE, &set).await?;
+        self.check_relation(table, Privileges::SELECT).await?;
         let condition =
             update.selection.as_ref().map(|e| over_pair(e, table, alias)).transpose()?;
         let simple = pair_scalars(&pair, alias, &set, &exprs, condition.as_ref(), params)?;

@@ -15,7 +15,7 @@ use crate::session::{Fetched, Session};
 use crate::{PgError, Result, direct};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, Statement as Ast};
 use futures::StreamExt;
-use kernel::dict::{Generated, TableDef};
+use kernel::dict::{Generated, Privileges, TableDef};
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value};
 use query::cast::parse_text;
 use query::scalar::{EvalContext, Val};
@@ -68,6 +68,7 @@ impl Session {
         self.check_writable("COPY FROM")?;
         let table = self.copied_table(table_name, false).await?;
         let columns = copy_columns(columns, &table)?;
+        self.check_columns(&table, Privileges::INSERT, &columns).await?;
         let mut defaults = Vec::new();
         for at in (0..table.columns.len()).filter(|at| !columns.contains(at)) {
             if let Some(default) = crate::planning::row_default(&table, at)? {
@@ -275,6 +276,7 @@ impl Session {
             CopySource::Table { table_name, columns } => {
                 let table = self.copied_table(table_name, true).await?;
                 let columns = copy_columns(columns, &table)?;
+                self.check_columns(&table, Privileges::SELECT, &columns).await?;
                 self.copy_table(&table, &columns, format, sink).await?
             }
             CopySource::Query(query) => {

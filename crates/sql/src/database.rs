@@ -1,6 +1,9 @@
 //! What all sessions of an instance share: the planner, the plan cache, who listens.
 
+use crate::audit::Trail;
 use crate::cache::PlanCache;
+use crate::hba::Hba;
+use crate::log_on::Seats;
 use crate::notify::Listeners;
 use crate::{PgError, Result};
 use kernel::instance::Instance;
@@ -13,6 +16,9 @@ pub(crate) struct Database {
     pub(crate) planner: Planner,
     pub(crate) cache: PlanCache,
     pub(crate) listeners: Listeners,
+    pub(crate) hba: Hba,
+    pub(crate) trail: Trail,
+    pub(crate) seats: Arc<Seats>,
 }
 
 /// Open instances of this process: one, or several in tests.
@@ -33,6 +39,9 @@ impl Database {
             planner: Planner::new(memory)?,
             cache: PlanCache::default(),
             listeners: Listeners::default(),
+            hba: Hba::default(),
+            trail: Trail::default(),
+            seats: Arc::default(),
         });
         open.push((Arc::downgrade(instance), database.clone()));
         Ok(database)

@@ -4,7 +4,8 @@
 //! What it promises: a plan goes when a view behind it, or the schemas it was looked for in,
 //! change. What it must never do: run a statement.
 
-use crate::bind::{Binder, Params};
+use crate::access::ReadBy;
+use crate::bind::{Binder, Params, References};
 use crate::ddl::is_temporary;
 use crate::session::Session;
 use crate::{PgError, Result};
@@ -48,10 +49,14 @@ impl Session {
         let env = self.format_env();
         let mut binder = Binder::new(params, &env);
         binder.bind_query(&mut query)?;
-        let references = binder.references;
+        // What the view reads is read by its owner.
+        let read_by = ReadBy::Uses(own.uses.clone());
+        let references = References { read_by, ..binder.references };
+        let caller = self.check_as.replace(view.owner);
         self.view_depth += 1;
         let found = self.relations(&references, params).await;
         self.view_depth -= 1;
+        self.check_as = caller;
         let (set, tables, once) = found?;
         let names: Vec<String> = view.columns.iter().map(|column| column.name.clone()).collect();
         let statement = Ast::Query(Box::new(query));

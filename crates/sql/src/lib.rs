@@ -6,6 +6,8 @@
 //! SQLSTATE. What it must
 //! never do: accept a clause and ignore it.
 
+mod access;
+mod audit;
 mod bind;
 mod cache;
 mod catalog;
@@ -26,8 +28,10 @@ mod encode;
 mod expand;
 mod foreign;
 mod generated;
+mod hba;
 mod insert;
 mod kept;
+mod log_on;
 mod merge;
 mod notify;
 mod parse;
@@ -44,14 +48,21 @@ mod view;
 mod with;
 mod words;
 
+pub use access::set_password_hasher;
+pub use audit::{Event, note};
 pub use catalog::{PeerRows, ViewPeers, connect_instances, local_view_rows, set_view_peers};
-pub use ddl::set_password_hasher;
 pub use encode::RowSink;
+pub use hba::{Knock, Method};
+pub use log_on::{begin_audit, follow_hba, method_for};
 pub use notify::Notification;
 pub use parse::Statement;
 pub use plan::Prepared;
+pub use query::datetime::EPOCH_US;
 pub use query::{PgColumn as Column, PgError, Result, Severity};
 pub use session::{Fetched, Portal, Session};
+
+/// The one database of a cluster.
+pub const DATABASE: &str = "skein";
 
 /// A message to the client that is no error.
 pub type Notice = PgError;

@@ -25,7 +25,7 @@ use datafusion::sql::sqlparser::ast::{
     helpers::attached_token::AttachedToken, visit_expressions,
 };
 use futures::StreamExt;
-use kernel::dict::TableDef;
+use kernel::dict::{Privileges, TableDef};
 use kernel::row::{Datum, Value};
 use kernel::table::{self, Change};
 use kernel::txn::Snapshot;
@@ -285,6 +285,18 @@ impl Session {
         };
         for clause in &merge.clauses {
             planning.add(clause, &table, &alias, params)?;
+        }
+        for clause in &planning.clauses {
+            match clause {
+                Clause::Nothing => {}
+                Clause::Delete => self.check_relation(&table, Privileges::DELETE).await?,
+                Clause::Update { set, .. } => {
+                    self.check_columns(&table, Privileges::UPDATE, set).await?;
+                }
+                Clause::Insert { columns, .. } => {
+                    self.check_columns(&table, Privileges::INSERT, columns).await?;
+                }
+            }
         }
         let Planning { clauses, matched, unmatched, values } = planning;
         let only_matched = unmatched.is_empty();

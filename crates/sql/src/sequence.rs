@@ -3,7 +3,7 @@
 use crate::bind::SessionFn;
 use crate::session::Session;
 use crate::{PgError, Result};
-use kernel::dict::SequenceDef;
+use kernel::dict::{Generated, SequenceDef};
 use kernel::row::Value;
 use kernel::{dict, seq};
 use std::sync::Arc;
@@ -52,6 +52,7 @@ impl Session {
             return Ok(Value::Int8(last));
         }
         let def = self.sequence_of(args.first()).await?;
+        Box::pin(self.check_call(function, &def)).await?;
         let value = match function {
             SessionFn::NextVal => {
                 self.check_writable("nextval()")?;
@@ -94,6 +95,34 @@ impl Session {
             })?,
         };
         Ok(Value::Int8(value))
+    }
+
+    /// 42501 unless the role may do this with the sequence. Who may insert into a table may take
+    /// the values of its identity columns.
+    async fn check_call(&mut self, function: SessionFn, def: &SequenceDef) -> Result<()> {
+        use kernel::dict::Privileges as P;
+        let any_of = match function {
+            SessionFn::NextVal => P::USAGE.with(P::UPDATE),
+            SessionFn::SetVal => P::UPDATE,
+            _ => P::USAGE.with(P::SELECT),
+        };
+        let checked = self.check_sequence(def, any_of).await;
+        let (Err(denied), SessionFn::NextVal, Some(table)) = (&checked, function, def.table) else {
+            return checked;
+        };
+        let (denied, txn) = (denied.clone(), self.transaction()?);
+        let Some(table) = dict::table_by_obj(&self.ctx, &txn, table).await? else {
+            return Err(denied);
+        };
+        let quoted = query::functions::quote_ident(&def.name);
+        let identity = table.columns.iter().any(|column| {
+            matches!(column.generated, Some(Generated::Always | Generated::ByDefault))
+                && column.default.as_ref().is_some_and(|text| text.contains(&quoted))
+        });
+        if identity && self.check_columns(&table, P::INSERT, &[]).await.is_ok() {
+            return Ok(());
+        }
+        Err(denied)
     }
 
     fn note_value(&mut self, def: &SequenceDef, value: i64) {

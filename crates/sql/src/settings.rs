@@ -26,7 +26,6 @@ const FIXED: &[(&str, &str)] = &[
     ("client_encoding", "UTF8"),
     ("integer_datetimes", "on"),
     ("standard_conforming_strings", "on"),
-    ("is_superuser", "on"),
     ("in_hot_standby", "off"),
     ("block_size", "8192"),
     ("max_identifier_length", "63"),
@@ -37,7 +36,6 @@ const FIXED: &[(&str, &str)] = &[
     ("lc_numeric", "C"),
     ("lc_time", "C"),
     ("max_index_keys", "32"),
-    ("ssl", "off"),
     ("password_encryption", "scram-sha-256"),
 ];
 
@@ -52,6 +50,7 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("escape_string_warning", "on"),
     ("extra_float_digits", "1"),
     ("idle_in_transaction_session_timeout", "0"),
+    ("idle_session_timeout", "0"),
     ("intervalstyle", "postgres"),
     ("row_security", "on"),
     ("check_function_bodies", "on"),
@@ -97,7 +96,11 @@ const TOLD: &[&str] = &[
 ];
 
 /// Settings whose changes the client is told.
-const REPORTED: &[&str] = &["application_name", "datestyle", "timezone", "intervalstyle"];
+const REPORTED: &[&str] =
+    &["application_name", "datestyle", "timezone", "intervalstyle", "session_authorization"];
+
+/// Settings that say who the session is.
+const IDENTITY: [&str; 3] = ["role", "session_authorization", "is_superuser"];
 
 /// The settings of one session.
 pub(crate) struct Settings {
@@ -108,10 +111,13 @@ pub(crate) struct Settings {
     local: Vec<(String, Option<String>)>,
     /// Values to go back to when the transaction rolls back.
     undo: Vec<(String, Option<String>)>,
+    pub(crate) superuser: bool,
     pub(crate) zone: Zone,
     pub(crate) zone_name: String,
     pub(crate) statement_timeout_us: u64,
     pub(crate) lock_timeout_us: u64,
+    pub(crate) idle_in_transaction_us: u64,
+    pub(crate) idle_session_us: u64,
     pub(crate) isolation: Isolation,
     pub(crate) read_only: bool,
     /// Schemas looked through for a name without one, as they were given: `$user` may be among
@@ -176,10 +182,13 @@ impl Settings {
             defaults: BTreeMap::new(),
             local: Vec::new(),
             undo: Vec::new(),
+            superuser: true,
             zone: Zone::utc(),
             zone_name: "UTC".to_owned(),
             statement_timeout_us: 0,
             lock_timeout_us: 0,
+            idle_in_transaction_us: 0,
+            idle_session_us: 0,
             isolation: Isolation::ReadCommitted,
             read_only: false,
             search_path: vec!["$user".to_owned(), "public".to_owned()],
@@ -188,7 +197,10 @@ impl Settings {
         settings.values.insert("session_authorization".into(), user.to_owned());
         for (name, value) in startup {
             let name = name.to_ascii_lowercase();
-            if name == "client_encoding" {
+            if IDENTITY.contains(&name.as_str()) {
+                let text = format!("\"{name}\" at log-on");
+                return Err(PgError::unsupported(text).with_hint("Use SET ROLE."));
+            } else if name == "client_encoding" {
                 check_encoding(value)?;
             } else {
                 settings.assign(&name, Some(value))?;
@@ -205,6 +217,52 @@ impl Settings {
     /// `SET name = value`; `None` is DEFAULT.
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
         let name = name.to_ascii_lowercase();
+        if IDENTITY.contains(&name.as_str()) && value.is_some() {
+            // Who may be whom is not for a list of values to say.
+            return Err(PgError::unsupported(format!("\"{name}\" as a setting"))
+                .with_hint("Use SET ROLE or SET SESSION AUTHORIZATION."));
+        }
+        self.set_any(name, value, local)
+    }
+
+    /// A role that has been found to be allowed.
+    pub(crate) fn set_identity(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        local: bool,
+    ) -> Result<()> {
+        self.set_any(name.to_owned(), value, local)
+    }
+
+    /// The client is told whether it is one now.
+    pub(crate) fn note_superuser(&mut self, superuser: bool) {
+        if self.superuser != superuser {
+            self.superuser = superuser;
+            let shown = if superuser { "on" } else { "off" };
+            self.changes.push(("is_superuser".to_owned(), shown.to_owned()));
+        }
+    }
+
+    /// What a session begins with unless its client has said otherwise.
+    pub(crate) fn begin_with(&mut self, name: &str, value: &str) -> Result<()> {
+        let name = name.to_ascii_lowercase();
+        if IDENTITY.contains(&name.as_str()) || self.defaults.contains_key(&name) {
+            return Ok(());
+        }
+        self.assign(&name, Some(value))?;
+        if let Some(value) = self.values.get(&name) {
+            self.defaults.insert(name, value.clone());
+        }
+        Ok(())
+    }
+
+    /// Whether a session could take this value.
+    pub(crate) fn check(name: &str, value: &str) -> Result<()> {
+        Settings::new("", &[])?.set(name, Some(value), false)
+    }
+
+    fn set_any(&mut self, name: String, value: Option<&str>, local: bool) -> Result<()> {
         let before = self.values.get(&name).cloned();
         self.assign(&name, value)?;
         self.undo.push((name.clone(), before.clone()));
@@ -256,6 +314,10 @@ impl Settings {
             }
             "statement_timeout" => self.statement_timeout_us = parse_duration_us(name, value)?,
             "lock_timeout" => self.lock_timeout_us = parse_duration_us(name, value)?,
+            "idle_in_transaction_session_timeout" => {
+                self.idle_in_transaction_us = parse_duration_us(name, value)?;
+            }
+            "idle_session_timeout" => self.idle_session_us = parse_duration_us(name, value)?,
             "default_transaction_isolation" => self.isolation = parse_isolation(value)?,
             "default_transaction_read_only" => self.read_only = query::cast::parse_bool(value)?,
             "bytea_output" if value != "hex" => {
@@ -281,6 +343,9 @@ impl Settings {
     /// The value `SHOW` shows.
     pub(crate) fn show(&self, name: &str) -> Option<String> {
         let name = name.to_ascii_lowercase();
+        if name == "is_superuser" {
+            return Some(if self.superuser { "on" } else { "off" }.to_owned());
+        }
         if let Some((_, value)) = FIXED.iter().find(|(known, _)| *known == name) {
             return Some((*value).to_owned());
         }
@@ -296,6 +361,7 @@ impl Settings {
         for (name, value) in FIXED.iter().chain(ACCEPTED) {
             all.insert((*name).to_owned(), (*value).to_owned());
         }
+        all.insert("is_superuser".to_owned(), self.show("is_superuser").unwrap_or_default());
         all.extend(self.values.iter().map(|(k, v)| (k.clone(), v.clone())));
         all.into_iter().map(|(name, value)| (shown_name(&name).to_owned(), value)).collect()
     }

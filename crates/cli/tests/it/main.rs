@@ -18,6 +18,7 @@ mod moved;
 mod notify;
 mod pg_dump;
 mod programs;
+mod security;
 mod settings;
 mod sysbench;
 mod upsert;

@@ -207,6 +207,11 @@ async fn every_column_of_every_view_moves() {
     }
     writer.batch_execute("commit").await.unwrap();
     talk(&clients[0]).await;
+    // The audit trail: another user and role, and a statement that is refused.
+    let others = "create role mover; set session authorization mover; \
+                  reset session authorization";
+    clients[0].batch_execute(others).await.unwrap();
+    clients[0].batch_execute("drop table nowhere").await.expect_err("it is not there");
     let load = Load::start(&db).await;
     let deadline = Instant::now() + LIMIT;
     while !seen.still().is_empty() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where `scripts/prepare.sh` has put the drivers.
-fn drivers() -> PathBuf {
+pub fn drivers() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
     let dir = set("SKEIN_CLIENTS").unwrap_or(cache.unwrap_or_default().join("skein/clients"));

@@ -9,17 +9,20 @@ use std::sync::Arc;
 use block::{Dba, ObjId, Scn};
 use observe::Ctx;
 
+use super::acl::{Acl, AclKind, EVERYBODY, Privileges};
+use super::ddl_roles::insert_user;
 use super::def::{
     ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, SchemaDef, TableDef, UserDef,
 };
 use super::fixed::{
-    BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, Fixed, PUBLIC, PUBLIC_OBJ, Place, SCHEMAS_VERSION, SUPERUSER,
-    SUPERUSER_OBJ, SYS, TABLES, USER_OBJ_MIN,
+    BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, DATABASE_ACL, DATABASE_OWNER, DATABASE_OWNER_ROLE, Fixed,
+    PUBLIC, PUBLIC_OBJ, Place, ROLES_VERSION, SCHEMAS_VERSION, SUPERUSER, SUPERUSER_OBJ, SYS,
+    TABLES, USER_OBJ_MIN,
 };
 use super::ids::NEXT_OBJ;
 use super::locks::ObjectLocks;
 use super::records::{
-    column_values, index_values, key_list, object_values, schema_values, table_values, user_values,
+    column_values, index_values, key_list, object_values, schema_values, table_values,
 };
 use super::state::{Dict, autonomous, finish, newest};
 use super::store::{self, Record, int8, obj};
@@ -33,7 +36,7 @@ use crate::txn::{Core, Transaction};
 const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
-const FORMAT: (&str, &str) = ("dictionary format", "4");
+const FORMAT: (&str, &str) = ("dictionary format", "5");
 
 /// The bootstrap table as the rest of the kernel wants it described.
 fn bootstrap_def(birth: Scn) -> TableDef {
@@ -43,6 +46,7 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         schema: SYS.to_owned(),
         name: "bootstrap$".to_owned(),
         owner: SUPERUSER_OBJ,
+        acl: None,
         columns: names
             .iter()
             .zip(BOOTSTRAP_TYPES)
@@ -135,15 +139,36 @@ async fn write_all(
     }
     let props = &fixed[Fixed::Props as usize];
     let first = USER_OBJ_MIN.to_string();
-    let props_of_new = [FORMAT, (NEXT_OBJ, first.as_str()), (SCHEMAS_VERSION, "1")];
+    let owner = SUPERUSER_OBJ.0.to_string();
+    let props_of_new = [
+        FORMAT,
+        (NEXT_OBJ, first.as_str()),
+        (SCHEMAS_VERSION, "1"),
+        (ROLES_VERSION, "1"),
+        (DATABASE_OWNER, owner.as_str()),
+        (DATABASE_ACL, ""),
+    ];
     for (name, value) in props_of_new {
         store::insert(ctx, txn, props, &[Datum::Text(name), Datum::Text(value)]).await?;
     }
-    let user =
-        UserDef { obj: SUPERUSER_OBJ, name: SUPERUSER.to_owned(), verifier: None, superuser: true };
-    store::insert(ctx, txn, &fixed[Fixed::User as usize], &user_values(&user)).await?;
-    let public = SchemaDef { obj: PUBLIC_OBJ, name: PUBLIC.to_owned(), owner: SUPERUSER_OBJ };
-    store::insert(ctx, txn, &fixed[Fixed::Schema as usize], &schema_values(&public)).await?;
+    let user = UserDef {
+        superuser: true,
+        create_role: true,
+        create_db: true,
+        login: true,
+        replication: true,
+        bypass_rls: true,
+        ..UserDef::new(SUPERUSER_OBJ, SUPERUSER)
+    };
+    insert_user(ctx, txn, &fixed[Fixed::User as usize], &user).await?;
+    // Everybody may use what is in it; only the database's owner makes something there.
+    let mut rights = Acl::default_of(AclKind::Schema, DATABASE_OWNER_ROLE);
+    rights.grant(EVERYBODY, DATABASE_OWNER_ROLE, Privileges::USAGE, Privileges::NONE);
+    let (name, owner) = (PUBLIC.to_owned(), DATABASE_OWNER_ROLE);
+    let public = SchemaDef { obj: PUBLIC_OBJ, name, owner, acl: None };
+    let values = rights.to_string();
+    let values = schema_values(&public, Some(&values));
+    store::insert(ctx, txn, &fixed[Fixed::Schema as usize], &values).await?;
     write_table(ctx, txn, fixed, bootstrap).await?;
     for table in fixed {
         write_table(ctx, txn, fixed, table).await?;
@@ -165,6 +190,7 @@ async fn write_table(
         schema: SYS.to_owned(),
         name: name.to_owned(),
         kind,
+        acl: None,
         created: def.birth,
         version: u64::from(number.0),
     };
@@ -173,7 +199,7 @@ async fn write_table(
     let place = table_values(def.obj, def.header, def.birth)?;
     store::insert(ctx, txn, into(Fixed::Tab), &place).await?;
     for (position, column) in def.columns.iter().enumerate() {
-        let values = column_values(def.obj, position, column)?;
+        let values = column_values(def.obj, position, column, None)?;
         store::insert(ctx, txn, into(Fixed::Col), &values).await?;
     }
     for index in &def.indexes {

@@ -12,7 +12,8 @@ use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 
 use super::def::{Schemas, SequenceDef, TableDef, UserDef};
-use super::fixed::{SCHEMAS_OBJ, SYS};
+use super::fixed::{ROLES_OBJ, SCHEMAS_OBJ, SYS};
+use super::roles::Roles;
 
 /// Most definitions an instance keeps.
 pub const ENTRIES_MAX: usize = 16_384;
@@ -24,6 +25,7 @@ pub(super) enum Entry {
     Table(Arc<TableDef>),
     Sequence(Arc<SequenceDef>),
     Schemas(Arc<Schemas>),
+    Roles(Arc<Roles>),
 }
 
 impl Entry {
@@ -32,6 +34,7 @@ impl Entry {
             Entry::Table(def) => (def.obj, &def.schema, &def.name),
             Entry::Sequence(def) => (def.obj, &def.schema, &def.name),
             Entry::Schemas(_) => (SCHEMAS_OBJ, SYS, ""),
+            Entry::Roles(_) => (ROLES_OBJ, SYS, " "),
         }
     }
 
@@ -40,6 +43,7 @@ impl Entry {
             Entry::Table(def) => def.version,
             Entry::Sequence(def) => def.version,
             Entry::Schemas(def) => def.version,
+            Entry::Roles(def) => def.version,
         }
     }
 }
@@ -131,28 +135,35 @@ impl RowCache {
     pub fn table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
         self.count(Part::Objects, |maps| match maps.names.get(schema)?.get(name)? {
             Entry::Table(def) => Some(Arc::clone(def)),
-            Entry::Sequence(_) | Entry::Schemas(_) => None,
+            Entry::Sequence(_) | Entry::Schemas(_) | Entry::Roles(_) => None,
         })
     }
 
     pub fn schemas(&self) -> Option<Arc<Schemas>> {
         self.count(Part::Objects, |maps| match maps.objects.get(&SCHEMAS_OBJ)? {
             Entry::Schemas(def) => Some(Arc::clone(def)),
-            Entry::Table(_) | Entry::Sequence(_) => None,
+            Entry::Table(_) | Entry::Sequence(_) | Entry::Roles(_) => None,
+        })
+    }
+
+    pub fn roles(&self) -> Option<Arc<Roles>> {
+        self.count(Part::Users, |maps| match maps.objects.get(&ROLES_OBJ)? {
+            Entry::Roles(def) => Some(Arc::clone(def)),
+            Entry::Table(_) | Entry::Sequence(_) | Entry::Schemas(_) => None,
         })
     }
 
     pub fn table_by_obj(&self, obj: ObjId) -> Option<Arc<TableDef>> {
         self.count(Part::Objects, |maps| match maps.objects.get(&obj)? {
             Entry::Table(def) => Some(Arc::clone(def)),
-            Entry::Sequence(_) | Entry::Schemas(_) => None,
+            Entry::Sequence(_) | Entry::Schemas(_) | Entry::Roles(_) => None,
         })
     }
 
     pub fn sequence(&self, schema: &str, name: &str) -> Option<Arc<SequenceDef>> {
         self.count(Part::Sequences, |maps| match maps.names.get(schema)?.get(name)? {
             Entry::Sequence(def) => Some(Arc::clone(def)),
-            Entry::Table(_) | Entry::Schemas(_) => None,
+            Entry::Table(_) | Entry::Schemas(_) | Entry::Roles(_) => None,
         })
     }
 
@@ -269,6 +280,7 @@ mod tests {
             schema: "public".into(),
             name: name.into(),
             owner: ObjId(10),
+            acl: None,
             columns: vec![],
             types: vec![].into(),
             header: Dba::NONE,
@@ -320,8 +332,7 @@ mod tests {
     fn gets_misses_and_modifications_are_counted() {
         let cache = RowCache::new(vec![]);
         assert!(cache.user("skein").is_none());
-        let user =
-            UserDef { obj: ObjId(10), name: "skein".into(), verifier: None, superuser: true };
+        let user = UserDef::new(ObjId(10), "skein");
         cache.put_user(0, Arc::new(user.clone()));
         assert!(cache.user("skein").is_some());
         // Another instance changes it: only its number is told.

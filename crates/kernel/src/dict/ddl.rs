@@ -57,6 +57,7 @@ pub async fn create_table(
             schema: new.schema,
             name: new.name,
             kind: ObjectKind::Table,
+            acl: None,
             created: txn.core().current_scn(),
             version: next_version(txn.core()),
         },
@@ -67,7 +68,7 @@ pub async fn create_table(
     let tab = dict.fixed(Fixed::Tab);
     store::insert(ctx, txn, tab, &table_values(number, header, birth)?).await?;
     for (position, column) in new.columns.iter().enumerate() {
-        let values = column_values(number, position, column)?;
+        let values = column_values(number, position, column, None)?;
         store::insert(ctx, txn, dict.fixed(Fixed::Col), &values).await?;
     }
     for (name, expr) in new.checks {

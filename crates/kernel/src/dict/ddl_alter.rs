@@ -82,7 +82,8 @@ pub async fn alter_columns(
     check_columns(&defs)?;
     delete_all(ctx, txn, Fixed::Col, 0, def.obj).await?;
     for (position, column) in defs.iter().enumerate() {
-        let values = column_values(def.obj, position, column)?;
+        let acl = column.acl.as_ref().map(ToString::to_string);
+        let values = column_values(def.obj, position, column, acl.as_deref())?;
         store::insert(ctx, txn, of(txn.core())?.fixed(Fixed::Col), &values).await?;
     }
     touch_object(txn, &object)?;

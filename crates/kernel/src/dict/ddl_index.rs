@@ -83,6 +83,7 @@ pub(super) async fn add_index(
         schema: def.schema.clone(),
         name: new.name.clone(),
         kind: ObjectKind::Index,
+        acl: None,
         created: core.current_scn(),
         version: next_version(core),
     };

@@ -1,4 +1,4 @@
-//! Sequences and users made, changed and dropped.
+//! Sequences made and dropped.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use block::ObjId;
 use observe::Ctx;
 
 use super::ddl::{add_object, delete_all, drop_object, new_version};
-use super::def::{NewSequence, ObjectDef, ObjectKind, SequenceDef, UserDef};
-use super::fixed::{Fixed, SUPERUSER};
+use super::def::{NewSequence, ObjectDef, ObjectKind, SequenceDef};
+use super::fixed::Fixed;
 use super::ids::{next_obj, next_version};
 use super::names::{check_name, check_schema, undefined};
-use super::records::{at, object_by_obj, read_user, sequence_values, user_values};
-use super::state::{exclude, newest, of, touch};
+use super::records::{at, object_by_obj, sequence_values};
+use super::state::{exclude, newest, of};
 use super::store::{self, obj};
 use crate::error::{Error, Result};
-use crate::row::{Datum, Value};
+use crate::row::Value;
 use crate::txn::Transaction;
 
 /// Makes a sequence.
@@ -36,6 +36,7 @@ pub async fn create_sequence(
         schema: new.schema,
         name: new.name,
         kind: ObjectKind::Sequence,
+        acl: None,
         created: core.current_scn(),
         version: next_version(core),
     };
@@ -45,6 +46,7 @@ pub async fn create_sequence(
         schema: object.schema,
         name: object.name,
         owner: object.owner,
+        acl: None,
         start: new.start,
         increment: new.increment,
         min: new.min,
@@ -117,100 +119,4 @@ pub async fn drop_sequence(
     let object = object.ok_or_else(|| undefined("sequence", &sequence.name))?;
     delete_all(ctx, txn, Fixed::Seq, 0, sequence.obj).await?;
     drop_object(ctx, txn, &object).await
-}
-
-fn touch_user(txn: &Arc<Transaction>, obj: ObjId, name: &str) -> Result<()> {
-    touch(txn, |touched| {
-        touched.objects.insert(obj, None);
-        touched.users.insert(name.to_owned());
-    })
-}
-
-/// Makes a user. `verifier`: what passwords are checked against, `None` to accept none.
-///
-/// # Errors
-/// [`Error::DuplicateObject`], [`Error::Invalid`].
-pub async fn create_user(
-    ctx: &Ctx,
-    txn: &Arc<Transaction>,
-    name: &str,
-    verifier: Option<&str>,
-    superuser: bool,
-) -> Result<UserDef> {
-    check_name(name)?;
-    let user = UserDef {
-        obj: next_obj(ctx, txn.core()).await?,
-        name: name.to_owned(),
-        verifier: verifier.map(str::to_owned),
-        superuser,
-    };
-    exclude(ctx, txn, user.obj).await?;
-    let table = of(txn.core())?.fixed(Fixed::User);
-    match store::insert(ctx, txn, table, &user_values(&user)).await {
-        Ok(()) => {}
-        Err(Error::UniqueViolation { .. }) => {
-            return Err(Error::DuplicateObject(format!("role \"{name}\"")));
-        }
-        Err(e) => return Err(e),
-    }
-    touch_user(txn, user.obj, name)?;
-    Ok(user)
-}
-
-async fn own_user(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<UserDef> {
-    let snap = newest(txn)?;
-    let user = read_user(ctx, of(txn.core())?, &snap, name).await?;
-    user.ok_or_else(|| undefined("role", name))
-}
-
-/// Replaces what the user's password is checked against.
-///
-/// # Errors
-/// [`Error::UndefinedObject`].
-pub async fn set_password(
-    ctx: &Ctx,
-    txn: &Arc<Transaction>,
-    name: &str,
-    verifier: Option<&str>,
-) -> Result<()> {
-    let user = own_user(ctx, txn, name).await?;
-    exclude(ctx, txn, user.obj).await?;
-    let table = of(txn.core())?.fixed(Fixed::User);
-    let value = verifier.map_or(Value::Null, |v| Value::Text(v.into()));
-    let found = store::change(ctx, txn, table, 0, &[Datum::Text(name)], |_| {
-        Ok(vec![(at::USER_VERIFIER, value.clone())])
-    })
-    .await?;
-    if !found {
-        return Err(undefined("role", name));
-    }
-    touch_user(txn, user.obj, name)
-}
-
-/// Drops a user who owns nothing.
-///
-/// # Errors
-/// [`Error::UndefinedObject`], [`Error::DependentObjects`].
-pub async fn drop_user(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<()> {
-    let user = own_user(ctx, txn, name).await?;
-    if name == SUPERUSER {
-        return Err(Error::DependentObjects(format!(
-            "cannot drop role {name} because it owns the database"
-        )));
-    }
-    let owned = super::lookup::objects(ctx, txn).await?;
-    if let Some(object) = owned.iter().find(|object| object.owner == user.obj) {
-        return Err(Error::DependentObjects(format!(
-            "role \"{name}\" cannot be dropped because it owns relation {}",
-            object.name
-        )));
-    }
-    exclude(ctx, txn, user.obj).await?;
-    let dict = of(txn.core())?;
-    let snap = newest(txn)?;
-    let key = [Datum::Text(name)];
-    let row = store::one(ctx, &snap, dict.fixed(Fixed::User), 0, &key).await?;
-    let row = row.ok_or_else(|| undefined("role", name))?;
-    store::delete(ctx, txn, dict.fixed(Fixed::User), &snap, &row).await?;
-    touch_user(txn, user.obj, name)
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use block::ObjId;
 use observe::Ctx;
 
 use super::ddl::{drop_table, lock_for_ddl, new_version, touch_object};
@@ -24,19 +25,30 @@ use crate::error::{Error, Result};
 use crate::row::{Datum, Value};
 use crate::txn::{Core, LockWait, TmMode, Transaction};
 
-async fn change_list(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<()> {
-    exclude(ctx, txn, SCHEMAS_OBJ).await?;
+/// Takes the right to change a list that is one definition, and gives it a new version, which is in
+/// that row of `props$`.
+pub(super) async fn change_list_of(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    list: ObjId,
+    row: &'static str,
+) -> Result<()> {
+    exclude(ctx, txn, list).await?;
     let version = next_version(txn.core()).to_string();
     let props = of(txn.core())?.fixed(Fixed::Props);
     // The row's lock keeps two changers on one instance apart.
-    let key = [Datum::Text(SCHEMAS_VERSION)];
+    let key = [Datum::Text(row)];
     let changes = vec![(1, Value::Text(version.into()))];
     if !store::change(ctx, txn, props, 0, &key, |_| Ok(changes.clone())).await? {
-        return Err(Error::Invariant(format!("props$ has no row '{SCHEMAS_VERSION}'")));
+        return Err(Error::Invariant(format!("props$ has no row '{row}'")));
     }
     touch(txn, |touched| {
-        touched.objects.insert(SCHEMAS_OBJ, None);
+        touched.objects.insert(list, None);
     })
+}
+
+pub(super) async fn change_list(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<()> {
+    change_list_of(ctx, txn, SCHEMAS_OBJ, SCHEMAS_VERSION).await
 }
 
 /// Makes a schema.
@@ -47,7 +59,7 @@ pub async fn create_schema(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     name: &str,
-    owner: block::ObjId,
+    owner: ObjId,
 ) -> Result<()> {
     check_name(name)?;
     let exists = || Error::DuplicateObject(format!("schema \"{name}\""));
@@ -55,9 +67,10 @@ pub async fn create_schema(
     if RESERVED_SCHEMAS.contains(&name) || schemas(ctx, txn).await?.find(name).is_some() {
         return Err(exists());
     }
-    let def = SchemaDef { obj: next_obj(ctx, txn.core()).await?, name: name.to_owned(), owner };
+    let obj = next_obj(ctx, txn.core()).await?;
+    let def = SchemaDef { obj, name: name.to_owned(), owner, acl: None };
     let table = of(txn.core())?.fixed(Fixed::Schema);
-    match store::insert(ctx, txn, table, &schema_values(&def)).await {
+    match store::insert(ctx, txn, table, &schema_values(&def, None)).await {
         Err(Error::UniqueViolation { .. }) => Err(exists()),
         done => done,
     }?;

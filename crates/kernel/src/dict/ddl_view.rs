@@ -61,6 +61,7 @@ pub async fn create_view(ctx: &Ctx, txn: &Arc<Transaction>, new: NewView) -> Res
         schema: new.schema,
         name: new.name,
         kind: ObjectKind::View,
+        acl: None,
         created: core.current_scn(),
         version: next_version(core),
     };
@@ -82,7 +83,8 @@ async fn write_text(
 ) -> Result<()> {
     let dict = of(txn.core())?;
     for (position, column) in columns.iter().enumerate() {
-        let values = column_values(number, position, column)?;
+        let acl = column.acl.as_ref().map(ToString::to_string);
+        let values = column_values(number, position, column, acl.as_deref())?;
         store::insert(ctx, txn, dict.fixed(Fixed::Col), &values).await?;
     }
     let text = [obj(number), Datum::Text(&view.text)];
@@ -115,7 +117,13 @@ pub async fn replace_view(
     let (object, def) = lock_for_ddl(ctx, txn, view, TmMode::X).await?;
     hold(ctx, txn, new).await?;
     delete_text(ctx, txn, def.obj).await?;
-    write_text(ctx, txn, def.obj, columns, new).await?;
+    // What was granted on a column stays with it.
+    let mut columns = columns.to_vec();
+    for column in &mut columns {
+        let old = def.columns.iter().find(|old| old.name == column.name);
+        column.acl = old.and_then(|old| old.acl.clone());
+    }
+    write_text(ctx, txn, def.obj, &columns, new).await?;
     new_version(ctx, txn, &object).await
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use block::{Dba, ObjId, Scn};
 
+use super::acl::Acl;
 use crate::row::{ColType, Datum, RowTypes, encode_row};
 
 /// A column of a table.
@@ -23,6 +24,8 @@ pub struct ColumnDef {
     pub missing: Option<Box<[u8]>>,
     pub comment: Option<String>,
     pub generated: Option<Generated>,
+    /// Who may do what with this column; `None`: nobody has been granted anything.
+    pub acl: Option<Acl>,
 }
 
 /// How a column comes by its values, if not as everybody likes.
@@ -68,6 +71,7 @@ impl ColumnDef {
             missing: None,
             comment: None,
             generated: None,
+            acl: None,
         }
     }
 }
@@ -232,8 +236,10 @@ pub struct TableDef {
     pub obj: ObjId,
     pub schema: String,
     pub name: String,
-    /// The user who made it.
+    /// Who it belongs to.
     pub owner: ObjId,
+    /// Who may do what with it; `None`: the owner everything.
+    pub acl: Option<Acl>,
     pub columns: Vec<ColumnDef>,
     /// The types of `columns`, as the row codec takes them.
     pub types: RowTypes,
@@ -335,6 +341,8 @@ pub struct SequenceDef {
     pub schema: String,
     pub name: String,
     pub owner: ObjId,
+    /// As [`TableDef::acl`].
+    pub acl: Option<Acl>,
     pub start: i64,
     pub increment: i64,
     pub min: i64,
@@ -349,7 +357,7 @@ pub struct SequenceDef {
     pub version: u64,
 }
 
-/// A user.
+/// A role: a user if it may log on, a group if it has members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserDef {
     pub obj: ObjId,
@@ -358,6 +366,41 @@ pub struct UserDef {
     /// accepted.
     pub verifier: Option<String>,
     pub superuser: bool,
+    /// Has the privileges of the roles that it is a member of without asking for them.
+    pub inherit: bool,
+    pub create_role: bool,
+    pub create_db: bool,
+    pub login: bool,
+    pub replication: bool,
+    pub bypass_rls: bool,
+    /// Sessions at the same time on one instance; -1: no limit.
+    pub connections: i32,
+    /// Until when the password counts, µs since 2000-01-01; `i64::MAX` for ever.
+    pub valid_until: Option<i64>,
+    /// Settings that its sessions begin with.
+    pub config: Vec<(String, String)>,
+}
+
+impl UserDef {
+    /// A role that may do nothing, as CREATE ROLE makes it when no more is said.
+    #[must_use]
+    pub fn new(obj: ObjId, name: &str) -> UserDef {
+        UserDef {
+            obj,
+            name: name.to_owned(),
+            verifier: None,
+            superuser: false,
+            inherit: true,
+            create_role: false,
+            create_db: false,
+            login: false,
+            replication: false,
+            bypass_rls: false,
+            connections: -1,
+            valid_until: None,
+            config: Vec::new(),
+        }
+    }
 }
 
 /// What an object is.
@@ -397,6 +440,8 @@ pub struct ObjectDef {
     pub owner: ObjId,
     pub schema: String,
     pub name: String,
+    /// Of a table, view or sequence.
+    pub acl: Option<Acl>,
     pub kind: ObjectKind,
     /// SCN shortly before it was made.
     pub created: Scn,
@@ -432,6 +477,7 @@ pub struct SchemaDef {
     pub obj: ObjId,
     pub name: String,
     pub owner: ObjId,
+    pub acl: Option<Acl>,
 }
 
 /// All schemas but the system's, as of one version.

@@ -19,6 +19,37 @@ pub const PUBLIC: &str = "public";
 pub const PUBLIC_OBJ: ObjId = ObjId(2200);
 /// Stands for the list of all schemas, where versions are compared and rights are asked for.
 pub const SCHEMAS_OBJ: ObjId = ObjId(17);
+/// Stands for roles, memberships, default privileges and the database's own rights, as
+/// [`SCHEMAS_OBJ`] does for schemas.
+pub const ROLES_OBJ: ObjId = ObjId(19);
+/// The rows of `props$` with the roles' version, the database's owner and its access rights.
+pub(super) const ROLES_VERSION: &str = "version of the roles";
+pub(super) const DATABASE_OWNER: &str = "owner of the database";
+pub(super) const DATABASE_ACL: &str = "rights on the database";
+/// The role that stands for the owner of the database, whoever that is.
+pub const DATABASE_OWNER_ROLE: ObjId = ObjId(6171);
+/// Roles that there are in every database, with PostgreSQL's numbers; nobody logs on as one.
+pub const PREDEFINED_ROLES: [(ObjId, &str); 12] = [
+    (ObjId(3373), "pg_monitor"),
+    (ObjId(3374), "pg_read_all_settings"),
+    (ObjId(3375), "pg_read_all_stats"),
+    (ObjId(3377), "pg_stat_scan_tables"),
+    (ObjId(4200), "pg_signal_backend"),
+    (ObjId(4544), "pg_checkpoint"),
+    (ObjId(4569), "pg_read_server_files"),
+    (ObjId(4570), "pg_write_server_files"),
+    (ObjId(4571), "pg_execute_server_program"),
+    (DATABASE_OWNER_ROLE, "pg_database_owner"),
+    (READ_ALL_DATA, "pg_read_all_data"),
+    (WRITE_ALL_DATA, "pg_write_all_data"),
+];
+pub const READ_ALL_DATA: ObjId = ObjId(6181);
+pub const WRITE_ALL_DATA: ObjId = ObjId(6182);
+pub const CHECKPOINT_ROLE: ObjId = ObjId(4544);
+pub const SIGNAL_ROLE: ObjId = ObjId(4200);
+/// What `pg_monitor` is a member of.
+pub(super) const MONITOR: (ObjId, [ObjId; 3]) =
+    (ObjId(3373), [ObjId(3374), ObjId(3375), ObjId(3377)]);
 /// The row of `props$` with the list's version.
 pub(super) const SCHEMAS_VERSION: &str = "version of the schemas";
 /// What the names of the schemas of temporary tables begin with.
@@ -79,12 +110,14 @@ pub(crate) enum Fixed {
     View,
     Dep,
     Ref,
+    Auth,
+    DefaultAcl,
 }
 
 use TypeKind::{Bool, Bytea, Int4, Int8, Text};
 
 /// All of them. `obj$` by number and by name; `ind$` by number and by table.
-pub(super) const TABLES: [FixedTable; 13] = [
+pub(super) const TABLES: [FixedTable; 15] = [
     FixedTable {
         obj: ObjId(2),
         name: "obj$",
@@ -96,6 +129,7 @@ pub(super) const TABLES: [FixedTable; 13] = [
             ("kind", Text, true),
             ("created", Int8, true),
             ("version", Int8, true),
+            ("acl", Text, false),
         ],
         indexes: &[
             FixedIndex { obj: ObjId(20), name: "i_obj1", columns: &[0] },
@@ -127,6 +161,7 @@ pub(super) const TABLES: [FixedTable; 13] = [
             ("missing", Bytea, false),
             ("comment", Text, false),
             ("generated", Text, false),
+            ("acl", Text, false),
         ],
         indexes: &[FixedIndex { obj: ObjId(23), name: "i_col1", columns: &[0, 1] }],
     },
@@ -175,6 +210,15 @@ pub(super) const TABLES: [FixedTable; 13] = [
             ("name", Text, true),
             ("verifier", Text, false),
             ("superuser", Bool, true),
+            ("inherit", Bool, true),
+            ("create_role", Bool, true),
+            ("create_db", Bool, true),
+            ("login", Bool, true),
+            ("replication", Bool, true),
+            ("bypass_rls", Bool, true),
+            ("connections", Int4, true),
+            ("valid_until", Int8, false),
+            ("config", Text, false),
         ],
         indexes: &[FixedIndex { obj: ObjId(27), name: "i_user1", columns: &[1] }],
     },
@@ -210,7 +254,12 @@ pub(super) const TABLES: [FixedTable; 13] = [
     FixedTable {
         obj: ObjId(14),
         name: "schema$",
-        columns: &[("obj", Int8, true), ("name", Text, true), ("owner", Int8, true)],
+        columns: &[
+            ("obj", Int8, true),
+            ("name", Text, true),
+            ("owner", Int8, true),
+            ("acl", Text, false),
+        ],
         indexes: &[FixedIndex { obj: ObjId(40), name: "i_schema1", columns: &[1] }],
     },
     FixedTable {
@@ -249,6 +298,28 @@ pub(super) const TABLES: [FixedTable; 13] = [
             FixedIndex { obj: ObjId(38), name: "i_ref1", columns: &[0, 1] },
             FixedIndex { obj: ObjId(39), name: "i_ref2", columns: &[4, 2] },
         ],
+    },
+    FixedTable {
+        obj: ObjId(12),
+        name: "auth$",
+        columns: &[
+            ("role", Int8, true),
+            ("member", Int8, true),
+            ("grantor", Int8, true),
+            ("admin", Bool, true),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(31), name: "i_auth1", columns: &[0, 1] }],
+    },
+    FixedTable {
+        obj: ObjId(13),
+        name: "defacl$",
+        columns: &[
+            ("role", Int8, true),
+            ("schema", Int8, true),
+            ("kind", Text, true),
+            ("acl", Text, true),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(32), name: "i_defacl1", columns: &[0, 1, 2] }],
     },
 ];
 
@@ -290,6 +361,7 @@ impl FixedTable {
             schema: SYS.to_owned(),
             name: self.name.to_owned(),
             owner: SUPERUSER_OBJ,
+            acl: None,
             types: columns.iter().map(|column| column.ty).collect(),
             columns,
             header: own.header,
@@ -313,6 +385,8 @@ mod tests {
     #[test]
     fn numbers_are_unique_and_below_the_users() {
         let mut numbers = vec![BOOTSTRAP_OBJ.0, SUPERUSER_OBJ.0, SCHEMAS_OBJ.0, PUBLIC_OBJ.0];
+        numbers.push(ROLES_OBJ.0);
+        numbers.extend(PREDEFINED_ROLES.iter().map(|(number, _)| number.0));
         for table in &TABLES {
             numbers.push(table.obj.0);
             numbers.extend(table.indexes.iter().map(|index| index.obj.0));

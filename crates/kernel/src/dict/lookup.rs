@@ -10,12 +10,15 @@ use observe::Ctx;
 
 use super::cache::{Entry, RowCacheStat};
 use super::def::{ObjectDef, ObjectKind, Schemas, SequenceDef, TableDef, UserDef};
-use super::fixed::{Fixed, SCHEMAS_OBJ, SCHEMAS_VERSION};
+use super::fixed::{
+    DATABASE_ACL, DATABASE_OWNER, Fixed, ROLES_OBJ, ROLES_VERSION, SCHEMAS_OBJ, SCHEMAS_VERSION,
+};
 use super::locks::ObjectMode;
 use super::records::{
     object_by_name, object_by_obj, object_of, read_sequence, read_table, read_user, schema_of,
     user_of, user_of_use,
 };
+use super::roles::Roles;
 use super::state::{Dict, autonomous, newest, of};
 use super::store;
 use crate::error::{Error, Result};
@@ -338,6 +341,55 @@ pub async fn schemas(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Schemas>> 
         let entry = Entry::Schemas(Arc::clone(&schemas));
         if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
             return Ok(schemas);
+        }
+    }
+}
+
+async fn read_roles(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Arc<Roles>> {
+    let rows = store::all(ctx, snap, dict.fixed(Fixed::User)).await?;
+    let users = rows.iter().map(user_of).collect::<Result<Vec<_>>>()?;
+    let rows = store::all(ctx, snap, dict.fixed(Fixed::Auth)).await?;
+    let members = rows.iter().map(super::roles::member_of).collect::<Result<Vec<_>>>()?;
+    let rows = store::all(ctx, snap, dict.fixed(Fixed::DefaultAcl)).await?;
+    let defaults = rows.iter().map(super::roles::default_of).collect::<Result<Vec<_>>>()?;
+    let mut props = [None, None, None];
+    for (slot, name) in props.iter_mut().zip([ROLES_VERSION, DATABASE_OWNER, DATABASE_ACL]) {
+        let table = dict.fixed(Fixed::Props);
+        let row = store::one(ctx, snap, table, 0, &[Datum::Text(name)]).await?;
+        let missing = || Error::Invariant(format!("props$ has no row '{name}'"));
+        *slot = Some(row.ok_or_else(missing)?.text(1)?.to_owned());
+    }
+    let [version, owner, acl] = props.map(Option::unwrap_or_default);
+    let roles = Roles::new(users, members, defaults, (&version, &owner, &acl));
+    let wrong = || Error::Invariant("props$ holds a row of the roles that is none".into());
+    Ok(Arc::new(roles.ok_or_else(wrong)?))
+}
+
+/// Roles with their members, default privileges, and who may do what with the database.
+///
+/// # Errors
+/// As [`table`].
+pub async fn roles(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Roles>> {
+    let dict = of(txn.core())?;
+    if dict.has_touched_object(txn, ROLES_OBJ) {
+        let roles = read_roles(ctx, dict, &newest(txn)?).await?;
+        dict.note_version(txn, ROLES_OBJ, roles.version);
+        return Ok(roles);
+    }
+    if let Some(roles) = dict.cache.roles() {
+        return Ok(roles);
+    }
+    let reader = autonomous(txn.core());
+    let mut tries = 0;
+    loop {
+        // As with schemas, an open change keeps nobody waiting.
+        let kept = dict.locks.try_lock_object(ctx, txn, ROLES_OBJ).await?;
+        let generation = dict.cache.generation();
+        let roles = read_roles(ctx, dict, &newest(&reader)?).await?;
+        tries += 1;
+        let entry = Entry::Roles(Arc::clone(&roles));
+        if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
+            return Ok(roles);
         }
     }
 }

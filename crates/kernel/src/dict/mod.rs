@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod acl;
 mod bootstrap;
 mod cache;
 mod ddl;
@@ -7,6 +8,8 @@ mod ddl_alter;
 mod ddl_foreign;
 mod ddl_index;
 mod ddl_other;
+mod ddl_rights;
+mod ddl_roles;
 mod ddl_schema;
 mod ddl_view;
 mod def;
@@ -16,6 +19,7 @@ mod locks;
 mod lookup;
 mod names;
 mod records;
+mod roles;
 mod segments;
 mod state;
 mod store;
@@ -23,6 +27,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use acl::{Acl, AclItem, AclKind, DependentPrivileges, EVERYBODY, Privileges, letters};
 pub use bootstrap::{bootstrap, open};
 pub use cache::RowCacheStat;
 pub use ddl::{COLUMNS_MAX, create_table, drop_table, truncate_table};
@@ -33,8 +38,10 @@ pub use ddl_foreign::{
     add_foreign_key, drop_foreign_key, rename_foreign_key, validate_foreign_key,
 };
 pub use ddl_index::{INDEX_COLUMNS_MAX, create_index, drop_constraint, drop_index};
-pub use ddl_other::{
-    create_sequence, create_user, drop_sequence, drop_user, set_password, set_sequence_table,
+pub use ddl_other::{create_sequence, drop_sequence, set_sequence_table};
+pub use ddl_rights::{AclTarget, change_acl, change_owner, change_schema_owner};
+pub use ddl_roles::{
+    RoleUse, alter_user, change_member, create_user, drop_user, role_uses, set_password,
 };
 pub use ddl_schema::{
     create_schema, drop_all_in, drop_left, drop_schema, left_temporary, set_schema,
@@ -46,15 +53,17 @@ pub use def::{
     SchemaDef, Schemas, SequenceDef, TableDef, Use, UserDef, ViewDef,
 };
 pub use fixed::{
-    PUBLIC, PUBLIC_OBJ, RESERVED_SCHEMAS, SCHEMAS_OBJ, SUPERUSER, SUPERUSER_OBJ, SYS, TEMP_PREFIX,
-    USER_OBJ_MIN,
+    CHECKPOINT_ROLE, DATABASE_OWNER_ROLE, PREDEFINED_ROLES, PUBLIC, PUBLIC_OBJ, READ_ALL_DATA,
+    RESERVED_SCHEMAS, ROLES_OBJ, SCHEMAS_OBJ, SIGNAL_ROLE, SUPERUSER, SUPERUSER_OBJ, SYS,
+    TEMP_PREFIX, USER_OBJ_MIN, WRITE_ALL_DATA,
 };
 pub use locks::{ObjectLocks, ObjectMode, OneInstance};
 pub use lookup::{
-    confirm, dependents, is_current, object, objects, row_cache_stats, schemas, sequence,
+    confirm, dependents, is_current, object, objects, roles, row_cache_stats, schemas, sequence,
     sequences, table, table_by_obj, tables, user, users, views,
 };
 pub use names::NAME_BYTES_MAX;
+pub use roles::{DefaultAcl, MemberDef, Roles};
 pub use segments::free_orphans;
 pub use state::{Dict, invalidate, invalidate_all};
 

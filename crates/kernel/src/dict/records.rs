@@ -8,6 +8,7 @@ use std::sync::Arc;
 use block::{Dba, ObjId, Rowid, Scn};
 use observe::Ctx;
 
+use super::acl::Acl;
 use super::def::{
     CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction, KeyOrder,
     ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, Use, UserDef, ViewDef,
@@ -21,15 +22,20 @@ use crate::txn::Snapshot;
 
 /// Positions of columns that are read or changed by themselves.
 pub(super) mod at {
+    pub const OBJ_OWNER: usize = 1;
     pub const OBJ_SCHEMA: usize = 2;
     pub const OBJ_NAME: usize = 3;
     pub const OBJ_VERSION: usize = 6;
+    pub const OBJ_ACL: usize = 7;
     pub const TAB_HEADER: usize = 1;
     pub const TAB_BIRTH: usize = 2;
     pub const TAB_COMMENT: usize = 3;
     pub const COL_NOT_NULL: usize = 5;
     pub const COL_DEFAULT: usize = 6;
     pub const COL_COMMENT: usize = 8;
+    pub const COL_ACL: usize = 10;
+    pub const SCHEMA_OWNER: usize = 2;
+    pub const SCHEMA_ACL: usize = 3;
     pub const IND_COLUMNS: usize = 2;
     pub const IND_CONSTRAINT: usize = 5;
     pub const IND_HEADER: usize = 6;
@@ -41,6 +47,17 @@ pub(super) mod at {
     pub const USER_VERIFIER: usize = 2;
 }
 
+/// A list of access rights; NULL: what the kind gives by default.
+pub(super) fn acl_of(row: &Record, i: usize) -> Result<Option<Acl>> {
+    let parse = |text| Acl::parse(text).ok_or_else(|| row.unknown("list of access rights"));
+    row.text_or_null(i)?.map(parse).transpose()
+}
+
+/// The same as a value to store.
+pub(super) fn acl_value(acl: Option<&Acl>) -> Value {
+    acl.map_or(Value::Null, |acl| Value::Text(acl.to_string().into()))
+}
+
 pub(super) fn object_of(row: &Record) -> Result<ObjectDef> {
     Ok(ObjectDef {
         obj: row.obj(0)?,
@@ -50,10 +67,12 @@ pub(super) fn object_of(row: &Record) -> Result<ObjectDef> {
         kind: ObjectKind::from_code(row.text(4)?).ok_or_else(|| row.unknown("object kind"))?,
         created: row.scn(5)?,
         version: row.number(at::OBJ_VERSION)?,
+        acl: acl_of(row, at::OBJ_ACL)?,
     })
 }
 
-pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 7]> {
+/// Of a new object, which has no rights of its own yet.
+pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 8]> {
     Ok([
         obj(def.obj),
         obj(def.owner),
@@ -62,6 +81,7 @@ pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 7]> {
         Datum::Text(def.kind.code()),
         int8(def.created.0)?,
         int8(def.version)?,
+        Datum::Null,
     ])
 }
 
@@ -113,14 +133,16 @@ pub(super) fn column_of(row: &Record) -> Result<ColumnDef> {
                 Some(kind.ok_or_else(|| row.unknown("kind of generated column"))?)
             }
         },
+        acl: acl_of(row, at::COL_ACL)?,
     })
 }
 
-pub(super) fn column_values(
+pub(super) fn column_values<'a>(
     number: ObjId,
     position: usize,
-    def: &ColumnDef,
-) -> Result<[Datum<'_>; 10]> {
+    def: &'a ColumnDef,
+    acl: Option<&'a str>,
+) -> Result<[Datum<'a>; 11]> {
     Ok([
         obj(number),
         int4(position)?,
@@ -132,6 +154,7 @@ pub(super) fn column_values(
         def.missing.as_deref().map_or(Datum::Null, Datum::Bytea),
         text_or_null(def.comment.as_deref()),
         text_or_null(def.generated.map(Generated::code)),
+        text_or_null(acl),
     ])
 }
 
@@ -259,11 +282,13 @@ pub(super) fn use_values(view: ObjId, used: &Use) -> [Datum<'_>; 3] {
 }
 
 pub(super) fn schema_of(row: &Record) -> Result<SchemaDef> {
-    Ok(SchemaDef { obj: row.obj(0)?, name: row.text(1)?.to_owned(), owner: row.obj(2)? })
+    let (name, owner) = (row.text(1)?.to_owned(), row.obj(at::SCHEMA_OWNER)?);
+    Ok(SchemaDef { obj: row.obj(0)?, name, owner, acl: acl_of(row, at::SCHEMA_ACL)? })
 }
 
-pub(super) fn schema_values(def: &SchemaDef) -> [Datum<'_>; 3] {
-    [obj(def.obj), Datum::Text(&def.name), obj(def.owner)]
+/// `acl`: its rights as text.
+pub(super) fn schema_values<'a>(def: &'a SchemaDef, acl: Option<&'a str>) -> [Datum<'a>; 4] {
+    [obj(def.obj), Datum::Text(&def.name), obj(def.owner), text_or_null(acl)]
 }
 
 fn foreign_of(row: &Record) -> Result<ForeignKeyDef> {
@@ -355,6 +380,7 @@ pub(super) async fn read_table(
         schema: object.schema.clone(),
         name: object.name.clone(),
         owner: object.owner,
+        acl: object.acl.clone(),
         types: RowTypes::new(
             columns.iter().map(|column| column.ty).collect(),
             columns.iter().map(|column| column.missing.clone()).collect(),
@@ -379,6 +405,7 @@ pub(super) fn sequence_of(row: &Record, object: &ObjectDef) -> Result<SequenceDe
         schema: object.schema.clone(),
         name: object.name.clone(),
         owner: object.owner,
+        acl: object.acl.clone(),
         start: row.int(1)?,
         increment: row.int(2)?,
         min: row.int(3)?,
@@ -419,21 +446,74 @@ pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 11] {
 }
 
 pub(super) fn user_of(row: &Record) -> Result<UserDef> {
+    let connections = row.int4(10)?;
+    let valid_until = if row.is_null(11) { None } else { Some(row.int(11)?) };
     Ok(UserDef {
         obj: row.obj(0)?,
         name: row.text(1)?.to_owned(),
         verifier: row.text_or_null(at::USER_VERIFIER)?.map(str::to_owned),
         superuser: row.bool(3)?,
+        inherit: row.bool(4)?,
+        create_role: row.bool(5)?,
+        create_db: row.bool(6)?,
+        login: row.bool(7)?,
+        replication: row.bool(8)?,
+        bypass_rls: row.bool(9)?,
+        connections,
+        valid_until,
+        config: row.text_or_null(12)?.map(read_config).unwrap_or_default(),
     })
 }
 
-pub(super) fn user_values(def: &UserDef) -> [Datum<'_>; 4] {
-    [
-        obj(def.obj),
-        Datum::Text(&def.name),
-        text_or_null(def.verifier.as_deref()),
-        Datum::Bool(def.superuser),
-    ]
+/// One setting a line; a backslash keeps line ends and backslashes.
+fn read_config(text: &str) -> Vec<(String, String)> {
+    let lines = text.split('\n').filter_map(|line| line.split_once('='));
+    let plain = |value: &str| {
+        let mut out = String::new();
+        let mut chars = value.chars();
+        while let Some(c) = chars.next() {
+            match (c, chars.clone().next()) {
+                ('\\', Some('n')) => out.push('\n'),
+                ('\\', Some('\\')) => out.push('\\'),
+                (c, _) => {
+                    out.push(c);
+                    continue;
+                }
+            }
+            chars.next();
+        }
+        out
+    };
+    lines.map(|(name, value)| (name.to_owned(), plain(value))).collect()
+}
+
+fn config_text(config: &[(String, String)]) -> Option<String> {
+    let kept = |value: &str| value.replace('\\', "\\\\").replace('\n', "\\n");
+    let lines: Vec<String> =
+        config.iter().map(|(name, value)| format!("{name}={}", kept(value))).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// All columns of a role's row but its number, by position.
+pub(super) fn user_values(def: &UserDef) -> Vec<(usize, Value)> {
+    let text = |text: Option<&str>| text.map_or(Value::Null, |text| Value::Text(text.into()));
+    let config = config_text(&def.config);
+    let values = [
+        Value::Int8(i64::from(def.obj.0)),
+        text(Some(&def.name)),
+        text(def.verifier.as_deref()),
+        Value::Bool(def.superuser),
+        Value::Bool(def.inherit),
+        Value::Bool(def.create_role),
+        Value::Bool(def.create_db),
+        Value::Bool(def.login),
+        Value::Bool(def.replication),
+        Value::Bool(def.bypass_rls),
+        Value::Int4(def.connections),
+        def.valid_until.map_or(Value::Null, Value::Int8),
+        text(config.as_deref()),
+    ];
+    values.into_iter().enumerate().collect()
 }
 
 pub(super) async fn read_user(

@@ -64,6 +64,10 @@ impl Record {
         }
     }
 
+    pub fn is_null(&self, i: usize) -> bool {
+        self.values[i].is_null()
+    }
+
     pub fn text(&self, i: usize) -> Result<&str> {
         self.text_or_null(i)?.ok_or_else(|| self.wrong(i))
     }

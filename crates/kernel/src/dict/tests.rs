@@ -581,12 +581,16 @@ fn names_are_taken_once() {
     });
 }
 
+fn new_ann() -> UserDef {
+    UserDef::new(ObjId(0), "ann")
+}
+
 #[test]
 fn a_user_and_the_password_follow_the_transaction() {
     let w = world();
     w.t.run(async {
         let (maker, other) = (w.t.begin(), w.t.begin());
-        create_user(&w.ctx, &maker, "ann", None, false).await.expect("a new user");
+        create_user(&w.ctx, &maker, &new_ann()).await.expect("a new user");
         assert!(user(&w.ctx, &maker, "ann").await.expect("read").is_some());
         assert!(user(&w.ctx, &other, "ann").await.expect("read").is_none());
         maker.commit(&w.ctx).await.expect("commit");
@@ -598,7 +602,7 @@ fn a_user_and_the_password_follow_the_transaction() {
         let ann = user(&w.ctx, &other, "ann").await.expect("read").expect("committed");
         assert_eq!(ann.verifier.as_deref(), Some("SCRAM"));
         let txn = w.t.begin();
-        let twice = create_user(&w.ctx, &txn, "ann", None, false).await;
+        let twice = create_user(&w.ctx, &txn, &new_ann()).await;
         assert!(matches!(twice, Err(Error::DuplicateObject(_))));
         assert!(matches!(
             drop_user(&w.ctx, &txn, SUPERUSER).await,
@@ -710,4 +714,59 @@ fn two_sessions_make_the_same_table_and_one_gets_it() {
             }
         });
     }
+}
+
+#[test]
+fn rights_roles_and_owners_follow_the_transaction_and_survive_in_the_rows() {
+    let w = world();
+    w.t.run(async {
+        let table = w.make().await;
+        let (ddl, other) = (w.t.begin(), w.t.begin());
+        let ann = create_user(&w.ctx, &ddl, &new_ann()).await.expect("a new role");
+        let team = UserDef::new(ObjId(0), "team");
+        let team = create_user(&w.ctx, &ddl, &team).await.expect("a new role");
+        let pair = (team.obj, ann.obj);
+        let (role, member) = pair;
+        let new = MemberDef { role, member, grantor: SUPERUSER_OBJ, admin: false };
+        assert!(change_member(&w.ctx, &ddl, pair, Some(new)).await.expect("a member"));
+        assert!(!change_member(&w.ctx, &ddl, pair, Some(new)).await.expect("one already"));
+        let grant = |old: Option<Acl>| {
+            let mut acl = old.unwrap_or_else(|| Acl::default_of(AclKind::Relation, table.owner));
+            acl.grant(team.obj, table.owner, Privileges::SELECT, Privileges::NONE);
+            Some(acl)
+        };
+        let target = AclTarget::Relation(table.obj);
+        change_acl(&w.ctx, &ddl, target, grant).await.expect("granted");
+        let column = AclTarget::Column(table.obj, 1);
+        let update = Privileges::UPDATE;
+        let on_column = |_| {
+            let mut acl = Acl::default();
+            acl.grant(ann.obj, table.owner, update, Privileges::NONE);
+            Some(acl)
+        };
+        change_acl(&w.ctx, &ddl, column, on_column).await.expect("granted");
+        // Nobody else sees any of it yet.
+        let roles_there = roles(&w.ctx, &other).await.expect("read");
+        assert!(roles_there.find("ann").is_none());
+        assert_eq!(w.find(&other).await.expect("there").acl, None);
+        ddl.commit(&w.ctx).await.expect("commit");
+        assert!(!is_current(&other, ROLES_OBJ, roles_there.version), "a new version");
+        let known = roles(&w.ctx, &other).await.expect("read");
+        assert_eq!(known.above(ann.obj, true), [ann.obj, team.obj]);
+        let now = w.find(&other).await.expect("there");
+        assert_ne!(now.version, table.version);
+        let acl = now.acl.as_ref().expect("a list");
+        assert!(acl.privileges_of(&known.above(ann.obj, true)).has(Privileges::SELECT));
+        assert!(now.columns[1].acl.is_some() && now.columns[0].acl.is_none());
+        let uses = role_uses(&w.ctx, &other, ann.obj).await.expect("a list");
+        assert!(matches!(&uses[..], [RoleUse::RightsOnColumn { .. }]), "{uses:?}");
+        let txn = w.t.begin();
+        let dropped = drop_user(&w.ctx, &txn, "team").await;
+        assert!(matches!(dropped, Err(Error::DependentObjects(_))));
+        change_owner(&w.ctx, &txn, table.obj, &[], ann.obj).await.expect("given away");
+        let own = w.find(&txn).await.expect("there");
+        assert_eq!(own.owner, ann.obj);
+        txn.rollback(&w.ctx).await.expect("rollback");
+        assert_eq!(w.find(&other).await.expect("there").owner, table.owner);
+    });
 }

@@ -89,12 +89,35 @@ parameters! {
         "Memory for sorts, hashes and other work areas of all statements together.";
     max_connections: Kind::Int { min: 1, max: 10_000 }, "100", Startup -> usize,
         "Number of client connections; one more is refused with 53300.";
+    superuser_reserved_connections: Kind::Int { min: 0, max: 1_000 }, "3", Startup -> usize,
+        "How many of max_connections only superusers may take.";
     open_cursors: Kind::Int { min: 10, max: 65_535 }, "1000", Startup -> usize,
         "Number of prepared statements that one session may hold.";
     statement_timeout: Kind::Millis { min: 0, max: WEEK_MS }, "0", Session -> u64,
         "Milliseconds after which a statement is cancelled; 0 means never.";
     lock_timeout: Kind::Millis { min: 0, max: WEEK_MS }, "0", Session -> u64,
         "Milliseconds after which a wait for a lock is given up; 0 means never.";
+    idle_in_transaction_session_timeout: Kind::Millis { min: 0, max: WEEK_MS }, "0", Session -> u64,
+        "Milliseconds after which a session is ended that is idle in a transaction; 0 means never.";
+    idle_session_timeout: Kind::Millis { min: 0, max: WEEK_MS }, "0", Session -> u64,
+        "Milliseconds after which a session is ended that is idle outside one; 0 means never.";
+    ssl_cert_file: Kind::Text, "", Startup -> text,
+        "The server's certificate (PEM), those that have signed it behind it; a path in the \
+         database's folder or an absolute one. Empty means that nothing is encrypted.";
+    ssl_key_file: Kind::Text, "", Startup -> text,
+        "The private key (PEM) of ssl_cert_file.";
+    ssl_ca_file: Kind::Text, "", Startup -> text,
+        "Certificates (PEM) of those who sign clients' certificates; empty means that clients are \
+         not asked for one.";
+    hba_file: Kind::Text, "pg_hba.conf", Startup -> text,
+        "Rules for who may log on from where, in PostgreSQL's form; read again when it has changed. \
+         Without the file everybody may, with a password.";
+    audit_file: Kind::Text, "", Startup -> text,
+        "Path of the audit trail; empty means audit_K.log in the database's folder, off means none.";
+    audit_file_size: Kind::Bytes { min: 16 * KIB, max: 64 * GIB }, "16M", System -> u64,
+        "Size at which the audit trail begins a new file.";
+    audit_files: Kind::Int { min: 0, max: 1_000 }, "5", System -> usize,
+        "How many older files of the audit trail are kept.";
     _lgwr_flush_delay_us: Kind::Int { min: 0, max: 10_000_000 }, "0", System -> u64,
         "Microseconds that each flush of the log writer takes longer: for experiments.";
     _gc_spin_us: Kind::Int { min: 0, max: 10_000 }, "250", Startup -> u64,

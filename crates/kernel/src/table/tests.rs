@@ -26,6 +26,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
         missing: None,
         comment: None,
         generated: None,
+        acl: None,
     };
     let index = |name: &str, columns: &[u16], unique, primary| NewIndex {
         name: name.to_owned(),

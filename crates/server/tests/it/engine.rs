@@ -36,7 +36,8 @@ impl Engine for ToyEngine {
     fn enter_session_thread(&self) {}
 
     async fn user(&self, name: &str) -> Result<Option<User>, Report> {
-        Ok((name == "ann").then(|| User { verifier: Some(self.0.verifier.clone()) }))
+        Ok((name == "ann")
+            .then(|| User { verifier: Some(self.0.verifier.clone()), superuser: false }))
     }
 
     async fn open(&self, login: Login) -> Result<ToySession, Report> {

@@ -24,6 +24,8 @@ impl Running {
             listen: "127.0.0.1:0".into(),
             socket_dir: Some(dir.clone()),
             max_connections,
+            reserved_connections: 0,
+            tls: None,
             open_cursors: 10,
         };
         let engine = Arc::new(ToyEngine(Arc::clone(&toy)));

@@ -15,9 +15,11 @@ pub(crate) mod scalar;
 mod subquery;
 mod tableoid;
 
+use crate::access::ReadBy;
 use crate::{PgError, Result};
 use ::query::Scalar;
 use datafusion::sql::sqlparser::ast;
+use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind};
 
 pub(crate) use self::query::shown_name;
@@ -33,6 +35,7 @@ pub(crate) enum SessionFn {
     CurrentDate,
     ClockTimestamp,
     CurrentUser,
+    SessionUser,
     CurrentSchema,
     CurrentSchemas,
     BackendPid,
@@ -117,6 +120,7 @@ impl SessionFn {
             | SessionFn::SetVal
             | SessionFn::TransactionId => TypeKind::Int8,
             SessionFn::CurrentUser
+            | SessionFn::SessionUser
             | SessionFn::CurrentSchema
             | SessionFn::Setting
             | SessionFn::SetConfig
@@ -194,6 +198,11 @@ pub(crate) struct References {
     pub(crate) catalog_functions: bool,
     /// Whether functions tell how large relations are.
     pub(crate) sizes: bool,
+    /// What the statement changes, where nothing else in it reads that: no right to read is asked
+    /// for.
+    pub(crate) target: Option<(Option<String>, String)>,
+    /// Where it stands which columns are read.
+    pub(crate) read_by: ReadBy,
 }
 
 impl References {
@@ -204,6 +213,15 @@ impl References {
         let key = (schema, name);
         if !self.relations.contains(&key) {
             self.relations.push(key);
+        }
+    }
+
+    /// Adds what the statement changes, whose columns are looked at elsewhere.
+    pub(crate) fn add_target(&mut self, table: &TableDef) {
+        let key = (Some(table.schema.clone()), table.name.clone());
+        if !self.relations.contains(&key) {
+            self.relations.push(key.clone());
+            self.target = Some(key);
         }
     }
 }

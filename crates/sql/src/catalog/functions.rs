@@ -102,7 +102,12 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
     let make = |name: &str, args: Option<usize>, returns: ColType, body: Body| {
         make(catalog, name, args, returns, None, body)
     };
-    vec![
+    let rights = crate::access::functions::FUNCTIONS.iter();
+    let mut all: Vec<_> =
+        rights.map(|(name, body)| make(name, None, ColType::new(TypeKind::Bool), *body)).collect();
+    let user_name = crate::access::functions::user_name;
+    all.push(make("pg_get_userbyid", Some(1), TEXT, user_name));
+    all.extend([
         make("pg_table_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
             let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
             let visible = match relation_schema(c, oid) {
@@ -210,7 +215,8 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
                 .and_then(|x| x.default.as_deref());
             Ok(default.and_then(sequence_of_default).map_or(Value::Null, text))
         }),
-    ]
+    ]);
+    all
 }
 
 /// The name of the sequence that a default takes its values from.
@@ -218,7 +224,7 @@ pub(super) fn sequence_of_default(default: &str) -> Option<&str> {
     default.strip_prefix("nextval('")?.split('\'').next()
 }
 
-pub(super) fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {
+pub(crate) fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {
     if let Ok(oid) = name.trim().parse() {
         return Some(oid);
     }

@@ -12,6 +12,7 @@ mod known;
 mod objects;
 mod peers;
 mod pg;
+mod rights;
 mod rows;
 mod schema;
 mod sizes;
@@ -25,15 +26,17 @@ use crate::sequence::split_name;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::datasource::MemTable;
-use kernel::dict::{self, ColumnDef, Generated, Schemas, SequenceDef, TableDef, UserDef};
+use kernel::dict::{
+    self, ColumnDef, Generated, Privileges, Roles, Schemas, SequenceDef, TableDef, UserDef,
+};
 use kernel::instance::Instance;
 use kernel::row::Value;
 use parking_lot::Mutex;
 use query::Relation;
 use std::sync::{Arc, Weak};
 
-pub(crate) use functions::SetByRows;
-pub(crate) use pg::{KEYWORDS, is_empty_view};
+pub(crate) use functions::{SetByRows, relation_oid};
+pub(crate) use pg::{KEYWORDS, is_empty_view, system_name};
 pub(crate) use rows::{Rows, Shape};
 pub(crate) use sizes::asks_for_size;
 
@@ -81,7 +84,10 @@ pub(crate) struct Catalog {
     pub(crate) views: Vec<Arc<TableDef>>,
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) sequences: Vec<Arc<SequenceDef>>,
-    pub(crate) users: Vec<UserDef>,
+    pub(crate) users: Vec<Arc<UserDef>>,
+    pub(crate) roles: Arc<Roles>,
+    /// The current role.
+    pub(crate) role: block::ObjId,
     pub(crate) settings: Vec<(String, String, String)>,
     pub(crate) cursors: Vec<CursorRow>,
     /// Numbers under which the session and its transaction hold locks.
@@ -217,7 +223,9 @@ impl Session {
             views: dict::views(&self.ctx, &txn).await?,
             schemas: dict::schemas(&self.ctx, &txn).await?,
             sequences: dict::sequences(&self.ctx, &txn).await?,
-            users: dict::users(&self.ctx, &txn).await?,
+            users: self.roles().await?.all.clone(),
+            roles: self.roles().await?,
+            role: self.identity.role,
             settings,
             path: self.schemas_for(None).await?,
         })
@@ -237,13 +245,28 @@ impl Session {
     /// there are.
     pub(crate) async fn schemas_for(&mut self, schema: Option<&str>) -> Result<Vec<String>> {
         if let Some(schema) = schema {
-            return Ok(vec![self.named_schema(schema)?]);
+            let name = self.named_schema(schema)?;
+            // What a view names was understood when it was made.
+            if self.view_depth == 0 && self.identity.role != dict::SUPERUSER_OBJ {
+                self.begin_if_needed();
+                Box::pin(self.check_schema(&name, Privileges::USAGE)).await?;
+            }
+            return Ok(vec![name]);
         }
         self.begin_if_needed();
         let txn = self.transaction()?;
         let known = dict::schemas(&self.ctx, &txn).await?;
-        let is_there =
-            |name: &str| known.find(name).is_some() || dict::RESERVED_SCHEMAS.contains(&name);
+        let roles = match self.identity.role == dict::SUPERUSER_OBJ || self.view_depth > 0 {
+            true => None,
+            false => Some(Box::pin(self.roles()).await?),
+        };
+        // A schema that may not be used is passed over.
+        let may = |schema: &dict::SchemaDef| {
+            roles.as_ref().is_none_or(|roles| self.held_in(roles, schema).has(Privileges::USAGE))
+        };
+        let is_there = |name: &str| {
+            known.find(name).is_some_and(may) || dict::RESERVED_SCHEMAS.contains(&name)
+        };
         let mut path: Vec<String> = self.temporary.schema.iter().cloned().collect();
         for name in &self.settings.search_path {
             let name = if name == "$user" { &self.user } else { name };
@@ -301,6 +324,7 @@ impl Session {
             });
         }
         if let Some(sequence) = self.find_sequence(schema, name).await? {
+            Box::pin(self.check_sequence(&sequence, Privileges::SELECT)).await?;
             let mut rows = Rows::new(&[
                 ("last_value", Shape::Int8),
                 ("log_cnt", Shape::Int8),
@@ -328,11 +352,17 @@ impl Session {
         if !pg::is_known(name) {
             return Ok(None);
         }
+        if matches!(name, "pg_authid" | "pg_hba_file_rules") && !self.is_superuser().await? {
+            return Err(crate::access::denied("table", name));
+        }
         let catalog = self.shown_catalog().await?;
         Ok(pg::view(&catalog, name, &self.user, &self.instance))
     }
 
     async fn instance_view(&mut self, name: &str) -> Result<Option<Rows>> {
+        if name.ends_with("v$audit_trail") && !self.is_superuser().await? {
+            return Err(crate::access::denied("view", name));
+        }
         if let Some(rows) = views::local(&self.instance, name) {
             return Ok(Some(rows));
         }

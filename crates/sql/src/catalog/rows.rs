@@ -29,9 +29,12 @@ pub(crate) enum Shape {
     Object(u32),
     /// An array or vector of this type.
     List(u32),
-    /// An array that is always NULL here (access rights, options).
+    /// An array that is always NULL here (options).
     NoList,
 }
+
+/// An array of texts.
+pub(crate) const TEXTS: Shape = Shape::List(oid::TEXT_ARRAY);
 
 impl Shape {
     fn col_type(self) -> ColType {
@@ -140,6 +143,11 @@ impl Rows {
         self.rows.push(row);
         Ok(())
     }
+}
+
+/// Texts as the value of a column of [`TEXTS`].
+pub(crate) fn list(items: &[String]) -> Value {
+    texts(items.iter().map(String::as_str))
 }
 
 pub(crate) fn text(text: impl Into<Box<str>>) -> Value {

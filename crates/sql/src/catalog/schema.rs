@@ -2,6 +2,7 @@
 
 use super::Catalog;
 use super::constraints;
+use super::rights;
 use super::rows::{Rows, Shape, int, opt_text, text};
 use crate::ddl::is_temporary;
 use Shape::{Int4, Name, Text};
@@ -23,6 +24,14 @@ pub(super) fn is_known(name: &str) -> bool {
             | "constraint_column_usage"
             | "sequences"
             | "views"
+            | "table_privileges"
+            | "role_table_grants"
+            | "column_privileges"
+            | "role_column_grants"
+            | "usage_privileges"
+            | "role_usage_grants"
+            | "applicable_roles"
+            | "enabled_roles"
     )
 }
 
@@ -39,6 +48,14 @@ pub(super) fn view(catalog: &Catalog, name: &str) -> Option<Rows> {
         "referential_constraints" => constraints::references(catalog),
         "constraint_column_usage" => constraints::used_columns(catalog),
         "sequences" => sequences(catalog),
+        "table_privileges" => rights::table_privileges(catalog, true),
+        "role_table_grants" => rights::table_privileges(catalog, false),
+        "column_privileges" => rights::column_privileges(catalog, true),
+        "role_column_grants" => rights::column_privileges(catalog, false),
+        "usage_privileges" => rights::usage_privileges(catalog, true),
+        "role_usage_grants" => rights::usage_privileges(catalog, false),
+        "applicable_roles" => rights::applicable_roles(catalog),
+        "enabled_roles" => rights::enabled_roles(catalog),
         _ => return None,
     })
 }

@@ -32,15 +32,21 @@ const VIEWS: [(&str, Make); 16] = [
     ("v$system_event", system_event),
 ];
 
+/// Not read from counters but from files.
+const AUDIT_TRAIL: &str = "v$audit_trail";
+
 /// The view's rows; `None` for an unknown name.
 pub(crate) fn local(instance: &Arc<Instance>, view: &str) -> Option<Rows> {
+    if view == AUDIT_TRAIL {
+        return Some(super::rights::trail(instance));
+    }
     let (_, make) = VIEWS.iter().find(|(name, _)| *name == view)?;
     Some(make(instance))
 }
 
 fn fixed_table(_: &Instance) -> Rows {
     let mut rows = Rows::new(&[("name", Text)]);
-    for (view, _) in VIEWS {
+    for view in VIEWS.iter().map(|(view, _)| *view).chain([AUDIT_TRAIL]) {
         rows.push(vec![text(view)]);
         rows.push(vec![text(format!("g{view}"))]);
     }

@@ -48,6 +48,7 @@ impl Session {
             return done();
         }
         let table = self.table_of(&alter.name).await?;
+        self.check_owner("table", &table.name, table.owner).await?;
         let txn = self.transaction()?;
         let table = dict::lock_definition(&self.ctx, &txn, &table).await?;
         let mut operations: Vec<&AlterTableOperation> = alter.operations.iter().collect();

@@ -32,6 +32,8 @@ impl Session {
             }
             other => return refuse(format!("COMMENT ON {other}")),
         };
+        let kind = super::depend::kind_of(&table);
+        self.check_owner(kind, &table.name, table.owner).await?;
         let txn = self.transaction()?;
         dict::set_comment(&self.ctx, &txn, &table, column, comment).await?;
         Ok("COMMENT".to_owned())

@@ -167,7 +167,7 @@ impl Session {
 
     /// Drops relations of one kind together: what depends on them goes too, or stands in the way
     /// unless it is one of them.
-    pub(super) async fn drop_relations(
+    pub(crate) async fn drop_relations(
         &mut self,
         targets: Vec<Arc<TableDef>>,
         cascade: bool,
@@ -225,7 +225,29 @@ impl Session {
             let text = format!("permission denied for {} {name}", kind_of(&found));
             return Err(PgError::new("42501", text));
         }
+        self.check_droppable(kind_of(&found), name, &found.schema, found.owner).await?;
         Ok(Some(found))
+    }
+
+    /// 42501 unless the current role owns the object, or the schema that it is in.
+    pub(super) async fn check_droppable(
+        &mut self,
+        kind: &str,
+        name: &str,
+        schema: &str,
+        owner: block::ObjId,
+    ) -> Result<()> {
+        if self.has_role(owner).await? {
+            return Ok(());
+        }
+        let txn = self.transaction()?;
+        let schemas = dict::schemas(&self.ctx, &txn).await?;
+        if let Some(schema) = schemas.find(schema)
+            && self.has_role(schema.owner).await?
+        {
+            return Ok(());
+        }
+        Err(crate::access::must_own(kind, name))
     }
 
     /// 42809 if there is an object of the name, of another kind.

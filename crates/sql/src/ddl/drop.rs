@@ -23,7 +23,7 @@ impl Session {
         for name in names {
             let (schema, object) = table_parts(name)?;
             let in_schema = schema.as_deref();
-            if !matches!(kind, ObjectType::Role | ObjectType::User | ObjectType::Schema)
+            if !matches!(kind, ObjectType::Schema)
                 && !self.schema_is_there(in_schema, if_exists).await?
             {
                 continue;
@@ -47,7 +47,6 @@ impl Session {
                 ObjectType::Index => self.drop_index(in_schema, &object, cascade).await?,
                 ObjectType::Sequence => self.drop_sequence(in_schema, &object).await?,
                 ObjectType::Schema => self.drop_schema(&object, cascade).await?,
-                ObjectType::Role | ObjectType::User => self.drop_role(&object).await?,
                 other => return refuse(format!("DROP {other}")),
             };
             if found {
@@ -58,8 +57,7 @@ impl Session {
                 ObjectType::View => ("view", "42P01"),
                 ObjectType::Index => ("index", "42704"),
                 ObjectType::Sequence => ("sequence", "42P01"),
-                ObjectType::Schema => ("schema", "3F000"),
-                _ => ("role", "42704"),
+                _ => ("schema", "3F000"),
             };
             let shown = match &schema {
                 Some(schema) => format!("{schema}.{object}"),

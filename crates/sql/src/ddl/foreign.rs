@@ -14,8 +14,8 @@ use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use block::ObjId;
 use datafusion::sql::sqlparser::ast::{
-    self, ConstraintCharacteristics, ConstraintReferenceMatchKind, DeferrableInitial, ObjectName,
-    ReferentialAction,
+    self, ConstraintCharacteristics, ConstraintReferenceMatchKind, DeferrableInitial, Ident,
+    ObjectName, ReferentialAction,
 };
 use kernel::dict::{self, ForeignKeyDef, Generated, IndexDef, KeyAction, TableDef};
 use kernel::row::ColType;
@@ -215,6 +215,7 @@ impl Session {
             let text = format!("constraints on {kind} tables may reference only {kind} tables");
             return Err(PgError::new("42P16", text));
         }
+        self.check_refers(&parent, &spec.referred_columns).await?;
         let txn = self.transaction()?;
         // Its index and its columns' types stay as they are from here on.
         let parent = dict::lock_definition(&self.ctx, &txn, &parent).await?;
@@ -260,6 +261,18 @@ impl Session {
             }
             _ => error,
         })
+    }
+
+    /// 42501 unless the role may refer to these columns of the parent.
+    async fn check_refers(&mut self, parent: &TableDef, names: &[Ident]) -> Result<()> {
+        let named = names.iter().filter_map(|name| parent.column(&ident_name(name)));
+        let mut columns: Vec<usize> = named.collect();
+        if names.is_empty()
+            && let Some(key) = parent.primary_key()
+        {
+            columns.extend(key.columns.iter().map(|at| usize::from(*at)));
+        }
+        self.check_columns(parent, dict::Privileges::REFERENCES, &columns).await
     }
 
     /// 23503 if a row of the locked table has no parent.

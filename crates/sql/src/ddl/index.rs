@@ -41,6 +41,8 @@ impl Session {
             let detail = "This operation is not supported for views.";
             return Err(PgError::new("42809", text).with_detail(detail));
         }
+        self.check_owner("table", &table.name, table.owner).await?;
+        self.check_create_in(&table.schema).await?;
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
         let columns = index_columns(&create.columns, &names)?;
         check_classes(&create.columns, &columns, &table.columns)?;
@@ -121,9 +123,10 @@ impl Session {
         let txn = self.transaction()?;
         for schema in self.schemas_for(schema).await? {
             let found = dict::object(&self.ctx, &txn, &schema, name).await?;
-            if !found.is_some_and(|o| o.kind == dict::ObjectKind::Index) {
+            let Some(found) = found.filter(|o| o.kind == dict::ObjectKind::Index) else {
                 continue;
-            }
+            };
+            self.check_droppable("index", name, &schema, found.owner).await?;
             for table in dict::tables(&self.ctx, &txn).await? {
                 let index = table.indexes.iter().find(|i| i.name == name && table.schema == schema);
                 if let Some(constraint) = index.and_then(|i| i.constraint.clone()) {

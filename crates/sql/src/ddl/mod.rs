@@ -15,7 +15,6 @@ mod foreign;
 mod identity;
 mod index;
 mod rewrite;
-mod role;
 mod schema;
 mod sequence;
 mod table;
@@ -24,17 +23,17 @@ mod temporary;
 mod updatable;
 mod view;
 
-pub use role::set_password_hasher;
+pub(crate) use schema::missing_schema;
 pub(crate) use table_as::is_select_into;
 pub(crate) use temporary::{PG_TEMP, Temporary, is_temporary};
 pub(crate) use updatable::{Verb, not_updatable};
 pub(crate) use view::query_of;
 
-use crate::bind::{ident_name, table_parts};
+use crate::bind::table_parts;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement as Ast};
-use kernel::dict::{self, TableDef};
+use kernel::dict::{self, Privileges, TableDef};
 use std::sync::Arc;
 
 fn refuse<T>(what: impl std::fmt::Display) -> Result<T> {
@@ -77,16 +76,13 @@ impl Session {
                 self.comment_on(object_type, object_name, comment.as_deref()).await
             }
             Ast::Truncate(truncate) => self.truncate(truncate).await,
-            Ast::CreateRole(role) => self.create_role(role).await,
-            Ast::AlterRole { name, operation } => {
-                self.alter_role(&ident_name(name), operation).await
-            }
             other => refuse(first_words(other)),
         }
     }
 
-    fn owner(&self) -> block::ObjId {
-        dict::SUPERUSER_OBJ
+    /// Whom new objects belong to.
+    pub(crate) fn owner(&self) -> block::ObjId {
+        self.identity.role
     }
 
     /// Schema and name of an object to be made.
@@ -110,6 +106,7 @@ impl Session {
             }
         };
         if schema == PG_TEMP || schema == self.named_schema(PG_TEMP)? {
+            self.check_database(Privileges::TEMPORARY).await?;
             return Ok((self.temp_schema().await?, name));
         }
         if dict::RESERVED_SCHEMAS.contains(&schema.as_str()) {
@@ -119,6 +116,7 @@ impl Session {
         if dict::schemas(&self.ctx, &txn).await?.find(&schema).is_none() {
             return Err(schema::missing_schema(&schema));
         }
+        self.check_create_in(&schema).await?;
         Ok((schema, name))
     }
 

@@ -10,12 +10,12 @@ use crate::session::Session;
 use crate::view::Change;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{ObjectName, SchemaName};
-use kernel::dict::{self, SchemaDef, TableDef};
+use kernel::dict::{self, AclKind, Privileges, SchemaDef, TableDef};
 use query::functions::quote_ident;
 use std::sync::Arc;
 
 /// 3F000.
-pub(super) fn missing_schema(name: &str) -> PgError {
+pub(crate) fn missing_schema(name: &str) -> PgError {
     PgError::new("3F000", format!("schema \"{name}\" does not exist"))
 }
 
@@ -48,7 +48,13 @@ impl Session {
             let found = dict::user(&self.ctx, &txn, &role).await?;
             let missing = || PgError::new("42704", format!("role \"{role}\" does not exist"));
             owner = found.ok_or_else(missing)?.obj;
+            let (own, roles) = (self.identity.role, self.roles().await?);
+            if !roles.is_member(own, owner) {
+                let text = format!("must be member of role \"{role}\"");
+                return Err(PgError::new("42501", text));
+            }
         }
+        self.check_database(Privileges::CREATE).await?;
         if name.starts_with("pg_") {
             let text = format!("unacceptable schema name \"{name}\"");
             let detail = "The prefix \"pg_\" is reserved for system schemas.";
@@ -61,14 +67,18 @@ impl Session {
             return done();
         }
         match dict::create_schema(&self.ctx, &txn, &name, owner).await {
-            Ok(()) => done(),
+            Ok(()) => {
+                let kind = AclKind::Schema;
+                self.give_default_rights(kind, &name, block::ObjId(0)).await?;
+                done()
+            }
             Err(kernel::Error::DuplicateObject(_)) => Err(PgError::new("42P06", exists())),
             Err(other) => Err(other.into()),
         }
     }
 
     /// Whether there was such a schema; it is gone now.
-    pub(super) async fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<bool> {
+    pub(crate) async fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<bool> {
         let txn = self.transaction()?;
         if dict::RESERVED_SCHEMAS.contains(&name) {
             let text =
@@ -77,6 +87,7 @@ impl Session {
         }
         let found = dict::schemas(&self.ctx, &txn).await?.find(name).cloned();
         let Some(schema) = found else { return Ok(false) };
+        self.check_owner("schema", name, schema.owner).await?;
         // Nobody makes anything in it from here on.
         let (obj, wait) = (schema.obj, kernel::txn::LockWait::Wait);
         let core = &self.instance.core;
@@ -173,6 +184,7 @@ impl Session {
         if dict::schemas(&self.ctx, &txn).await?.find(schema).is_none() {
             return Err(missing_schema(schema));
         }
+        self.check_create_in(schema).await?;
         if def.schema == schema {
             return Ok(());
         }

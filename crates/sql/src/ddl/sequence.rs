@@ -28,7 +28,10 @@ impl Session {
             Some(_) => Some(ColType::new(TypeKind::Text)),
         };
         let new = sequence_def(&schema, &name, self.owner(), spec, ty)?;
-        dict::create_sequence(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
+        let made = dict::create_sequence(&self.ctx, &txn, new).await;
+        let made = made.map_err(|e| named(e, &name))?;
+        let kind = dict::AclKind::Sequence;
+        self.give_default_rights(kind, &made.schema, made.obj).await?;
         Ok("CREATE SEQUENCE".to_owned())
     }
 
@@ -102,6 +105,8 @@ impl Session {
     /// Whether there was such a sequence; it is gone now.
     pub(super) async fn drop_sequence(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
         let Some(sequence) = self.find_sequence(schema, name).await? else { return Ok(false) };
+        let (in_schema, owner) = (&sequence.schema, sequence.owner);
+        self.check_droppable("sequence", name, in_schema, owner).await?;
         let txn = self.transaction()?;
         dict::drop_sequence(&self.ctx, &txn, &sequence).await?;
         Ok(true)

@@ -14,7 +14,7 @@ use crate::generated::check_expressions;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, CreateTableOptions, SqlOption};
-use kernel::dict::{self, NewTable};
+use kernel::dict::{self, AclKind, NewTable, Privileges};
 
 impl Session {
     pub(super) async fn create_table(&mut self, create: &ast::CreateTable) -> Result<String> {
@@ -98,10 +98,13 @@ impl Session {
         check_expressions(&new.columns)?;
         let table = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
         self.note_at_commit(&table, create.on_commit);
+        self.give_default_rights(AclKind::Relation, &table.schema, table.obj).await?;
         for mut sequence in owned {
             sequence.table = Some(table.obj);
-            dict::create_sequence(&self.ctx, &txn, sequence).await?;
+            let made = dict::create_sequence(&self.ctx, &txn, sequence).await?;
+            self.give_default_rights(AclKind::Sequence, &made.schema, made.obj).await?;
         }
+        let table = self.altered(&table).await?;
         if has_rules(&table) {
             // No rows yet: this sees whether conditions and expressions can be bound.
             self.check_rows(&table).await?;
@@ -140,10 +143,15 @@ impl Session {
         }
         let mut tables = Vec::new();
         for target in &truncate.table_names {
-            tables.push(self.table_of(&target.name).await?);
+            let table = self.table_of(&target.name).await?;
+            self.check_relation(&table, Privileges::TRUNCATE).await?;
+            tables.push(table);
         }
         let cascade = truncate.cascade == Some(ast::CascadeOption::Cascade);
         let tables = self.with_referring(tables, cascade).await?;
+        for table in &tables {
+            self.check_relation(table, Privileges::TRUNCATE).await?;
+        }
         let txn = self.transaction()?;
         for table in tables {
             dict::truncate_table(&self.ctx, &txn, &table).await?;

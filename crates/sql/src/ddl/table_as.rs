@@ -86,6 +86,7 @@ impl Session {
         let txn = self.transaction()?;
         let def = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &table))?;
         self.note_at_commit(&def, made.on_commit);
+        self.give_default_rights(kernel::dict::AclKind::Relation, &def.schema, def.obj).await?;
         let insert = parse_single(&format!("INSERT INTO {target} {text}"))?;
         let plan = Arc::new(Box::pin(self.make_plan(&insert, &[])).await?);
         let tag = self.run_silently(plan).await?;

@@ -117,7 +117,11 @@ impl Session {
         };
         let names: Vec<String> = create.columns.iter().map(|c| ident_name(&c.name)).collect();
         let txn = self.transaction()?;
-        let (view, columns) = self.define_view(&create.query, &names).await?;
+        // What its owner may read is asked when it is read.
+        let caller = self.check_as.replace(dict::SUPERUSER_OBJ);
+        let defined = self.define_view(&create.query, &names).await;
+        self.check_as = caller;
+        let (view, columns) = defined?;
         if !is_temporary(&schema) && self.reads_temporary(&view.uses).await? {
             let text = format!("view \"{name}\" will be a temporary view");
             self.notice(Severity::Notice, text);
@@ -128,13 +132,17 @@ impl Session {
             self.is_made(&schema, &name, false).await?;
             let owner = self.owner();
             let new = NewView { schema, name: name.clone(), owner, columns, view };
-            dict::create_view(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
+            let made = dict::create_view(&self.ctx, &txn, new).await;
+            let made = made.map_err(|e| named(e, &name))?;
+            let kind = dict::AclKind::Relation;
+            self.give_default_rights(kind, &made.schema, made.obj).await?;
             return done();
         }
         let Some(old) = old else { return done() };
         if old.view.is_none() {
             return Err(PgError::new("42809", format!("\"{name}\" is not a view")));
         }
+        self.check_owner("view", &name, old.owner).await?;
         let old = dict::lock_definition(&self.ctx, &txn, &old).await?;
         check_replacement(&old.columns, &columns)?;
         self.check_not_own(&old, &view.uses).await?;
@@ -220,6 +228,7 @@ impl Session {
             let text = format!("\"{name}\" is not a {}", kind.to_lowercase());
             return Err(PgError::new("42809", text));
         }
+        self.check_owner(super::depend::kind_of(&def), name, def.owner).await?;
         let txn = self.transaction()?;
         let def = dict::lock_definition(&self.ctx, &txn, &def).await?;
         match action {

@@ -11,6 +11,7 @@ mod own;
 pub(crate) use own::Words;
 use own::parse_own;
 
+use crate::access::Access;
 use crate::cursor::{Declare, Fetch};
 use crate::dialect::OwnDialect;
 use crate::{PgError, Result};
@@ -44,6 +45,8 @@ pub enum Own {
         value: String,
     },
     AlterRelation(Box<AlterRelation>),
+    /// Roles and privileges.
+    Access(Box<Access>),
     Declare(Box<Declare>),
     Fetch(Fetch),
     /// One cursor, or all.
@@ -301,21 +304,11 @@ pub(crate) fn is_word(token: &Token, word: &str) -> bool {
 }
 
 /// What the library knows by one of PostgreSQL's two names only: COPY's options are switched `on`
-/// and `off` as well as `true` and `false`, and a USER is a ROLE.
+/// and `off` as well as `true` and `false`.
 fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut out = tokens.to_vec();
     let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));
-    let (Some(first), second) = (used.next(), used.next()) else { return out };
-    if let Some(at) = second
-        && is_word(&out[at].token, "user")
-        && (is_word(&out[first].token, "create") || is_word(&out[first].token, "alter"))
-    {
-        out[at].token = Token::make_keyword("ROLE");
-    }
-    let user = second.is_some_and(|at| is_word(&out[at].token, "role"));
-    if user && let Some(at) = out.iter().position(|t| is_word(&t.token, "encrypted")) {
-        out.remove(at);
-    }
+    let Some(first) = used.next() else { return out };
     if is_word(&out[first].token, "create") {
         return with_column_types(with_identity_options(out));
     }

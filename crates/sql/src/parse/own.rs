@@ -28,6 +28,93 @@ impl Words<'_> {
         found
     }
 
+    /// Back to the first word.
+    pub(crate) fn rewind(&mut self) {
+        self.at = 0;
+    }
+
+    /// These words, one after the other, or an error at the first that is missing.
+    pub(crate) fn expect(&mut self, words: &[&str]) -> Result<()> {
+        words.iter().try_for_each(|word| if self.take(word) { Ok(()) } else { Err(self.near()) })
+    }
+
+    /// Whether the word at hand is `first` and the next one `second`.
+    pub(crate) fn follows(&self, first: &str, second: &str) -> bool {
+        let next = Words { tokens: self.tokens.clone(), at: self.at + 1, all: self.all };
+        self.is(first) && next.is(second)
+    }
+
+    pub(crate) fn comma(&mut self) -> bool {
+        self.take_token(&Token::Comma)
+    }
+
+    pub(crate) fn equals(&mut self) -> bool {
+        self.take_token(&Token::Eq)
+    }
+
+    pub(crate) fn open(&mut self) -> bool {
+        self.take_token(&Token::LParen)
+    }
+
+    pub(crate) fn close(&mut self) -> bool {
+        self.take_token(&Token::RParen)
+    }
+
+    /// Passes one token over.
+    pub(crate) fn skip(&mut self) -> Result<()> {
+        if self.at_end() {
+            return Err(self.near());
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// A text in quotes.
+    pub(crate) fn text(&mut self) -> Result<String> {
+        let text = match self.tokens.get(self.at) {
+            Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => {
+                text.clone()
+            }
+            _ => return Err(self.near()),
+        };
+        self.at += 1;
+        Ok(text)
+    }
+
+    pub(crate) fn name_or_text(&mut self) -> Result<String> {
+        match self.tokens.get(self.at) {
+            Some(Token::SingleQuotedString(_)) => self.text(),
+            _ => self.name(),
+        }
+    }
+
+    /// A name that may have parts.
+    pub(crate) fn dotted(&mut self) -> Result<String> {
+        let mut name = self.name()?;
+        while self.take_token(&Token::Period) {
+            name = format!("{name}.{}", self.name()?);
+        }
+        Ok(name)
+    }
+
+    /// Words, texts and numbers up to the end, between commas.
+    pub(crate) fn values(&mut self) -> Result<String> {
+        let mut out = String::new();
+        while let Some(token) = self.tokens.get(self.at) {
+            match token {
+                Token::SingleQuotedString(text) => out.push_str(text),
+                Token::Word(word) if word.quote_style.is_some() => {
+                    out.push_str(&query::functions::quote_ident(&word.value));
+                }
+                Token::Word(word) => out.push_str(&word.value),
+                Token::Comma => out.push_str(", "),
+                other => out.push_str(&other.to_string()),
+            }
+            self.at += 1;
+        }
+        if out.is_empty() { Err(self.near()) } else { Ok(out) }
+    }
+
     fn take_token(&mut self, token: &Token) -> bool {
         let found = self.tokens.get(self.at) == Some(&token);
         self.at += usize::from(found);
@@ -55,7 +142,7 @@ impl Words<'_> {
         Ok(name)
     }
 
-    fn qualified(&mut self) -> Result<(Option<String>, String)> {
+    pub(crate) fn qualified(&mut self) -> Result<(Option<String>, String)> {
         let first = self.name()?;
         if self.take_token(&Token::Period) {
             return Ok((Some(first), self.name()?));
@@ -141,9 +228,14 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
             | Keyword::FETCH
             | Keyword::CLOSE
             | Keyword::SET
+            | Keyword::RESET
+            | Keyword::DROP
+            | Keyword::GRANT
+            | Keyword::REVOKE
             | Keyword::NoKeyword
     );
-    if !ours && !word.value.eq_ignore_ascii_case("checkpoint") {
+    let others = ["checkpoint", "reassign"];
+    if !ours && !others.iter().any(|other| word.value.eq_ignore_ascii_case(other)) {
         return Ok(None);
     }
     let all = tokens;
@@ -151,6 +243,9 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
     let mut words = Words { tokens, at: 0, all };
     if let Some(own) = crate::cursor_words::parse(&mut words)? {
         return words.finish(own);
+    }
+    if let Some(access) = crate::access::parse(&mut words)? {
+        return words.finish(Own::Access(Box::new(access)));
     }
     if words.take("vacuum") {
         return parse_vacuum(words);

@@ -8,6 +8,7 @@ pub(crate) use modify::{
     target_factor,
 };
 
+use crate::access::{ReadBy, Target};
 use crate::bind::{Binder, Params, References, ident_name, shown_name};
 use crate::cache::PlanKey;
 use crate::ddl::is_select_into;
@@ -21,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement as Ast,
     TableAlias, TableFactor, TableWithJoins,
 };
-use kernel::dict::TableDef;
+use kernel::dict::{self, Privileges, TableDef};
 use kernel::row::{ColType, TypeKind};
 use observe::Stat;
 use query::types::{col_type_of_oid, oid};
@@ -195,11 +196,18 @@ impl Session {
             Some(one) => {
                 let found = self.find_relation(one.schema.as_deref(), &one.name).await?;
                 let Relation::Table(table) = found else { return Ok(None) };
+                tables.extend(self.roles_version().await?);
                 if one.schema.is_none() {
                     tables.push(self.path_version().await?);
                     once = !self.is_first(&table.schema).await?;
+                } else if !tables.is_empty() {
+                    // Who may use the schema stands in the list of schemas.
+                    tables.push(self.path_version().await?);
                 }
                 tables.push((table.obj, table.version));
+                if !Box::pin(self.may_directly(ast, &table, &one.alias)).await? {
+                    return Ok(None);
+                }
                 direct::bind(ast, &table, &one.alias, &mut params)?
             }
         };
@@ -234,9 +242,12 @@ impl Session {
         let mut set = TableSet::new(self.format_env(), &self.settings.zone_name);
         let mut tables = Vec::new();
         let mut once = references.catalog_functions;
-        if references.relations.iter().any(|(schema, _)| schema.is_none()) {
+        let roles = self.roles_version().await?;
+        if roles.is_some() || references.relations.iter().any(|(schema, _)| schema.is_none()) {
             tables.push(self.path_version().await?);
         }
+        tables.extend(roles);
+        let mut read_by = references.read_by.clone();
         for (schema, name) in &references.relations {
             // What a view names is not what stands in the statement's WITH.
             if let (0, None, Some(given)) = (self.view_depth, schema, self.given_relation(name)?) {
@@ -247,6 +258,10 @@ impl Session {
             if let Relation::Table(def) | Relation::View(def) = &relation {
                 tables.push((def.obj, def.version));
                 once |= schema.is_none() && !self.is_first(&def.schema).await?;
+                let key = (schema.clone(), name.clone());
+                if references.target.as_ref() != Some(&key) {
+                    Box::pin(self.check_read(def, &mut read_by)).await?;
+                }
             }
             match &relation {
                 Relation::Table(table) => set.set_size(table.obj, self.table_size(table).await?),
@@ -275,6 +290,80 @@ impl Session {
         Ok((set, tables, once))
     }
 
+    /// Whether the role may do on a whole table what a statement of the direct path does; if not,
+    /// the other way looks at the columns.
+    async fn may_directly(
+        &mut self,
+        ast: &Ast,
+        table: &Arc<TableDef>,
+        alias: &str,
+    ) -> Result<bool> {
+        if self.identity.role == dict::SUPERUSER_OBJ {
+            return Ok(true);
+        }
+        let select = Privileges::SELECT;
+        let wanted = match ast {
+            Ast::Query(query) if query.locks.is_empty() => select,
+            Ast::Query(_) | Ast::Update(_) => select.with(Privileges::UPDATE),
+            Ast::Delete(_) => select.with(Privileges::DELETE),
+            Ast::Insert(insert) => {
+                let columns = direct::insert_columns(insert, table)?;
+                let target = Target {
+                    table,
+                    wanted: Privileges::INSERT,
+                    columns: Some(&columns),
+                    reads: self.reads_of_target(
+                        table,
+                        alias,
+                        Vec::new(),
+                        insert.returning.as_deref(),
+                        None,
+                    )?,
+                };
+                self.check_target(target).await?;
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        };
+        Ok(self.held_on(table).await?.has(wanted))
+    }
+
+    /// A query as it was written, for who may have to be asked about its columns.
+    fn read_by(&self, query: &Query) -> ReadBy {
+        match self.identity.role == dict::SUPERUSER_OBJ && self.check_as.is_none() {
+            true => ReadBy::Unknown,
+            false => ReadBy::Query(Box::new(query.clone())),
+        }
+    }
+
+    /// What a statement reads of the table that it changes, as a query.
+    pub(crate) fn reads_of_target(
+        &self,
+        table: &TableDef,
+        alias: &str,
+        exprs: Vec<Expr>,
+        returning: Option<&[SelectItem]>,
+        rest: Option<(Vec<TableWithJoins>, Option<Expr>)>,
+    ) -> Result<Option<Query>> {
+        if self.identity.role == dict::SUPERUSER_OBJ {
+            return Ok(None);
+        }
+        let mut items: Vec<SelectItem> = exprs.into_iter().map(SelectItem::UnnamedExpr).collect();
+        items.extend(returning.unwrap_or_default().iter().cloned());
+        let (more, selection) = rest.unwrap_or_default();
+        let name = ObjectName::from(vec![quoted(&table.schema), quoted(&table.name)]);
+        let TableFactor::Table { alias: alias_of, .. } = target_factor(table, alias) else {
+            return Err(PgError::internal("a target that is no table"));
+        };
+        let mut relation = target_factor(table, alias);
+        if let TableFactor::Table { name: target, alias, .. } = &mut relation {
+            (*target, *alias) = (name, alias_of);
+        }
+        let mut from = vec![TableWithJoins { relation, joins: Vec::new() }];
+        from.extend(more);
+        select_query(items, from, selection).map(Some)
+    }
+
     /// How large the table is now; a table dropped meanwhile has no size.
     async fn table_size(&mut self, table: &TableDef) -> Result<TableSize> {
         let core = &self.instance.core;
@@ -299,10 +388,12 @@ impl Session {
             Some(self.take_lock_clause(&mut query, params).await?)
         };
         let env = self.format_env();
+        let read_by = self.read_by(&query);
         let mut binder = Binder::new(params, &env);
         binder.bind_query(&mut query)?;
-        let references = binder.references;
+        let references = References { read_by, ..binder.references };
         if let Some(lock) = &lock {
+            Box::pin(self.check_columns(&lock.table, Privileges::UPDATE, &[])).await?;
             add_hidden_columns(&mut query, &lock.table)?;
         }
         let (set, tables, once) = self.relations(&references, params).await?;

@@ -5,7 +5,8 @@
 //! must never do: hand DML to the library, which would forget clauses.
 
 use super::{Planned, note_parameter, quoted, select_query};
-use crate::bind::{Binder, Params, ident_name, shown_name};
+use crate::access::Target;
+use crate::bind::{Binder, Params, References, ident_name, shown_name};
 use crate::ddl::Verb;
 use crate::generated::{Overriding, check_assigned, given_counts};
 use crate::parse::Parsed;
@@ -18,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     Statement as Ast, TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind,
     visit_expressions,
 };
-use kernel::dict::{ColumnDef, Generated, TableDef};
+use kernel::dict::{ColumnDef, Generated, Privileges, TableDef};
 use query::{PgColumn, ROW_COLUMN, ROWID_COLUMN, Relation, TARGET_CATALOG};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -94,8 +95,16 @@ impl Session {
                 from.extend(more.iter().cloned());
             }
         }
-        let work = Work { table, alias, factor, from, items, set: Some(set) };
         let selection = update.selection.clone();
+        let exprs = items[2..].iter().filter_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+            _ => None,
+        });
+        let (returning, rest) = (update.returning.as_deref(), (from.clone(), selection.clone()));
+        let reads = self.reads_of_target(&table, &alias, exprs.collect(), returning, Some(rest))?;
+        let (wanted, columns) = (Privileges::UPDATE, Some(&set[..]));
+        self.check_target(Target { table: &table, wanted, columns, reads }).await?;
+        let work = Work { table, alias, factor, from, items, set: Some(set) };
         self.plan_modify(work, selection, update.returning.as_deref(), params).await
     }
 
@@ -118,8 +127,12 @@ impl Session {
         let (table, alias, factor) = self.target(one, Verb::Delete).await?;
         let items = hidden_items(&alias);
         let from = delete.using.clone().unwrap_or_default();
-        let work = Work { table, alias, factor, from, items, set: None };
         let selection = delete.selection.clone();
+        let (returning, rest) = (delete.returning.as_deref(), (from.clone(), selection.clone()));
+        let reads = self.reads_of_target(&table, &alias, Vec::new(), returning, Some(rest))?;
+        let (wanted, columns) = (Privileges::DELETE, None);
+        self.check_target(Target { table: &table, wanted, columns, reads }).await?;
+        let work = Work { table, alias, factor, from, items, set: None };
         self.plan_modify(work, selection, delete.returning.as_deref(), params).await
     }
 
@@ -149,7 +162,7 @@ impl Session {
             binder.bind_expr(expr)?;
         }
         let mut references = binder.references;
-        references.add(Some(table.schema.clone()), table.name.clone());
+        references.add_target(&table);
         from.insert(0, TableWithJoins { relation: factor, joins: Vec::new() });
         let query = Query { with, ..select_query(items, from, selection)? };
         let (set_of, tables, once) = self.relations(&references, params).await?;
@@ -185,7 +198,7 @@ impl Session {
         let mut binder = Binder::new(params, &env);
         binder.bind_items(&mut items)?;
         let mut references = binder.references;
-        references.add(Some(table.schema.clone()), table.name.clone());
+        references.add_target(table);
         // A wildcard means the table's own columns, not the hidden ones.
         let items =
             items.into_iter().flat_map(|item| expand_wildcard(item, table, alias)).collect();
@@ -227,11 +240,16 @@ impl Session {
         let mut query = (**source).clone();
         values_as_selects(&mut query)?;
         let mut columns = direct::insert_columns(insert, &table)?;
+        let returning = insert.returning.as_deref();
+        let reads = self.reads_of_target(&table, &target.alias, Vec::new(), returning, None)?;
+        let (wanted, into) = (Privileges::INSERT, Some(&columns[..]));
+        self.check_target(Target { table: &table, wanted, columns: into, reads }).await?;
+        let read_by = self.read_by(&query);
         note_values_parameters(&query, &columns, &table, params)?;
         let env = self.format_env();
         let mut binder = Binder::new(params, &env);
         binder.bind_query(&mut query)?;
-        let references = binder.references;
+        let references = References { read_by, ..binder.references };
         let (set, mut tables, mut once) = self.relations(&references, params).await?;
         tables.push((table.obj, table.version));
         if let Some((version, hidden)) = path {

@@ -53,6 +53,7 @@ impl Session {
                 query::cast::cast(&now, kind, query::cast::CastMode::Explicit, env)?
             }
             SessionFn::CurrentUser => text(&self.user),
+            SessionFn::SessionUser => text(&self.session_user),
             SessionFn::CurrentSchema => match self
                 .schemas_for(None)
                 .await?

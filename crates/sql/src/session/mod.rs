@@ -14,11 +14,13 @@ pub use portal::{Fetched, Portal};
 
 pub(crate) use portal::PortalState;
 
+use crate::access::Identity;
 use crate::cache::Named;
 use crate::copy::CopyIn;
 use crate::cursor::Cursor;
 use crate::database::Database;
 use crate::encode::RowEncoder;
+use crate::log_on::Seat;
 use crate::notify::Listening;
 use crate::plan::Prepared;
 use crate::settings::Settings;
@@ -39,7 +41,13 @@ pub struct Session {
     pub(crate) instance: Arc<Instance>,
     pub(crate) database: Arc<Database>,
     pub(crate) ctx: Ctx,
+    /// As whom it acts.
     pub(crate) user: String,
+    /// Whom it stands for.
+    pub(crate) session_user: String,
+    pub(crate) identity: Identity,
+    /// While a view is planned: whose rights count for what it reads.
+    pub(crate) check_as: Option<ObjId>,
     pub(crate) settings: Settings,
     pub(crate) txn: Option<Txn>,
     pub(crate) named: Named<Arc<Prepared>>,
@@ -63,6 +71,10 @@ pub struct Session {
     pub(crate) running: Option<RunningParts>,
     /// Settings that rows of the running statement ask for.
     pub(crate) set_by_rows: crate::catalog::SetByRows,
+    /// Where the client is; empty for a session that nobody has logged on to.
+    pub(crate) peer: String,
+    /// Its place among its role's sessions.
+    pub(crate) seat: Option<Seat>,
     /// Where a failed statement is rolled back to.
     statement_start: Option<Mark>,
 }
@@ -86,6 +98,9 @@ impl Session {
             database,
             ctx,
             user: user.to_owned(),
+            session_user: user.to_owned(),
+            identity: Identity::unknown(),
+            check_as: None,
             settings,
             txn: None,
             named: Named::new(),
@@ -104,6 +119,8 @@ impl Session {
             parts: Parts::default(),
             running: None,
             set_by_rows: Default::default(),
+            peer: String::new(),
+            seat: None,
             statement_start: None,
         };
         session.note_context();
@@ -112,6 +129,10 @@ impl Session {
 
     /// Settings that plans depend on have changed.
     pub(crate) fn note_context(&mut self) {
+        self.session_user = self.settings.show("session_authorization").unwrap_or_default();
+        let role = self.settings.show("role").unwrap_or_default();
+        self.user = if role == "none" { self.session_user.clone() } else { role.clone() };
+        self.identity.follow(&self.session_user, &role);
         let own = |name: &String| if name == "$user" { self.user.clone() } else { name.clone() };
         let path: Vec<String> = self.settings.search_path.iter().map(own).collect();
         let mut path = path.join(",");
@@ -119,7 +140,8 @@ impl Session {
             // What the session's own objects hide, and when, is its own affair.
             path = format!("{schema} {};{path}", self.temporary.changes);
         }
-        self.plan_context = Arc::from(format!("{path};{}", self.settings.zone_name));
+        self.plan_context =
+            Arc::from(format!("{};{path};{}", self.identity.role.0, self.settings.zone_name));
     }
 
     pub(crate) fn encoder(&self, columns: &[query::PgColumn], formats: &[i16]) -> RowEncoder {
@@ -170,6 +192,7 @@ impl Session {
     /// Rolls back what is open; what was temporary goes.
     pub async fn close(mut self) {
         self.copy = None;
+        self.note_log_off();
         self.end_to_listen(None);
         let mut closed = self.rollback_quietly().await;
         if closed.is_ok() {

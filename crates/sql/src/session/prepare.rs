@@ -30,6 +30,9 @@ impl Session {
     /// # Errors
     /// What is wrong with it.
     pub async fn prepare(&mut self, text: &str, param_oids: &[u32]) -> Result<Arc<Prepared>> {
+        if !self.identity.is_known() {
+            Box::pin(self.know_identity()).await?;
+        }
         // A text that this instance knows needs no parsing.
         if self.txn.as_ref().is_none_or(|txn| !txn.failed) {
             let key = self.plan_key(Arc::from(text), param_oids);
@@ -67,6 +70,9 @@ impl Session {
         statement: Statement,
         param_oids: &[u32],
     ) -> Result<Arc<Prepared>> {
+        if !self.identity.is_known() {
+            Box::pin(self.know_identity()).await?;
+        }
         if let Some(txn) = &self.txn
             && txn.failed
             && !ends_transaction(&statement)

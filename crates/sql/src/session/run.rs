@@ -7,6 +7,7 @@ use super::portal::{OpenRows, Portal, PortalState};
 use super::{Fetched, Session};
 use crate::Result;
 use crate::encode::{RowEncoder, RowSink};
+use crate::log_on::{is_audited, is_audited_own};
 use crate::plan::{Kind, Plan, QueryPlan};
 use datafusion::arrow::array::RecordBatch;
 use kernel::row::Value;
@@ -73,8 +74,20 @@ impl Session {
             Kind::InsertSelect(insert) => {
                 self.run_insert_select(insert, params, encoder, sink).await.map(Fetched::Complete)
             }
-            Kind::Utility(ast) => self.run_utility(ast, portal, sink).await,
-            Kind::Own(own) => self.run_own(own, portal, sink).await,
+            Kind::Utility(ast) => {
+                let done = self.run_utility(ast, portal, sink).await;
+                if is_audited(ast) {
+                    self.audit(&portal.prepared.statement.text, &done);
+                }
+                done
+            }
+            Kind::Own(own) => {
+                let done = self.run_own(own, portal, sink).await;
+                if is_audited_own(own) {
+                    self.audit(&portal.prepared.statement.text, &done);
+                }
+                done
+            }
             Kind::Explain { analyze, statement } => {
                 self.run_explain(*analyze, statement, portal, sink).await
             }

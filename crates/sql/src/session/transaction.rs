@@ -144,7 +144,7 @@ impl Session {
         Ok(done?)
     }
 
-    pub(super) async fn rollback_quietly(&mut self) -> Result<()> {
+    pub(crate) async fn rollback_quietly(&mut self) -> Result<()> {
         match &self.txn {
             Some(_) => self.rollback().await,
             None => Ok(()),

@@ -7,8 +7,19 @@ use super::done;
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{self, LockTableMode};
+use kernel::dict::Privileges;
 use kernel::table::LockWait;
 use kernel::txn::TmMode;
+
+/// Any of these lets a role take the lock.
+fn rights_for(mode: Option<&LockTableMode>) -> Privileges {
+    let change = Privileges::UPDATE.with(Privileges::DELETE).with(Privileges::TRUNCATE);
+    match mode {
+        Some(LockTableMode::AccessShare) => Privileges::SELECT,
+        Some(LockTableMode::RowExclusive) => change.with(Privileges::INSERT),
+        _ => change,
+    }
+}
 
 impl Session {
     pub(super) async fn run_lock(&mut self, lock: &ast::Lock) -> Result<Fetched> {
@@ -35,6 +46,9 @@ impl Session {
         };
         for target in &lock.tables {
             let table = self.table_of(&target.name).await?;
+            if !self.held_on(&table).await?.meets(rights_for(lock.lock_mode.as_ref())) {
+                return Err(crate::access::denied("table", &table.name));
+            }
             let Some(mode) = mode else { continue };
             let txn = self.transaction()?;
             txn.core().lock_table(&self.ctx, &txn, table.obj, mode, wait).await.map_err(

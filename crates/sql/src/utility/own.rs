@@ -9,6 +9,7 @@ use crate::encode::{RowSink, column_of};
 use crate::parse::Own;
 use crate::session::{Fetched, Portal, Session};
 use crate::{PgError, Result, Severity};
+use kernel::dict::CHECKPOINT_ROLE;
 use kernel::row::TypeKind;
 use query::PgColumn;
 
@@ -38,6 +39,11 @@ impl Session {
                 done("ANALYZE")
             }
             Own::Checkpoint => {
+                if !self.is_superuser().await? && !self.has_role(CHECKPOINT_ROLE).await? {
+                    let text =
+                        "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT";
+                    return Err(PgError::new("42501", text));
+                }
                 let cache = &self.instance.core.cache;
                 cache.checkpoint_all(&self.ctx, self.instance.me).await?;
                 done("CHECKPOINT")
@@ -45,6 +51,7 @@ impl Session {
             Own::ShowParameter(pattern) => {
                 self.show_parameters(pattern.as_deref().unwrap_or(""), portal, sink)
             }
+            Own::Access(access) => Ok(Fetched::Complete(Box::pin(self.run_access(access)).await?)),
             Own::CreateSequence(spec) => {
                 self.check_writable("CREATE SEQUENCE")?;
                 Ok(Fetched::Complete(self.create_sequence(spec).await?))
@@ -54,6 +61,10 @@ impl Session {
                 Ok(Fetched::Complete(self.alter_relation(alter).await?))
             }
             Own::AlterSystemSet { name, value } => {
+                if !self.is_superuser().await? {
+                    let text = format!("permission denied to set parameter \"{name}\"");
+                    return Err(PgError::new("42501", text));
+                }
                 self.instance.alter_system(name, value).map_err(param_error)?;
                 done("ALTER SYSTEM")
             }

@@ -165,6 +165,10 @@ impl Session {
                 let isolation = self.txn.as_ref().map(|txn| txn.handle.isolation());
                 Some(isolation_name(isolation.unwrap_or(self.settings.isolation)).to_owned())
             }
+            "ssl" => {
+                let on = !self.instance.params.ssl_cert_file().is_empty();
+                Some(if on { "on" } else { "off" }.to_owned())
+            }
             "transaction_read_only" => {
                 let read_only =
                     self.txn.as_ref().map_or(self.settings.read_only, |txn| txn.read_only);

@@ -41,6 +41,7 @@ fn new_table(name: &str) -> NewTable {
         missing: None,
         comment: None,
         generated: None,
+        acl: None,
     };
     NewTable {
         checks: Vec::new(),

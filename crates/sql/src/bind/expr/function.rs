@@ -99,6 +99,10 @@ impl Binder<'_> {
                 self.references.catalog_functions = true;
                 name.as_str()
             }
+            other if crate::access::functions::is_known(other) => {
+                self.references.catalog_functions = true;
+                other
+            }
             other => {
                 self.references.sizes |= crate::catalog::asks_for_size(other);
                 other

@@ -6,12 +6,13 @@
 use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Bool, Int2, Int4, Name, Oid, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
+use block::ObjId;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use kernel::txn::{TmMode, notification_resource};
 use std::sync::Arc;
 
-pub(super) fn activity(instance: &Arc<Instance>, user: &str) -> Rows {
+pub(super) fn activity(catalog: &Catalog, instance: &Arc<Instance>, user: &str) -> Rows {
     let mut rows = Rows::new(&[
         ("datname", Name),
         ("pid", Int4),
@@ -37,11 +38,27 @@ pub(super) fn activity(instance: &Arc<Instance>, user: &str) -> Rows {
             opt_text(waiting.map(|e| e.class().name())),
             opt_text(waiting.map(|e| e.name())),
             text(if s.active { "active" } else { "idle" }),
-            opt_text(s.sql_text.as_deref()),
+            match sees(catalog, name) {
+                true => opt_text(s.sql_text.as_deref()),
+                false => text("<insufficient privilege>"),
+            },
             text(if client { "client backend" } else { "background" }),
         ]);
     }
     rows
+}
+
+/// `pg_read_all_stats`.
+const READ_ALL_STATS: ObjId = ObjId(3375);
+
+/// Whether the role may see what another user's sessions run.
+fn sees(catalog: &Catalog, user: &str) -> bool {
+    let roles = &catalog.roles;
+    let above = roles.above(catalog.role, true);
+    let of = roles.find(user).map(|user| user.obj);
+    roles.is_superuser(catalog.role)
+        || above.contains(&READ_ALL_STATS)
+        || of.is_some_and(|of| above.contains(&of))
 }
 
 /// The session's open cursors.

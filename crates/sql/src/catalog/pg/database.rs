@@ -5,13 +5,13 @@
 //! must never do: name a schema that nothing can be found in.
 
 use super::OWNER;
-use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Bool, Char, Int4, Name, NoList, Object, Oid, Text};
-use crate::catalog::rows::{Rows, int, text};
+use crate::catalog::rows::{Rows, TEXTS, int, text};
+use crate::catalog::{Catalog, rights};
 use kernel::row::Value;
 use query::types::oid;
 
-pub(super) fn databases() -> Rows {
+pub(super) fn databases(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
         ("oid", Oid),
         ("datname", Name),
@@ -26,12 +26,12 @@ pub(super) fn databases() -> Rows {
         ("datctype", Text),
         ("daticulocale", Text),
         ("datcollversion", Text),
-        ("datacl", NoList),
+        ("datacl", TEXTS),
     ]);
     rows.push(vec![
         int(5),
         text("skein"),
-        int(OWNER),
+        int(catalog.roles.owner.0),
         Value::Int4(6),
         text("c"),
         Value::Bool(false),
@@ -42,16 +42,18 @@ pub(super) fn databases() -> Rows {
         text("C.UTF-8"),
         Value::Null,
         Value::Null,
-        Value::Null,
+        rights::acl_value(catalog, catalog.roles.acl.as_ref()),
     ]);
     rows
 }
 
 pub(super) fn namespaces(catalog: &Catalog) -> Rows {
     let mut rows =
-        Rows::new(&[("oid", Oid), ("nspname", Name), ("nspowner", Oid), ("nspacl", NoList)]);
+        Rows::new(&[("oid", Oid), ("nspname", Name), ("nspowner", Oid), ("nspacl", TEXTS)]);
     for (oid, name, owner) in catalog.all_schemas() {
-        rows.push(vec![int(oid), text(name), int(owner), Value::Null]);
+        let acl = catalog.schemas.find(name).and_then(|schema| schema.acl.as_ref());
+        let acl = rights::acl_value(catalog, acl);
+        rows.push(vec![int(oid), text(name), int(owner), acl]);
     }
     rows
 }

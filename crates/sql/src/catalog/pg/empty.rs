@@ -254,10 +254,6 @@ pub(super) fn empty(name: &str) -> Option<Rows> {
             ("partattrs", List(oid::INT2VECTOR)),
             ("partclass", List(oid::OIDVECTOR)),
         ],
-        "pg_db_role_setting" => &[("setdatabase", Oid), ("setrole", Oid), ("setconfig", NoList)],
-        "pg_auth_members" => {
-            &[("roleid", Oid), ("member", Oid), ("grantor", Oid), ("admin_option", Bool)]
-        }
         _ => return None,
     }))
 }

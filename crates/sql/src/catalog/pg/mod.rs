@@ -23,7 +23,7 @@ use kernel::instance::Instance;
 use kernel::row::Value;
 use std::sync::Arc;
 
-/// Owner of everything.
+/// Owner of what the system has made.
 const OWNER: i64 = 10;
 
 /// Views of `pg_catalog` with PostgreSQL's OIDs where it has them.
@@ -99,6 +99,8 @@ const VIEWS: &[(&str, i64)] = &[
     ("pg_statistic_ext_data", 3429),
     ("pg_db_role_setting", 2964),
     ("pg_auth_members", 1261),
+    ("pg_default_acl", 826),
+    ("pg_hba_file_rules", 12_011),
 ];
 
 /// Whether there is a view of this name.
@@ -118,7 +120,7 @@ pub(super) fn system_oid(name: &str) -> Option<i64> {
     VIEWS.iter().find(|(known, _)| *known == name).map(|(_, oid)| *oid)
 }
 
-pub(super) fn system_name(oid: i64) -> Option<&'static str> {
+pub(crate) fn system_name(oid: i64) -> Option<&'static str> {
     VIEWS.iter().find(|(_, known)| *known == oid).map(|(name, _)| *name)
 }
 
@@ -138,9 +140,13 @@ pub(super) fn view(
         "pg_constraint" => indexes::constraints(catalog),
         "pg_attrdef" => relations::defaults(catalog),
         "pg_description" => relations::descriptions(catalog),
-        "pg_database" => database::databases(),
+        "pg_database" => database::databases(catalog),
         "pg_roles" | "pg_authid" => roles::roles(catalog),
         "pg_user" => roles::users(catalog),
+        "pg_auth_members" => super::rights::members(catalog),
+        "pg_default_acl" => super::rights::defaults(catalog),
+        "pg_hba_file_rules" => super::rights::rules(instance)?,
+        "pg_db_role_setting" => roles::settings(catalog),
         "pg_settings" => database::settings(catalog),
         "pg_cursors" => activity::cursors(catalog),
         "pg_locks" => activity::locks(catalog, instance),
@@ -163,7 +169,7 @@ pub(super) fn view(
         "pg_am" => database::access_methods(),
         "pg_tablespace" => database::tablespaces(),
         "pg_collation" => types::collations(),
-        "pg_stat_activity" => activity::activity(instance, user),
+        "pg_stat_activity" => activity::activity(catalog, instance, user),
         other => empty::empty(other)?,
     })
 }

@@ -4,26 +4,31 @@
 //! What it promises: everything with a name of its own has a row in `pg_class`, also indexes,
 //! sequences and the views of this catalog. What it must never do: count rows or blocks.
 
-use super::{OWNER, VIEWS, oid_of};
+use super::{VIEWS, oid_of};
 use crate::catalog::known::TYPES;
 use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, Oid, Other, Text};
-use crate::catalog::rows::{Rows, int, text};
-use crate::catalog::{Catalog, functions};
+use crate::catalog::rows::{Rows, TEXTS, int, text};
+use crate::catalog::{Catalog, functions, rights};
 use crate::ddl::is_temporary;
-use kernel::dict::{ColumnDef, Generated, TableDef};
+use block::ObjId;
+use kernel::dict::{Acl, ColumnDef, Generated, SUPERUSER_OBJ, TableDef};
 use kernel::row::{TypeKind, Value};
 use query::types::{PgType, oid};
 
 /// What a relation has beside its columns.
 #[derive(Clone, Copy)]
-struct Has {
+struct Has<'a> {
+    owner: ObjId,
+    acl: Option<&'a Acl>,
     indexes: bool,
     checks: usize,
     /// Foreign keys, its own or others' to it: PostgreSQL enforces them by triggers.
     keys: bool,
 }
 
-const NOTHING: Has = Has { indexes: false, checks: 0, keys: false };
+/// Of the system's own.
+const NOTHING: Has<'_> =
+    Has { owner: SUPERUSER_OBJ, acl: None, indexes: false, checks: 0, keys: false };
 
 pub(super) fn classes(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
@@ -56,7 +61,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         ("relrewrite", Oid),
         ("relfrozenxid", Other(28)),
         ("relminmxid", Other(28)),
-        ("relacl", NoList),
+        ("relacl", TEXTS),
         ("reloptions", NoList),
         ("relpartbound", Other(oid::PG_NODE_TREE)),
     ]);
@@ -72,7 +77,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             int(catalog.schema_oid(schema)),
             int(0),
             int(0),
-            int(OWNER),
+            oid_of(of.owner),
             int(am),
             obj,
             int(0),
@@ -96,24 +101,40 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             int(0),
             text("0"),
             text("0"),
-            Value::Null,
+            rights::acl_value(catalog, of.acl),
             Value::Null,
             Value::Null,
         ]);
     };
     for table in &catalog.tables {
+        let (owner, acl) = (table.owner, table.acl.as_ref());
         let keys = !table.foreign.is_empty() || !table.referenced.is_empty();
-        let of = Has { indexes: !table.indexes.is_empty(), checks: table.checks.len(), keys };
+        let of = Has {
+            indexes: !table.indexes.is_empty(),
+            checks: table.checks.len(),
+            keys,
+            owner,
+            acl,
+        };
         add(oid_of(table.obj), &table.name, &table.schema, "r", table.columns.len(), of);
         for index in &table.indexes {
-            add(oid_of(index.obj), &index.name, &table.schema, "i", index.columns.len(), NOTHING);
+            add(
+                oid_of(index.obj),
+                &index.name,
+                &table.schema,
+                "i",
+                index.columns.len(),
+                Has { owner, ..NOTHING },
+            );
         }
     }
     for view in &catalog.views {
-        add(oid_of(view.obj), &view.name, &view.schema, "v", view.columns.len(), NOTHING);
+        let of = Has { owner: view.owner, acl: view.acl.as_ref(), ..NOTHING };
+        add(oid_of(view.obj), &view.name, &view.schema, "v", view.columns.len(), of);
     }
     for s in &catalog.sequences {
-        add(oid_of(s.obj), &s.name, &s.schema, "S", 3, NOTHING);
+        let of = Has { owner: s.owner, acl: s.acl.as_ref(), ..NOTHING };
+        add(oid_of(s.obj), &s.name, &s.schema, "S", 3, of);
     }
     for (name, oid) in VIEWS {
         add(int(*oid), name, "pg_catalog", "v", 1, NOTHING);
@@ -151,7 +172,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
         ("attalign", Char),
         ("attstorage", Char),
         ("attcompression", Char),
-        ("attacl", NoList),
+        ("attacl", TEXTS),
         ("attoptions", NoList),
         ("attfdwoptions", NoList),
         ("attmissingval", NoList),
@@ -189,7 +210,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             text(known.map_or("i", |ty| ty.text(16))),
             text(known.map_or("p", |ty| ty.text(17))),
             text(""),
-            Value::Null,
+            rights::acl_value(catalog, def.acl.as_ref().filter(|_| own)),
             Value::Null,
             Value::Null,
             Value::Null,
@@ -296,7 +317,7 @@ pub(super) fn tables(catalog: &Catalog) -> Rows {
         rows.push(vec![
             text(table.schema.as_str()),
             text(table.name.as_str()),
-            text(kernel::dict::SUPERUSER),
+            text(catalog.roles.name(table.owner)),
             Value::Bool(!table.indexes.is_empty()),
         ]);
     }
@@ -314,7 +335,7 @@ pub(super) fn views(catalog: &Catalog) -> Rows {
         rows.push(vec![
             text(view.schema.as_str()),
             text(view.name.as_str()),
-            text(kernel::dict::SUPERUSER),
+            text(catalog.roles.name(view.owner)),
             functions::view_definition(view).map_or(Value::Null, text),
         ]);
     }

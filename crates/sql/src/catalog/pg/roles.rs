@@ -1,12 +1,19 @@
-//! Roles: `pg_roles`, `pg_authid`, `pg_user`.
+//! Roles: `pg_roles`, `pg_authid`, `pg_user`, and what their sessions begin with.
 //!
 //! What it promises: every role is there. What it must never do: show a verifier.
 
 use super::oid_of;
 use crate::catalog::Catalog;
-use crate::catalog::rows::Shape::{Bool, Int4, Name, NoList, Oid, Text, Timestamptz};
-use crate::catalog::rows::{Rows, text};
+use crate::catalog::rows::Shape::{Bool, Int4, Name, Oid, Text, Timestamptz};
+use crate::catalog::rows::{Rows, TEXTS, int, list, text};
+use kernel::dict::UserDef;
 use kernel::row::Value;
+
+fn config(user: &UserDef) -> Value {
+    let all: Vec<String> =
+        user.config.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if all.is_empty() { Value::Null } else { list(&all) }
+}
 
 pub(super) fn roles(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
@@ -22,23 +29,23 @@ pub(super) fn roles(catalog: &Catalog) -> Rows {
         ("rolpassword", Text),
         ("rolvaliduntil", Timestamptz),
         ("rolbypassrls", Bool),
-        ("rolconfig", NoList),
+        ("rolconfig", TEXTS),
     ]);
     for user in &catalog.users {
         rows.push(vec![
             oid_of(user.obj),
             text(user.name.as_str()),
             Value::Bool(user.superuser),
-            Value::Bool(true),
-            Value::Bool(user.superuser),
-            Value::Bool(false),
-            Value::Bool(true),
-            Value::Bool(false),
-            Value::Int4(-1),
+            Value::Bool(user.inherit),
+            Value::Bool(user.create_role),
+            Value::Bool(user.create_db),
+            Value::Bool(user.login),
+            Value::Bool(user.replication),
+            Value::Int4(user.connections),
             text("********"),
-            Value::Null,
-            Value::Bool(user.superuser),
-            Value::Null,
+            user.valid_until.map_or(Value::Null, Value::Timestamptz),
+            Value::Bool(user.bypass_rls),
+            config(user),
         ]);
     }
     rows
@@ -50,14 +57,32 @@ pub(super) fn users(catalog: &Catalog) -> Rows {
         ("usesysid", Oid),
         ("usecreatedb", Bool),
         ("usesuper", Bool),
+        ("userepl", Bool),
+        ("usebypassrls", Bool),
+        ("passwd", Text),
+        ("valuntil", Timestamptz),
+        ("useconfig", TEXTS),
     ]);
-    for user in &catalog.users {
+    for user in catalog.users.iter().filter(|user| user.login) {
         rows.push(vec![
             text(user.name.as_str()),
             oid_of(user.obj),
-            Value::Bool(false),
+            Value::Bool(user.create_db),
             Value::Bool(user.superuser),
+            Value::Bool(user.replication),
+            Value::Bool(user.bypass_rls),
+            text("********"),
+            user.valid_until.map_or(Value::Null, Value::Timestamptz),
+            config(user),
         ]);
+    }
+    rows
+}
+
+pub(super) fn settings(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[("setdatabase", Oid), ("setrole", Oid), ("setconfig", TEXTS)]);
+    for user in catalog.users.iter().filter(|user| !user.config.is_empty()) {
+        rows.push(vec![int(0), oid_of(user.obj), config(user)]);
     }
     rows
 }

@@ -52,7 +52,7 @@ pub(super) fn sequences(catalog: &Catalog) -> Rows {
         rows.push(vec![
             text(s.schema.as_str()),
             text(s.name.as_str()),
-            text(kernel::dict::SUPERUSER),
+            text(catalog.roles.name(s.owner)),
             int(s.start),
             int(s.min),
             int(s.max),
