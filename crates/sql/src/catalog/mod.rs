@@ -302,7 +302,8 @@ impl Session {
         if matches!(schema, Some("pg_catalog" | "information_schema"))
             || (schema.is_none() && name.starts_with("pg_"))
         {
-            if let Some(rows) = self.catalog_view(schema, name).await? {
+            // Apart, so that sessions which never ask for it do not hold room for it.
+            if let Some(rows) = Box::pin(self.catalog_view(schema, name)).await? {
                 return provider(&rows);
             }
         } else if schema.is_none_or(|s| s == "sys")
@@ -331,7 +332,8 @@ impl Session {
                 ("is_called", Shape::Bool),
             ]);
             let txn = self.transaction()?;
-            let (last, called) = kernel::seq::last_value(&self.ctx, &txn, &sequence).await?;
+            let read = kernel::seq::last_value(&self.ctx, &txn, &sequence);
+            let (last, called) = Box::pin(read).await?;
             rows.push(vec![Value::Int8(last), Value::Int8(0), Value::Bool(called)]);
             return provider(&rows);
         }

@@ -205,7 +205,7 @@ impl Session {
                 }
                 return Err(PgError::undefined_table(name));
             };
-            self.own_by(&sequence, owner.as_ref()).await?;
+            Box::pin(self.own_by(&sequence, owner.as_ref())).await?;
             return done;
         }
         let Some(def) = self.find_table(schema.as_deref(), name).await? else {

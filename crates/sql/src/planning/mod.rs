@@ -277,13 +277,13 @@ impl Session {
             set.insert(schema.as_deref(), name, relation);
         }
         if references.catalog_functions {
-            for function in self.catalog_functions().await? {
+            for function in Box::pin(self.catalog_functions()).await? {
                 set.add_function(function);
             }
         }
         if references.sizes {
             once = true;
-            for function in self.size_functions().await? {
+            for function in Box::pin(self.size_functions()).await? {
                 set.add_function(function);
             }
         }
