@@ -105,7 +105,7 @@ impl Brief {
             Shape::Totals(_) => &[],
         };
         let plain = columns.iter().all(|c| is_kept_by_arrow(work.types[*c]));
-        plain.then(|| Brief { work, shape, gave_up: AtomicBool::new(false) })
+        plain.then_some(Brief { work, shape, gave_up: AtomicBool::new(false) })
     }
 
     /// Runs the query; the number of rows, or `None` if it has too many to be run here and nothing
@@ -259,7 +259,7 @@ fn sorted(
             && !matches!(kind, TypeKind::Float8 | TypeKind::Numeric)
     };
     let possible = order.iter().all(|(column, _)| as_keys(*column));
-    possible.then(|| (work, Shape::Sorted(Sorted { columns, order, distinct, limit })))
+    possible.then_some((work, Shape::Sorted(Sorted { columns, order, distinct, limit })))
 }
 
 fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {

@@ -173,7 +173,7 @@ fn run_listener<E: Engine>(
                     let s = s.into_std()?;
                     s.set_nonblocking(false)?;
                     nix::sys::socket::setsockopt(&s, nix::sys::socket::sockopt::KeepAlive, &true)?;
-                    Ok((Stream::tcp(s), from.to_string(), false))
+                    Ok((Stream::tcp(s, from.ip()), from.to_string(), false))
                 }),
                 accepted = accept_unix(unix.as_ref()) => accepted.and_then(|s| {
                     let uid = s.peer_cred()?.uid();

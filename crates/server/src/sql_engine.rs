@@ -311,6 +311,7 @@ impl Session for SqlSession {
 
     fn begin_request(&mut self) {
         self.ctx.session.cancel_flag().begin_statement();
+        self.session.begin_request();
     }
 
     fn split(&mut self, text: &str) -> Result<Vec<sql::Statement>, Report> {

@@ -17,6 +17,8 @@ enum Socket {
 /// A connected client. Reads and writes block the session's own thread.
 pub struct Stream {
     socket: Socket,
+    /// Where the client is, if it came by TCP.
+    peer: Option<IpAddr>,
     /// Once the client has asked for it. Only the session's thread reads and writes.
     channel: OnceLock<(Mutex<Channel>, Encryption)>,
 }
@@ -32,22 +34,22 @@ pub enum Woken {
 
 impl Stream {
     #[must_use]
-    pub fn tcp(socket: TcpStream) -> Stream {
-        Stream { socket: Socket::Tcp(socket), channel: OnceLock::new() }
+    pub fn tcp(socket: TcpStream, peer: IpAddr) -> Stream {
+        let peer = Some(peer.to_canonical());
+        Stream { socket: Socket::Tcp(socket), peer, channel: OnceLock::new() }
     }
 
     #[must_use]
     pub fn unix(socket: UnixStream) -> Stream {
-        Stream { socket: Socket::Unix(socket), channel: OnceLock::new() }
+        Stream { socket: Socket::Unix(socket), peer: None, channel: OnceLock::new() }
     }
 
     /// Where the client is; `None`: on this machine, through the Unix socket.
     #[must_use]
     pub fn peer_ip(&self) -> Option<IpAddr> {
-        match &self.socket {
-            Socket::Tcp(s) => s.peer_addr().ok().map(|addr| addr.ip().to_canonical()),
-            Socket::Unix(_) => None,
-        }
+        // As it was when the connection was made: a socket that has been reset knows no longer, and
+        // must not pass for one of this machine.
+        self.peer
     }
 
     #[must_use]

@@ -203,20 +203,8 @@ fn append(state: &mut State, path: &Path, params: &Parameters, line: &str) -> st
     let full = state.open.as_ref().is_some_and(|open| {
         open.bytes > 0 && open.bytes + line.len() as u64 > params.audit_file_size()
     });
-    if full {
-        state.open = None;
-        let keep = params.audit_files();
-        for number in (1..keep).rev() {
-            let from = older(path, number);
-            if from.exists() {
-                std::fs::rename(from, older(path, number + 1))?;
-            }
-        }
-        match keep {
-            0 => std::fs::remove_file(path)?,
-            _ => std::fs::rename(path, older(path, 1))?,
-        }
-    }
+    // A line is worth more than the size of its file: what cannot go round grows.
+    let turned = if full { turn(state, path, params) } else { Ok(()) };
     if state.open.is_none() {
         state.open = Some(open(path)?);
     }
@@ -224,7 +212,23 @@ fn append(state: &mut State, path: &Path, params: &Parameters, line: &str) -> st
         open.file.write_all(line.as_bytes())?;
         open.bytes += line.len() as u64;
     }
-    Ok(())
+    turned
+}
+
+/// Makes room for a new file.
+fn turn(state: &mut State, path: &Path, params: &Parameters) -> std::io::Result<()> {
+    state.open = None;
+    let keep = params.audit_files();
+    for number in (1..keep).rev() {
+        let from = older(path, number);
+        if from.exists() {
+            std::fs::rename(from, older(path, number + 1))?;
+        }
+    }
+    match keep {
+        0 => std::fs::remove_file(path),
+        _ => std::fs::rename(path, older(path, 1)),
+    }
 }
 
 /// Writes an event to the trail of an instance.

@@ -177,11 +177,20 @@ fn masked(ip: &str, mask: &str) -> Result<Address, String> {
     let wrong = |text: &str| format!("invalid IP address \"{text}\"");
     let address: IpAddr = ip.parse().map_err(|_| wrong(ip))?;
     let mask: IpAddr = mask.parse().map_err(|_| wrong(mask))?;
-    let bits = match (address, mask) {
-        (IpAddr::V4(_), IpAddr::V4(mask)) => u32::from(mask).leading_ones(),
-        (IpAddr::V6(_), IpAddr::V6(mask)) => u128::from(mask).leading_ones(),
+    let (bits, whole) = match (address, mask) {
+        (IpAddr::V4(_), IpAddr::V4(mask)) => {
+            let mask = u32::from(mask);
+            (mask.leading_ones(), mask.leading_ones() == mask.count_ones())
+        }
+        (IpAddr::V6(_), IpAddr::V6(mask)) => {
+            let mask = u128::from(mask);
+            (mask.leading_ones(), mask.leading_ones() == mask.count_ones())
+        }
         _ => return Err("address and mask are of different kinds".to_owned()),
     };
+    if !whole {
+        return Err(format!("mask \"{mask}\" has bits behind a gap"));
+    }
     Ok(Address::Network(address, u8::try_from(bits).unwrap_or(u8::MAX)))
 }
 
@@ -344,6 +353,8 @@ type Stamp = Option<(std::time::SystemTime, u64)>;
 struct Loaded {
     stamp: Option<Stamp>,
     rules: Arc<Vec<Rule>>,
+    /// The file they are from has gone since.
+    missing: bool,
 }
 
 /// The rules of one instance.
@@ -355,7 +366,10 @@ pub(crate) struct Hba {
 impl Default for Hba {
     fn default() -> Hba {
         let rules = Arc::new(parse(WITHOUT_FILE).0);
-        Hba { path: Mutex::new(None), loaded: Mutex::new(Loaded { stamp: None, rules }) }
+        Hba {
+            path: Mutex::new(None),
+            loaded: Mutex::new(Loaded { stamp: None, rules, missing: false }),
+        }
     }
 }
 
@@ -372,6 +386,10 @@ fn read(path: &Path) -> Result<String, String> {
     }
 }
 
+fn gone(path: &Path) -> String {
+    format!("{} is missing; the rules that were in it stay", path.display())
+}
+
 impl Hba {
     /// Takes the rules from this file from now on.
     ///
@@ -385,7 +403,7 @@ impl Hba {
             return Err(format!("line {line} of {}: {why}", path.display()));
         }
         *self.path.lock() = Some(path.to_owned());
-        *self.loaded.lock() = Loaded { stamp: Some(stamp), rules: Arc::new(rules) };
+        *self.loaded.lock() = Loaded { stamp: Some(stamp), rules: Arc::new(rules), missing: false };
         Ok(())
     }
 
@@ -399,7 +417,12 @@ impl Hba {
             return (Arc::clone(&self.loaded.lock().rules), None);
         }
         let mut problem = None;
-        match read(&path).map(|text| parse(&text)) {
+        let found = match stamp {
+            Some(_) => read(&path),
+            // Without a file everybody may log on; that must not come of a file moved away.
+            None => Err(gone(&path)),
+        };
+        match found.map(|text| parse(&text)) {
             Ok((rules, wrong)) => match wrong.first() {
                 None => self.loaded.lock().rules = Arc::new(rules),
                 Some(first) => {
@@ -412,12 +435,18 @@ impl Hba {
         }
         let mut loaded = self.loaded.lock();
         loaded.stamp = Some(stamp);
+        loaded.missing = stamp.is_none();
         (Arc::clone(&loaded.rules), problem)
     }
 
     /// The file as it is now, for the view: what counts is what can be read of it.
     pub(crate) fn as_it_is(&self) -> (Vec<Rule>, Vec<Wrong>) {
         let path = self.path.lock().clone();
+        // As a log-on would find it.
+        let (rules, _) = self.rules();
+        if let Some(path) = path.as_ref().filter(|_| self.loaded.lock().missing) {
+            return (rules.to_vec(), vec![Wrong { line_no: 0, why: gone(path) }]);
+        }
         match path.map(|path| read(&path)) {
             None => parse(WITHOUT_FILE),
             Some(Ok(text)) => parse(&text),
@@ -458,6 +487,7 @@ mod tests {
         assert!(wrong("host all all example.org trust").contains("names of hosts"));
         assert!(wrong("host all all all cert").contains("hostssl"));
         assert!(wrong("host all all all trust map=x").contains("map=x"));
+        assert!(wrong("host all all 10.0.5.0 255.0.255.0 trust").contains("gap"));
         assert!(wrong("host all").contains("role"));
         assert!(wrong("host \"all all all trust").contains("quote"));
     }

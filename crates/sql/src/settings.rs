@@ -366,9 +366,10 @@ impl Settings {
         all.into_iter().map(|(name, value)| (shown_name(&name).to_owned(), value)).collect()
     }
 
-    /// `RESET ALL`, `DISCARD ALL`.
+    /// `RESET ALL`, `DISCARD ALL`; the role stays what it is.
     pub(crate) fn reset_all(&mut self) -> Result<()> {
-        let names: Vec<String> = self.values.keys().cloned().collect();
+        let stays = |name: &str| matches!(name, "role" | "session_authorization");
+        let names: Vec<String> = self.values.keys().filter(|name| !stays(name)).cloned().collect();
         for name in names {
             self.assign(&name, None)?;
         }

@@ -384,9 +384,16 @@ impl Fixer<'_> {
         let names: Vec<String> = parts.iter().map(ident_name).collect();
         let (column, rest) = names.split_last()?;
         let alias = rest.last()?;
-        let item = self.scopes.iter().rev().flatten().find(|item| item.alias == *alias)?;
-        let (alias, obj) = (item.alias.clone(), item.obj);
-        Some(self.used(&alias, obj, column))
+        let named = |item: &&Item| item.alias == *alias;
+        let scope = self.scopes.iter().rev().find(|scope| scope.iter().any(|i| named(&i)))?;
+        // Tables of one name in two schemas: either may be meant, so both are read.
+        let all: Vec<_> = scope.iter().filter(named).map(|i| (i.alias.clone(), i.obj)).collect();
+        let mut shown = None;
+        for (alias, obj) in all {
+            let used = self.used(&alias, obj, column);
+            shown.get_or_insert(used);
+        }
+        shown
     }
 }
 

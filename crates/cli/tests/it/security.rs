@@ -163,7 +163,12 @@ fn rules_count_without_a_restart_and_wrong_ones_do_not() {
     let errors = "select line_number, error from pg_hba_file_rules where error is not null";
     assert!(db.sql(1, errors).starts_with("2|invalid IP address \"nowhere\""));
     assert!(db.alert_log(1).contains("not reloaded: line 2"), "{}", db.alert_log(1));
+    // Nor does a file that has gone open the door.
     std::fs::remove_file(&hba).unwrap();
+    assert!(refused(&db, 1, "user=bob password=b", "select 1").contains("rejects"));
+    assert!(db.sql(1, errors).contains("is missing"), "{}", db.sql(1, errors));
+    assert!(db.alert_log(1).contains("is missing"), "{}", db.alert_log(1));
+    std::fs::write(&hba, "host all all all scram-sha-256\n").unwrap();
     assert_eq!(said(&db, 1, "user=bob password=b", "select current_user"), "bob");
     // What a role is, whatever the rules.
     assert!(refused(&db, 1, "user=nologin", "select 1").contains("password"));
@@ -217,6 +222,13 @@ async fn sessions_are_limited_and_do_not_idle_for_ever() {
                   'client backend' and query = '<insufficient privilege>'";
     assert_eq!(three.query_one(hidden, &[]).await.unwrap().get::<_, i64>(0), 1);
     assert_eq!(skein.query_one(hidden, &[]).await.unwrap().get::<_, i64>(0), 0);
+    for view in ["v$session", "gv$session"] {
+        let seen = format!(
+            "select count(*) from {view} where username = 'skein' and sql_text not like '<%'"
+        );
+        assert_eq!(three.query_one(&seen, &[]).await.unwrap().get::<_, i64>(0), 0, "{view}");
+        assert!(skein.query_one(&seen, &[]).await.unwrap().get::<_, i64>(0) > 0, "{view}");
+    }
     drop((two, three, four));
     // Idle in a transaction, and idle at all.
     one.batch_execute("set idle_in_transaction_session_timeout = '50ms'; begin").await.unwrap();

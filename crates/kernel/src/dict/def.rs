@@ -401,6 +401,26 @@ impl UserDef {
             config: Vec::new(),
         }
     }
+
+    /// Takes over what `new` has otherwise than `old`, from which it was made; the name stays.
+    pub fn take_changes(&mut self, old: &UserDef, new: UserDef) {
+        fn take<T: PartialEq>(now: &mut T, old: &T, new: T) {
+            if *old != new {
+                *now = new;
+            }
+        }
+        take(&mut self.verifier, &old.verifier, new.verifier);
+        take(&mut self.superuser, &old.superuser, new.superuser);
+        take(&mut self.inherit, &old.inherit, new.inherit);
+        take(&mut self.create_role, &old.create_role, new.create_role);
+        take(&mut self.create_db, &old.create_db, new.create_db);
+        take(&mut self.login, &old.login, new.login);
+        take(&mut self.replication, &old.replication, new.replication);
+        take(&mut self.bypass_rls, &old.bypass_rls, new.bypass_rls);
+        take(&mut self.connections, &old.connections, new.connections);
+        take(&mut self.valid_until, &old.valid_until, new.valid_until);
+        take(&mut self.config, &old.config, new.config);
+    }
 }
 
 /// What an object is.

@@ -367,9 +367,16 @@ impl Session {
         }
         let (kind, owner) = (on.kind, on.owner);
         let mut failed = None;
+        let decided = best_grantor(&roles, role, owner, &acl, wanted);
         let txn = self.transaction()?;
         dict::change_acl(&self.ctx, &txn, on.target(), |old| {
             let mut acl = old.clone().unwrap_or_else(|| Acl::default_of(kind, owner));
+            // What allowed it may have been taken away while this waited for its turn.
+            if best_grantor(&roles, role, owner, &acl, wanted) != decided {
+                let text = "could not serialize access due to concurrent update of privileges";
+                failed = Some(PgError::new("40001", text));
+                return old;
+            }
             for grantee in grantees {
                 if let Err(error) = change_one(&mut acl, spec, (*grantee, grantor), may, owner) {
                     failed = Some(error);

@@ -32,7 +32,7 @@ impl Session {
     }
 
     /// 42501 unless the current role may say who is a member of `role`.
-    async fn check_admin(&mut self, role: &UserDef) -> Result<()> {
+    pub(super) async fn check_admin(&mut self, role: &UserDef) -> Result<()> {
         let (own, known) = (self.identity.role, self.roles().await?);
         if known.is_superuser(own) {
             return Ok(());

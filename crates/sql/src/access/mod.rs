@@ -151,10 +151,16 @@ impl Session {
     /// What the acting role may do with a table or view.
     pub(crate) async fn held_on(&mut self, def: &TableDef) -> Result<Privileges> {
         let role = self.acting();
-        if role == dict::SUPERUSER_OBJ {
+        let system = def.schema == dict::SYS;
+        if role == dict::SUPERUSER_OBJ && !system {
             return Ok(AclKind::Relation.all());
         }
         let roles = self.roles().await?;
+        if system {
+            // The dictionary is changed by its own statements only, and it holds passwords.
+            let reads = roles.is_superuser(role);
+            return Ok(if reads { Privileges::SELECT } else { Privileges::NONE });
+        }
         Ok(held(&roles, role, (AclKind::Relation, def.owner), def.acl.as_ref()))
     }
 
@@ -181,6 +187,9 @@ impl Session {
             return Ok(());
         }
         let (role, roles) = (self.acting(), self.roles().await?);
+        if def.schema == dict::SYS {
+            return Err(denied(relation_word(def), &def.name));
+        }
         let may = |column: &usize| held_on_column(&roles, role, def, *column).has(wanted);
         let all = match columns {
             [] => (0..def.columns.len()).any(|column| may(&column)),

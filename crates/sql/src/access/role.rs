@@ -143,6 +143,9 @@ impl Session {
             };
             for other in names {
                 let other = self.role_named(other).await?;
+                if above {
+                    self.check_admin(&other).await?;
+                }
                 let (role, member) = if above { (&*other, &made) } else { (&made, &*other) };
                 self.change_one_member(true, role, member, admin, own).await?;
             }
@@ -191,7 +194,19 @@ impl Session {
             self.apply(&mut new, option)?;
         }
         let txn = self.transaction()?;
-        dict::alter_user(&self.ctx, &txn, &user.name, |user| *user = new).await?;
+        // Somebody else may have changed the role since it was looked at: what is not named stays
+        // as it is now, and the role may have become one that only a superuser may change.
+        let mut forbidden = false;
+        let superuser = roles.is_superuser(own);
+        dict::alter_user(&self.ctx, &txn, &user.name, |now| {
+            forbidden = !superuser && (now.superuser || now.replication);
+            now.take_changes(&user, new);
+        })
+        .await?;
+        if forbidden {
+            let text = "must be superuser to alter superuser roles or change superuser attribute";
+            return Err(refused(text));
+        }
         Ok("ALTER ROLE".to_owned())
     }
 

@@ -365,7 +365,8 @@ impl Session {
         if name.ends_with("v$audit_trail") && !self.is_superuser().await? {
             return Err(crate::access::denied("view", name));
         }
-        if let Some(rows) = views::local(&self.instance, name) {
+        if let Some(mut rows) = views::local(&self.instance, name) {
+            self.hide_texts(name, &mut rows).await?;
             return Ok(Some(rows));
         }
         let Some(local_name) = name.strip_prefix('g') else { return Ok(None) };
@@ -378,7 +379,18 @@ impl Session {
                 }
             }
         }
+        self.hide_texts(local_name, &mut all).await?;
         Ok(Some(all))
+    }
+
+    /// What others run is not for everybody: it may hold what they know.
+    async fn hide_texts(&mut self, view: &str, rows: &mut Rows) -> Result<()> {
+        if view != "v$session" || self.is_superuser().await? {
+            return Ok(());
+        }
+        let (roles, role) = (self.roles().await?, self.identity.role);
+        rows.hide("sql_text", "username", |user| pg::sees_statements_of(&roles, role, user));
+        Ok(())
     }
 
     /// Functions that look into the catalog, for one statement.

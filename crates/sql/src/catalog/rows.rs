@@ -88,6 +88,19 @@ impl Rows {
         self.rows.push(row);
     }
 
+    /// Takes the texts of `column` out of the rows whose `of` is not one of those seen; a row
+    /// without one is the instance's own and stays.
+    pub(crate) fn hide(&mut self, column: &str, of: &str, seen: impl Fn(&str) -> bool) {
+        let at = |name: &str| self.columns.iter().position(|(known, _)| known == name);
+        let (Some(column), Some(of)) = (at(column), at(of)) else { return };
+        for row in &mut self.rows {
+            let hidden = matches!(&row[of], Value::Text(user) if !seen(user));
+            if hidden && row[column] != Value::Null {
+                row[column] = text("<insufficient privilege>");
+            }
+        }
+    }
+
     fn types(&self) -> Vec<ColType> {
         self.columns.iter().map(|(_, shape)| shape.col_type()).collect()
     }

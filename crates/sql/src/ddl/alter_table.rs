@@ -51,6 +51,8 @@ impl Session {
         self.check_owner("table", &table.name, table.owner).await?;
         let txn = self.transaction()?;
         let table = dict::lock_definition(&self.ctx, &txn, &table).await?;
+        // It may have got another owner while this waited.
+        self.check_owner("table", &table.name, table.owner).await?;
         let mut operations: Vec<&AlterTableOperation> = alter.operations.iter().collect();
         operations.sort_by_key(|operation| pass(operation));
         for operation in operations {

@@ -144,6 +144,8 @@ impl Session {
         }
         self.check_owner("view", &name, old.owner).await?;
         let old = dict::lock_definition(&self.ctx, &txn, &old).await?;
+        // It may have got another owner while this waited.
+        self.check_owner("view", &name, old.owner).await?;
         check_replacement(&old.columns, &columns)?;
         self.check_not_own(&old, &view.uses).await?;
         // What was said of a column stays with it.
@@ -231,6 +233,7 @@ impl Session {
         self.check_owner(super::depend::kind_of(&def), name, def.owner).await?;
         let txn = self.transaction()?;
         let def = dict::lock_definition(&self.ctx, &txn, &def).await?;
+        self.check_owner(super::depend::kind_of(&def), name, def.owner).await?;
         match action {
             RelationAction::Rename(new) => self.rename_relation(&def, new.clone()).await?,
             RelationAction::Column { name, change } => {

@@ -127,6 +127,13 @@ impl Session {
         Ok(session)
     }
 
+    /// A message of the client's begins: whatever the one before it left behind by breaking off,
+    /// it is judged by the session's own rights.
+    pub fn begin_request(&mut self) {
+        self.check_as = None;
+        self.view_depth = 0;
+    }
+
     /// Settings that plans depend on have changed.
     pub(crate) fn note_context(&mut self) {
         self.session_user = self.settings.show("session_authorization").unwrap_or_default();

@@ -7,6 +7,7 @@ use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Bool, Int2, Int4, Name, Oid, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
 use block::ObjId;
+use kernel::dict::Roles;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use kernel::txn::{TmMode, notification_resource};
@@ -38,7 +39,7 @@ pub(super) fn activity(catalog: &Catalog, instance: &Arc<Instance>, user: &str) 
             opt_text(waiting.map(|e| e.class().name())),
             opt_text(waiting.map(|e| e.name())),
             text(if s.active { "active" } else { "idle" }),
-            match sees(catalog, name) {
+            match sees_statements_of(&catalog.roles, catalog.role, name) {
                 true => opt_text(s.sql_text.as_deref()),
                 false => text("<insufficient privilege>"),
             },
@@ -52,11 +53,10 @@ pub(super) fn activity(catalog: &Catalog, instance: &Arc<Instance>, user: &str) 
 const READ_ALL_STATS: ObjId = ObjId(3375);
 
 /// Whether the role may see what another user's sessions run.
-fn sees(catalog: &Catalog, user: &str) -> bool {
-    let roles = &catalog.roles;
-    let above = roles.above(catalog.role, true);
+pub(crate) fn sees_statements_of(roles: &Roles, role: ObjId, user: &str) -> bool {
+    let above = roles.above(role, true);
     let of = roles.find(user).map(|user| user.obj);
-    roles.is_superuser(catalog.role)
+    roles.is_superuser(role)
         || above.contains(&READ_ALL_STATS)
         || of.is_some_and(|of| above.contains(&of))
 }

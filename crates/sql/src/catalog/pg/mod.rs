@@ -15,6 +15,7 @@ mod routines;
 mod sequences;
 mod types;
 
+pub(crate) use activity::sees_statements_of;
 pub(super) use relations::shown_default;
 
 use super::Catalog;
