@@ -129,7 +129,7 @@ fn on_relation(catalog: &Catalog, args: &[Datum<'_>], columns: bool) -> Result<V
     }
     // A view of the system's, which all may read but one.
     if let Some(name) = crate::catalog::system_name(oid) {
-        let reads = wanted.iter().any(|asked| *asked == (Privileges::SELECT, false));
+        let reads = wanted.contains(&(Privileges::SELECT, false));
         let open = !matches!(name, "pg_authid" | "pg_hba_file_rules");
         let superuser = catalog.roles.is_superuser(role);
         return Ok(Value::Bool(superuser || (reads && open)));
@@ -194,7 +194,7 @@ fn on_schema(catalog: &Catalog, args: &[Datum<'_>]) -> Result<Value> {
     let Some((_, _, owner)) = known.iter().find(|(known, ..)| *known == oid) else {
         return Ok(Value::Null);
     };
-    let uses = wanted.iter().any(|asked| *asked == (Privileges::USAGE, false));
+    let uses = wanted.contains(&(Privileges::USAGE, false));
     let whole = (AclKind::Schema, ObjId(*owner));
     Ok(Value::Bool(uses || has_any(catalog, role, whole, None, &wanted)))
 }

@@ -109,7 +109,8 @@ impl Session {
         dict::change_acl(&self.ctx, &txn, target, |old| {
             let mut acl = old?;
             acl.forget(role);
-            let keep = !own && !(matches!(target, AclTarget::Column(..)) && acl.0.is_empty());
+            let empty_column = matches!(target, AclTarget::Column(..)) && acl.0.is_empty();
+            let keep = !(own || empty_column);
             keep.then_some(acl)
         })
         .await?;

@@ -250,7 +250,8 @@ fn options(words: &mut Words<'_>, new: bool) -> Result<Vec<RoleOption>> {
         Admin, BypassRls, Connections, CreateDb, CreateRole, InRole, Inherit, Login, Members,
         Password, Replication, Superuser, ValidUntil,
     };
-    let flags: [(&str, fn(bool) -> RoleOption); 7] = [
+    type Flag = (&'static str, fn(bool) -> RoleOption);
+    let flags: [Flag; 7] = [
         ("superuser", Superuser),
         ("createdb", CreateDb),
         ("createrole", CreateRole),

@@ -476,7 +476,8 @@ fn parse_named_identity(words: &mut Words<'_>) -> Result<Option<ColumnChange>> {
         return Ok(None);
     }
     let always = words.take("always");
-    if !always && !(words.take("by") && words.take("default")) {
+    let known = always || (words.take("by") && words.take("default"));
+    if !known {
         return Ok(None);
     }
     let open = words.take("as") && words.take("identity") && words.take_token(&Token::LParen);
