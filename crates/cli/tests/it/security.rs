@@ -206,13 +206,13 @@ async fn sessions_are_limited_and_do_not_idle_for_ever() {
         Ok::<_, tokio_postgres::Error>(client)
     };
     let (one, two) = (open("ann", "a").await.unwrap(), open("ann", "a").await.unwrap());
-    let third = open("ann", "a").await.err().expect("over the role's limit");
+    let Err(third) = open("ann", "a").await else { panic!("over the role's limit") };
     let third = third.as_db_error().unwrap();
     assert_eq!(third.code().code(), "53300");
     assert_eq!(third.message(), "too many connections for role \"ann\"");
     db.sql(1, "alter role ann connection limit -1");
     let (three, four) = (open("ann", "a").await.unwrap(), open("ann", "a").await.unwrap());
-    let fifth = open("ann", "a").await.err().expect("kept for superusers");
+    let Err(fifth) = open("ann", "a").await else { panic!("kept for superusers") };
     let fifth = fifth.as_db_error().unwrap();
     assert!(fifth.message().contains("reserved"), "{fifth}");
     let skein = connect(&db, 1).await;
