@@ -238,6 +238,10 @@ pub trait Session {
     /// nothing.
     fn bell(&self) -> Option<BorrowedFd<'_>>;
 
+    /// The session is about to wait for its client, on its own thread: what only work needs may be
+    /// given back.
+    fn rests(&mut self) {}
+
     /// How long the client may think now, and what it is told when that is over.
     fn idle_limit(&self) -> Option<(Duration, Report)> {
         None

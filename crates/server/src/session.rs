@@ -199,6 +199,7 @@ impl<S: Session> Conn<S> {
                 }
             }
             link.entry.set_busy(false);
+            self.session.rests();
             let copying = self.copy_in.is_some();
             let rests = self.session.transaction_status() == b'I' && !copying;
             let bell = if rests { self.session.bell() } else { None };

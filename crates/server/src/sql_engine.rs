@@ -401,6 +401,12 @@ impl Session for SqlSession {
         self.session.bell()
     }
 
+    fn rests(&mut self) {
+        if self.session.take_deep() {
+            env::real::give_free_stack_back();
+        }
+    }
+
     fn idle_limit(&self) -> Option<(Duration, Report)> {
         let (us, error) = self.session.idle_limit()?;
         Some((Duration::from_micros(us), fatal(error)))

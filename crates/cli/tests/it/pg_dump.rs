@@ -26,7 +26,8 @@ const SCHEMA: &str = "
          'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'), ('tab\there', null, null, null, null, null);
     insert into app.orders (user_id, code, amount)
         values (1, 'ab', 10.50), (1, 'cd', null), (2, 'ab', 3);
-    insert into t values (1, 1.5, '10:11:12', '1 day 02:00', '\\x00ff', '2020-01-01 10:00:00.123', 7,
+    insert into t values (1, 1.5, '10:11:12', '1 day 02:00', '\\x00ff',
+        '2020-01-01 10:00:00.123', 7,
         '{\"a\": 1}'), (2, 'NaN', null, null, null, null, null, null);
 ";
 

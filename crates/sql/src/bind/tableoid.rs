@@ -1,7 +1,7 @@
 //! The system column `tableoid`: the number of the table that a row comes from.
 //!
-//! What it promises: it is that of the table its name stands for; a NULL beside a row of the catalog
-//! that an outer join has made up. What it must never do: appear under `*`.
+//! What it promises: it is that of the table its name stands for; a NULL beside a row of the
+//! catalog that an outer join has made up. What it must never do: appear under `*`.
 
 use super::{Binder, object_parts, refuse};
 use crate::Result;

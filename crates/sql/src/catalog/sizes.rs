@@ -1,7 +1,7 @@
 //! `pg_relation_size` and its like: blocks below the high-water marks of segments.
 //!
-//! What it promises: sizes as the segments' headers have them when the statement is bound; a table's
-//! indexes are not part of its own size. What it must never do: scan a segment.
+//! What it promises: sizes as the segments' headers have them when the statement is bound; a
+//! table's indexes are not part of its own size. What it must never do: scan a segment.
 
 use super::Catalog;
 use super::functions::{make, number, relation_oid};

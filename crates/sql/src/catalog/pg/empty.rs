@@ -153,13 +153,6 @@ pub(super) fn empty(name: &str) -> Option<Rows> {
         "pg_user_mapping" => {
             &[("oid", Oid), ("umuser", Oid), ("umserver", Oid), ("umoptions", NoList)]
         }
-        "pg_default_acl" => &[
-            ("oid", Oid),
-            ("defaclrole", Oid),
-            ("defaclnamespace", Oid),
-            ("defaclobjtype", Char),
-            ("defaclacl", NoList),
-        ],
         "pg_init_privs" => &[
             ("objoid", Oid),
             ("classoid", Oid),

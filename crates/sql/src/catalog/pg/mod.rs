@@ -87,7 +87,6 @@ const VIEWS: &[(&str, i64)] = &[
     ("pg_event_trigger", 3466),
     ("pg_foreign_data_wrapper", 2328),
     ("pg_user_mapping", 1418),
-    ("pg_default_acl", 826),
     ("pg_init_privs", 3394),
     ("pg_largeobject_metadata", 2995),
     ("pg_largeobject", 2613),
@@ -101,7 +100,7 @@ const VIEWS: &[(&str, i64)] = &[
     ("pg_db_role_setting", 2964),
     ("pg_auth_members", 1261),
     ("pg_default_acl", 826),
-    ("pg_hba_file_rules", 12_011),
+    ("pg_hba_file_rules", 12_012),
 ];
 
 /// Whether there is a view of this name.
@@ -177,4 +176,17 @@ pub(super) fn view(
 
 fn oid_of(obj: block::ObjId) -> Value {
     int(obj.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_view_has_a_name_and_a_number_of_its_own() {
+        for (at, (name, oid)) in VIEWS.iter().enumerate() {
+            let twice = VIEWS[..at].iter().any(|(other, number)| other == name || number == oid);
+            assert!(!twice, "{name}, {oid}");
+        }
+    }
 }
