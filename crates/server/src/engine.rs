@@ -239,8 +239,10 @@ pub trait Session {
     fn bell(&self) -> Option<BorrowedFd<'_>>;
 
     /// The session is about to wait for its client, on its own thread: what only work needs may be
-    /// given back.
-    fn rests(&mut self) {}
+    /// given back. `prepared`: the client has prepared a statement that it means to keep.
+    fn rests(&mut self, prepared: bool) {
+        let _ = prepared;
+    }
 
     /// How long the client may think now, and what it is told when that is over.
     fn idle_limit(&self) -> Option<(Duration, Report)> {

@@ -57,6 +57,8 @@ pub struct Conn<S: Session> {
     simple: VecDeque<S::Statement>,
     copy_in: Option<CopyVia>,
     skip_to_sync: bool,
+    /// A named statement has been prepared since the client was waited for.
+    prepared: bool,
     /// The protocol of the message that is being handled.
     current: CopyVia,
 }
@@ -96,6 +98,7 @@ pub async fn serve<S: Session>(parts: Parts<S>) {
         simple: VecDeque::new(),
         copy_in: None,
         skip_to_sync: false,
+        prepared: false,
         current: CopyVia::Simple,
     };
     let link = Link { stream, entry, registry, waits };
@@ -199,7 +202,7 @@ impl<S: Session> Conn<S> {
                 }
             }
             link.entry.set_busy(false);
-            self.session.rests();
+            self.session.rests(std::mem::take(&mut self.prepared));
             let copying = self.copy_in.is_some();
             let rests = self.session.transaction_status() == b'I' && !copying;
             let bell = if rests { self.session.bell() } else { None };
@@ -407,6 +410,7 @@ impl<S: Session> Conn<S> {
             self.unnamed_statement = Some(prepared);
         } else {
             self.statements.insert(name.to_owned(), prepared);
+            self.prepared = true;
         }
         self.out.bare(b'1');
         Ok(())

@@ -401,8 +401,8 @@ impl Session for SqlSession {
         self.session.bell()
     }
 
-    fn rests(&mut self) {
-        if self.session.take_deep() {
+    fn rests(&mut self, prepared: bool) {
+        if self.session.take_deep() || prepared {
             env::real::give_free_stack_back();
         }
     }
