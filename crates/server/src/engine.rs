@@ -238,11 +238,9 @@ pub trait Session {
     /// nothing.
     fn bell(&self) -> Option<BorrowedFd<'_>>;
 
-    /// The session is about to wait for its client, on its own thread: what only work needs may be
-    /// given back. `prepared`: the client has prepared a statement that it means to keep.
-    fn rests(&mut self, prepared: bool) {
-        let _ = prepared;
-    }
+    /// The session has begun, or prepared its first statement, and is about to wait for its client
+    /// on its own thread: what only that needed may be given back.
+    fn rests(&mut self) {}
 
     /// How long the client may think now, and what it is told when that is over.
     fn idle_limit(&self) -> Option<(Duration, Report)> {

@@ -57,8 +57,8 @@ pub struct Conn<S: Session> {
     simple: VecDeque<S::Statement>,
     copy_in: Option<CopyVia>,
     skip_to_sync: bool,
-    /// A named statement has been prepared since the client was waited for.
-    prepared: bool,
+    /// The log-on, or the first prepared statement, is not yet followed by a wait for the client.
+    has_begun: bool,
     /// The protocol of the message that is being handled.
     current: CopyVia,
 }
@@ -98,7 +98,7 @@ pub async fn serve<S: Session>(parts: Parts<S>) {
         simple: VecDeque::new(),
         copy_in: None,
         skip_to_sync: false,
-        prepared: false,
+        has_begun: true,
         current: CopyVia::Simple,
     };
     let link = Link { stream, entry, registry, waits };
@@ -202,7 +202,9 @@ impl<S: Session> Conn<S> {
                 }
             }
             link.entry.set_busy(false);
-            self.session.rests(std::mem::take(&mut self.prepared));
+            if std::mem::take(&mut self.has_begun) {
+                self.session.rests();
+            }
             let copying = self.copy_in.is_some();
             let rests = self.session.transaction_status() == b'I' && !copying;
             let bell = if rests { self.session.bell() } else { None };
@@ -410,7 +412,8 @@ impl<S: Session> Conn<S> {
             self.unnamed_statement = Some(prepared);
         } else {
             self.statements.insert(name.to_owned(), prepared);
-            self.prepared = true;
+            // Most clients that keep statements prepare them first and work then.
+            self.has_begun |= self.statements.len() == 1;
         }
         self.out.bare(b'1');
         Ok(())

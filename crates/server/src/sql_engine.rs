@@ -401,10 +401,8 @@ impl Session for SqlSession {
         self.session.bell()
     }
 
-    fn rests(&mut self, prepared: bool) {
-        if self.session.take_deep() || prepared {
-            env::real::give_free_stack_back();
-        }
+    fn rests(&mut self) {
+        env::real::give_own_memory_back();
     }
 
     fn idle_limit(&self) -> Option<(Duration, Report)> {

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-pub use memory::{give_free_memory_back, give_free_stack_back};
+pub use memory::{give_free_memory_back, give_own_memory_back};
 
 use crate::{
     BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Lingering, Listener, Micros, OpenOptions,

@@ -295,20 +295,3 @@ fn a_panic_in_the_middle_ends_the_process() {
     let told = String::from_utf8(ran.stderr).unwrap();
     assert!(told.contains("instance aborted: panic in the middle of a change"), "{told}");
 }
-
-#[test]
-fn a_stack_given_back_can_be_used_again() {
-    fn deep(levels: usize) -> usize {
-        let room = std::hint::black_box([levels; 512]);
-        if levels == 0 { room[0] } else { deep(levels - 1) + room[511] - levels + 1 }
-    }
-    let thread = std::thread::spawn(|| {
-        let kept = std::hint::black_box([7u8; 4096]);
-        for _ in 0..3 {
-            assert_eq!(deep(200), 200);
-            super::give_free_stack_back();
-            assert!(kept.iter().all(|byte| *byte == 7));
-        }
-    });
-    thread.join().unwrap();
-}

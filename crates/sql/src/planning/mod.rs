@@ -61,7 +61,6 @@ impl Session {
             Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_)
         ));
         if !cached {
-            self.deep = true;
             return self.make_plan(statement, declared).await.map(Arc::new);
         }
         let key = self.plan_key(statement.text.clone(), declared);
@@ -71,7 +70,6 @@ impl Session {
             return Ok(plan);
         }
         self.ctx.bump(Stat::ParseCountHard, 1);
-        self.deep = true;
         let mut plan = self.make_plan(statement, declared).await?;
         plan.once |= plan.zone_name().is_some() && names_the_clock(&statement.text);
         let plan = Arc::new(plan);

@@ -48,8 +48,6 @@ pub struct Session {
     pub(crate) identity: Identity,
     /// While a view is planned: whose rights count for what it reads.
     pub(crate) check_as: Option<ObjId>,
-    /// Much stack has been used that waiting does not need.
-    pub(crate) deep: bool,
     pub(crate) settings: Settings,
     pub(crate) txn: Option<Txn>,
     pub(crate) named: Named<Arc<Prepared>>,
@@ -103,7 +101,6 @@ impl Session {
             session_user: user.to_owned(),
             identity: Identity::unknown(),
             check_as: None,
-            deep: true,
             settings,
             txn: None,
             named: Named::new(),
@@ -128,12 +125,6 @@ impl Session {
         };
         session.note_context();
         Ok(session)
-    }
-
-    /// Whether something has called very deep since the last time this was asked: the log-on, or
-    /// planning.
-    pub fn take_deep(&mut self) -> bool {
-        std::mem::take(&mut self.deep)
     }
 
     /// A message of the client's begins: whatever the one before it left behind by breaking off,
