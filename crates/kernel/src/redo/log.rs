@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::control::{ThreadState, ThreadStatus, read_thread, write_thread};
 use super::files::{LOG_SECTOR_BYTES, LogFileHeader, Ring};
+use super::waiters::Waiters;
 use crate::clock::ScnClock;
 use crate::error::{Error, Result};
 
@@ -68,7 +69,7 @@ pub struct Log {
     checkpoint: AtomicU64,
     wanted: AtomicU64,
     wake: Notify,
-    flushed: Notify,
+    flushed: Waiters,
     room: Notify,
     closing: AtomicBool,
     /// Extra time each flush takes, for experiments (`_lgwr_flush_delay_us`).
@@ -147,7 +148,7 @@ impl Log {
             checkpoint: AtomicU64::new(first.0),
             wanted: AtomicU64::new(0),
             wake: Notify::new(),
-            flushed: Notify::new(),
+            flushed: Waiters::default(),
             room: Notify::new(),
             closing: AtomicBool::new(false),
             delay_us: AtomicU64::new(0),
@@ -298,9 +299,7 @@ impl Log {
             if self.durable() >= upto {
                 return;
             }
-            let waiting = self.flushed.notified();
-            let mut waiting = std::pin::pin!(waiting);
-            waiting.as_mut().enable();
+            let waiting = self.flushed.join(upto, false);
             if self.durable() >= upto {
                 return;
             }
@@ -312,27 +311,26 @@ impl Log {
 
     /// As [`Log::flushed`]. If nobody is writing, and the caller's thread may, it writes what is in
     /// the buffer itself: waking the log writer and being woken by it costs more than the write.
-    /// Who comes meanwhile waits, and one of those writes for all of them.
+    /// Who comes meanwhile waits, and one of those is woken to write for all of them.
     pub async fn flush(&self, upto: Rba) {
         if !self.env.may_write_here() || self.delay_us.load(Ordering::Relaxed) > 0 {
             return self.flushed(upto).await;
         }
         loop {
-            let waiting = self.flushed.notified();
-            let mut waiting = std::pin::pin!(waiting);
-            waiting.as_mut().enable();
+            // Before the look at the turn: who has it tells whom it finds after giving it up.
+            let waiting = self.flushed.join(upto, true);
             if self.durable() >= upto {
                 return;
             }
             let Ok(mut turn) = self.turn.try_lock() else {
-                // Whoever has the turn tells everybody after giving it up.
                 waiting.await;
                 continue;
             };
+            drop(waiting);
             self.wanted.fetch_max(upto.0, Ordering::SeqCst);
             let mut hand_over = HandOver(Some(self));
             let began = self.env.now();
-            match self.write_buffer(&mut turn).await {
+            match Box::pin(self.write_buffer(&mut turn)).await {
                 Ok(false) => {}
                 Ok(true) => {
                     if let Some(writer) = self.writer.get() {
@@ -344,7 +342,7 @@ impl Log {
             }
             hand_over.0 = None;
             drop(turn);
-            self.flushed.notify_waiters();
+            self.flushed.tell(self.durable());
         }
     }
 
@@ -387,7 +385,7 @@ impl Log {
                     log.env.abort_instance(&format!("LGWR cannot write: {e}"));
                 }
                 drop(turn);
-                log.flushed.notify_waiters();
+                log.flushed.tell(log.durable());
             }
         });
     }

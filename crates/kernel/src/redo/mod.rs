@@ -4,6 +4,7 @@ mod control;
 mod files;
 mod log;
 mod scan;
+mod waiters;
 
 pub use control::{
     CONTROL_BLOCKS, CONTROL_FILE, ThreadState, ThreadStatus, read_thread, write_thread,
