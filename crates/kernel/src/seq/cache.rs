@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use block::ObjId;
+use env::Micros;
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
@@ -17,10 +18,23 @@ pub(super) struct Range {
     pub count: u64,
 }
 
+/// Values taken at once where a sequence is used much, unless its own cache is larger.
+const GROWN_MAX: u64 = 1_000;
+/// Ranges used up within this time make the next one twice as large.
+const USED_MUCH_US: u64 = 1_000_000;
+
+/// When values were taken last, and how many.
+#[derive(Clone, Copy, Default)]
+struct Refilled {
+    at: Micros,
+    count: u64,
+}
+
 /// One sequence's values, and the turn to take more.
 #[derive(Default)]
 pub(super) struct Slot {
     range: Mutex<Range>,
+    refilled: Mutex<Refilled>,
     /// Held while values are taken from the dictionary.
     pub refill: tokio::sync::Mutex<()>,
 }
@@ -35,6 +49,16 @@ impl Slot {
             range.first += range.increment;
         }
         Some(value)
+    }
+
+    /// How many values to take now of a sequence with this cache: each time costs the session a
+    /// durable commit, and lets all who want a value wait for it.
+    pub fn wanted(&self, cache: u64, now: Micros) -> u64 {
+        let mut last = self.refilled.lock();
+        let used_much = last.count > 0 && now.since(last.at) < USED_MUCH_US;
+        let count = if used_much { last.count.saturating_mul(2).min(GROWN_MAX) } else { 0 };
+        *last = Refilled { at: now, count: count.max(cache) };
+        last.count
     }
 
     pub fn is_empty(&self) -> bool {
@@ -106,6 +130,18 @@ mod tests {
             (slot.take(), slot.take(), slot.take()),
             (Some(i64::MAX - 3), Some(i64::MAX), None)
         );
+    }
+
+    #[test]
+    fn ranges_grow_while_they_are_used_up_quickly() {
+        let slot = Slot::default();
+        let at = |us| Micros(1 + us);
+        assert_eq!(slot.wanted(20, at(0)), 20);
+        assert_eq!(slot.wanted(20, at(900_000)), 40);
+        let grown: Vec<u64> = (0..6).map(|i| slot.wanted(20, at(900_000 + i))).collect();
+        assert_eq!(grown, [80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(slot.wanted(20, at(2_000_000)), 20);
+        assert_eq!([0, 1].map(|i| slot.wanted(5_000, at(2_000_000 + i))), [5_000, 5_000]);
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub async fn nextval(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef) -> Re
     let dict = of(core)?;
     if dict.has_touched_object(txn, def.obj) {
         // Made by this transaction: nobody else can see the row, nor use its values.
-        return take(ctx, txn, def, 1).await.map(|range| range.first);
+        return Box::pin(take(ctx, txn, def, 1)).await.map(|range| range.first);
     }
     let slot = dict.sequences.slot(def.obj);
     // Cached ranges would break the order over several instances.
@@ -106,13 +106,13 @@ pub async fn nextval(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef) -> Re
         let turn = slot.refill.lock();
         let p = [CACHE_ID, 0, ROW_CACHE_X];
         let _turn = ctx.wait_or_cancel(WaitEvent::RowCacheLock, p, turn).await?;
-        return refill(ctx, core, def, 1).await.map(|range| range.first);
+        return Box::pin(refill(ctx, core, def, 1)).await.map(|range| range.first);
     }
     loop {
         if let Some(value) = slot.take() {
             return Ok(value);
         }
-        fill(ctx, core, def, &slot).await?;
+        Box::pin(fill(ctx, core, def, &slot)).await?;
     }
 }
 
@@ -123,7 +123,7 @@ async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Re
     if !slot.is_empty() {
         return Ok(());
     }
-    let wanted = def.cache.unsigned_abs();
+    let wanted = slot.wanted(def.cache.unsigned_abs(), core.env.now());
     slot.put(refill(ctx, core, def, wanted).await?);
     Ok(())
 }
