@@ -94,7 +94,9 @@ impl Linger {
         if matches!(l, Lingering::Since { .. }) {
             self.leave(l);
             if came {
-                self.pause_us.store(PAUSE_FIRST_US, Ordering::Relaxed);
+                // By halves: where as many linger in vain as not, the pauses stay long.
+                let pause_us = self.pause_us.load(Ordering::Relaxed) / 2;
+                self.pause_us.store(pause_us.max(PAUSE_FIRST_US), Ordering::Relaxed);
             }
         }
     }
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_and_success_ends_the_pauses() {
+    fn one_at_a_time_and_success_shortens_the_pauses() {
         let linger = Linger { displaced_us: u64::MAX, ..Linger::new(60_000_000) };
         linger.threads.store(linger.threads_max - 1, Ordering::Relaxed);
         linger.pause_us.store(PAUSE_MAX_US, Ordering::Relaxed);
@@ -152,7 +154,7 @@ mod tests {
         assert!(linger.again(&mut first));
         assert_eq!(in_vain(&linger), 0, "the place is taken");
         linger.done(&mut first, true);
-        assert_eq!(linger.pause_us.load(Ordering::Relaxed), PAUSE_FIRST_US);
+        assert_eq!(linger.pause_us.load(Ordering::Relaxed), PAUSE_MAX_US / 2);
         assert!(linger.again(&mut Lingering::default()), "and free again");
     }
 }
