@@ -10,6 +10,7 @@ mod session;
 mod split;
 mod stats;
 mod totals;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -26,3 +27,4 @@ pub use split::{
 };
 pub use stats::{STAT_COUNT, Stat, StatClass, Unit};
 pub use totals::{EventTotals, HISTOGRAM_BUCKETS, LiveTotals, Totals, bucket, bucket_limit_us};
+pub use waiting::{AsShown, AsTold, Label, Waiting, WaitingOrCancel};

@@ -297,12 +297,13 @@ impl Cache {
     async fn obtain(&self, ctx: &Ctx, dba: Dba, want: Mode, read: bool) -> Result<Arc<Buffer>> {
         loop {
             let (buffer, new) = self.lookup_or_insert(dba);
+            // What reads and asks others is boxed: every caller's future would be as large.
             if new {
-                self.wait_for_room(ctx, dba).await?;
+                Box::pin(self.wait_for_room(ctx, dba)).await?;
             } else if buffer.pin_if(&buffer.latch().read(), want) {
                 return Ok(buffer);
             }
-            self.make_ready(ctx, &buffer, want, read, true).await?;
+            Box::pin(self.make_ready(ctx, &buffer, want, read, true)).await?;
         }
     }
 
@@ -356,7 +357,7 @@ impl Cache {
         loop {
             let (buffer, new) = self.lookup_or_insert(dba);
             if new {
-                self.wait_for_room(ctx, dba).await?;
+                Box::pin(self.wait_for_room(ctx, dba)).await?;
             } else {
                 let st = buffer.latch().read();
                 // Enough under the latch, even while a peer waits for the block.
@@ -372,7 +373,7 @@ impl Cache {
                     return Ok(out);
                 }
             }
-            self.make_ready(ctx, &buffer, Mode::S, true, false).await?;
+            Box::pin(self.make_ready(ctx, &buffer, Mode::S, true, false)).await?;
         }
     }
 

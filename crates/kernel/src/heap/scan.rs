@@ -214,7 +214,7 @@ impl Scan {
             let count = to_border.min(granule.blocks - within);
             self.ahead = within + count;
             if count > 1 {
-                self.snap.core().cache.prefetch(ctx, dba, count).await?;
+                Box::pin(self.snap.core().cache.prefetch(ctx, dba, count)).await?;
             }
         }
         self.at.1 += 1;

@@ -1,0 +1,204 @@
+//! The futures that name a wait.
+//!
+//! They are written by hand, not as async functions: such a function holds the future it is given
+//! several times over, and what waits is moved about with every call above it.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use env::{BoxFuture, Micros};
+use pin_project_lite::pin_project;
+
+use crate::cancel::{CancelWait, Interrupt};
+use crate::ctx::Ctx;
+use crate::events::WaitEvent;
+
+/// A wait that has begun; dropping it ends and counts it.
+pub(crate) struct WaitGuard<'a> {
+    ctx: &'a Ctx,
+    event: WaitEvent,
+    p: [u64; 3],
+    since: Micros,
+    timed_out: bool,
+    /// What the session showed it under; 0: another wait was shown.
+    token: u32,
+}
+
+impl<'a> WaitGuard<'a> {
+    /// The future is pending: begins the wait, or goes on with it. A wait that could not be shown
+    /// because one inside it was is shown as soon as that has ended.
+    pub(crate) fn pending(
+        guard: &mut Option<WaitGuard<'a>>,
+        ctx: &'a Ctx,
+        event: WaitEvent,
+        p: [u64; 3],
+    ) {
+        let guard = guard.get_or_insert_with(|| {
+            let since = ctx.env.now();
+            WaitGuard { ctx, event, p, since, timed_out: false, token: 0 }
+        });
+        if guard.token == 0 {
+            guard.token = ctx.session.show(event, guard.p, guard.since);
+        }
+    }
+
+    /// The future is ready: the wait, if there was one, is counted as `event`.
+    fn end(guard: &mut Option<WaitGuard<'a>>, event: WaitEvent) {
+        if let Some(guard) = guard {
+            guard.event = event;
+        }
+        *guard = None;
+    }
+
+    /// Ends a wait whose future is not ready.
+    pub(crate) fn end_early(guard: &mut Option<WaitGuard<'a>>, timed_out: bool) {
+        if let Some(guard) = guard {
+            guard.timed_out = timed_out;
+        }
+        *guard = None;
+    }
+}
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        let now = self.ctx.env.now();
+        self.ctx.session.end(self.token, self.event, self.since, now, self.timed_out);
+    }
+}
+
+/// What ends a wait early: the cancel flag and the statement's deadline. Made only once a wait has
+/// begun.
+pub(crate) struct Interrupts<'a> {
+    cancel: CancelWait<'a>,
+    deadline: Option<BoxFuture<'static, ()>>,
+}
+
+impl<'a> Interrupts<'a> {
+    pub(crate) fn new(ctx: &'a Ctx) -> Interrupts<'a> {
+        let flag = ctx.session.cancel_flag();
+        let deadline = flag.deadline().map(|at| {
+            let left_us = at.since(ctx.env.now());
+            ctx.env.sleep(Duration::from_micros(left_us))
+        });
+        Interrupts { cancel: flag.wait(), deadline }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Interrupt> {
+        if let Poll::Ready(interrupt) = Pin::new(&mut self.cancel).poll(cx) {
+            return Poll::Ready(interrupt);
+        }
+        match self.deadline.as_mut().map(|d| d.as_mut().poll(cx)) {
+            Some(Poll::Ready(())) => Poll::Ready(Interrupt::TimedOut),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+/// Under which event a wait is counted.
+pub trait Label<Out> {
+    type Value;
+    fn split(out: Out, shown: WaitEvent) -> (Self::Value, WaitEvent);
+}
+
+/// Under the event that was shown.
+pub struct AsShown;
+
+impl<T> Label<T> for AsShown {
+    type Value = T;
+
+    fn split(out: T, shown: WaitEvent) -> (T, WaitEvent) {
+        (out, shown)
+    }
+}
+
+/// Under the event that the future's result names.
+pub struct AsTold;
+
+impl<T> Label<(T, WaitEvent)> for AsTold {
+    type Value = T;
+
+    fn split(out: (T, WaitEvent), _: WaitEvent) -> (T, WaitEvent) {
+        out
+    }
+}
+
+pin_project! {
+    /// Of [`Ctx::wait`] and [`Ctx::wait_relabel`].
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Waiting<'a, F, L> {
+        // Before the future: a wait ends before what was waited for goes.
+        guard: Option<WaitGuard<'a>>,
+        ctx: &'a Ctx,
+        shown: WaitEvent,
+        p: [u64; 3],
+        label: PhantomData<fn() -> L>,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<'a, F, L> Waiting<'a, F, L> {
+    pub(crate) fn new(ctx: &'a Ctx, shown: WaitEvent, p: [u64; 3], future: F) -> Self {
+        Waiting { guard: None, ctx, shown, p, label: PhantomData, future }
+    }
+}
+
+impl<F: Future, L: Label<F::Output>> Future for Waiting<'_, F, L> {
+    type Output = L::Value;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<L::Value> {
+        let this = self.project();
+        if let Poll::Ready(out) = this.future.poll(cx) {
+            let (value, counted) = L::split(out, *this.shown);
+            WaitGuard::end(this.guard, counted);
+            return Poll::Ready(value);
+        }
+        WaitGuard::pending(this.guard, this.ctx, *this.shown, *this.p);
+        Poll::Pending
+    }
+}
+
+pin_project! {
+    /// Of [`Ctx::wait_or_cancel`] and [`Ctx::wait_relabel_or_cancel`].
+    #[must_use = "futures do nothing unless polled"]
+    pub struct WaitingOrCancel<'a, F, L> {
+        guard: Option<WaitGuard<'a>>,
+        interrupts: Option<Interrupts<'a>>,
+        ctx: &'a Ctx,
+        shown: WaitEvent,
+        p: [u64; 3],
+        label: PhantomData<fn() -> L>,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<'a, F, L> WaitingOrCancel<'a, F, L> {
+    pub(crate) fn new(ctx: &'a Ctx, shown: WaitEvent, p: [u64; 3], future: F) -> Self {
+        let (guard, interrupts) = (None, None);
+        WaitingOrCancel { guard, interrupts, ctx, shown, p, label: PhantomData, future }
+    }
+}
+
+impl<F: Future, L: Label<F::Output>> Future for WaitingOrCancel<'_, F, L> {
+    type Output = Result<L::Value, Interrupt>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(out) = this.future.poll(cx) {
+            let (value, counted) = L::split(out, *this.shown);
+            WaitGuard::end(this.guard, counted);
+            return Poll::Ready(Ok(value));
+        }
+        let ctx = *this.ctx;
+        WaitGuard::pending(this.guard, ctx, *this.shown, *this.p);
+        let polled = this.interrupts.get_or_insert_with(|| Interrupts::new(ctx)).poll(cx);
+        polled.map(|interrupt| {
+            WaitGuard::end_early(this.guard, interrupt == Interrupt::TimedOut);
+            Err(interrupt)
+        })
+    }
+}
