@@ -7,6 +7,7 @@
 use crate::plan::Plan;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PLANS_MAX: usize = 2_000;
 /// Longest text of a statement whose plan is held.
 const TEXT_BYTES_MAX: usize = 32 << 10;
+
+/// Texts remembered that have come once.
+const SEEN_ONCE: usize = 4_096;
 
 /// What a plan is found by.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -34,6 +38,18 @@ struct Plans {
     by_key: HashMap<PlanKey, Slot>,
     /// Keys in the order in which they may be given up: second chance.
     order: VecDeque<PlanKey>,
+    /// Hashes of texts that came once, by their last digits.
+    seen_once: Vec<u64>,
+}
+
+impl Plans {
+    /// Whether the text has not come lately. It is remembered.
+    fn is_first_sight(&mut self, key: &PlanKey) -> bool {
+        let hash = self.by_key.hasher().hash_one(key);
+        self.seen_once.resize(SEEN_ONCE, 0);
+        let at = usize::try_from(hash % SEEN_ONCE as u64).expect("small");
+        std::mem::replace(&mut self.seen_once[at], hash) != hash
+    }
 }
 
 /// See the module.
@@ -48,11 +64,16 @@ impl PlanCache {
         Some(slot.plan.clone())
     }
 
+    /// Keeps a plan. That of a text without parameters is kept when the text comes for the second
+    /// time: most such texts have values in them and never come again.
     pub(crate) fn put(&self, key: PlanKey, plan: Arc<Plan>) {
         if key.text.len() > TEXT_BYTES_MAX {
             return;
         }
         let mut plans = self.0.lock();
+        if plan.params.is_empty() && plan.hidden.is_empty() && plans.is_first_sight(&key) {
+            return;
+        }
         let slot = Slot { plan, used: AtomicBool::new(false) };
         if plans.by_key.insert(key.clone(), slot).is_none() {
             plans.order.push_back(key);

@@ -11,6 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::dict::{IndexDef, TableDef};
 use kernel::row::ColType;
+use kernel::row::Value;
 use kernel::table::LockWait;
 use query::brief::Brief;
 use query::planner::PlannedQuery;
@@ -25,6 +26,8 @@ pub struct Prepared {
     /// Whether it answers with rows, be it none.
     pub returns_rows: bool,
     pub(crate) statement: Statement,
+    /// Values that stood in the text and are the plan's parameters; the client has none then.
+    pub(crate) given: Option<Vec<Value>>,
     /// Parameter types as the client declared them.
     pub(crate) declared: Vec<u32>,
     /// What of the session the plan depends on, as it was then.

@@ -102,6 +102,7 @@ impl Session {
             columns: Vec::new(),
             returns_rows: false,
             statement,
+            given: None,
             declared: Vec::new(),
             context: self.plan_context.clone(),
             plan: plan.clone(),

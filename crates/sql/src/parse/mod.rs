@@ -6,8 +6,11 @@
 //! do: accept
 //! text after a statement's end.
 
+mod lift;
 mod own;
 
+pub use lift::Lifted;
+pub(crate) use lift::lift;
 pub(crate) use own::Words;
 use own::parse_own;
 
@@ -19,7 +22,7 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Nesting of expressions and queries.
 const RECURSION_MAX: usize = 100;
@@ -128,6 +131,10 @@ pub enum Parsed {
     Empty,
     Sql(Box<Ast>),
     Own(Own),
+    /// A plan for the text was at hand: parsed if that does not serve any more.
+    Unparsed,
+    /// As [`Parsed::Unparsed`], but the plan is for a text with parameters.
+    Lifted(Box<Lifted>),
 }
 
 /// One statement of a message.
@@ -142,6 +149,20 @@ pub struct Statement {
 impl Statement {
     fn empty() -> Statement {
         Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0 }
+    }
+
+    pub(crate) fn unparsed(text: Arc<str>) -> Statement {
+        Statement { text, parsed: Parsed::Unparsed, param_count: 0 }
+    }
+
+    /// The commands around every transaction, which many clients send as texts; `None`: another.
+    pub(crate) fn usual(text: &str) -> Option<Statement> {
+        const TEXTS: [&str; 4] = ["begin", "commit", "rollback", "end"];
+        static PARSED: OnceLock<[Option<Statement>; 4]> = OnceLock::new();
+        let at = TEXTS.iter().position(|known| known.eq_ignore_ascii_case(text))?;
+        let parsed = PARSED.get_or_init(|| TEXTS.map(|known| parse_single(known).ok()));
+        let known = parsed[at].clone()?;
+        Some(Statement { text: Arc::from(text), ..known })
     }
 }
 

@@ -61,7 +61,7 @@ impl Session {
             Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_)
         ));
         if !cached {
-            return self.make_plan(statement, declared).await.map(Arc::new);
+            return Box::pin(self.make_plan(statement, declared)).await.map(Arc::new);
         }
         let key = self.plan_key(statement.text.clone(), declared);
         if let Some(plan) = self.database.cache.get(&key)
@@ -70,7 +70,7 @@ impl Session {
             return Ok(plan);
         }
         self.ctx.bump(Stat::ParseCountHard, 1);
-        let mut plan = self.make_plan(statement, declared).await?;
+        let mut plan = Box::pin(self.make_plan(statement, declared)).await?;
         plan.once |= plan.zone_name().is_some() && names_the_clock(&statement.text);
         let plan = Arc::new(plan);
         if !plan.once {
@@ -118,6 +118,10 @@ impl Session {
                 };
                 let rows = !columns.is_empty();
                 return Ok(command(Kind::Own(own.clone()), columns, rows));
+            }
+            Parsed::Unparsed | Parsed::Lifted(_) => {
+                let parsed = crate::parse::parse_single(&statement.text)?;
+                return Box::pin(self.make_plan(&parsed, declared)).await;
             }
             Parsed::Sql(ast) => ast,
         };

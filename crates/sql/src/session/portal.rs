@@ -147,6 +147,7 @@ impl Session {
         }
         let mut given = std::mem::take(&mut portal.params);
         for _ in 0..STALE_PLANS_MAX {
+            given.truncate(plan.params.len());
             // What returns rows is not tried again.
             let mut params =
                 if plan.returns_rows { std::mem::take(&mut given) } else { given.clone() };

@@ -5,8 +5,9 @@
 
 use super::transaction::{ends_transaction, in_failed_transaction};
 use super::{Portal, PortalState, Session};
-use crate::parse::{Parsed, Statement, parse_single, split};
-use crate::plan::{Kind, Plan, Prepared};
+use crate::cache::PlanKey;
+use crate::parse::{Lifted, Parsed, Statement, lift, parse_single, split};
+use crate::plan::{Plan, Prepared};
 use crate::{PgError, Result};
 use bytes::Bytes;
 use kernel::row::Value;
@@ -21,6 +22,18 @@ impl Session {
     /// # Errors
     /// 42601.
     pub fn split(&mut self, text: &str) -> Result<Vec<Statement>> {
+        let one = text.trim().trim_end_matches(';').trim_end();
+        if let Some(usual) = Statement::usual(one) {
+            return Ok(vec![usual]);
+        }
+        if let Some(lifted) = lift(text) {
+            let parsed = Parsed::Lifted(Box::new(lifted));
+            return Ok(vec![Statement { text: Arc::from(text), parsed, param_count: 0 }]);
+        }
+        // What is known is one statement: nothing but its end can have been cut off here.
+        if let Some(key) = self.known_text(one) {
+            return Ok(vec![Statement::unparsed(key.text)]);
+        }
         let all = split(text).inspect_err(|_| self.ctx.bump(Stat::ParseCountFailures, 1));
         all.inspect_err(|_| self.fail_now())
     }
@@ -36,14 +49,13 @@ impl Session {
         // A text that this instance knows needs no parsing.
         if self.txn.as_ref().is_none_or(|txn| !txn.failed) {
             let key = self.plan_key(Arc::from(text), param_oids);
-            if let Some(plan) = self.database.cache.get(&key) {
-                self.begin_if_needed();
-                if self.is_current(&plan) {
-                    self.ctx.bump(Stat::ParseCountTotal, 1);
-                    let statement =
-                        Statement { text: key.text, parsed: Parsed::Empty, param_count: 0 };
-                    return Ok(self.prepared(statement, param_oids, plan));
-                }
+            if let Some(plan) = self.known_plan(&key) {
+                return Ok(self.prepared(Statement::unparsed(key.text), param_oids, plan));
+            }
+            if let Some(lifted) = lift(text)
+                && let Some(prepared) = Box::pin(self.prepare_lifted(key.text, &lifted)).await
+            {
+                return Ok(prepared);
             }
         }
         let statement = match parse_single(text) {
@@ -62,7 +74,83 @@ impl Session {
     /// # Errors
     /// What is wrong with it.
     pub async fn prepare_statement(&mut self, statement: Statement) -> Result<Arc<Prepared>> {
-        self.prepare_with(statement, &[]).await
+        if !self.identity.is_known() {
+            Box::pin(self.know_identity()).await?;
+        }
+        match &statement.parsed {
+            Parsed::Lifted(lifted) => {
+                let prepared = self.prepare_lifted(statement.text.clone(), lifted).await;
+                if let Some(prepared) = prepared {
+                    return Ok(prepared);
+                }
+            }
+            Parsed::Unparsed if self.txn.as_ref().is_none_or(|txn| !txn.failed) => {
+                let key = self.plan_key(statement.text.clone(), &[]);
+                if let Some(plan) = self.known_plan(&key) {
+                    return Ok(self.prepared(statement, &[], plan));
+                }
+            }
+            _ => return self.prepare_with(statement, &[]).await,
+        }
+        match parse_single(&statement.text) {
+            Ok(statement) => self.prepare_with(statement, &[]).await,
+            Err(error) => {
+                self.ctx.bump(Stat::ParseCountFailures, 1);
+                self.statement_failed().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The key of a text that a plan is held for.
+    fn known_text(&self, text: &str) -> Option<PlanKey> {
+        let key = self.plan_key(Arc::from(text), &[]);
+        self.database.cache.get(&key).map(|_| key)
+    }
+
+    /// The plan held for a text, if it is current.
+    fn known_plan(&mut self, key: &PlanKey) -> Option<Arc<Plan>> {
+        let plan = self.database.cache.get(key)?;
+        self.begin_if_needed();
+        self.is_current(&plan).then(|| {
+            self.ctx.bump(Stat::ParseCountTotal, 1);
+            plan
+        })
+    }
+
+    /// Prepares the text whose values have been taken out. `None`: it does not work, or does not
+    /// mean the same; the text itself says then what is wrong with it.
+    async fn prepare_lifted(&mut self, text: Arc<str>, lifted: &Lifted) -> Option<Arc<Prepared>> {
+        if self.txn.as_ref().is_some_and(|txn| txn.failed) {
+            return None;
+        }
+        let key = self.plan_key(Arc::from(&*lifted.text), &[]);
+        let (statement, plan) = match self.known_plan(&key) {
+            Some(plan) => (Statement::unparsed(text), plan),
+            None => {
+                let statement = parse_single(&lifted.text).ok()?;
+                self.begin_if_needed();
+                let plan = Box::pin(self.plan_for(&statement, &[])).await.ok()?;
+                (Statement::unparsed(text), plan)
+            }
+        };
+        if plan.once {
+            return None;
+        }
+        let env = self.format_env();
+        let values = lifted.suits(&plan.params)?.zip(&plan.params);
+        let given = values.map(|(value, ty)| decode(value.as_bytes(), *ty, 0, false, &env));
+        let given = given.collect::<Result<Vec<Value>>>().ok()?;
+        Some(Arc::new(Prepared {
+            param_oids: Vec::new(),
+            columns: plan.columns.clone(),
+            returns_rows: plan.returns_rows,
+            statement,
+            given: Some(given),
+            declared: Vec::new(),
+            context: self.plan_context.clone(),
+            plan,
+        }))
     }
 
     async fn prepare_with(
@@ -111,7 +199,10 @@ impl Session {
         param_formats: &[i16],
         result_formats: &[i16],
     ) -> Result<Portal> {
-        let wanted = &prepared.plan.params;
+        let wanted = match prepared.given {
+            Some(_) => &[],
+            None => &prepared.plan.params[..],
+        };
         if params.len() != wanted.len() {
             return Err(PgError::new(
                 "08P01",
@@ -123,7 +214,8 @@ impl Session {
             ));
         }
         let env = self.format_env();
-        let mut values = Vec::with_capacity(params.len() + prepared.plan.hidden.len());
+        let mut values = prepared.given.clone().unwrap_or_default();
+        values.reserve(params.len() + prepared.plan.hidden.len());
         for (i, (param, ty)) in params.iter().zip(wanted).enumerate() {
             let binary = match param_formats {
                 [] => false,
@@ -145,22 +237,21 @@ impl Session {
         })
     }
 
-    /// The plan, made anew if a table has changed since or if it shows a view.
+    /// The plan, made anew if a table has changed since or if it shows a view. Values that were
+    /// taken out of the text are in it then, not among its parameters.
     pub(crate) async fn valid_plan(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
         let plan = &prepared.plan;
         if !plan.once && prepared.context == self.plan_context && self.is_current(plan) {
             return Ok(plan.clone());
         }
         let statement = match &prepared.statement.parsed {
-            // Taken from the cache without parsing.
-            Parsed::Empty if !matches!(plan.kind, Kind::Empty) => {
-                parse_single(&prepared.statement.text)?
-            }
+            Parsed::Unparsed => parse_single(&prepared.statement.text)?,
             _ => prepared.statement.clone(),
         };
         let fresh = Box::pin(self.plan_for(&statement, &prepared.declared)).await?;
         let shape = |plan: &Plan| -> Vec<u32> { plan.columns.iter().map(|c| c.oid).collect() };
-        if shape(&fresh) != shape(plan) || fresh.params != plan.params {
+        let same_params = prepared.given.is_some() || fresh.params == plan.params;
+        if shape(&fresh) != shape(plan) || !same_params {
             return Err(PgError::new("0A000", "cached plan must not change result type"));
         }
         Ok(fresh)
@@ -181,6 +272,7 @@ impl Session {
             columns: plan.columns.clone(),
             returns_rows: plan.returns_rows,
             statement,
+            given: None,
             declared: declared.to_vec(),
             context: self.plan_context.clone(),
             plan,

@@ -69,27 +69,29 @@ impl Session {
                 Box::pin(self.run_with(with, params, portal, encoder, max_rows, sink)).await
             }
             Kind::Modify(modify) => {
-                self.run_modify(modify, params, encoder, sink).await.map(Fetched::Complete)
+                let run = Box::pin(self.run_modify(modify, params, encoder, sink));
+                run.await.map(Fetched::Complete)
             }
             Kind::InsertSelect(insert) => {
-                self.run_insert_select(insert, params, encoder, sink).await.map(Fetched::Complete)
+                let run = Box::pin(self.run_insert_select(insert, params, encoder, sink));
+                run.await.map(Fetched::Complete)
             }
             Kind::Utility(ast) => {
-                let done = self.run_utility(ast, portal, sink).await;
+                let done = Box::pin(self.run_utility(ast, portal, sink)).await;
                 if is_audited(ast) {
                     self.audit(&portal.prepared.statement.text, &done);
                 }
                 done
             }
             Kind::Own(own) => {
-                let done = self.run_own(own, portal, sink).await;
+                let done = Box::pin(self.run_own(own, portal, sink)).await;
                 if is_audited_own(own) {
                     self.audit(&portal.prepared.statement.text, &done);
                 }
                 done
             }
             Kind::Explain { analyze, statement } => {
-                self.run_explain(*analyze, statement, portal, sink).await
+                Box::pin(self.run_explain(*analyze, statement, portal, sink)).await
             }
         }
     }
@@ -105,7 +107,7 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         if query.lock.is_some() {
-            let tag = self.run_locking(query, params, encoder, sink).await?;
+            let tag = Box::pin(self.run_locking(query, params, encoder, sink)).await?;
             return Ok(Fetched::Complete(tag));
         }
         let state = self.exec_state(params).await?;
@@ -119,9 +121,9 @@ impl Session {
             }
             encoder = receiver.encoder;
         }
-        let stream = self.open_query(query, state).await?;
+        let stream = Box::pin(self.open_query(query, state)).await?;
         portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
-        self.pump(portal, max_rows, sink).await
+        Box::pin(self.pump(portal, max_rows, sink)).await
     }
 
     /// The query to run without Arrow, if it is one of those.
@@ -130,7 +132,13 @@ impl Session {
             return Ok(None);
         }
         let planner = &self.database.planner;
-        let physical = plan.physical.get_or_try_init(|| planner.physical(&plan.query.plan)).await?;
+        let physical = match plan.physical.get() {
+            Some(physical) => physical,
+            None => {
+                let make = || planner.physical(&plan.query.plan);
+                Box::pin(plan.physical.get_or_try_init(make)).await?
+            }
+        };
         Ok(plan.brief.get_or_init(|| Brief::of(physical)).as_ref())
     }
 

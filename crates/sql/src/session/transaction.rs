@@ -113,23 +113,19 @@ impl Session {
             ready = Box::pin(self.await_turn()).await;
         }
         if let Err(error) = ready {
-            self.rollback().await?;
+            Box::pin(self.rollback()).await?;
             return Err(error);
         }
         let Some(mut txn) = self.txn.take() else { return Ok(()) };
         let actions = std::mem::take(&mut txn.actions);
         self.statement_start = None;
         self.end_cursors();
-        let changed = txn.handle.xid().is_some();
         let done = txn.handle.commit(&self.ctx).await;
         self.end_settings(done.is_ok());
         if !actions.is_empty() {
             Box::pin(self.finish_actions(actions, done.is_ok())).await;
         }
         done?;
-        if changed {
-            self.ctx.bump(Stat::UserCommits, 1);
-        }
         Ok(())
     }
 
@@ -157,7 +153,7 @@ impl Session {
     /// The commit's.
     pub async fn sync(&mut self) -> Result<()> {
         match &self.txn {
-            Some(txn) if !txn.explicit && txn.failed => self.rollback().await,
+            Some(txn) if !txn.explicit && txn.failed => Box::pin(self.rollback()).await,
             Some(txn) if !txn.explicit => self.commit().await,
             Some(_) => Ok(()),
             None => {

@@ -97,6 +97,7 @@ impl Session {
                     columns: plan.columns.clone(),
                     returns_rows: plan.returns_rows,
                     statement,
+                    given: None,
                     declared: Vec::new(),
                     plan: plan.clone(),
                 });

@@ -45,6 +45,7 @@ impl Session {
             columns: plan.columns.clone(),
             returns_rows: plan.returns_rows,
             statement: inner,
+            given: None,
             declared: oids,
             plan,
         });
