@@ -317,6 +317,12 @@ impl EnvImpl for RealEnv {
         may_block()
     }
 
+    fn give_way(&self) {
+        if may_block() {
+            std::thread::yield_now();
+        }
+    }
+
     fn linger(&self, lingering: &mut Lingering) -> bool {
         may_block() && self.linger.again(lingering)
     }

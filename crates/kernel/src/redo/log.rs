@@ -328,6 +328,8 @@ impl Log {
             };
             drop(waiting);
             self.wanted.fetch_max(upto.0, Ordering::SeqCst);
+            // Who is about to commit on this processor does so first, and is in this write.
+            self.env.give_way();
             let mut hand_over = HandOver(Some(self));
             let began = self.env.now();
             match Box::pin(self.write_buffer(&mut turn)).await {
