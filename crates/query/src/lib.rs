@@ -10,6 +10,7 @@
 
 mod access_rules;
 mod aggregates;
+pub mod analyze;
 mod apply;
 mod apply_exec;
 pub mod arith;
@@ -24,6 +25,7 @@ mod estimate;
 pub mod expand;
 mod expr_planner;
 mod extremes;
+mod facts;
 pub mod functions;
 mod given;
 mod index_join;
@@ -42,6 +44,7 @@ mod pushdown;
 mod recursive;
 pub mod scalar;
 mod scan;
+mod selectivity;
 pub mod single;
 pub mod sqltype;
 pub mod state;

@@ -292,6 +292,7 @@ mod tests {
             comment: None,
             view: None,
             derived: crate::dict::Derived::default(),
+            statistics: crate::dict::Derived::default(),
             version,
         })
     }

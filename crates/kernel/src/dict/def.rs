@@ -260,6 +260,8 @@ pub struct TableDef {
     /// Of a view: there are no rows of its own.
     pub view: Option<ViewDef>,
     pub derived: Derived,
+    /// What [`super::statistics`] has read, once somebody has asked.
+    pub statistics: Derived,
     /// Changes with every change of the definition and is never used twice in a database.
     pub version: u64,
 }

@@ -22,6 +22,7 @@ mod records;
 mod roles;
 mod segments;
 mod state;
+mod statistics;
 mod store;
 
 #[cfg(test)]
@@ -66,6 +67,9 @@ pub use names::NAME_BYTES_MAX;
 pub use roles::{DefaultAcl, MemberDef, Roles};
 pub use segments::free_orphans;
 pub use state::{Dict, invalidate, invalidate_all};
+pub use statistics::{
+    ColumnStats, NewStats, TableStats, all_statistics, set_statistics, statistics,
+};
 
 pub(crate) use fixed::Fixed;
 pub(crate) use state::{autonomous, finish, newest, of};

@@ -395,6 +395,7 @@ pub(super) async fn read_table(
         comment: tab.text_or_null(at::TAB_COMMENT)?.map(str::to_owned),
         view,
         derived: Derived::default(),
+        statistics: Derived::default(),
         version: object.version,
     }))
 }

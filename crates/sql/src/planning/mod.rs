@@ -369,7 +369,10 @@ impl Session {
         let core = &self.instance.core;
         match kernel::table::blocks(&self.ctx, core, table).await {
             Ok((blocks, indexes)) => {
-                Ok(TableSize::of_blocks(table, block::BLOCK_BYTES, blocks, &indexes))
+                let size = TableSize::of_blocks(table, block::BLOCK_BYTES, blocks, &indexes);
+                let txn = self.transaction()?;
+                let stats = Box::pin(dict::statistics(&self.ctx, &txn, table)).await?;
+                Ok(size.with_stats(stats))
             }
             Err(kernel::Error::ObjectGone) => Ok(TableSize::default()),
             Err(error) => Err(error.into()),

@@ -5,6 +5,7 @@
 
 mod explain;
 mod lock;
+mod maintain;
 mod own;
 mod prepare;
 mod settings;
