@@ -31,6 +31,7 @@ mod given;
 mod index_join;
 pub mod interval;
 mod interval_aggregates;
+mod join_order;
 pub mod json;
 mod json_aggregates;
 mod json_functions;
