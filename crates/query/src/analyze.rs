@@ -86,19 +86,16 @@ impl Sample {
         if self.seen == 0 { 0.0 } else { self.seen_bytes as f64 / self.seen as f64 }
     }
 
-    /// What it says of these columns of a table with `total_rows` rows.
-    pub fn columns(
-        &mut self,
-        types: &RowTypes,
-        positions: &[usize],
-        total_rows: f64,
-    ) -> Vec<(usize, ColumnStats)> {
-        self.rows.sort_by_key(|(place, _)| *place);
-        let column = |position: &usize| {
-            let values = self.rows.iter().map(|(_, row)| RowView::new(types, row).get(*position));
-            (*position, column_stats(types[*position], values, total_rows))
-        };
-        positions.iter().map(column).collect()
+    /// Brings the rows back into the table's order; to be called when all have been added.
+    pub fn sort(&mut self) {
+        self.rows.sort_unstable_by_key(|(place, _)| *place);
+    }
+
+    /// What it says of a column of a table with `total_rows` rows.
+    #[must_use]
+    pub fn column(&self, types: &RowTypes, position: usize, total_rows: f64) -> ColumnStats {
+        let values = self.rows.iter().map(|(_, row)| RowView::new(types, row).get(position));
+        column_stats(types[position], values, total_rows)
     }
 }
 

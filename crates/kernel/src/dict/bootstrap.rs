@@ -12,7 +12,7 @@ use observe::Ctx;
 use super::acl::{Acl, AclKind, EVERYBODY, Privileges};
 use super::ddl_roles::insert_user;
 use super::def::{
-    ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, SchemaDef, TableDef, UserDef,
+    Changes, ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, SchemaDef, TableDef, UserDef,
 };
 use super::fixed::{
     BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, DATABASE_ACL, DATABASE_OWNER, DATABASE_OWNER_ROLE, Fixed,
@@ -63,6 +63,7 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         view: None,
         derived: Derived::default(),
         statistics: Derived::default(),
+        changes: Changes::default(),
         version: u64::from(BOOTSTRAP_OBJ.0),
     }
 }

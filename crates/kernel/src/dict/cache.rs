@@ -293,6 +293,7 @@ mod tests {
             view: None,
             derived: crate::dict::Derived::default(),
             statistics: crate::dict::Derived::default(),
+            changes: crate::dict::Changes::default(),
             version,
         })
     }

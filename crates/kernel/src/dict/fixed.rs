@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::{Dba, ObjId, Scn};
 
-use super::def::{ColumnDef, Derived, IndexDef, TableDef};
+use super::def::{Changes, ColumnDef, Derived, IndexDef, TableDef};
 use crate::row::{ColType, TypeKind};
 
 /// The schema of the dictionary's tables.
@@ -408,6 +408,7 @@ impl FixedTable {
             view: None,
             derived: Derived::default(),
             statistics: Derived::default(),
+            changes: Changes::default(),
             version: u64::from(self.obj.0),
         })
     }

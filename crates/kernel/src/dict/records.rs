@@ -396,6 +396,7 @@ pub(super) async fn read_table(
         view,
         derived: Derived::default(),
         statistics: Derived::default(),
+        changes: dict.changes_of(object.obj),
         version: object.version,
     }))
 }

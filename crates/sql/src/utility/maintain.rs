@@ -16,11 +16,14 @@ use query::Relation;
 use query::analyze::{SAMPLE_BLOCKS, Sample};
 use std::sync::Arc;
 
+/// Blocks that are looked at without a pause.
+const BLOCKS_PER_PAUSE: u64 = 32;
+
 /// A table with the positions of the columns to look at.
 type Wanted = (Arc<TableDef>, Vec<usize>);
 
 /// What was seen, as PostgreSQL tells it.
-struct Seen {
+pub(crate) struct Seen {
     blocks: u64,
     total_blocks: u64,
     rows: u64,
@@ -28,31 +31,50 @@ struct Seen {
 }
 
 /// Looks through a sample of a table.
-async fn gather(
+///
+/// # Errors
+/// What reading blocks can fail with.
+pub(crate) async fn gather(
     ctx: &Ctx,
     def: &TableDef,
     snapshot: &Snapshot,
     positions: &[usize],
     automatic: bool,
-) -> Result<(NewStats, Seen)> {
+) -> kernel::Result<(NewStats, Seen)> {
     let (mut scan, blocks, total_blocks) = table::sample(ctx, def, snapshot, SAMPLE_BLOCKS).await?;
     let mut sample = Sample::default();
     let env = ctx.env.clone();
-    while scan.next_block(ctx, |_, row| sample.add(row, || env.random())).await? {}
+    let mut read = 0u64;
+    while scan.next_block(ctx, |_, row| sample.add(row, || env.random())).await? {
+        read += 1;
+        if read.is_multiple_of(BLOCKS_PER_PAUSE) {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut columns = Vec::with_capacity(positions.len());
+    sample.sort();
     #[allow(clippy::cast_precision_loss)] // an estimate
     let rows = match blocks {
         0 => 0.0,
         _ => (sample.seen() as f64 / blocks as f64 * total_blocks as f64).round(),
     };
+    // As planning sees the table's size: with the blocks that hold no rows.
+    let (blocks_below, _) = table::blocks(ctx, snapshot.core(), def).await?;
     let seen = Seen { blocks, total_blocks, rows: sample.seen(), sampled: sample.len() };
+    for position in positions {
+        columns.push((*position, sample.column(&def.types, *position, rows)));
+        ctx.check_interrupt()?;
+        // Sorting takes a while: others shall not wait for all of it.
+        tokio::task::yield_now().await;
+    }
     let new = NewStats {
         rows,
-        blocks: total_blocks,
+        blocks: u64::from(blocks_below),
         row_bytes: sample.row_bytes(),
         sampled: sample.len() as u64,
         at_us: ctx.env.wall_us(),
         automatic,
-        columns: sample.columns(&def.types, positions, rows),
+        columns,
     };
     Ok((new, seen))
 }

@@ -11,6 +11,7 @@ mod prepare;
 mod settings;
 mod transaction;
 
+pub(crate) use maintain::gather;
 pub(crate) use own::parameter_columns;
 
 use crate::bind::{ident_name, object_parts};

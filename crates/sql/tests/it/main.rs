@@ -63,6 +63,31 @@ fn differences(instances: u8, bless: bool) -> Vec<String> {
     failed
 }
 
+/// A table is looked through soon after it has been filled, on whichever instance.
+#[test]
+fn changed_tables_are_analyzed_without_being_asked() {
+    let database = runner::Database::create(2);
+    let mut sessions = hop::Sessions::new(&database);
+    let mut answer = |text: &str| {
+        sessions.order("main", runner::Order { text: text.to_owned(), params: None });
+        sessions.answer("main").expect("an answer")
+    };
+    // One on each instance.
+    answer("alter system set autovacuum = on");
+    answer("alter system set autovacuum = on");
+    answer("create table grown (id int primary key, v text)");
+    answer("insert into grown select i, 'v' || i % 10 from generate_series(1, 5000) g(i)");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    let count = "select autoanalyze_count, n_live_tup from pg_stat_user_tables \
+                 where relname = 'grown'";
+    while answer(count).starts_with("0|") {
+        assert!(std::time::Instant::now() < deadline, "nobody has looked");
+    }
+    assert!(answer(count).starts_with("1|5000\n"), "{}", answer(count));
+    let known = answer("select n_distinct from pg_stats where attname = 'v'");
+    assert!(known.starts_with("10\n"), "{known}");
+}
+
 #[test]
 fn sql_scripts() {
     let failed = differences(1, std::env::var("BLESS").is_ok());

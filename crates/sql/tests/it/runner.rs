@@ -58,6 +58,8 @@ fn open(runtime: &tokio::runtime::Runtime, dir: &Path, me: u8) -> Arc<Instance> 
     let observer = Observer::new(env.clone(), me);
     let params = Parameters::default();
     params.set("filesystemio_options", "none").expect("a parameter");
+    // Plans shall be the same each time.
+    params.set("autovacuum", "off").expect("a parameter");
     let config = InstanceConfig {
         dir: dir.to_owned(),
         me: block::InstanceNo(me),
