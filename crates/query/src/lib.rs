@@ -23,6 +23,7 @@ pub mod datetime;
 pub mod error;
 mod estimate;
 pub mod expand;
+pub mod explain;
 mod expr_planner;
 mod extremes;
 mod facts;

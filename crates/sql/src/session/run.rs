@@ -88,8 +88,8 @@ impl Session {
                 }
                 done
             }
-            Kind::Explain { analyze, statement } => {
-                self.run_explain(*analyze, statement, portal, sink).await
+            Kind::Explain { options, statement } => {
+                self.run_explain(*options, statement, portal, sink).await
             }
         }
     }

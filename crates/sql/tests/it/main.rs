@@ -9,6 +9,7 @@
 //!     error CODE              a statement that fails with this SQLSTATE
 //!     begin NAME              a statement in another session that must wait; `end NAME` expects
 //!     its outcome
+//!     masked                  a statement in whose answer each number is shown as N
 //!     session NAME            the session of the blocks that follow
 //!     stay, hop               from here sessions stay on one instance; they hop again
 //!     params a, b             values of `$1`, `$2` for the next statement, as texts
