@@ -334,3 +334,133 @@ fn between_keys(low: &[u8], high: &[u8], key: &[u8]) -> f64 {
     let (low, high) = (number(low), number(high));
     if high > low { (number(key) - low) / (high - low) } else { 0.5 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyze::column_stats;
+    use block::{Dba, ObjId, Scn};
+    use kernel::dict::{Changes, ColumnDef, Derived, TableStats};
+
+    const ROWS: i32 = 10_000;
+
+    /// A table of a unique column, one of four values, one of which a half is one value, one that is
+    /// NULL but for each tenth row, one that is all NULL, and one of texts.
+    fn table() -> (TableDef, TableStats) {
+        let kinds = [
+            ("id", TypeKind::Int4),
+            ("few", TypeKind::Int4),
+            ("skewed", TypeKind::Int4),
+            ("thin", TypeKind::Int4),
+            ("nothing", TypeKind::Int4),
+            ("name", TypeKind::Text),
+        ];
+        let columns: Vec<ColumnDef> =
+            kinds.iter().map(|(name, kind)| ColumnDef::new(name, ColType::new(*kind))).collect();
+        let def = TableDef {
+            obj: ObjId(20_000),
+            schema: "public".into(),
+            name: "t".into(),
+            owner: ObjId(10),
+            acl: None,
+            types: columns.iter().map(|column| column.ty).collect(),
+            columns,
+            header: Dba::NONE,
+            birth: Scn(1),
+            indexes: vec![],
+            checks: vec![],
+            foreign: vec![],
+            referenced: vec![],
+            comment: None,
+            view: None,
+            derived: Derived::default(),
+            statistics: Derived::default(),
+            changes: Changes::default(),
+            version: 1,
+        };
+        let value = |column: usize, i: i32| match column {
+            0 => Value::Int4(i),
+            1 => Value::Int4(i % 4),
+            2 => Value::Int4(if i % 2 == 0 { 7 } else { i }),
+            3 if i % 10 == 0 => Value::Int4(i),
+            3 | 4 => Value::Null,
+            _ => Value::Text(format!("{}{i:05}", if i % 5 == 0 { "ab" } else { "x" }).into()),
+        };
+        let columns = (0..kinds.len()).map(|at| {
+            let values: Vec<Value> = (0..ROWS).map(|i| value(at, i)).collect();
+            let datums = values.iter().map(Value::as_datum);
+            (at, column_stats(def.columns[at].ty, datums, f64::from(ROWS)))
+        });
+        let columns = columns.collect();
+        let stats = TableStats { rows: f64::from(ROWS), columns, ..TableStats::default() };
+        (def, stats)
+    }
+
+    fn rows(conditions: &[Scalar]) -> f64 {
+        let (def, stats) = table();
+        let judge = Judge::new(&def, &stats, f64::from(ROWS));
+        let all: Vec<&Scalar> = conditions.iter().collect();
+        judge.part(&all, &|_| 0.5) * f64::from(ROWS)
+    }
+
+    fn compared(column: usize, op: CmpOp, value: i32) -> Scalar {
+        Scalar::compare(op, Scalar::Column(column), Scalar::Const(Value::Int4(value)))
+    }
+
+    fn like(pattern: &str) -> Scalar {
+        let sides = (Scalar::Column(5), Scalar::Const(Value::Text(pattern.into())));
+        Scalar::Like(Box::new(sides), false)
+    }
+
+    fn near(found: f64, right: f64) {
+        assert!((found - right).abs() <= right * 0.15 + 2.0, "{found} instead of {right}");
+    }
+
+    #[test]
+    fn values_that_are_equal() {
+        near(rows(&[compared(0, CmpOp::Eq, 77)]), 1.0);
+        near(rows(&[compared(1, CmpOp::Eq, 2)]), 2_500.0);
+        near(rows(&[compared(1, CmpOp::Ne, 2)]), 7_500.0);
+        near(rows(&[compared(2, CmpOp::Eq, 7)]), 5_001.0);
+        near(rows(&[compared(2, CmpOp::Eq, 13)]), 1.0);
+        near(rows(&[compared(3, CmpOp::Eq, 50)]), 1.0);
+        near(rows(&[compared(4, CmpOp::Eq, 1)]), 0.0);
+        // Whatever it will be.
+        let later = Scalar::compare(CmpOp::Eq, Scalar::Column(1), Scalar::Param(0));
+        near(rows(&[later]), 2_500.0);
+    }
+
+    #[test]
+    fn ranges_with_one_end_and_with_two() {
+        near(rows(&[compared(0, CmpOp::Lt, 1_000)]), 1_000.0);
+        near(rows(&[compared(0, CmpOp::Ge, 9_000)]), 1_000.0);
+        near(rows(&[compared(0, CmpOp::Ge, 2_000), compared(0, CmpOp::Lt, 2_500)]), 500.0);
+        near(rows(&[compared(0, CmpOp::Gt, 20_000)]), 0.5);
+        near(rows(&[compared(1, CmpOp::Le, 1)]), 5_000.0);
+        near(rows(&[compared(2, CmpOp::Gt, 7)]), 4_996.0);
+        near(rows(&[compared(3, CmpOp::Lt, 5_000)]), 500.0);
+    }
+
+    #[test]
+    fn lists_nulls_and_what_is_not() {
+        let list = vec![Scalar::Const(Value::Int4(1)), Scalar::Const(Value::Int4(3))];
+        let listed = Scalar::In(Box::new(Scalar::Column(1)), list);
+        near(rows(std::slice::from_ref(&listed)), 5_000.0);
+        near(rows(&[Scalar::Not(Box::new(listed))]), 5_000.0);
+        let null = |column| Scalar::IsNull(Box::new(Scalar::Column(column)));
+        near(rows(&[null(3)]), 9_000.0);
+        near(rows(&[Scalar::Not(Box::new(null(3)))]), 1_000.0);
+        near(rows(&[null(4)]), 10_000.0);
+        near(rows(&[null(0)]), 0.0);
+    }
+
+    #[test]
+    fn patterns_and_conditions_together() {
+        near(rows(&[like("ab%")]), 2_000.0);
+        near(rows(&[Scalar::Not(Box::new(like("ab%")))]), 8_000.0);
+        let both = [compared(1, CmpOp::Eq, 2), compared(0, CmpOp::Lt, 1_000)];
+        near(rows(&both), 250.0);
+        let either = Scalar::Or(Box::new((both[0].clone(), both[1].clone())));
+        near(rows(&[either]), 3_250.0);
+    }
+}
