@@ -1,9 +1,10 @@
-//! What EXPLAIN shows of a plan: its steps with the rows they are thought to yield and, where it has
-//! run under watch, what they did.
+//! What EXPLAIN shows of a plan: its steps with the rows they are thought to yield and, where it
+//! has run under watch, what they did.
 //!
 //! What it promises: a step's rows, time and block visits are those of the step with all below it,
 //! also where steps take turns: they are counted while the step is being asked for its next rows,
-//! and nothing else of the session runs meanwhile. What it must never do: change what a plan yields.
+//! and nothing else of the session runs meanwhile. What it must never do: change what a plan
+//! yields.
 
 use crate::error::PgError;
 use crate::estimate::plan_rows;

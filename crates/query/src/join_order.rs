@@ -1,11 +1,11 @@
 //! The order of inner joins, chosen by what `ANALYZE` knows of their tables.
 //!
 //! What it promises: the same rows in the same columns. Inner joins change places with each other,
-//! and with the semi and anti joins over them, which only take rows away and so may come as soon as
-//! what they ask about is there. Whatever else stands between them (outer joins, groups, limits,
-//! subqueries) stays where it is and is one input among the others. Up to [`EXACT_MAX`] inputs the cheapest of all
-//! trees is found, beyond that one that is put together pair by pair. What it must never do: touch
-//! joins of a table that nobody has looked through.
+//! and with the semi and anti joins over them, which only take rows away and so may come as soon
+//! as what they ask about is there. Whatever else stands between them (outer joins, groups,
+//! limits, subqueries) stays where it is and is one input among the others. Up to [`EXACT_MAX`]
+//! inputs the cheapest of all trees is found, beyond that one that is put together pair by pair.
+//! What it must never do: touch joins of a table that nobody has looked through.
 
 use crate::access_rules::LOOKUP_ROWS;
 use crate::estimate::{TableSize, rows_kept};
@@ -275,8 +275,8 @@ impl Group {
         Ok(Some(LogicalPlan::Projection(shown)))
     }
 
-    /// What the joins cost one after the other, as they were written. What only takes rows away comes
-    /// behind what it is asked about there, too.
+    /// What the joins cost one after the other, as they were written. What only takes rows away
+    /// comes behind what it is asked about there, too.
     fn as_it_is(&self, facts: &mut Facts) -> Option<f64> {
         let mut trees = self.alone();
         let mut so_far = 1u32;
@@ -361,8 +361,8 @@ impl Group {
         trees
     }
 
-    /// The one of two sets that is a single input which only takes rows away, with the other one and
-    /// whether rows with a match stay. `Err` if they cannot be joined now.
+    /// The one of two sets that is a single input which only takes rows away, with the other one
+    /// and whether rows with a match stay. `Err` if they cannot be joined now.
     fn taking(&self, a: u32, b: u32) -> Result<Option<(u32, u32, bool)>, ()> {
         let only = |set: u32| match set.count_ones() {
             1 => self.inputs.get(set.trailing_zeros() as usize).and_then(|input| input.only),

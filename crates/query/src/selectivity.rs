@@ -344,8 +344,8 @@ mod tests {
 
     const ROWS: i32 = 10_000;
 
-    /// A table of a unique column, one of four values, one of which a half is one value, one that is
-    /// NULL but for each tenth row, one that is all NULL, and one of texts.
+    /// A table of a unique column, one of four values, one of which a half is one value, one that
+    /// is NULL but for each tenth row, one that is all NULL, and one of texts.
     fn table() -> (TableDef, TableStats) {
         let kinds = [
             ("id", TypeKind::Int4),

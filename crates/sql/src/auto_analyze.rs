@@ -135,8 +135,8 @@ async fn look_in(
     Ok(())
 }
 
-/// Whether so many changes are enough, and the last time is long enough ago. A table that nobody has
-/// looked through or that has grown to twice its size does not wait.
+/// Whether so many changes are enough, and the last time is long enough ago. A table that nobody
+/// has looked through or that has grown to twice its size does not wait.
 async fn is_due(
     ctx: &Ctx,
     instance: &Arc<Instance>,

@@ -1,9 +1,9 @@
 //! VACUUM and ANALYZE.
 //!
-//! What it promises: statistics come from a sample of blocks spread over the whole table; each table
-//! is done by itself, so that nobody waits for all of them; two never look through one table at the
-//! same time, whichever instance they are on. What it must never do: let a name of a table or column
-//! that is not there pass.
+//! What it promises: statistics come from a sample of blocks spread over the whole table; each
+//! table is done by itself, so that nobody waits for all of them; two never look through one table
+//! at the same time, whichever instance they are on. What it must never do: let a name of a table
+//! or column that is not there pass.
 
 use crate::parse::{MaintainedTable, Maintenance};
 use crate::session::Session;
