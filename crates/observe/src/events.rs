@@ -214,6 +214,8 @@ wait_events! {
         "A session waits for a background process of this instance: checkpoint, log switch.";
     SmonTimer: "smon timer", Idle, ["sleep time", "failed", ""],
         "The clean-up process sleeps until its next round.";
+    AutoAnalyzeTimer: "auto analyze timer", Idle, ["sleep time", "", ""],
+        "The task that analyzes tables without being asked sleeps until its next look.";
     ReliableMessage: "reliable message", Other, ["channel context", "channel handle", "message"],
         "A question to all other instances, as `gv$` views ask, waits for their answers.";
     PgSleep: "PL/SQL lock timer", Idle, ["duration", "", ""],

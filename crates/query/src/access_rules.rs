@@ -5,6 +5,7 @@
 
 use crate::arrow_rows::Source;
 use crate::estimate::plan_rows;
+use crate::facts::Fact;
 use crate::index_join::{From, IndexJoin, IndexJoinExec, Keep, KeyPart};
 use crate::scalar::Scalar;
 use crate::scan::{Access, ScanExec, ScanWork};
@@ -29,7 +30,7 @@ use kernel::row::TypeKind;
 use std::sync::Arc;
 
 /// What finding one row by its address or key costs, in rows of a full scan.
-const LOOKUP_ROWS: f64 = 12.0;
+pub(crate) const LOOKUP_ROWS: f64 = 12.0;
 
 /// How many times the rows of one side of a join the other one has before they change places: what
 /// is guessed about equally large is left as it is.
@@ -174,7 +175,12 @@ fn lookup_join(join: &HashJoinExec, inner_side: JoinSide) -> Option<(f64, IndexJ
     let whole = index.unique && key.len() == index.columns.len();
     let depth = i32::try_from(key.len()).unwrap_or(1);
     let rows = work.size.rows.max(1.0);
-    let found = if whole { 1.0 } else { (rows * 0.01f64.powi(depth)).max(1.0) };
+    let found = if whole {
+        1.0
+    } else {
+        let columns = index.columns.iter().take(key.len()).map(|column| usize::from(*column));
+        rows_of_key(work, columns).unwrap_or((rows * 0.01f64.powi(depth)).max(1.0))
+    };
     let outer_rows = plan_rows(outer).max(1.0);
     let cost = outer_rows * (1.0 + found) * LOOKUP_ROWS;
     let other = match &work.access {
@@ -216,8 +222,19 @@ fn lookup_join(join: &HashJoinExec, inner_side: JoinSide) -> Option<(f64, IndexJ
         schema: join.schema(),
         limit: join.fetch(),
         rows_each: found * kept,
+        part: crate::estimate::matched_part(join, inner_side == JoinSide::Right),
     };
     Some((cost, IndexJoinExec::new(outer.clone(), Arc::new(index_join))))
+}
+
+/// Rows that have one value of a key, by what is known of its columns.
+fn rows_of_key(work: &ScanWork, columns: impl Iterator<Item = usize>) -> Option<f64> {
+    let rows = work.size.rows.max(1.0);
+    let mut keys = 1.0;
+    for column in columns {
+        keys *= Fact::of(&work.table, &work.size, column)?.distinct;
+    }
+    Some((rows / f64::min(keys, rows)).max(1.0))
 }
 
 /// The table's column behind a join key, if a look-up by the outer value finds just the rows that

@@ -23,6 +23,8 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, Extension, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator,
     Projection, Subquery, SubqueryAlias, UserDefinedLogicalNodeCore, lit, when,
 };
+use datafusion::optimizer::optimize_projections::OptimizeProjections;
+use datafusion::optimizer::optimizer::Optimizer;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
@@ -121,7 +123,7 @@ pub(crate) fn optimized(
     raw: &LogicalPlan,
     first_param: usize,
 ) -> DfResult<LogicalPlan> {
-    let first = state.optimize(raw);
+    let first = state.optimize(raw).and_then(|plan| in_order(state, plan));
     if !has_subquery(raw)? {
         return first;
     }
@@ -135,11 +137,21 @@ pub(crate) fn optimized(
     if !rewriter.found {
         return first;
     }
-    let plan = state.optimize(&rewritten)?;
+    let plan = in_order(state, state.optimize(&rewritten)?)?;
     if has_leftover(&plan)? {
         return Err(PgError::unsupported("a correlated subquery in this place").into());
     }
     Ok(plan)
+}
+
+/// The plan with its joins in the best order that is known, and no columns that nobody needs.
+fn in_order(state: &SessionState, plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    let ordered = crate::join_order::reordered(plan)?;
+    if !ordered.transformed {
+        return Ok(ordered.data);
+    }
+    let rules = Optimizer::with_rules(vec![Arc::new(OptimizeProjections::new())]);
+    rules.optimize(ordered.data, state, |_, _| {})
 }
 
 /// Whether there is a subquery in the plan at all.

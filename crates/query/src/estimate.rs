@@ -4,8 +4,10 @@
 //! What it promises: nothing but a guess, from the table's size below its high-water mark and from
 //! the shape of the conditions. What it must never do: change a result.
 
+use crate::facts::{Matches, fact_of};
 use crate::scalar::{CmpOp, Scalar};
 use crate::scan::ScanExec;
+use crate::selectivity::Judge;
 use datafusion::common::JoinType;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -13,7 +15,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
-use kernel::dict::TableDef;
+use kernel::dict::{TableDef, TableStats};
 use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
@@ -45,6 +47,8 @@ pub struct TableSize {
     pub index_blocks: Vec<f64>,
     pub rows: f64,
     pub row_bytes: f64,
+    /// What ANALYZE has found out.
+    pub stats: Option<Arc<TableStats>>,
 }
 
 impl TableSize {
@@ -60,7 +64,23 @@ impl TableSize {
             index_blocks: indexes.iter().copied().map(f64::from).collect(),
             rows,
             row_bytes,
+            stats: None,
         }
+    }
+
+    /// The same with what is known of the table: as many rows in each block as there were when it
+    /// was looked at.
+    #[must_use]
+    pub fn with_stats(mut self, stats: Option<Arc<TableStats>>) -> Self {
+        let Some(stats) = stats.filter(|stats| stats.sampled > 0 && stats.blocks > 0) else {
+            return self;
+        };
+        #[allow(clippy::cast_precision_loss)] // a guess
+        let density = stats.rows / stats.blocks as f64;
+        self.rows = (density * self.blocks).max(1.0);
+        self.row_bytes = stats.row_bytes.max(1.0);
+        self.stats = Some(stats);
+        self
     }
 }
 
@@ -85,6 +105,9 @@ fn value_bytes(ty: ColType) -> f64 {
 pub fn rows_kept(table: &TableDef, filters: &[Scalar], size: &TableSize) -> f64 {
     let mut conjuncts = Vec::new();
     filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
+    if let Some(stats) = &size.stats {
+        return rows_known(table, &conjuncts, size, stats);
+    }
     let mut sides: Vec<(bool, bool)> = vec![(false, false); table.columns.len()];
     let mut equal: Vec<u16> = Vec::new();
     let mut part = 1.0;
@@ -116,6 +139,24 @@ pub fn rows_kept(table: &TableDef, filters: &[Scalar], size: &TableSize) -> f64 
     if table.indexes.iter().find(key).is_some() {
         rows = rows.min(1.0);
     }
+    rows.min(size.rows)
+}
+
+/// The same by what is known of the columns.
+fn rows_known(
+    table: &TableDef,
+    conjuncts: &[&Scalar],
+    size: &TableSize,
+    stats: &TableStats,
+) -> f64 {
+    let judge = Judge::new(table, stats, size.rows);
+    let rows = size.rows * judge.part(conjuncts, &selectivity);
+    let equal = |column: &u16| {
+        let is = |one: &&Scalar| column_condition(one) == Some((usize::from(*column), CmpOp::Eq));
+        conjuncts.iter().any(is)
+    };
+    let key = |i: &Arc<kernel::dict::IndexDef>| i.unique && i.columns.iter().all(equal);
+    let rows = if table.indexes.iter().any(key) { rows.min(1.0) } else { rows };
     rows.min(size.rows)
 }
 
@@ -183,6 +224,41 @@ fn plan_volume(plan: &Arc<dyn ExecutionPlan>) -> Volume {
     plan.fetch().map_or(volume, limited)
 }
 
+/// What is known of a hash join's keys.
+fn matches_of(join: &HashJoinExec, left: f64, right: f64) -> Option<Matches> {
+    let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
+    for (a, b) in join.on() {
+        of_left.push(fact_of(join.left(), a));
+        of_right.push(fact_of(join.right(), b));
+    }
+    Matches::of(&of_left, &of_right, (left, right))
+}
+
+/// Part of the outer side's rows that find a match on the other one, if that is known.
+pub(crate) fn matched_part(join: &HashJoinExec, outer_is_left: bool) -> Option<f64> {
+    let found = matches_of(join, plan_rows(join.left()), plan_rows(join.right()))?;
+    if outer_is_left { found.left_part() } else { found.right_part() }
+}
+
+/// A join by what is known of its keys.
+fn joined_known(ty: JoinType, left: Volume, right: Volume, found: &Matches) -> Option<Volume> {
+    let unfiltered = left.unfiltered.max(right.unfiltered);
+    let pairs = found.pairs();
+    let rows = match ty {
+        JoinType::Inner => pairs,
+        JoinType::Left => pairs.max(left.rows),
+        JoinType::Right => pairs.max(right.rows),
+        JoinType::Full => pairs.max(left.rows).max(right.rows),
+        JoinType::LeftSemi => left.rows * found.left_part()?,
+        JoinType::RightSemi => right.rows * found.right_part()?,
+        JoinType::LeftAnti => left.rows * (1.0 - found.left_part()?).max(0.01),
+        JoinType::RightAnti => right.rows * (1.0 - found.right_part()?).max(0.01),
+        JoinType::LeftMark => left.rows,
+        JoinType::RightMark => right.rows,
+    };
+    Some(Volume { rows: rows.max(1.0), unfiltered: unfiltered.max(rows) })
+}
+
 /// A join by equal values is thought one of a key with those who refer to it: it yields what the
 /// larger side would, less what the conditions on both sides take away.
 fn joined(ty: JoinType, left: Volume, right: Volume) -> Volume {
@@ -212,7 +288,10 @@ fn volume_unlimited(plan: &Arc<dyn ExecutionPlan>) -> Volume {
     }
     let inputs: Vec<Volume> = plan.children().into_iter().map(plan_volume).collect();
     if let (Some(join), [left, right]) = (plan.downcast_ref::<HashJoinExec>(), &*inputs) {
-        return joined(*join.join_type(), *left, *right);
+        let ty = *join.join_type();
+        let known = matches_of(join, left.rows, right.rows)
+            .and_then(|found| joined_known(ty, *left, *right, &found));
+        return known.unwrap_or_else(|| joined(ty, *left, *right));
     }
     if plan.downcast_ref::<FilterExec>().is_some()
         && let [input] = &*inputs
@@ -223,6 +302,12 @@ fn volume_unlimited(plan: &Arc<dyn ExecutionPlan>) -> Volume {
         && !aggregate.group_expr().is_empty()
         && let [input] = &*inputs
     {
+        let facts = aggregate.group_expr().expr().iter();
+        let facts: Vec<_> = facts.map(|(expr, _)| fact_of(aggregate.input(), expr)).collect();
+        if let Some(groups) = crate::facts::groups(&facts, input.rows) {
+            let unfiltered = crate::facts::groups(&facts, input.unfiltered).unwrap_or(groups);
+            return Volume { rows: groups, unfiltered };
+        }
         let groups = |rows: f64| (rows * GROUPS).max(1.0);
         return Volume { rows: groups(input.rows), unfiltered: groups(input.unfiltered) };
     }

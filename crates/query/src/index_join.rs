@@ -87,6 +87,8 @@ pub(crate) struct IndexJoin {
     pub(crate) limit: Option<usize>,
     /// Rows thought to come of each outer row.
     pub(crate) rows_each: f64,
+    /// Part of the outer rows that have a match, if it is known.
+    pub(crate) part: Option<f64>,
 }
 
 impl IndexJoin {
@@ -136,13 +138,24 @@ impl IndexJoinExec {
         IndexJoinExec { outer, join, properties: Arc::new(properties), metrics }
     }
 
+    /// Where an output column comes from.
+    pub(crate) fn origin(&self, at: usize) -> Option<From> {
+        self.join.columns.get(at).copied()
+    }
+
+    /// The table that is looked up.
+    pub(crate) fn inner(&self) -> &Arc<ScanWork> {
+        &self.join.inner
+    }
+
     /// Rows it is thought to yield.
     pub(crate) fn rows(&self) -> f64 {
         let outer = crate::estimate::plan_rows(&self.outer);
         match self.join.keep {
             Keep::Matches => outer * self.join.rows_each,
             Keep::MatchesOrNull => outer * self.join.rows_each.max(1.0),
-            Keep::IfMatched | Keep::IfUnmatched => outer,
+            Keep::IfMatched => outer * self.join.part.unwrap_or(1.0),
+            Keep::IfUnmatched => outer * self.join.part.map_or(1.0, |part| 1.0 - part).max(0.01),
         }
     }
 }

@@ -66,6 +66,20 @@ impl TableScanSource {
         self
     }
 
+    pub(crate) fn table(&self) -> &Arc<TableDef> {
+        &self.table
+    }
+
+    /// Whether enough is known of it to choose when it is joined; rows that are to be changed come
+    /// in the order in which the statement was written.
+    pub(crate) fn may_move(&self) -> bool {
+        self.size.stats.is_some() && !self.target
+    }
+
+    pub(crate) fn size(&self) -> &TableSize {
+        &self.size
+    }
+
     /// Whether an index yields the column's least and greatest value among the rows that the
     /// filters keep, as far as they fix its columns before.
     pub(crate) fn orders_by(&self, column: &str, filters: &[Expr]) -> bool {

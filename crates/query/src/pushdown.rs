@@ -15,6 +15,7 @@ use crate::types::col_type_of;
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind, Value};
 
 /// What a table's columns are, by name.
@@ -34,6 +35,15 @@ struct Typed {
 pub fn convert_filter(expr: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
     let typed = convert(expr, columns)?;
     matches!(typed.kind, Some(TypeKind::Bool)).then_some(typed.scalar)
+}
+
+/// Filters of a scan as conditions on the table's columns, if all of them are of a kind that scans
+/// know.
+pub(crate) fn with_table_columns(table: &TableDef, filters: &[Expr]) -> Option<Vec<Scalar>> {
+    let names: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();
+    let types: Vec<ColType> = table.columns.iter().map(|c| c.ty).collect();
+    let columns = Columns { names: &names, types: &types };
+    filters.iter().map(|filter| convert_filter(filter, &columns)).collect()
 }
 
 fn boolean(scalar: Scalar) -> Option<Typed> {

@@ -129,7 +129,11 @@ impl Session {
             failed => failed,
         };
         match done {
-            Ok(()) => Ok(format!("COPY {}", copy.rows)),
+            Ok(()) => {
+                let rows = usize::try_from(copy.rows).unwrap_or(usize::MAX);
+                self.note_rows(&copy.table, rows);
+                Ok(format!("COPY {}", copy.rows))
+            }
             Err(error) => {
                 let error = with_place(error, &copy);
                 self.fail_transaction().await;

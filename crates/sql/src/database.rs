@@ -44,6 +44,7 @@ impl Database {
             seats: Arc::default(),
         });
         open.push((Arc::downgrade(instance), database.clone()));
+        crate::auto_analyze::start(instance);
         Ok(database)
     }
 }

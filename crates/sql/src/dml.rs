@@ -208,12 +208,14 @@ impl Session {
             Direct::Update { row, set, returning } => {
                 self.check_writable("UPDATE")?;
                 let count = Box::pin(self.direct_update(row, set, params, &env)).await?;
+                self.note_rows(&row.table, count);
                 self.return_row(&row.table, returning.as_deref(), count, params, encoder, sink)?;
                 Ok(format!("UPDATE {count}"))
             }
             Direct::Delete { row, returning } => {
                 self.check_writable("DELETE")?;
                 let count = Box::pin(self.direct_delete(row, params, &env)).await?;
+                self.note_rows(&row.table, count);
                 self.return_row(&row.table, returning.as_deref(), count, params, encoder, sink)?;
                 Ok(format!("DELETE {count}"))
             }
@@ -481,6 +483,7 @@ impl Session {
             }
         }
         self.flush_output(&mut output, &snapshot, sink).await?;
+        self.note_rows(&plan.table, count);
         Ok(format!("{verb} {count}"))
     }
 

@@ -141,6 +141,7 @@ impl Session {
             let given = batch.rows.iter();
             return_rows(table, returning.as_deref(), given, (params, &env), &mut encoder, sink)?;
         }
+        self.note_rows(table, count);
         Ok(format!("INSERT 0 {count}"))
     }
 
@@ -213,6 +214,7 @@ impl Session {
         count += batch.rows.len();
         self.put_selected(table, &mut batch, &mut output, &snapshot, sink).await?;
         self.flush_output(&mut output, &snapshot, sink).await?;
+        self.note_rows(table, count);
         Ok(format!("INSERT 0 {count}"))
     }
 

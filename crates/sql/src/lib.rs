@@ -8,6 +8,7 @@
 
 mod access;
 mod audit;
+mod auto_analyze;
 mod bind;
 mod cache;
 mod catalog;

@@ -358,6 +358,7 @@ impl Session {
                 count += usize::from(matches!(fate, Fate::Changed));
             }
         }
+        self.note_rows(&plan.table, count);
         Ok(format!("MERGE {count}"))
     }
 

@@ -122,7 +122,7 @@ pub(crate) enum Kind {
     Own(Own),
     /// `EXPLAIN` of a plan.
     Explain {
-        analyze: bool,
+        options: crate::utility::ExplainOptions,
         statement: Box<Statement>,
     },
 }

@@ -12,7 +12,7 @@ use observe::Ctx;
 use super::acl::{Acl, AclKind, EVERYBODY, Privileges};
 use super::ddl_roles::insert_user;
 use super::def::{
-    ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, SchemaDef, TableDef, UserDef,
+    Changes, ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, SchemaDef, TableDef, UserDef,
 };
 use super::fixed::{
     BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, DATABASE_ACL, DATABASE_OWNER, DATABASE_OWNER_ROLE, Fixed,
@@ -36,7 +36,7 @@ use crate::txn::{Core, Transaction};
 const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
-const FORMAT: (&str, &str) = ("dictionary format", "5");
+const FORMAT: (&str, &str) = ("dictionary format", "6");
 
 /// The bootstrap table as the rest of the kernel wants it described.
 fn bootstrap_def(birth: Scn) -> TableDef {
@@ -62,6 +62,8 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         comment: None,
         view: None,
         derived: Derived::default(),
+        statistics: Derived::default(),
+        changes: Changes::default(),
         version: u64::from(BOOTSTRAP_OBJ.0),
     }
 }

@@ -292,6 +292,8 @@ mod tests {
             comment: None,
             view: None,
             derived: crate::dict::Derived::default(),
+            statistics: crate::dict::Derived::default(),
+            changes: crate::dict::Changes::default(),
             version,
         })
     }

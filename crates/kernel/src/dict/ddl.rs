@@ -218,7 +218,9 @@ pub async fn drop_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> 
     for sequence in owned_sequences(ctx, txn, def.obj).await? {
         super::ddl_other::drop_sequence(ctx, txn, &sequence).await?;
     }
-    delete_all(ctx, txn, Fixed::Con, 0, def.obj).await?;
+    for table in [Fixed::Con, Fixed::TabStat, Fixed::ColStat] {
+        delete_all(ctx, txn, table, 0, def.obj).await?;
+    }
     delete_all(ctx, txn, Fixed::Col, 0, def.obj).await?;
     delete_all(ctx, txn, Fixed::Tab, 0, def.obj).await?;
     drop_object(ctx, txn, &object).await?;

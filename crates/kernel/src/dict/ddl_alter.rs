@@ -20,6 +20,7 @@ use super::ids::next_obj;
 use super::names::{check_name, undefined};
 use super::records::{at, check_values, column_values, key_list, object_by_name, object_by_obj};
 use super::state::{newest, of};
+use super::statistics::move_statistics;
 use super::store::{self, obj};
 use crate::error::{Error, Result};
 use crate::row::{Datum, Value};
@@ -74,6 +75,7 @@ pub async fn alter_columns(
         }
     }
     move_foreign_keys(ctx, txn, &def, &moved).await?;
+    move_statistics(ctx, txn, &def, &columns).await?;
     let mut defs: Vec<ColumnDef> = columns.into_iter().map(|column| column.def).collect();
     if rewrite {
         // Every row gets a value of its own.

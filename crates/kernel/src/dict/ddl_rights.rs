@@ -43,7 +43,7 @@ pub enum AclTarget<'a> {
 
 /// Takes the right to change a relation and gives what it is now. Those who work with its rows go
 /// on; DDL waits, and is waited for.
-async fn lock_object(
+pub(super) async fn lock_object(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     number: ObjId,

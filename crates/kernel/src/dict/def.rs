@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use block::{Dba, ObjId, Scn};
@@ -230,6 +231,41 @@ impl fmt::Debug for Derived {
     }
 }
 
+/// How many rows of a table this instance has changed since its statistics were last gathered. All
+/// versions of the table's definition here share it.
+#[derive(Clone, Default, Debug)]
+pub struct Changes(Arc<AtomicU64>);
+
+impl Changes {
+    pub fn add(&self, rows: u64) {
+        self.0.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// So many of them are in the statistics now.
+    pub fn taken(&self, rows: u64) {
+        self.0.fetch_sub(rows, Ordering::Relaxed);
+    }
+
+    /// Whether it is the same table's.
+    #[must_use]
+    pub fn is(&self, other: &Changes) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl PartialEq for Changes {
+    fn eq(&self, _: &Changes) -> bool {
+        true
+    }
+}
+
+impl Eq for Changes {}
+
 /// A table, or a view, as of one version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableDef {
@@ -260,6 +296,10 @@ pub struct TableDef {
     /// Of a view: there are no rows of its own.
     pub view: Option<ViewDef>,
     pub derived: Derived,
+    /// What [`super::statistics`] has read, once somebody has asked.
+    pub statistics: Derived,
+    /// Rows changed here.
+    pub changes: Changes,
     /// Changes with every change of the definition and is never used twice in a database.
     pub version: u64,
 }

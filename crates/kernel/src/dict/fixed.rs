@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::{Dba, ObjId, Scn};
 
-use super::def::{ColumnDef, Derived, IndexDef, TableDef};
+use super::def::{Changes, ColumnDef, Derived, IndexDef, TableDef};
 use crate::row::{ColType, TypeKind};
 
 /// The schema of the dictionary's tables.
@@ -112,12 +112,14 @@ pub(crate) enum Fixed {
     Ref,
     Auth,
     DefaultAcl,
+    TabStat,
+    ColStat,
 }
 
-use TypeKind::{Bool, Bytea, Int4, Int8, Text};
+use TypeKind::{Bool, Bytea, Float8, Int4, Int8, Text};
 
 /// All of them. `obj$` by number and by name; `ind$` by number and by table.
-pub(super) const TABLES: [FixedTable; 15] = [
+pub(super) const TABLES: [FixedTable; 17] = [
     FixedTable {
         obj: ObjId(2),
         name: "obj$",
@@ -321,6 +323,38 @@ pub(super) const TABLES: [FixedTable; 15] = [
         ],
         indexes: &[FixedIndex { obj: ObjId(32), name: "i_defacl1", columns: &[0, 1, 2] }],
     },
+    FixedTable {
+        obj: ObjId(44),
+        name: "tabstat$",
+        columns: &[
+            ("obj", Int8, true),
+            ("rows", Float8, true),
+            ("blocks", Int8, true),
+            ("row_bytes", Float8, true),
+            ("sampled", Int8, true),
+            ("analyzed", Int8, false),
+            ("autoanalyzed", Int8, false),
+            ("analyze_count", Int8, true),
+            ("autoanalyze_count", Int8, true),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(46), name: "i_tabstat1", columns: &[0] }],
+    },
+    FixedTable {
+        obj: ObjId(45),
+        name: "colstat$",
+        columns: &[
+            ("obj", Int8, true),
+            ("position", Int4, true),
+            ("null_fraction", Float8, true),
+            ("distinct", Float8, true),
+            ("width", Float8, true),
+            ("correlation", Float8, false),
+            ("common", Bytea, false),
+            ("frequencies", Bytea, false),
+            ("histogram", Bytea, false),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(47), name: "i_colstat1", columns: &[0, 1] }],
+    },
 ];
 
 impl FixedTable {
@@ -373,6 +407,8 @@ impl FixedTable {
             comment: None,
             view: None,
             derived: Derived::default(),
+            statistics: Derived::default(),
+            changes: Changes::default(),
             version: u64::from(self.obj.0),
         })
     }

@@ -22,6 +22,7 @@ mod records;
 mod roles;
 mod segments;
 mod state;
+mod statistics;
 mod store;
 
 #[cfg(test)]
@@ -48,9 +49,9 @@ pub use ddl_schema::{
 };
 pub use ddl_view::{create_view, drop_view, replace_view};
 pub use def::{
-    AlteredColumn, CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction,
-    KeyOrder, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind, ReferenceDef,
-    SchemaDef, Schemas, SequenceDef, TableDef, Use, UserDef, ViewDef,
+    AlteredColumn, Changes, CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef,
+    KeyAction, KeyOrder, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind,
+    ReferenceDef, SchemaDef, Schemas, SequenceDef, TableDef, Use, UserDef, ViewDef,
 };
 pub use fixed::{
     CHECKPOINT_ROLE, DATABASE_OWNER_ROLE, PREDEFINED_ROLES, PUBLIC, PUBLIC_OBJ, READ_ALL_DATA,
@@ -65,7 +66,10 @@ pub use lookup::{
 pub use names::NAME_BYTES_MAX;
 pub use roles::{DefaultAcl, MemberDef, Roles};
 pub use segments::free_orphans;
-pub use state::{Dict, invalidate, invalidate_all};
+pub use state::{Dict, changed_tables, forget_changes, invalidate, invalidate_all};
+pub use statistics::{
+    ColumnStats, NewStats, TableStats, all_statistics, set_statistics, statistics,
+};
 
 pub(crate) use fixed::Fixed;
 pub(crate) use state::{autonomous, finish, newest, of};

@@ -395,6 +395,8 @@ pub(super) async fn read_table(
         comment: tab.text_or_null(at::TAB_COMMENT)?.map(str::to_owned),
         view,
         derived: Derived::default(),
+        statistics: Derived::default(),
+        changes: dict.changes_of(object.obj),
         version: object.version,
     }))
 }

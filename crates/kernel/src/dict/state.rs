@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cache::RowCache;
-use super::def::TableDef;
+use super::def::{Changes, TableDef};
 use super::fixed::Fixed;
 use super::ids::Ids;
 use super::locks::{ObjectLocks, ObjectMode};
@@ -46,6 +46,8 @@ pub struct Dict {
     /// Opens the sessions of background work.
     pub(super) observer: Arc<Observer>,
     pub(crate) sequences: Caches,
+    /// Rows that this instance has changed, by table.
+    changes: Mutex<FxHashMap<ObjId, Changes>>,
     /// By the transaction's local number.
     touched: Mutex<FxHashMap<u64, Touched>>,
     /// Number of entries of `touched`, so that look-ups need not lock it.
@@ -69,6 +71,7 @@ impl Dict {
             segments: segments::Guard::default(),
             observer,
             sequences: Caches::default(),
+            changes: Mutex::default(),
             touched: Mutex::default(),
             touched_count: AtomicUsize::new(0),
         }
@@ -77,6 +80,11 @@ impl Dict {
     /// A table of the dictionary.
     pub(crate) fn fixed(&self, table: Fixed) -> &Arc<TableDef> {
         &self.fixed[table as usize]
+    }
+
+    /// The count of a table's changed rows.
+    pub(super) fn changes_of(&self, table: ObjId) -> Changes {
+        self.changes.lock().entry(table).or_default().clone()
     }
 
     /// Whether the transaction has changed what `matches` looks for.
@@ -128,6 +136,25 @@ impl Dict {
 /// [`Error::Closing`] while the instance is not open.
 pub(crate) fn of(core: &Core) -> Result<&Dict> {
     core.dictionary().and_then(|dict| dict.downcast_ref::<Dict>()).ok_or(Error::Closing)
+}
+
+/// The tables whose definitions have been asked for here, with how many of their rows this instance
+/// has changed, in the order of their numbers.
+#[must_use]
+pub fn changed_tables(core: &Core) -> Vec<(ObjId, Changes)> {
+    let Ok(dict) = of(core) else { return Vec::new() };
+    let changed =
+        |(obj, changes): (&ObjId, &Changes)| (changes.count() > 0).then(|| (*obj, changes.clone()));
+    let mut all: Vec<_> = dict.changes.lock().iter().filter_map(changed).collect();
+    all.sort_by_key(|(obj, _)| *obj);
+    all
+}
+
+/// The table is gone.
+pub fn forget_changes(core: &Core, table: ObjId) {
+    if let Ok(dict) = of(core) {
+        dict.changes.lock().remove(&table);
+    }
 }
 
 /// A transaction of the dictionary's own, committed or rolled back before its caller goes on.

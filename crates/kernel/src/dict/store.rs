@@ -57,6 +57,21 @@ impl Record {
         i32::try_from(self.int(i)?).map_err(|_| self.wrong(i))
     }
 
+    pub fn float(&self, i: usize) -> Result<f64> {
+        match self.values[i] {
+            Value::Float8(v) => Ok(v),
+            _ => Err(self.wrong(i)),
+        }
+    }
+
+    pub fn float_or_null(&self, i: usize) -> Result<Option<f64>> {
+        if self.values[i].is_null() { Ok(None) } else { self.float(i).map(Some) }
+    }
+
+    pub fn int_or_null(&self, i: usize) -> Result<Option<i64>> {
+        if self.values[i].is_null() { Ok(None) } else { self.int(i).map(Some) }
+    }
+
     pub fn bool(&self, i: usize) -> Result<bool> {
         match self.values[i] {
             Value::Bool(v) => Ok(v),

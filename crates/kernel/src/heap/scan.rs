@@ -272,6 +272,50 @@ pub async fn scan_granules(ctx: &Ctx, seg: &HeapSeg, snap: &Snapshot) -> Result<
     Ok(granules)
 }
 
+/// A scan over at most `blocks_max` blocks, chosen at random, each with the same chance, in address
+/// order. Also how many they are, and of how many.
+///
+/// # Errors
+/// As [`scan`].
+pub async fn sample(
+    ctx: &Ctx,
+    seg: &HeapSeg,
+    snap: &Snapshot,
+    blocks_max: u64,
+) -> Result<(Scan, u64, u64)> {
+    let all = scan_granules(ctx, seg, snap).await?;
+    let total: u64 = all.iter().map(|granule| u64::from(granule.blocks)).sum();
+    if total <= blocks_max {
+        return Ok((Scan::new(seg, snap, all), total, total));
+    }
+    let (mut left, mut wanted) = (total, blocks_max);
+    let mut chosen: Vec<Granule> = Vec::new();
+    for granule in all {
+        for block in granule.first.block..granule.first.block + granule.blocks {
+            // Knuth's algorithm S.
+            let take = wanted > 0 && ctx.env.random() % left < wanted;
+            left -= 1;
+            if !take {
+                continue;
+            }
+            wanted -= 1;
+            let first = Dba::new(granule.first.file, block);
+            match chosen.last_mut() {
+                // Neighbours are read at once.
+                Some(last)
+                    if last.first.file == first.file
+                        && last.first.block + last.blocks == block
+                        && last.blocks < GRANULE_BLOCKS =>
+                {
+                    last.blocks += 1;
+                }
+                _ => chosen.push(Granule { first, blocks: 1 }),
+            }
+        }
+    }
+    Ok((Scan::new(seg, snap, chosen), blocks_max, total))
+}
+
 /// A scan over one granule.
 #[must_use]
 pub fn scan_granule(seg: &HeapSeg, snap: &Snapshot, granule: Granule) -> Scan {

@@ -13,6 +13,7 @@ mod table;
 mod value;
 
 pub use table::{PARAMETERS, Parameters};
+pub use value::FRACTION_ONE;
 pub use value::{Kind, Modifiable, ParamDef, ParamError, ParamRow};
 
 #[cfg(test)]

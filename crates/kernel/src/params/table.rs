@@ -114,6 +114,15 @@ parameters! {
          Without the file everybody may, with a password.";
     audit_file: Kind::Text, "", Startup -> text,
         "Path of the audit trail; empty means audit_K.log in the database's folder, off means none.";
+    autovacuum: Kind::Bool, "on", System -> bool,
+        "Whether tables of which many rows have changed are analyzed without being asked.";
+    autovacuum_analyze_scale_factor: Kind::Fraction { min: 0, max: 100_000_000 }, "0.1",
+        System -> u64,
+        "Part of a table's rows that must have changed, beside autovacuum_analyze_threshold.";
+    autovacuum_analyze_threshold: Kind::Int { min: 0, max: 2_147_483_647 }, "50", System -> u64,
+        "Rows of a table that must have changed before it is analyzed without being asked.";
+    autovacuum_naptime: Kind::Seconds { min: 1, max: 2_147_483 }, "60s", System -> u64,
+        "Seconds between two such looks at one table, unless it has grown to twice its size.";
     audit_file_size: Kind::Bytes { min: 16 * KIB, max: 64 * GIB }, "16M", System -> u64,
         "Size at which the audit trail begins a new file.";
     audit_files: Kind::Int { min: 0, max: 1_000 }, "5", System -> usize,

@@ -49,6 +49,22 @@ fn sizes_and_durations_are_read_with_units_and_shown_back() {
 }
 
 #[test]
+fn fractions_are_read_and_shown_back() {
+    let p = Parameters::default();
+    assert_eq!(p.autovacuum_analyze_scale_factor(), 100_000);
+    for (text, millionths, shown) in
+        [("0.25", 250_000, "0.25"), ("1", 1_000_000, "1"), (".5", 500_000, "0.5")]
+    {
+        p.set("autovacuum_analyze_scale_factor", text).unwrap();
+        assert_eq!(p.autovacuum_analyze_scale_factor(), millionths);
+        assert_eq!(p.show("autovacuum_analyze_scale_factor").unwrap(), shown);
+    }
+    for wrong in ["-1", "x", "1.2.3", ".", "101"] {
+        assert!(p.set("autovacuum_analyze_scale_factor", wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn errors_name_the_parameter_and_what_was_expected() {
     let p = Parameters::default();
     assert_eq!(

@@ -13,6 +13,8 @@ pub enum Kind {
     Seconds { min: i64, max: i64 },
     /// A duration in milliseconds; written as a number or with ms, s, min, h.
     Millis { min: i64, max: i64 },
+    /// A number with a fraction, held in millionths; the ends are in millionths.
+    Fraction { min: i64, max: i64 },
     /// `true` or `false` (also on/off, yes/no, 1/0).
     Bool,
     /// One of a list of words; held as the word's position.
@@ -130,6 +132,7 @@ impl Kind {
             Kind::Bytes { min, max } => in_range(with_unit(text, BYTE_UNITS)?, min, max),
             Kind::Seconds { min, max } => in_range(with_unit(text, SECOND_UNITS)?, min, max),
             Kind::Millis { min, max } => in_range(with_unit(text, MILLI_UNITS)?, min, max),
+            Kind::Fraction { min, max } => in_range(millionths(text)?, min, max),
             Kind::Bool => match text.to_ascii_lowercase().as_str() {
                 "true" | "on" | "yes" | "1" => Some(1),
                 "false" | "off" | "no" | "0" => Some(0),
@@ -152,6 +155,9 @@ impl Kind {
             }
             Kind::Seconds { min, max } => format!("seconds from {min} to {max}"),
             Kind::Millis { min, max } => format!("milliseconds from {min} to {max}"),
+            Kind::Fraction { min, max } => {
+                format!("a number from {} to {}", fraction_text(min), fraction_text(max))
+            }
             Kind::Bool => "true or false".to_owned(),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::Text => "text".to_owned(),
@@ -166,6 +172,7 @@ impl Kind {
                 .ok()
                 .and_then(|at| words.get(at))
                 .map_or_else(String::new, |w| (*w).to_owned()),
+            Kind::Fraction { .. } => fraction_text(number),
             _ => number.to_string(),
         }
     }
@@ -183,10 +190,30 @@ impl Kind {
         match self {
             Kind::Int { .. } | Kind::Seconds { .. } | Kind::Millis { .. } => "integer",
             Kind::Bytes { .. } => "big integer",
+            Kind::Fraction { .. } => "real",
             Kind::Bool => "boolean",
             Kind::Choice(_) | Kind::Text => "string",
         }
     }
+}
+
+/// One, as a [`Kind::Fraction`] holds it.
+pub const FRACTION_ONE: u64 = 1_000_000;
+
+fn millionths(text: &str) -> Option<i64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 6 || (whole.is_empty() && part.is_empty()) {
+        return None;
+    }
+    let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let part: i64 = format!("{part:0<6}").parse().ok()?;
+    whole.checked_mul(1_000_000)?.checked_add(part)
+}
+
+fn fraction_text(number: i64) -> String {
+    let text = format!("{}.{:06}", number / 1_000_000, number % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn in_range(value: i64, min: i64, max: i64) -> Option<i64> {

@@ -14,7 +14,7 @@ pub use change::{delete, insert, lock, update};
 pub use conflict::{conflicting, insert_unless, same_key};
 pub use query::{
     Direction, Granule, IndexScan, Scan, blocks, fetch, fetch_block, index_lookup, index_range,
-    index_seg, scan, scan_granule, scan_granules,
+    index_seg, sample, scan, scan_granule, scan_granules,
 };
 
 pub use crate::heap::Change;

@@ -100,6 +100,20 @@ pub async fn scan_granules(ctx: &Ctx, def: &TableDef, snap: &Snapshot) -> Result
     heap::scan_granules(ctx, &heap_seg(def), snap).await
 }
 
+/// A scan over at most `blocks_max` blocks, chosen at random. Also how many they are, and of how
+/// many.
+///
+/// # Errors
+/// What reading the segment header can fail with.
+pub async fn sample(
+    ctx: &Ctx,
+    def: &TableDef,
+    snap: &Snapshot,
+    blocks_max: u64,
+) -> Result<(Scan, u64, u64)> {
+    heap::sample(ctx, &heap_seg(def), snap, blocks_max).await
+}
+
 /// A scan over one granule.
 #[must_use]
 pub fn scan_granule(def: &TableDef, snap: &Snapshot, granule: Granule) -> Scan {

@@ -98,10 +98,16 @@ pub fn notification_resource() -> Resource {
     Resource::new(*b"UN", 0, 0)
 }
 
+/// The turn of those who gather the statistics of a table.
+#[must_use]
+pub fn analyze_resource(obj: ObjId) -> Resource {
+    Resource::new(*b"AN", obj.0, 0)
+}
+
 /// Whether an enqueue is one of those that an instance holds for its transactions and sessions.
 #[must_use]
 pub fn is_shared_by_instance(resource: Resource) -> bool {
-    matches!(&resource.kind, b"TM" | b"UL" | b"UP" | b"UN")
+    matches!(&resource.kind, b"TM" | b"UL" | b"UP" | b"UN" | b"AN")
 }
 
 /// Who asks for a lock: a transaction, or a session under a number of its own.

@@ -22,8 +22,8 @@ pub use self::core::{Core, CoreConfig, CrCopy, INDEX_GATES, LeafFinder, Peers};
 pub use current::CurrentView;
 pub use kept::Memory;
 pub use locks::{
-    Holder, TableEnqueues, TableLocks, TmMode, is_shared_by_instance, notification_resource,
-    table_resource, user_resource,
+    Holder, TableEnqueues, TableLocks, TmMode, analyze_resource, is_shared_by_instance,
+    notification_resource, table_resource, user_resource,
 };
 pub use modify::{LockState, Outcome, Step, Target, View};
 pub use pending::{Moment, PutOff};

@@ -57,6 +57,28 @@ impl Access {
         best.1
     }
 
+    /// What each index offers for the filters, with the columns that its range of keys is about.
+    pub(crate) fn offers(
+        table: &TableDef,
+        types: &[ColType],
+        filters: &[Scalar],
+    ) -> Vec<(Access, Vec<usize>)> {
+        let bounds = all_bounds(types, filters);
+        let offer = |index: &Arc<IndexDef>| {
+            let (_, access) = Access::by_index(index, &bounds)?;
+            let used = match &access {
+                Access::Range { equal, lower, upper, .. } => {
+                    equal.len() + usize::from(lower.is_some() || upper.is_some())
+                }
+                Access::Keys { .. } => 1,
+                Access::Full => 0,
+            };
+            let columns = index.columns.iter().take(used).map(|c| usize::from(*c)).collect();
+            Some((access, columns))
+        };
+        table.indexes.iter().filter_map(offer).collect()
+    }
+
     /// For each column what the filters say it equals.
     #[must_use]
     pub fn equal_columns(types: &[ColType], filters: &[Scalar]) -> Vec<Option<Scalar>> {

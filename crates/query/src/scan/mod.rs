@@ -16,10 +16,12 @@ pub(crate) use access::Access;
 pub(crate) use filter::Filter;
 pub(crate) use run::{ScanRun, Taker, accept, encode_values};
 
+use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
 use crate::estimate::{TableSize, rows_kept};
 use crate::scalar::Scalar;
+use crate::selectivity::column_condition;
 use crate::state::{ExecState, SharedState};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -48,6 +50,11 @@ const BATCH_ROWS: usize = 8192;
 const BATCH_BYTES: usize = 4 << 20;
 /// Rows between two looks at the cancel flag where nothing waits.
 const ROWS_PER_CHECK: usize = 256;
+
+/// Tables of fewer rows are read by an index wherever one fits: it is no worse when they grow.
+const SMALL_ROWS: f64 = 2_000.0;
+/// What one of the next entries of an index costs, in rows of a full scan.
+const ENTRY_ROWS: f64 = 2.0;
 
 /// Scan of one table.
 #[derive(Debug)]
@@ -130,6 +137,46 @@ impl ScanWork {
         }
     }
 
+    /// Takes the index whose range of keys costs least to read, or none, by what is known of the
+    /// columns.
+    fn prefer_cheapest(&mut self) {
+        let Some(stats) = self.size.stats.clone() else { return };
+        if self.size.rows < SMALL_ROWS || matches!(self.access, Access::Full) {
+            return;
+        }
+        let mut conjuncts = Vec::new();
+        self.filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
+        let mut best: Option<(f64, Access)> = None;
+        for (access, columns) in Access::offers(&self.table, &self.types, &self.filters) {
+            let (Access::Range { index, .. } | Access::Keys { index, .. }) = &access else {
+                continue;
+            };
+            let about = |one: &&Scalar| match one {
+                Scalar::In(value, _) => {
+                    matches!(**value, Scalar::Column(column) if columns.contains(&column))
+                }
+                one => column_condition(one).is_some_and(|(at, ..)| columns.contains(&at)),
+            };
+            let said: Vec<Scalar> = conjuncts.iter().copied().filter(about).cloned().collect();
+            let rows = rows_kept(&self.table, &said, &self.size);
+            let first = columns.first().and_then(|column| stats.column(*column));
+            // Rows that stand in the order of the keys are found many in a block.
+            let order = first.and_then(|stats| stats.correlation).unwrap_or(0.0);
+            let each = match self.is_covered_by(index) {
+                true => ENTRY_ROWS,
+                false => LOOKUP_ROWS + (ENTRY_ROWS - LOOKUP_ROWS) * order * order,
+            };
+            let cost = LOOKUP_ROWS + rows * each;
+            if best.as_ref().is_none_or(|(known, _)| cost < *known) {
+                best = Some((cost, access));
+            }
+        }
+        match best {
+            Some((cost, access)) if cost < self.size.rows => self.access = access,
+            _ => self.access = Access::Full,
+        }
+    }
+
     /// Takes the smallest index that holds all that a full scan asks for, if reading it costs less.
     fn prefer_covering_index(&mut self) {
         if !matches!(self.access, Access::Full) {
@@ -176,6 +223,7 @@ impl ScanWork {
 
 impl ScanExec {
     pub(crate) fn new(mut work: ScanWork) -> ScanExec {
+        work.prefer_cheapest();
         work.prefer_covering_index();
         ScanExec::with_work(work)
     }

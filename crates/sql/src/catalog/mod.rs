@@ -27,7 +27,8 @@ use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::datasource::MemTable;
 use kernel::dict::{
-    self, ColumnDef, Generated, Privileges, Roles, Schemas, SequenceDef, TableDef, UserDef,
+    self, ColumnDef, Generated, Privileges, Roles, Schemas, SequenceDef, TableDef, TableStats,
+    UserDef,
 };
 use kernel::instance::Instance;
 use kernel::row::Value;
@@ -51,6 +52,13 @@ pub trait ViewPeers: Send + Sync {
         ctx: &'a observe::Ctx,
         view: &'a str,
     ) -> env::BoxFuture<'a, Result<Vec<PeerRows>>>;
+}
+
+async fn all_statistics(
+    ctx: &observe::Ctx,
+    txn: &Arc<kernel::txn::Transaction>,
+) -> Result<Vec<Arc<TableStats>>> {
+    Ok(dict::all_statistics(ctx, txn).await?.into_iter().map(Arc::new).collect())
 }
 
 /// How one instance of this process reaches the others.
@@ -86,6 +94,8 @@ pub(crate) struct Catalog {
     pub(crate) sequences: Vec<Arc<SequenceDef>>,
     pub(crate) users: Vec<Arc<UserDef>>,
     pub(crate) roles: Arc<Roles>,
+    /// What is known of tables; of their columns only where a view shows it.
+    pub(crate) statistics: Vec<Arc<TableStats>>,
     /// The current role.
     pub(crate) role: block::ObjId,
     pub(crate) settings: Vec<(String, String, String)>,
@@ -225,6 +235,7 @@ impl Session {
             sequences: dict::sequences(&self.ctx, &txn).await?,
             users: self.roles().await?.all.clone(),
             roles: self.roles().await?,
+            statistics: all_statistics(&self.ctx, &txn).await?,
             role: self.identity.role,
             settings,
             path: self.schemas_for(None).await?,
@@ -354,10 +365,19 @@ impl Session {
         if !pg::is_known(name) {
             return Ok(None);
         }
-        if matches!(name, "pg_authid" | "pg_hba_file_rules") && !self.is_superuser().await? {
+        if matches!(name, "pg_authid" | "pg_hba_file_rules" | "pg_statistic")
+            && !self.is_superuser().await?
+        {
             return Err(crate::access::denied("table", name));
         }
-        let catalog = self.shown_catalog().await?;
+        let mut catalog = self.shown_catalog().await?;
+        if matches!(name, "pg_stats" | "pg_statistic") {
+            let txn = self.transaction()?;
+            catalog.statistics.clear();
+            for table in &catalog.tables {
+                catalog.statistics.extend(dict::statistics(&self.ctx, &txn, table).await?);
+            }
+        }
         Ok(pg::view(&catalog, name, &self.user, &self.instance))
     }
 

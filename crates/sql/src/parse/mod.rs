@@ -27,15 +27,31 @@ use std::sync::{Arc, OnceLock};
 /// Nesting of expressions and queries.
 const RECURSION_MAX: usize = 100;
 
+/// A table to look after: its name, and the columns that were named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MaintainedTable {
+    pub schema: Option<String>,
+    pub name: String,
+    pub columns: Vec<String>,
+}
+
+/// What VACUUM or ANALYZE is to do.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Maintenance {
+    pub verbose: bool,
+    /// Whether statistics are asked for.
+    pub analyze: bool,
+    /// Whether a table that somebody else is at work on is left out.
+    pub skip_locked: bool,
+    /// None: all.
+    pub tables: Vec<MaintainedTable>,
+}
+
 /// Statements that only we know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Own {
-    Vacuum {
-        tables: Vec<(Option<String>, String)>,
-    },
-    Analyze {
-        tables: Vec<(Option<String>, String)>,
-    },
+    Vacuum(Maintenance),
+    Analyze(Maintenance),
     Checkpoint,
     ShowParameter(Option<String>),
     CreateSequence(Box<SequenceSpec>),
@@ -514,10 +530,22 @@ mod tests {
 
     #[test]
     fn own_statements() {
-        let t = |name: &str| (None, name.to_owned());
-        assert_eq!(own("vacuum analyze a, b"), Own::Vacuum { tables: vec![t("a"), t("b")] });
-        assert_eq!(own("VACUUM (analyze) x"), Own::Vacuum { tables: vec![t("x")] });
-        assert_eq!(own("analyze"), Own::Analyze { tables: vec![] });
+        let m = |name: &str| MaintainedTable {
+            schema: None,
+            name: name.to_owned(),
+            columns: Vec::new(),
+        };
+        let of = |tables: Vec<MaintainedTable>| Maintenance {
+            analyze: true,
+            tables,
+            ..Maintenance::default()
+        };
+        assert_eq!(own("vacuum analyze a, b"), Own::Vacuum(of(vec![m("a"), m("b")])));
+        assert_eq!(own("VACUUM (analyze) x"), Own::Vacuum(of(vec![m("x")])));
+        assert_eq!(own("analyze"), Own::Analyze(of(vec![])));
+        let named = MaintainedTable { columns: vec!["b".into(), "c".into()], ..m("a") };
+        let verbose = Maintenance { verbose: true, ..of(vec![named]) };
+        assert_eq!(own("analyze (verbose on) a (b, C)"), Own::Analyze(verbose));
         assert_eq!(own("checkpoint"), Own::Checkpoint);
         assert_eq!(own("show parameter"), Own::ShowParameter(None));
         assert_eq!(own("show parameter cache"), Own::ShowParameter(Some("cache".into())));

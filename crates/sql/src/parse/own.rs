@@ -194,18 +194,21 @@ impl Words<'_> {
         if self.at_end() { Ok(Some(own)) } else { Err(self.near()) }
     }
 
-    fn tables(&mut self) -> Result<Vec<(Option<String>, String)>> {
+    fn maintained(&mut self) -> Result<Vec<MaintainedTable>> {
         let mut out = Vec::new();
         while !self.at_end() {
-            out.push(self.qualified()?);
+            let (schema, name) = self.qualified()?;
+            let mut columns = Vec::new();
             if self.take_token(&Token::LParen) {
-                while !self.take_token(&Token::RParen) {
-                    if self.at_end() {
-                        return Err(self.near());
-                    }
-                    self.at += 1;
+                columns.push(self.name()?);
+                while self.comma() {
+                    columns.push(self.name()?);
+                }
+                if !self.close() {
+                    return Err(self.near());
                 }
             }
+            out.push(MaintainedTable { schema, name, columns });
             if !self.take_token(&Token::Comma) {
                 break;
             }
@@ -251,9 +254,7 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
         return parse_vacuum(words);
     }
     if words.take("analyze") || words.take("analyse") {
-        let _ = words.take("verbose");
-        let tables = words.tables()?;
-        return words.finish(Own::Analyze { tables });
+        return parse_analyze(words);
     }
     if words.take("checkpoint") {
         return words.finish(Own::Checkpoint);
@@ -496,16 +497,82 @@ fn parse_named_identity(words: &mut Words<'_>) -> Result<Option<ColumnChange>> {
 }
 
 /// `VACUUM [(option, ...)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [table, ...]`.
-fn parse_vacuum(mut words: Words<'_>) -> Result<Option<Own>> {
-    if words.take_token(&Token::LParen) {
-        while !words.take_token(&Token::RParen) {
-            if words.at_end() {
-                return Err(words.near());
-            }
+/// Options in parentheses: those of ANALYZE, and with `vacuum` those of VACUUM.
+fn maintenance_options(words: &mut Words<'_>, vacuum: bool, into: &mut Maintenance) -> Result<()> {
+    const OF_VACUUM: [&str; 8] = [
+        "full",
+        "freeze",
+        "disable_page_skipping",
+        "index_cleanup",
+        "process_toast",
+        "truncate",
+        "parallel",
+        "analyze",
+    ];
+    loop {
+        let option = words.name()?;
+        let option = if option == "analyse" { "analyze".to_owned() } else { option };
+        let value = match words.tokens.get(words.at) {
+            Some(Token::Comma | Token::RParen) | None => None,
+            Some(Token::Number(digits, _)) => Some(digits.clone()),
+            _ => Some(words.name_or_text()?),
+        };
+        if matches!(words.tokens.get(words.at), Some(Token::Number(..))) {
             words.at += 1;
         }
+        let number = vacuum && matches!(&*option, "parallel" | "index_cleanup");
+        let on = match value {
+            Some(_) if number => true,
+            None => true,
+            Some(value) => match value.to_ascii_lowercase().as_str() {
+                "true" | "on" | "1" => true,
+                "false" | "off" | "0" => false,
+                _ => {
+                    return Err(PgError::syntax(format!("{option} requires a Boolean value")));
+                }
+            },
+        };
+        match &*option {
+            "verbose" => into.verbose = on,
+            "skip_locked" => into.skip_locked = on,
+            "analyze" if vacuum => into.analyze = on,
+            other if vacuum && OF_VACUUM.contains(&other) => {}
+            other => {
+                let statement = if vacuum { "VACUUM" } else { "ANALYZE" };
+                let text = format!("unrecognized {statement} option \"{other}\"");
+                return Err(PgError::syntax(text));
+            }
+        }
+        if words.close() {
+            return Ok(());
+        }
+        if !words.comma() {
+            return Err(words.near());
+        }
     }
-    while ["full", "freeze", "verbose", "analyze", "analyse"].iter().any(|word| words.take(word)) {}
-    let tables = words.tables()?;
-    words.finish(Own::Vacuum { tables })
+}
+
+fn parse_vacuum(mut words: Words<'_>) -> Result<Option<Own>> {
+    let mut what = Maintenance::default();
+    if words.open() {
+        maintenance_options(&mut words, true, &mut what)?;
+    } else {
+        let _ = words.take("full");
+        let _ = words.take("freeze");
+        what.verbose = words.take("verbose");
+        what.analyze = words.take("analyze") || words.take("analyse");
+    }
+    what.tables = words.maintained()?;
+    words.finish(Own::Vacuum(what))
+}
+
+fn parse_analyze(mut words: Words<'_>) -> Result<Option<Own>> {
+    let mut what = Maintenance { analyze: true, ..Maintenance::default() };
+    if words.open() {
+        maintenance_options(&mut words, false, &mut what)?;
+    } else {
+        what.verbose = words.take("verbose");
+    }
+    what.tables = words.maintained()?;
+    words.finish(Own::Analyze(what))
 }

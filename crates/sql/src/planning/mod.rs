@@ -16,6 +16,7 @@ use crate::encode::column_of;
 use crate::parse::{Own, Parsed, Statement};
 use crate::plan::{Direct, Kind, LockRows, Plan, QueryPlan};
 use crate::session::Session;
+use crate::utility::ExplainOptions;
 use crate::{PgError, Result, direct};
 use block::ObjId;
 use datafusion::sql::sqlparser::ast::{
@@ -136,21 +137,23 @@ impl Session {
             Ast::Explain {
                 analyze,
                 statement: inner,
-                verbose: _,
+                verbose,
                 describe_alias: _,
                 query_plan: false,
                 estimate: false,
                 format: _,
                 options,
             } => {
-                let asked = options.iter().flatten().any(|o| ident_name(&o.name) == "analyze");
+                let given = options.as_deref().unwrap_or_default();
+                let options = ExplainOptions::of(*analyze, *verbose, given)?;
                 let inner = Statement {
                     text: Arc::from(inner.to_string()),
                     parsed: Parsed::Sql(inner.clone()),
                     param_count: statement.param_count,
                 };
-                let kind = Kind::Explain { analyze: *analyze || asked, statement: Box::new(inner) };
-                let columns = vec![column_of("QUERY PLAN", TypeKind::Text)];
+                let kind = Kind::Explain { options, statement: Box::new(inner) };
+                let shown = if options.json { TypeKind::Json } else { TypeKind::Text };
+                let columns = vec![column_of("QUERY PLAN", shown)];
                 Ok(command(kind, columns, true))
             }
             other => {
@@ -373,7 +376,10 @@ impl Session {
         let core = &self.instance.core;
         match kernel::table::blocks(&self.ctx, core, table).await {
             Ok((blocks, indexes)) => {
-                Ok(TableSize::of_blocks(table, block::BLOCK_BYTES, blocks, &indexes))
+                let size = TableSize::of_blocks(table, block::BLOCK_BYTES, blocks, &indexes);
+                let txn = self.transaction()?;
+                let stats = Box::pin(dict::statistics(&self.ctx, &txn, table)).await?;
+                Ok(size.with_stats(stats))
             }
             Err(kernel::Error::ObjectGone) => Ok(TableSize::default()),
             Err(error) => Err(error.into()),

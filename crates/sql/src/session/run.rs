@@ -90,8 +90,8 @@ impl Session {
                 }
                 done
             }
-            Kind::Explain { analyze, statement } => {
-                Box::pin(self.run_explain(*analyze, statement, portal, sink)).await
+            Kind::Explain { options, statement } => {
+                Box::pin(self.run_explain(*options, statement, portal, sink)).await
             }
         }
     }

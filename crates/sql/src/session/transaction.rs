@@ -33,6 +33,8 @@ pub(crate) struct Txn {
     pub(crate) used: bool,
     /// Whether one that may have seen or locked something has run in it.
     pub(crate) queried: bool,
+    /// Rows changed in a block, by table.
+    pub(crate) changed: Vec<(kernel::dict::Changes, u64)>,
 }
 
 /// A point of a transaction to go back to.
@@ -77,6 +79,7 @@ impl Session {
             start_us: self.ctx.env.wall_us() - EPOCH_US,
             used: false,
             queried: false,
+            changed: Vec::new(),
         });
     }
 
@@ -126,6 +129,7 @@ impl Session {
             Box::pin(self.finish_actions(actions, done.is_ok())).await;
         }
         done?;
+        crate::auto_analyze::note_committed(std::mem::take(&mut txn.changed));
         Ok(())
     }
 

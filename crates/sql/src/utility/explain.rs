@@ -1,118 +1,241 @@
 //! EXPLAIN and EXPLAIN ANALYZE.
 //!
-//! What it promises: the plan shown is the one that would run, and under ANALYZE the one that ran.
-//! What it must never do: run a statement without ANALYZE.
+//! What it promises: the plan shown is the one that would run, and under ANALYZE the one that ran,
+//! with what each step of it did. What it must never do: run a statement without ANALYZE.
 
+use super::explain_text::{Explained, json, lines};
 use super::{done, refuse};
-use crate::Result;
+use crate::bind::ident_name;
 use crate::encode::RowSink;
 use crate::parse::{Parsed, Statement};
-use crate::plan::{Direct, Kind, Plan, Prepared};
+use crate::plan::{Direct, Kind, Plan, Prepared, QueryPlan};
 use crate::session::{Fetched, Portal, PortalState, Session};
+use crate::{PgError, Result};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value as AstValue};
 use futures::StreamExt;
 use kernel::row::Value;
+use query::explain::Visits;
 use std::sync::Arc;
+
+/// What EXPLAIN is to show.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // as the statement has them
+pub(crate) struct ExplainOptions {
+    pub(crate) analyze: bool,
+    pub(crate) verbose: bool,
+    /// Rows that steps are thought to yield.
+    pub(crate) costs: bool,
+    pub(crate) buffers: bool,
+    pub(crate) timing: bool,
+    pub(crate) summary: bool,
+    pub(crate) json: bool,
+}
+
+impl ExplainOptions {
+    /// # Errors
+    /// PostgreSQL's for options that it does not know or that do not go together.
+    pub(crate) fn of(
+        analyze: bool,
+        verbose: bool,
+        given: &[UtilityOption],
+    ) -> Result<ExplainOptions> {
+        let mut options = ExplainOptions {
+            analyze,
+            verbose,
+            costs: false,
+            buffers: false,
+            timing: false,
+            summary: false,
+            json: false,
+        };
+        let (mut costs, mut timing, mut summary) = (None, None, None);
+        for option in given {
+            let name = ident_name(&option.name);
+            let on = || boolean(&name, option.arg.as_ref());
+            match &*name {
+                "analyze" => options.analyze = on()?,
+                "verbose" => options.verbose = on()?,
+                "costs" => costs = Some(on()?),
+                "buffers" => options.buffers = on()?,
+                "timing" => timing = Some(on()?),
+                "summary" => summary = Some(on()?),
+                // Nothing that a session can set has a say in plans.
+                "settings" => {
+                    on()?;
+                }
+                "wal" if on()? => return refuse("EXPLAIN option WAL"),
+                "wal" => {}
+                "format" => options.json = is_json(option.arg.as_ref())?,
+                other => {
+                    let text = format!("unrecognized EXPLAIN option \"{other}\"");
+                    return Err(PgError::syntax(text));
+                }
+            }
+        }
+        if timing == Some(true) && !options.analyze {
+            return Err(PgError::new("22023", "EXPLAIN option TIMING requires ANALYZE"));
+        }
+        options.timing = timing.unwrap_or(options.analyze);
+        options.summary = summary.unwrap_or(options.analyze);
+        options.costs = costs.unwrap_or(options.analyze || options.json);
+        Ok(options)
+    }
+}
+
+/// An option's value as it was written.
+fn word(arg: &Expr) -> String {
+    match arg {
+        Expr::Identifier(ident) => ident_name(ident),
+        Expr::Value(value) => match &value.value {
+            AstValue::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+fn boolean(name: &str, arg: Option<&Expr>) -> Result<bool> {
+    let Some(arg) = arg else { return Ok(true) };
+    match word(arg).to_ascii_lowercase().as_str() {
+        "true" | "on" | "1" => Ok(true),
+        "false" | "off" | "0" => Ok(false),
+        _ => Err(PgError::syntax(format!("{name} requires a Boolean value"))),
+    }
+}
+
+fn is_json(arg: Option<&Expr>) -> Result<bool> {
+    let Some(arg) = arg else { return Err(PgError::syntax("format requires a parameter")) };
+    let format = word(arg);
+    match &*format {
+        "text" => Ok(false),
+        "json" => Ok(true),
+        "xml" | "yaml" => refuse(format!("EXPLAIN format {format}")),
+        other => {
+            let text = format!("unrecognized value for EXPLAIN option \"format\": \"{other}\"");
+            Err(PgError::new("22023", text))
+        }
+    }
+}
+
+/// What stands above the steps of a query, and the query itself.
+fn parts(kind: &Kind) -> Option<(&QueryPlan, Option<String>)> {
+    Some(match kind {
+        Kind::Query(query) => {
+            let above = |lock: &crate::plan::LockRows| format!("Lock Rows on {}", lock.table.name);
+            (query, query.lock.as_ref().map(above))
+        }
+        Kind::Modify(modify) => {
+            let verb = if modify.set.is_some() { "Update" } else { "Delete" };
+            (&modify.query, Some(format!("{verb} on {}", modify.table.name)))
+        }
+        Kind::InsertSelect(insert) => {
+            (&insert.query, Some(format!("Insert on {}", insert.table.name)))
+        }
+        Kind::Merge(merge) => (&merge.query, Some(format!("Merge on {}", merge.table.name))),
+        _ => return None,
+    })
+}
 
 impl Session {
     pub(crate) async fn run_explain(
         &mut self,
-        analyze: bool,
+        options: ExplainOptions,
         statement: &Statement,
         portal: &Portal,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
-        let plan = self.plan_for(statement, &[]).await?;
-        let (query, above) = match &plan.kind {
-            Kind::Direct(direct) => {
-                let mut rows = vec![vec![direct_text(direct)]];
-                if analyze {
-                    rows.push(vec![self.analyze(&plan, None).await?]);
-                }
-                self.send_texts(&rows, portal, sink)?;
-                return done("EXPLAIN");
-            }
-            Kind::Query(query) => (
-                &**query,
-                query.lock.as_ref().map(|lock| format!("Lock Rows on {}", lock.table.name)),
-            ),
-            Kind::Modify(modify) => {
-                let verb = if modify.set.is_some() { "Update" } else { "Delete" };
-                (&modify.query, Some(format!("{verb} on {}", modify.table.name)))
-            }
-            Kind::InsertSelect(insert) => {
-                (&insert.query, Some(format!("Insert on {}", insert.table.name)))
-            }
-            Kind::Merge(merge) => (&merge.query, Some(format!("Merge on {}", merge.table.name))),
-            _ => return refuse("EXPLAIN of this statement"),
+        let begin = self.ctx.env.now();
+        let plan = match options.analyze {
+            // One of its own: its steps are watched.
+            true => Arc::new(Box::pin(self.make_plan(statement, &[])).await?),
+            false => self.plan_for(statement, &[]).await?,
         };
-        if !plan.params.is_empty() {
-            return refuse("EXPLAIN of a statement with parameters");
-        }
-        let values = self.call_all(&plan.hidden).await?;
-        let planner = &self.database.planner;
-        let bound = planner.with_values(&query.query, &values)?;
-        let physical = planner.physical(&bound).await?;
-        let mut lines: Vec<String> = above.iter().cloned().collect();
-        let indent = if above.is_some() { "  " } else { "" };
-        if analyze {
-            let summary = self.analyze(&plan, Some((&physical, values))).await?;
-            let shown = query::planner::explain(&physical, true);
-            lines.extend(shown.into_iter().map(|line| format!("{indent}{line}")));
-            lines.push(summary);
+        let mut explained = Explained::default();
+        if let Kind::Direct(direct) = &plan.kind {
+            explained.above = Some(direct_text(direct));
+            explained.planning_us = self.ctx.env.now().since(begin);
+            if options.analyze {
+                self.analyze(&plan, None, &mut explained).await?;
+            }
         } else {
-            let shown = query::planner::explain(&physical, false);
-            lines.extend(shown.into_iter().map(|line| format!("{indent}{line}")));
+            let Some((query, above)) = parts(&plan.kind) else {
+                return refuse("EXPLAIN of this statement");
+            };
+            if !plan.params.is_empty() {
+                return refuse("EXPLAIN of a statement with parameters");
+            }
+            let values = self.call_all(&plan.hidden).await?;
+            let planner = &self.database.planner;
+            let bound = planner.with_values(&query.query, &values)?;
+            let mut physical = planner.physical(&bound).await?;
+            explained.above = above;
+            explained.planning_us = self.ctx.env.now().since(begin);
+            if options.analyze {
+                let reads = matches!(&plan.kind, Kind::Query(q) if q.lock.is_none());
+                let watched = query::explain::watched(&physical, options.timing)?;
+                // A statement that changes rows runs its own plan, which can be watched if it has
+                // been made for good.
+                if reads || (query.query.reusable && query.physical.set(watched.clone()).is_ok()) {
+                    physical = watched;
+                }
+                let to_read = reads.then_some((&physical, values));
+                self.analyze(&plan, to_read, &mut explained).await?;
+            }
+            explained.step = Some(query::explain::steps(&physical));
         }
-        let rows: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line]).collect();
+        let rows: Vec<Vec<String>> = match options.json {
+            true => vec![vec![json(&explained, &options)]],
+            false => lines(&explained, &options).into_iter().map(|line| vec![line]).collect(),
+        };
         self.send_texts(&rows, portal, sink)?;
         done("EXPLAIN")
     }
 
-    /// Runs the statement and says how long it took; a changing one really changes.
+    /// Runs the statement and notes how long it took; a changing one really changes.
     async fn analyze(
         &mut self,
         plan: &Arc<Plan>,
-        query: Option<(&Arc<dyn datafusion::physical_plan::ExecutionPlan>, Vec<Value>)>,
-    ) -> Result<String> {
-        let start = self.ctx.env.now();
+        query: Option<(&Arc<dyn ExecutionPlan>, Vec<Value>)>,
+        explained: &mut Explained,
+    ) -> Result<()> {
+        let (start, before) = (self.ctx.env.now(), Visits::of(&self.ctx));
         let mut rows = 0u64;
-        let reads = matches!(&plan.kind, Kind::Query(q) if q.lock.is_none());
-        match query {
-            Some((physical, values)) if reads => {
-                let state = self.exec_state(values).await?;
-                let mut stream = self.database.planner.execute(physical, state, false)?;
-                while let Some(batch) = stream.next().await {
-                    rows += u64::try_from(batch?.num_rows()).unwrap_or(0);
-                    self.ctx.check_interrupt()?;
-                }
+        if let Some((physical, values)) = query {
+            let state = self.exec_state(values).await?;
+            let mut stream = self.database.planner.execute(physical, state, false)?;
+            while let Some(batch) = stream.next().await {
+                rows += u64::try_from(batch?.num_rows()).unwrap_or(0);
+                self.ctx.check_interrupt()?;
             }
-            _ => {
-                let params = self.call_all(&plan.hidden).await?;
-                let mut sink = CountingSink::default();
-                let statement =
-                    Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0 };
-                let prepared = Arc::new(Prepared {
-                    context: self.plan_context.clone(),
-                    param_oids: Vec::new(),
-                    columns: plan.columns.clone(),
-                    returns_rows: plan.returns_rows,
-                    statement,
-                    given: None,
-                    declared: Vec::new(),
-                    plan: plan.clone(),
-                });
-                let mut inner = Portal {
-                    prepared,
-                    params: Vec::new(),
-                    formats: Vec::new(),
-                    state: PortalState::Ready,
-                };
-                self.run_inner(plan, params, &mut inner, &mut sink).await?;
-                rows = sink.rows;
-            }
+        } else {
+            let params = self.call_all(&plan.hidden).await?;
+            let mut sink = CountingSink::default();
+            let statement =
+                Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0 };
+            let prepared = Arc::new(Prepared {
+                context: self.plan_context.clone(),
+                param_oids: Vec::new(),
+                columns: plan.columns.clone(),
+                returns_rows: plan.returns_rows,
+                statement,
+                given: None,
+                declared: Vec::new(),
+                plan: plan.clone(),
+            });
+            let mut inner = Portal {
+                prepared,
+                params: Vec::new(),
+                formats: Vec::new(),
+                state: PortalState::Ready,
+            };
+            self.run_inner(plan, params, &mut inner, &mut sink).await?;
+            rows = sink.rows;
         }
-        let us = self.ctx.env.now().since(start);
-        Ok(format!("Execution: {}.{:03} ms, {rows} rows", us / 1000, us % 1000))
+        explained.execution_us = Some(self.ctx.env.now().since(start));
+        explained.rows = rows;
+        explained.visits = Visits::of(&self.ctx).since(before);
+        Ok(())
     }
 }
 

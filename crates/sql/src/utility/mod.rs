@@ -4,12 +4,16 @@
 //! never do: plan a query; what reads or changes rows goes through the planner.
 
 mod explain;
+mod explain_text;
 mod lock;
+mod maintain;
 mod own;
 mod prepare;
 mod settings;
 mod transaction;
 
+pub(crate) use explain::ExplainOptions;
+pub(crate) use maintain::gather;
 pub(crate) use own::parameter_columns;
 
 use crate::bind::{ident_name, object_parts};

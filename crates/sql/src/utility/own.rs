@@ -1,14 +1,14 @@
 //! Statements that the parser's library does not know: maintenance, SHOW PARAMETER, ALTER SYSTEM
 //! and ALTER SESSION, CREATE SEQUENCE.
 //!
-//! What it promises: what has nothing to do here says so in a notice. What it must never do: let a
-//! name of a table that is not there pass.
+//! What it promises: a parameter is shown and changed under the name it has in `v$parameter`. What
+//! it must never do: change one for those who are no superusers.
 
 use super::{done, refuse};
 use crate::encode::{RowSink, column_of};
 use crate::parse::Own;
 use crate::session::{Fetched, Portal, Session};
-use crate::{PgError, Result, Severity};
+use crate::{PgError, Result};
 use kernel::dict::CHECKPOINT_ROLE;
 use kernel::row::TypeKind;
 use query::PgColumn;
@@ -26,16 +26,12 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         match own {
-            Own::Vacuum { tables } => {
-                self.check_tables(tables).await?;
-                let text = "VACUUM has nothing to do: space of old row versions is reused by the changes that follow";
-                self.notice(Severity::Notice, text);
+            Own::Vacuum(what) => {
+                Box::pin(self.vacuum(what)).await?;
                 done("VACUUM")
             }
-            Own::Analyze { tables } => {
-                self.check_tables(tables).await?;
-                let text = "ANALYZE has nothing to do: plans use no statistics yet";
-                self.notice(Severity::Notice, text);
+            Own::Analyze(what) => {
+                Box::pin(self.analyze_tables(what)).await?;
                 done("ANALYZE")
             }
             Own::Checkpoint => {
@@ -79,14 +75,6 @@ impl Session {
                 done("SET CONSTRAINTS")
             }
         }
-    }
-
-    /// Every table named must exist.
-    async fn check_tables(&mut self, tables: &[(Option<String>, String)]) -> Result<()> {
-        for (schema, name) in tables {
-            self.find_relation(schema.as_deref(), name).await?;
-        }
-        Ok(())
     }
 
     fn show_parameters(

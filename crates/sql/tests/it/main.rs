@@ -9,6 +9,7 @@
 //!     error CODE              a statement that fails with this SQLSTATE
 //!     begin NAME              a statement in another session that must wait; `end NAME` expects
 //!     its outcome
+//!     masked                  a statement in whose answer each number is shown as N
 //!     session NAME            the session of the blocks that follow
 //!     stay, hop               from here sessions stay on one instance; they hop again
 //!     params a, b             values of `$1`, `$2` for the next statement, as texts
@@ -61,6 +62,31 @@ fn differences(instances: u8, bless: bool) -> Vec<String> {
     }
     assert!(ran > 0, "no script matches \"{wanted}\"");
     failed
+}
+
+/// A table is looked through soon after it has been filled, on whichever instance.
+#[test]
+fn changed_tables_are_analyzed_without_being_asked() {
+    let database = runner::Database::create(2);
+    let mut sessions = hop::Sessions::new(&database);
+    let mut answer = |text: &str| {
+        sessions.order("main", runner::Order { text: text.to_owned(), params: None });
+        sessions.answer("main").expect("an answer")
+    };
+    // One on each instance.
+    answer("alter system set autovacuum = on");
+    answer("alter system set autovacuum = on");
+    answer("create table grown (id int primary key, v text)");
+    answer("insert into grown select i, 'v' || i % 10 from generate_series(1, 5000) g(i)");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    let count = "select autoanalyze_count, n_live_tup from pg_stat_user_tables \
+                 where relname = 'grown'";
+    while answer(count).starts_with("0|") {
+        assert!(std::time::Instant::now() < deadline, "nobody has looked");
+    }
+    assert!(answer(count).starts_with("1|5000\n"), "{}", answer(count));
+    let known = answer("select n_distinct from pg_stats where attname = 'v'");
+    assert!(known.starts_with("10\n"), "{known}");
 }
 
 #[test]

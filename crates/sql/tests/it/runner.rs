@@ -58,6 +58,8 @@ fn open(runtime: &tokio::runtime::Runtime, dir: &Path, me: u8) -> Arc<Instance> 
     let observer = Observer::new(env.clone(), me);
     let params = Parameters::default();
     params.set("filesystemio_options", "none").expect("a parameter");
+    // Plans shall be the same each time.
+    params.set("autovacuum", "off").expect("a parameter");
     let config = InstanceConfig {
         dir: dir.to_owned(),
         me: block::InstanceNo(me),
@@ -316,6 +318,22 @@ pub fn await_wait(instance: &Instance, client: &Client) {
     }
 }
 
+/// The text with an `N` for each number.
+fn masked(text: &str) -> String {
+    let mut out = String::new();
+    let mut number = false;
+    for c in text.chars() {
+        let digit = c.is_ascii_digit() || (number && c == '.');
+        if digit && !number {
+            out.push('N');
+        } else if !digit {
+            out.push(c);
+        }
+        number = digit;
+    }
+    out
+}
+
 /// Runs a script; gives it with what really came out.
 pub fn run(database: &Database, text: &str) -> String {
     let mut out = String::new();
@@ -353,11 +371,16 @@ pub fn run(database: &Database, text: &str) -> String {
                 let answer = sessions.answer(name);
                 let head = match (&*word, &answer) {
                     ("end", _) => format!("end {arg}"),
+                    ("masked", Ok(_)) => "masked".to_owned(),
                     (_, Ok(_)) => "run".to_owned(),
                     (_, Err(error)) => format!("error {}", error.code),
                 };
                 let text = if text.is_empty() { text } else { format!("{text}\n") };
-                let _ = write!(out, "{head}\n{text}----\n{}", shown(&answer));
+                let mut shown = shown(&answer);
+                if word == "masked" {
+                    shown = masked(&shown);
+                }
+                let _ = write!(out, "{head}\n{text}----\n{shown}");
             }
         }
     }

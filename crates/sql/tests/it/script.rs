@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Vec<Block> {
             "stay" | "hop" => out.push(Block::Stay(word == "stay", line.to_owned())),
             "session" => out.push(Block::Session(arg.to_owned())),
             "params" => out.push(Block::Params(arg.split(", ").map(value).collect())),
-            "run" | "error" | "begin" | "end" => {
+            "run" | "masked" | "error" | "begin" | "end" => {
                 let mut text = Vec::new();
                 let mut expected = false;
                 while let Some(line) = lines.peek() {

@@ -106,7 +106,8 @@ pub(super) fn locks(catalog: &Catalog, instance: &Arc<Instance>) -> Rows {
     ]);
     for lock in instance.core.table_locks.rows() {
         let resource = lock.resource;
-        let table = resource.kind == *b"TM";
+        let analyze = resource.kind == *b"AN";
+        let table = analyze || resource.kind == *b"TM";
         if resource == notification_resource() {
             continue;
         }
@@ -116,6 +117,7 @@ pub(super) fn locks(catalog: &Catalog, instance: &Arc<Instance>) -> Rows {
             Some(TmMode::SX) => "RowExclusiveLock",
             Some(TmMode::S) => "ShareLock",
             Some(TmMode::SSX) => "ShareRowExclusiveLock",
+            Some(TmMode::X) if analyze => "ShareUpdateExclusiveLock",
             Some(TmMode::X) if table => "AccessExclusiveLock",
             Some(TmMode::X) => "ExclusiveLock",
             None => continue,

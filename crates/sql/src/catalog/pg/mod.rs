@@ -13,6 +13,7 @@ mod relations;
 mod roles;
 mod routines;
 mod sequences;
+mod statistics;
 mod types;
 
 pub(crate) use activity::sees_statements_of;
@@ -101,6 +102,10 @@ const VIEWS: &[(&str, i64)] = &[
     ("pg_auth_members", 1261),
     ("pg_default_acl", 826),
     ("pg_hba_file_rules", 12_012),
+    ("pg_statistic", 2619),
+    ("pg_stats", 12_013),
+    ("pg_stat_all_tables", 12_014),
+    ("pg_stat_user_tables", 12_015),
 ];
 
 /// Whether there is a view of this name.
@@ -170,6 +175,9 @@ pub(super) fn view(
         "pg_tablespace" => database::tablespaces(),
         "pg_collation" => types::collations(),
         "pg_stat_activity" => activity::activity(catalog, instance, user),
+        "pg_stats" => statistics::stats(catalog),
+        "pg_statistic" => statistics::statistic(catalog),
+        "pg_stat_all_tables" | "pg_stat_user_tables" => statistics::tables(catalog),
         other => empty::empty(other)?,
     })
 }

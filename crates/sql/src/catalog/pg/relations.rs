@@ -24,11 +24,21 @@ struct Has<'a> {
     checks: usize,
     /// Foreign keys, its own or others' to it: PostgreSQL enforces them by triggers.
     keys: bool,
+    /// Blocks and rows as ANALYZE has found them; -1: it has not looked.
+    blocks: u64,
+    rows: f64,
 }
 
 /// Of the system's own.
-const NOTHING: Has<'_> =
-    Has { owner: SUPERUSER_OBJ, acl: None, indexes: false, checks: 0, keys: false };
+const NOTHING: Has<'_> = Has {
+    owner: SUPERUSER_OBJ,
+    acl: None,
+    indexes: false,
+    checks: 0,
+    keys: false,
+    blocks: 0,
+    rows: -1.0,
+};
 
 pub(super) fn classes(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
@@ -81,8 +91,8 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             int(am),
             obj,
             int(0),
-            Value::Int4(0),
-            Value::Float8(-1.0),
+            Value::Int4(i32::try_from(of.blocks).unwrap_or(i32::MAX)),
+            Value::Float8(of.rows),
             int(0),
             Value::Bool(of.indexes),
             Value::Bool(false),
@@ -109,7 +119,11 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
     for table in &catalog.tables {
         let (owner, acl) = (table.owner, table.acl.as_ref());
         let keys = !table.foreign.is_empty() || !table.referenced.is_empty();
+        let stats = catalog.statistics.iter().find(|stats| stats.obj == table.obj);
+        let (blocks, of_table) = stats.map_or((0, -1.0), |stats| (stats.blocks, stats.rows));
         let of = Has {
+            blocks,
+            rows: of_table,
             indexes: !table.indexes.is_empty(),
             checks: table.checks.len(),
             keys,
@@ -124,12 +138,12 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
                 &table.schema,
                 "i",
                 index.columns.len(),
-                Has { owner, ..NOTHING },
+                Has { owner, rows: if stats.is_some() { of_table } else { 0.0 }, ..NOTHING },
             );
         }
     }
     for view in &catalog.views {
-        let of = Has { owner: view.owner, acl: view.acl.as_ref(), ..NOTHING };
+        let of = Has { rows: 0.0, owner: view.owner, acl: view.acl.as_ref(), ..NOTHING };
         add(oid_of(view.obj), &view.name, &view.schema, "v", view.columns.len(), of);
     }
     for s in &catalog.sequences {

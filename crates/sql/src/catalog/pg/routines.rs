@@ -171,6 +171,15 @@ pub(super) fn operators() -> Rows {
     rows
 }
 
+/// The operator of that name between two values of a type, or of `text` for character strings.
+pub(super) fn operator_of(name: &str, ty: u32) -> Option<i64> {
+    let ty = i64::from(if ty == oid::VARCHAR { oid::TEXT } else { ty });
+    let is = |line: &crate::catalog::known::Line<'_>| {
+        line.text(1) == name && line.number(5) == ty && line.number(6) == ty
+    };
+    OPERATORS.iter().find(is).map(|line| line.number(0))
+}
+
 pub(super) fn casts() -> Rows {
     let mut rows = Rows::new(&[
         ("oid", Oid),

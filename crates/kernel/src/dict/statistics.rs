@@ -1,0 +1,344 @@
+//! What `ANALYZE` has found out about tables and their columns: kept, read, moved with columns.
+//!
+//! What it promises: statistics belong to the transaction that has gathered them, are seen by every
+//! instance once it has committed, and go with their table or column. What it must never do: read
+//! them for those who only work with rows: they are read when a plan first asks.
+
+use std::sync::Arc;
+
+use block::ObjId;
+use observe::Ctx;
+
+use super::ddl::new_version;
+use super::ddl_rights::lock_object;
+use super::def::{AlteredColumn, TableDef};
+use super::fixed::Fixed;
+use super::names::undefined;
+use super::records::read_table;
+use super::state::{newest, of};
+use super::store::{self, Record, obj};
+use crate::error::{Error, Result};
+use crate::row::{ColType, Datum, RowTypes, RowView, Value, encode_row};
+use crate::txn::{TmMode, Transaction};
+
+/// What is known of one column's values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ColumnStats {
+    /// Part of the rows that have NULL here.
+    pub null_fraction: f64,
+    /// Distinct values that are not NULL; below zero: less as many for each row, as PostgreSQL has
+    /// it (-1: every value is another).
+    pub distinct: f64,
+    /// Mean bytes of a value that is not NULL.
+    pub width: f64,
+    /// Between the order of values and that of rows, -1 to 1; `None` where it means nothing.
+    pub correlation: Option<f64>,
+    /// The most common values with their parts of all rows, the most common one first.
+    pub common: Vec<(Value, f64)>,
+    /// Bounds of parts with equally many of the values that are not among the common ones, in their
+    /// order; none or at least two.
+    pub histogram: Vec<Value>,
+}
+
+/// What is known of a table.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct TableStats {
+    pub obj: ObjId,
+    pub rows: f64,
+    /// Blocks below its high-water mark then.
+    pub blocks: u64,
+    /// Mean bytes of a row.
+    pub row_bytes: f64,
+    /// Rows that were looked at.
+    pub sampled: u64,
+    /// When a statement last gathered them, and when the instance did by itself: microseconds of
+    /// the wall clock.
+    pub analyzed_us: Option<i64>,
+    pub autoanalyzed_us: Option<i64>,
+    pub analyze_count: i64,
+    pub autoanalyze_count: i64,
+    /// With their positions, in order.
+    pub columns: Vec<(usize, ColumnStats)>,
+}
+
+impl TableStats {
+    /// What is known of the column at a position.
+    #[must_use]
+    pub fn column(&self, position: usize) -> Option<&ColumnStats> {
+        self.columns.iter().find(|(at, _)| *at == position).map(|(_, column)| column)
+    }
+}
+
+/// What an `ANALYZE` has gathered.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewStats {
+    pub rows: f64,
+    pub blocks: u64,
+    pub row_bytes: f64,
+    pub sampled: u64,
+    /// Microseconds of the wall clock.
+    pub at_us: i64,
+    /// Whether the instance did it by itself.
+    pub automatic: bool,
+    /// Columns not among them keep what is known of them.
+    pub columns: Vec<(usize, ColumnStats)>,
+}
+
+/// What was read, behind [`TableDef::statistics`].
+struct Known(Option<Arc<TableStats>>);
+
+fn count_of(row: &Record, i: usize) -> Result<u64> {
+    row.number(i)
+}
+
+fn table_of(row: &Record) -> Result<TableStats> {
+    Ok(TableStats {
+        obj: row.obj(0)?,
+        rows: row.float(1)?,
+        blocks: count_of(row, 2)?,
+        row_bytes: row.float(3)?,
+        sampled: count_of(row, 4)?,
+        analyzed_us: row.int_or_null(5)?,
+        autoanalyzed_us: row.int_or_null(6)?,
+        analyze_count: row.int(7)?,
+        autoanalyze_count: row.int(8)?,
+        columns: Vec::new(),
+    })
+}
+
+fn int8(v: u64) -> Result<Value> {
+    Ok(store::int8(v)?.to_value())
+}
+
+fn table_values(stats: &TableStats) -> Result<[Value; 9]> {
+    let time = |at: Option<i64>| at.map_or(Value::Null, Value::Int8);
+    Ok([
+        obj(stats.obj).to_value(),
+        Value::Float8(stats.rows),
+        int8(stats.blocks)?,
+        Value::Float8(stats.row_bytes),
+        int8(stats.sampled)?,
+        time(stats.analyzed_us),
+        time(stats.autoanalyzed_us),
+        Value::Int8(stats.analyze_count),
+        Value::Int8(stats.autoanalyze_count),
+    ])
+}
+
+/// Values of one type as one row; none: NULL.
+fn list_value(ty: ColType, values: &[&Value]) -> Value {
+    if values.is_empty() {
+        return Value::Null;
+    }
+    let types: RowTypes = vec![ty; values.len()].into();
+    let data: Vec<Datum<'_>> = values.iter().map(|value| value.as_datum()).collect();
+    // How many they are must be known before the row can be taken apart.
+    let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+    let mut out = Vec::new();
+    encode_row(&types, &data, &mut out);
+    let mut bytes = count.to_le_bytes().to_vec();
+    bytes.append(&mut out);
+    Value::Bytea(bytes.into())
+}
+
+/// The most values that a list has.
+const LIST_MAX: u32 = 10_000;
+
+fn list_of(row: &Record, i: usize, ty: ColType) -> Result<Vec<Value>> {
+    let Some(bytes) = row.bytes_or_null(i)? else { return Ok(Vec::new()) };
+    let wrong = || row.unknown("list of values");
+    let (count, bytes) = bytes.split_first_chunk::<4>().ok_or_else(wrong)?;
+    let count = u32::from_le_bytes(*count);
+    if count > LIST_MAX {
+        return Err(wrong());
+    }
+    let types: RowTypes = vec![ty; count as usize].into();
+    let view = RowView::checked(&types, bytes).map_err(|_| wrong())?;
+    Ok(view.iter().map(|datum| datum.to_value()).collect())
+}
+
+fn column_of(row: &Record, types: &[ColType]) -> Result<Option<(usize, ColumnStats)>> {
+    let position = usize::try_from(row.int(1)?).map_err(|_| row.unknown("position"))?;
+    let Some(ty) = types.get(position) else { return Ok(None) };
+    let float = ColType::new(crate::row::TypeKind::Float8);
+    let parts = list_of(row, 7, float)?.into_iter().map(|part| match part {
+        Value::Float8(part) => Ok(part),
+        _ => Err(row.unknown("frequency")),
+    });
+    let parts = parts.collect::<Result<Vec<f64>>>()?;
+    let common = list_of(row, 6, *ty)?;
+    if common.len() != parts.len() {
+        return Err(row.unknown("list of frequencies"));
+    }
+    let stats = ColumnStats {
+        null_fraction: row.float(2)?,
+        distinct: row.float(3)?,
+        width: row.float(4)?,
+        correlation: row.float_or_null(5)?,
+        common: common.into_iter().zip(parts).collect(),
+        histogram: list_of(row, 8, *ty)?,
+    };
+    Ok(Some((position, stats)))
+}
+
+fn column_values(
+    table: ObjId,
+    position: usize,
+    ty: ColType,
+    stats: &ColumnStats,
+) -> Result<[Value; 9]> {
+    let float = ColType::new(crate::row::TypeKind::Float8);
+    let common: Vec<&Value> = stats.common.iter().map(|(value, _)| value).collect();
+    let parts: Vec<Value> = stats.common.iter().map(|(_, part)| Value::Float8(*part)).collect();
+    let parts: Vec<&Value> = parts.iter().collect();
+    let bounds: Vec<&Value> = stats.histogram.iter().collect();
+    Ok([
+        obj(table).to_value(),
+        store::int4(position)?.to_value(),
+        Value::Float8(stats.null_fraction),
+        Value::Float8(stats.distinct),
+        Value::Float8(stats.width),
+        stats.correlation.map_or(Value::Null, Value::Float8),
+        list_value(ty, &common),
+        list_value(float, &parts),
+        list_value(ty, &bounds),
+    ])
+}
+
+async fn insert(ctx: &Ctx, txn: &Arc<Transaction>, into: Fixed, values: &[Value]) -> Result<()> {
+    let values: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
+    store::insert(ctx, txn, of(txn.core())?.fixed(into), &values).await
+}
+
+/// What is known of a table; `None`: nobody has looked yet.
+///
+/// # Errors
+/// What reading the dictionary's blocks can fail with.
+pub async fn statistics(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+) -> Result<Option<Arc<TableStats>>> {
+    if let Some(known) = def.statistics.get::<Known>() {
+        return Ok(known.0.clone());
+    }
+    let (dict, snap) = (of(txn.core())?, newest(txn)?);
+    let key = [obj(def.obj)];
+    let row = store::one(ctx, &snap, dict.fixed(Fixed::TabStat), 0, &key).await?;
+    let found = match row {
+        None => None,
+        Some(row) => {
+            let mut stats = table_of(&row)?;
+            for row in store::by_key(ctx, &snap, dict.fixed(Fixed::ColStat), 0, &key).await? {
+                stats.columns.extend(column_of(&row, &def.types)?);
+            }
+            Some(Arc::new(stats))
+        }
+    };
+    def.statistics.put(Arc::new(Known(found.clone())));
+    Ok(found)
+}
+
+/// What is known of all tables, without their columns, in no order.
+///
+/// # Errors
+/// As [`statistics`].
+pub async fn all_statistics(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<TableStats>> {
+    let snap = newest(txn)?;
+    let rows = store::all(ctx, &snap, of(txn.core())?.fixed(Fixed::TabStat)).await?;
+    rows.iter().map(table_of).collect()
+}
+
+/// Keeps what was gathered of a table. Plans that use it end with the commit; those who work with
+/// its rows go on.
+///
+/// # Errors
+/// [`Error::UndefinedObject`] if the table is gone; [`Error::ObjectGone`] if its columns are others
+/// by now.
+pub async fn set_statistics(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    new: &NewStats,
+) -> Result<()> {
+    let object = lock_object(ctx, txn, table.obj, TmMode::SS).await?;
+    let (dict, snap) = (of(txn.core())?, newest(txn)?);
+    let now = read_table(ctx, dict, &snap, &object).await?;
+    let now = now.ok_or_else(|| undefined("relation", &table.name))?;
+    let same = |a: &TableDef, b: &TableDef| {
+        let columns = a.columns.iter().zip(&b.columns);
+        a.columns.len() == b.columns.len() && columns.into_iter().all(|(a, b)| a.ty == b.ty)
+    };
+    if !same(&now, table) {
+        return Err(Error::ObjectGone);
+    }
+    let key = [obj(table.obj)];
+    let (tables, columns) = (dict.fixed(Fixed::TabStat), dict.fixed(Fixed::ColStat));
+    let old = store::one(ctx, &snap, tables, 0, &key).await?;
+    let mut stats = match &old {
+        Some(row) => table_of(row)?,
+        None => TableStats::default(),
+    };
+    stats = TableStats {
+        obj: table.obj,
+        rows: new.rows,
+        blocks: new.blocks,
+        row_bytes: new.row_bytes,
+        sampled: new.sampled,
+        ..stats
+    };
+    if new.automatic {
+        stats.autoanalyzed_us = Some(new.at_us);
+        stats.autoanalyze_count += 1;
+    } else {
+        stats.analyzed_us = Some(new.at_us);
+        stats.analyze_count += 1;
+    }
+    let values = table_values(&stats)?;
+    if old.is_some() {
+        let changes: Vec<(usize, Value)> = values.into_iter().enumerate().skip(1).collect();
+        store::change(ctx, txn, tables, 0, &key, |_| Ok(changes.clone())).await?;
+    } else {
+        insert(ctx, txn, Fixed::TabStat, &values).await?;
+    }
+    for row in store::by_key(ctx, &snap, columns, 0, &key).await? {
+        let at = usize::try_from(row.int(1)?).map_err(|_| row.unknown("position"))?;
+        if new.columns.iter().any(|(position, _)| *position == at) {
+            store::delete(ctx, txn, columns, &snap, &row).await?;
+        }
+    }
+    for (position, column) in &new.columns {
+        let ty = now.columns.get(*position).ok_or(Error::ObjectGone)?.ty;
+        let values = column_values(table.obj, *position, ty, column)?;
+        insert(ctx, txn, Fixed::ColStat, &values).await?;
+    }
+    new_version(ctx, txn, &object).await
+}
+
+/// Statistics follow their columns; those of columns that go or get another type go.
+pub(super) async fn move_statistics(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    columns: &[AlteredColumn],
+) -> Result<()> {
+    let (table, snap) = (of(txn.core())?.fixed(Fixed::ColStat), newest(txn)?);
+    let mut moved = Vec::new();
+    for row in store::by_key(ctx, &snap, table, 0, &[obj(def.obj)]).await? {
+        if let Some((old, stats)) = column_of(&row, &def.types)? {
+            let new = columns.iter().position(|column| column.from == Some(old));
+            let kept = new.filter(|new| columns[*new].def.ty.kind == def.columns[old].ty.kind);
+            if kept == Some(old) {
+                continue;
+            }
+            moved.extend(kept.map(|new| (new, stats)));
+        }
+        store::delete(ctx, txn, table, &snap, &row).await?;
+    }
+    for (position, stats) in moved {
+        let ty = columns[position].def.ty;
+        let values = column_values(def.obj, position, ty, &stats)?;
+        insert(ctx, txn, Fixed::ColStat, &values).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! What EXPLAIN shows of a plan: its steps with the rows they are thought to yield and, where it
+//! has run under watch, what they did.
+//!
+//! What it promises: a step's rows, time and block visits are those of the step with all below it,
+//! also where steps take turns: they are counted while the step is being asked for its next rows,
+//! and nothing else of the session runs meanwhile. What it must never do: change what a plan
+//! yields.
+
+use crate::error::PgError;
+use crate::estimate::plan_rows;
+use crate::state::{ExecState, SharedState};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result as DfResult;
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, RecordBatchStream,
+    SendableRecordBatchStream, displayable,
+};
+use futures::{Stream, StreamExt};
+use observe::{Ctx, Stat};
+use parking_lot::Mutex;
+use std::any::Any;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Visits of blocks, and what other instances had to do with them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Visits {
+    /// Blocks as of a snapshot.
+    pub consistent_gets: u64,
+    /// Blocks in their newest version.
+    pub current_gets: u64,
+    /// Blocks read from disk.
+    pub physical_reads: u64,
+    /// Blocks received from other instances: consistent copies, and newest versions.
+    pub gc_cr_blocks: u64,
+    pub gc_current_blocks: u64,
+    /// Microseconds waited for those.
+    pub gc_wait_us: u64,
+}
+
+impl Visits {
+    /// All of a session so far.
+    #[must_use]
+    pub fn of(ctx: &Ctx) -> Visits {
+        let stat = |stat| ctx.session.totals().stat(stat);
+        Visits {
+            consistent_gets: stat(Stat::ConsistentGets),
+            current_gets: stat(Stat::DbBlockGets),
+            physical_reads: stat(Stat::PhysicalReads),
+            gc_cr_blocks: stat(Stat::GcCrBlocksReceived),
+            gc_current_blocks: stat(Stat::GcCurrentBlocksReceived),
+            gc_wait_us: stat(Stat::GcCrReceiveTime) + stat(Stat::GcCurrentReceiveTime),
+        }
+    }
+
+    /// Those since `before`.
+    #[must_use]
+    pub fn since(self, before: Visits) -> Visits {
+        Visits {
+            consistent_gets: self.consistent_gets - before.consistent_gets,
+            current_gets: self.current_gets - before.current_gets,
+            physical_reads: self.physical_reads - before.physical_reads,
+            gc_cr_blocks: self.gc_cr_blocks - before.gc_cr_blocks,
+            gc_current_blocks: self.gc_current_blocks - before.gc_current_blocks,
+            gc_wait_us: self.gc_wait_us - before.gc_wait_us,
+        }
+    }
+
+    fn add(&mut self, other: Visits) {
+        self.consistent_gets += other.consistent_gets;
+        self.current_gets += other.current_gets;
+        self.physical_reads += other.physical_reads;
+        self.gc_cr_blocks += other.gc_cr_blocks;
+        self.gc_current_blocks += other.gc_current_blocks;
+        self.gc_wait_us += other.gc_wait_us;
+    }
+}
+
+/// What a step did, all its runs together.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Actual {
+    pub loops: u64,
+    pub rows: u64,
+    /// Microseconds to its first rows, and in all.
+    pub first_us: u64,
+    pub total_us: u64,
+    pub visits: Visits,
+}
+
+/// A step of a plan as EXPLAIN shows it.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The operator's name.
+    pub name: String,
+    /// All that is told of it, in a line.
+    pub text: String,
+    pub estimated_rows: f64,
+    /// Names of its columns.
+    pub columns: Vec<String>,
+    /// `None`: it was not watched.
+    pub actual: Option<Actual>,
+    pub inputs: Vec<Step>,
+}
+
+/// The steps of a plan.
+#[must_use]
+pub fn steps(plan: &Arc<dyn ExecutionPlan>) -> Step {
+    let watched = plan.downcast_ref::<Watched>();
+    let inner = watched.map_or(plan, |watched| &watched.inner);
+    let text = displayable(inner.as_ref()).one_line().to_string();
+    Step {
+        name: inner.name().to_owned(),
+        text: text.trim_end().to_owned(),
+        estimated_rows: watched.map_or_else(|| plan_rows(plan), |watched| watched.estimated_rows),
+        columns: inner.schema().fields().iter().map(|field| field.name().clone()).collect(),
+        actual: watched.map(|watched| *watched.actual.lock()),
+        inputs: inner.children().into_iter().map(steps).collect(),
+    }
+}
+
+/// The plan with every step watched; without `timing` the clock is not read.
+///
+/// # Errors
+/// DataFusion's.
+pub fn watched(plan: &Arc<dyn ExecutionPlan>, timing: bool) -> DfResult<Arc<dyn ExecutionPlan>> {
+    let estimated_rows = plan_rows(plan);
+    let inputs = plan.children().into_iter().map(|input| watched(input, timing));
+    let inputs = inputs.collect::<DfResult<Vec<_>>>()?;
+    let inner = match inputs.is_empty() {
+        true => plan.clone(),
+        false => replace_children_if_necessary(plan.clone(), inputs)?,
+    };
+    Ok(Arc::new(Watched { inner, estimated_rows, timing, actual: Arc::default() }))
+}
+
+/// A step that is watched.
+#[derive(Debug)]
+struct Watched {
+    inner: Arc<dyn ExecutionPlan>,
+    estimated_rows: f64,
+    timing: bool,
+    actual: Arc<Mutex<Actual>>,
+}
+
+impl Watched {
+    fn over(&self, inner: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let (estimated_rows, timing) = (self.estimated_rows, self.timing);
+        Arc::new(Watched { inner, estimated_rows, timing, actual: self.actual.clone() })
+    }
+}
+
+impl DisplayAs for Watched {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt_as(t, f)
+    }
+}
+
+impl ExecutionPlan for Watched {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.inner.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inner.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
+    ) -> DfResult<TreeNodeRecursion> {
+        self.inner.apply_expressions(f)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Ok(self.over(replace_children_if_necessary(self.inner.clone(), children)?))
+    }
+
+    fn with_new_state(&self, state: Arc<dyn Any + Send + Sync>) -> Option<Arc<dyn ExecutionPlan>> {
+        self.inner.with_new_state(state).map(|inner| self.over(inner))
+    }
+
+    fn reset_state(self: Arc<Self>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Ok(self.over(self.inner.clone().reset_state()?))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        self.inner.metrics()
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        task: Arc<TaskContext>,
+    ) -> DfResult<SendableRecordBatchStream> {
+        let state: SharedState = task
+            .session_config()
+            .get_extension::<ExecState>()
+            .ok_or_else(|| PgError::internal("a step without a session"))?;
+        let inner = self.inner.execute(partition, task)?;
+        self.actual.lock().loops += 1;
+        let actual = self.actual.clone();
+        let (timing, asked, spent_us, first) = (self.timing, None, 0, true);
+        Ok(Box::pin(WatchedStream { inner, state, actual, timing, asked, spent_us, first }))
+    }
+}
+
+struct WatchedStream {
+    inner: SendableRecordBatchStream,
+    state: SharedState,
+    actual: Arc<Mutex<Actual>>,
+    timing: bool,
+    /// When the rows that are being waited for were asked for.
+    asked: Option<env::Micros>,
+    spent_us: u64,
+    first: bool,
+}
+
+impl Stream for WatchedStream {
+    type Item = DfResult<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let ctx = &this.state.ctx;
+        if this.timing && this.asked.is_none() {
+            this.asked = Some(ctx.env.now());
+        }
+        let before = Visits::of(ctx);
+        let polled = this.inner.poll_next_unpin(cx);
+        let visits = Visits::of(ctx).since(before);
+        let mut actual = this.actual.lock();
+        actual.visits.add(visits);
+        if let Poll::Ready(item) = &polled {
+            if let Some(asked) = this.asked.take() {
+                let us = ctx.env.now().since(asked);
+                this.spent_us += us;
+                actual.total_us += us;
+            }
+            if std::mem::take(&mut this.first) {
+                actual.first_us += this.spent_us;
+            }
+            if let Some(Ok(batch)) = item {
+                actual.rows += batch.num_rows() as u64;
+            }
+        }
+        drop(actual);
+        polled
+    }
+}
+
+impl RecordBatchStream for WatchedStream {
+    fn schema(&self) -> SchemaRef {
+        self.inner.schema()
+    }
+}

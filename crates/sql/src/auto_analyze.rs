@@ -1,0 +1,191 @@
+//! ANALYZE by itself: a task of each instance looks after the tables that have changed much.
+//!
+//! What it promises: a table is looked through soon after many of its rows have come or changed, by
+//! one instance at a time, between the statements of sessions; `autovacuum = off` stops it, and
+//! `v$session` shows it at work. What it must never do: keep a session waiting for the time that
+//! looking through a table takes, or do anything where nothing has changed.
+
+use crate::utility::gather;
+use block::ObjId;
+use env::Lane;
+use kernel::dict::{self, Changes, TEMP_PREFIX, TableDef, TableStats};
+use kernel::instance::Instance;
+use kernel::params::FRACTION_ONE;
+use kernel::table::LockWait;
+use kernel::txn::{Holder, Isolation, TmMode, Transaction, analyze_resource};
+use observe::{AlertLevel, Ctx, SessionKind, WaitEvent};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks at what has changed.
+const INTERVAL: Duration = Duration::from_secs(3);
+
+/// When each table's statistics were last gathered, µs of the wall clock, as seen by this task.
+type Known = BTreeMap<ObjId, Option<i64>>;
+
+/// Starts the task. It ends with the instance.
+pub(crate) fn start(instance: &Arc<Instance>) {
+    let weak = Arc::downgrade(instance);
+    let ctx = instance.observer.ctx(SessionKind::Background, "autovacuum");
+    let env = ctx.env.clone();
+    env.spawn_task("autovacuum", Lane::Background, async move {
+        let mut known = Known::new();
+        loop {
+            ctx.sleep(WaitEvent::AutoAnalyzeTimer, INTERVAL).await;
+            let Some(instance) = weak.upgrade() else { return };
+            if instance.is_closing() {
+                return;
+            }
+            if instance.params.autovacuum() {
+                round(&ctx, &instance, &mut known).await;
+            }
+        }
+    });
+}
+
+async fn round(ctx: &Ctx, instance: &Arc<Instance>, known: &mut Known) {
+    let threshold = instance.params.autovacuum_analyze_threshold();
+    for (obj, changes) in dict::changed_tables(&instance.core) {
+        if instance.is_closing() {
+            return;
+        }
+        if changes.count() <= threshold {
+            continue;
+        }
+        match look_after(ctx, instance, obj, &changes, known).await {
+            // Dropped or altered meanwhile, or closing: the next round sees.
+            Ok(())
+            | Err(kernel::Error::ObjectGone | kernel::Error::UndefinedObject(_))
+            | Err(kernel::Error::Closing) => {}
+            Err(error) => {
+                let text = format!("gather statistics of table {}: {error}", obj.0);
+                ctx.alert(AlertLevel::Warning, text);
+            }
+        }
+        ctx.session.set_sql(None);
+    }
+}
+
+/// Gathers the table's statistics if it has changed enough.
+async fn look_after(
+    ctx: &Ctx,
+    instance: &Arc<Instance>,
+    obj: ObjId,
+    changes: &Changes,
+    known: &mut Known,
+) -> kernel::Result<()> {
+    let txn = instance.begin(ctx, Isolation::ReadCommitted);
+    let done = look_in(ctx, instance, &txn, obj, changes, known).await;
+    match done {
+        Ok(()) => txn.commit(ctx).await.map(|_| ()),
+        Err(error) => {
+            txn.rollback(ctx).await?;
+            Err(error)
+        }
+    }
+}
+
+async fn look_in(
+    ctx: &Ctx,
+    instance: &Arc<Instance>,
+    txn: &Arc<Transaction>,
+    obj: ObjId,
+    changes: &Changes,
+    known: &mut Known,
+) -> kernel::Result<()> {
+    let counted = changes.count();
+    let Some(def) = dict::table_by_obj(ctx, txn, obj).await? else {
+        dict::forget_changes(&instance.core, obj);
+        known.remove(&obj);
+        return Ok(());
+    };
+    if def.schema.starts_with(TEMP_PREFIX) || def.view.is_some() {
+        // Only its own session reads it.
+        return Ok(());
+    }
+    let stats = dict::statistics(ctx, txn, &def).await?;
+    let last = stats.as_ref().and_then(|stats| stats.analyzed_us.max(stats.autoanalyzed_us));
+    if known.insert(obj, last).is_some_and(|before| before != last) {
+        // Somebody else has gathered them since.
+        changes.taken(counted);
+        return Ok(());
+    }
+    if !is_due(ctx, instance, &def, stats.as_deref(), last, counted).await? {
+        return Ok(());
+    }
+    let who = Holder { id: txn.local_id(), same: None };
+    let turn = analyze_resource(obj);
+    match instance.core.lock_resource(ctx, txn, who, turn, TmMode::X, LockWait::NoWait).await {
+        Ok(()) => {}
+        Err(kernel::Error::RowLocked) => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    let text = format!("autovacuum: ANALYZE {}.{}", def.schema, def.name);
+    ctx.session.set_sql(Some(Arc::from(text)));
+    let snapshot = txn.snapshot(ctx).await?;
+    let positions: Vec<usize> = (0..def.columns.len()).collect();
+    let (new, _) = gather(ctx, &def, &snapshot, &positions, true).await?;
+    if instance.is_closing() {
+        return Ok(());
+    }
+    dict::set_statistics(ctx, txn, &def, &new).await?;
+    known.insert(obj, Some(new.at_us));
+    changes.taken(counted);
+    Ok(())
+}
+
+/// Whether so many changes are enough, and the last time is long enough ago. A table that nobody
+/// has looked through or that has grown to twice its size does not wait.
+async fn is_due(
+    ctx: &Ctx,
+    instance: &Arc<Instance>,
+    def: &TableDef,
+    stats: Option<&TableStats>,
+    last: Option<i64>,
+    counted: u64,
+) -> kernel::Result<bool> {
+    let params = &instance.params;
+    let rows = stats.map_or(0.0, |stats| stats.rows);
+    #[allow(clippy::cast_precision_loss)] // counts of rows
+    let enough = params.autovacuum_analyze_threshold() as f64
+        + rows * params.autovacuum_analyze_scale_factor() as f64 / FRACTION_ONE as f64;
+    #[allow(clippy::cast_precision_loss)] // counts of rows
+    if counted as f64 <= enough {
+        return Ok(false);
+    }
+    let (Some(stats), Some(last)) = (stats, last) else { return Ok(true) };
+    let wait_us = i64::try_from(params.autovacuum_naptime()).unwrap_or(i64::MAX / 1_000_000);
+    if ctx.env.wall_us() - last >= wait_us * 1_000_000 {
+        return Ok(true);
+    }
+    let (blocks, _) = kernel::table::blocks(ctx, &instance.core, def).await?;
+    Ok(u64::from(blocks) >= stats.blocks.max(1) * 2)
+}
+
+impl crate::session::Session {
+    /// Notes rows that the statement has changed; those of a block count once it has committed.
+    pub(crate) fn note_rows(&mut self, table: &TableDef, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let count = count as u64;
+        match &mut self.txn {
+            Some(txn) if txn.explicit => {
+                let known = txn.changed.iter_mut().find(|(known, _)| known.is(&table.changes));
+                match known {
+                    Some((_, so_far)) => *so_far += count,
+                    None => txn.changed.push((table.changes.clone(), count)),
+                }
+            }
+            _ => table.changes.add(count),
+        }
+    }
+}
+
+/// What a transaction that has committed has changed.
+pub(crate) fn note_committed(changed: Vec<(Changes, u64)>) {
+    for (changes, count) in changed {
+        changes.add(count);
+    }
+}

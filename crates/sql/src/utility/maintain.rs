@@ -1,0 +1,232 @@
+//! VACUUM and ANALYZE.
+//!
+//! What it promises: statistics come from a sample of blocks spread over the whole table; each
+//! table is done by itself, so that nobody waits for all of them; two never look through one table
+//! at the same time, whichever instance they are on. What it must never do: let a name of a table
+//! or column that is not there pass.
+
+use crate::parse::{MaintainedTable, Maintenance};
+use crate::session::Session;
+use crate::{PgError, Result, Severity};
+use kernel::dict::{self, NewStats, TableDef};
+use kernel::table::{self, LockWait};
+use kernel::txn::{Holder, Snapshot, TmMode, analyze_resource};
+use observe::Ctx;
+use query::Relation;
+use query::analyze::{SAMPLE_BLOCKS, Sample};
+use std::sync::Arc;
+
+/// Blocks that are looked at without a pause.
+const BLOCKS_PER_PAUSE: u64 = 32;
+
+/// A table with the positions of the columns to look at.
+type Wanted = (Arc<TableDef>, Vec<usize>);
+
+/// What was seen, as PostgreSQL tells it.
+pub(crate) struct Seen {
+    blocks: u64,
+    total_blocks: u64,
+    rows: u64,
+    sampled: usize,
+}
+
+/// Looks through a sample of a table.
+///
+/// # Errors
+/// What reading blocks can fail with.
+pub(crate) async fn gather(
+    ctx: &Ctx,
+    def: &TableDef,
+    snapshot: &Snapshot,
+    positions: &[usize],
+    automatic: bool,
+) -> kernel::Result<(NewStats, Seen)> {
+    let (mut scan, blocks, total_blocks) = table::sample(ctx, def, snapshot, SAMPLE_BLOCKS).await?;
+    let mut sample = Sample::default();
+    let env = ctx.env.clone();
+    let mut read = 0u64;
+    while scan.next_block(ctx, |_, row| sample.add(row, || env.random())).await? {
+        read += 1;
+        if read.is_multiple_of(BLOCKS_PER_PAUSE) {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut columns = Vec::with_capacity(positions.len());
+    sample.sort();
+    #[allow(clippy::cast_precision_loss)] // an estimate
+    let rows = match blocks {
+        0 => 0.0,
+        _ => (sample.seen() as f64 / blocks as f64 * total_blocks as f64).round(),
+    };
+    // As planning sees the table's size: with the blocks that hold no rows.
+    let (blocks_below, _) = table::blocks(ctx, snapshot.core(), def).await?;
+    let seen = Seen { blocks, total_blocks, rows: sample.seen(), sampled: sample.len() };
+    for position in positions {
+        columns.push((*position, sample.column(&def.types, *position, rows)));
+        ctx.check_interrupt()?;
+        // Sorting takes a while: others shall not wait for all of it.
+        tokio::task::yield_now().await;
+    }
+    let new = NewStats {
+        rows,
+        blocks: u64::from(blocks_below),
+        row_bytes: sample.row_bytes(),
+        sampled: sample.len() as u64,
+        at_us: ctx.env.wall_us(),
+        automatic,
+        columns,
+    };
+    Ok((new, seen))
+}
+
+/// All columns.
+fn all_columns(def: &TableDef) -> Vec<usize> {
+    (0..def.columns.len()).collect()
+}
+
+impl Session {
+    pub(super) async fn vacuum(&mut self, what: &Maintenance) -> Result<()> {
+        if !what.analyze && what.tables.iter().any(|table| !table.columns.is_empty()) {
+            let text = "ANALYZE option must be specified when a column list is provided";
+            return Err(PgError::new("0A000", text));
+        }
+        let text = "VACUUM has nothing to do: space of old row versions is reused by the changes that follow";
+        self.notice(Severity::Notice, text);
+        if what.analyze {
+            return self.analyze_tables(what).await;
+        }
+        for table in &what.tables {
+            self.find_relation(table.schema.as_deref(), &table.name).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn analyze_tables(&mut self, what: &Maintenance) -> Result<()> {
+        self.begin_if_needed();
+        let mut all: Vec<Wanted> = Vec::new();
+        for table in &what.tables {
+            all.extend(self.wanted(table).await?);
+        }
+        let txn = self.transaction()?;
+        if what.tables.is_empty() {
+            for def in dict::tables(&self.ctx, &txn).await? {
+                if def.schema != dict::SYS && self.may_analyze(&def).await? {
+                    let positions = all_columns(&def);
+                    all.push((def, positions));
+                }
+            }
+        }
+        // What the client's transaction has changed must not be committed by the way.
+        let alone = self.txn.as_ref().is_some_and(|txn| !txn.explicit) && txn.xid().is_none();
+        let several = all.len() > 1;
+        for (def, positions) in all {
+            if several && alone {
+                self.begin_if_needed();
+                // Another session may have dropped or changed it by now.
+                let Some(def) = self.still_there(&def).await? else { continue };
+                self.analyze_table(&def, &positions, what).await?;
+                self.commit().await?;
+            } else {
+                self.analyze_table(&def, &positions, what).await?;
+            }
+        }
+        self.begin_if_needed();
+        Ok(())
+    }
+
+    async fn still_there(&mut self, def: &TableDef) -> Result<Option<Arc<TableDef>>> {
+        let txn = self.transaction()?;
+        let now = dict::table_by_obj(&self.ctx, &txn, def.obj).await?;
+        Ok(now.filter(|now| now.types.to_vec() == def.types.to_vec()))
+    }
+
+    /// What is meant, or nothing if it is not for this role, which is warned.
+    async fn wanted(&mut self, table: &MaintainedTable) -> Result<Option<Wanted>> {
+        let found = self.find_relation(table.schema.as_deref(), &table.name).await?;
+        let Relation::Table(def) = found else {
+            let text = format!(
+                "skipping \"{}\" --- cannot analyze non-tables or special system tables",
+                table.name
+            );
+            self.notice(Severity::Warning, text);
+            return Ok(None);
+        };
+        if !self.may_analyze(&def).await? {
+            return Ok(None);
+        }
+        let mut positions = Vec::new();
+        for name in &table.columns {
+            let position = def.column(name).ok_or_else(|| {
+                let text = format!("column \"{name}\" of relation \"{}\" does not exist", def.name);
+                PgError::new("42703", text)
+            })?;
+            if positions.contains(&position) {
+                let text = format!(
+                    "column \"{name}\" of relation \"{}\" appears more than once",
+                    def.name
+                );
+                return Err(PgError::new("42701", text));
+            }
+            positions.push(position);
+        }
+        if table.columns.is_empty() {
+            positions = all_columns(&def);
+        }
+        Ok(Some((def, positions)))
+    }
+
+    async fn may_analyze(&mut self, def: &TableDef) -> Result<bool> {
+        if def.schema == dict::SYS {
+            let text = format!(
+                "skipping \"{}\" --- only superuser or database owner can analyze it",
+                def.name
+            );
+            self.notice(Severity::Warning, text);
+            return Ok(false);
+        }
+        if self.has_role(def.owner).await? || self.has_role(dict::DATABASE_OWNER_ROLE).await? {
+            return Ok(true);
+        }
+        let text =
+            format!("skipping \"{}\" --- only table or database owner can analyze it", def.name);
+        self.notice(Severity::Warning, text);
+        Ok(false)
+    }
+
+    async fn analyze_table(
+        &mut self,
+        def: &TableDef,
+        positions: &[usize],
+        what: &Maintenance,
+    ) -> Result<()> {
+        let txn = self.transaction()?;
+        let who = Holder { id: txn.local_id(), same: None };
+        let wait = if what.skip_locked { LockWait::NoWait } else { self.lock_wait() };
+        let turn = analyze_resource(def.obj);
+        let core = self.instance.core.clone();
+        match core.lock_resource(&self.ctx, &txn, who, turn, TmMode::X, wait).await {
+            Ok(()) => {}
+            Err(kernel::Error::RowLocked) if what.skip_locked => {
+                let text = format!("skipping analyze of \"{}\" --- lock not available", def.name);
+                self.notice(Severity::Warning, text);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if what.verbose {
+            self.notice(Severity::Info, format!("analyzing \"{}.{}\"", def.schema, def.name));
+        }
+        let snapshot = self.later_snapshot().await?;
+        let (new, seen) = gather(&self.ctx, def, &snapshot, positions, false).await?;
+        if what.verbose {
+            let text = format!(
+                "\"{}\": scanned {} of {} pages, containing {} live rows and 0 dead rows; \
+                 {} rows in sample, {} estimated total rows",
+                def.name, seen.blocks, seen.total_blocks, seen.rows, seen.sampled, new.rows
+            );
+            self.notice(Severity::Info, text);
+        }
+        dict::set_statistics(&self.ctx, &txn, def, &new).await?;
+        Ok(())
+    }
+}
