@@ -17,7 +17,7 @@ use super::def::{
 use super::fixed::{
     BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, DATABASE_ACL, DATABASE_OWNER, DATABASE_OWNER_ROLE, Fixed,
     PUBLIC, PUBLIC_OBJ, Place, ROLES_VERSION, SCHEMAS_VERSION, SUPERUSER, SUPERUSER_OBJ, SYS,
-    TABLES, USER_OBJ_MIN,
+    TABLES, TYPES_VERSION, USER_OBJ_MIN,
 };
 use super::ids::NEXT_OBJ;
 use super::locks::ObjectLocks;
@@ -36,7 +36,7 @@ use crate::txn::{Core, Transaction};
 const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
-const FORMAT: (&str, &str) = ("dictionary format", "5");
+const FORMAT: (&str, &str) = ("dictionary format", "6");
 
 /// The bootstrap table as the rest of the kernel wants it described.
 fn bootstrap_def(birth: Scn) -> TableDef {
@@ -145,6 +145,7 @@ async fn write_all(
         (NEXT_OBJ, first.as_str()),
         (SCHEMAS_VERSION, "1"),
         (ROLES_VERSION, "1"),
+        (TYPES_VERSION, "1"),
         (DATABASE_OWNER, owner.as_str()),
         (DATABASE_ACL, ""),
     ];

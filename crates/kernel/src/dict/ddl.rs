@@ -13,6 +13,7 @@ use observe::Ctx;
 use super::ddl_alter::insert_check;
 use super::ddl_foreign::drop_all_foreign_keys;
 use super::ddl_index::{add_index, check_index, drop_index_rows, replace_index_segment};
+use super::ddl_type::hold_types;
 use super::def::{ColumnDef, NewTable, ObjectDef, ObjectKind, SequenceDef, TableDef};
 use super::fixed::{Fixed, RESERVED_SCHEMAS};
 use super::ids::{next_obj, next_version};
@@ -44,6 +45,7 @@ pub async fn create_table(
     check_schema(ctx, txn, &new.schema).await?;
     check_name(&new.name)?;
     check_columns(&new.columns)?;
+    hold_types(ctx, txn, &new.columns).await?;
     for index in &new.indexes {
         check_index(index, &new.columns)?;
     }

@@ -14,6 +14,7 @@ use super::ddl::{
 };
 use super::ddl_foreign::move_foreign_keys;
 use super::ddl_index::{check_unreferenced, drop_index_rows};
+use super::ddl_type::hold_types;
 use super::def::{AlteredColumn, CheckDef, ColumnDef, IndexDef, ObjectDef, TableDef};
 use super::fixed::Fixed;
 use super::ids::next_obj;
@@ -22,7 +23,7 @@ use super::records::{at, check_values, column_values, key_list, object_by_name, 
 use super::state::{newest, of};
 use super::store::{self, obj};
 use crate::error::{Error, Result};
-use crate::row::{Datum, Value};
+use crate::row::{Datum, TypeKind, Value};
 use crate::txn::{TmMode, Transaction};
 
 /// Locks the table against everybody and gives its definition as it stands under the lock.
@@ -80,6 +81,7 @@ pub async fn alter_columns(
         defs.iter_mut().for_each(|def| def.missing = None);
     }
     check_columns(&defs)?;
+    hold_types(ctx, txn, &defs).await?;
     delete_all(ctx, txn, Fixed::Col, 0, def.obj).await?;
     for (position, column) in defs.iter().enumerate() {
         let acl = column.acl.as_ref().map(ToString::to_string);
@@ -98,7 +100,11 @@ pub async fn alter_columns(
 fn in_place(def: &TableDef, columns: &[AlteredColumn]) -> bool {
     columns.len() >= def.columns.len()
         && columns.iter().enumerate().all(|(i, column)| match def.columns.get(i) {
-            Some(old) => column.from == Some(i) && column.def.ty.kind == old.ty.kind,
+            Some(old) => {
+                let (new, old) = (column.def.ty, old.ty);
+                let same = new.kind == old.kind && (new.kind != TypeKind::Enum || new == old);
+                column.from == Some(i) && same
+            }
             None => column.from.is_none(),
         })
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use block::{Dba, ObjId, Scn};
 
 use super::acl::Acl;
-use crate::row::{ColType, Datum, RowTypes, encode_row};
+use crate::row::{ColType, Datum, EnumType, RowTypes, encode_row};
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -513,6 +513,56 @@ impl Schemas {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&SchemaDef> {
         self.all.iter().find(|schema| schema.name == name)
+    }
+}
+
+/// An enum type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TypeDef {
+    pub obj: ObjId,
+    pub schema: String,
+    pub name: String,
+    pub owner: ObjId,
+    pub acl: Option<Acl>,
+    pub comment: Option<String>,
+    /// The type of its columns, which knows the labels.
+    pub ty: ColType,
+    def: &'static EnumType,
+}
+
+impl TypeDef {
+    pub(super) fn new(def: EnumType, owner: ObjId, acl: Option<Acl>) -> TypeDef {
+        let (obj, schema, name) = (def.obj, def.schema.clone(), def.name.clone());
+        let (ty, def) = ColType::of_enum(def);
+        TypeDef { obj, schema, name, owner, acl, comment: None, ty, def }
+    }
+
+    /// Its labels.
+    #[must_use]
+    pub const fn def(&self) -> &'static EnumType {
+        self.def
+    }
+}
+
+/// All types that users have made, as of one version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Types {
+    /// In the order of their schemas and names.
+    pub all: Vec<TypeDef>,
+    pub version: u64,
+}
+
+impl Types {
+    /// The type of a name.
+    #[must_use]
+    pub fn find(&self, schema: &str, name: &str) -> Option<&TypeDef> {
+        self.all.iter().find(|ty| ty.schema == schema && ty.name == name)
+    }
+
+    /// The type with this number.
+    #[must_use]
+    pub fn by_obj(&self, obj: ObjId) -> Option<&TypeDef> {
+        self.all.iter().find(|ty| ty.obj == obj)
     }
 }
 
