@@ -19,6 +19,7 @@ mod arrow_rows;
 pub mod brief;
 pub mod cast;
 pub mod datetime;
+pub mod enum_functions;
 pub mod error;
 mod estimate;
 pub mod expand;
