@@ -96,6 +96,20 @@ pub(super) fn make(
     }
 }
 
+/// The name of a type; a modifier of NULL is none.
+fn format_type(catalog: &Arc<Catalog>) -> Arc<ScalarUDF> {
+    let catalog = catalog.clone();
+    let function = RowFunction::new("format_type", Some(2), TEXT, false, move |args| {
+        let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
+        let modifier = number(&args[1]).unwrap_or(-1);
+        Ok(text(match catalog.user_type(oid) {
+            Some(ty) => catalog.shown_type(ty),
+            None => query::functions::format_type(oid, modifier),
+        }))
+    });
+    function.into_udf()
+}
+
 /// All of them, over one catalog.
 pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
     type Body = fn(&Catalog, &[Datum<'_>]) -> Result<Value>;
@@ -107,6 +121,7 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         rights.map(|(name, body)| make(name, None, ColType::new(TypeKind::Bool), *body)).collect();
     let user_name = crate::access::functions::user_name;
     all.push(make("pg_get_userbyid", Some(1), TEXT, user_name));
+    all.push(format_type(catalog));
     all.extend([
         make("pg_table_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
             let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
@@ -135,6 +150,11 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
                     Err(PgError::new("42704", message))
                 }
             }
+        }),
+        make("pg_type_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
+            let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
+            let hidden = |ty: &kernel::dict::TypeDef| c.shown_type(ty) != quote_ident(&ty.name);
+            Ok(Value::Bool(!c.user_type(oid).is_some_and(hidden)))
         }),
         make("pg_get_function_arguments", Some(1), TEXT, |_, args| of_function(&args[0], 16)),
         make("pg_get_function_identity_arguments", Some(1), TEXT, |_, args| {
@@ -188,7 +208,10 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             let mut all = c.relations();
             let table = all.find(|table| of_class && i64::from(table.obj.0) == oid);
             let known = match class {
-                "pg_type" => TYPES.find(oid).map(|line| line.text(20)),
+                "pg_type" => {
+                    let known = TYPES.find(oid).map(|line| line.text(20));
+                    known.or_else(|| c.user_type(oid)?.comment.as_deref())
+                }
                 "pg_proc" => FUNCTIONS.find(oid).map(|line| line.text(18)),
                 _ => None,
             };

@@ -21,7 +21,6 @@ use kernel::dict::{self, AlteredColumn, ColumnDef, Generated, TableDef};
 use kernel::row::{ColType, TypeKind, stored_value};
 use query::functions::quote_ident;
 use query::scalar::EvalContext;
-use query::types::col_type_of_oid;
 use std::sync::Arc;
 
 /// The columns as they are.
@@ -93,6 +92,7 @@ impl Session {
         table: &Arc<TableDef>,
         mut def: ColumnDef,
     ) -> Result<Arc<TableDef>> {
+        self.check_types(std::iter::once(&def)).await?;
         let default = column_default(&def)?;
         let computed = def.generated == Some(Generated::Stored);
         let each = default
@@ -345,7 +345,7 @@ impl Session {
         if params.hidden.iter().any(|call| call.function.per_row()) {
             return refuse("a function with a value for each row in USING");
         }
-        let given = shown.first().and_then(|column| col_type_of_oid(column.oid));
+        let given = shown.first().and_then(query::PgColumn::col_type);
         let given = given.map_or(TypeKind::Text, |ty| ty.kind);
         if using.is_none() && !crate::bind::scalar::assignable(from.kind, ty.kind) {
             let hint = format!("You might need to specify \"USING {name}::{ty}\".");

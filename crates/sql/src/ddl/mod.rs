@@ -20,6 +20,7 @@ mod sequence;
 mod table;
 mod table_as;
 mod temporary;
+mod types;
 mod updatable;
 mod view;
 
@@ -55,7 +56,13 @@ impl Session {
     /// Runs one statement and says its tag.
     pub(crate) async fn run_ddl(&mut self, ast: &Ast) -> Result<String> {
         self.check_writable("DDL")?;
-        match ast {
+        let mut ast = ast.clone();
+        self.settle_types(&mut ast).await?;
+        match &ast {
+            Ast::CreateType { name, representation } => {
+                self.create_type(name, representation.as_ref()).await
+            }
+            Ast::AlterType(alter) => Box::pin(self.alter_type(alter)).await,
             Ast::CreateTable(create) => self.create_table(create).await,
             Ast::CreateView(create) => self.create_view(create).await,
             Ast::CreateSchema {

@@ -189,7 +189,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             Value::Int2(ty.typlen()),
             Value::Int2(i16::try_from(number).unwrap_or(i16::MAX)),
             Value::Int4(0),
-            Value::Int4(ty.typmod),
+            Value::Int4(ty.shown_typmod()),
             Value::Bool(own && def.not_null),
             Value::Bool(own && has_default(def)),
             Value::Bool(false),
@@ -206,7 +206,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             Value::Int4(0),
             int(if def.ty.kind.is_text() { 100 } else { 0 }),
             Value::Int4(-1),
-            Value::Bool(known.is_some_and(|ty| ty.yes(3))),
+            Value::Bool(def.ty.kind == TypeKind::Enum || known.is_some_and(|ty| ty.yes(3))),
             text(known.map_or("i", |ty| ty.text(16))),
             text(known.map_or("p", |ty| ty.text(17))),
             text(""),
@@ -290,6 +290,10 @@ pub(super) fn descriptions(catalog: &Catalog) -> Rows {
     if public != 0 {
         let said = text("standard public schema");
         rows.push(vec![int(public), int(2615), Value::Int4(0), said]);
+    }
+    for ty in &catalog.types.all {
+        let Some(comment) = &ty.comment else { continue };
+        rows.push(vec![oid_of(ty.obj), int(1247), Value::Int4(0), text(comment.as_str())]);
     }
     for table in catalog.relations() {
         let columns = table.columns.iter().map(|column| &column.comment);
