@@ -29,7 +29,7 @@ use kernel::row::TypeKind;
 use std::sync::Arc;
 
 /// What finding one row by its address or key costs, in rows of a full scan.
-const LOOKUP_ROWS: f64 = 12.0;
+pub(crate) const LOOKUP_ROWS: f64 = 12.0;
 
 /// How many times the rows of one side of a join the other one has before they change places: what
 /// is guessed about equally large is left as it is.

@@ -27,6 +27,7 @@ mod expr_planner;
 mod extremes;
 pub mod functions;
 mod given;
+pub mod implied;
 mod index_join;
 pub mod interval;
 mod interval_aggregates;

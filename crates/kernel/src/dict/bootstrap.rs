@@ -36,7 +36,7 @@ use crate::txn::{Core, Transaction};
 const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
-const FORMAT: (&str, &str) = ("dictionary format", "6");
+const FORMAT: (&str, &str) = ("dictionary format", "7");
 
 /// The bootstrap table as the rest of the kernel wants it described.
 fn bootstrap_def(birth: Scn) -> TableDef {
@@ -56,6 +56,7 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         header: BOOTSTRAP_HEADER,
         birth,
         indexes: Vec::new(),
+        partial: Vec::new(),
         checks: Vec::new(),
         foreign: Vec::new(),
         referenced: Vec::new(),
@@ -208,7 +209,7 @@ async fn write_table(
         let own = object(index.obj, &index.name, ObjectKind::Index);
         store::insert(ctx, txn, into(Fixed::Obj), &object_values(&own)?).await?;
         let columns = key_list(&index.columns, &index.orders);
-        store::insert(ctx, txn, into(Fixed::Ind), &index_values(index, &columns)?).await?;
+        store::insert(ctx, txn, into(Fixed::Ind), &index_values(index, &columns, None)?).await?;
     }
     Ok(())
 }

@@ -214,7 +214,7 @@ pub(super) async fn delete_all(
 pub async fn drop_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> Result<()> {
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     drop_all_foreign_keys(ctx, txn, &def).await?;
-    for index in &def.indexes {
+    for index in def.all_indexes() {
         drop_index_rows(ctx, txn, &def, index).await?;
     }
     for sequence in owned_sequences(ctx, txn, def.obj).await? {
@@ -271,7 +271,7 @@ pub(super) async fn replace_segments(
     let tab = of(txn.core())?.fixed(Fixed::Tab);
     store::change(ctx, txn, tab, 0, &[obj(def.obj)], |_| Ok(changes.clone())).await?;
     drop_at_commit(ctx, txn, def.obj, def.header, def.birth).await?;
-    for index in &def.indexes {
+    for index in def.all_indexes() {
         replace_index_segment(ctx, txn, index).await?;
     }
     Ok(())

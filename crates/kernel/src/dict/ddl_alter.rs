@@ -19,7 +19,9 @@ use super::def::{AlteredColumn, CheckDef, ColumnDef, IndexDef, ObjectDef, TableD
 use super::fixed::Fixed;
 use super::ids::next_obj;
 use super::names::{check_name, undefined};
-use super::records::{at, check_values, column_values, key_list, object_by_name, object_by_obj};
+use super::records::{
+    at, check_values, column_values, key_list, object_by_name, object_by_obj, predicate_bytes,
+};
 use super::state::{newest, of};
 use super::store::{self, obj};
 use crate::error::{Error, Result};
@@ -61,7 +63,17 @@ pub async fn alter_columns(
         let new = columns.iter().position(|column| column.from == Some(usize::from(old)));
         new.and_then(|new| u16::try_from(new).ok())
     };
-    for index in &def.indexes {
+    for index in def.all_indexes() {
+        let predicate = index.predicate.as_ref().map(|condition| condition.moved(&moved));
+        if let Some(None) = predicate {
+            // It goes with a column that its predicate names.
+            drop_index_rows(ctx, txn, &def, index).await?;
+            continue;
+        }
+        if let Some(Some(new)) = predicate.filter(|new| *new != index.predicate) {
+            let bytes = Value::Bytea(predicate_bytes(&new).into());
+            change_index(ctx, txn, index, vec![(at::IND_PREDICATE, bytes)]).await?;
+        }
         match index.columns.iter().map(|old| moved(*old)).collect::<Option<Vec<u16>>>() {
             None => {
                 check_unreferenced(&def, index)?;
@@ -176,7 +188,7 @@ pub async fn rename_index(
 ) -> Result<()> {
     let (owner, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     let gone = || undefined("index", &index.name);
-    let known = def.indexes.iter().find(|known| known.obj == index.obj).ok_or_else(gone)?;
+    let known = def.all_indexes().find(|known| known.obj == index.obj).ok_or_else(gone)?;
     let snap = newest(txn)?;
     let object = object_by_obj(ctx, of(txn.core())?, &snap, index.obj).await?;
     rename_object(ctx, txn, &object.ok_or_else(gone)?, name).await?;

@@ -199,7 +199,7 @@ pub async fn change_owner(
         let table = of(txn.core())?.fixed(Fixed::Col);
         store::change(ctx, txn, table, 0, &key, |_| Ok(changes.clone())).await?;
     }
-    let parts = def.indexes.iter().map(|index| index.obj).chain(sequences.iter().copied());
+    let parts = def.all_indexes().map(|index| index.obj).chain(sequences.iter().copied());
     for part in parts {
         exclude(ctx, txn, part).await?;
         let found = object_by_obj(ctx, of(txn.core())?, &newest(txn)?, part).await?;

@@ -145,7 +145,7 @@ pub async fn set_schema(
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     let dict = of(txn.core())?;
     move_object(ctx, txn, &object, schema).await?;
-    let indexes = def.indexes.iter().map(|index| (index.obj, &index.name));
+    let indexes = def.all_indexes().map(|index| (index.obj, &index.name));
     let owned = sequences.iter().map(|sequence| (sequence.obj, &sequence.name));
     for (number, name) in indexes.chain(owned) {
         exclude(ctx, txn, number).await?;

@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 use block::{Dba, ObjId, Scn};
 
 use super::acl::Acl;
-use crate::row::{ColType, Datum, EnumType, RowTypes, encode_row};
+use super::condition::Condition;
+use crate::row::{ColType, Datum, EnumType, RowTypes, RowView, encode_row};
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -248,8 +249,11 @@ pub struct TableDef {
     /// SCN of the segment's creation or the table's last truncation: older snapshots cannot read
     /// it.
     pub birth: Scn,
-    /// Its indexes, in the order they were made.
+    /// Its indexes over all rows, in the order they were made.
     pub indexes: Vec<Arc<IndexDef>>,
+    /// Those over some of the rows: kept as the others are, but read only by who asks for rows
+    /// that they hold.
+    pub partial: Vec<Arc<IndexDef>>,
     /// Its CHECK constraints, in the order of their names, as they are told.
     pub checks: Vec<CheckDef>,
     /// Its foreign keys, in the order of their names.
@@ -269,6 +273,11 @@ impl TableDef {
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// All indexes: those over all rows, then the partial ones.
+    pub fn all_indexes(&self) -> impl Iterator<Item = &Arc<IndexDef>> {
+        self.indexes.iter().chain(&self.partial)
     }
 
     /// The index behind the primary key.
@@ -306,6 +315,17 @@ pub struct IndexDef {
     pub root: Dba,
     /// SCN of the segment's creation: older snapshots must not use the index.
     pub birth: Scn,
+    /// Which rows it holds; `None`: all.
+    pub predicate: Option<Condition>,
+}
+
+impl IndexDef {
+    /// Whether it holds a row.
+    #[must_use]
+    pub fn holds(&self, types: &RowTypes, row: &[u8]) -> bool {
+        let condition = self.predicate.as_ref();
+        condition.is_none_or(|condition| condition.holds(&RowView::new(types, row)))
+    }
 }
 
 /// The order that `CREATE INDEX` asked for in a column. Entries stand in ascending order with NULLs
@@ -575,6 +595,7 @@ pub struct NewIndex {
     pub unique: bool,
     pub primary: bool,
     pub constraint: Option<String>,
+    pub predicate: Option<Condition>,
 }
 
 /// A sequence to be made.

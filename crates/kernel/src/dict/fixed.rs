@@ -184,6 +184,7 @@ pub(super) const TABLES: [FixedTable; 17] = [
             ("header", Int8, true),
             ("root", Int8, true),
             ("birth", Int8, true),
+            ("predicate", Bytea, false),
         ],
         indexes: &[
             FixedIndex { obj: ObjId(24), name: "i_ind1", columns: &[0] },
@@ -389,6 +390,7 @@ impl FixedTable {
                     header: place.header,
                     root: place.root,
                     birth: place.birth,
+                    predicate: None,
                 }))
             })
             .collect::<Option<Vec<_>>>()?;
@@ -403,6 +405,7 @@ impl FixedTable {
             header: own.header,
             birth: own.birth,
             indexes,
+            partial: Vec::new(),
             checks: Vec::new(),
             foreign: Vec::new(),
             referenced: Vec::new(),

@@ -3,6 +3,7 @@
 mod acl;
 mod bootstrap;
 mod cache;
+mod condition;
 mod ddl;
 mod ddl_alter;
 mod ddl_foreign;
@@ -31,6 +32,7 @@ mod tests;
 pub use acl::{Acl, AclItem, AclKind, DependentPrivileges, EVERYBODY, Privileges, letters};
 pub use bootstrap::{bootstrap, open};
 pub use cache::RowCacheStat;
+pub use condition::{Comparison, Condition};
 pub use ddl::{COLUMNS_MAX, create_table, drop_table, truncate_table};
 pub use ddl_alter::{
     alter_columns, lock_definition, rename_index, rename_table, set_check, set_comment,

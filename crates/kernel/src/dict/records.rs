@@ -9,6 +9,7 @@ use block::{Dba, ObjId, Rowid, Scn};
 use observe::Ctx;
 
 use super::acl::Acl;
+use super::condition::Condition;
 use super::def::{
     CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction, KeyOrder,
     ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, TypeDef, Use, UserDef,
@@ -44,6 +45,7 @@ pub(super) mod at {
     pub const IND_HEADER: usize = 6;
     pub const IND_ROOT: usize = 7;
     pub const IND_BIRTH: usize = 8;
+    pub const IND_PREDICATE: usize = 9;
     pub const REF_COLUMNS: usize = 3;
     pub const REF_VALIDATED: usize = 11;
     pub const SEQ_TABLE: usize = 8;
@@ -241,6 +243,13 @@ fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>)> {
 /// `name` is kept in `obj$`.
 pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
     let (columns, orders) = key_columns(row)?;
+    let predicate = match row.bytes_or_null(at::IND_PREDICATE)? {
+        None => None,
+        Some(bytes) => {
+            let known = Condition::decode(bytes);
+            Some(known.ok_or_else(|| row.unknown("predicate of an index"))?)
+        }
+    };
     Ok(IndexDef {
         obj: row.obj(0)?,
         name,
@@ -253,6 +262,7 @@ pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
         header: row.dba(at::IND_HEADER)?,
         root: row.dba(at::IND_ROOT)?,
         birth: row.scn(at::IND_BIRTH)?,
+        predicate,
     })
 }
 
@@ -270,7 +280,19 @@ pub(super) fn column_list(columns: &[u16]) -> String {
     positions.join(",")
 }
 
-pub(super) fn index_values<'a>(def: &'a IndexDef, columns: &'a str) -> Result<[Datum<'a>; 9]> {
+/// The predicate of an index as `ind$` keeps it.
+pub(super) fn predicate_bytes(condition: &Condition) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    condition.encode(&mut bytes);
+    bytes
+}
+
+/// `columns` and `predicate` as they are kept.
+pub(super) fn index_values<'a>(
+    def: &'a IndexDef,
+    columns: &'a str,
+    predicate: Option<&'a [u8]>,
+) -> Result<[Datum<'a>; 10]> {
     Ok([
         obj(def.obj),
         obj(def.table),
@@ -281,6 +303,7 @@ pub(super) fn index_values<'a>(def: &'a IndexDef, columns: &'a str) -> Result<[D
         int8(def.header.to_u64())?,
         int8(def.root.to_u64())?,
         int8(def.birth.0)?,
+        predicate.map_or(Datum::Null, Datum::Bytea),
     ])
 }
 
@@ -422,10 +445,12 @@ pub(super) async fn read_table(
     let foreign = foreign.collect::<Result<Vec<_>>>()?;
     let referenced = store::by_key(ctx, snap, dict.fixed(Fixed::Ref), 1, &key).await?;
     let referenced = referenced.iter().map(reference_of).collect::<Result<Vec<_>>>()?;
+    let (partial, indexes): (Vec<Arc<IndexDef>>, Vec<_>) =
+        indexes.into_iter().partition(|index: &Arc<IndexDef>| index.predicate.is_some());
     let birth = tab.scn(at::TAB_BIRTH)?;
     // Whoever learns of the table may read it: no statement to come here gets an older snapshot,
     // also while a commit from before is still under way.
-    let newest = indexes.iter().map(|i| i.birth).fold(birth, Scn::max);
+    let newest = indexes.iter().chain(&partial).map(|i| i.birth).fold(birth, Scn::max);
     snap.core().clock.raise(newest);
     snap.core().snapshots.raise_floor(newest);
     Ok(Some(TableDef {
@@ -442,6 +467,7 @@ pub(super) async fn read_table(
         header: tab.dba(at::TAB_HEADER)?,
         birth,
         indexes,
+        partial,
         checks,
         foreign,
         referenced,

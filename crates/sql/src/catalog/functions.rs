@@ -273,7 +273,7 @@ fn relation_in(catalog: &Catalog, schema: &str, name: &str) -> Option<i64> {
         if table.name == name {
             return Some(i64::from(table.obj.0));
         }
-        if let Some(index) = table.indexes.iter().find(|i| i.name == name) {
+        if let Some(index) = table.all_indexes().find(|i| i.name == name) {
             return Some(i64::from(index.obj.0));
         }
     }
@@ -287,7 +287,7 @@ fn relation_schema(catalog: &Catalog, oid: i64) -> Option<(&str, &str)> {
         if i64::from(table.obj.0) == oid {
             return Some((&table.schema, &table.name));
         }
-        if let Some(index) = table.indexes.iter().find(|i| i64::from(i.obj.0) == oid) {
+        if let Some(index) = table.all_indexes().find(|i| i64::from(i.obj.0) == oid) {
             return Some((&table.schema, &index.name));
         }
     }
@@ -309,7 +309,7 @@ pub(super) fn relation_name(catalog: &Catalog, oid: i64) -> Option<String> {
 /// An index by its OID; a constraint has the OID of its index.
 fn find_index(catalog: &Catalog, oid: i64) -> Option<(&TableDef, &IndexDef)> {
     catalog.tables.iter().find_map(|table| {
-        let index = table.indexes.iter().find(|i| i64::from(i.obj.0) == oid)?;
+        let index = table.all_indexes().find(|i| i64::from(i.obj.0) == oid)?;
         Some((&**table, &**index))
     })
 }
@@ -390,12 +390,16 @@ pub(super) fn view_definition(view: &TableDef) -> Option<String> {
 
 pub(super) fn index_definition(table: &TableDef, index: &IndexDef) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({})",
+        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}",
         if index.unique { "UNIQUE " } else { "" },
         quote_ident(&index.name),
         quote_ident(&table.schema),
         quote_ident(&table.name),
-        column_list(table, index)
+        column_list(table, index),
+        match &index.predicate {
+            Some(condition) => format!(" WHERE {}", crate::ddl::predicate_text(table, condition)),
+            None => String::new(),
+        }
     )
 }
 

@@ -196,7 +196,7 @@ impl Catalog {
         let first = self.path.iter().find(|own| {
             let relation = |def: &&Arc<TableDef>| {
                 def.schema == **own
-                    && (def.name == name || def.indexes.iter().any(|index| index.name == name))
+                    && (def.name == name || def.all_indexes().any(|index| index.name == name))
             };
             let sequence = |def: &&Arc<SequenceDef>| def.schema == **own && def.name == name;
             self.relations().any(|def| relation(&def))

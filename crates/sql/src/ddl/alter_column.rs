@@ -327,6 +327,19 @@ impl Session {
             let text = "cannot alter type of a column used by a generated column";
             return Err(PgError::new("0A000", text).with_detail(detail));
         }
+        for index in &table.partial {
+            let mut named = Vec::new();
+            if let Some(condition) = &index.predicate {
+                condition.columns(&mut named);
+            }
+            if named.iter().any(|column| usize::from(*column) == at) {
+                let what = format!(
+                    "another type for a column that the predicate of index \"{}\" names",
+                    index.name
+                );
+                return refuse(what);
+            }
+        }
         let dependents = self.dependents_of(table, Some(&name)).await?;
         if let Some(one) = dependents.iter().find(|one| matches!(one.what, Thing::View(_))) {
             let view = &one.shown;

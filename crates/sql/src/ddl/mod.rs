@@ -14,6 +14,7 @@ mod drop;
 mod foreign;
 mod identity;
 mod index;
+mod predicate;
 mod rewrite;
 mod schema;
 mod sequence;
@@ -24,6 +25,7 @@ mod types;
 mod updatable;
 mod view;
 
+pub(crate) use predicate::{bind_predicate, predicate_text};
 pub(crate) use schema::missing_schema;
 pub(crate) use table_as::is_select_into;
 pub(crate) use temporary::{PG_TEMP, Temporary, is_temporary};

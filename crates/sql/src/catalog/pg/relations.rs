@@ -110,14 +110,14 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         let (owner, acl) = (table.owner, table.acl.as_ref());
         let keys = !table.foreign.is_empty() || !table.referenced.is_empty();
         let of = Has {
-            indexes: !table.indexes.is_empty(),
+            indexes: table.all_indexes().next().is_some(),
             checks: table.checks.len(),
             keys,
             owner,
             acl,
         };
         add(oid_of(table.obj), &table.name, &table.schema, "r", table.columns.len(), of);
-        for index in &table.indexes {
+        for index in table.all_indexes() {
             add(
                 oid_of(index.obj),
                 &index.name,
@@ -220,7 +220,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
         for column in 0..table.columns.len() {
             add(oid_of(table.obj), table, column, column + 1, true);
         }
-        for index in &table.indexes {
+        for index in table.all_indexes() {
             for (i, at) in index.columns.iter().enumerate() {
                 add(oid_of(index.obj), table, usize::from(*at), i + 1, false);
             }
@@ -322,7 +322,7 @@ pub(super) fn tables(catalog: &Catalog) -> Rows {
             text(table.schema.as_str()),
             text(table.name.as_str()),
             text(catalog.roles.name(table.owner)),
-            Value::Bool(!table.indexes.is_empty()),
+            Value::Bool(table.all_indexes().next().is_some()),
         ]);
     }
     rows
