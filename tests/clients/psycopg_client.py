@@ -1,8 +1,10 @@
 """psycopg 3: parameters of both formats, prepared statements, COPY, server-side rows, errors."""
 import datetime
 import decimal
+import enum
 
 import psycopg
+from psycopg.types.enum import EnumInfo, register_enum
 
 with psycopg.connect("", autocommit=True) as con:
     con.execute("drop table if exists py_t")
@@ -48,4 +50,31 @@ with psycopg.connect("", autocommit=True) as con:
         second = con.execute("select max(id) from py_t")
         assert (first.fetchone(), second.fetchone()) == ((111,), (199,))
     con.execute("drop table py_t")
+    con.execute("drop type if exists py_mood cascade")
+    con.execute("create type py_mood as enum ('sad', 'ok', 'happy')")
+    con.execute("create table py_e (id int primary key, mood py_mood)")
+    Mood = enum.Enum("Mood", ["sad", "ok", "happy"])
+    info = EnumInfo.fetch(con, "py_mood")
+    assert list(info.labels) == ["sad", "ok", "happy"], info.labels
+    register_enum(info, con, Mood)
+    for i, (mood, binary) in enumerate([(Mood.happy, False), (Mood.sad, True), (Mood.ok, True)]):
+        mark = "%b" if binary else "%t"
+        con.execute(f"insert into py_e values (%s, {mark})", (i, mood))
+    con.execute("insert into py_e values (9, %s)", ("ok",))
+    for binary in (False, True):
+        cur = con.cursor(binary=binary)
+        got = cur.execute("select mood from py_e order by mood, id").fetchall()
+        assert got == [(Mood.sad,), (Mood.ok,), (Mood.ok,), (Mood.happy,)], got
+        got = cur.execute("select id from py_e where mood = %s", (Mood.happy,)).fetchall()
+        assert got == [(0,)], got
+        assert cur.execute("select mood from py_e").description[0].type_code == info.oid
+    with con.cursor().copy("copy py_e from stdin") as copy:
+        copy.write_row((20, "sad"))
+    with con.cursor().copy("copy py_e from stdin with (format binary)") as copy:
+        copy.set_types(["int4", "py_mood"])
+        copy.write_row((21, Mood.happy))
+    with con.cursor().copy("copy (select mood from py_e where id >= 20 order by id) to stdout") as copy:
+        assert list(copy.rows()) == [("sad",), ("happy",)]
+    con.execute("drop table py_e")
+    con.execute("drop type py_mood")
 print("psycopg", psycopg.__version__)

@@ -1,4 +1,6 @@
 """SQLAlchemy: definitions, core, ORM."""
+import enum
+
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -25,9 +27,40 @@ class Book(Base):
     price: Mapped[float | None] = mapped_column(sa.Numeric(8, 2))
 
 
+class Colour(enum.Enum):
+    red = 1
+    green = 2
+    blue = 3
+
+
+class Ball(Base):
+    __tablename__ = "sa_ball"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    colour: Mapped[Colour] = mapped_column(sa.Enum(Colour, name="sa_colour"), index=True)
+    size: Mapped[str] = mapped_column(sa.Enum("s", "m", name="sa_size"), server_default="m")
+
+
 Base.metadata.drop_all(engine)
 Base.metadata.create_all(engine)
 Base.metadata.create_all(engine)  # finds them
+with Session(engine) as session:
+    session.add_all([Ball(colour=c) for c in (Colour.blue, Colour.red, Colour.green)])
+    session.commit()
+    order = session.scalars(sa.select(Ball.colour).order_by(Ball.colour)).all()
+    assert order == [Colour.red, Colour.green, Colour.blue], order
+    blue = session.scalars(sa.select(Ball).where(Ball.colour == Colour.blue)).one()
+    assert blue.size == "m"
+    blue.size = "s"
+    session.commit()
+    some = sa.select(sa.func.count()).where(Ball.colour.in_([Colour.red, Colour.blue]))
+    assert session.scalar(some) == 2
+reflected = {c["name"]: c["type"] for c in sa.inspect(engine).get_columns("sa_ball")}
+assert reflected["colour"].enums == ["red", "green", "blue"], reflected
+assert reflected["colour"].name == "sa_colour", reflected
+assert {e["name"] for e in sa.inspect(engine).get_enums()} >= {"sa_colour", "sa_size"}
+again = sa.Table("sa_ball", sa.MetaData(), autoload_with=engine)
+with engine.begin() as connection:
+    connection.execute(again.insert().values(colour="green", size="s"))
 with Session(engine) as session:
     one = Author(name="one")
     session.add_all([one, Author(name="two")])

@@ -261,7 +261,8 @@ fn joined_column(work: &ScanWork, inner: &Arc<dyn PhysicalExpr>) -> Option<usize
         | TypeKind::Timestamp
         | TypeKind::Timestamptz
         | TypeKind::Uuid
-        | TypeKind::Time => inner.downcast_ref::<Column>().is_some(),
+        | TypeKind::Time
+        | TypeKind::Enum => inner.downcast_ref::<Column>().is_some(),
         // Their keys are not what DataFusion compares.
         TypeKind::Float8
         | TypeKind::Interval

@@ -7,7 +7,7 @@ use crate::arith::rescale;
 use crate::cast::trim_zeros;
 use crate::datetime::{EPOCH_DAYS, EPOCH_US};
 use crate::error::{PgError, Result};
-use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of};
+use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of, enum_of_zone};
 use block::Rowid;
 use datafusion::arrow::array::*;
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
@@ -16,7 +16,9 @@ use datafusion::arrow::datatypes::{
     DataType, Field, IntervalMonthDayNano, IntervalUnit, SchemaRef, TimeUnit,
 };
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use kernel::row::{ArrayView, ColType, Datum, Interval, RowView, TypeKind, Value, encode_array};
+use kernel::row::{
+    ArrayView, ColType, Datum, EnumValue, Interval, RowView, TypeKind, Value, encode_array,
+};
 use std::sync::Arc;
 
 /// Where a column of a batch comes from.
@@ -46,6 +48,7 @@ enum Builder {
     Json(LargeBinaryBuilder),
     Jsonb(BinaryViewBuilder),
     Array(ListParts),
+    Enum(TimestampSecondBuilder),
 }
 
 /// What a column of arrays is made of.
@@ -83,6 +86,9 @@ impl Builder {
             TypeKind::Interval => Builder::Interval(IntervalMonthDayNanoBuilder::new()),
             TypeKind::Json => Builder::Json(LargeBinaryBuilder::new()),
             TypeKind::Jsonb => Builder::Jsonb(BinaryViewBuilder::new()),
+            TypeKind::Enum => {
+                Builder::Enum(TimestampSecondBuilder::new().with_data_type(arrow_type(ty)))
+            }
             TypeKind::Array => {
                 let element = ty.element().unwrap_or(ColType::new(TypeKind::Text));
                 Builder::Array(ListParts {
@@ -121,6 +127,7 @@ impl Builder {
             (Builder::Interval(b), Datum::Interval(v)) => b.append_value(arrow_interval(*v)?),
             (Builder::Json(b), Datum::Json(v)) => b.append_value(v),
             (Builder::Jsonb(b), Datum::Jsonb(v)) => b.append_value(v),
+            (Builder::Enum(b), Datum::Enum(v)) => b.append_value(v.position),
             (Builder::Array(b), Datum::Array(v)) => {
                 let view = ArrayView::new(v);
                 for element in view.iter() {
@@ -152,6 +159,7 @@ impl Builder {
             Builder::Interval(b) => b.append_null(),
             Builder::Json(b) => b.append_null(),
             Builder::Jsonb(b) => b.append_null(),
+            Builder::Enum(b) => b.append_null(),
             Builder::Array(b) => {
                 b.lengths.push(0);
                 b.valid.push(false);
@@ -176,6 +184,7 @@ impl Builder {
             Builder::Interval(b) => Arc::new(b.finish()),
             Builder::Json(b) => Arc::new(b.finish()),
             Builder::Jsonb(b) => Arc::new(b.finish()),
+            Builder::Enum(b) => Arc::new(b.finish()),
             Builder::Array(b) => {
                 let field = Arc::new(Field::new_list_field(b.element.clone(), true));
                 let offsets = OffsetBuffer::from_lengths(std::mem::take(&mut b.lengths));
@@ -331,6 +340,8 @@ pub enum ColumnReader {
     Span(DurationMicrosecondArray),
     Json(LargeBinaryArray),
     Jsonb(BinaryViewArray),
+    /// Positions, and the definition that they are of.
+    Enum(TimestampSecondArray, i32),
     /// Bytes of each array.
     Array(Vec<Option<Box<[u8]>>>),
 }
@@ -390,6 +401,10 @@ impl ColumnReader {
             DataType::FixedSizeBinary(_) => ColumnReader::Bytea(down(&to(&DataType::Binary)?)?),
             DataType::Date32 => ColumnReader::Date(down(array)?),
             DataType::Date64 => ColumnReader::Date(down(&to(&DataType::Date32)?)?),
+            DataType::Timestamp(_, Some(zone)) if enum_of_zone(zone).is_some() => {
+                let definition = enum_of_zone(zone).unwrap_or_default();
+                ColumnReader::Enum(down(array)?, definition)
+            }
             DataType::Timestamp(_, zone) => {
                 let micros = to(&DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
                 ColumnReader::Timestamp { array: down(&micros)?, zoned: zone.is_some() }
@@ -440,6 +455,7 @@ impl ColumnReader {
             ColumnReader::Span(a) => Datum::Interval(crate::interval::of_span(a.value(row))),
             ColumnReader::Json(a) => Datum::Json(str_of(a.value(row))),
             ColumnReader::Jsonb(a) => Datum::Jsonb(str_of(a.value(row))),
+            ColumnReader::Enum(a, of) => Datum::Enum(EnumValue { of: *of, position: a.value(row) }),
             ColumnReader::Array(a) => a[row].as_deref().map_or(Datum::Null, Datum::Array),
         }
     }
@@ -464,6 +480,7 @@ impl ColumnReader {
             ColumnReader::Span(a) => a.is_null(row),
             ColumnReader::Json(a) => a.is_null(row),
             ColumnReader::Jsonb(a) => a.is_null(row),
+            ColumnReader::Enum(a, _) => a.is_null(row),
             ColumnReader::Array(a) => a[row].is_none(),
         }
     }

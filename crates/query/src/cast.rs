@@ -10,7 +10,7 @@ use crate::error::{PgError, Result};
 use crate::interval::{self, parse_interval};
 use crate::json::Json;
 use crate::wire::{FormatEnv, reject_nul, to_text};
-use kernel::row::{ArrayView, ColType, Datum, TypeKind, Value};
+use kernel::row::{ArrayView, ColType, Datum, EnumValue, TypeKind, Value};
 
 /// Who asks for a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +55,9 @@ pub fn parse_text(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
         }
         TypeKind::Jsonb => Value::Jsonb(Json::parse(text)?.to_jsonb()?.into()),
         TypeKind::Array => crate::array::parse_array(text, ty, env)?,
+        TypeKind::Enum => Value::Enum(ty.enum_value(text).ok_or_else(|| {
+            PgError::new("22P02", format!("invalid input value for enum {ty}: \"{text}\""))
+        })?),
     })
 }
 
@@ -291,6 +294,7 @@ pub fn cast(datum: &Datum<'_>, ty: ColType, mode: CastMode, env: &FormatEnv) -> 
         (Datum::Time(v), TypeKind::Time) => Value::Time(*v),
         (Datum::Interval(v), TypeKind::Interval) => Value::Interval(*v),
         (Datum::Uuid(v), TypeKind::Uuid) => Value::Uuid(*v),
+        (Datum::Enum(v), TypeKind::Enum) => Value::Enum(same_enum(*v, ty).ok_or_else(no_cast)?),
         (Datum::Array(v), TypeKind::Array) => crate::array::cast_array(v, ty, mode, env)?,
         (Datum::Json(v), TypeKind::Json) => Value::Json((*v).into()),
         (Datum::Jsonb(v), TypeKind::Jsonb) => Value::Jsonb((*v).into()),
@@ -302,6 +306,12 @@ pub fn cast(datum: &Datum<'_>, ty: ColType, mode: CastMode, env: &FormatEnv) -> 
         }
         _ => return Err(no_cast()),
     })
+}
+
+/// A value of a type as one of the same type, perhaps in another version of it.
+fn same_enum(value: EnumValue, to: ColType) -> Option<EnumValue> {
+    let same = value.ty() == to || value.ty().enum_type()?.obj == to.enum_type()?.obj;
+    same.then_some(EnumValue { of: to.modifier, position: value.position })
 }
 
 /// A number or boolean out of a jsonb.
@@ -348,6 +358,9 @@ fn name_of(datum: &Datum<'_>) -> ColType {
     if let Datum::Array(bytes) = datum {
         return ColType::array_of(ArrayView::new(bytes).kind());
     }
+    if let Datum::Enum(value) = datum {
+        return value.ty();
+    }
     ColType::new(kind_of(datum).unwrap_or(TypeKind::Text))
 }
 
@@ -373,6 +386,7 @@ pub const fn kind_of(datum: &Datum<'_>) -> Option<TypeKind> {
         Datum::Json(_) => TypeKind::Json,
         Datum::Jsonb(_) => TypeKind::Jsonb,
         Datum::Array(_) => TypeKind::Array,
+        Datum::Enum(_) => TypeKind::Enum,
     })
 }
 

@@ -148,6 +148,7 @@ fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result
                 | TypeKind::Json
                 | TypeKind::Jsonb
                 | TypeKind::Array
+                | TypeKind::Enum
         )
     };
     let both_json = a == TypeKind::Json && b == TypeKind::Json;
@@ -166,7 +167,8 @@ fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result
         || (truth(a) && number(b))
         || (truth(b) && number(a));
     let arrays = a == TypeKind::Array && b == a && col_type_of(lt) != col_type_of(rt);
-    if both_json || apart || arrays || (a != b && (own(a) || own(b))) {
+    let enums = a == TypeKind::Enum && b == a && lt != rt;
+    if both_json || apart || arrays || enums || (a != b && (own(a) || own(b))) {
         return Err(no_operator(op, lt, rt));
     }
     Ok(())
@@ -406,7 +408,11 @@ impl ExprPlanner for PgExprPlanner {
         }
         let (lt, rt) = (type_of(&expr.left, schema), type_of(&expr.right, schema));
         // Date plus a text literal means an interval; that is DataFusion's business.
-        let temporal = |ty: &Option<DataType>| ty.as_ref().is_some_and(DataType::is_temporal);
+        let temporal = |ty: &Option<DataType>| {
+            ty.as_ref().is_some_and(|ty| {
+                ty.is_temporal() && col_type_of(ty).is_none_or(|ty| ty.kind != TypeKind::Enum)
+            })
+        };
         if op.is_some() && (temporal(&lt) != temporal(&rt)) && (lt.is_none() || rt.is_none()) {
             return Ok(PlannerResult::Original(expr));
         }

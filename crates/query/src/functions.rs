@@ -439,7 +439,6 @@ pub fn cast_expr(expr: Expr, to: ColType, env: FormatEnv) -> Expr {
 pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
     let yes = || Value::Bool(true);
     let mut all: Vec<RowFunction> = [
-        "pg_type_is_visible",
         "pg_function_is_visible",
         "pg_opclass_is_visible",
         "pg_opfamily_is_visible",

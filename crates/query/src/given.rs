@@ -5,7 +5,7 @@
 
 use crate::error::PgError;
 use crate::state::{ExecState, SharedState};
-use crate::types::{PgColumn, PgType, arrow_type, col_type_of_oid, field_with_meta};
+use crate::types::{PgColumn, PgType, arrow_type, field_with_meta};
 use crate::{Result, single_column};
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -43,7 +43,7 @@ impl GivenRows {
         let mut types = Vec::with_capacity(columns.len());
         let mut fields = Vec::with_capacity(columns.len());
         for column in columns {
-            let ty = col_type_of_oid(column.oid).ok_or_else(|| {
+            let ty = column.col_type().ok_or_else(|| {
                 PgError::unsupported(format!("the type of column \"{}\" here", column.name))
             })?;
             let shown = PgType { oid: column.oid, typmod: column.typmod };

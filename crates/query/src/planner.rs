@@ -166,6 +166,7 @@ impl Planner {
         ours.push(crate::functions::row_uuid_function());
         ours.push(crate::type_names::pg_typeof());
         ours.push(crate::expand::expand_function());
+        ours.extend(crate::enum_functions::enum_functions());
         for function in ours {
             use datafusion::execution::FunctionRegistry;
             state.register_udf(function)?;

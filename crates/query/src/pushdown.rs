@@ -11,12 +11,12 @@ use crate::cast::CastMode;
 use crate::datetime::{EPOCH_DAYS, EPOCH_US};
 use crate::functions::arithmetic_of;
 use crate::scalar::{CmpOp, Scalar, common_number};
-use crate::types::col_type_of;
-use datafusion::arrow::datatypes::Field;
+use crate::types::{col_type_of, enum_of_zone};
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use kernel::dict::TableDef;
-use kernel::row::{ColType, TypeKind, Value};
+use kernel::row::{ColType, EnumValue, TypeKind, Value};
 
 /// What a table's columns are, by name.
 pub struct Columns<'a> {
@@ -266,6 +266,9 @@ pub fn value_of(value: &ScalarValue) -> Option<Value> {
         ScalarValue::TimestampMillisecond(Some(v), zone) => {
             timestamp(v.checked_mul(1000)?, zone.is_some())?
         }
+        ScalarValue::TimestampSecond(Some(v), Some(zone)) if enum_of_zone(zone).is_some() => {
+            Value::Enum(EnumValue { of: enum_of_zone(zone)?, position: *v })
+        }
         ScalarValue::TimestampSecond(Some(v), zone) => {
             timestamp(v.checked_mul(1_000_000)?, zone.is_some())?
         }
@@ -313,6 +316,10 @@ pub fn scalar_value_of(value: &Value, ty: ColType) -> ScalarValue {
                 .and_then(|array| ScalarValue::try_from_array(&array, 0).ok())
                 .unwrap_or(ScalarValue::Null)
         }
+        Value::Enum(v) => match arrow_type(v.ty()) {
+            DataType::Timestamp(_, zone) => ScalarValue::TimestampSecond(Some(v.position), zone),
+            _ => ScalarValue::Null,
+        },
         Value::Jsonb(v) => ScalarValue::BinaryView(Some(v.as_bytes().to_vec())),
         Value::Timestamp(v) => {
             ScalarValue::TimestampMicrosecond(Some(v.saturating_add(EPOCH_US)), None)
@@ -326,7 +333,6 @@ pub fn scalar_value_of(value: &Value, ty: ColType) -> ScalarValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::arrow::datatypes::{DataType, Field};
     use datafusion::logical_expr::expr::Placeholder;
     use datafusion::prelude::{cast, col};
     use std::sync::Arc;

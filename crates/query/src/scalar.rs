@@ -293,6 +293,7 @@ pub fn compare(a: &Datum<'_>, b: &Datum<'_>) -> Result<Option<Ordering>> {
         | (Datum::Timestamptz(a), Datum::Timestamptz(b))
         | (Datum::Time(a), Datum::Time(b)) => a.cmp(b),
         (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
+        (Datum::Enum(a), Datum::Enum(b)) => a.position.cmp(&b.position),
         (Datum::Interval(a), Datum::Interval(b)) => a.span_us().cmp(&b.span_us()),
         (Datum::Jsonb(a), Datum::Jsonb(b)) => Json::parse(a)?.compare(&Json::parse(b)?),
         (Datum::Array(a), Datum::Array(b)) => crate::array::compare_arrays(a, b)?,

@@ -2,8 +2,10 @@
 
 use crate::error::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart,
+    TimezoneInfo,
 };
+use datafusion::sql::sqlparser::tokenizer::{Location, Span};
 use kernel::row::{ColType, TypeKind};
 
 /// Longest `varchar(n)` and `char(n)`, as in PostgreSQL.
@@ -71,6 +73,9 @@ fn array_type(element: &DataType) -> Result<ColType> {
     if ty.kind == TypeKind::Array {
         return Ok(ty);
     }
+    if ty.kind == TypeKind::Enum {
+        return Err(PgError::unsupported(format!("an array of enum {ty}")));
+    }
     if ty.modifier != -1 {
         return Err(PgError::unsupported("a length or precision of array elements"));
     }
@@ -116,7 +121,31 @@ fn limited(kind: TypeKind, length: u64) -> Result<ColType> {
     }
 }
 
+/// Line of the place where the name of a type of a user's stands, once it is known which one it
+/// is: no text has as many. The column says the definition. The place of a name is no part of what
+/// it means or how it is written, and goes wherever the name goes.
+const MARKED: u64 = u64::MAX;
+
+/// Notes which type a name stands for.
+pub fn mark_type(name: &mut ObjectName, ty: ColType) {
+    if let Some(ObjectNamePart::Identifier(ident)) = name.0.last_mut() {
+        let at = Location { line: MARKED, column: u64::from(ty.modifier.cast_unsigned()) };
+        ident.span = Span { start: at, end: at };
+    }
+}
+
+/// The type that was noted with [`mark_type`].
+#[must_use]
+pub fn marked_type(name: &ObjectName) -> Option<ColType> {
+    let at = name.0.last()?.as_ident()?.span.start;
+    let modifier = u32::try_from(at.column).ok().filter(|_| at.line == MARKED)?;
+    Some(ColType { kind: TypeKind::Enum, modifier: modifier.cast_signed() })
+}
+
 fn custom_type(name: &ObjectName, modifiers: &[String]) -> Result<Option<ColType>> {
+    if let Some(ty) = marked_type(name) {
+        return Ok(Some(ty));
+    }
     let last = name.0.last().and_then(|part| part.as_ident());
     let lower = last.map(|ident| ident.value.to_ascii_lowercase()).unwrap_or_default();
     let kind = match lower.as_str() {

@@ -39,7 +39,9 @@ impl ScalarUDFImpl for PgTypeof {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
         let ty = pg_type_of_field(&args.arg_fields[0]);
-        let name = format_type(i64::from(ty.oid), -1);
+        let own = crate::types::col_type_of(args.arg_fields[0].data_type());
+        let own = own.filter(|ty| ty.enum_type().is_some());
+        let name = own.map_or_else(|| format_type(i64::from(ty.oid), -1), |ty| ty.to_string());
         Ok(ColumnarValue::Scalar(ScalarValue::Utf8(Some(name))))
     }
 }

@@ -4,7 +4,7 @@
 //! length, `oid`, `name`) travels as field metadata and comes back in [`PgColumn`].
 
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
-use kernel::dict::ColumnDef;
+use kernel::dict::{ColumnDef, USER_OBJ_MIN};
 use kernel::row::{ColType, TypeKind};
 use std::collections::HashMap;
 
@@ -88,6 +88,8 @@ pub const FREE_NUMERIC_SCALE: u8 = 15;
 pub const NUMERIC_PRECISION: u8 = 38;
 /// Time zone of `timestamptz` in Arrow.
 pub const UTC: &str = "+00:00";
+/// What the time zone of an enum's Arrow type begins with.
+const ENUM_ZONE: &str = "enum:";
 const META_TYPE: &str = "skein.type";
 const META_SOURCE: &str = "skein.column";
 const ACLITEM_ARRAY: u32 = 1034;
@@ -105,8 +107,9 @@ impl PgType {
         PgType { oid, typmod: -1 }
     }
 
+    /// Of an enum, `typmod` says which definition: see [`PgType::shown_typmod`].
     #[must_use]
-    pub const fn of(ty: ColType) -> PgType {
+    pub fn of(ty: ColType) -> PgType {
         let oid = match ty.kind {
             TypeKind::Bool => oid::BOOL,
             TypeKind::Int2 => oid::INT2,
@@ -127,8 +130,15 @@ impl PgType {
             TypeKind::Json => oid::JSON,
             TypeKind::Jsonb => oid::JSONB,
             TypeKind::Array => return PgType::new(array_oid(ty.modifier)),
+            TypeKind::Enum => ty.enum_type().map_or(oid::TEXT, |def| def.obj.0),
         };
         PgType { oid, typmod: ty.modifier }
+    }
+
+    /// What clients are told: types of users have no modifiers.
+    #[must_use]
+    pub const fn shown_typmod(self) -> i32 {
+        if self.oid >= USER_OBJ_MIN { -1 } else { self.typmod }
     }
 
     /// `pg_type.typlen`: -1 for variable length.
@@ -143,6 +153,7 @@ impl PgType {
             oid::INTERVAL | oid::UUID => 16,
             oid::NAME => 64,
             oid::UNKNOWN => -2,
+            USER_OBJ_MIN.. => 4,
             _ => -1,
         }
     }
@@ -206,6 +217,21 @@ impl PgColumn {
         }
     }
 
+    /// As [`PgType::shown_typmod`].
+    #[must_use]
+    pub const fn shown_typmod(&self) -> i32 {
+        PgType { oid: self.oid, typmod: self.typmod }.shown_typmod()
+    }
+
+    /// The column type of its values; `None` for what has none.
+    #[must_use]
+    pub fn col_type(&self) -> Option<ColType> {
+        if self.oid >= USER_OBJ_MIN {
+            return Some(ColType { kind: TypeKind::Enum, modifier: self.typmod });
+        }
+        col_type_of_oid(self.oid)
+    }
+
     /// The column that a field of a plan's output is.
     #[must_use]
     pub fn of_field(field: &Field) -> PgColumn {
@@ -252,7 +278,18 @@ pub fn arrow_type(ty: ColType) -> DataType {
             let element = ty.element().unwrap_or(ColType::new(TypeKind::Text));
             DataType::new_list(arrow_type(element), true)
         }
+        // The one Arrow type of numbers that has room for a name: it goes wherever values go.
+        TypeKind::Enum => {
+            let name = format!("{ENUM_ZONE}{}", ty.modifier);
+            DataType::Timestamp(TimeUnit::Second, Some(name.into()))
+        }
     }
+}
+
+/// The definition that the time zone of a timestamp names, if it is an enum's.
+#[must_use]
+pub fn enum_of_zone(zone: &str) -> Option<i32> {
+    zone.strip_prefix(ENUM_ZONE)?.parse().ok()
 }
 
 /// The column type closest to an Arrow type; `None` if there is none.
@@ -282,10 +319,13 @@ pub fn col_type_of(ty: &DataType) -> Option<ColType> {
         DataType::Interval(_) | DataType::Duration(_) => ColType::new(TypeKind::Interval),
         DataType::Date32 => ColType::new(TypeKind::Date),
         DataType::Timestamp(_, None) => ColType::new(TypeKind::Timestamp),
-        DataType::Timestamp(_, Some(_)) => ColType::new(TypeKind::Timestamptz),
+        DataType::Timestamp(_, Some(zone)) => match enum_of_zone(zone) {
+            Some(modifier) => ColType { kind: TypeKind::Enum, modifier },
+            None => ColType::new(TypeKind::Timestamptz),
+        },
         DataType::List(element) | DataType::LargeList(element) => {
             let element = col_type_of(element.data_type())?;
-            if element.kind == TypeKind::Array {
+            if matches!(element.kind, TypeKind::Array | TypeKind::Enum) {
                 return None;
             }
             ColType::array_of(element.kind)
@@ -302,6 +342,9 @@ pub fn pg_type_of_field(field: &Field) -> PgType {
         Some(PgType { oid: u32::try_from(oid).ok()?, typmod: i32::try_from(m).ok()? })
     });
     let plain = pg_type_of(field.data_type());
+    if plain.oid >= USER_OBJ_MIN {
+        return plain;
+    }
     match from_meta {
         // Casts and functions may carry the metadata of their argument: believed only if it fits.
         Some(ty) if same_family(ty.oid, field.data_type()) => ty,

@@ -8,7 +8,7 @@ use crate::datetime::{self, Zone};
 use crate::error::{PgError, Result};
 use crate::interval::push_interval;
 use crate::types::{is_object_number, names_objects, oid};
-use kernel::row::{ColType, Datum, Interval, TypeKind, Value};
+use kernel::row::{ColType, Datum, EnumValue, Interval, TypeKind, Value};
 
 /// First byte of a binary jsonb.
 const JSONB_VERSION: u8 = 1;
@@ -51,6 +51,15 @@ pub fn push_text(datum: &Datum<'_>, env: &FormatEnv, out: &mut Vec<u8>) {
         Datum::Time(v) => datetime::push_time(*v, out),
         Datum::Interval(v) => push_interval(*v, out),
         Datum::Array(v) => crate::array::push_array(v, env, out),
+        Datum::Enum(v) => push_label(*v, out),
+    }
+}
+
+/// The label; where it stands, should this instance not have learned of it yet (see [`EnumValue`]).
+fn push_label(value: EnumValue, out: &mut Vec<u8>) {
+    match value.label() {
+        Some(label) => out.extend_from_slice(label.as_bytes()),
+        None => push_int(value.position, out),
     }
 }
 
@@ -184,6 +193,7 @@ pub fn push_binary(datum: &Datum<'_>, type_oid: u32, out: &mut Vec<u8>) -> Resul
             out.extend_from_slice(v.as_bytes());
         }
         Datum::Bytea(v) => out.extend_from_slice(v),
+        Datum::Enum(v) => push_label(*v, out),
         Datum::Array(v) => crate::array::push_binary_array(v, type_oid, out)?,
     }
     Ok(())
@@ -292,7 +302,7 @@ fn decode_binary(bytes: &[u8], ty: ColType, type_oid: u32) -> Result<Value> {
             })?)
         }
         TypeKind::Array => crate::array::decode_binary_array(bytes, ty)?,
-        TypeKind::Json => parse_text(utf8(bytes)?, ty, &FormatEnv::plain())?,
+        TypeKind::Enum | TypeKind::Json => parse_text(utf8(bytes)?, ty, &FormatEnv::plain())?,
         TypeKind::Jsonb => match bytes.split_first() {
             Some((&JSONB_VERSION, text)) => parse_text(utf8(text)?, ty, &FormatEnv::plain())?,
             _ => return Err(PgError::new("22P03", "unsupported jsonb version number")),

@@ -284,7 +284,7 @@ impl SqlSession {
             name: c.name.clone(),
             type_oid: c.oid,
             type_len: c.typlen,
-            type_modifier: c.typmod,
+            type_modifier: c.shown_typmod(),
             table_oid: c.table_oid,
             attnum: c.attnum,
         });

@@ -55,6 +55,7 @@ pub fn index(name: &str, column: u16, unique: bool, primary: bool) -> NewIndex {
         unique,
         primary,
         constraint,
+        predicate: None,
     }
 }
 

@@ -21,7 +21,7 @@ use query::PgColumn;
 use query::cast::{CastMode, cast};
 use query::functions::format_type;
 use query::scalar::EvalContext;
-use query::types::{col_type_of_oid, oid};
+use query::types::oid;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -203,7 +203,8 @@ impl Session {
     ) -> Result<(Bound, Vec<PgColumn>)> {
         let mut items = Vec::new();
         for (i, text) in exprs.enumerate() {
-            let (expr, alias) = (parse_expr(text)?, Ident::new(format!("value{i}")));
+            let (mut expr, alias) = (parse_expr(text)?, Ident::new(format!("value{i}")));
+            crate::named_types::mark_in_table(&mut expr, table);
             items.push(SelectItem::ExprWithAlias { expr, alias });
         }
         let mut params = Params::new(Vec::new(), 0);
@@ -236,7 +237,7 @@ impl Session {
             return Err(PgError::new("42P17", "generation expression is not immutable"));
         }
         for (column, shown) in columns.iter().zip(&shown) {
-            let given = col_type_of_oid(shown.oid).map_or(TypeKind::Text, |ty| ty.kind);
+            let given = shown.col_type().map_or(TypeKind::Text, |ty| ty.kind);
             if !crate::bind::scalar::assignable(given, column.ty.kind) {
                 let of = format_type(i64::from(shown.oid), -1);
                 let text = format!(

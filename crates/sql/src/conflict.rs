@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     Statement as Ast, TableWithJoins, Visit, Visitor, visit_expressions_mut,
 };
 use futures::StreamExt;
-use kernel::dict::{ColumnDef, Privileges, TableDef};
+use kernel::dict::{ColumnDef, IndexDef, Privileges, TableDef};
 use kernel::row::{Datum, RowTypes, RowView, Value, encode_row};
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, Snapshot};
@@ -101,7 +101,7 @@ fn concurrent() -> PgError {
 
 /// The indexes that the clause speaks of.
 fn arbiters(target: Option<&ConflictTarget>, table: &TableDef) -> Result<Vec<usize>> {
-    let unique = table.indexes.iter().enumerate().filter(|(_, index)| index.unique);
+    let unique = table.all_indexes().enumerate().filter(|(_, index)| index.unique);
     match target {
         None => Ok(unique.map(|(at, _)| at).collect()),
         Some(ConflictTarget::OnConstraint(name)) => {
@@ -121,23 +121,33 @@ fn arbiters(target: Option<&ConflictTarget>, table: &TableDef) -> Result<Vec<usi
             Err(PgError::new("42704", text))
         }
         Some(ConflictTarget::Columns(names)) => {
-            let mut wanted = BTreeSet::new();
+            let (mut wanted, mut known) = (BTreeSet::new(), Vec::new());
             let position = |name: &str| {
                 let found = table.column(name).and_then(|at| u16::try_from(at).ok());
                 found.ok_or_else(|| PgError::undefined_column(name))
             };
             for name in names {
                 match name.value.strip_prefix(PREDICATE) {
-                    // An index over all rows serves whatever part of them is meant.
-                    Some(predicate) => check_predicate(predicate, table)?,
+                    Some(predicate) => {
+                        check_predicate(predicate, table)?;
+                        // What is said in another way serves an index over all rows alone.
+                        let expr = direct::parse_expr(predicate)?;
+                        known.extend(crate::ddl::bind_predicate(&expr, table).ok());
+                    }
                     None => {
                         wanted.insert(position(&ident_name(name))?);
                     }
                 }
             }
             let fits = |columns: &[u16]| columns.iter().copied().collect::<BTreeSet<_>>() == wanted;
-            let found: Vec<usize> =
-                unique.filter(|(_, index)| fits(&index.columns)).map(|(at, _)| at).collect();
+            let serves = |index: &IndexDef| {
+                let predicate = index.predicate.as_ref();
+                predicate.is_none_or(|own| query::implied::implies(&known, &table.types, own))
+            };
+            let found: Vec<usize> = unique
+                .filter(|(_, index)| fits(&index.columns) && serves(index))
+                .map(|(at, _)| at)
+                .collect();
             if found.is_empty() {
                 let text = "there is no unique or exclusion constraint matching the ON CONFLICT \
                             specification";
@@ -149,7 +159,7 @@ fn arbiters(target: Option<&ConflictTarget>, table: &TableDef) -> Result<Vec<usi
 }
 
 /// The predicate names nothing but columns of the table.
-fn check_predicate(text: &str, table: &TableDef) -> Result<()> {
+pub(crate) fn check_predicate(text: &str, table: &TableDef) -> Result<()> {
     let expr = direct::parse_expr(text)?;
     let mut walk = Unqualified { depth: 0, found: Vec::new() };
     let _ = expr.visit(&mut walk);
@@ -206,6 +216,7 @@ fn pair_of(table: &TableDef) -> TableDef {
         types: RowTypes::from(types),
         columns,
         indexes: Vec::new(),
+        partial: Vec::new(),
         checks: Vec::new(),
         ..table.clone()
     }
@@ -395,7 +406,7 @@ impl Session {
             None => None,
         };
         for at in &clause.arbiters {
-            let Some(index) = table.indexes.get(*at) else { continue };
+            let Some(index) = table.all_indexes().nth(*at) else { continue };
             let newest = newest.as_ref();
             let found = table::conflicting(&self.ctx, &txn, table, index, row, newest, wait).await;
             if let Some(rowid) = found.map_err(|error| row_error(error, table))? {
@@ -418,7 +429,9 @@ impl Session {
         let snapshot = if repeatable { statement.clone() } else { txn.newest_snapshot()? };
         let mut old = Vec::new();
         let there = table::fetch(&self.ctx, table, rowid, &snapshot, &mut old).await?;
-        if !there || !table::same_key(table, &table.indexes[index], &old, row) {
+        let own = table.all_indexes().nth(index);
+        let own = own.ok_or_else(|| PgError::internal("an arbiter that is gone"))?;
+        if !there || !table::same_key(table, own, &old, row) {
             // Given up again, or, for a snapshot that stays, not there yet.
             return if repeatable { Err(concurrent()) } else { Ok(Decided::Again) };
         }

@@ -353,7 +353,11 @@ pub(crate) fn is_default(expr: &Expr) -> bool {
 pub(crate) fn default_of(table: &TableDef, column: usize) -> Result<Option<Expr>> {
     let def = &table.columns[column];
     match &def.default {
-        Some(text) if def.generated != Some(Generated::Stored) => parse_expr(text).map(Some),
+        Some(text) if def.generated != Some(Generated::Stored) => {
+            let mut expr = parse_expr(text)?;
+            crate::named_types::mark_in_table(&mut expr, table);
+            Ok(Some(expr))
+        }
         // What is generated is computed when the other values are there.
         _ => Ok(None),
     }

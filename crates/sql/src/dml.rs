@@ -41,7 +41,7 @@ pub(crate) fn types(table: &TableDef) -> &RowTypes {
 /// A kernel error with what it says about a row of this table.
 pub(crate) fn row_error(error: kernel::Error, table: &TableDef) -> PgError {
     if let kernel::Error::UniqueViolation { index, key, row } = &error
-        && let Some(found) = table.indexes.iter().find(|i| i.name == *index)
+        && let Some(found) = table.all_indexes().find(|i| i.name == *index)
     {
         let name = found.constraint.as_ref().unwrap_or(index);
         let message = format!("duplicate key value violates unique constraint \"{name}\"");

@@ -45,7 +45,11 @@ impl Session {
         if self.view_depth >= VIEW_DEPTH_MAX {
             return Err(PgError::new("54001", "stack depth limit exceeded"));
         }
-        let mut query = crate::ddl::query_of(own)?;
+        let mut settled = Ast::Query(Box::new(crate::ddl::query_of(own)?));
+        let named = Box::pin(self.settle_types(&mut settled)).await?;
+        let Ast::Query(mut query) = settled else {
+            return Err(PgError::internal("a view without a query"));
+        };
         let env = self.format_env();
         let mut binder = Binder::new(params, &env);
         binder.bind_query(&mut query)?;
@@ -57,9 +61,10 @@ impl Session {
         let found = self.relations(&references, params).await;
         self.view_depth -= 1;
         self.check_as = caller;
-        let (set, tables, once) = found?;
+        let (set, mut tables, once) = found?;
+        tables.extend(named);
         let names: Vec<String> = view.columns.iter().map(|column| column.name.clone()).collect();
-        let statement = Ast::Query(Box::new(query));
+        let statement = Ast::Query(query);
         let relation = self.database.planner.view(statement, &set, &params.all_types(), &names)?;
         Ok((relation, tables, once))
     }

@@ -34,6 +34,7 @@ mod insert;
 mod kept;
 mod log_on;
 mod merge;
+mod named_types;
 mod notify;
 mod parse;
 mod plan;

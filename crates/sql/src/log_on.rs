@@ -112,6 +112,8 @@ pub(crate) fn is_audited(ast: &Ast) -> bool {
             | Ast::CreateView(_)
             | Ast::CreateSchema { .. }
             | Ast::CreateIndex(_)
+            | Ast::CreateType { .. }
+            | Ast::AlterType(_)
             | Ast::AlterTable(_)
             | Ast::Drop { .. }
             | Ast::Query(_)

@@ -17,7 +17,7 @@ use super::def::{
 use super::fixed::{
     BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, DATABASE_ACL, DATABASE_OWNER, DATABASE_OWNER_ROLE, Fixed,
     PUBLIC, PUBLIC_OBJ, Place, ROLES_VERSION, SCHEMAS_VERSION, SUPERUSER, SUPERUSER_OBJ, SYS,
-    TABLES, USER_OBJ_MIN,
+    TABLES, TYPES_VERSION, USER_OBJ_MIN,
 };
 use super::ids::NEXT_OBJ;
 use super::locks::ObjectLocks;
@@ -36,7 +36,7 @@ use crate::txn::{Core, Transaction};
 const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
-const FORMAT: (&str, &str) = ("dictionary format", "6");
+const FORMAT: (&str, &str) = ("dictionary format", "7");
 
 /// The bootstrap table as the rest of the kernel wants it described.
 fn bootstrap_def(birth: Scn) -> TableDef {
@@ -56,6 +56,7 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         header: BOOTSTRAP_HEADER,
         birth,
         indexes: Vec::new(),
+        partial: Vec::new(),
         checks: Vec::new(),
         foreign: Vec::new(),
         referenced: Vec::new(),
@@ -147,6 +148,7 @@ async fn write_all(
         (NEXT_OBJ, first.as_str()),
         (SCHEMAS_VERSION, "1"),
         (ROLES_VERSION, "1"),
+        (TYPES_VERSION, "1"),
         (DATABASE_OWNER, owner.as_str()),
         (DATABASE_ACL, ""),
     ];
@@ -209,7 +211,7 @@ async fn write_table(
         let own = object(index.obj, &index.name, ObjectKind::Index);
         store::insert(ctx, txn, into(Fixed::Obj), &object_values(&own)?).await?;
         let columns = key_list(&index.columns, &index.orders);
-        store::insert(ctx, txn, into(Fixed::Ind), &index_values(index, &columns)?).await?;
+        store::insert(ctx, txn, into(Fixed::Ind), &index_values(index, &columns, None)?).await?;
     }
     Ok(())
 }

@@ -11,8 +11,8 @@ use block::ObjId;
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 
-use super::def::{Schemas, SequenceDef, TableDef, UserDef};
-use super::fixed::{ROLES_OBJ, SCHEMAS_OBJ, SYS};
+use super::def::{Schemas, SequenceDef, TableDef, Types, UserDef};
+use super::fixed::{ROLES_OBJ, SCHEMAS_OBJ, SYS, TYPES_OBJ};
 use super::roles::Roles;
 
 /// Most definitions an instance keeps.
@@ -26,6 +26,7 @@ pub(super) enum Entry {
     Sequence(Arc<SequenceDef>),
     Schemas(Arc<Schemas>),
     Roles(Arc<Roles>),
+    Types(Arc<Types>),
 }
 
 impl Entry {
@@ -35,6 +36,7 @@ impl Entry {
             Entry::Sequence(def) => (def.obj, &def.schema, &def.name),
             Entry::Schemas(_) => (SCHEMAS_OBJ, SYS, ""),
             Entry::Roles(_) => (ROLES_OBJ, SYS, " "),
+            Entry::Types(_) => (TYPES_OBJ, SYS, "  "),
         }
     }
 
@@ -44,6 +46,7 @@ impl Entry {
             Entry::Sequence(def) => def.version,
             Entry::Schemas(def) => def.version,
             Entry::Roles(def) => def.version,
+            Entry::Types(def) => def.version,
         }
     }
 }
@@ -135,35 +138,42 @@ impl RowCache {
     pub fn table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
         self.count(Part::Objects, |maps| match maps.names.get(schema)?.get(name)? {
             Entry::Table(def) => Some(Arc::clone(def)),
-            Entry::Sequence(_) | Entry::Schemas(_) | Entry::Roles(_) => None,
+            _ => None,
         })
     }
 
     pub fn schemas(&self) -> Option<Arc<Schemas>> {
         self.count(Part::Objects, |maps| match maps.objects.get(&SCHEMAS_OBJ)? {
             Entry::Schemas(def) => Some(Arc::clone(def)),
-            Entry::Table(_) | Entry::Sequence(_) | Entry::Roles(_) => None,
+            _ => None,
         })
     }
 
     pub fn roles(&self) -> Option<Arc<Roles>> {
         self.count(Part::Users, |maps| match maps.objects.get(&ROLES_OBJ)? {
             Entry::Roles(def) => Some(Arc::clone(def)),
-            Entry::Table(_) | Entry::Sequence(_) | Entry::Schemas(_) => None,
+            _ => None,
+        })
+    }
+
+    pub fn types(&self) -> Option<Arc<Types>> {
+        self.count(Part::Objects, |maps| match maps.objects.get(&TYPES_OBJ)? {
+            Entry::Types(def) => Some(Arc::clone(def)),
+            _ => None,
         })
     }
 
     pub fn table_by_obj(&self, obj: ObjId) -> Option<Arc<TableDef>> {
         self.count(Part::Objects, |maps| match maps.objects.get(&obj)? {
             Entry::Table(def) => Some(Arc::clone(def)),
-            Entry::Sequence(_) | Entry::Schemas(_) | Entry::Roles(_) => None,
+            _ => None,
         })
     }
 
     pub fn sequence(&self, schema: &str, name: &str) -> Option<Arc<SequenceDef>> {
         self.count(Part::Sequences, |maps| match maps.names.get(schema)?.get(name)? {
             Entry::Sequence(def) => Some(Arc::clone(def)),
-            Entry::Table(_) | Entry::Schemas(_) | Entry::Roles(_) => None,
+            _ => None,
         })
     }
 
@@ -286,6 +296,7 @@ mod tests {
             header: Dba::NONE,
             birth: Scn(1),
             indexes: vec![],
+            partial: vec![],
             checks: vec![],
             foreign: vec![],
             referenced: vec![],

@@ -13,6 +13,7 @@ use observe::Ctx;
 use super::ddl_alter::insert_check;
 use super::ddl_foreign::drop_all_foreign_keys;
 use super::ddl_index::{add_index, check_index, drop_index_rows, replace_index_segment};
+use super::ddl_type::hold_types;
 use super::def::{ColumnDef, NewTable, ObjectDef, ObjectKind, SequenceDef, TableDef};
 use super::fixed::{Fixed, RESERVED_SCHEMAS};
 use super::ids::{next_obj, next_version};
@@ -44,6 +45,7 @@ pub async fn create_table(
     check_schema(ctx, txn, &new.schema).await?;
     check_name(&new.name)?;
     check_columns(&new.columns)?;
+    hold_types(ctx, txn, &new.columns).await?;
     for index in &new.indexes {
         check_index(index, &new.columns)?;
     }
@@ -212,7 +214,7 @@ pub(super) async fn delete_all(
 pub async fn drop_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> Result<()> {
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     drop_all_foreign_keys(ctx, txn, &def).await?;
-    for index in &def.indexes {
+    for index in def.all_indexes() {
         drop_index_rows(ctx, txn, &def, index).await?;
     }
     for sequence in owned_sequences(ctx, txn, def.obj).await? {
@@ -271,7 +273,7 @@ pub(super) async fn replace_segments(
     let tab = of(txn.core())?.fixed(Fixed::Tab);
     store::change(ctx, txn, tab, 0, &[obj(def.obj)], |_| Ok(changes.clone())).await?;
     drop_at_commit(ctx, txn, def.obj, def.header, def.birth).await?;
-    for index in &def.indexes {
+    for index in def.all_indexes() {
         replace_index_segment(ctx, txn, index).await?;
     }
     Ok(())

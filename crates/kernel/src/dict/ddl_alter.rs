@@ -14,16 +14,19 @@ use super::ddl::{
 };
 use super::ddl_foreign::move_foreign_keys;
 use super::ddl_index::{check_unreferenced, drop_index_rows};
+use super::ddl_type::hold_types;
 use super::def::{AlteredColumn, CheckDef, ColumnDef, IndexDef, ObjectDef, TableDef};
 use super::fixed::Fixed;
 use super::ids::next_obj;
 use super::names::{check_name, undefined};
-use super::records::{at, check_values, column_values, key_list, object_by_name, object_by_obj};
+use super::records::{
+    at, check_values, column_values, key_list, object_by_name, object_by_obj, predicate_bytes,
+};
 use super::state::{newest, of};
 use super::statistics::move_statistics;
 use super::store::{self, obj};
 use crate::error::{Error, Result};
-use crate::row::{Datum, Value};
+use crate::row::{Datum, TypeKind, Value};
 use crate::txn::{TmMode, Transaction};
 
 /// Locks the table against everybody and gives its definition as it stands under the lock.
@@ -61,7 +64,17 @@ pub async fn alter_columns(
         let new = columns.iter().position(|column| column.from == Some(usize::from(old)));
         new.and_then(|new| u16::try_from(new).ok())
     };
-    for index in &def.indexes {
+    for index in def.all_indexes() {
+        let predicate = index.predicate.as_ref().map(|condition| condition.moved(&moved));
+        if let Some(None) = predicate {
+            // It goes with a column that its predicate names.
+            drop_index_rows(ctx, txn, &def, index).await?;
+            continue;
+        }
+        if let Some(Some(new)) = predicate.filter(|new| *new != index.predicate) {
+            let bytes = Value::Bytea(predicate_bytes(&new).into());
+            change_index(ctx, txn, index, vec![(at::IND_PREDICATE, bytes)]).await?;
+        }
         match index.columns.iter().map(|old| moved(*old)).collect::<Option<Vec<u16>>>() {
             None => {
                 check_unreferenced(&def, index)?;
@@ -82,6 +95,7 @@ pub async fn alter_columns(
         defs.iter_mut().for_each(|def| def.missing = None);
     }
     check_columns(&defs)?;
+    hold_types(ctx, txn, &defs).await?;
     delete_all(ctx, txn, Fixed::Col, 0, def.obj).await?;
     for (position, column) in defs.iter().enumerate() {
         let acl = column.acl.as_ref().map(ToString::to_string);
@@ -100,7 +114,11 @@ pub async fn alter_columns(
 fn in_place(def: &TableDef, columns: &[AlteredColumn]) -> bool {
     columns.len() >= def.columns.len()
         && columns.iter().enumerate().all(|(i, column)| match def.columns.get(i) {
-            Some(old) => column.from == Some(i) && column.def.ty.kind == old.ty.kind,
+            Some(old) => {
+                let (new, old) = (column.def.ty, old.ty);
+                let same = new.kind == old.kind && (new.kind != TypeKind::Enum || new == old);
+                column.from == Some(i) && same
+            }
             None => column.from.is_none(),
         })
 }
@@ -172,7 +190,7 @@ pub async fn rename_index(
 ) -> Result<()> {
     let (owner, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     let gone = || undefined("index", &index.name);
-    let known = def.indexes.iter().find(|known| known.obj == index.obj).ok_or_else(gone)?;
+    let known = def.all_indexes().find(|known| known.obj == index.obj).ok_or_else(gone)?;
     let snap = newest(txn)?;
     let object = object_by_obj(ctx, of(txn.core())?, &snap, index.obj).await?;
     rename_object(ctx, txn, &object.ok_or_else(gone)?, name).await?;

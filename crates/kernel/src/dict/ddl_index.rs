@@ -10,7 +10,7 @@ use super::fixed::Fixed;
 use super::ids::{next_obj, next_version};
 use super::lookup::table_by_obj;
 use super::names::{check_name, undefined};
-use super::records::{at, index_values, key_list, object_by_name, object_by_obj};
+use super::records::{at, index_values, key_list, object_by_name, object_by_obj, predicate_bytes};
 use super::segments::{drop_at_commit, make_index};
 use super::state::{newest, of};
 use super::store::{self, obj};
@@ -37,6 +37,13 @@ pub(super) fn check_index(index: &NewIndex, columns: &[ColumnDef]) -> Result<()>
             let what = format!("column \"{}\" appears twice in an index", column.name);
             return Err(Error::Invalid(what));
         }
+    }
+    let mut named = Vec::new();
+    if let Some(predicate) = &index.predicate {
+        predicate.columns(&mut named);
+    }
+    if named.iter().any(|at| columns.get(usize::from(*at)).is_none()) {
+        return Err(Error::Invariant("a predicate on a column that is not there".into()));
     }
     if index.primary && !index.unique {
         return Err(Error::Invariant("a primary key is unique".into()));
@@ -108,10 +115,12 @@ pub(super) async fn add_index(
         header: seg.header,
         root: seg.root,
         birth: seg.birth,
+        predicate: new.predicate,
     };
     fill(ctx, txn, def, &index, seg).await?;
     let columns = key_list(&index.columns, &index.orders);
-    let values = index_values(&index, &columns)?;
+    let predicate = index.predicate.as_ref().map(predicate_bytes);
+    let values = index_values(&index, &columns, predicate.as_deref())?;
     store::insert(ctx, txn, of(core)?.fixed(Fixed::Ind), &values).await?;
     let snap = newest(txn)?;
     let owner = object_by_obj(ctx, of(core)?, &snap, def.obj).await?;
@@ -140,6 +149,9 @@ async fn fill(
     loop {
         let more = scan
             .next_block(ctx, |rowid, row| {
+                if !index.holds(&def.types, row) {
+                    return;
+                }
                 let mut key = Vec::new();
                 entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
                 entries.push((key, rowid));
@@ -200,7 +212,7 @@ pub async fn drop_index(ctx: &Ctx, txn: &Arc<Transaction>, schema: &str, name: &
     let table = row.ok_or_else(missing)?.obj(1)?;
     let table = table_by_obj(ctx, txn, table).await?.ok_or_else(missing)?;
     let (owner, def) = lock_for_ddl(ctx, txn, &table, TmMode::X).await?;
-    let index = def.indexes.iter().find(|i| i.obj == object.obj).ok_or_else(missing)?;
+    let index = def.all_indexes().find(|i| i.obj == object.obj).ok_or_else(missing)?;
     if let Some(constraint) = &index.constraint {
         return Err(Error::DependentObjects(format!(
             "cannot drop index {name} because constraint {constraint} on table {} requires it",
@@ -269,7 +281,7 @@ pub(super) async fn replace_index_segment(
     let seg = make_index(ctx, txn, index.obj, index.unique).await?;
     let new = IndexDef { header: seg.header, root: seg.root, birth: seg.birth, ..index.clone() };
     let columns = key_list(&new.columns, &new.orders);
-    let values = index_values(&new, &columns)?;
+    let values = index_values(&new, &columns, None)?;
     let changes: Vec<(usize, Value)> = [at::IND_HEADER, at::IND_ROOT, at::IND_BIRTH]
         .into_iter()
         .map(|i| (i, values[i].to_value()))

@@ -13,6 +13,7 @@ use super::acl::{Acl, AclKind};
 use super::ddl::{new_version, touch_object};
 use super::ddl_roles::{change_roles, touch_roles};
 use super::ddl_schema::change_list;
+use super::ddl_type::change_type_acl;
 use super::def::{ObjectDef, ObjectKind};
 use super::fixed::{DATABASE_ACL, Fixed, SCHEMAS_OBJ};
 use super::lookup::{sequence, table_by_obj};
@@ -32,6 +33,8 @@ pub enum AclTarget<'a> {
     /// A column of a table or view, by its position.
     Column(ObjId, usize),
     Schema(&'a str),
+    /// An enum type.
+    Type(ObjId),
     Database,
     /// What new objects get.
     Default {
@@ -103,6 +106,7 @@ pub async fn change_acl(
             .await?;
             touch_schemas(txn, found, name)
         }
+        AclTarget::Type(number) => change_type_acl(ctx, txn, number, &mut change).await,
         AclTarget::Database => {
             change_roles(ctx, txn).await?;
             let (table, key) = (dict.fixed(Fixed::Props), [Datum::Text(DATABASE_ACL)]);
@@ -195,7 +199,7 @@ pub async fn change_owner(
         let table = of(txn.core())?.fixed(Fixed::Col);
         store::change(ctx, txn, table, 0, &key, |_| Ok(changes.clone())).await?;
     }
-    let parts = def.indexes.iter().map(|index| index.obj).chain(sequences.iter().copied());
+    let parts = def.all_indexes().map(|index| index.obj).chain(sequences.iter().copied());
     for part in parts {
         exclude(ctx, txn, part).await?;
         let found = object_by_obj(ctx, of(txn.core())?, &newest(txn)?, part).await?;

@@ -14,7 +14,7 @@ use super::ddl_schema::change_list_of;
 use super::def::{ObjectKind, TableDef, UserDef};
 use super::fixed::{Fixed, ROLES_OBJ, ROLES_VERSION, SUPERUSER, SUPERUSER_OBJ};
 use super::ids::next_obj;
-use super::lookup::{objects, roles, schemas, table_by_obj};
+use super::lookup::{objects, roles, schemas, table_by_obj, types};
 use super::names::{check_name, undefined};
 use super::records::{at, read_user, user_values};
 use super::roles::MemberDef;
@@ -173,6 +173,7 @@ pub async fn change_member(
 pub enum RoleUse {
     Owns(ObjectKind, String, ObjId),
     OwnsSchema(String),
+    OwnsType(String, ObjId),
     OwnsDatabase,
     /// Rights on a relation.
     Rights(ObjectKind, String, ObjId),
@@ -182,6 +183,7 @@ pub enum RoleUse {
         obj: ObjId,
     },
     RightsOnSchema(String),
+    RightsOnType(String, ObjId),
     RightsOnDatabase,
     Defaults(AclKind, ObjId, Option<ObjId>),
 }
@@ -204,6 +206,14 @@ pub async fn role_uses(ctx: &Ctx, txn: &Arc<Transaction>, role: ObjId) -> Result
             found.push(RoleUse::OwnsSchema(schema.name.clone()));
         } else if named(&schema.acl) {
             found.push(RoleUse::RightsOnSchema(schema.name.clone()));
+        }
+    }
+    for ty in &types(ctx, txn).await?.all {
+        let shown = format!("{}.{}", ty.schema, ty.name);
+        if ty.owner == role {
+            found.push(RoleUse::OwnsType(shown, ty.obj));
+        } else if named(&ty.acl) {
+            found.push(RoleUse::RightsOnType(shown, ty.obj));
         }
     }
     for object in objects(ctx, txn).await? {

@@ -12,11 +12,12 @@ use observe::Ctx;
 use super::ddl::{drop_table, lock_for_ddl, new_version, touch_object};
 use super::ddl_foreign::drop_foreign_key;
 use super::ddl_other::drop_sequence;
+use super::ddl_type::drop_types_in;
 use super::ddl_view::drop_view;
 use super::def::{ObjectDef, ObjectKind, SchemaDef, SequenceDef, TableDef};
 use super::fixed::{Fixed, RESERVED_SCHEMAS, SCHEMAS_OBJ, SCHEMAS_VERSION, TEMP_PREFIX};
 use super::ids::{next_obj, next_version};
-use super::lookup::{objects, schemas, sequence, table_by_obj};
+use super::lookup::{objects, schemas, sequence, table_by_obj, types};
 use super::names::{check_name, check_schema, undefined};
 use super::records::{at, object_by_name, object_by_obj, schema_values};
 use super::state::{autonomous, exclude, finish, newest, of, touch};
@@ -89,7 +90,9 @@ pub async fn drop_schema(ctx: &Ctx, txn: &Arc<Transaction>, schema: &SchemaDef) 
     let gone = || undefined("schema", &schema.name);
     let known = schemas(ctx, txn).await?;
     known.all.iter().find(|known| known.obj == schema.obj).ok_or_else(gone)?;
-    if objects(ctx, txn).await?.iter().any(|object| object.schema == schema.name) {
+    let full = objects(ctx, txn).await?.iter().any(|object| object.schema == schema.name)
+        || types(ctx, txn).await?.all.iter().any(|ty| ty.schema == schema.name);
+    if full {
         let what = format!("cannot drop schema {} because it is not empty", schema.name);
         return Err(Error::DependentObjects(what));
     }
@@ -142,7 +145,7 @@ pub async fn set_schema(
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     let dict = of(txn.core())?;
     move_object(ctx, txn, &object, schema).await?;
-    let indexes = def.indexes.iter().map(|index| (index.obj, &index.name));
+    let indexes = def.all_indexes().map(|index| (index.obj, &index.name));
     let owned = sequences.iter().map(|sequence| (sequence.obj, &sequence.name));
     for (number, name) in indexes.chain(owned) {
         exclude(ctx, txn, number).await?;
@@ -165,7 +168,8 @@ pub async fn set_schema(
 pub async fn drop_all_in(ctx: &Ctx, txn: &Arc<Transaction>, schema: &str) -> Result<()> {
     let inside = |object: &ObjectDef| object.schema == schema;
     let all: Vec<ObjectDef> = objects(ctx, txn).await?.into_iter().filter(inside).collect();
-    drop_all(ctx, txn, &all).await
+    drop_all(ctx, txn, &all).await?;
+    drop_types_in(ctx, txn, schema).await
 }
 
 async fn drop_all(ctx: &Ctx, txn: &Arc<Transaction>, all: &[ObjectDef]) -> Result<()> {

@@ -13,10 +13,11 @@ use observe::Ctx;
 use super::ddl::{
     add_object, check_columns, delete_all, drop_object, lock_for_ddl, new_version, own_table,
 };
+use super::ddl_type::hold_types;
 use super::def::{ColumnDef, NewView, ObjectDef, ObjectKind, TableDef, ViewDef};
 use super::fixed::Fixed;
 use super::ids::{next_obj, next_version};
-use super::lookup::table_by_obj;
+use super::lookup::{table_by_obj, types};
 use super::names::{check_name, check_schema};
 use super::records::{column_values, table_values, use_values};
 use super::state::of;
@@ -35,6 +36,9 @@ async fn hold(ctx: &Ctx, txn: &Arc<Transaction>, view: &ViewDef) -> Result<()> {
     objects.dedup();
     for used in objects {
         txn.core().lock_table(ctx, txn, used, TmMode::SS, LockWait::Wait).await?;
+        if types(ctx, txn).await?.by_obj(used).is_some() {
+            continue;
+        }
         let def = table_by_obj(ctx, txn, used).await?.ok_or(Error::ObjectGone)?;
         let named = view.uses.iter().filter(|one| one.obj == used && !one.column.is_empty());
         for one in named {
@@ -54,6 +58,7 @@ pub async fn create_view(ctx: &Ctx, txn: &Arc<Transaction>, new: NewView) -> Res
     check_name(&new.name)?;
     check_columns(&new.columns)?;
     hold(ctx, txn, &new.view).await?;
+    hold_types(ctx, txn, &new.columns).await?;
     let core = txn.core();
     let object = ObjectDef {
         obj: next_obj(ctx, core).await?,
@@ -116,6 +121,7 @@ pub async fn replace_view(
     check_columns(columns)?;
     let (object, def) = lock_for_ddl(ctx, txn, view, TmMode::X).await?;
     hold(ctx, txn, new).await?;
+    hold_types(ctx, txn, columns).await?;
     delete_text(ctx, txn, def.obj).await?;
     // What was granted on a column stays with it.
     let mut columns = columns.to_vec();

@@ -11,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 use block::{Dba, ObjId, Scn};
 
 use super::acl::Acl;
-use crate::row::{ColType, Datum, RowTypes, encode_row};
+use super::condition::Condition;
+use crate::row::{ColType, Datum, EnumType, RowTypes, RowView, encode_row};
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -284,8 +285,11 @@ pub struct TableDef {
     /// SCN of the segment's creation or the table's last truncation: older snapshots cannot read
     /// it.
     pub birth: Scn,
-    /// Its indexes, in the order they were made.
+    /// Its indexes over all rows, in the order they were made.
     pub indexes: Vec<Arc<IndexDef>>,
+    /// Those over some of the rows: kept as the others are, but read only by who asks for rows
+    /// that they hold.
+    pub partial: Vec<Arc<IndexDef>>,
     /// Its CHECK constraints, in the order of their names, as they are told.
     pub checks: Vec<CheckDef>,
     /// Its foreign keys, in the order of their names.
@@ -309,6 +313,11 @@ impl TableDef {
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// All indexes: those over all rows, then the partial ones.
+    pub fn all_indexes(&self) -> impl Iterator<Item = &Arc<IndexDef>> {
+        self.indexes.iter().chain(&self.partial)
     }
 
     /// The index behind the primary key.
@@ -346,6 +355,17 @@ pub struct IndexDef {
     pub root: Dba,
     /// SCN of the segment's creation: older snapshots must not use the index.
     pub birth: Scn,
+    /// Which rows it holds; `None`: all.
+    pub predicate: Option<Condition>,
+}
+
+impl IndexDef {
+    /// Whether it holds a row.
+    #[must_use]
+    pub fn holds(&self, types: &RowTypes, row: &[u8]) -> bool {
+        let condition = self.predicate.as_ref();
+        condition.is_none_or(|condition| condition.holds(&RowView::new(types, row)))
+    }
 }
 
 /// The order that `CREATE INDEX` asked for in a column. Entries stand in ascending order with NULLs
@@ -556,6 +576,56 @@ impl Schemas {
     }
 }
 
+/// An enum type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TypeDef {
+    pub obj: ObjId,
+    pub schema: String,
+    pub name: String,
+    pub owner: ObjId,
+    pub acl: Option<Acl>,
+    pub comment: Option<String>,
+    /// The type of its columns, which knows the labels.
+    pub ty: ColType,
+    def: &'static EnumType,
+}
+
+impl TypeDef {
+    pub(super) fn new(def: EnumType, owner: ObjId, acl: Option<Acl>) -> TypeDef {
+        let (obj, schema, name) = (def.obj, def.schema.clone(), def.name.clone());
+        let (ty, def) = ColType::of_enum(def);
+        TypeDef { obj, schema, name, owner, acl, comment: None, ty, def }
+    }
+
+    /// Its labels.
+    #[must_use]
+    pub const fn def(&self) -> &'static EnumType {
+        self.def
+    }
+}
+
+/// All types that users have made, as of one version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Types {
+    /// In the order of their schemas and names.
+    pub all: Vec<TypeDef>,
+    pub version: u64,
+}
+
+impl Types {
+    /// The type of a name.
+    #[must_use]
+    pub fn find(&self, schema: &str, name: &str) -> Option<&TypeDef> {
+        self.all.iter().find(|ty| ty.schema == schema && ty.name == name)
+    }
+
+    /// The type with this number.
+    #[must_use]
+    pub fn by_obj(&self, obj: ObjId) -> Option<&TypeDef> {
+        self.all.iter().find(|ty| ty.obj == obj)
+    }
+}
+
 /// An index to be made. A primary key makes its columns not null.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewIndex {
@@ -565,6 +635,7 @@ pub struct NewIndex {
     pub unique: bool,
     pub primary: bool,
     pub constraint: Option<String>,
+    pub predicate: Option<Condition>,
 }
 
 /// A sequence to be made.

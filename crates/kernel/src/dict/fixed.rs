@@ -22,6 +22,10 @@ pub const SCHEMAS_OBJ: ObjId = ObjId(17);
 /// Stands for roles, memberships, default privileges and the database's own rights, as
 /// [`SCHEMAS_OBJ`] does for schemas.
 pub const ROLES_OBJ: ObjId = ObjId(19);
+/// Stands for the list of all types, as [`SCHEMAS_OBJ`] does for schemas.
+pub const TYPES_OBJ: ObjId = ObjId(33);
+/// The row of `props$` with the list's version.
+pub(super) const TYPES_VERSION: &str = "version of the types";
 /// The rows of `props$` with the roles' version, the database's owner and its access rights.
 pub(super) const ROLES_VERSION: &str = "version of the roles";
 pub(super) const DATABASE_OWNER: &str = "owner of the database";
@@ -112,6 +116,8 @@ pub(crate) enum Fixed {
     Ref,
     Auth,
     DefaultAcl,
+    Type,
+    Enum,
     TabStat,
     ColStat,
 }
@@ -119,7 +125,7 @@ pub(crate) enum Fixed {
 use TypeKind::{Bool, Bytea, Float8, Int4, Int8, Text};
 
 /// All of them. `obj$` by number and by name; `ind$` by number and by table.
-pub(super) const TABLES: [FixedTable; 17] = [
+pub(super) const TABLES: [FixedTable; 19] = [
     FixedTable {
         obj: ObjId(2),
         name: "obj$",
@@ -180,6 +186,7 @@ pub(super) const TABLES: [FixedTable; 17] = [
             ("header", Int8, true),
             ("root", Int8, true),
             ("birth", Int8, true),
+            ("predicate", Bytea, false),
         ],
         indexes: &[
             FixedIndex { obj: ObjId(24), name: "i_ind1", columns: &[0] },
@@ -324,7 +331,37 @@ pub(super) const TABLES: [FixedTable; 17] = [
         indexes: &[FixedIndex { obj: ObjId(32), name: "i_defacl1", columns: &[0, 1, 2] }],
     },
     FixedTable {
-        obj: ObjId(44),
+        obj: ObjId(34),
+        name: "type$",
+        columns: &[
+            ("obj", Int8, true),
+            ("schema", Text, true),
+            ("name", Text, true),
+            ("owner", Int8, true),
+            ("acl", Text, false),
+            ("comment", Text, false),
+        ],
+        indexes: &[
+            FixedIndex { obj: ObjId(36), name: "i_type1", columns: &[0] },
+            FixedIndex { obj: ObjId(37), name: "i_type2", columns: &[1, 2] },
+        ],
+    },
+    FixedTable {
+        obj: ObjId(35),
+        name: "enum$",
+        columns: &[
+            ("type", Int8, true),
+            ("position", Int8, true),
+            ("obj", Int8, true),
+            ("label", Text, true),
+        ],
+        indexes: &[
+            FixedIndex { obj: ObjId(44), name: "i_enum1", columns: &[0, 1] },
+            FixedIndex { obj: ObjId(45), name: "i_enum2", columns: &[0, 3] },
+        ],
+    },
+    FixedTable {
+        obj: ObjId(48),
         name: "tabstat$",
         columns: &[
             ("obj", Int8, true),
@@ -340,7 +377,7 @@ pub(super) const TABLES: [FixedTable; 17] = [
         indexes: &[FixedIndex { obj: ObjId(46), name: "i_tabstat1", columns: &[0] }],
     },
     FixedTable {
-        obj: ObjId(45),
+        obj: ObjId(49),
         name: "colstat$",
         columns: &[
             ("obj", Int8, true),
@@ -387,6 +424,7 @@ impl FixedTable {
                     header: place.header,
                     root: place.root,
                     birth: place.birth,
+                    predicate: None,
                 }))
             })
             .collect::<Option<Vec<_>>>()?;
@@ -401,6 +439,7 @@ impl FixedTable {
             header: own.header,
             birth: own.birth,
             indexes,
+            partial: Vec::new(),
             checks: Vec::new(),
             foreign: Vec::new(),
             referenced: Vec::new(),
@@ -421,7 +460,7 @@ mod tests {
     #[test]
     fn numbers_are_unique_and_below_the_users() {
         let mut numbers = vec![BOOTSTRAP_OBJ.0, SUPERUSER_OBJ.0, SCHEMAS_OBJ.0, PUBLIC_OBJ.0];
-        numbers.push(ROLES_OBJ.0);
+        numbers.extend([ROLES_OBJ.0, TYPES_OBJ.0]);
         numbers.extend(PREDEFINED_ROLES.iter().map(|(number, _)| number.0));
         for table in &TABLES {
             numbers.push(table.obj.0);

@@ -9,14 +9,15 @@ use block::ObjId;
 use observe::Ctx;
 
 use super::cache::{Entry, RowCacheStat};
-use super::def::{ObjectDef, ObjectKind, Schemas, SequenceDef, TableDef, UserDef};
+use super::def::{ObjectDef, ObjectKind, Schemas, SequenceDef, TableDef, Types, UserDef};
 use super::fixed::{
     DATABASE_ACL, DATABASE_OWNER, Fixed, ROLES_OBJ, ROLES_VERSION, SCHEMAS_OBJ, SCHEMAS_VERSION,
+    TYPES_OBJ, TYPES_VERSION,
 };
 use super::locks::ObjectMode;
 use super::records::{
-    object_by_name, object_by_obj, object_of, read_sequence, read_table, read_user, schema_of,
-    user_of, user_of_use,
+    object_by_name, object_by_obj, object_of, read_sequence, read_table, read_type, read_user,
+    schema_of, user_of, user_of_use,
 };
 use super::roles::Roles;
 use super::state::{Dict, autonomous, newest, of};
@@ -341,6 +342,49 @@ pub async fn schemas(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Schemas>> 
         let entry = Entry::Schemas(Arc::clone(&schemas));
         if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
             return Ok(schemas);
+        }
+    }
+}
+
+async fn read_types(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Arc<Types>> {
+    let mut all = Vec::new();
+    for row in &store::all(ctx, snap, dict.fixed(Fixed::Type)).await? {
+        all.push(read_type(ctx, dict, snap, row).await?);
+    }
+    all.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+    let key = [Datum::Text(TYPES_VERSION)];
+    let row = store::one(ctx, snap, dict.fixed(Fixed::Props), 0, &key).await?;
+    let row =
+        row.ok_or_else(|| Error::Invariant(format!("props$ has no row '{TYPES_VERSION}'")))?;
+    let version = row.text(1)?.parse().map_err(|_| row.unknown("version"))?;
+    Ok(Arc::new(Types { all, version }))
+}
+
+/// All types that users have made.
+///
+/// # Errors
+/// As [`table`].
+pub async fn types(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Types>> {
+    let dict = of(txn.core())?;
+    if dict.has_touched_object(txn, TYPES_OBJ) {
+        let types = read_types(ctx, dict, &newest(txn)?).await?;
+        dict.note_version(txn, TYPES_OBJ, types.version);
+        return Ok(types);
+    }
+    if let Some(types) = dict.cache.types() {
+        return Ok(types);
+    }
+    let reader = autonomous(txn.core());
+    let mut tries = 0;
+    loop {
+        // As with schemas, an open change keeps nobody waiting.
+        let kept = dict.locks.try_lock_object(ctx, txn, TYPES_OBJ).await?;
+        let generation = dict.cache.generation();
+        let types = read_types(ctx, dict, &newest(&reader)?).await?;
+        tries += 1;
+        let entry = Entry::Types(Arc::clone(&types));
+        if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
+            return Ok(types);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod acl;
 mod bootstrap;
 mod cache;
+mod condition;
 mod ddl;
 mod ddl_alter;
 mod ddl_foreign;
@@ -11,6 +12,7 @@ mod ddl_other;
 mod ddl_rights;
 mod ddl_roles;
 mod ddl_schema;
+mod ddl_type;
 mod ddl_view;
 mod def;
 mod fixed;
@@ -31,6 +33,7 @@ mod tests;
 pub use acl::{Acl, AclItem, AclKind, DependentPrivileges, EVERYBODY, Privileges, letters};
 pub use bootstrap::{bootstrap, open};
 pub use cache::RowCacheStat;
+pub use condition::{Comparison, Condition};
 pub use ddl::{COLUMNS_MAX, create_table, drop_table, truncate_table};
 pub use ddl_alter::{
     alter_columns, lock_definition, rename_index, rename_table, set_check, set_comment,
@@ -47,21 +50,22 @@ pub use ddl_roles::{
 pub use ddl_schema::{
     create_schema, drop_all_in, drop_left, drop_schema, left_temporary, set_schema,
 };
+pub use ddl_type::{TypeChange, alter_type, create_type, drop_type, lock_type_users, type_users};
 pub use ddl_view::{create_view, drop_view, replace_view};
 pub use def::{
     AlteredColumn, Changes, CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef,
     KeyAction, KeyOrder, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind,
-    ReferenceDef, SchemaDef, Schemas, SequenceDef, TableDef, Use, UserDef, ViewDef,
+    ReferenceDef, SchemaDef, Schemas, SequenceDef, TableDef, TypeDef, Types, Use, UserDef, ViewDef,
 };
 pub use fixed::{
     CHECKPOINT_ROLE, DATABASE_OWNER_ROLE, PREDEFINED_ROLES, PUBLIC, PUBLIC_OBJ, READ_ALL_DATA,
     RESERVED_SCHEMAS, ROLES_OBJ, SCHEMAS_OBJ, SIGNAL_ROLE, SUPERUSER, SUPERUSER_OBJ, SYS,
-    TEMP_PREFIX, USER_OBJ_MIN, WRITE_ALL_DATA,
+    TEMP_PREFIX, TYPES_OBJ, USER_OBJ_MIN, WRITE_ALL_DATA,
 };
 pub use locks::{ObjectLocks, ObjectMode, OneInstance};
 pub use lookup::{
     confirm, dependents, is_current, object, objects, roles, row_cache_stats, schemas, sequence,
-    sequences, table, table_by_obj, tables, user, users, views,
+    sequences, table, table_by_obj, tables, types, user, users, views,
 };
 pub use names::NAME_BYTES_MAX;
 pub use roles::{DefaultAcl, MemberDef, Roles};

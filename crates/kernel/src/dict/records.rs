@@ -9,15 +9,17 @@ use block::{Dba, ObjId, Rowid, Scn};
 use observe::Ctx;
 
 use super::acl::Acl;
+use super::condition::Condition;
 use super::def::{
     CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction, KeyOrder,
-    ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, Use, UserDef, ViewDef,
+    ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, TypeDef, Use, UserDef,
+    ViewDef,
 };
 use super::fixed::Fixed;
 use super::state::Dict;
 use super::store::{self, Record, int4, int8, obj, text_or_null};
-use crate::error::Result;
-use crate::row::{ColType, Datum, RowTypes, TypeKind, Value, is_stored_value};
+use crate::error::{Error, Result};
+use crate::row::{ColType, Datum, EnumLabel, EnumType, RowTypes, TypeKind, Value, is_stored_value};
 use crate::txn::Snapshot;
 
 /// Positions of columns that are read or changed by themselves.
@@ -30,6 +32,8 @@ pub(super) mod at {
     pub const TAB_HEADER: usize = 1;
     pub const TAB_BIRTH: usize = 2;
     pub const TAB_COMMENT: usize = 3;
+    pub const COL_TYPE: usize = 3;
+    pub const COL_MODIFIER: usize = 4;
     pub const COL_NOT_NULL: usize = 5;
     pub const COL_DEFAULT: usize = 6;
     pub const COL_COMMENT: usize = 8;
@@ -41,9 +45,16 @@ pub(super) mod at {
     pub const IND_HEADER: usize = 6;
     pub const IND_ROOT: usize = 7;
     pub const IND_BIRTH: usize = 8;
+    pub const IND_PREDICATE: usize = 9;
     pub const REF_COLUMNS: usize = 3;
     pub const REF_VALIDATED: usize = 11;
     pub const SEQ_TABLE: usize = 8;
+    pub const TYPE_SCHEMA: usize = 1;
+    pub const TYPE_NAME: usize = 2;
+    pub const TYPE_OWNER: usize = 3;
+    pub const TYPE_ACL: usize = 4;
+    pub const TYPE_COMMENT: usize = 5;
+    pub const ENUM_LABEL: usize = 3;
     pub const USER_VERIFIER: usize = 2;
 }
 
@@ -113,7 +124,7 @@ pub(super) fn table_values(number: ObjId, header: Dba, birth: Scn) -> Result<[Da
 }
 
 pub(super) fn column_of(row: &Record) -> Result<ColumnDef> {
-    let code = u8::try_from(row.int(3)?).map_err(|_| row.unknown("type"))?;
+    let code = u8::try_from(row.int(at::COL_TYPE)?).map_err(|_| row.unknown("type"))?;
     let kind = TypeKind::from_code(code).ok_or_else(|| row.unknown("type"))?;
     let missing = row.bytes_or_null(7)?.map(Box::<[u8]>::from);
     if missing.as_ref().is_some_and(|value| !is_stored_value(kind, value)) {
@@ -121,7 +132,7 @@ pub(super) fn column_of(row: &Record) -> Result<ColumnDef> {
     }
     Ok(ColumnDef {
         name: row.text(2)?.to_owned(),
-        ty: ColType { kind, modifier: row.int4(4)? },
+        ty: ColType { kind, modifier: row.int4(at::COL_MODIFIER)? },
         not_null: row.bool(at::COL_NOT_NULL)?,
         default: row.text_or_null(6)?.map(str::to_owned),
         missing,
@@ -148,7 +159,7 @@ pub(super) fn column_values<'a>(
         int4(position)?,
         Datum::Text(&def.name),
         Datum::Int4(i32::from(def.ty.kind.code())),
-        Datum::Int4(def.ty.modifier),
+        Datum::Int4(stored_modifier(def.ty)),
         Datum::Bool(def.not_null),
         text_or_null(def.default.as_deref()),
         def.missing.as_deref().map_or(Datum::Null, Datum::Bytea),
@@ -156,6 +167,51 @@ pub(super) fn column_values<'a>(
         text_or_null(def.generated.map(Generated::code)),
         text_or_null(acl),
     ])
+}
+
+/// An enum is stored as the number of its type: what names its definition counts in this process.
+fn stored_modifier(ty: ColType) -> i32 {
+    ty.enum_type().map_or(ty.modifier, |def| def.obj.0.cast_signed())
+}
+
+/// Of one column as stored, the type with the definition that counts now.
+async fn with_enum(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    mut column: ColumnDef,
+) -> Result<ColumnDef> {
+    if column.ty.kind == TypeKind::Enum {
+        let number = ObjId(column.ty.modifier.cast_unsigned());
+        let row = store::one(ctx, snap, dict.fixed(Fixed::Type), 0, &[obj(number)]).await?;
+        let missing = || Error::Invariant(format!("column {} has no type", column.name));
+        column.ty = read_type(ctx, dict, snap, &row.ok_or_else(missing)?).await?.ty;
+    }
+    Ok(column)
+}
+
+/// The type that a row of `type$` describes.
+pub(super) async fn read_type(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    row: &Record,
+) -> Result<TypeDef> {
+    let number = row.obj(0)?;
+    let rows = store::by_key(ctx, snap, dict.fixed(Fixed::Enum), 0, &[obj(number)]).await?;
+    let label = |row: &Record| -> Result<EnumLabel> {
+        let text = row.text(at::ENUM_LABEL)?.to_owned();
+        Ok(EnumLabel { obj: row.obj(2)?, position: row.int(1)?, text })
+    };
+    let def = EnumType {
+        obj: number,
+        schema: row.text(at::TYPE_SCHEMA)?.to_owned(),
+        name: row.text(at::TYPE_NAME)?.to_owned(),
+        labels: rows.iter().map(label).collect::<Result<_>>()?,
+    };
+    let mut ty = TypeDef::new(def, row.obj(at::TYPE_OWNER)?, acl_of(row, at::TYPE_ACL)?);
+    ty.comment = row.text_or_null(at::TYPE_COMMENT)?.map(str::to_owned);
+    Ok(ty)
 }
 
 fn positions(row: &Record, i: usize) -> Result<Vec<u16>> {
@@ -187,6 +243,13 @@ fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>)> {
 /// `name` is kept in `obj$`.
 pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
     let (columns, orders) = key_columns(row)?;
+    let predicate = match row.bytes_or_null(at::IND_PREDICATE)? {
+        None => None,
+        Some(bytes) => {
+            let known = Condition::decode(bytes);
+            Some(known.ok_or_else(|| row.unknown("predicate of an index"))?)
+        }
+    };
     Ok(IndexDef {
         obj: row.obj(0)?,
         name,
@@ -199,6 +262,7 @@ pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
         header: row.dba(at::IND_HEADER)?,
         root: row.dba(at::IND_ROOT)?,
         birth: row.scn(at::IND_BIRTH)?,
+        predicate,
     })
 }
 
@@ -216,7 +280,19 @@ pub(super) fn column_list(columns: &[u16]) -> String {
     positions.join(",")
 }
 
-pub(super) fn index_values<'a>(def: &'a IndexDef, columns: &'a str) -> Result<[Datum<'a>; 9]> {
+/// The predicate of an index as `ind$` keeps it.
+pub(super) fn predicate_bytes(condition: &Condition) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    condition.encode(&mut bytes);
+    bytes
+}
+
+/// `columns` and `predicate` as they are kept.
+pub(super) fn index_values<'a>(
+    def: &'a IndexDef,
+    columns: &'a str,
+    predicate: Option<&'a [u8]>,
+) -> Result<[Datum<'a>; 10]> {
     Ok([
         obj(def.obj),
         obj(def.table),
@@ -227,6 +303,7 @@ pub(super) fn index_values<'a>(def: &'a IndexDef, columns: &'a str) -> Result<[D
         int8(def.header.to_u64())?,
         int8(def.root.to_u64())?,
         int8(def.birth.0)?,
+        predicate.map_or(Datum::Null, Datum::Bytea),
     ])
 }
 
@@ -349,11 +426,10 @@ pub(super) async fn read_table(
     let Some(tab) = store::one(ctx, snap, dict.fixed(Fixed::Tab), 0, &key).await? else {
         return Ok(None);
     };
-    let columns = store::by_key(ctx, snap, dict.fixed(Fixed::Col), 0, &key)
-        .await?
-        .iter()
-        .map(column_of)
-        .collect::<Result<Vec<_>>>()?;
+    let mut columns = Vec::new();
+    for row in &store::by_key(ctx, snap, dict.fixed(Fixed::Col), 0, &key).await? {
+        columns.push(with_enum(ctx, dict, snap, column_of(row)?).await?);
+    }
     let mut indexes = Vec::new();
     for row in store::by_key(ctx, snap, dict.fixed(Fixed::Ind), 1, &key).await? {
         let number = row.obj(0)?;
@@ -369,10 +445,12 @@ pub(super) async fn read_table(
     let foreign = foreign.collect::<Result<Vec<_>>>()?;
     let referenced = store::by_key(ctx, snap, dict.fixed(Fixed::Ref), 1, &key).await?;
     let referenced = referenced.iter().map(reference_of).collect::<Result<Vec<_>>>()?;
+    let (partial, indexes): (Vec<Arc<IndexDef>>, Vec<_>) =
+        indexes.into_iter().partition(|index: &Arc<IndexDef>| index.predicate.is_some());
     let birth = tab.scn(at::TAB_BIRTH)?;
     // Whoever learns of the table may read it: no statement to come here gets an older snapshot,
     // also while a commit from before is still under way.
-    let newest = indexes.iter().map(|i| i.birth).fold(birth, Scn::max);
+    let newest = indexes.iter().chain(&partial).map(|i| i.birth).fold(birth, Scn::max);
     snap.core().clock.raise(newest);
     snap.core().snapshots.raise_floor(newest);
     Ok(Some(TableDef {
@@ -389,6 +467,7 @@ pub(super) async fn read_table(
         header: tab.dba(at::TAB_HEADER)?,
         birth,
         indexes,
+        partial,
         checks,
         foreign,
         referenced,

@@ -45,6 +45,7 @@ fn accounts() -> NewTable {
             unique: true,
             primary: true,
             constraint: Some("accounts_pkey".into()),
+            predicate: None,
         }],
     }
 }
@@ -57,6 +58,7 @@ fn by_name() -> NewIndex {
         unique: false,
         primary: false,
         constraint: None,
+        predicate: None,
     }
 }
 

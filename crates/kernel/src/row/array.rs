@@ -5,7 +5,7 @@
 //! set for NULL), the data. What it promises: bytes that passed [`ArrayView::checked`] can be read.
 
 use super::codec::{append_data, check_data, decode};
-use super::{Datum, TypeKind};
+use super::{ColType, Datum, TypeKind};
 
 const HEADER_BYTES: usize = 5;
 const OFFSET_BYTES: usize = 4;
@@ -65,7 +65,8 @@ impl<'a> ArrayView<'a> {
             if null && !element.is_empty() {
                 return None;
             }
-            if !null && (view.kind == TypeKind::Array || check_data(view.kind, element).is_err()) {
+            let flat = !matches!(view.kind, TypeKind::Array | TypeKind::Enum);
+            if !null && (!flat || check_data(view.kind, element).is_err()) {
                 return None;
             }
             from = end;
@@ -125,7 +126,8 @@ impl<'a> ArrayView<'a> {
             return Datum::Null;
         }
         let at = self.data_at();
-        decode(self.kind, &self.bytes[at + from..at + end])
+        // Enums, whose values need more than their kind, are never elements.
+        decode(ColType::new(self.kind), &self.bytes[at + from..at + end])
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Datum<'a>> + '_ {

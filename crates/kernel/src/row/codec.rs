@@ -1,6 +1,6 @@
 //! Rows to bytes and back. See the README for the layout.
 
-use super::{ArrayView, ColType, Datum, Interval, RowTypes, TypeKind};
+use super::{ArrayView, ColType, Datum, EnumValue, Interval, RowTypes, TypeKind};
 
 const WIDE: u16 = 0x8000;
 const COUNT_MASK: u16 = 0x3fff;
@@ -73,6 +73,7 @@ pub(super) fn fits(kind: TypeKind, value: &Datum<'_>) -> bool {
         Datum::Json(_) => kind == TypeKind::Json,
         Datum::Jsonb(_) => kind == TypeKind::Jsonb,
         Datum::Array(_) => kind == TypeKind::Array,
+        Datum::Enum(_) => kind == TypeKind::Enum,
     }
 }
 
@@ -86,7 +87,8 @@ fn data_bytes_of(value: &Datum<'_>) -> usize {
         | Datum::Float8(_)
         | Datum::Timestamp(_)
         | Datum::Timestamptz(_)
-        | Datum::Time(_) => 8,
+        | Datum::Time(_)
+        | Datum::Enum(_) => 8,
         Datum::Uuid(_) | Datum::Interval(_) => 16,
         Datum::Numeric(v, _) => 1 + int_bytes(*v),
         Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => v.len(),
@@ -110,6 +112,7 @@ pub(super) fn append_data(value: &Datum<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(&v.months.to_le_bytes());
         }
         Datum::Float8(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Datum::Enum(v) => out.extend_from_slice(&v.position.to_le_bytes()),
         Datum::Numeric(v, scale) => {
             out.push(*scale);
             out.extend_from_slice(&v.to_le_bytes()[..int_bytes(*v)]);
@@ -278,7 +281,7 @@ impl<'a> RowView<'a> {
     pub fn get(&self, i: usize) -> Datum<'a> {
         match self.raw(i) {
             None => Datum::Null,
-            Some(data) => decode(self.types[i].kind, data),
+            Some(data) => decode(self.types[i], data),
         }
     }
 
@@ -343,8 +346,8 @@ fn utf8(data: &[u8]) -> &str {
 }
 
 #[inline]
-pub(super) fn decode(kind: TypeKind, data: &[u8]) -> Datum<'_> {
-    match kind {
+pub(super) fn decode(ty: ColType, data: &[u8]) -> Datum<'_> {
+    match ty.kind {
         TypeKind::Bool => Datum::Bool(data[0] != 0),
         TypeKind::Int2 => Datum::Int2(i16::from_le_bytes(array(data))),
         TypeKind::Int4 => Datum::Int4(i32::from_le_bytes(array(data))),
@@ -372,5 +375,9 @@ pub(super) fn decode(kind: TypeKind, data: &[u8]) -> Datum<'_> {
         }),
         TypeKind::Bytea => Datum::Bytea(data),
         TypeKind::Array => Datum::Array(data),
+        TypeKind::Enum => {
+            let position = i64::from_le_bytes(array(data));
+            Datum::Enum(EnumValue { of: ty.modifier, position })
+        }
     }
 }

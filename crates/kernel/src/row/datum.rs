@@ -1,5 +1,7 @@
 //! Single values, borrowed ([`Datum`]) and owned ([`Value`]).
 
+use super::EnumValue;
+
 /// A span of time as SQL has it: the parts are kept apart, for months and days vary in length.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Interval {
@@ -51,6 +53,7 @@ pub enum Datum<'a> {
     Jsonb(&'a str),
     /// Bytes of [`super::ArrayView`].
     Array(&'a [u8]),
+    Enum(EnumValue),
 }
 
 impl Datum<'_> {
@@ -81,6 +84,7 @@ impl Datum<'_> {
             Datum::Json(v) => Value::Json(v.into()),
             Datum::Jsonb(v) => Value::Jsonb(v.into()),
             Datum::Array(v) => Value::Array(v.into()),
+            Datum::Enum(v) => Value::Enum(v),
         }
     }
 }
@@ -106,6 +110,7 @@ pub enum Value {
     Json(Box<str>),
     Jsonb(Box<str>),
     Array(Box<[u8]>),
+    Enum(EnumValue),
 }
 
 impl Value {
@@ -136,6 +141,7 @@ impl Value {
             Value::Json(v) => Datum::Json(v),
             Value::Jsonb(v) => Datum::Jsonb(v),
             Value::Array(v) => Datum::Array(v),
+            Value::Enum(v) => Datum::Enum(*v),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Keys whose bytes compare as their values do. See the README for the form.
 
-use super::{ArrayView, ColType, Datum, Interval, TypeKind, Value, encode_array};
+use super::{ArrayView, ColType, Datum, EnumValue, Interval, TypeKind, Value, encode_array};
 
 const PRESENT: u8 = 0x01;
 const NULL: u8 = 0xfe;
@@ -48,6 +48,7 @@ fn encode_one(value: &Datum<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(&(v ^ i64::MIN).to_be_bytes());
         }
         Datum::Float8(v) => out.extend_from_slice(&float_bits(*v).to_be_bytes()),
+        Datum::Enum(v) => out.extend_from_slice(&(v.position ^ i64::MIN).to_be_bytes()),
         Datum::Numeric(v, scale) => encode_numeric(*v, *scale, out),
         Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => encode_bytes(v.as_bytes(), out),
         Datum::Uuid(v) => out.extend_from_slice(v),
@@ -180,6 +181,10 @@ fn decode_one(ty: ColType, rest: &mut &[u8]) -> Result<Value, KeyError> {
         TypeKind::Interval => decode_interval(i128::from_be_bytes(take_array(rest)?) ^ i128::MIN)?,
         TypeKind::Bytea => Value::Bytea(decode_bytes(rest)?.into_boxed_slice()),
         TypeKind::Array => decode_elements(ty, rest)?,
+        TypeKind::Enum => {
+            let position = i64::from_be_bytes(take_array(rest)?) ^ i64::MIN;
+            Value::Enum(EnumValue { of: ty.modifier, position })
+        }
     })
 }
 

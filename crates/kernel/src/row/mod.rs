@@ -3,6 +3,7 @@
 mod array;
 mod codec;
 mod datum;
+mod enums;
 mod key;
 mod types;
 
@@ -12,5 +13,6 @@ mod tests;
 pub use array::{ArrayView, encode_array};
 pub use codec::{RowError, RowShape, RowView, encode_row, is_stored_value, stored_value};
 pub use datum::{Datum, Interval, Value};
+pub use enums::{EnumLabel, EnumPlace, EnumType, EnumValue};
 pub use key::{KeyError, decode_key, decode_key_prefix, encode_key, key_prefix_end};
 pub use types::{ColType, RowTypes, TypeKind};

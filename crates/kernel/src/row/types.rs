@@ -25,11 +25,13 @@ pub enum TypeKind {
     Jsonb,
     /// The modifier is the code of the elements' kind.
     Array,
+    /// The modifier names a definition of this process, in the dictionary the type's object.
+    Enum,
 }
 
 impl TypeKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [TypeKind; 19] = [
+    pub const ALL: [TypeKind; 20] = [
         TypeKind::Bool,
         TypeKind::Int2,
         TypeKind::Int4,
@@ -49,6 +51,7 @@ impl TypeKind {
         TypeKind::Json,
         TypeKind::Jsonb,
         TypeKind::Array,
+        TypeKind::Enum,
     ];
 
     /// The number stored in the dictionary.
@@ -74,6 +77,7 @@ impl TypeKind {
             TypeKind::Json => 17,
             TypeKind::Jsonb => 18,
             TypeKind::Array => 19,
+            TypeKind::Enum => 20,
         }
     }
 
@@ -106,7 +110,8 @@ impl TypeKind {
             | TypeKind::Float8
             | TypeKind::Timestamp
             | TypeKind::Timestamptz
-            | TypeKind::Time => Some(8),
+            | TypeKind::Time
+            | TypeKind::Enum => Some(8),
             TypeKind::Uuid | TypeKind::Interval => Some(16),
             TypeKind::Numeric
             | TypeKind::Text
@@ -155,11 +160,18 @@ impl ColType {
         ColType { kind: TypeKind::Array, modifier: element.code() as i32 }
     }
 
+    /// Whether values of one are values of the other: the same type, perhaps in two versions.
+    #[must_use]
+    pub fn is_same(self, other: ColType) -> bool {
+        let obj = |ty: ColType| ty.enum_type().map(|def| def.obj);
+        self == other || (obj(self).is_some() && obj(self) == obj(other))
+    }
+
     /// The type without a length or precision.
     #[must_use]
     pub const fn without_limit(self) -> ColType {
         match self.kind {
-            TypeKind::Array => self,
+            TypeKind::Array | TypeKind::Enum => self,
             kind => ColType::new(kind),
         }
     }
@@ -228,6 +240,7 @@ impl fmt::Display for ColType {
             TypeKind::Json => "json",
             TypeKind::Jsonb => "jsonb",
             TypeKind::Array => "anyarray",
+            TypeKind::Enum => self.enum_type().map_or("anyenum", |def| &def.name),
         };
         f.write_str(name)?;
         if let Some(length) = self.length() {

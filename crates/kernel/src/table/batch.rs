@@ -57,7 +57,7 @@ pub async fn refill_many(
     rowids.clear();
     heap::insert_many(ctx, txn, &heap_seg(def), rows, rowids).await?;
     let mut refused: Option<Refused> = None;
-    for index in &def.indexes {
+    for index in def.all_indexes() {
         let entries = Entries::new(def, index, rows, rowids);
         let before = refused.as_ref().map_or(rows.len(), |r| r.row);
         if let Some(new) = entries.insert(ctx, txn, index, before).await? {
@@ -83,6 +83,8 @@ struct Entries {
     rowids: Vec<Rowid>,
     /// For each entry, the position of its row.
     row_of: Vec<usize>,
+    /// Rows of the batch, those included that the index does not hold.
+    row_count: usize,
 }
 
 impl Entries {
@@ -90,21 +92,28 @@ impl Entries {
         let mut keys = ByteList::with_capacity(rows.len(), 16 * rows.len());
         let mut key = Vec::new();
         let mut ascending = true;
-        for (row, rowid) in rows.iter().zip(rowids) {
+        let mut held = Vec::with_capacity(rows.len());
+        for (at, (row, rowid)) in rows.iter().zip(rowids).enumerate() {
+            if !index.holds(&def.types, row) {
+                continue;
+            }
             entry_key(&def.types, &index.columns, index.unique, row, *rowid, &mut key);
             ascending &= keys.is_empty() || keys.get(keys.len() - 1) <= key.as_slice();
             keys.push(&key);
+            held.push(at);
         }
-        let mut row_of: Vec<usize> = (0..rows.len()).collect();
         if ascending {
-            return Entries { keys, rowids: rowids.to_vec(), row_of };
+            let rowids = held.iter().map(|row| rowids[*row]).collect();
+            return Entries { keys, rowids, row_of: held, row_count: rows.len() };
         }
         // Stable: of equal keys the first row's comes first, and is the one that stands.
-        row_of.sort_by(|a, b| keys.get(*a).cmp(keys.get(*b)));
+        let mut order: Vec<usize> = (0..held.len()).collect();
+        order.sort_by(|a, b| keys.get(*a).cmp(keys.get(*b)));
         let mut sorted = ByteList::with_capacity(keys.len(), keys.total_bytes());
-        row_of.iter().for_each(|&row| sorted.push(keys.get(row)));
+        order.iter().for_each(|&at| sorted.push(keys.get(at)));
+        let row_of: Vec<usize> = order.iter().map(|&at| held[at]).collect();
         let rowids = row_of.iter().map(|&row| rowids[row]).collect();
-        Entries { keys: sorted, rowids, row_of }
+        Entries { keys: sorted, rowids, row_of, row_count: rows.len() }
     }
 
     /// Adds the entries of the rows in front of position `before`. Once one is refused, only those
@@ -125,7 +134,7 @@ impl Entries {
                 at += 1;
                 continue;
             }
-            let all_matter = before == self.keys.len();
+            let all_matter = before == self.row_count;
             let done = if all_matter {
                 btree::insert_run(ctx, txn, &seg, &self.keys, &self.rowids, at).await?
             } else {

@@ -29,7 +29,10 @@ pub async fn insert(
     lock_table(ctx, txn, def, TmMode::SX, LockWait::Wait).await?;
     let rowid = heap::insert(ctx, txn, &heap_seg(def), row).await?;
     let mut key = Vec::new();
-    for index in &def.indexes {
+    for index in def.all_indexes() {
+        if !index.holds(&def.types, row) {
+            continue;
+        }
         entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
         insert_entry(ctx, txn, index, &key, rowid, row).await?;
     }
@@ -79,14 +82,19 @@ async fn update_row(
         return Ok(change);
     }
     let mut key = Vec::new();
-    for index in &def.indexes {
-        if same_key(&def.types, &index.columns, seen, new) {
+    for index in def.all_indexes() {
+        let (had, has) = (index.holds(&def.types, seen), index.holds(&def.types, new));
+        if had == has && (!has || same_key(&def.types, &index.columns, seen, new)) {
             continue;
         }
-        entry_key(&def.types, &index.columns, index.unique, seen, rowid, &mut key);
-        delete_entry(ctx, txn, index, &key, rowid).await?;
-        entry_key(&def.types, &index.columns, index.unique, new, rowid, &mut key);
-        insert_entry(ctx, txn, index, &key, rowid, new).await?;
+        if had {
+            entry_key(&def.types, &index.columns, index.unique, seen, rowid, &mut key);
+            delete_entry(ctx, txn, index, &key, rowid).await?;
+        }
+        if has {
+            entry_key(&def.types, &index.columns, index.unique, new, rowid, &mut key);
+            insert_entry(ctx, txn, index, &key, rowid, new).await?;
+        }
     }
     Ok(Change::Done)
 }
@@ -161,7 +169,10 @@ async fn delete_row(ctx: &Ctx, txn: &Arc<Transaction>, row: &Row<'_>) -> Result<
         return Ok(change);
     }
     let mut key = Vec::new();
-    for index in &def.indexes {
+    for index in def.all_indexes() {
+        if !index.holds(&def.types, seen) {
+            continue;
+        }
         entry_key(&def.types, &index.columns, index.unique, seen, rowid, &mut key);
         delete_entry(ctx, txn, index, &key, rowid).await?;
     }

@@ -20,8 +20,12 @@ use crate::heap;
 use crate::row::{RowView, encode_key};
 use crate::txn::{Snapshot, TmMode, Transaction};
 
-/// The key of a row in a unique index; `None` if a column of it is NULL: such a row has no equal.
+/// The key of a row in a unique index; `None` if a column of it is NULL, or the index does
+/// not hold the row: such a row has no equal.
 fn unique_key(def: &TableDef, index: &IndexDef, row: &[u8]) -> Option<Vec<u8>> {
+    if !index.holds(&def.types, row) {
+        return None;
+    }
     let (view, mut key, mut has_null) = (RowView::new(&def.types, row), Vec::new(), false);
     for &column in &index.columns {
         has_null |= encode_key(&[view.get(usize::from(column))], &mut key);
@@ -62,7 +66,7 @@ pub async fn conflicting(
     btree::holder(ctx, txn, &seg, &key, wait).await
 }
 
-/// Inserts a row unless its key in one of the `arbiters` (positions in the table's indexes) is
+/// Inserts a row unless its key in one of the `arbiters` (positions in [`TableDef::all_indexes`]) is
 /// taken, or another transaction is about to take it: `None`.
 ///
 /// # Errors
@@ -78,7 +82,10 @@ pub async fn insert_unless(
     let before = txn.savepoint();
     let rowid = heap::insert(ctx, txn, &heap_seg(def), row).await?;
     let mut key = Vec::new();
-    for index in arbiters.iter().filter_map(|at| def.indexes.get(*at)) {
+    for index in arbiters.iter().filter_map(|at| def.all_indexes().nth(*at)) {
+        if !index.holds(&def.types, row) {
+            continue;
+        }
         entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
         let outcome = btree::try_insert(ctx, txn, &index_seg(index), &key, rowid).await?;
         if outcome == InsertOutcome::Duplicate {
@@ -86,8 +93,8 @@ pub async fn insert_unless(
             return Ok(None);
         }
     }
-    for (at, index) in def.indexes.iter().enumerate() {
-        if !arbiters.contains(&at) {
+    for (at, index) in def.all_indexes().enumerate() {
+        if !arbiters.contains(&at) && index.holds(&def.types, row) {
             entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
             insert_entry(ctx, txn, index, &key, rowid, row).await?;
         }

@@ -71,14 +71,15 @@ pub async fn fetch_block(
     heap::fetch_block(ctx, &heap_seg(def), dba, slots, snap, each).await
 }
 
-/// Blocks below the high-water marks of the table and of its indexes, in the definition's order.
+/// Blocks below the high-water marks of the table and of its indexes, in the order of
+/// [`TableDef::all_indexes`].
 ///
 /// # Errors
 /// [`Error::ObjectGone`]; what reading the segment headers can fail with.
 pub async fn blocks(ctx: &Ctx, core: &Core, def: &TableDef) -> Result<(u32, Vec<u32>)> {
     let table = core.space.segment_info(ctx, def.header).await?.hwm;
-    let mut indexes = Vec::with_capacity(def.indexes.len());
-    for index in &def.indexes {
+    let mut indexes = Vec::with_capacity(def.indexes.len() + def.partial.len());
+    for index in def.all_indexes() {
         indexes.push(core.space.segment_info(ctx, index.header).await?.hwm);
     }
     Ok((table, indexes))

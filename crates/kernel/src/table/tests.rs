@@ -35,6 +35,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
         unique,
         primary,
         constraint: unique.then(|| name.to_owned()),
+        predicate: None,
     };
     let new = NewTable {
         checks: Vec::new(),

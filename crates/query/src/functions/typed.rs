@@ -452,7 +452,9 @@ fn coerced(datum: &Datum<'_>, to: TypeKind, env: &FormatEnv) -> Result<Value> {
 /// A value for an argument of any type: what the session's time zone shows otherwise is text.
 fn shown_in(datum: &Datum<'_>, env: &FormatEnv) -> Option<Value> {
     match datum {
-        Datum::Timestamptz(_) | Datum::Array(_) => Some(Value::Text(to_text(datum, env).into())),
+        Datum::Timestamptz(_) | Datum::Array(_) | Datum::Enum(_) => {
+            Some(Value::Text(to_text(datum, env).into()))
+        }
         _ => None,
     }
 }
@@ -475,6 +477,7 @@ fn has_kind(datum: &Datum<'_>, kind: TypeKind) -> bool {
         Datum::Time(_) => kind == TypeKind::Time,
         Datum::Interval(_) => kind == TypeKind::Interval,
         Datum::Array(_) => kind == TypeKind::Array,
+        Datum::Enum(_) => kind == TypeKind::Enum,
         _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! How a scan finds its rows, chosen from what its filters say about indexed columns.
 
+use crate::implied::implies;
 use crate::scalar::{CmpOp, Scalar};
 use kernel::dict::{IndexDef, TableDef};
 use kernel::row::ColType;
@@ -42,7 +43,7 @@ impl Access {
     }
 
     /// The most selective access the filters allow: a whole unique key, the longest equality
-    /// prefix, a range.
+    /// prefix, a range; a partial index where its predicate follows from the filters.
     #[must_use]
     pub fn choose(table: &TableDef, types: &[ColType], filters: &[Scalar]) -> Access {
         let bounds = all_bounds(types, filters);
@@ -52,6 +53,16 @@ impl Access {
                 && score > best.0
             {
                 best = (score, access);
+            }
+        }
+        for index in &table.partial {
+            let Some(predicate) = &index.predicate else { continue };
+            // It has fewer entries than one over all rows.
+            if let Some((score, access)) = Access::by_index(index, &bounds)
+                && score + 2 > best.0
+                && implies(filters, types, predicate)
+            {
+                best = (score + 2, access);
             }
         }
         best.1

@@ -153,6 +153,7 @@ enum Family {
     Uuids,
     Truths,
     Bytes,
+    Enums,
 }
 
 fn family(kind: TypeKind) -> Option<Family> {
@@ -166,6 +167,7 @@ fn family(kind: TypeKind) -> Option<Family> {
         TypeKind::Uuid => Family::Uuids,
         TypeKind::Bool => Family::Truths,
         TypeKind::Bytea => Family::Bytes,
+        TypeKind::Enum => Family::Enums,
         _ => return None,
     })
 }
@@ -181,6 +183,7 @@ fn family_of(value: &Value) -> Option<Family> {
         Value::Uuid(_) => Family::Uuids,
         Value::Bool(_) => Family::Truths,
         Value::Bytea(_) => Family::Bytes,
+        Value::Enum(_) => Family::Enums,
         _ => return None,
     })
 }

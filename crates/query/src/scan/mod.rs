@@ -20,6 +20,7 @@ use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
 use crate::estimate::{TableSize, rows_kept};
+use crate::implied::implies;
 use crate::scalar::Scalar;
 use crate::selectivity::column_condition;
 use crate::state::{ExecState, SharedState};
@@ -194,6 +195,32 @@ impl ScanWork {
         }
     }
 
+    /// Takes the smallest partial index that holds all rows asked for, if there are so few of them
+    /// that fetching each costs less than reading the table.
+    fn prefer_partial_index(&mut self) {
+        const ENTRY_BYTES: f64 = 32.0;
+        if !matches!(self.access, Access::Full) || self.filters.is_empty() {
+            return;
+        }
+        let first = self.table.indexes.len();
+        let blocks =
+            |at: usize| self.size.index_blocks.get(first + at).copied().unwrap_or(f64::INFINITY);
+        let holds = |at: &usize| {
+            let predicate = self.table.partial[*at].predicate.as_ref();
+            predicate.is_some_and(|own| implies(&self.filters, &self.types, own))
+        };
+        let best = (0..self.table.partial.len())
+            .filter(holds)
+            .min_by(|a, b| blocks(*a).total_cmp(&blocks(*b)));
+        #[allow(clippy::cast_precision_loss)] // small
+        let entries_each = block::BLOCK_BYTES as f64 / ENTRY_BYTES;
+        if let Some(at) = best
+            && blocks(at) * entries_each * crate::access_rules::LOOKUP_ROWS < self.size.rows
+        {
+            self.access = Access::whole(self.table.partial[at].clone(), false);
+        }
+    }
+
     /// Rows the scan is thought to yield.
     pub(crate) fn rows(&self) -> f64 {
         let kept = rows_kept(&self.table, &self.filters, &self.size);
@@ -224,6 +251,7 @@ impl ScanWork {
 impl ScanExec {
     pub(crate) fn new(mut work: ScanWork) -> ScanExec {
         work.prefer_cheapest();
+        work.prefer_partial_index();
         work.prefer_covering_index();
         ScanExec::with_work(work)
     }

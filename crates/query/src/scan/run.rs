@@ -429,7 +429,8 @@ fn is_exact(datum: &Datum<'_>, ty: ColType) -> bool {
         | (Datum::Date(_), TypeKind::Date)
         | (Datum::Timestamp(_), TypeKind::Timestamp)
         | (Datum::Timestamptz(_), TypeKind::Timestamptz)
-        | (Datum::Uuid(_), TypeKind::Uuid) => true,
+        | (Datum::Uuid(_), TypeKind::Uuid)
+        | (Datum::Enum(_), TypeKind::Enum) => true,
         (Datum::Int4(v), TypeKind::Int2) => i16::try_from(*v).is_ok(),
         (Datum::Int8(v), TypeKind::Int4) => i32::try_from(*v).is_ok(),
         (Datum::Int8(v), TypeKind::Int2) => i16::try_from(*v).is_ok(),

@@ -103,6 +103,7 @@ impl Session {
         let Some(acl) = roles.acl_of_new(self.identity.role, place, kind) else { return Ok(()) };
         let target = match kind {
             AclKind::Schema => AclTarget::Schema(schema),
+            AclKind::Type => AclTarget::Type(obj),
             _ => AclTarget::Relation(obj),
         };
         dict::change_acl(&self.ctx, &txn, target, |_| Some(acl.clone())).await?;

@@ -199,6 +199,21 @@ fn on_schema(catalog: &Catalog, args: &[Datum<'_>]) -> Result<Value> {
     Ok(Value::Bool(uses || has_any(catalog, role, whole, None, &wanted)))
 }
 
+fn on_type(catalog: &Catalog, args: &[Datum<'_>]) -> Result<Value> {
+    let Some((role, args)) = split(catalog, args, 2)? else { return Ok(Value::Null) };
+    let wanted = asked_in(&args[1], AclKind::Type.all())?;
+    let oid = match &args[0] {
+        Datum::Text(name) => catalog.user_type_by_name(name),
+        other => number(other),
+    };
+    let Some(ty) = oid.and_then(|oid| catalog.user_type(oid)) else {
+        // The system's own types are everybody's.
+        return Ok(Value::Bool(true));
+    };
+    let whole = (AclKind::Type, ty.owner);
+    Ok(Value::Bool(has_any(catalog, role, whole, ty.acl.as_ref(), &wanted)))
+}
+
 fn on_database(catalog: &Catalog, args: &[Datum<'_>]) -> Result<Value> {
     let Some((role, args)) = split(catalog, args, 2)? else { return Ok(Value::Null) };
     let wanted = asked_in(&args[1], AclKind::Database.all())?;
@@ -258,7 +273,7 @@ pub(crate) const FUNCTIONS: &[(&str, Body)] = &[
     ("has_database_privilege", on_database),
     ("has_function_privilege", open),
     ("has_language_privilege", open),
-    ("has_type_privilege", open),
+    ("has_type_privilege", on_type),
     ("has_tablespace_privilege", open),
     ("pg_has_role", has_role),
 ];

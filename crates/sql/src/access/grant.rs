@@ -44,6 +44,7 @@ impl On {
         match (self.kind, self.column) {
             (AclKind::Schema, _) => AclTarget::Schema(&self.name),
             (AclKind::Database, _) => AclTarget::Database,
+            (AclKind::Type, _) => AclTarget::Type(self.obj),
             (_, Some(column)) => AclTarget::Column(self.obj, column),
             (_, None) => AclTarget::Relation(self.obj),
         }
@@ -177,9 +178,19 @@ impl Session {
                 }
             }
             ObjectClass::Type => {
-                if let Some((_, name)) = spec.target.names.first() {
-                    let text = format!("type \"{name}\" does not exist");
-                    return Err(PgError::new("42704", text));
+                for (schema, name) in &spec.target.names {
+                    let schema = schema.as_deref();
+                    let missing = || crate::named_types::missing_type(schema, name);
+                    let one = self.find_type(schema, name).await?.ok_or_else(missing)?;
+                    found.push(On {
+                        kind: AclKind::Type,
+                        word: "type",
+                        name: one.name,
+                        owner: one.owner,
+                        obj: one.obj,
+                        column: None,
+                        acl: one.acl,
+                    });
                 }
             }
             ObjectClass::Other(kind) => {

@@ -45,6 +45,13 @@ impl Session {
                         dict::change_owner(&self.ctx, &txn, obj, &[], to).await?;
                     }
                     RoleUse::Owns(_, _, obj) => self.give_relation(obj, to).await?,
+                    RoleUse::OwnsType(_, obj) => {
+                        let types = self.user_types().await?;
+                        if let Some(ty) = types.by_obj(obj) {
+                            let change = dict::TypeChange::Owner(to);
+                            dict::alter_type(&self.ctx, &txn, ty, change).await?;
+                        }
+                    }
                     RoleUse::OwnsSchema(name) => {
                         dict::change_schema_owner(&self.ctx, &txn, &name, to).await?;
                     }
@@ -80,6 +87,10 @@ impl Session {
                     }
                 }
             }
+            let types = self.user_types().await?;
+            for ty in types.all.iter().filter(|ty| ty.owner == role) {
+                Box::pin(self.drop_type(Some(&ty.schema), &ty.name, cascade)).await?;
+            }
             for schema in schemas {
                 self.drop_schema(&schema, cascade).await?;
             }
@@ -101,9 +112,13 @@ impl Session {
                 name = schema;
                 AclTarget::Schema(&name)
             }
+            RoleUse::RightsOnType(_, obj) => AclTarget::Type(obj),
             RoleUse::RightsOnDatabase => AclTarget::Database,
             RoleUse::Defaults(kind, role, schema) => AclTarget::Default { role, schema, kind },
-            RoleUse::Owns(..) | RoleUse::OwnsSchema(_) | RoleUse::OwnsDatabase => return Ok(()),
+            RoleUse::Owns(..)
+            | RoleUse::OwnsSchema(_)
+            | RoleUse::OwnsType(..)
+            | RoleUse::OwnsDatabase => return Ok(()),
         };
         let own = matches!(target, AclTarget::Default { role: of, .. } if of == role);
         dict::change_acl(&self.ctx, &txn, target, |old| {

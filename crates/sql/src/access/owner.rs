@@ -32,6 +32,7 @@ impl Session {
         let tag = format!("ALTER {}", class.to_uppercase());
         match class {
             "schema" => self.change_schema_owner(name, to).await?,
+            "type" => self.change_type_owner((schema.as_deref(), name), to).await?,
             "database" => {
                 let text = "another owner of the database";
                 return Err(PgError::unsupported(text));
@@ -57,6 +58,26 @@ impl Session {
             }
         }
         Ok(tag)
+    }
+
+    async fn change_type_owner(
+        &mut self,
+        (schema, name): (Option<&str>, &str),
+        to: ObjId,
+    ) -> Result<()> {
+        let missing = || crate::named_types::missing_type(schema, name);
+        let ty = self.find_type(schema, name).await?.ok_or_else(missing)?;
+        if ty.owner == to {
+            return Ok(());
+        }
+        self.check_owner("type", &ty.name, ty.owner).await?;
+        if !self.is_superuser().await? {
+            self.check_new_owner(to).await?;
+            self.check_owner_makes(to, &ty.schema).await?;
+        }
+        let txn = self.transaction()?;
+        dict::alter_type(&self.ctx, &txn, &ty, dict::TypeChange::Owner(to)).await?;
+        Ok(())
     }
 
     /// The new owner must be able to make it where it is.

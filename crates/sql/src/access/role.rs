@@ -351,6 +351,8 @@ fn use_line(found: &RoleUse, roles: &Roles, role: ObjId) -> String {
     match found {
         RoleUse::Owns(of, name, _) => format!("owner of {} {}", kind(of), short(name)),
         RoleUse::OwnsSchema(name) => format!("owner of schema {name}"),
+        RoleUse::OwnsType(name, _) => format!("owner of type {}", short(name)),
+        RoleUse::RightsOnType(name, _) => format!("privileges for type {}", short(name)),
         RoleUse::OwnsDatabase => format!("owner of database {}", crate::DATABASE),
         RoleUse::Rights(of, name, _) => format!("privileges for {} {}", kind(of), short(name)),
         RoleUse::RightsOnColumn { relation, column, .. } => {

@@ -329,6 +329,7 @@ fn alter(words: &mut Words<'_>) -> Result<Option<Access>> {
         ("sequence", "sequence"),
         ("schema", "schema"),
         ("database", "database"),
+        ("type", "type"),
     ];
     let Some((_, class)) = classes.into_iter().find(|(word, _)| words.take(word)) else {
         return Ok(None);

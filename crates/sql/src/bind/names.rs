@@ -127,6 +127,7 @@ fn type_name(ty: &DataType) -> String {
             kernel::row::TypeKind::Json => "json",
             kernel::row::TypeKind::Jsonb => "jsonb",
             kernel::row::TypeKind::Array => "anyarray",
+            kernel::row::TypeKind::Enum => ty.enum_type().map_or("anyenum", |def| &def.name),
         }
         .to_owned(),
         _ => ty.to_string().to_lowercase(),

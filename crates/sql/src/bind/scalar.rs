@@ -307,7 +307,9 @@ impl<'a> ScalarBinder<'a> {
         if ta.kind == TypeKind::Json {
             return Ok(None);
         }
-        let alike = ta.kind == tb.kind && ta.element() == tb.element();
+        let alike = ta.kind == tb.kind
+            && ta.element() == tb.element()
+            && (ta.kind != TypeKind::Enum || ta == tb);
         let same = alike || (ta.kind.is_text() && tb.kind.is_text());
         if !same && common_number(ta.kind, tb.kind).is_none() {
             return Ok(None);

@@ -96,6 +96,20 @@ pub(super) fn make(
     }
 }
 
+/// The name of a type; a modifier of NULL is none.
+fn format_type(catalog: &Arc<Catalog>) -> Arc<ScalarUDF> {
+    let catalog = catalog.clone();
+    let function = RowFunction::new("format_type", Some(2), TEXT, false, move |args| {
+        let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
+        let modifier = number(&args[1]).unwrap_or(-1);
+        Ok(text(match catalog.user_type(oid) {
+            Some(ty) => catalog.shown_type(ty),
+            None => query::functions::format_type(oid, modifier),
+        }))
+    });
+    function.into_udf()
+}
+
 /// All of them, over one catalog.
 pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
     type Body = fn(&Catalog, &[Datum<'_>]) -> Result<Value>;
@@ -107,6 +121,7 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         rights.map(|(name, body)| make(name, None, ColType::new(TypeKind::Bool), *body)).collect();
     let user_name = crate::access::functions::user_name;
     all.push(make("pg_get_userbyid", Some(1), TEXT, user_name));
+    all.push(format_type(catalog));
     all.extend([
         make("pg_table_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
             let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
@@ -135,6 +150,11 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
                     Err(PgError::new("42704", message))
                 }
             }
+        }),
+        make("pg_type_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
+            let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
+            let hidden = |ty: &kernel::dict::TypeDef| c.shown_type(ty) != quote_ident(&ty.name);
+            Ok(Value::Bool(!c.user_type(oid).is_some_and(hidden)))
         }),
         make("pg_get_function_arguments", Some(1), TEXT, |_, args| of_function(&args[0], 16)),
         make("pg_get_function_identity_arguments", Some(1), TEXT, |_, args| {
@@ -188,7 +208,10 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             let mut all = c.relations();
             let table = all.find(|table| of_class && i64::from(table.obj.0) == oid);
             let known = match class {
-                "pg_type" => TYPES.find(oid).map(|line| line.text(20)),
+                "pg_type" => {
+                    let known = TYPES.find(oid).map(|line| line.text(20));
+                    known.or_else(|| c.user_type(oid)?.comment.as_deref())
+                }
                 "pg_proc" => FUNCTIONS.find(oid).map(|line| line.text(18)),
                 _ => None,
             };
@@ -250,7 +273,7 @@ fn relation_in(catalog: &Catalog, schema: &str, name: &str) -> Option<i64> {
         if table.name == name {
             return Some(i64::from(table.obj.0));
         }
-        if let Some(index) = table.indexes.iter().find(|i| i.name == name) {
+        if let Some(index) = table.all_indexes().find(|i| i.name == name) {
             return Some(i64::from(index.obj.0));
         }
     }
@@ -264,7 +287,7 @@ fn relation_schema(catalog: &Catalog, oid: i64) -> Option<(&str, &str)> {
         if i64::from(table.obj.0) == oid {
             return Some((&table.schema, &table.name));
         }
-        if let Some(index) = table.indexes.iter().find(|i| i64::from(i.obj.0) == oid) {
+        if let Some(index) = table.all_indexes().find(|i| i64::from(i.obj.0) == oid) {
             return Some((&table.schema, &index.name));
         }
     }
@@ -286,7 +309,7 @@ pub(super) fn relation_name(catalog: &Catalog, oid: i64) -> Option<String> {
 /// An index by its OID; a constraint has the OID of its index.
 fn find_index(catalog: &Catalog, oid: i64) -> Option<(&TableDef, &IndexDef)> {
     catalog.tables.iter().find_map(|table| {
-        let index = table.indexes.iter().find(|i| i64::from(i.obj.0) == oid)?;
+        let index = table.all_indexes().find(|i| i64::from(i.obj.0) == oid)?;
         Some((&**table, &**index))
     })
 }
@@ -367,12 +390,16 @@ pub(super) fn view_definition(view: &TableDef) -> Option<String> {
 
 pub(super) fn index_definition(table: &TableDef, index: &IndexDef) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({})",
+        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}",
         if index.unique { "UNIQUE " } else { "" },
         quote_ident(&index.name),
         quote_ident(&table.schema),
         quote_ident(&table.name),
-        column_list(table, index)
+        column_list(table, index),
+        match &index.predicate {
+            Some(condition) => format!(" WHERE {}", crate::ddl::predicate_text(table, condition)),
+            None => String::new(),
+        }
     )
 }
 

@@ -28,12 +28,13 @@ use crate::{PgError, Result};
 use datafusion::datasource::MemTable;
 use kernel::dict::{
     self, ColumnDef, Generated, Privileges, Roles, Schemas, SequenceDef, TableDef, TableStats,
-    UserDef,
+    TypeDef, Types, UserDef,
 };
 use kernel::instance::Instance;
 use kernel::row::Value;
 use parking_lot::Mutex;
 use query::Relation;
+use query::functions::quote_ident;
 use std::sync::{Arc, Weak};
 
 pub(crate) use functions::{SetByRows, relation_oid};
@@ -92,6 +93,7 @@ pub(crate) struct Catalog {
     pub(crate) views: Vec<Arc<TableDef>>,
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) sequences: Vec<Arc<SequenceDef>>,
+    pub(crate) types: Arc<Types>,
     pub(crate) users: Vec<Arc<UserDef>>,
     pub(crate) roles: Arc<Roles>,
     /// What is known of tables; of their columns only where a view shows it.
@@ -144,6 +146,32 @@ impl Catalog {
         all
     }
 
+    /// The type that a user has made with this number.
+    pub(crate) fn user_type(&self, oid: i64) -> Option<&TypeDef> {
+        self.types.by_obj(block::ObjId(u32::try_from(oid).ok()?))
+    }
+
+    /// A type's name as it is written where it is used.
+    pub(crate) fn shown_type(&self, ty: &TypeDef) -> String {
+        let first = self.path.iter().find(|schema| self.types.find(schema, &ty.name).is_some());
+        let name = quote_ident(&ty.name);
+        match first.is_some_and(|first| *first == ty.schema) {
+            true => name,
+            false => format!("{}.{name}", quote_ident(&ty.schema)),
+        }
+    }
+
+    /// The number of a type that a user has made.
+    pub(crate) fn user_type_by_name(&self, name: &str) -> Option<i64> {
+        let parts = split_name(name);
+        let found = match &parts[..] {
+            [name] => self.path.iter().find_map(|schema| self.types.find(schema, name)),
+            [schema, name] => self.types.find(schema, name),
+            _ => None,
+        };
+        found.map(|ty| i64::from(ty.obj.0))
+    }
+
     /// Tables and views.
     pub(crate) fn relations(&self) -> impl Iterator<Item = &Arc<TableDef>> {
         self.tables.iter().chain(&self.views)
@@ -177,7 +205,7 @@ impl Catalog {
         let first = self.path.iter().find(|own| {
             let relation = |def: &&Arc<TableDef>| {
                 def.schema == **own
-                    && (def.name == name || def.indexes.iter().any(|index| index.name == name))
+                    && (def.name == name || def.all_indexes().any(|index| index.name == name))
             };
             let sequence = |def: &&Arc<SequenceDef>| def.schema == **own && def.name == name;
             self.relations().any(|def| relation(&def))
@@ -233,6 +261,7 @@ impl Session {
             views: dict::views(&self.ctx, &txn).await?,
             schemas: dict::schemas(&self.ctx, &txn).await?,
             sequences: dict::sequences(&self.ctx, &txn).await?,
+            types: dict::types(&self.ctx, &txn).await?,
             users: self.roles().await?.all.clone(),
             roles: self.roles().await?,
             statistics: all_statistics(&self.ctx, &txn).await?,

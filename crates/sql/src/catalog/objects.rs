@@ -44,9 +44,12 @@ static KINDS: [Kind; 8] = [
         to: "$to_regtype",
         name_of: "$regtype_name",
         asks: "to_regtype",
-        find: |_, name| Ok(type_by_name(name)),
+        find: |c, name| Ok(type_by_name(name).or_else(|| c.user_type_by_name(name))),
         missing: |name| PgError::new("42704", format!("type \"{name}\" does not exist")),
-        name: |_, oid| TYPES.find(oid).map(|ty| ty.text(19).to_owned()),
+        name: |c, oid| {
+            let known = TYPES.find(oid).map(|ty| ty.text(19).to_owned());
+            known.or_else(|| c.user_type(oid).map(|ty| c.shown_type(ty)))
+        },
     },
     Kind {
         oid: oid::REGNAMESPACE,

@@ -152,7 +152,9 @@ fn columns(catalog: &Catalog) -> Rows {
             let number = |n: i64| Value::Int4(i32::try_from(n).unwrap_or(i32::MAX));
             let length = column.ty.length().and_then(|n| i64::try_from(n).ok());
             let udt = PgType::of(plain).oid;
-            let udt = super::known::TYPES.find(udt.into()).map_or("", |ty| ty.text(1));
+            let own = column.ty.enum_type();
+            let known = super::known::TYPES.find(udt.into()).map_or("", |ty| ty.text(1));
+            let udt = own.map_or(known, |def| &def.name);
             rows.push(vec![
                 text("skein"),
                 text(table.schema.as_str()),
@@ -161,7 +163,7 @@ fn columns(catalog: &Catalog) -> Rows {
                 number(i64::try_from(i + 1).unwrap_or(0)),
                 plain_default(column),
                 text(if column.not_null { "NO" } else { "YES" }),
-                text(plain.to_string()),
+                text(if own.is_some() { "USER-DEFINED".to_owned() } else { plain.to_string() }),
                 length.map_or(Value::Null, number),
                 precision.map_or(Value::Null, |(p, _)| number(p.into())),
                 precision.map_or(Value::Null, |(_, s)| number(s.into())),

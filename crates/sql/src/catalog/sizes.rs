@@ -50,7 +50,7 @@ impl Session {
             };
             sizes.own.insert(table.obj.0.into(), bytes(own));
             let mut together = 0;
-            for (index, blocks) in table.indexes.iter().zip(indexes) {
+            for (index, blocks) in table.all_indexes().zip(indexes) {
                 sizes.own.insert(index.obj.0.into(), bytes(blocks));
                 together += bytes(blocks);
             }

@@ -21,7 +21,6 @@ use kernel::dict::{self, AlteredColumn, ColumnDef, Generated, TableDef};
 use kernel::row::{ColType, TypeKind, stored_value};
 use query::functions::quote_ident;
 use query::scalar::EvalContext;
-use query::types::col_type_of_oid;
 use std::sync::Arc;
 
 /// The columns as they are.
@@ -93,6 +92,7 @@ impl Session {
         table: &Arc<TableDef>,
         mut def: ColumnDef,
     ) -> Result<Arc<TableDef>> {
+        self.check_types(std::iter::once(&def)).await?;
         let default = column_default(&def)?;
         let computed = def.generated == Some(Generated::Stored);
         let each = default
@@ -327,6 +327,19 @@ impl Session {
             let text = "cannot alter type of a column used by a generated column";
             return Err(PgError::new("0A000", text).with_detail(detail));
         }
+        for index in &table.partial {
+            let mut named = Vec::new();
+            if let Some(condition) = &index.predicate {
+                condition.columns(&mut named);
+            }
+            if named.iter().any(|column| usize::from(*column) == at) {
+                let what = format!(
+                    "another type for a column that the predicate of index \"{}\" names",
+                    index.name
+                );
+                return refuse(what);
+            }
+        }
         let dependents = self.dependents_of(table, Some(&name)).await?;
         if let Some(one) = dependents.iter().find(|one| matches!(one.what, Thing::View(_))) {
             let view = &one.shown;
@@ -345,7 +358,7 @@ impl Session {
         if params.hidden.iter().any(|call| call.function.per_row()) {
             return refuse("a function with a value for each row in USING");
         }
-        let given = shown.first().and_then(|column| col_type_of_oid(column.oid));
+        let given = shown.first().and_then(query::PgColumn::col_type);
         let given = given.map_or(TypeKind::Text, |ty| ty.kind);
         if using.is_none() && !crate::bind::scalar::assignable(from.kind, ty.kind) {
             let hint = format!("You might need to specify \"USING {name}::{ty}\".");

@@ -1,4 +1,4 @@
-//! COMMENT ON a table or a column.
+//! COMMENT ON a table, a column or a type.
 
 use super::refuse;
 use crate::bind::object_parts;
@@ -16,6 +16,10 @@ impl Session {
     ) -> Result<String> {
         // No text is no comment.
         let comment = comment.filter(|text| !text.is_empty());
+        if matches!(kind, CommentObject::Type) {
+            self.comment_on_type(name, comment).await?;
+            return Ok("COMMENT".to_owned());
+        }
         let (table, column) = match kind {
             CommentObject::Table => (self.table_of(name).await?, None),
             CommentObject::View => (self.view_of(name).await?, None),

@@ -124,7 +124,8 @@ pub(super) fn taken_name(name: &str, table: &str) -> PgError {
 
 pub(super) fn constraint_of(name: String, columns: Vec<u16>, primary: bool) -> NewIndex {
     let constraint = Some(name.clone());
-    NewIndex { constraint, name, columns, orders: Vec::new(), unique: true, primary }
+    let (orders, predicate) = (Vec::new(), None);
+    NewIndex { constraint, name, columns, orders, unique: true, primary, predicate }
 }
 
 pub(super) fn plain_characteristics(

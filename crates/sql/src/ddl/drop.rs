@@ -47,6 +47,7 @@ impl Session {
                 ObjectType::Index => self.drop_index(in_schema, &object, cascade).await?,
                 ObjectType::Sequence => self.drop_sequence(in_schema, &object).await?,
                 ObjectType::Schema => self.drop_schema(&object, cascade).await?,
+                ObjectType::Type => Box::pin(self.drop_type(in_schema, &object, cascade)).await?,
                 other => return refuse(format!("DROP {other}")),
             };
             if found {
@@ -56,6 +57,7 @@ impl Session {
                 ObjectType::Table => ("table", "42P01"),
                 ObjectType::View => ("view", "42P01"),
                 ObjectType::Index => ("index", "42704"),
+                ObjectType::Type => ("type", "42704"),
                 ObjectType::Sequence => ("sequence", "42P01"),
                 _ => ("schema", "3F000"),
             };

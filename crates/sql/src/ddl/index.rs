@@ -17,7 +17,6 @@ impl Session {
     pub(super) async fn create_index(&mut self, create: &ast::CreateIndex) -> Result<String> {
         if create.concurrently
             || !create.include.is_empty()
-            || create.predicate.is_some()
             || !create.index_options.is_empty()
             || !create.alter_options.is_empty()
             || create.nulls_distinct == Some(false)
@@ -46,6 +45,13 @@ impl Session {
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
         let columns = index_columns(&create.columns, &names)?;
         check_classes(&create.columns, &columns, &table.columns)?;
+        let predicate = match &create.predicate {
+            None => None,
+            Some(expr) => {
+                let env = self.format_env();
+                Some(super::predicate::condition_of(expr, &table, &env)?)
+            }
+        };
         let name = match &create.name {
             Some(name) => table_parts(name)?.1,
             None => {
@@ -65,6 +71,7 @@ impl Session {
             unique: create.unique,
             primary: false,
             constraint: None,
+            predicate,
         };
         self.build_index(&table, index).await?;
         Ok("CREATE INDEX".to_owned())
@@ -95,6 +102,7 @@ impl Session {
                     header: table.header,
                     root: table.header,
                     birth: table.birth,
+                    predicate: None,
                 }));
                 let error =
                     kernel::Error::UniqueViolation { index: name.clone(), key, row: Vec::new() };
@@ -128,7 +136,7 @@ impl Session {
             };
             self.check_droppable("index", name, &schema, found.owner).await?;
             for table in dict::tables(&self.ctx, &txn).await? {
-                let index = table.indexes.iter().find(|i| i.name == name && table.schema == schema);
+                let index = table.all_indexes().find(|i| i.name == name && table.schema == schema);
                 if let Some(constraint) = index.and_then(|i| i.constraint.clone()) {
                     return Err(PgError::new(
                         "2BP01",

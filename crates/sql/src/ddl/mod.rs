@@ -14,15 +14,18 @@ mod drop;
 mod foreign;
 mod identity;
 mod index;
+mod predicate;
 mod rewrite;
 mod schema;
 mod sequence;
 mod table;
 mod table_as;
 mod temporary;
+mod types;
 mod updatable;
 mod view;
 
+pub(crate) use predicate::{bind_predicate, predicate_text};
 pub(crate) use schema::missing_schema;
 pub(crate) use table_as::is_select_into;
 pub(crate) use temporary::{PG_TEMP, Temporary, is_temporary};
@@ -55,7 +58,13 @@ impl Session {
     /// Runs one statement and says its tag.
     pub(crate) async fn run_ddl(&mut self, ast: &Ast) -> Result<String> {
         self.check_writable("DDL")?;
-        match ast {
+        let mut ast = ast.clone();
+        self.settle_types(&mut ast).await?;
+        match &ast {
+            Ast::CreateType { name, representation } => {
+                self.create_type(name, representation.as_ref()).await
+            }
+            Ast::AlterType(alter) => Box::pin(self.alter_type(alter)).await,
             Ast::CreateTable(create) => self.create_table(create).await,
             Ast::CreateView(create) => self.create_view(create).await,
             Ast::CreateSchema {

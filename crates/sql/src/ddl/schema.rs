@@ -119,6 +119,11 @@ impl Session {
         for one in &sequences {
             inside.push((one.obj, format!("sequence {prefix}{}", quote_ident(&one.name))));
         }
+        let types = self.user_types().await?;
+        let types: Vec<_> = types.all.iter().filter(|ty| ty.schema == schema.name).collect();
+        for ty in &types {
+            inside.push((ty.obj, format!("type {prefix}{}", quote_ident(&ty.name))));
+        }
         inside.sort_by_key(|(obj, _)| *obj);
         let mut told: Vec<String> = inside.into_iter().map(|(_, shown)| shown).collect();
         let mut said: Vec<String> =
@@ -171,6 +176,10 @@ impl Session {
         }
         for sequence in &sequences {
             dict::drop_sequence(&self.ctx, &txn, sequence).await?;
+        }
+        // Columns of them elsewhere go too.
+        for ty in types {
+            Box::pin(self.drop_type(Some(&ty.schema), &ty.name, true)).await?;
         }
         Ok(())
     }

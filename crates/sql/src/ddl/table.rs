@@ -96,6 +96,7 @@ impl Session {
         }
         new.columns.iter().try_for_each(check_default)?;
         check_expressions(&new.columns)?;
+        self.check_types(new.columns.iter()).await?;
         let table = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
         self.note_at_commit(&table, create.on_commit);
         self.give_default_rights(AclKind::Relation, &table.schema, table.obj).await?;

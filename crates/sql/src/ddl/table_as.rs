@@ -14,7 +14,6 @@ use datafusion::sql::sqlparser::ast::{self, ObjectName, Query, SetExpr, Statemen
 use kernel::dict::{self, ColumnDef, NewTable};
 use query::PgColumn;
 use query::functions::quote_ident;
-use query::types::col_type_of_oid;
 use std::sync::Arc;
 
 /// The table to be made.
@@ -118,7 +117,7 @@ impl Session {
 }
 
 fn column_of(name: &str, column: &PgColumn) -> Result<ColumnDef> {
-    let Some(mut ty) = col_type_of_oid(column.oid) else {
+    let Some(mut ty) = column.col_type() else {
         return refuse(format!("a column of the type of \"{name}\" in a new table"));
     };
     // An array's modifier is the type of its elements.

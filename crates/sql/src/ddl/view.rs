@@ -15,7 +15,7 @@ use block::ObjId;
 use datafusion::sql::sqlparser::ast::{self, Query, Statement as Ast};
 use kernel::dict::{self, ColumnDef, NewView, TableDef, Use, ViewDef};
 use query::functions::format_type;
-use query::types::{PgType, col_type_of_oid};
+use query::types::PgType;
 use query::{PgColumn, Relation};
 use std::sync::Arc;
 
@@ -38,10 +38,13 @@ fn statement_of(query: &Query) -> Statement {
 }
 
 fn column_of(name: &str, column: &PgColumn) -> Result<ColumnDef> {
-    let Some(mut ty) = col_type_of_oid(column.oid) else {
+    let Some(mut ty) = column.col_type() else {
         return refuse(format!("a column of the type of \"{name}\" in a view"));
     };
-    ty.modifier = column.typmod;
+    // An array's modifier is the type of its elements.
+    if ty.element().is_none() {
+        ty.modifier = column.typmod;
+    }
     Ok(ColumnDef::new(name, ty))
 }
 
@@ -74,6 +77,16 @@ impl Session {
         Ok(known)
     }
 
+    /// A query with its names of types noted.
+    async fn with_types(&mut self, query: &Query) -> Result<Query> {
+        let mut ast = Ast::Query(Box::new(query.clone()));
+        self.settle_types(&mut ast).await?;
+        match ast {
+            Ast::Query(query) => Ok(*query),
+            _ => Err(PgError::internal("a query that is none")),
+        }
+    }
+
     /// A view's text and columns, from its query and the names given to its columns.
     async fn define_view(
         &mut self,
@@ -85,9 +98,12 @@ impl Session {
         }
         // As it was written: its errors are the statement's.
         Box::pin(self.make_plan(&statement_of(query), &[])).await?;
-        let mut query = query.clone();
+        let mut query = self.with_types(query).await?;
         let known = self.known_names(&query).await?;
-        let uses = fix(&mut query, &known, None)?;
+        let mut uses = fix(&mut query, &known, None)?;
+        let types = crate::named_types::named_types(&query);
+        uses.extend(types.into_iter().map(|obj| Use { obj, column: String::new() }));
+        uses.sort();
         let plan = Box::pin(self.make_plan(&statement_of(&query), &[])).await?;
         let own: Vec<String> = plan.columns.iter().map(|column| column.name.clone()).collect();
         if names.len() > own.len() {
@@ -210,6 +226,9 @@ impl Session {
             Box::pin(self.own_by(&sequence, owner.as_ref())).await?;
             return done;
         }
+        if let ("TYPE", RelationAction::SetSchema(to)) = (*kind, action) {
+            return Box::pin(self.set_type_schema(schema.as_deref(), name, to)).await;
+        }
         let Some(def) = self.find_table(schema.as_deref(), name).await? else {
             if *kind == "SEQUENCE" {
                 return refuse("ALTER SEQUENCE .. SET SCHEMA");
@@ -295,10 +314,13 @@ impl Session {
         for obj in objects {
             let Some(view) = dict::table_by_obj(&self.ctx, &txn, obj).await? else { continue };
             let Some(own) = &view.view else { continue };
-            let mut query = query_of(own)?;
+            let mut query = self.with_types(&query_of(own)?).await?;
+            let types = crate::named_types::named_types(&query);
             let mut known = self.known_names(&query).await?;
             known.insert((Some(before.schema.clone()), before.name.clone()), found(before));
-            let uses = fix(&mut query, &known, Some(change.clone()))?;
+            let mut uses = fix(&mut query, &known, Some(change.clone()))?;
+            uses.extend(types.into_iter().map(|obj| Use { obj, column: String::new() }));
+            uses.sort();
             let new = ViewDef { text: query.to_string(), uses };
             dict::replace_view(&self.ctx, &txn, &view, &view.columns, &new).await?;
         }
@@ -354,8 +376,9 @@ fn check_replacement(old: &[ColumnDef], new: &[ColumnDef]) -> Result<()> {
             return Err(error.with_hint(hint));
         }
         if old.ty != new.ty {
-            let shown = |def: &ColumnDef| {
-                format_type(i64::from(PgType::of(def.ty).oid), i64::from(def.ty.modifier))
+            let shown = |def: &ColumnDef| match def.ty.enum_type() {
+                Some(own) => own.name.clone(),
+                None => format_type(i64::from(PgType::of(def.ty).oid), i64::from(def.ty.modifier)),
             };
             return invalid(format!(
                 "cannot change data type of view column \"{}\" from {} to {}",

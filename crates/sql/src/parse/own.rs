@@ -303,7 +303,7 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
     if !words.take("alter") {
         return Ok(None);
     }
-    let kinds = [("table", "TABLE"), ("view", "VIEW"), ("sequence", "SEQUENCE")];
+    let kinds = [("table", "TABLE"), ("view", "VIEW"), ("sequence", "SEQUENCE"), ("type", "TYPE")];
     let Some((_, kind)) = kinds.into_iter().find(|(word, _)| words.take(word)) else {
         return Ok(None);
     };
@@ -318,6 +318,8 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
             return Ok(None);
         }
         RelationAction::SetSchema(words.name()?)
+    } else if kind == "TYPE" {
+        return Ok(None);
     } else if kind == "TABLE" && words.take("alter") {
         let _ = words.take("column");
         let Ok(name) = words.name() else { return Ok(None) };

@@ -168,12 +168,22 @@ impl Session {
     async fn plan_work(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
         let without = without_dual(ast);
         let ast = without.as_ref().unwrap_or(ast);
-        let types = declared.iter().map(|oid| declared_type(*oid)).collect::<Result<Vec<_>>>()?;
+        let mut settled = ast.clone();
+        let named = Box::pin(self.settle_types(&mut settled)).await?;
+        let ast = if named.is_some() { &settled } else { ast };
+        let mut types = Vec::with_capacity(declared.len());
+        for oid in declared {
+            types.push(match Box::pin(self.type_of_oid(*oid)).await? {
+                None => declared_type(*oid)?,
+                own => own,
+            });
+        }
         let mut params = Params::new(types, count);
-        if let Some(planned) = self.plan_direct(ast, &mut params).await? {
+        if let Some(mut planned) = self.plan_direct(ast, &mut params).await? {
+            planned.tables.extend(named);
             return Ok(planned.into_plan(params, None));
         }
-        let planned = match ast {
+        let mut planned = match ast {
             Ast::Query(query) => match Box::pin(self.plan_with(query, &mut params)).await? {
                 Some(planned) => planned,
                 None => Box::pin(self.plan_query(query, &mut params)).await?,
@@ -184,6 +194,7 @@ impl Session {
             Ast::Merge(merge) => Box::pin(self.plan_merge(merge, &mut params)).await?,
             _ => return Err(PgError::internal("a statement without a plan")),
         };
+        planned.tables.extend(named);
         let inferred = planned.kind.param_types();
         Ok(planned.into_plan(params, inferred))
     }

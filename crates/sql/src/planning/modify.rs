@@ -336,7 +336,8 @@ pub(crate) fn column_default(column: &ColumnDef) -> Result<Option<RowDefault>> {
     if column.generated == Some(Generated::Stored) {
         return Ok(None);
     }
-    let expr = direct::parse_expr(text)?;
+    let mut expr = direct::parse_expr(text)?;
+    crate::named_types::mark_by_table(&mut expr, std::iter::once(column.ty));
     let mut params = Params::new(Vec::new(), 0);
     let mut binder = crate::bind::scalar::ScalarBinder::constants(&mut params);
     let scalar = binder.bind_assignment(&expr, column.ty)?.ok_or_else(|| {

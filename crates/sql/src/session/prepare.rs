@@ -250,8 +250,11 @@ impl Session {
         };
         let fresh = Box::pin(self.plan_for(&statement, &prepared.declared)).await?;
         let shape = |plan: &Plan| -> Vec<u32> { plan.columns.iter().map(|c| c.oid).collect() };
-        let same_params = prepared.given.is_some() || fresh.params == plan.params;
-        if shape(&fresh) != shape(plan) || !same_params {
+        let same = |(a, b): (&kernel::row::ColType, &kernel::row::ColType)| a.is_same(*b);
+        let params = prepared.given.is_some()
+            || fresh.params.len() == plan.params.len()
+                && fresh.params.iter().zip(&plan.params).all(same);
+        if shape(&fresh) != shape(plan) || !params {
             return Err(PgError::new("0A000", "cached plan must not change result type"));
         }
         Ok(fresh)

@@ -26,6 +26,15 @@ impl Session {
             return Err(PgError::new("42P05", text));
         }
         let mut oids = Vec::new();
+        let mut own = Ast::Prepare {
+            name: ast::Ident::new(""),
+            data_types: types.to_vec(),
+            statement: Box::new(statement.clone()),
+        };
+        self.settle_types(&mut own).await?;
+        let Ast::Prepare { data_types: types, .. } = &own else {
+            return Err(PgError::internal("PREPARE that is none"));
+        };
         for ty in types {
             let ty = query::sqltype::col_type_of_sql(ty)?;
             oids.push(ty.map_or(0, |ty| query::PgType::of(ty).oid));

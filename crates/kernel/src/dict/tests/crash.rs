@@ -56,6 +56,7 @@ fn new_table(name: &str) -> NewTable {
             unique: true,
             primary: true,
             constraint: Some(format!("{name}_pkey")),
+            predicate: None,
         }],
     }
 }

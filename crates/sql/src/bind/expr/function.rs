@@ -94,6 +94,8 @@ impl Binder<'_> {
             | "pg_get_function_identity_arguments"
             | "pg_get_function_result"
             | "obj_description"
+            | "format_type"
+            | "pg_type_is_visible"
             | "col_description"
             | "pg_get_serial_sequence" => {
                 self.references.catalog_functions = true;

@@ -5,7 +5,7 @@
 
 use crate::catalog::rows::Rows;
 use crate::catalog::rows::Shape::{
-    Bool, Char, Float8, Int2, Int4, List, Name, NoList, Object, Oid, Other, Text,
+    Bool, Char, Int2, Int4, List, Name, NoList, Object, Oid, Other, Text,
 };
 use query::types::oid;
 
@@ -53,9 +53,6 @@ pub(super) fn empty(name: &str) -> Option<Rows> {
             ("tgoldtable", Name),
             ("tgnewtable", Name),
         ],
-        "pg_enum" => {
-            &[("oid", Oid), ("enumtypid", Oid), ("enumsortorder", Float8), ("enumlabel", Name)]
-        }
         "pg_range" => &[("rngtypid", Oid), ("rngsubtype", Oid), ("rngmultitypid", Oid)],
         "pg_extension" => &[
             ("oid", Oid),

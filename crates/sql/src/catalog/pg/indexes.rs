@@ -37,7 +37,7 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
         ("indpred", Other(oid::PG_NODE_TREE)),
     ]);
     for table in &catalog.tables {
-        for index in &table.indexes {
+        for index in table.all_indexes() {
             let count = Value::Int2(i16::try_from(index.columns.len()).unwrap_or(i16::MAX));
             let column = |at: &u16| &table.columns[usize::from(*at)];
             let types = || index.columns.iter().map(|at| PgType::of(column(at).ty).oid.into());
@@ -62,7 +62,9 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
                 oids(types().map(known::default_opclass)),
                 options(index),
                 Value::Null,
-                Value::Null,
+                index.predicate.as_ref().map_or(Value::Null, |condition| {
+                    text(crate::ddl::predicate_text(table, condition))
+                }),
             ]);
         }
     }
@@ -239,7 +241,7 @@ pub(super) fn index_list(catalog: &Catalog) -> Rows {
         ("indexdef", Text),
     ]);
     for table in &catalog.tables {
-        for index in &table.indexes {
+        for index in table.all_indexes() {
             rows.push(vec![
                 text(table.schema.as_str()),
                 text(table.name.as_str()),

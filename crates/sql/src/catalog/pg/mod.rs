@@ -139,7 +139,8 @@ pub(super) fn view(
     Some(match name {
         "pg_class" => relations::classes(catalog),
         "pg_attribute" => relations::attributes(catalog),
-        "pg_type" => types::type_rows(),
+        "pg_type" => types::type_rows(catalog),
+        "pg_enum" => types::enums(catalog),
         "pg_namespace" => database::namespaces(catalog),
         "pg_index" => indexes::indexes(catalog),
         "pg_constraint" => indexes::constraints(catalog),

@@ -124,14 +124,14 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         let of = Has {
             blocks,
             rows: of_table,
-            indexes: !table.indexes.is_empty(),
+            indexes: table.all_indexes().next().is_some(),
             checks: table.checks.len(),
             keys,
             owner,
             acl,
         };
         add(oid_of(table.obj), &table.name, &table.schema, "r", table.columns.len(), of);
-        for index in &table.indexes {
+        for index in table.all_indexes() {
             add(
                 oid_of(index.obj),
                 &index.name,
@@ -203,7 +203,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             Value::Int2(ty.typlen()),
             Value::Int2(i16::try_from(number).unwrap_or(i16::MAX)),
             Value::Int4(0),
-            Value::Int4(ty.typmod),
+            Value::Int4(ty.shown_typmod()),
             Value::Bool(own && def.not_null),
             Value::Bool(own && has_default(def)),
             Value::Bool(false),
@@ -220,7 +220,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             Value::Int4(0),
             int(if def.ty.kind.is_text() { 100 } else { 0 }),
             Value::Int4(-1),
-            Value::Bool(known.is_some_and(|ty| ty.yes(3))),
+            Value::Bool(def.ty.kind == TypeKind::Enum || known.is_some_and(|ty| ty.yes(3))),
             text(known.map_or("i", |ty| ty.text(16))),
             text(known.map_or("p", |ty| ty.text(17))),
             text(""),
@@ -234,7 +234,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
         for column in 0..table.columns.len() {
             add(oid_of(table.obj), table, column, column + 1, true);
         }
-        for index in &table.indexes {
+        for index in table.all_indexes() {
             for (i, at) in index.columns.iter().enumerate() {
                 add(oid_of(index.obj), table, usize::from(*at), i + 1, false);
             }
@@ -305,6 +305,10 @@ pub(super) fn descriptions(catalog: &Catalog) -> Rows {
         let said = text("standard public schema");
         rows.push(vec![int(public), int(2615), Value::Int4(0), said]);
     }
+    for ty in &catalog.types.all {
+        let Some(comment) = &ty.comment else { continue };
+        rows.push(vec![oid_of(ty.obj), int(1247), Value::Int4(0), text(comment.as_str())]);
+    }
     for table in catalog.relations() {
         let columns = table.columns.iter().map(|column| &column.comment);
         for (number, comment) in std::iter::once(&table.comment).chain(columns).enumerate() {
@@ -332,7 +336,7 @@ pub(super) fn tables(catalog: &Catalog) -> Rows {
             text(table.schema.as_str()),
             text(table.name.as_str()),
             text(catalog.roles.name(table.owner)),
-            Value::Bool(!table.indexes.is_empty()),
+            Value::Bool(table.all_indexes().next().is_some()),
         ]);
     }
     rows

@@ -345,7 +345,7 @@ pub(super) fn dependencies(catalog: &crate::catalog::Catalog) -> Rows {
         {
             add(2604, super::relations::default_oid(table, i), CLASS, at, i + 1, "a");
         }
-        for index in &table.indexes {
+        for index in table.all_indexes() {
             let index_oid = i64::from(index.obj.0);
             match index.constraint {
                 Some(_) => {

@@ -3,14 +3,16 @@
 //! What it promises: every type a column or a result can have is there, with its array. What it
 //! must never do: give a type another OID than PostgreSQL's.
 
-use super::OWNER;
+use super::{OWNER, oid_of};
+use crate::catalog::Catalog;
 use crate::catalog::known::TYPES;
-use crate::catalog::rows::Shape::{Bool, Char, Int2, Int4, Name, NoList, Object, Oid, Other, Text};
-use crate::catalog::rows::{Rows, int, text};
+use crate::catalog::rights;
+use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, Object, Oid, Other, Text};
+use crate::catalog::rows::{Rows, TEXTS, int, text};
 use kernel::row::Value;
 use query::types::oid;
 
-pub(super) fn type_rows() -> Rows {
+pub(super) fn type_rows(catalog: &Catalog) -> Rows {
     let procedure = Object(oid::REGPROC);
     let mut rows = Rows::new(&[
         ("oid", Oid),
@@ -44,7 +46,7 @@ pub(super) fn type_rows() -> Rows {
         ("typcollation", Oid),
         ("typdefaultbin", Other(oid::PG_NODE_TREE)),
         ("typdefault", Text),
-        ("typacl", NoList),
+        ("typacl", TEXTS),
     ]);
     for ty in TYPES.iter() {
         rows.push(vec![
@@ -81,6 +83,70 @@ pub(super) fn type_rows() -> Rows {
             Value::Null,
             Value::Null,
         ]);
+    }
+    for ty in &catalog.types.all {
+        rows.push(vec![
+            oid_of(ty.obj),
+            text(ty.name.as_str()),
+            int(catalog.schema_oid(&ty.schema)),
+            int(ty.owner.0),
+            Value::Int2(4),
+            Value::Bool(true),
+            text("e"),
+            text("E"),
+            Value::Bool(false),
+            Value::Bool(true),
+            text(","),
+            int(0),
+            int(0),
+            int(0),
+            // There are no arrays of enums.
+            int(0),
+            int(ENUM_IN),
+            int(ENUM_OUT),
+            int(ENUM_RECEIVE),
+            int(ENUM_SEND),
+            int(0),
+            int(0),
+            int(0),
+            text("i"),
+            text("p"),
+            Value::Bool(false),
+            int(0),
+            Value::Int4(-1),
+            Value::Int4(0),
+            int(0),
+            Value::Null,
+            Value::Null,
+            rights::acl_value(catalog, ty.acl.as_ref()),
+        ]);
+    }
+    rows
+}
+
+/// PostgreSQL's functions behind every enum.
+const ENUM_IN: i64 = 3506;
+const ENUM_OUT: i64 = 3507;
+const ENUM_RECEIVE: i64 = 3532;
+const ENUM_SEND: i64 = 3533;
+
+/// `pg_enum`: the labels, numbered in their order.
+pub(super) fn enums(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("oid", Oid),
+        ("enumtypid", Oid),
+        ("enumsortorder", Float8),
+        ("enumlabel", Name),
+    ]);
+    for ty in &catalog.types.all {
+        for (at, label) in ty.def().labels.iter().enumerate() {
+            rows.push(vec![
+                oid_of(label.obj),
+                oid_of(ty.obj),
+                Value::Float8(f64::from(u32::try_from(at + 1).unwrap_or(u32::MAX))),
+                text(label.text.as_str()),
+            ]);
+        }
     }
     rows
 }
