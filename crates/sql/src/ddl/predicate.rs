@@ -6,7 +6,7 @@
 use crate::bind::Params;
 use crate::bind::scalar::ScalarBinder;
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, visit_expressions_mut};
 use kernel::dict::{Comparison, Condition, TableDef};
 use kernel::row::{ColType, TypeKind, Value, encode_key};
 use query::Scalar;
@@ -15,15 +15,34 @@ use query::functions::quote_ident;
 use query::implied::value_of_key;
 use query::scalar::{CmpOp, EvalContext, compare};
 use query::wire::{FormatEnv, to_text};
+use std::ops::ControlFlow;
 
 fn refused(expr: &Expr) -> PgError {
     PgError::unsupported(format!("the index predicate {expr}"))
+}
+
+/// `x = ANY (ARRAY[...])` as a list, which PostgreSQL writes so.
+fn lists_of(expr: &mut Expr) {
+    let _: ControlFlow<()> = visit_expressions_mut(expr, |part| {
+        if let Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } = part {
+            let mut array = &**right;
+            while let Expr::Nested(inner) | Expr::Cast { expr: inner, .. } = array {
+                array = inner;
+            }
+            if let Expr::Array(array) = array {
+                let (expr, list) = (left.clone(), array.elem.clone());
+                *part = Expr::InList { expr, list, negated: false };
+            }
+        }
+        ControlFlow::Continue(())
+    });
 }
 
 /// A predicate as a scalar over the table's rows.
 pub(crate) fn bind_predicate(expr: &Expr, table: &TableDef) -> Result<Scalar> {
     let mut expr = expr.clone();
     crate::named_types::mark_in_table(&mut expr, table);
+    lists_of(&mut expr);
     let mut params = Params::new(Vec::new(), 0);
     let bound = ScalarBinder::new(table, &table.name, &mut params).bind_condition(&expr)?;
     let bound = bound.ok_or_else(|| refused(&expr))?;
@@ -64,10 +83,10 @@ impl Maker<'_> {
                 Some(if and { Condition::And(all) } else { Condition::Or(all) })
             }
             Scalar::Not(inner) => self.condition(inner)?.map(|c| Condition::Not(Box::new(c))),
-            Scalar::IsNull(inner) => column(inner).map(Condition::IsNull),
-            Scalar::Column(_) => column(scalar).map(Condition::True),
+            Scalar::IsNull(inner) => self.column(inner).map(Condition::IsNull),
+            Scalar::Column(_) => self.column(scalar).map(Condition::True),
             Scalar::Compare(op, sides) => {
-                let (at, op, other) = match (column(&sides.0), column(&sides.1)) {
+                let (at, op, other) = match (self.column(&sides.0), self.column(&sides.1)) {
                     (Some(at), None) => (at, *op, &sides.1),
                     (None, Some(at)) => (at, op.flipped(), &sides.0),
                     _ => return Ok(None),
@@ -83,7 +102,7 @@ impl Maker<'_> {
                 self.key(at, other)?.map(|key| Condition::Compare(op, at, key))
             }
             Scalar::In(value, list) => {
-                let Some(at) = column(value) else { return Ok(None) };
+                let Some(at) = self.column(value) else { return Ok(None) };
                 let mut keys = Vec::with_capacity(list.len());
                 for one in list {
                     let Some(key) = self.key(at, one)? else { return Ok(None) };
@@ -93,6 +112,19 @@ impl Maker<'_> {
             }
             _ => None,
         })
+    }
+
+    /// The column that it is; a cast of text to text changes nothing.
+    fn column(&self, scalar: &Scalar) -> Option<u16> {
+        match scalar {
+            Scalar::Column(at) => u16::try_from(*at).ok(),
+            Scalar::Cast(inner, ty, _) if *ty == ColType::new(TypeKind::Text) => {
+                let at = self.column(inner)?;
+                let own = self.table.columns[usize::from(at)].ty.kind;
+                matches!(own, TypeKind::Text | TypeKind::Varchar).then_some(at)
+            }
+            _ => None,
+        }
     }
 
     /// The key of a constant in the column's type; `None` for what that type cannot say.
@@ -116,13 +148,6 @@ impl Maker<'_> {
         let mut key = Vec::new();
         encode_key(&[own.as_datum()], &mut key);
         Ok(Some(key.into()))
-    }
-}
-
-fn column(scalar: &Scalar) -> Option<u16> {
-    match scalar {
-        Scalar::Column(at) => u16::try_from(*at).ok(),
-        _ => None,
     }
 }
 

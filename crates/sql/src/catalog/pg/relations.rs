@@ -13,6 +13,7 @@ use crate::ddl::is_temporary;
 use block::ObjId;
 use kernel::dict::{Acl, ColumnDef, Generated, SUPERUSER_OBJ, TableDef};
 use kernel::row::{TypeKind, Value};
+use query::functions::quote_ident;
 use query::types::{PgType, oid};
 
 /// What a relation has beside its columns.
@@ -264,6 +265,9 @@ pub(in crate::catalog) fn shown_default(column: &ColumnDef, default: &str) -> St
         Some(inner) if !inner.replace("''", "").contains('\'') => {
             let name = match column.ty.kind {
                 TypeKind::Char => "bpchar".to_owned(),
+                TypeKind::Enum => column.ty.enum_type().map_or_else(String::new, |def| {
+                    format!("{}.{}", quote_ident(&def.schema), quote_ident(&def.name))
+                }),
                 _ => column.ty.without_limit().to_string(),
             };
             format!("{default}::{name}")
