@@ -428,6 +428,20 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
             if wanted / kept * LOOKUP_ROWS >= work.size.rows {
                 return None;
             }
+            // A range that alone was not worth it may be for the first few of its rows.
+            let offers = Access::offers(&work.table, &work.types, &work.filters);
+            let ranged = offers.into_iter().find_map(|(mut access, _)| {
+                let Access::Range { index, equal, lower, upper, backward: to, .. } = &mut access
+                else {
+                    return None;
+                };
+                let bounded = lower.is_some() || upper.is_some();
+                *to = direction(work, index, equal.len(), bounded, &columns)?;
+                Some(ScanWork { access, ..work.clone() })
+            });
+            if ranged.is_some() {
+                return ranged;
+            }
             work.table.indexes.iter().find_map(|index| {
                 let backward = direction(work, index, 0, false, &columns)?;
                 let access = Access::whole(index.clone(), backward);

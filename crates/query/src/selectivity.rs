@@ -377,6 +377,7 @@ mod tests {
             statistics: Derived::default(),
             changes: Changes::default(),
             version: 1,
+            form: 1,
         };
         let value = |column: usize, i: i32| match column {
             0 => Value::Int4(i),

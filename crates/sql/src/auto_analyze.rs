@@ -21,8 +21,14 @@ use std::time::Duration;
 /// Between two looks at what has changed.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// When each table's statistics were last gathered, µs of the wall clock, as seen by this task.
-type Known = BTreeMap<ObjId, Option<i64>>;
+/// What the task knows of tables.
+#[derive(Default)]
+struct Known {
+    /// When each one's statistics were last gathered, µs of the wall clock.
+    gathered: BTreeMap<ObjId, Option<i64>>,
+    /// When gathering them failed, µs of the wall clock.
+    failed: BTreeMap<ObjId, i64>,
+}
 
 /// Starts the task. It ends with the instance.
 pub(crate) fn start(instance: &Arc<Instance>) {
@@ -30,7 +36,7 @@ pub(crate) fn start(instance: &Arc<Instance>) {
     let ctx = instance.observer.ctx(SessionKind::Background, "autovacuum");
     let env = ctx.env.clone();
     env.spawn_task("autovacuum", Lane::Background, async move {
-        let mut known = Known::new();
+        let mut known = Known::default();
         loop {
             ctx.sleep(WaitEvent::AutoAnalyzeTimer, INTERVAL).await;
             let Some(instance) = weak.upgrade() else { return };
@@ -50,15 +56,20 @@ async fn round(ctx: &Ctx, instance: &Arc<Instance>, known: &mut Known) {
         if instance.is_closing() {
             return;
         }
-        if changes.count() <= threshold {
+        let wait_us = naptime_us(instance);
+        let failed = known.failed.get(&obj);
+        if changes.count() <= threshold || failed.is_some_and(|at| ctx.env.wall_us() - at < wait_us)
+        {
             continue;
         }
+        known.failed.remove(&obj);
         match look_after(ctx, instance, obj, &changes, known).await {
             // Dropped or altered meanwhile, or closing: the next round sees.
             Ok(())
             | Err(kernel::Error::ObjectGone | kernel::Error::UndefinedObject(_))
             | Err(kernel::Error::Closing) => {}
             Err(error) => {
+                known.failed.insert(obj, ctx.env.wall_us());
                 let text = format!("gather statistics of table {}: {error}", obj.0);
                 ctx.alert(AlertLevel::Warning, text);
             }
@@ -75,6 +86,10 @@ async fn look_after(
     changes: &Changes,
     known: &mut Known,
 ) -> kernel::Result<()> {
+    let _turn = instance.background_turn.lock().await;
+    if instance.is_closing() {
+        return Ok(());
+    }
     let txn = instance.begin(ctx, Isolation::ReadCommitted);
     let done = look_in(ctx, instance, &txn, obj, changes, known).await;
     match done {
@@ -97,7 +112,7 @@ async fn look_in(
     let counted = changes.count();
     let Some(def) = dict::table_by_obj(ctx, txn, obj).await? else {
         dict::forget_changes(&instance.core, obj);
-        known.remove(&obj);
+        known.gathered.remove(&obj);
         return Ok(());
     };
     if def.schema.starts_with(TEMP_PREFIX) || def.view.is_some() {
@@ -106,7 +121,7 @@ async fn look_in(
     }
     let stats = dict::statistics(ctx, txn, &def).await?;
     let last = stats.as_ref().and_then(|stats| stats.analyzed_us.max(stats.autoanalyzed_us));
-    if known.insert(obj, last).is_some_and(|before| before != last) {
+    if known.gathered.insert(obj, last).is_some_and(|before| before != last) {
         // Somebody else has gathered them since.
         changes.taken(counted);
         return Ok(());
@@ -114,9 +129,14 @@ async fn look_in(
     if !is_due(ctx, instance, &def, stats.as_deref(), last, counted).await? {
         return Ok(());
     }
+    // Whoever is changing the definition goes first: this can wait, and nobody shall wait for it.
     let who = Holder { id: txn.local_id(), same: None };
-    let turn = analyze_resource(obj);
-    match instance.core.lock_resource(ctx, txn, who, turn, TmMode::X, LockWait::NoWait).await {
+    let (core, turn) = (&instance.core, analyze_resource(obj));
+    let held = match core.lock_table(ctx, txn, obj, TmMode::SS, LockWait::NoWait).await {
+        Ok(_) => core.lock_resource(ctx, txn, who, turn, TmMode::X, LockWait::NoWait).await,
+        Err(error) => Err(error),
+    };
+    match held {
         Ok(()) => {}
         Err(kernel::Error::RowLocked) => return Ok(()),
         Err(error) => return Err(error),
@@ -130,9 +150,14 @@ async fn look_in(
         return Ok(());
     }
     dict::set_statistics(ctx, txn, &def, &new).await?;
-    known.insert(obj, Some(new.at_us));
+    known.gathered.insert(obj, Some(new.at_us));
     changes.taken(counted);
     Ok(())
+}
+
+fn naptime_us(instance: &Instance) -> i64 {
+    let wait_s = i64::try_from(instance.params.autovacuum_naptime()).unwrap_or(i64::MAX);
+    wait_s.saturating_mul(1_000_000)
 }
 
 /// Whether so many changes are enough, and the last time is long enough ago. A table that nobody
@@ -155,8 +180,7 @@ async fn is_due(
         return Ok(false);
     }
     let (Some(stats), Some(last)) = (stats, last) else { return Ok(true) };
-    let wait_us = i64::try_from(params.autovacuum_naptime()).unwrap_or(i64::MAX / 1_000_000);
-    if ctx.env.wall_us() - last >= wait_us * 1_000_000 {
+    if ctx.env.wall_us() - last >= naptime_us(instance) {
         return Ok(true);
     }
     let (blocks, _) = kernel::table::blocks(ctx, &instance.core, def).await?;

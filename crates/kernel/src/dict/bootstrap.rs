@@ -66,6 +66,7 @@ fn bootstrap_def(birth: Scn) -> TableDef {
         statistics: Derived::default(),
         changes: Changes::default(),
         version: u64::from(BOOTSTRAP_OBJ.0),
+        form: u64::from(BOOTSTRAP_OBJ.0),
     }
 }
 
@@ -197,6 +198,7 @@ async fn write_table(
         acl: None,
         created: def.birth,
         version: u64::from(number.0),
+        form: u64::from(number.0),
     };
     let own = object(def.obj, &def.name, ObjectKind::Table);
     store::insert(ctx, txn, into(Fixed::Obj), &object_values(&own)?).await?;

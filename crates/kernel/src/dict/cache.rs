@@ -306,6 +306,7 @@ mod tests {
             statistics: crate::dict::Derived::default(),
             changes: crate::dict::Changes::default(),
             version,
+            form: version,
         })
     }
 

@@ -61,7 +61,8 @@ pub async fn create_table(
             kind: ObjectKind::Table,
             acl: None,
             created: txn.core().current_scn(),
-            version: next_version(txn.core()),
+            version: 0,
+            form: 0,
         },
     )
     .await?;
@@ -97,13 +98,15 @@ pub(super) fn check_columns(columns: &[ColumnDef]) -> Result<()> {
     Ok(())
 }
 
-/// Enters an object into `obj$` and notes that the transaction has touched it.
+/// Enters an object into `obj$`, with its first version, and notes that the transaction has touched it.
 pub(super) async fn add_object(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     object: ObjectDef,
 ) -> Result<ObjectDef> {
     let dict = of(txn.core())?;
+    let version = next_version(txn.core());
+    let object = ObjectDef { version, form: version, ..object };
     let exists = || Error::DuplicateObject(format!("relation \"{}\"", object.name));
     let snap = newest(txn)?;
     if object_by_name(ctx, dict, &snap, &object.schema, &object.name).await?.is_some() {
@@ -160,20 +163,37 @@ pub(super) async fn lock_for_ddl(
     Ok((object, def))
 }
 
-/// Gives the object a new version: plans and cached definitions of the old one end with the commit.
+/// Gives the object a new version: plans and cached definitions of the old one end with the
+/// commit, and statements that change its rows by the old one begin again.
 pub(super) async fn new_version(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     object: &ObjectDef,
 ) -> Result<()> {
+    set_version(ctx, txn, object, true).await
+}
+
+/// As [`new_version`], for what does not matter to who changes its rows: they go on.
+pub(super) async fn new_plans(ctx: &Ctx, txn: &Arc<Transaction>, object: &ObjectDef) -> Result<()> {
+    set_version(ctx, txn, object, false).await
+}
+
+async fn set_version(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    object: &ObjectDef,
+    form: bool,
+) -> Result<()> {
     let core = txn.core();
     let version = i64::try_from(next_version(core))
         .map_err(|_| Error::Invariant("versions are below 2^63".into()))?;
+    let mut values = vec![(at::OBJ_VERSION, Value::Int8(version))];
+    if form {
+        values.push((at::OBJ_FORM, Value::Int8(version)));
+    }
     let table = of(core)?.fixed(Fixed::Obj);
-    let found = store::change(ctx, txn, table, 0, &[obj(object.obj)], |_| {
-        Ok(vec![(at::OBJ_VERSION, Value::Int8(version))])
-    })
-    .await?;
+    let key = [obj(object.obj)];
+    let found = store::change(ctx, txn, table, 0, &key, |_| Ok(values.clone())).await?;
     if !found {
         return Err(undefined("relation", &object.name));
     }

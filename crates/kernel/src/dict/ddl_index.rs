@@ -7,7 +7,7 @@ use observe::Ctx;
 use super::ddl::{add_object, delete_all, drop_object, lock_for_ddl, new_version, write_not_null};
 use super::def::{ColumnDef, IndexDef, NewIndex, ObjectDef, ObjectKind, TableDef};
 use super::fixed::Fixed;
-use super::ids::{next_obj, next_version};
+use super::ids::next_obj;
 use super::lookup::table_by_obj;
 use super::names::{check_name, undefined};
 use super::records::{at, index_values, key_list, object_by_name, object_by_obj, predicate_bytes};
@@ -92,7 +92,8 @@ pub(super) async fn add_index(
         kind: ObjectKind::Index,
         acl: None,
         created: core.current_scn(),
-        version: next_version(core),
+        version: 0,
+        form: 0,
     };
     let object = add_object(ctx, txn, object).await?;
     if new.primary {

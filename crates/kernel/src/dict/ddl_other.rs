@@ -8,7 +8,7 @@ use observe::Ctx;
 use super::ddl::{add_object, delete_all, drop_object, new_version};
 use super::def::{NewSequence, ObjectDef, ObjectKind, SequenceDef};
 use super::fixed::Fixed;
-use super::ids::{next_obj, next_version};
+use super::ids::next_obj;
 use super::names::{check_name, check_schema, undefined};
 use super::records::{at, object_by_obj, sequence_values};
 use super::state::{exclude, newest, of};
@@ -38,7 +38,8 @@ pub async fn create_sequence(
         kind: ObjectKind::Sequence,
         acl: None,
         created: core.current_scn(),
-        version: next_version(core),
+        version: 0,
+        form: 0,
     };
     let object = add_object(ctx, txn, object).await?;
     let def = SequenceDef {

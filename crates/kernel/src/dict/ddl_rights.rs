@@ -10,7 +10,7 @@ use block::ObjId;
 use observe::Ctx;
 
 use super::acl::{Acl, AclKind};
-use super::ddl::{new_version, touch_object};
+use super::ddl::{new_plans, touch_object};
 use super::ddl_roles::{change_roles, touch_roles};
 use super::ddl_schema::change_list;
 use super::ddl_type::change_type_acl;
@@ -84,7 +84,7 @@ pub async fn change_acl(
                 Ok(vec![(at::OBJ_ACL, acl_value(new.as_ref()))])
             })
             .await?;
-            new_version(ctx, txn, &object).await
+            new_plans(ctx, txn, &object).await
         }
         AclTarget::Column(number, position) => {
             let object = lock_object(ctx, txn, number, TmMode::SS).await?;
@@ -94,7 +94,7 @@ pub async fn change_acl(
                 Ok(vec![(at::COL_ACL, acl_value(new.as_ref()))])
             })
             .await?;
-            new_version(ctx, txn, &object).await
+            new_plans(ctx, txn, &object).await
         }
         AclTarget::Schema(name) => {
             change_list(ctx, txn).await?;
@@ -168,7 +168,7 @@ async fn give(ctx: &Ctx, txn: &Arc<Transaction>, object: &ObjectDef, owner: ObjI
     })
     .await?;
     touch_object(txn, object)?;
-    new_version(ctx, txn, object).await
+    new_plans(ctx, txn, object).await
 }
 
 /// Gives a table, view or sequence to another role, a table with its indexes and the sequences that

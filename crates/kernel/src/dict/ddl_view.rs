@@ -16,7 +16,7 @@ use super::ddl::{
 use super::ddl_type::hold_types;
 use super::def::{ColumnDef, NewView, ObjectDef, ObjectKind, TableDef, ViewDef};
 use super::fixed::Fixed;
-use super::ids::{next_obj, next_version};
+use super::ids::next_obj;
 use super::lookup::{table_by_obj, types};
 use super::names::{check_name, check_schema};
 use super::records::{column_values, table_values, use_values};
@@ -68,7 +68,8 @@ pub async fn create_view(ctx: &Ctx, txn: &Arc<Transaction>, new: NewView) -> Res
         kind: ObjectKind::View,
         acl: None,
         created: core.current_scn(),
-        version: next_version(core),
+        version: 0,
+        form: 0,
     };
     let object = add_object(ctx, txn, object).await?;
     let tab = of(core)?.fixed(Fixed::Tab);

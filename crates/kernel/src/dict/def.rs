@@ -306,6 +306,9 @@ pub struct TableDef {
     pub changes: Changes,
     /// Changes with every change of the definition and is never used twice in a database.
     pub version: u64,
+    /// The version of the last change that matters to who writes rows: not of rights and
+    /// statistics.
+    pub form: u64,
 }
 
 impl TableDef {
@@ -526,6 +529,8 @@ pub struct ObjectDef {
     /// SCN shortly before it was made.
     pub created: Scn,
     pub version: u64,
+    /// As [`TableDef::form`].
+    pub form: u64,
 }
 
 /// A table to be made.

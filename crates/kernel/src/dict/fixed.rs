@@ -138,6 +138,7 @@ pub(super) const TABLES: [FixedTable; 19] = [
             ("created", Int8, true),
             ("version", Int8, true),
             ("acl", Text, false),
+            ("form", Int8, true),
         ],
         indexes: &[
             FixedIndex { obj: ObjId(20), name: "i_obj1", columns: &[0] },
@@ -449,6 +450,7 @@ impl FixedTable {
             statistics: Derived::default(),
             changes: Changes::default(),
             version: u64::from(self.obj.0),
+            form: u64::from(self.obj.0),
         })
     }
 }

@@ -223,7 +223,7 @@ pub async fn confirm(ctx: &Ctx, txn: &Arc<Transaction>, def: &TableDef) -> Resul
         return Ok(());
     }
     match table_by_obj(ctx, txn, def.obj).await? {
-        Some(now) if now.version == def.version => Ok(()),
+        Some(now) if now.form == def.form => Ok(()),
         _ => Err(Error::ObjectGone),
     }
 }

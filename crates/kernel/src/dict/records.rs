@@ -28,6 +28,7 @@ pub(super) mod at {
     pub const OBJ_SCHEMA: usize = 2;
     pub const OBJ_NAME: usize = 3;
     pub const OBJ_VERSION: usize = 6;
+    pub const OBJ_FORM: usize = 8;
     pub const OBJ_ACL: usize = 7;
     pub const TAB_HEADER: usize = 1;
     pub const TAB_BIRTH: usize = 2;
@@ -78,12 +79,13 @@ pub(super) fn object_of(row: &Record) -> Result<ObjectDef> {
         kind: ObjectKind::from_code(row.text(4)?).ok_or_else(|| row.unknown("object kind"))?,
         created: row.scn(5)?,
         version: row.number(at::OBJ_VERSION)?,
+        form: row.number(at::OBJ_FORM)?,
         acl: acl_of(row, at::OBJ_ACL)?,
     })
 }
 
 /// Of a new object, which has no rights of its own yet.
-pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 8]> {
+pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 9]> {
     Ok([
         obj(def.obj),
         obj(def.owner),
@@ -93,6 +95,7 @@ pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 8]> {
         int8(def.created.0)?,
         int8(def.version)?,
         Datum::Null,
+        int8(def.form)?,
     ])
 }
 
@@ -477,6 +480,7 @@ pub(super) async fn read_table(
         statistics: Derived::default(),
         changes: dict.changes_of(object.obj),
         version: object.version,
+        form: object.form,
     }))
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use block::ObjId;
 use observe::Ctx;
 
-use super::ddl::new_version;
+use super::ddl::new_plans;
 use super::ddl_rights::lock_object;
 use super::def::{AlteredColumn, TableDef};
 use super::fixed::Fixed;
@@ -312,7 +312,7 @@ pub async fn set_statistics(
         let values = column_values(table.obj, *position, ty, column)?;
         insert(ctx, txn, Fixed::ColStat, &values).await?;
     }
-    new_version(ctx, txn, &object).await
+    new_plans(ctx, txn, &object).await
 }
 
 /// Statistics follow their columns; those of columns that go or get another type go.

@@ -757,6 +757,9 @@ fn rights_roles_and_owners_follow_the_transaction_and_survive_in_the_rows() {
         assert_eq!(known.above(ann.obj, true), [ann.obj, team.obj]);
         let now = w.find(&other).await.expect("there");
         assert_ne!(now.version, table.version);
+        // Who is changing rows by the old definition goes on; another column would end that.
+        assert_eq!(now.form, table.form);
+        confirm(&w.ctx, &other, &table).await.expect("the rows are as they were");
         let acl = now.acl.as_ref().expect("a list");
         assert!(acl.privileges_of(&known.above(ann.obj, true)).has(Privileges::SELECT));
         assert!(now.columns[1].acl.is_some() && now.columns[0].acl.is_none());

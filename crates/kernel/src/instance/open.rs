@@ -138,6 +138,8 @@ pub struct Instance {
     pub group: Arc<Group>,
     pub me: InstanceNo,
     closing: AtomicBool,
+    /// Held by a background task of the layers above while it has a transaction: closing waits for it.
+    pub background_turn: tokio::sync::Mutex<()>,
 }
 
 impl Instance {
@@ -202,6 +204,7 @@ impl Instance {
             group,
             me: config.me,
             closing: AtomicBool::new(false),
+            background_turn: tokio::sync::Mutex::new(()),
         });
         let left = dict::left_temporary(&ctx, &instance.core).await?;
         instance.start_smon(ctx, left);
@@ -271,6 +274,9 @@ impl Instance {
     pub async fn close(&self) -> Result<()> {
         self.closing.store(true, Ordering::SeqCst);
         let ctx = self.observer.ctx(SessionKind::Background, "shutdown");
+        // What is changed after the checkpoint below would be in no redo that a recovery reads.
+        let turn = self.background_turn.lock();
+        let _turn = ctx.wait(WaitEvent::RdbmsIpcReply, [0; 3], turn).await;
         self.core.space.close(&ctx).await?;
         self.core.cache.checkpoint_all(&ctx, self.me).await?;
         self.core.log.close(&ctx).await?;
