@@ -11,10 +11,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The repository.
+/// The repository: the one that cargo runs this program in. Another checkout with the same target
+/// folder may have compiled it.
 pub fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = here.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    here.ancestors().nth(2).unwrap_or(&here).to_path_buf()
 }
 
 /// `$XDG_CACHE_HOME/skein` or `~/.cache/skein`.
