@@ -151,6 +151,10 @@ class Skein(Server):
     def roots(self):
         return self.pids
 
+    def settle(self, tables):
+        for table in tables:
+            self.sql(f"analyze {table}")
+
     def stop(self):
         subprocess.run([self.bin, "stop", self.dir], stdout=subprocess.DEVNULL)
 

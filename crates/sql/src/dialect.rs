@@ -1,9 +1,11 @@
-//! PostgreSQL's dialect, without one trait of the parser's: it reads each argument of a function
+//! PostgreSQL's dialect, without two traits of the parser's. It reads each argument of a function
 //! twice, once as the name of a named argument, so that nested calls cost twice as much with each
-//! level. A name is an identifier in PostgreSQL, and is read as one.
+//! level; a name is an identifier in PostgreSQL, and is read as one. And it takes all that follows
+//! IS DISTINCT FROM for its right side, AND and OR included.
 
 use std::any::TypeId;
 
+use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -64,6 +66,24 @@ impl Dialect for OwnDialect {
         LIKE.prec_value(precedence)
     }
 
+    fn parse_infix(
+        &self,
+        parser: &mut Parser<'_>,
+        left: &Expr,
+        _precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        let is_not = [Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM];
+        let form = if parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]) {
+            Expr::IsDistinctFrom
+        } else if parser.parse_keywords(&is_not) {
+            Expr::IsNotDistinctFrom
+        } else {
+            return None;
+        };
+        let right = parser.parse_subexpr(self.prec_value(Precedence::Is));
+        Some(right.map(|right| form(Box::new(left.clone()), Box::new(right))))
+    }
+
     as_postgresql! {
         supports_unicode_string_literal,
         supports_filter_during_aggregation,
@@ -107,6 +127,18 @@ mod tests {
         let text = format!("{}1{}", "abs(".repeat(40), ")".repeat(40));
         let parsed = Parser::new(&OwnDialect).try_with_sql(&text).and_then(|mut p| p.parse_expr());
         assert_eq!(parsed.map(|e| e.to_string()), Ok(text));
+    }
+
+    #[test]
+    fn is_distinct_from_binds_closer_than_and_and_or() {
+        for form in ["IS DISTINCT FROM", "IS NOT DISTINCT FROM"] {
+            let text = format!("a {form} b + 1 AND c {form} d OR e");
+            let parser = Parser::new(&OwnDialect).try_with_sql(&text);
+            let parsed = parser.and_then(|mut p| p.parse_expr()).expect("an expression");
+            let Expr::BinaryOp { left, right, .. } = parsed else { panic!("{parsed:?}") };
+            let sides = (left.to_string(), right.to_string());
+            assert_eq!(sides, (format!("a {form} b + 1 AND c {form} d"), "e".to_owned()));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::run::{self, RunDir};
 
-/// Builds `skein` and `skein-demo` and puts copies of both into one folder.
+/// Builds `skein` and the programs of `lab` and puts copies of them into one folder.
 fn build_into(dir: &RunDir) -> Result<Option<PathBuf>, String> {
     let build = ["build", "--release", "-p", "skein-cli", "-p", "skein-lab", "--bins"];
     let Some(executables) = run::build(&build)? else {
@@ -15,7 +15,7 @@ fn build_into(dir: &RunDir) -> Result<Option<PathBuf>, String> {
     };
     let bin = dir.path().join("bin");
     fs::create_dir_all(&bin).map_err(|e| format!("make {}: {e}", bin.display()))?;
-    for name in ["skein", "skein-demo"] {
+    for name in ["skein", "skein-demo", "skein-tpcc"] {
         let exe = executables.iter().find(|e| e.target == name);
         let exe = exe.ok_or_else(|| format!("the build made no executable {name}"))?;
         fs::copy(&exe.path, bin.join(name)).map_err(|e| format!("copy {name}: {e}"))?;

@@ -21,6 +21,7 @@ mod programs;
 mod security;
 mod settings;
 mod sysbench;
+mod tpcc;
 mod upsert;
 mod user_locks;
 mod views;

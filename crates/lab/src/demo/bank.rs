@@ -10,44 +10,22 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{SinkExt, TryStreamExt};
-use tokio_postgres::{Client, Error, NoTls, Statement};
+use tokio_postgres::{Client, Error, Statement};
+
+use crate::client::{connect, describe};
+use crate::random::Random;
 
 use super::book::{Outcome, Pen, Transfer};
 use super::check::INITIAL_BALANCE;
 
 /// The longest a transfer may take before it counts as hung.
 const HUNG: Duration = Duration::from_secs(30);
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// The longest transfer that is told apart from longer ones: an hour.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 const CHUNK_ROWS: i32 = 1000;
 /// As wide as pgbench's.
 const FILLER_CHARS: usize = 84;
-
-/// Connects and lets the connection run in the background.
-///
-/// # Errors
-/// What the server or the network said.
-pub async fn connect(url: &str) -> Result<Client, String> {
-    let attempt = tokio::time::timeout(CONNECT_LIMIT, tokio_postgres::connect(url, NoTls));
-    let connected = attempt.await.map_err(|_| format!("no answer in {CONNECT_LIMIT:?}"))?;
-    let (client, connection) = connected.map_err(|e| describe(&e))?;
-    tokio::spawn(async move {
-        // An error here reaches the client's own calls as well.
-        let _ = connection.await;
-    });
-    Ok(client)
-}
-
-/// Error text with its SQLSTATE.
-#[must_use]
-pub fn describe(e: &Error) -> String {
-    match e.as_db_error() {
-        Some(db) => format!("{} {}", db.code().code(), db.message()),
-        None => e.to_string(),
-    }
-}
 
 const TABLES: &str = "
     drop table if exists demo_transfer;
@@ -223,20 +201,6 @@ impl Load {
     }
 }
 
-/// Small and seeded by the client's number: the load is the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: i32) -> i32 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let limit = u64::try_from(limit.max(1)).unwrap_or(1);
-        i32::try_from((z ^ (z >> 31)) % limit).unwrap_or(0)
-    }
-}
-
 /// A connection with its prepared statements.
 struct Teller {
     client: Client,
@@ -314,7 +278,7 @@ async fn transfer(teller: &Teller, t: &Transfer) -> Attempt {
 
 /// One client: transfers until told to stop, connecting again when it must.
 pub async fn client(load: Arc<Load>, number: i32, instance: usize, pen: Pen) {
-    let mut random = Random(u64::try_from(number).unwrap_or(0) << 32);
+    let mut random = Random::new(u64::try_from(number).unwrap_or(0) << 32);
     let mut log = ClientLog { instance, ..ClientLog::default() };
     let mut next_id = i64::from(number) * 1_000_000_000;
     let mut last = Instant::now();
@@ -382,13 +346,6 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("100000\t1\t1000\t  ") && lines[1].starts_with("100001\t2\t"));
         assert_eq!(lines[0].split('\t').nth(3).map(str::len), Some(FILLER_CHARS));
-    }
-
-    #[test]
-    fn random_numbers_stay_in_range_and_reach_its_ends() {
-        let mut random = Random(7);
-        let seen: Vec<i32> = (0..1000).map(|_| random.below(5)).collect();
-        assert_eq!((seen.iter().min(), seen.iter().max()), (Some(&0), Some(&4)));
     }
 
     #[test]

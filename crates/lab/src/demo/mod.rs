@@ -323,7 +323,7 @@ impl Growth {
     }
 
     async fn read(url: &str, instances: usize) -> Result<Snapshot, String> {
-        views::read(&bank::connect(url).await?, instances).await
+        views::read(&crate::client::connect(url).await?, instances).await
     }
 
     async fn step(&mut self, restarted: Option<usize>) {
@@ -358,7 +358,7 @@ async fn books(options: &Options, load: &Load, list: &Path) -> Result<bool, Stri
     }
     let urls = load.urls.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for (instance, url) in urls.iter().enumerate() {
-        let client = bank::connect(url).await?;
+        let client = crate::client::connect(url).await?;
         let rows = bank::read_transfers(&client).await?;
         let balances = bank::read_balances(&client).await?;
         let verdict = check::compare_transfers(&told, &rows);

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::args::number;
+
 pub const USAGE: &str = "\
 usage: ./demo [OPTIONS]
 
@@ -80,15 +82,6 @@ pub fn parse(args: &[String]) -> Result<Parsed, String> {
         }
     }
     Ok(Parsed::Run(options))
-}
-
-fn number<T>(name: &str, text: &str, min: T, max: T) -> Result<T, String>
-where
-    T: std::str::FromStr + PartialOrd + std::fmt::Display,
-{
-    let wrong = || format!("{name} takes a number from {min} to {max}, not {text}");
-    let value: T = text.parse().map_err(|_| wrong())?;
-    if value < min || value > max { Err(wrong()) } else { Ok(value) }
 }
 
 #[cfg(test)]

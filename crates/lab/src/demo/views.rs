@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::bank::describe;
+use crate::client::describe;
 
 /// Counters by instance and name.
 pub type Counters = BTreeMap<(usize, String), i64>;

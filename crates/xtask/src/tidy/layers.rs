@@ -30,7 +30,7 @@ const CRATES: &[(&str, u8, &[&str])] = &[
         7,
         &[
             "server", "sql", "query", "kernel", "cluster", "disk", "env", "observe", "block",
-            "moved",
+            "moved", "lab",
         ],
     ),
     ("xtask", 7, &[]),
