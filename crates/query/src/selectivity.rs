@@ -368,6 +368,7 @@ mod tests {
             header: Dba::NONE,
             birth: Scn(1),
             indexes: vec![],
+            partial: vec![],
             checks: vec![],
             foreign: vec![],
             referenced: vec![],

@@ -98,7 +98,8 @@ pub(super) fn check_columns(columns: &[ColumnDef]) -> Result<()> {
     Ok(())
 }
 
-/// Enters an object into `obj$`, with its first version, and notes that the transaction has touched it.
+/// Enters an object into `obj$`, with its first version, and notes that the transaction has
+/// touched it.
 pub(super) async fn add_object(
     ctx: &Ctx,
     txn: &Arc<Transaction>,

@@ -138,7 +138,8 @@ pub struct Instance {
     pub group: Arc<Group>,
     pub me: InstanceNo,
     closing: AtomicBool,
-    /// Held by a background task of the layers above while it has a transaction: closing waits for it.
+    /// Held by a background task of the layers above while it has a transaction: closing waits
+    /// for it.
     pub background_turn: tokio::sync::Mutex<()>,
 }
 

@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn ranges_grow_while_they_are_used_up_quickly() {
         let slot = Slot::default();
-        let at = |us| Micros(1 + us);
+        let at = |us: u64| Micros(1 + us);
         assert_eq!(slot.wanted(20, at(0)), 20);
         assert_eq!(slot.wanted(20, at(900_000)), 40);
         let grown: Vec<u64> = (0..6).map(|i| slot.wanted(20, at(900_000 + i))).collect();

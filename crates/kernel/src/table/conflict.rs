@@ -66,8 +66,8 @@ pub async fn conflicting(
     btree::holder(ctx, txn, &seg, &key, wait).await
 }
 
-/// Inserts a row unless its key in one of the `arbiters` (positions in [`TableDef::all_indexes`]) is
-/// taken, or another transaction is about to take it: `None`.
+/// Inserts a row unless its key in one of the `arbiters` (positions in [`TableDef::all_indexes`])
+/// is taken, or another transaction is about to take it: `None`.
 ///
 /// # Errors
 /// As [`super::insert`], for the other indexes.
