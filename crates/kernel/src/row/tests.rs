@@ -3,9 +3,21 @@
 use super::*;
 use std::cmp::Ordering;
 
+fn mood() -> ColType {
+    let label = |(text, position): (&str, i64)| EnumLabel {
+        obj: block::ObjId(2),
+        position,
+        text: text.to_owned(),
+    };
+    let labels = [("sad", -5), ("happy", 7)].map(label).to_vec();
+    let (schema, name) = ("public".to_owned(), "mood of rows".to_owned());
+    ColType::of_enum(EnumType { obj: block::ObjId(1), schema, name, labels }).0
+}
+
 fn all_types() -> Vec<ColType> {
-    let plain = TypeKind::ALL.into_iter().filter(|kind| *kind != TypeKind::Array);
-    plain.map(ColType::new).chain([ColType::array_of(TypeKind::Int4)]).collect()
+    let plain = |kind: &TypeKind| !matches!(kind, TypeKind::Array | TypeKind::Enum);
+    let plain = TypeKind::ALL.into_iter().filter(plain).map(ColType::new);
+    plain.chain([ColType::array_of(TypeKind::Int4), mood()]).collect()
 }
 
 fn samples() -> Vec<Vec<Datum<'static>>> {
@@ -30,10 +42,11 @@ fn samples() -> Vec<Vec<Datum<'static>>> {
         Datum::Jsonb("{\"a\": 1}"),
         // {7,NULL}
         Datum::Array(&[3, 2, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0x80, 7, 0, 0, 0]),
+        Datum::Enum(mood().enum_value("sad").expect("a label")),
     ];
     let mut every_other = full.clone();
     every_other.iter_mut().step_by(2).for_each(|d| *d = Datum::Null);
-    vec![full, every_other, vec![Datum::Null; 19]]
+    vec![full, every_other, vec![Datum::Null; 20]]
 }
 
 #[test]
