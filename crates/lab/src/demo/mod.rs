@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use bank::Load;
 use book::Book;
 use cluster::Cluster;
-use options::{Options, Parsed};
+use options::Options;
 use report::{Moved, Timeline};
 use views::Snapshot;
 
@@ -38,31 +38,7 @@ const FINISH_LIMIT: Duration = Duration::from_secs(90);
 /// Runs the demonstration and cleans up.
 #[must_use]
 pub fn main(args: &[String]) -> ExitCode {
-    let options = match options::parse(args) {
-        Ok(Parsed::Run(options)) => options,
-        Ok(Parsed::Help) => {
-            println!("{}", options::USAGE);
-            return ExitCode::SUCCESS;
-        }
-        Err(message) => {
-            eprintln!("{message}\n\n{}", options::USAGE);
-            return ExitCode::from(2);
-        }
-    };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let result = match runtime {
-        Ok(runtime) => runtime.block_on(supervise(options)),
-        Err(e) => Err(format!("start a runtime: {e}")),
-    };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::args::main(options::parse(args), options::USAGE, supervise)
 }
 
 /// Runs the demonstration until it ends or a signal comes, then ends what it has started.

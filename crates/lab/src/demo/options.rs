@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::args::number;
+use crate::args::{self, Parsed, number};
 
 pub const USAGE: &str = "\
 usage: ./demo [OPTIONS]
@@ -48,28 +48,11 @@ impl Default for Options {
     }
 }
 
-/// What to do with the arguments.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Parsed {
-    Run(Options),
-    Help,
-}
-
 /// # Errors
 /// What is wrong with the arguments.
-pub fn parse(args: &[String]) -> Result<Parsed, String> {
-    let mut options = Options::default();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let (name, inline) = match arg.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (arg.as_str(), None),
-        };
-        let mut value = || {
-            inline.clone().or_else(|| args.next().cloned()).ok_or(format!("{name} needs a value"))
-        };
+pub fn parse(args: &[String]) -> Result<Parsed<Options>, String> {
+    let parsed = args::parse(args, Options::default(), |options, name, value| {
         match name {
-            "--help" | "-h" => return Ok(Parsed::Help),
             "--keep" => options.keep = true,
             "--accounts" => options.accounts = number(name, &value()?, 2, i32::MAX)?,
             "--seconds" => options.seconds = number(name, &value()?, 3, 86_400)?,
@@ -78,17 +61,18 @@ pub fn parse(args: &[String]) -> Result<Parsed, String> {
             "--set" => options.set.push(value()?),
             "--work-dir" => options.work_dir = Some(PathBuf::from(value()?)),
             "--connect" => options.connect.push(value()?),
-            _ => return Err(format!("unknown option {arg}")),
+            _ => return Ok(false),
         }
-    }
-    Ok(Parsed::Run(options))
+        Ok(true)
+    })?;
+    Ok(parsed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Parsed, String> {
+    fn of(text: &str) -> Result<Parsed<Options>, String> {
         parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 

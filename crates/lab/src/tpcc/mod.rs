@@ -27,7 +27,6 @@ use check::Checker;
 use ledger::Progress;
 pub use ledger::{Kind, Ledger};
 pub use options::Options;
-use options::Parsed;
 pub use report::Report;
 use terminal::{Done, Line, Task, Terminal, Trouble, Who};
 use values::{DISTRICTS, Draw};
@@ -46,33 +45,10 @@ const DECK: [(Kind, usize); 5] = [
 /// Runs the load and prints its report.
 #[must_use]
 pub fn main(args: &[String]) -> ExitCode {
-    let options = match options::parse(args) {
-        Ok(Parsed::Run(options)) => options,
-        Ok(Parsed::Help) => {
-            println!("{}", options::USAGE);
-            return ExitCode::SUCCESS;
-        }
-        Err(message) => {
-            eprintln!("{message}\n\n{}", options::USAGE);
-            return ExitCode::from(2);
-        }
-    };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let result = match runtime {
-        Ok(runtime) => runtime.block_on(run(&options)),
-        Err(e) => Err(format!("start a runtime: {e}")),
-    };
-    match result {
-        Ok(report) => {
-            print!("{}", report.text());
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::args::main(options::parse(args), options::USAGE, async |options| {
+        print!("{}", run(&options).await?.text());
+        Ok(true)
+    })
 }
 
 /// Makes the tables, runs the load and checks it.

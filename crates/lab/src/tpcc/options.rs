@@ -1,6 +1,6 @@
 //! What the load was asked to do.
 
-use crate::args::number;
+use crate::args::{self, Parsed, number};
 
 pub const USAGE: &str = "\
 usage: skein-tpcc --connect URL [--connect URL…] [OPTIONS]
@@ -61,28 +61,11 @@ impl Default for Options {
     }
 }
 
-/// What to do with the arguments.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Parsed {
-    Run(Options),
-    Help,
-}
-
 /// # Errors
 /// What is wrong with the arguments.
-pub fn parse(args: &[String]) -> Result<Parsed, String> {
-    let mut options = Options::default();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let (name, inline) = match arg.split_once('=') {
-            Some((name, value)) if !name.contains("//") => (name, Some(value.to_owned())),
-            _ => (arg.as_str(), None),
-        };
-        let mut value = || {
-            inline.clone().or_else(|| args.next().cloned()).ok_or(format!("{name} needs a value"))
-        };
+pub fn parse(args: &[String]) -> Result<Parsed<Options>, String> {
+    let parsed = args::parse(args, Options::default(), |options, name, value| {
         match name {
-            "--help" | "-h" => return Ok(Parsed::Help),
             "--connect" => options.connect.push(value()?),
             "--warehouses" => options.warehouses = number(name, &value()?, 1, 10_000)?,
             "--items" => options.items = number(name, &value()?, 20, 100_000)?,
@@ -96,20 +79,21 @@ pub fn parse(args: &[String]) -> Result<Parsed, String> {
             "--partitioned" => options.partitioned = true,
             "--foreign-keys" => options.foreign_keys = true,
             "--seed" => options.seed = number(name, &value()?, 0, 100_000)?,
-            _ => return Err(format!("unknown option {arg}")),
+            _ => return Ok(false),
         }
-    }
-    if options.connect.is_empty() {
+        Ok(true)
+    })?;
+    if matches!(&parsed, Parsed::Run(options) if options.connect.is_empty()) {
         return Err("--connect names no server".to_owned());
     }
-    Ok(Parsed::Run(options))
+    Ok(parsed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Parsed, String> {
+    fn of(text: &str) -> Result<Parsed<Options>, String> {
         parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
