@@ -13,44 +13,9 @@ use crate::cast::{CastMode, cast, to_f64, to_numeric};
 use crate::error::{PgError, Result};
 use crate::json::Json;
 use crate::wire::{FormatEnv, to_text};
+pub use kernel::dict::Comparison as CmpOp;
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value, encode_key};
 use std::cmp::Ordering;
-
-/// A comparison.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum CmpOp {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-impl CmpOp {
-    /// The operator with its sides exchanged.
-    #[must_use]
-    pub const fn flipped(self) -> CmpOp {
-        match self {
-            CmpOp::Lt => CmpOp::Gt,
-            CmpOp::Le => CmpOp::Ge,
-            CmpOp::Gt => CmpOp::Lt,
-            CmpOp::Ge => CmpOp::Le,
-            same => same,
-        }
-    }
-
-    pub(crate) fn holds(self, order: Ordering) -> bool {
-        match self {
-            CmpOp::Eq => order.is_eq(),
-            CmpOp::Ne => order.is_ne(),
-            CmpOp::Lt => order.is_lt(),
-            CmpOp::Le => order.is_le(),
-            CmpOp::Gt => order.is_gt(),
-            CmpOp::Ge => order.is_ge(),
-        }
-    }
-}
 
 /// An expression.
 #[derive(Clone, PartialEq, Debug)]

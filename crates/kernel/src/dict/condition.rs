@@ -6,8 +6,8 @@
 
 use crate::row::{RowView, encode_key};
 
-/// A comparison of a column's key with a constant's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A comparison: of a column's key with a constant's, or of any two values.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Comparison {
     Eq,
     Ne,
@@ -18,6 +18,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
+    /// All of them, with their codes on disk.
     const ALL: [(Comparison, u8); 6] = [
         (Comparison::Eq, 0),
         (Comparison::Ne, 1),
@@ -26,6 +27,18 @@ impl Comparison {
         (Comparison::Gt, 4),
         (Comparison::Ge, 5),
     ];
+
+    /// The operator with its sides exchanged.
+    #[must_use]
+    pub const fn flipped(self) -> Comparison {
+        match self {
+            Comparison::Lt => Comparison::Gt,
+            Comparison::Le => Comparison::Ge,
+            Comparison::Gt => Comparison::Lt,
+            Comparison::Ge => Comparison::Le,
+            same => same,
+        }
+    }
 
     /// Whether it is true of two values in this order.
     #[must_use]

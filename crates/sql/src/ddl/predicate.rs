@@ -13,7 +13,7 @@ use query::Scalar;
 use query::cast::{CastMode, cast};
 use query::functions::quote_ident;
 use query::implied::value_of_key;
-use query::scalar::{CmpOp, EvalContext, compare};
+use query::scalar::{EvalContext, compare};
 use query::wire::{FormatEnv, to_text};
 use std::ops::ControlFlow;
 
@@ -90,14 +90,6 @@ impl Maker<'_> {
                     (Some(at), None) => (at, *op, &sides.1),
                     (None, Some(at)) => (at, op.flipped(), &sides.0),
                     _ => return Ok(None),
-                };
-                let op = match op {
-                    CmpOp::Eq => Comparison::Eq,
-                    CmpOp::Ne => Comparison::Ne,
-                    CmpOp::Lt => Comparison::Lt,
-                    CmpOp::Le => Comparison::Le,
-                    CmpOp::Gt => Comparison::Gt,
-                    CmpOp::Ge => Comparison::Ge,
                 };
                 self.key(at, other)?.map(|key| Condition::Compare(op, at, key))
             }
