@@ -86,7 +86,8 @@ async fn look_after(
     changes: &Changes,
     known: &mut Known,
 ) -> kernel::Result<()> {
-    let _turn = instance.background_turn.lock().await;
+    // Somebody else has the turn only to close.
+    let Ok(_turn) = instance.background_turn.try_lock() else { return Ok(()) };
     if instance.is_closing() {
         return Ok(());
     }

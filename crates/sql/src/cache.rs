@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Plans held.
 const PLANS_MAX: usize = 2_000;
 /// Longest text of a statement whose plan is held.
-const TEXT_BYTES_MAX: usize = 32 << 10;
+pub(crate) const TEXT_BYTES_MAX: usize = 32 << 10;
 
 /// Texts remembered that have come once.
 const SEEN_ONCE: usize = 4_096;

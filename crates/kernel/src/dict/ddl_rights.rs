@@ -2,7 +2,7 @@
 //!
 //! A list is computed from the one in the row as it stands when the row's lock is had, so of two
 //! grants at the same time none is lost. A change gives the object a new version: no statement
-//! planned before it runs after it, on any instance.
+//! planned before it begins after it, on any instance. One that is changing rows then goes on.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 
 use super::transaction::{ends_transaction, in_failed_transaction};
 use super::{Portal, PortalState, Session};
-use crate::cache::PlanKey;
+use crate::cache::{PlanKey, TEXT_BYTES_MAX};
 use crate::parse::{Lifted, Parsed, Statement, lift, parse_single, split};
 use crate::plan::{Plan, Prepared};
 use crate::{PgError, Result};
@@ -104,6 +104,9 @@ impl Session {
 
     /// The key of a text that a plan is held for.
     fn known_text(&self, text: &str) -> Option<PlanKey> {
+        if text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
         let key = self.plan_key(Arc::from(text), &[]);
         self.database.cache.get(&key).map(|_| key)
     }
