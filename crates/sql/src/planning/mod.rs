@@ -168,9 +168,14 @@ impl Session {
     async fn plan_work(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
         let without = without_dual(ast);
         let ast = without.as_ref().unwrap_or(ast);
-        let mut settled = ast.clone();
-        let named = Box::pin(self.settle_types(&mut settled)).await?;
-        let ast = if named.is_some() { &settled } else { ast };
+        // Without types of users' own none is named: no copy of the statement is made then.
+        let (mut settled, mut named) = (None, None);
+        if !self.user_types().await?.all.is_empty() {
+            let mut own = ast.clone();
+            named = Box::pin(self.settle_types(&mut own)).await?;
+            settled = named.is_some().then_some(own);
+        }
+        let ast = settled.as_ref().unwrap_or(ast);
         let mut types = Vec::with_capacity(declared.len());
         for oid in declared {
             types.push(match Box::pin(self.type_of_oid(*oid)).await? {
