@@ -517,7 +517,7 @@ fn a_reader_sees_event_and_parameters_of_one_wait() {
 
 #[test]
 fn the_manual_pages_are_those_of_the_registries() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    let docs = Path::new("../../docs/reference");
     let pages = [
         ("wait-events.md", reference::wait_events_page()),
         ("statistics.md", reference::statistics_page()),

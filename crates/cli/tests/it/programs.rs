@@ -21,7 +21,7 @@ fn run(command: Command, name: &str) {
 
 /// Runs `program args… tests/NAME` with that database in the environment.
 fn run_on(db: &Db, mut command: Command, name: &str) {
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests").join(name));
+    command.arg(Path::new("../../tests").join(name));
     for (name, value) in [("PGHOST", "127.0.0.1"), ("PGUSER", "skein"), ("PGDATABASE", "skein")] {
         command.env(name, value);
     }

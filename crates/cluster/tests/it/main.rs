@@ -19,8 +19,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../target")
+        let dir = std::env::current_dir().expect("the folder of the package").join("../../target")
             .join(format!("h7-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a folder");
         Scratch(dir)

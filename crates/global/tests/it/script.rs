@@ -18,7 +18,7 @@ pub trait Machine {
 
 /// Runs every script in `tests/scripts/<folder>`, each with a fresh machine.
 pub fn run_folder(folder: &str, machine: impl Fn() -> Box<dyn Machine>) {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(folder);
+    let dir = Path::new("tests/scripts").join(folder);
     let mut files: Vec<PathBuf> =
         fs::read_dir(&dir).expect("the script folder").map(|e| e.expect("entry").path()).collect();
     files.sort();

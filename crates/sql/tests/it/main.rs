@@ -28,7 +28,7 @@ mod script;
 use std::path::{Path, PathBuf};
 
 fn scripts() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
+    let dir = Path::new("../../tests/sql");
     let mut all: Vec<PathBuf> = std::fs::read_dir(&dir)
         .unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
         .map(|entry| entry.expect("a folder entry").path())
