@@ -39,6 +39,14 @@ pub enum Class {
     Epochs,
 }
 
+/// When a message must leave.
+#[derive(PartialEq, Eq)]
+enum Haste {
+    Now,
+    Soon,
+    WithNext,
+}
+
 /// How many classes there are.
 pub const CLASSES: usize = 4;
 
@@ -226,7 +234,11 @@ pub struct Interconnect {
     broken: mpsc::UnboundedSender<Life>,
     refused: AtomicU64,
     handshakes: Semaphore,
+    /// Channels in which something waits for a flush, a bit for each instance and class.
+    queued: AtomicU64,
 }
+
+const _: () = assert!((block::INSTANCES_MAX as usize + 1) * CLASSES <= u64::BITS as usize);
 
 /// Why [`Interconnect::connect_members`] has not made all links.
 #[derive(thiserror::Error, Clone, PartialEq, Eq, Debug)]
@@ -268,6 +280,7 @@ impl Interconnect {
             broken,
             refused: AtomicU64::new(0),
             handshakes: Semaphore::new(HANDSHAKES_MAX),
+            queued: AtomicU64::new(0),
         });
         let task = Arc::clone(&interconnect).accept_all(listener);
         env.spawn_task("interconnect", Lane::Serve, task);
@@ -301,13 +314,75 @@ impl Interconnect {
     /// # Panics
     /// When the message is empty.
     pub fn send(&self, to: InstanceNo, class: Class, payload: Vec<u8>) -> Result<(), Broken> {
+        self.put(to, class, payload, Haste::Now)
+    }
+
+    /// As [`Interconnect::send`], for one who holds locks: the message leaves with the next
+    /// [`Interconnect::flush`], by whomever.
+    ///
+    /// # Errors
+    /// [`Broken`].
+    ///
+    /// # Panics
+    /// When the message is empty.
+    pub fn queue(&self, to: InstanceNo, class: Class, payload: Vec<u8>) -> Result<(), Broken> {
+        self.put(to, class, payload, Haste::Soon)
+    }
+
+    /// As [`Interconnect::send`], for what nobody waits for: it goes with the channel's next
+    /// message, the next sign of life at the latest.
+    ///
+    /// # Errors
+    /// [`Broken`].
+    ///
+    /// # Panics
+    /// When the message is empty.
+    pub fn send_with_next(
+        &self,
+        to: InstanceNo,
+        class: Class,
+        payload: Vec<u8>,
+    ) -> Result<(), Broken> {
+        self.put(to, class, payload, Haste::WithNext)
+    }
+
+    /// Sends what is queued.
+    pub fn flush(&self) {
+        let mut channels = self.queued.swap(0, Ordering::AcqRel);
+        while channels != 0 {
+            let at = channels.trailing_zeros();
+            channels &= channels - 1;
+            let (to, class) = (at as usize / CLASSES, at as usize % CLASSES);
+            let to = InstanceNo(u8::try_from(to).expect("an instance"));
+            let sender = self.link(to).and_then(|link| link.channels.read().out[class].clone());
+            if let Some(sender) = sender {
+                sender.flush();
+            }
+        }
+    }
+
+    fn put(
+        &self,
+        to: InstanceNo,
+        class: Class,
+        payload: Vec<u8>,
+        haste: Haste,
+    ) -> Result<(), Broken> {
         assert!(!payload.is_empty(), "an empty frame is not a message");
         let link = self.link(to).ok_or(Broken)?;
         let sender = link.channels.read().out[class as usize].clone().ok_or(Broken)?;
         let bytes = payload.len() as u64;
-        if sender.send(payload).is_err() {
+        let put = match haste {
+            Haste::Now => sender.send(payload),
+            Haste::Soon | Haste::WithNext => sender.queue(payload),
+        };
+        if put.is_err() {
             self.on_broken(&link);
             return Err(Broken);
+        }
+        if haste == Haste::Soon {
+            let at = usize::from(to.0) * CLASSES + class as usize;
+            self.queued.fetch_or(1 << at, Ordering::AcqRel);
         }
         link.counters.sent_messages.fetch_add(1, Ordering::Relaxed);
         link.counters.sent_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -716,7 +716,9 @@ fn the_same_seed_gives_the_same_history() {
 /// Two instances of one process on the operating system: real locks, files and sockets.
 #[test]
 fn two_instances_form_a_cluster_on_the_operating_system() {
-    let dir = std::env::current_dir().expect("the folder of the package").join("../../target")
+    let dir = std::env::current_dir()
+        .expect("the folder of the package")
+        .join("../../target")
         .join(format!("cluster-test-{}", std::process::id()));
     let path = dir.join("voting");
     let (one, two) = (env::real::RealEnv::new(), env::real::RealEnv::new());

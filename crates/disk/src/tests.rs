@@ -359,7 +359,9 @@ fn metadata_bytes_round_trip_and_damage_is_found() {
 
 #[test]
 fn a_group_on_real_files_works_too() {
-    let scratch = std::env::current_dir().expect("the folder of the package").join("../../target")
+    let scratch = std::env::current_dir()
+        .expect("the folder of the package")
+        .join("../../target")
         .join(format!("disk-test-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).unwrap();
     let env = env::real::RealEnv::new();

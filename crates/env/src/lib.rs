@@ -73,10 +73,20 @@ pub trait RawFile: Send + Sync {
     fn allocate(&self, size_bytes: u64) -> io::Result<()>;
 }
 
-/// Sending half of a connection: frames go out in order. `send` only queues; an error means that
-/// the connection is broken for good.
+/// Sending half of a connection: frames go out in order. No call waits; an error means that the
+/// connection is broken for good.
 pub trait FrameSender: Send + Sync {
     fn send(&self, frame: Vec<u8>) -> io::Result<()>;
+    /// As `send`, but the frame may stay here until the next `send` or `flush`. For one who holds
+    /// what the frame's receiver may soon want, or has more to say.
+    ///
+    /// # Errors
+    /// As `send`.
+    fn queue(&self, frame: Vec<u8>) -> io::Result<()> {
+        self.send(frame)
+    }
+    /// Sends what is queued.
+    fn flush(&self) {}
     /// Breaks the connection in both directions; frames not yet received are lost.
     fn close(&self);
 }

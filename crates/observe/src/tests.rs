@@ -526,7 +526,7 @@ fn the_manual_pages_are_those_of_the_registries() {
     for (name, page) in pages {
         let path = docs.join(name);
         if bless {
-            std::fs::create_dir_all(&docs).expect("docs/reference can be made");
+            std::fs::create_dir_all(docs).expect("docs/reference can be made");
             std::fs::write(&path, &page).expect("the page can be written");
         }
         let there = std::fs::read_to_string(&path).unwrap_or_default();

@@ -19,7 +19,9 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let dir = std::env::current_dir().expect("the folder of the package").join("../../target")
+        let dir = std::env::current_dir()
+            .expect("the folder of the package")
+            .join("../../target")
             .join(format!("h7-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a folder");
         Scratch(dir)

@@ -20,6 +20,42 @@ const GIVE_WAY_EVERY_US: u64 = 30;
 const PAUSE_FIRST_US: u64 = 1_000;
 const PAUSE_MAX_US: u64 = 256_000;
 
+/// A thread that gives its processor away without need gets it back within this time, unless who
+/// has it works for something else.
+const GIVEN_AWAY_US: u64 = 1_000;
+
+/// When something that has been in vain is tried again.
+struct Pause {
+    /// Not before this time since the process started, µs.
+    not_before_us: AtomicU64,
+    next_us: AtomicU64,
+}
+
+impl Pause {
+    fn new() -> Pause {
+        Pause { not_before_us: AtomicU64::new(0), next_us: AtomicU64::new(PAUSE_FIRST_US) }
+    }
+
+    fn is_over(&self, now_us: u64) -> bool {
+        now_us >= self.not_before_us.load(Ordering::Relaxed)
+    }
+
+    fn in_vain(&self, now_us: u64) {
+        if !self.is_over(now_us) {
+            return; // Another thread has found out the same.
+        }
+        let pause_us = self.next_us.load(Ordering::Relaxed);
+        self.not_before_us.store(now_us + pause_us, Ordering::Relaxed);
+        self.next_us.store((pause_us * 2).min(PAUSE_MAX_US), Ordering::Relaxed);
+    }
+
+    /// By halves: where it is in vain as often as not, the pauses stay long.
+    fn succeeded(&self) {
+        let pause_us = self.next_us.load(Ordering::Relaxed) / 2;
+        self.next_us.store(pause_us.max(PAUSE_FIRST_US), Ordering::Relaxed);
+    }
+}
+
 /// What the threads of a process share.
 pub(super) struct Linger {
     /// 0: nobody lingers.
@@ -28,9 +64,8 @@ pub(super) struct Linger {
     displaced_us: u64,
     started: Instant,
     threads: AtomicUsize,
-    /// Nobody lingers before this time since `started`, µs.
-    not_before_us: AtomicU64,
-    pause_us: AtomicU64,
+    pause: Pause,
+    giving_way: Pause,
 }
 
 impl Linger {
@@ -43,8 +78,8 @@ impl Linger {
             displaced_us: DISPLACED_US,
             started: Instant::now(),
             threads: AtomicUsize::new(0),
-            not_before_us: AtomicU64::new(0),
-            pause_us: AtomicU64::new(PAUSE_FIRST_US),
+            pause: Pause::new(),
+            giving_way: Pause::new(),
         }
     }
 
@@ -58,8 +93,7 @@ impl Linger {
             Lingering::Over => return false,
             Lingering::Fresh => {
                 let now_us = self.now_us();
-                let allowed =
-                    self.limit_us > 0 && now_us >= self.not_before_us.load(Ordering::Relaxed);
+                let allowed = self.limit_us > 0 && self.pause.is_over(now_us);
                 if !allowed || self.threads.fetch_add(1, Ordering::Relaxed) >= self.threads_max {
                     if allowed {
                         self.threads.fetch_sub(1, Ordering::Relaxed);
@@ -82,7 +116,7 @@ impl Linger {
         let now_us = self.now_us();
         *l = Lingering::Since { began_us, gave_way_us: now_us };
         if now_us - before_us > self.displaced_us || now_us - began_us > self.limit_us {
-            self.in_vain(now_us);
+            self.pause.in_vain(now_us);
             self.leave(l);
         }
         // One look more in any case: what was waited for may have come meanwhile.
@@ -94,9 +128,7 @@ impl Linger {
         if matches!(l, Lingering::Since { .. }) {
             self.leave(l);
             if came {
-                // By halves: where as many linger in vain as not, the pauses stay long.
-                let pause_us = self.pause_us.load(Ordering::Relaxed) / 2;
-                self.pause_us.store(pause_us.max(PAUSE_FIRST_US), Ordering::Relaxed);
+                self.pause.succeeded();
             }
         }
     }
@@ -106,13 +138,20 @@ impl Linger {
         *l = Lingering::Over;
     }
 
-    fn in_vain(&self, now_us: u64) {
-        if now_us < self.not_before_us.load(Ordering::Relaxed) {
-            return; // Another thread has found out the same.
+    /// Lets others of this processor run first. One who computes keeps it for milliseconds: then
+    /// nobody gives way for a while.
+    pub(super) fn give_way(&self) {
+        let before_us = self.now_us();
+        if !self.giving_way.is_over(before_us) {
+            return;
         }
-        let pause_us = self.pause_us.load(Ordering::Relaxed);
-        self.not_before_us.store(now_us + pause_us, Ordering::Relaxed);
-        self.pause_us.store((pause_us * 2).min(PAUSE_MAX_US), Ordering::Relaxed);
+        std::thread::yield_now();
+        let now_us = self.now_us();
+        if now_us - before_us > GIVEN_AWAY_US {
+            self.giving_way.in_vain(now_us);
+        } else {
+            self.giving_way.succeeded();
+        }
     }
 }
 
@@ -139,9 +178,9 @@ mod tests {
     fn the_limit_ends_it_and_a_pause_follows() {
         let linger = Linger::new(500);
         assert!(in_vain(&linger) > 0);
-        assert_eq!(linger.pause_us.load(Ordering::Relaxed), 2 * PAUSE_FIRST_US);
+        assert_eq!(linger.pause.next_us.load(Ordering::Relaxed), 2 * PAUSE_FIRST_US);
         assert_eq!(linger.threads.load(Ordering::Relaxed), 0);
-        linger.not_before_us.store(u64::MAX, Ordering::Relaxed);
+        linger.pause.not_before_us.store(u64::MAX, Ordering::Relaxed);
         assert_eq!(in_vain(&linger), 0, "within the pause");
     }
 
@@ -149,12 +188,12 @@ mod tests {
     fn one_at_a_time_and_success_shortens_the_pauses() {
         let linger = Linger { displaced_us: u64::MAX, ..Linger::new(60_000_000) };
         linger.threads.store(linger.threads_max - 1, Ordering::Relaxed);
-        linger.pause_us.store(PAUSE_MAX_US, Ordering::Relaxed);
+        linger.pause.next_us.store(PAUSE_MAX_US, Ordering::Relaxed);
         let mut first = Lingering::default();
         assert!(linger.again(&mut first));
         assert_eq!(in_vain(&linger), 0, "the place is taken");
         linger.done(&mut first, true);
-        assert_eq!(linger.pause_us.load(Ordering::Relaxed), PAUSE_MAX_US / 2);
+        assert_eq!(linger.pause.next_us.load(Ordering::Relaxed), PAUSE_MAX_US / 2);
         assert!(linger.again(&mut Lingering::default()), "and free again");
     }
 }

@@ -7,7 +7,7 @@ use block::{Dba, InstanceNo, Mode, Rba, Version};
 use env::IoBuf;
 use global::Holder;
 use global::msg::Timings;
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
 use super::Cache;
@@ -54,6 +54,8 @@ pub struct State {
     pub arrival: Option<Arrival>,
     /// Why the last read under a grant failed; for those who wait.
     pub read_error: Option<Error>,
+    /// Who waits for a change is woken when the latch is let go.
+    pub wake: bool,
 }
 
 impl State {
@@ -113,14 +115,15 @@ impl Buffer {
                 queued: None,
                 arrival: None,
                 read_error: None,
+                wake: false,
             }),
             changed: Notify::new(),
         }
     }
 
     /// The latch. Never held over an await: its guard is not `Send`.
-    pub(crate) fn latch(&self) -> &RwLock<State> {
-        &self.latch
+    pub(crate) fn latch(&self) -> Latch<'_> {
+        Latch(self)
     }
 
     pub(crate) fn pin_count(&self) -> u32 {
@@ -165,6 +168,59 @@ impl Buffer {
         let reserved = u32::from(self.reserved.load(Ordering::SeqCst));
         let change = self.change_pins.load(Ordering::SeqCst);
         (self.pin_count() + reserved, change + reserved)
+    }
+}
+
+/// A buffer's latch, not held yet.
+pub(crate) struct Latch<'a>(&'a Buffer);
+
+impl<'a> Latch<'a> {
+    pub fn read(self) -> RwLockReadGuard<'a, State> {
+        self.0.latch.read()
+    }
+
+    pub fn try_read(self) -> Option<RwLockReadGuard<'a, State>> {
+        self.0.latch.try_read()
+    }
+
+    pub fn write(self) -> Latched<'a> {
+        Latched { guard: Some(self.0.latch.write()), changed: &self.0.changed }
+    }
+
+    pub fn try_write(self) -> Option<Latched<'a>> {
+        let guard = self.0.latch.try_write()?;
+        Some(Latched { guard: Some(guard), changed: &self.0.changed })
+    }
+}
+
+/// The latch held for a change. Whoever waits for the change is woken after the latch is free: who
+/// is woken under it meets it at once, and loses its processor over that.
+pub(crate) struct Latched<'a> {
+    /// `None` once it is being dropped.
+    guard: Option<RwLockWriteGuard<'a, State>>,
+    changed: &'a Notify,
+}
+
+impl std::ops::Deref for Latched<'_> {
+    type Target = State;
+    fn deref(&self) -> &State {
+        self.guard.as_ref().expect("held until dropped")
+    }
+}
+
+impl std::ops::DerefMut for Latched<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.guard.as_mut().expect("held until dropped")
+    }
+}
+
+impl Drop for Latched<'_> {
+    fn drop(&mut self) {
+        let wake = std::mem::take(&mut self.wake);
+        self.guard = None;
+        if wake {
+            self.changed.notify_waiters();
+        }
     }
 }
 

@@ -204,8 +204,7 @@ impl Cache {
                 HolderEvent::Progress
             };
             self.step(&c.buffer, &mut st, event, Carry::default());
-            drop(st);
-            c.buffer.changed.notify_waiters();
+            st.wake = true;
         }
     }
 

@@ -8,6 +8,7 @@ mod read;
 mod step;
 mod view;
 
+pub(crate) use buffer::Latched;
 pub use buffer::{Arrival, BlockRef, Buffer, PastImage, Pin, State};
 pub use dbwr::Dbwr;
 pub use double_write::{
@@ -15,4 +16,5 @@ pub use double_write::{
 };
 pub use pool::{Cache, CacheConfig, Grants};
 pub use step::Carry;
+pub(crate) use step::in_protocol;
 pub use view::BufferRow;

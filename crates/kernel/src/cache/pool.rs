@@ -58,6 +58,11 @@ pub trait Grants: Send + Sync {
         effect: HolderEffect,
         carry: &mut Carry,
     );
+    /// A peer waits for a block that is kept for a user here: ends that soon if nobody takes it.
+    /// Under the buffer's latch.
+    fn end_reservation_soon(&self, buffer: &Arc<Buffer>);
+    /// Sends what has been said in a step of the protocol.
+    fn send_queued(&self);
 }
 
 /// The buffer cache of one instance.
@@ -467,8 +472,7 @@ impl Cache {
         let event = if image.is_some() { HolderEvent::ReadDone } else { HolderEvent::ReadFailed };
         st.image = image;
         self.step(buffer, &mut st, event, Carry::default());
-        drop(st);
-        buffer.changed.notify_waiters();
+        st.wake = true;
     }
 
     pub(crate) fn pins_dropped(&self, buffer: &Arc<Buffer>) {

@@ -5,6 +5,7 @@
 //! order
 //! in which it was decided.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -24,21 +25,47 @@ pub struct Carry {
     pub arrival: Option<Arrival>,
 }
 
+thread_local! {
+    /// How often this thread holds the gate.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread is in a step of the protocol, at whose end what it says is sent.
+pub(crate) fn in_protocol() -> bool {
+    DEPTH.get() > 0
+}
+
 /// The gate, held shared. A session's panic ends the instance here, as a task's does anywhere: a
 /// right given up and not sent would be lost.
+///
+/// What is said under it is queued, and leaves at its end, when the latches are free: who receives
+/// a message runs at once, perhaps in the sender's place, and answers; the answer must not find the
+/// latch held by one who waits for a processor.
 pub struct InProtocol<'a> {
+    cache: &'a Cache,
     _gate: parking_lot::RwLockReadGuard<'a, ()>,
     _critical: env::Critical<'a>,
+}
+
+impl Drop for InProtocol<'_> {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+        if DEPTH.get() == 0
+            && let Some(grants) = self.cache.grants.get()
+        {
+            grants.send_queued();
+        }
+    }
 }
 
 impl Cache {
     /// Held shared while holders are stepped and what they say is sent; exclusively by the change
     /// of membership.
     pub fn enter_protocol(&self) -> InProtocol<'_> {
-        InProtocol {
-            _gate: self.protocol.read_recursive(),
-            _critical: self.env.critical("a step of the protocol"),
-        }
+        let gate = self.protocol.read_recursive();
+        DEPTH.set(DEPTH.get() + 1);
+        let critical = self.env.critical("a step of the protocol");
+        InProtocol { cache: self, _gate: gate, _critical: critical }
     }
 
     /// For the change of membership alone: nobody steps or sends while it is held.
@@ -92,6 +119,13 @@ impl Cache {
         for effect in effects {
             self.perform(buffer, st, effect, &mut carry);
         }
+        // Only a peer who waits makes it worth a timer.
+        if st.holder.duty().is_some()
+            && buffer.reserved.load(Ordering::SeqCst)
+            && let Some(grants) = self.grants.get()
+        {
+            grants.end_reservation_soon(buffer);
+        }
     }
 
     fn perform(
@@ -144,7 +178,7 @@ impl Cache {
                 st.dirty = false;
                 self.requeue(buffer, st);
             }
-            HolderEffect::Wake => buffer.changed.notify_waiters(),
+            HolderEffect::Wake => st.wake = true,
             other => match self.grants.get() {
                 Some(grants) => grants.perform(buffer, st, other, carry),
                 None => self.env.abort_instance("a message is due, but the instance is alone"),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use block::op::{Op, apply_at};
 use block::redo::{Body, RecordKind, SAME_RECORD};
 use block::{Mode, Rba, Scn, Version, Xid, layout};
-use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::RwLockReadGuard;
 
-use crate::cache::{Cache, Pin, State};
+use crate::cache::{Cache, Latched, Pin};
 
 struct Member<'a> {
     pin: &'a Pin,
-    guard: RwLockWriteGuard<'a, State>,
+    guard: Latched<'a>,
 }
 
 /// A change being made. Not `Send`: it cannot be kept over an await.
@@ -132,6 +132,6 @@ impl<'a> Change<'a> {
     }
 }
 
-fn image<'g>(guard: &'g RwLockWriteGuard<'_, State>) -> &'g [u8] {
+fn image<'g>(guard: &'g Latched<'_>) -> &'g [u8] {
     guard.image.as_ref().expect("a pinned block has its image")
 }

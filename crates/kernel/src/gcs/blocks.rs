@@ -1,5 +1,6 @@
 //! Blocks: asking for them, serving them, mastering them.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,13 +16,16 @@ use observe::{
 use tokio::sync::oneshot;
 
 use super::node::{CrAnswer, Node};
-use crate::cache::{Arrival, Buffer, Carry, Grants, State};
+use crate::cache::{Arrival, Buffer, Cache, Carry, Grants, State};
 use crate::error::{Error, Result};
 use crate::read::Draft;
 use crate::txn::CrCopy;
 
 /// A request unanswered for this long is said again: every answer tolerates it.
 const REPEAT_AFTER: Duration = Duration::from_secs(2);
+
+/// How long a peer waits for a block that has come for a user here who does not take it.
+const RESERVED_AT_MOST: Duration = Duration::from_micros(500);
 
 /// Where a consistent copy goes.
 #[derive(Clone, Copy)]
@@ -68,6 +72,21 @@ impl Grants for Node {
         buffers: Vec<Arc<Buffer>>,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.get_many(ctx, buffers))
+    }
+
+    fn send_queued(&self) {
+        self.net.flush();
+    }
+
+    /// The user for whom the block has come pins it within microseconds, or has gone.
+    fn end_reservation_soon(&self, buffer: &Arc<Buffer>) {
+        let (node, buffer) = (self.arc(), buffer.clone());
+        self.env.spawn_task("reservation", Lane::Serve, async move {
+            node.env.sleep(RESERVED_AT_MOST).await;
+            if buffer.reserved.swap(false, Ordering::SeqCst) {
+                node.cache.pins_dropped(&buffer);
+            }
+        });
     }
 
     fn perform(
@@ -272,7 +291,7 @@ impl Node {
         let p = [u64::from(dba.file), u64::from(dba.block), 1];
         let shown =
             if want == Want::X { WaitEvent::GcCurrentRequest } else { WaitEvent::GcCrRequest };
-        let _waiting = Waiting::new(self, buffer);
+        let waiting = Waiting::new(&self.cache, buffer);
         loop {
             ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
             let changed = buffer.changed.notified();
@@ -284,6 +303,7 @@ impl Node {
                 let _gate = self.cache.enter_protocol();
                 let mut st = buffer.latch().write();
                 if self.cache.is_alone() || self.cache.usable(buffer, &st, want.mode()) {
+                    waiting.served();
                     return Ok(());
                 }
                 if let Some(e) = st.read_error.take() {
@@ -466,7 +486,7 @@ impl Node {
         loop {
             ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
             let (buffer, _) = self.cache.lookup_or_insert(dba);
-            let _waiting = Waiting::new(self, &buffer);
+            let waiting = Waiting::new(&self.cache, &buffer);
             let changed = buffer.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
@@ -476,6 +496,7 @@ impl Node {
                 let _gate = self.cache.enter_protocol();
                 let mut st = buffer.latch().write();
                 if self.cache.is_alone() || self.cache.usable(&buffer, &st, Mode::S) {
+                    waiting.served();
                     return Ok(None);
                 }
                 if let Some(e) = st.read_error.take() {
@@ -574,15 +595,17 @@ impl Node {
             }
             GcsMessage::CrBlock { addr, req_id, timings, image, complete, .. } => {
                 self.core.clock.raise(layout::scn(&image));
-                if let Some(answer) = self.cr_waits.lock().remove(&req_id) {
-                    // The asker may have gone: then nobody needs the copy.
-                    let _ =
-                        answer.send(CrAnswer { copy: CrCopy { image, complete }, from, timings });
-                }
+                let answer = self.cr_waits.lock().remove(&req_id);
                 if let Some(buffer) = self.cache.lookup(addr) {
                     let mut st = buffer.latch().write();
                     let event = HolderEvent::CrBlock { from, req_id };
                     self.cache.step(&buffer, &mut st, event, Carry::default());
+                }
+                // Last, and with nothing held: who is woken looks at the same things.
+                if let Some(answer) = answer {
+                    // The asker may have gone: then nobody needs the copy.
+                    let copy = CrCopy { image, complete };
+                    let _ = answer.send(CrAnswer { copy, from, timings });
                 }
             }
             _ => {}
@@ -629,21 +652,32 @@ impl Node {
     /// Sends what the directory says, in its order.
     pub(super) fn send_master(&self, effects: Vec<MasterEffect>) {
         for MasterEffect { to, addr, msg } in effects {
-            self.send(to, Message::Gcs(GcsMessage::ToHolder { addr, msg }));
+            let message = Message::Gcs(GcsMessage::ToHolder { addr, msg });
+            match msg {
+                HolderMsg::TakenAck { .. } => self.send_with_next(to, message),
+                _ => self.send(to, message),
+            }
         }
     }
 }
 
 /// Counts a local user that waits for the block.
 struct Waiting<'a> {
-    node: &'a Node,
+    cache: &'a Cache,
     buffer: Arc<Buffer>,
+    served: Cell<bool>,
 }
 
 impl<'a> Waiting<'a> {
-    fn new(node: &'a Node, buffer: &Arc<Buffer>) -> Waiting<'a> {
+    fn new(cache: &'a Cache, buffer: &Arc<Buffer>) -> Waiting<'a> {
         buffer.waiters.fetch_add(1, Ordering::SeqCst);
-        Waiting { node, buffer: buffer.clone() }
+        Waiting { cache, buffer: buffer.clone(), served: Cell::new(false) }
+    }
+
+    /// The block is here, and the user takes it before it waits for anything else: that ends the
+    /// reservation.
+    fn served(&self) {
+        self.served.set(true);
     }
 }
 
@@ -651,23 +685,11 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         // The reservation is the last waiter's: with none left, whoever waits elsewhere goes on.
         if self.buffer.waiters.fetch_sub(1, Ordering::SeqCst) == 1
-            && self.buffer.reserved.load(Ordering::SeqCst)
+            && !self.served.get()
+            && self.buffer.reserved.swap(false, Ordering::SeqCst)
         {
-            self.node.release_reservation_soon(&self.buffer);
+            self.cache.pins_dropped(&self.buffer);
         }
-    }
-}
-
-impl Node {
-    /// The user for whom the block has come pins it within microseconds, or has gone.
-    fn release_reservation_soon(&self, buffer: &Arc<Buffer>) {
-        let (node, buffer) = (self.arc(), buffer.clone());
-        self.env.spawn_task("reservation", Lane::Serve, async move {
-            node.env.sleep(Duration::from_micros(500)).await;
-            if buffer.reserved.swap(false, Ordering::SeqCst) {
-                node.cache.pins_dropped(&buffer);
-            }
-        });
     }
 }
 

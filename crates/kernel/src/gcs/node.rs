@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use block::{Dba, InstanceNo, Mode, Scn, Version};
+use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Scn, Version};
 use cluster::{Class, Interconnect, Membership, MembershipEvent};
 use disk::Group;
 use env::Env;
@@ -255,19 +255,43 @@ impl Node {
         ReqId(self.next_req.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Sends one message; to this instance itself through its queue. A broken channel loses it: a
-    /// new epoch is due then, and whoever waits asks again in it.
+    /// Sends one message, in a step of the protocol at its end; to this instance itself through its
+    /// queue. A broken channel loses it: a new epoch is due then, and whoever waits asks again.
     pub(super) fn send(&self, to: InstanceNo, message: Message) {
         let class = class_of(&message);
         if to == self.me {
             self.own.push(class, self.view().epoch, message);
             return;
         }
-        self.send_in(self.view().epoch, to, class, message);
+        if crate::cache::in_protocol() {
+            let bytes = self.frame_of(self.view().epoch, class, message);
+            // Broken: the membership hears of it from the interconnect itself.
+            let _ = self.net.queue(to, class, bytes);
+        } else {
+            self.send_in(self.view().epoch, to, class, message);
+        }
+    }
+
+    /// As `send`, for what nobody waits for: it costs the other side no look of its own.
+    pub(super) fn send_with_next(&self, to: InstanceNo, message: Message) {
+        if to == self.me {
+            return self.send(to, message);
+        }
+        let class = class_of(&message);
+        let bytes = self.frame_of(self.view().epoch, class, message);
+        // Broken: as below.
+        let _ = self.net.send_with_next(to, class, bytes);
     }
 
     /// Sends in the name of an epoch (Markers close the old one).
     pub(super) fn send_in(&self, epoch: Epoch, to: InstanceNo, class: Class, message: Message) {
+        let bytes = self.frame_of(epoch, class, message);
+        // Broken: the membership hears of it from the interconnect itself.
+        let _ = self.net.send(to, class, bytes);
+    }
+
+    /// The frame of a message, counted as sent.
+    fn frame_of(&self, epoch: Epoch, class: Class, message: Message) -> Vec<u8> {
         let envelope = Envelope {
             epoch,
             scn: self.core.clock.current(),
@@ -275,14 +299,16 @@ impl Node {
             incarnation: u32::try_from(self.incarnation).unwrap_or(u32::MAX),
             sent_us: self.env.now().0,
         };
-        let mut bytes = Vec::with_capacity(256);
+        let with_image =
+            matches!(message, Message::Gcs(GcsMessage::Block { .. } | GcsMessage::CrBlock { .. }));
+        let image_bytes = if with_image { BLOCK_BYTES } else { 0 };
+        let mut bytes = Vec::with_capacity(256 + image_bytes);
         encode_frame(&envelope, &[message], &mut bytes);
         let stat =
             if class == Class::Enqueues { Stat::GesMessagesSent } else { Stat::GcsMessagesSent };
         self.ctx.bump(stat, 1);
         self.ctx.bump(Stat::GcKbytesSent, (bytes.len() as u64).div_ceil(1024));
-        // Broken: the membership hears of it from the interconnect itself.
-        let _ = self.net.send(to, class, bytes);
+        bytes
     }
 
     /// Wakes all class tasks: an epoch has been entered.

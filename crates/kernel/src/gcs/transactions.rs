@@ -255,7 +255,9 @@ impl Node {
             | TxnMessage::ScnAck { req_id, .. }
             | TxnMessage::UndoBlockReply { req_id, .. }
             | TxnMessage::CallReply { req_id, .. } => {
-                if let Some(call) = self.calls.lock().remove(&req_id) {
+                // Who is woken looks at the calls, too: not under their lock.
+                let call = self.calls.lock().remove(&req_id);
+                if let Some(call) = call {
                     // The caller may have gone.
                     let _ = call.answer.send(message);
                 }

@@ -68,6 +68,8 @@ pub struct Log {
     limit: AtomicU64,
     checkpoint: AtomicU64,
     wanted: AtomicU64,
+    /// Somebody has had to wait for another's write since the last one began.
+    crowded: AtomicBool,
     wake: Notify,
     flushed: Waiters,
     room: Notify,
@@ -147,6 +149,7 @@ impl Log {
             limit: AtomicU64::new(0),
             checkpoint: AtomicU64::new(first.0),
             wanted: AtomicU64::new(0),
+            crowded: AtomicBool::new(false),
             wake: Notify::new(),
             flushed: Waiters::default(),
             room: Notify::new(),
@@ -323,13 +326,16 @@ impl Log {
                 return;
             }
             let Ok(mut turn) = self.turn.try_lock() else {
+                self.crowded.store(true, Ordering::Relaxed);
                 waiting.await;
                 continue;
             };
             drop(waiting);
             self.wanted.fetch_max(upto.0, Ordering::SeqCst);
-            // Who is about to commit on this processor does so first, and is in this write.
-            self.env.give_way();
+            if self.crowded.swap(false, Ordering::Relaxed) {
+                // Who is about to commit on this processor does so first, and is in this write.
+                self.env.give_way();
+            }
             let mut hand_over = HandOver(Some(self));
             let began = self.env.now();
             match Box::pin(self.write_buffer(&mut turn)).await {

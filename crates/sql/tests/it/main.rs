@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 fn scripts() -> Vec<PathBuf> {
     let dir = Path::new("../../tests/sql");
-    let mut all: Vec<PathBuf> = std::fs::read_dir(&dir)
+    let mut all: Vec<PathBuf> = std::fs::read_dir(dir)
         .unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
         .map(|entry| entry.expect("a folder entry").path())
         .filter(|path| path.extension().is_some_and(|ext| ext == "slt"))
