@@ -11,7 +11,7 @@ use crate::runtime::{RuntimeGuard, State, probe};
 use cluster::MembershipConfig;
 use disk::{DirectIo, Group, Options};
 use env::Env;
-use env::real::{RealConfig, RealEnv, give_free_memory_back};
+use env::real::{Priority, RealConfig, RealEnv, give_free_memory_back};
 use kernel::instance::{Instance, NewDatabase, create_database as make_files};
 use kernel::redo::{ThreadStatus, read_thread};
 use observe::{AlertLevel, Observer, SessionKind};
@@ -141,13 +141,30 @@ pub fn run(
     let tls = read_tls(layout, &settings.parameters)?;
     let serve_threads = settings.parameters.gcs_server_processes();
     let linger_us = settings.parameters._gc_spin_us();
-    let env =
-        RealEnv::with_config(RealConfig { serve_threads, linger_us, ..RealConfig::default() });
+    let favoured = settings.parameters.high_priority_processes().to_owned();
+    let priority = match settings.parameters.os_sched_high_priority() {
+        0 => Priority::Ordinary,
+        1 => Priority::Preferred,
+        _ => Priority::RealTime,
+    };
+    let env = RealEnv::with_config(RealConfig {
+        serve_threads,
+        linger_us,
+        priority,
+        favoured: favoured.clone(),
+        ..RealConfig::default()
+    });
     let observer = Observer::new(env.clone(), me.0);
     write_alerts_to(&observer, &alert_path(layout, config, k)?)?;
     note_panics(&observer);
     let told = format!("starting instance {k} of {}", layout.dir().display());
     observer.alert(AlertLevel::Info, told);
+    if let Err(e) = env::real::may_favour(priority) {
+        let told = format!(
+            "{favoured} run at ordinary priority, os_sched_high_priority is not obeyed: {e}"
+        );
+        observer.alert(AlertLevel::Warning, told);
+    }
     runtime()?.block_on(async {
         let security = Security { secret, tls };
         let ran = serve(layout, config, k, settings, guard, &env, &observer, security).await;

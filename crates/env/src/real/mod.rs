@@ -17,6 +17,7 @@ mod linger;
 mod memory;
 mod net;
 mod pool;
+mod priority;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ use futures::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 pub use memory::{give_free_memory_back, give_own_memory_back};
+pub use priority::{Priority, may_favour};
 
 use crate::{
     BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Lingering, Listener, Micros, OpenOptions,
@@ -41,7 +43,6 @@ use crate::{
 
 thread_local! {
     static BLOCKING: Cell<bool> = const { Cell::new(false) };
-    static SERVING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Declares that the calling thread may block in file I/O (a session's own thread): its reads and
@@ -54,18 +55,16 @@ fn may_block() -> bool {
     BLOCKING.with(Cell::get)
 }
 
-fn is_serving() -> bool {
-    SERVING.with(Cell::get)
-}
-
 /// How many threads each part gets. The default suits a few cores.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RealConfig {
     pub serve_threads: usize,
     pub background_threads: usize,
     pub io_threads: usize,
-    /// LMS and LGWR run before everything else, where the system allows it.
-    pub high_priority: bool,
+    /// How the threads named in `favoured` are scheduled, where the system allows it.
+    pub priority: Priority,
+    /// Names of threads (LMS0, LGWR, BG0), separated by `|`; a `*` at the end stands for the rest.
+    pub favoured: String,
     /// How long a session's thread looks for a peer's answer before it sleeps, µs; 0: not at all.
     pub linger_us: u64,
 }
@@ -77,7 +76,8 @@ impl Default for RealConfig {
             serve_threads: (cpus / 4).clamp(1, 8),
             background_threads: (cpus / 2).clamp(1, 4),
             io_threads: 8,
-            high_priority: true,
+            priority: Priority::Preferred,
+            favoured: "LMS*|LGWR".to_owned(),
             linger_us: 250,
         }
     }
@@ -107,12 +107,12 @@ impl RealEnv {
     pub fn with_config(config: RealConfig) -> Env {
         let inner = Arc::new(RealEnv {
             started: Instant::now(),
-            config,
             serve: OnceLock::new(),
             background: OnceLock::new(),
             log: OnceLock::new(),
             pool: pool::IoPool::new(config.io_threads.max(1)),
             linger: linger::Linger::new(config.linger_us),
+            config,
         });
         // Runtimes must not be dropped by one of their own tasks, and a task may hold the last Env:
         // one reference is kept for ever.
@@ -121,23 +121,24 @@ impl RealEnv {
     }
 
     fn serve(&self) -> &Handle {
-        self.serve
-            .get_or_init(|| {
-                let high_priority = self.config.high_priority;
-                workers("LMS", self.config.serve_threads, move || {
-                    SERVING.with(|s| s.set(true));
-                    if high_priority {
-                        raise_priority();
-                    }
-                })
-            })
-            .handle()
+        self.serve.get_or_init(|| workers("LMS", self.config.serve_threads, self.favour())).handle()
     }
 
     fn background(&self) -> &Handle {
         self.background
-            .get_or_init(|| workers("BG", self.config.background_threads, || ()))
+            .get_or_init(|| workers("BG", self.config.background_threads, self.favour()))
             .handle()
+    }
+
+    /// What a thread calls with its name when it starts.
+    fn favour(&self) -> impl Fn(&str) + Send + Sync + 'static {
+        let (priority, favoured) = (self.config.priority, self.config.favoured.clone());
+        move |name| {
+            if priority::names(&favoured, name) {
+                // Where it is not allowed, the thread runs as any other; `may_favour` tells.
+                let _ = priority::take(priority);
+            }
+        }
     }
 
     fn log(&self) -> &Handle {
@@ -147,14 +148,12 @@ impl RealEnv {
                 .build()
                 .expect("the log writer's runtime needs an epoll descriptor");
             let handle = runtime.handle().clone();
-            let high_priority = self.config.high_priority;
+            let favour = self.favour();
             std::thread::Builder::new()
                 .name("LGWR".to_owned())
                 .spawn(move || {
                     mark_blocking_thread();
-                    if high_priority {
-                        raise_priority();
-                    }
+                    favour("LGWR");
                     runtime.block_on(std::future::pending::<()>());
                 })
                 .expect("the log writer's thread starts");
@@ -163,28 +162,16 @@ impl RealEnv {
     }
 }
 
-/// Gives the calling thread real-time priority (round-robin, the lowest), so that load on this
-/// machine
-/// does not show in other instances' waits. Threads it starts do not inherit it.
-fn raise_priority() {
-    const POLICY: nix::libc::c_int = nix::libc::SCHED_RR | nix::libc::SCHED_RESET_ON_FORK;
-    let param = nix::libc::sched_param { sched_priority: 1 };
-    // SAFETY: thread 0 is the caller; the parameter lives for the call, which only reads it.
-    #[allow(unsafe_code)]
-    // Not allowed for an unprivileged process: it then runs at normal priority.
-    let _ = unsafe { nix::libc::sched_setscheduler(0, POLICY, &raw const param) };
-}
-
 fn workers(
     prefix: &'static str,
     threads: usize,
-    on_start: impl Fn() + Send + Sync + 'static,
+    on_start: impl Fn(&str) + Send + Sync + 'static,
 ) -> Runtime {
     let next = AtomicUsize::new(0);
     Builder::new_multi_thread()
         .worker_threads(threads.max(1))
         .thread_name_fn(move || format!("{prefix}{}", next.fetch_add(1, Ordering::Relaxed)))
-        .on_thread_start(on_start)
+        .on_thread_start(move || on_start(std::thread::current().name().unwrap_or(prefix)))
         .enable_all()
         .build()
         .expect("a runtime needs threads and an epoll descriptor")
@@ -319,7 +306,7 @@ impl EnvImpl for RealEnv {
 
     fn give_way(&self) {
         if may_block() {
-            std::thread::yield_now();
+            self.linger.give_way();
         }
     }
 

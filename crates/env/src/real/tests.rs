@@ -9,7 +9,9 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let dir = std::env::current_dir().expect("the folder of the package").join("../../target")
+        let dir = std::env::current_dir()
+            .expect("the folder of the package")
+            .join("../../target")
             .join(format!("env-test-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         Scratch(dir)
@@ -223,10 +225,10 @@ fn a_round_trip_over_loopback_is_quick() {
 #[test]
 #[ignore = "measures; needs a quiet machine"]
 fn round_trips_under_load() {
-    for high_priority in [false, true] {
-        let config = RealConfig { high_priority, ..RealConfig::default() };
+    for priority in [Priority::Ordinary, Priority::Preferred, Priority::RealTime] {
+        let config = RealConfig { priority, ..RealConfig::default() };
         // Two environments: two serving threads, as of two instances.
-        let (answerer, env) = (RealEnv::with_config(config), RealEnv::with_config(config));
+        let (answerer, env) = (RealEnv::with_config(config.clone()), RealEnv::with_config(config));
         let addr = echo_server(&answerer);
         let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let burners: Vec<_> = (0..4)
@@ -253,7 +255,7 @@ fn round_trips_under_load() {
         stop.store(true, Ordering::Relaxed);
         burners.into_iter().for_each(|b| b.join().unwrap());
         times.sort_unstable();
-        println!("priority {high_priority}: median {} us, 99% {} us", times[1000], times[1980]);
+        println!("{priority:?}: median {} us, 99% {} us", times[1000], times[1980]);
     }
 }
 

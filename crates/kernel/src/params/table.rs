@@ -85,6 +85,11 @@ parameters! {
          through the operating system's cache.";
     gcs_server_processes: Kind::Int { min: 1, max: 64 }, "1", Startup -> usize,
         "Number of block server (LMS) threads.";
+    high_priority_processes: Kind::Text, "LMS*|LGWR", Startup -> text,
+        "Threads that run before others, separated by |; a * at the end stands for the rest.";
+    os_sched_high_priority: Kind::Int { min: 0, max: 2 }, "1", Startup -> usize,
+        "How they do: 0 not at all, 1 by nice -20, 2 by real-time priority, which costs more \
+         where instances share a machine. The alert log says if it is not allowed.";
     pga_aggregate_target: Kind::Bytes { min: 16 * MIB, max: TIB }, "256M", Startup -> u64,
         "Memory for sorts, hashes and other work areas of all statements together.";
     max_connections: Kind::Int { min: 1, max: 10_000 }, "100", Startup -> usize,

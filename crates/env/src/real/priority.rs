@@ -1,0 +1,78 @@
+//! How the operating system schedules the threads that others wait for.
+//!
+//! Real-time priority has a price where peers share a machine: each message then takes the
+//! processor from whoever has it, twice for a thread that is woken on another processor. A nice
+//! value of -20 goes before ordinary load as well, and lets messages gather while the reader of
+//! the last one still runs.
+
+use std::io;
+
+/// How favoured threads are scheduled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Priority {
+    /// As all others.
+    Ordinary,
+    /// Nice -20: with a weight of 88,761 against 1024.
+    Preferred,
+    /// Real time (`SCHED_RR`, the lowest): before everything that is not.
+    RealTime,
+}
+
+/// Whether `list` (`LMS*|LGWR`) names the thread.
+pub(super) fn names(list: &str, thread: &str) -> bool {
+    list.split('|').map(str::trim).any(|name| match name.strip_suffix('*') {
+        Some(prefix) => thread.starts_with(prefix),
+        None => thread == name,
+    })
+}
+
+/// Gives the calling thread `priority`. Threads that it starts do not inherit real time.
+pub(super) fn take(priority: Priority) -> io::Result<()> {
+    let refused = match priority {
+        Priority::Ordinary => false,
+        // SAFETY: thread 0 is the caller; nothing is read or written in this process.
+        #[allow(unsafe_code)]
+        Priority::Preferred => unsafe {
+            nix::libc::setpriority(nix::libc::PRIO_PROCESS, 0, -20) != 0
+        },
+        Priority::RealTime => {
+            const POLICY: nix::libc::c_int = nix::libc::SCHED_RR | nix::libc::SCHED_RESET_ON_FORK;
+            let param = nix::libc::sched_param { sched_priority: 1 };
+            // SAFETY: thread 0 is the caller; the parameter lives for the call, which reads it.
+            #[allow(unsafe_code)]
+            let code = unsafe { nix::libc::sched_setscheduler(0, POLICY, &raw const param) };
+            code != 0
+        }
+    };
+    if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Tries whether this process may give `priority` to threads, on a thread made for that.
+///
+/// # Errors
+/// The operating system's refusal.
+pub fn may_favour(priority: Priority) -> io::Result<()> {
+    let tried = std::thread::Builder::new().spawn(move || take(priority))?.join();
+    tried.unwrap_or_else(|_| Err(io::Error::other("the thread has panicked")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_threads_and_prefixes() {
+        for named in ["LMS0", "LMS12", "LGWR"] {
+            assert!(names("LMS*|LGWR", named), "{named}");
+        }
+        for not in ["LM", "LGWR2", "BG0"] {
+            assert!(!names("LMS*|LGWR", not), "{not}");
+        }
+        assert!(!names("", "LMS0"));
+    }
+
+    #[test]
+    fn an_ordinary_thread_needs_no_permission() {
+        assert!(may_favour(Priority::Ordinary).is_ok());
+    }
+}
