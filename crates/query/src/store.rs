@@ -6,7 +6,7 @@ use crate::error::Result;
 use block::{Dba, Rowid};
 use kernel::dict::{IndexDef, TableDef};
 use kernel::table;
-use kernel::txn::Snapshot;
+use kernel::txn::{COPIES_MAX, Snapshot};
 use observe::Ctx;
 use std::ops::Bound;
 
@@ -116,6 +116,39 @@ impl Entries {
         slots.extend(same.map(|rowid| rowid.slot));
         Some(dba)
     }
+}
+
+/// Has the blocks that the entries from `at` on point to brought here together, as many as a
+/// snapshot keeps, if other instances change them; how far that reaches. No further than
+/// `rows_max` entries.
+///
+/// # Errors
+/// Interrupted.
+pub async fn bring(
+    ctx: &Ctx,
+    snapshot: &Snapshot,
+    batch: &Entries,
+    at: usize,
+    rows_max: usize,
+) -> Result<usize> {
+    let rowids = &batch.rowids()[at..];
+    let rowids = &rowids[..rowids.len().min(rows_max)];
+    if snapshot.core().cache.is_alone() {
+        return Ok(at + rowids.len());
+    }
+    let mut dbas: Vec<Dba> = Vec::with_capacity(COPIES_MAX);
+    let mut taken = 0;
+    for rowid in rowids {
+        if !dbas.contains(&rowid.dba) {
+            if dbas.len() == COPIES_MAX {
+                break;
+            }
+            dbas.push(rowid.dba);
+        }
+        taken += 1;
+    }
+    kernel::read::bring(ctx, snapshot, &dbas).await?;
+    Ok(at + taken)
 }
 
 /// Calls `each` with those of the rows at `slots` of a block that the snapshot shows, until it

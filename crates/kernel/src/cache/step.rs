@@ -6,6 +6,7 @@
 //! in which it was decided.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -26,7 +27,7 @@ pub struct Carry {
 }
 
 thread_local! {
-    /// How often this thread holds the gate.
+    /// How often this thread is in a step of the protocol, or holds its messages back.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -49,12 +50,17 @@ pub struct InProtocol<'a> {
 
 impl Drop for InProtocol<'_> {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
-        if DEPTH.get() == 0
-            && let Some(grants) = self.cache.grants.get()
-        {
-            grants.send_queued();
-        }
+        self.cache.said();
+    }
+}
+
+/// What is said until this is dropped leaves together. For one who handles several messages in a
+/// row; must not be kept over an await.
+pub struct Together<'a>(&'a Cache, PhantomData<*const ()>);
+
+impl Drop for Together<'_> {
+    fn drop(&mut self) {
+        self.0.said();
     }
 }
 
@@ -66,6 +72,22 @@ impl Cache {
         DEPTH.set(DEPTH.get() + 1);
         let critical = self.env.critical("a step of the protocol");
         InProtocol { cache: self, _gate: gate, _critical: critical }
+    }
+
+    /// See [`Together`].
+    pub fn say_together(&self) -> Together<'_> {
+        DEPTH.set(DEPTH.get() + 1);
+        Together(self, PhantomData)
+    }
+
+    /// The end of a step, or of several: what they have said leaves.
+    fn said(&self) {
+        DEPTH.set(DEPTH.get() - 1);
+        if DEPTH.get() == 0
+            && let Some(grants) = self.grants.get()
+        {
+            grants.send_queued();
+        }
     }
 
     /// For the change of membership alone: nobody steps or sends while it is held.

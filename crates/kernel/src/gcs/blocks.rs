@@ -13,7 +13,6 @@ use global::{HolderEffect, HolderEvent, MasterEffect};
 use observe::{
     AlertLevel, Ctx, Stat, TransferClass, TransferHow, TransferKind, TransferTimes, WaitEvent,
 };
-use tokio::sync::oneshot;
 
 use super::node::{CrAnswer, Node};
 use crate::cache::{Arrival, Buffer, Cache, Carry, Grants, State};
@@ -22,7 +21,7 @@ use crate::read::Draft;
 use crate::txn::CrCopy;
 
 /// A request unanswered for this long is said again: every answer tolerates it.
-const REPEAT_AFTER: Duration = Duration::from_secs(2);
+pub(super) const REPEAT_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a peer waits for a block that has come for a user here who does not take it.
 const RESERVED_AT_MOST: Duration = Duration::from_micros(500);
@@ -39,7 +38,7 @@ struct CrReply {
 
 /// The messages of a transfer: asker, master, holder, or without the master between.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hops {
+pub(super) enum Hops {
     Two,
     Three,
 }
@@ -347,14 +346,14 @@ impl Node {
         }
     }
 
-    fn repeat(&self, buffer: &Arc<Buffer>) {
+    pub(super) fn repeat(&self, buffer: &Arc<Buffer>) {
         let _gate = self.cache.enter_protocol();
         let mut st = buffer.latch().write();
         self.cache.step(buffer, &mut st, HolderEvent::Repeat, Carry::default());
     }
 
     /// How many messages an answer took, by whom was asked.
-    fn hops(&self, dba: Dba, from: InstanceNo, asked: Option<InstanceNo>) -> Hops {
+    pub(super) fn hops(&self, dba: Dba, from: InstanceNo, asked: Option<InstanceNo>) -> Hops {
         let master = self.master_of(dba);
         let by_master = master == from || master == self.me;
         let straight = match asked {
@@ -366,7 +365,7 @@ impl Node {
     }
 
     /// The name of the wait that has just ended, and its place in the statistics.
-    fn ended(&self, buffer: &Buffer, want: Want, began: env::Micros) -> WaitEvent {
+    pub(super) fn ended(&self, buffer: &Buffer, want: Want, began: env::Micros) -> WaitEvent {
         let arrival = buffer.latch().read().arrival;
         let ended = match arrival {
             None => Ended::Nothing,
@@ -392,7 +391,7 @@ impl Node {
     }
 
     /// Accounts a received block; the event by which the field names it.
-    fn record(
+    pub(super) fn record(
         &self,
         kind: TransferKind,
         dba: Dba,
@@ -474,85 +473,6 @@ impl Node {
         Ok(())
     }
 
-    /// A consistent-read base of a block this instance has no right to: a copy, or `None` if it has
-    /// the block in S now.
-    pub(super) async fn get_consistent(
-        &self,
-        ctx: &Ctx,
-        dba: Dba,
-        scn: Scn,
-    ) -> Result<Option<CrCopy>> {
-        let p = [u64::from(dba.file), u64::from(dba.block), 1];
-        loop {
-            ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
-            let (buffer, _) = self.cache.lookup_or_insert(dba);
-            let waiting = Waiting::new(&self.cache, &buffer);
-            let changed = buffer.changed.notified();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            let mut copy = None;
-            {
-                let _turn = self.own_turn(Class::Blocks);
-                let _gate = self.cache.enter_protocol();
-                let mut st = buffer.latch().write();
-                if self.cache.is_alone() || self.cache.usable(&buffer, &st, Mode::S) {
-                    waiting.served();
-                    return Ok(None);
-                }
-                if let Some(e) = st.read_error.take() {
-                    return Err(e);
-                }
-                if st.holder.pending().is_none() {
-                    let req_id = self.req_id();
-                    let want = Want::Cr { scn, xid: Xid::NONE };
-                    let event = HolderEvent::Want { want, req_id };
-                    let (answer, answered) = oneshot::channel();
-                    self.cr_waits.lock().insert(req_id, answer);
-                    self.cache.step(&buffer, &mut st, event, Carry::default());
-                    match st.holder.pending() {
-                        Some(pending) if pending.0 == req_id => {
-                            copy = Some((req_id, answered, st.holder.asked_directly()));
-                        }
-                        _ => drop(self.cr_waits.lock().remove(&req_id)),
-                    }
-                }
-            }
-            let began = self.env.now();
-            let Some((req_id, answered, asked)) = copy else {
-                let busy = WaitEvent::GcBufferBusyAcquire;
-                if ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await?.is_err() {
-                    self.repeat(&buffer);
-                }
-                continue;
-            };
-            let _guard = CrGuard { node: self, req_id };
-            let wait = async {
-                let either = futures::future::select(answered, changed);
-                match self.env.timeout(REPEAT_AFTER, either).await {
-                    Ok(futures::future::Either::Left((Ok(answer), _))) => {
-                        let CrAnswer { copy, from, timings } = answer;
-                        let us = self.env.now().since(began);
-                        self.ctx.bump(Stat::GcCrBlocksReceived, 1);
-                        self.ctx.bump(Stat::GcCrReceiveTime, us);
-                        let hops = self.hops(dba, from, asked);
-                        let event = self.record(TransferKind::Cr, dba, from, hops, us, &timings);
-                        (Some(copy), event)
-                    }
-                    Ok(_) => (None, self.ended(&buffer, Want::S, began)),
-                    Err(_) => {
-                        self.repeat(&buffer);
-                        (None, WaitEvent::GcCrRequest)
-                    }
-                }
-            };
-            let wait = ctx.wait_relabel_or_cancel(WaitEvent::GcCrRequest, p, wait);
-            let got = self.env.eager(wait).await?;
-            if got.is_some() {
-                return Ok(got);
-            }
-        }
-    }
-
     /// Handles a message of the block class; under the gate.
     pub(super) fn gcs_message(&self, from: InstanceNo, message: GcsMessage) {
         let for_master = matches!(
@@ -596,16 +516,23 @@ impl Node {
             GcsMessage::CrBlock { addr, req_id, timings, image, complete, .. } => {
                 self.core.clock.raise(layout::scn(&image));
                 let answer = self.cr_waits.lock().remove(&req_id);
-                if let Some(buffer) = self.cache.lookup(addr) {
+                let buffer = self.cache.lookup(addr);
+                let mut others = false;
+                if let Some(buffer) = &buffer {
                     let mut st = buffer.latch().write();
                     let event = HolderEvent::CrBlock { from, req_id };
-                    self.cache.step(&buffer, &mut st, event, Carry::default());
+                    self.cache.step(buffer, &mut st, event, Carry::default());
+                    others = std::mem::take(&mut st.wake);
                 }
-                // Last, and with nothing held: who is woken looks at the same things.
+                // With nothing held: who is woken looks at the same things.
                 if let Some(answer) = answer {
                     // The asker may have gone: then nobody needs the copy.
                     let copy = CrCopy { image, complete };
                     let _ = answer.send(CrAnswer { copy, from, timings });
+                }
+                // After the answer, or its asker would think that there is none.
+                if let Some(buffer) = buffer.filter(|_| others) {
+                    buffer.changed.notify_waiters();
                 }
             }
             _ => {}
@@ -662,21 +589,21 @@ impl Node {
 }
 
 /// Counts a local user that waits for the block.
-struct Waiting<'a> {
+pub(super) struct Waiting<'a> {
     cache: &'a Cache,
     buffer: Arc<Buffer>,
     served: Cell<bool>,
 }
 
 impl<'a> Waiting<'a> {
-    fn new(cache: &'a Cache, buffer: &Arc<Buffer>) -> Waiting<'a> {
+    pub fn new(cache: &'a Cache, buffer: &Arc<Buffer>) -> Waiting<'a> {
         buffer.waiters.fetch_add(1, Ordering::SeqCst);
         Waiting { cache, buffer: buffer.clone(), served: Cell::new(false) }
     }
 
     /// The block is here, and the user takes it before it waits for anything else: that ends the
     /// reservation.
-    fn served(&self) {
+    pub fn served(&self) {
         self.served.set(true);
     }
 }
@@ -690,16 +617,5 @@ impl Drop for Waiting<'_> {
         {
             self.cache.pins_dropped(&self.buffer);
         }
-    }
-}
-
-struct CrGuard<'a> {
-    node: &'a Node,
-    req_id: ReqId,
-}
-
-impl Drop for CrGuard<'_> {
-    fn drop(&mut self) {
-        self.node.cr_waits.lock().remove(&self.req_id);
     }
 }

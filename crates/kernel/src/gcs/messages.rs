@@ -13,6 +13,9 @@ use observe::{AlertLevel, Stat};
 
 use super::node::{Node, class_idx};
 
+/// Messages that have come together are answered together, up to this many.
+const TOGETHER_MAX: usize = 8;
+
 /// The task that handles a class's messages.
 pub(super) fn task_name(class: Class) -> &'static str {
     match class {
@@ -30,20 +33,29 @@ impl Node {
             loop {
                 // Own messages first: a fixed order, so that a run can be repeated.
                 let own = node.own.ready(class);
-                match select(Box::pin(own), Box::pin(inbox.recv())).await {
-                    Either::Left(((), _)) => {
-                        if node.own.take_look(class) {
-                            node.unpark(class);
-                        }
-                        drop(node.own_turn(class));
-                    }
-                    Either::Right((Some(incoming), _)) => {
-                        // What it makes this instance say to itself is handled right after it.
-                        let turn = node.own_turn(class);
-                        node.incoming(class, incoming.from, &incoming.payload);
-                        drop(turn);
-                    }
+                let came = match select(Box::pin(own), Box::pin(inbox.recv())).await {
+                    Either::Left(((), _)) => None,
+                    Either::Right((Some(incoming), _)) => Some(incoming),
                     Either::Right((None, _)) => return,
+                };
+                let Some(mut incoming) = came else {
+                    if node.own.take_look(class) {
+                        node.unpark(class);
+                    }
+                    drop(node.own_turn(class));
+                    continue;
+                };
+                let _together = node.cache.say_together();
+                for n in 1..=TOGETHER_MAX {
+                    // What it makes this instance say to itself is handled right after it.
+                    let turn = node.own_turn(class);
+                    node.incoming(class, incoming.from, &incoming.payload);
+                    drop(turn);
+                    if n == TOGETHER_MAX {
+                        break;
+                    }
+                    let Some(next) = inbox.try_recv() else { break };
+                    incoming = next;
                 }
             }
         });

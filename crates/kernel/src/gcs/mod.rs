@@ -2,6 +2,7 @@
 
 mod alone;
 mod blocks;
+mod copies;
 mod enqueues;
 mod epochs;
 mod messages;

@@ -149,6 +149,15 @@ impl Peers for Node {
     ) -> BoxFuture<'a, Result<Option<CrCopy>>> {
         Box::pin(self.get_consistent(ctx, dba, scn))
     }
+
+    fn consistent_copies<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        dbas: &'a [Dba],
+        scn: Scn,
+    ) -> BoxFuture<'a, Result<Vec<(Dba, CrCopy)>>> {
+        Box::pin(self.get_consistent_many(ctx, dbas, scn))
+    }
 }
 
 impl Node {

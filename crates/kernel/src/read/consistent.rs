@@ -10,7 +10,7 @@ use observe::{Ctx, Stat};
 
 use super::sight::{Eye, Sight, all_visible, known_of, left, take_back};
 use crate::error::{Error, Result};
-use crate::txn::{Core, CrCopy, Snapshot, TxStatus};
+use crate::txn::{COPIES_MAX, Core, CrCopy, Snapshot, TxStatus};
 
 /// What the reader expects the block to be.
 #[derive(Clone, Copy, Debug)]
@@ -249,6 +249,33 @@ async fn remote_copy(ctx: &Ctx, snap: &Snapshot, dba: Dba) -> Result<Option<CrCo
         return Ok(None);
     }
     peers.consistent_copy(ctx, dba, snap.scn()).await
+}
+
+/// Has copies of those of these blocks brought together that other instances change, so that a
+/// reader of all of them waits once. Best effort: what is left is brought when it is read.
+///
+/// # Errors
+/// Interrupted.
+pub async fn bring(ctx: &Ctx, snap: &Snapshot, dbas: &[Dba]) -> Result<()> {
+    let core = snap.core();
+    let Some(peers) = core.peers() else { return Ok(()) };
+    if core.cache.is_alone() {
+        return Ok(());
+    }
+    let epoch = Some(peers.epoch());
+    let away =
+        |dba: &Dba| !core.cache.is_readable(*dba) && snap.memory().copy(epoch, *dba).is_none();
+    let away: Vec<Dba> = dbas.iter().copied().filter(away).take(COPIES_MAX).collect();
+    // One is brought when it is read.
+    if away.len() < 2 {
+        return Ok(());
+    }
+    for (dba, copy) in peers.consistent_copies(ctx, &away, snap.scn()).await? {
+        if copy.complete {
+            snap.memory().keep_copy(epoch, dba, Arc::new(copy.image));
+        }
+    }
+    Ok(())
 }
 
 /// Takes back, on a clone, everything the snapshot does not see; `None` if undo it needs is gone.

@@ -64,6 +64,13 @@ pub trait Peers: Send + Sync {
         dba: Dba,
         scn: Scn,
     ) -> BoxFuture<'a, Result<Option<CrCopy>>>;
+    /// As `consistent_copy` for many blocks at once; those that do not come are left out.
+    fn consistent_copies<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        dbas: &'a [Dba],
+        scn: Scn,
+    ) -> BoxFuture<'a, Result<Vec<(Dba, CrCopy)>>>;
 }
 
 /// A consistent copy from another instance, as of the SCN asked for.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use block::Dba;
 
 /// Finished copies, up to 16 KiB each (a block that outgrew itself: up to 56).
-const COPIES_MAX: usize = 8;
+pub const COPIES_MAX: usize = 8;
 /// Undo blocks of other instances, 8 KiB each.
 const UNDO_BLOCKS_MAX: usize = 8;
 

@@ -20,7 +20,7 @@ pub use global::msg::Resource;
 
 pub use self::core::{Core, CoreConfig, CrCopy, INDEX_GATES, LeafFinder, Peers};
 pub use current::CurrentView;
-pub use kept::Memory;
+pub use kept::{COPIES_MAX, Memory};
 pub use locks::{
     Holder, TableEnqueues, TableLocks, TmMode, analyze_resource, is_shared_by_instance,
     notification_resource, table_resource, user_resource,

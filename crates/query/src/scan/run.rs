@@ -26,6 +26,8 @@ enum Cursor {
         scan: store::RangeScan,
         batch: store::Entries,
         at: usize,
+        /// The blocks of the entries before this one have been brought here.
+        brought: usize,
     },
     /// Unique keys still to look up, last first.
     Unique {
@@ -212,9 +214,9 @@ impl<T: Taker> ScanRun<T> {
                     self.cursor = Cursor::End;
                 }
             }
-            Cursor::Range { scan, batch, at } => {
+            Cursor::Range { scan, batch, at, brought } => {
                 if *at == batch.rowids().len() {
-                    *at = 0;
+                    (*at, *brought) = (0, 0);
                     if !scan.next_batch(&state.ctx, batch).await? {
                         self.next_range();
                         return Ok(());
@@ -230,6 +232,10 @@ impl<T: Taker> ScanRun<T> {
                         *at += 1;
                     }
                     return Ok(());
+                }
+                if *at >= *brought {
+                    let ahead = store::bring(&state.ctx, &state.snapshot, batch, *at, limit.max(1));
+                    *brought = Box::pin(ahead).await?;
                 }
                 // Entries of neighbouring keys often point into one block.
                 let Some(dba) = batch.run(*at, ROWS_PER_CHECK, &mut self.slots) else {
@@ -304,8 +310,12 @@ impl<T: Taker> ScanRun<T> {
         let state = &self.state;
         let (from, to) = (Bound::Included(from), Bound::Included(to));
         let scan = store::range_scan(&state.ctx, index, from, to, self.backward, &state.snapshot);
-        self.cursor =
-            Cursor::Range { scan, batch: store::Entries::new(self.entries.is_some()), at: 0 };
+        self.cursor = Cursor::Range {
+            scan,
+            batch: store::Entries::new(self.entries.is_some()),
+            at: 0,
+            brought: 0,
+        };
     }
 
     async fn open(&mut self) -> Result<()> {
