@@ -177,11 +177,10 @@ impl Segment {
                     MemSlot { seq: s.seq, loaded: s.seq, state, ended: s.scn }
                 })
                 .collect();
-            let n = usize::from(get_u16(&b, OFF_EXTENTS)).min(UNDO_EXTENTS_MAX);
-            let extents: Vec<Extent> = (0..n)
-                .map(|i| {
-                    let (first, blocks) = unpack(get_u64(&b, OFF_EXTENT_LIST + 8 * i));
-                    let last_scn = cache.clock.current();
+            let last_scn = cache.clock.current();
+            let extents: Vec<Extent> = extents_of(&b)
+                .map(|e| {
+                    let space::Extent { first, blocks } = e;
                     Extent { first, blocks, active: 0, last_scn, last_end: now }
                 })
                 .collect();
@@ -522,6 +521,15 @@ fn extent_blocks(count: usize) -> u32 {
 /// often it is as long as the smallest, less one.
 fn pack(first: Dba, blocks: u32) -> u64 {
     first.to_u64() | u64::from(blocks / UNDO_EXTENT_BLOCKS - 1) << 48
+}
+
+/// The extents that the header of an undo segment names.
+pub fn extents_of(header: &[u8]) -> impl Iterator<Item = space::Extent> + '_ {
+    let n = usize::from(get_u16(header, OFF_EXTENTS)).min(UNDO_EXTENTS_MAX);
+    (0..n).map(|i| {
+        let (first, blocks) = unpack(get_u64(header, OFF_EXTENT_LIST + 8 * i));
+        space::Extent { first, blocks }
+    })
 }
 
 fn unpack(packed: u64) -> (Dba, u32) {
