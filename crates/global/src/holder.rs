@@ -20,6 +20,7 @@ use crate::msg::{
     BlockInfo, Grant, Have, HolderMsg, Holding, MasterMsg, Promoted, ReqId, Seq, Source, Timings,
     Want,
 };
+use crate::mutant::{Mutant, broken};
 
 /// CR copies served of an unchanged block in X before it becomes S (fairness).
 pub const CR_SERVED_BEFORE_DOWNGRADE: u8 = 4;
@@ -474,7 +475,7 @@ impl Holder {
         self.past_images = info.past_images;
         self.unwritten = info.unwritten && info.mode == Mode::S;
         out.push(HolderEffect::InstallImage);
-        if info.mode == Mode::X && info.past_images {
+        if info.mode == Mode::X && info.past_images && !broken(Mutant::ForgetWriteDuty) {
             self.become_writer(facts, out);
         }
         if !facts.frozen {
@@ -534,7 +535,7 @@ impl Holder {
         if pinned {
             return;
         }
-        if facts.dirty && !facts.redo_durable {
+        if facts.dirty && !facts.redo_durable && !broken(Mutant::ShipBeforeFlush) {
             if let Duty::Forward { flush_since_us, .. } = duty {
                 flush_since_us.get_or_insert(facts.now_us);
             }
@@ -581,7 +582,9 @@ impl Holder {
             self.give_up(facts, out);
             self.holder_last = Some(to);
         } else {
-            self.mode = Mode::S;
+            if !broken(Mutant::DemoteAfterSend) {
+                self.mode = Mode::S;
+            }
             self.cr_served = 0;
             out.push(HolderEffect::Ship(ship));
         }
@@ -591,6 +594,9 @@ impl Holder {
     fn give_up(&mut self, facts: &Facts, out: &mut Vec<HolderEffect>) {
         self.lose();
         out.push(if facts.dirty { HolderEffect::KeepPastImage } else { HolderEffect::DropImage });
+        if facts.dirty && broken(Mutant::DropPastImageEarly) {
+            out.push(HolderEffect::DropPastImage { superseded: false });
+        }
     }
 
     fn lose(&mut self) {

@@ -556,7 +556,8 @@ impl Inner {
         let next = (self.current + 1) % self.extents.len().max(1);
         let e = self.extents[next];
         let old = e.last_scn < horizon && now.since(e.last_end) > retention_us;
-        if e.active > 0 || !old || !self.left_by_crash.is_empty() {
+        let needed = e.active > 0 || !old || !self.left_by_crash.is_empty();
+        if needed && !global::broken(global::Mutant::ReuseUndoEarly) {
             return None;
         }
         self.enter(next);

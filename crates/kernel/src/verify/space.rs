@@ -158,7 +158,7 @@ impl Walk<'_> {
     pub async fn free_space(&mut self) {
         for file in [UNDO_FILE, DATA_FILE] {
             let units = self.group.file_blocks(file).unwrap_or(0) / UNIT_BLOCKS;
-            for k in 0..FILE_MAP_COUNT.min(units.div_ceil(FILE_MAP_UNITS)) {
+            for k in 0..FILE_MAP_COUNT {
                 let of = format!("file {file}");
                 let dba = map_dba(file, k);
                 let Some(map) = self.one(&of, dba).await else { continue };
@@ -166,7 +166,7 @@ impl Walk<'_> {
                     self.find_in(Kind::Space, &map, dba, &of, "it is no file map".to_owned());
                     continue;
                 }
-                let end = FILE_MAP_UNITS.min(units - k * FILE_MAP_UNITS);
+                let end = FILE_MAP_UNITS.min(units.saturating_sub(k * FILE_MAP_UNITS));
                 self.file_map(file, k, &map, end).await;
             }
         }

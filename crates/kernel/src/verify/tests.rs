@@ -290,11 +290,14 @@ fn a_misdirected_write_is_found() {
 }
 
 #[test]
-fn a_lost_write_of_one_block_is_found() {
+fn lost_writes_of_single_blocks_are_found() {
     let db = Damaged::crashed(true);
     let dba = db.of(db.index("t_pkey"), BlockKind::Leaf);
     db.write(dba, &vec![0; BLOCK_BYTES]);
-    db.expect(Kind::Segment, &format!("block {dba}, index public.t_pkey"));
+    db.expect(Kind::Tree, &format!("leads to block {dba}, which is none of level 0"));
+    let dba = db.of(db.def.obj, BlockKind::Heap);
+    db.write(dba, &vec![0; BLOCK_BYTES]);
+    db.expect(Kind::Segment, &format!("block {dba}, table public.t"));
 }
 
 #[test]
