@@ -26,6 +26,9 @@ use crate::undo::{UNDO_FILE, UNDO_HEADER_FILE, header_dba};
 
 const ROWS: i64 = 900;
 
+/// A block, what is said of it, and what has been done to it.
+type Case<'a> = (Dba, &'a str, &'a dyn Fn(&mut [u8]));
+
 /// A database with `t (id, n, text)`: a primary key of two levels, an index on n, one on those rows
 /// whose n is 3; some rows are in pieces.
 struct Damaged {
@@ -480,7 +483,7 @@ fn a_segment_that_contradicts_itself_is_found() {
     let header = db.of(db.def.obj, BlockKind::SegmentHeader);
     let map = db.of(db.def.obj, BlockKind::FreeMap);
     let heap = db.of(db.def.obj, BlockKind::Heap);
-    let cases: [(Dba, &str, &dyn Fn(&mut [u8])); 4] = [
+    let cases: [Case<'_>; 4] = [
         (header, "high-water mark 4000000", &|b| put_u32(b, 72, 4_000_000)),
         (header, "the header of its segment", &|b| put_u32(b, 12, 77)),
         (map, "it is not FreeMap 0", &|b| put_u32(b, 64, 1)),
@@ -533,7 +536,7 @@ fn a_tree_that_leads_astray_is_found() {
     };
     let [first, second, third] = children[..3] else { panic!("a tree of two levels") };
     assert_eq!(layout::obj(&db.read(first)), index);
-    let cases: [(Dba, &str, &dyn Fn(&mut [u8])); 5] = [
+    let cases: [Case<'_>; 5] = [
         (first, "does not begin where", &|b| rows::set_right(b, third)),
         (second, "links lead back", &|b| rows::set_right(b, first)),
         (first, "without a bound", &|b| rows::set_right(b, Dba::NONE)),

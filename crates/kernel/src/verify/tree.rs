@@ -14,6 +14,8 @@ use crate::dict::IndexDef;
 use crate::space::SegmentKind;
 
 type Bound = Option<Box<[u8]>>;
+/// What a branch says: the low key of a child, the child, the branch.
+type Link = (Box<[u8]>, Dba, Dba);
 
 /// What is kept of one block.
 struct Node {
@@ -130,10 +132,10 @@ impl Walk<'_> {
         &mut self,
         of: &str,
         level: u8,
-        parents: &[(Box<[u8]>, Dba, Dba)],
+        parents: &[Link],
         nodes: &BTreeMap<Dba, Node>,
         reached: &mut FxHashSet<Dba>,
-    ) -> Option<Vec<(Box<[u8]>, Dba, Dba)>> {
+    ) -> Option<Vec<Link>> {
         let (mut children, mut known) = (Vec::new(), parents.iter().peekable());
         let mut at = parents.first()?.1;
         let mut low: Bound = None;
