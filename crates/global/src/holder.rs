@@ -487,7 +487,8 @@ impl Holder {
     /// Accepts a duty of a conversion not seen yet; false for a repetition, or when frozen (what
     /// is parked then is void: the asker asks again in the next epoch).
     fn park(&mut self, duty: Duty, facts: &Facts) -> bool {
-        if facts.frozen || duty.seq() <= self.seq {
+        let frozen = facts.frozen && !broken(Mutant::AcceptStaleEpoch);
+        if frozen || duty.seq() <= self.seq {
             return false;
         }
         if self.duty.as_ref().is_some_and(|d| d.seq() >= duty.seq()) {
@@ -523,7 +524,8 @@ impl Holder {
 
     /// Does what a peer waits for, or the next step towards it.
     fn attend(&mut self, facts: &Facts, out: &mut Vec<HolderEffect>) {
-        if facts.frozen || !self.present() {
+        let frozen = facts.frozen && !broken(Mutant::AcceptStaleEpoch);
+        if frozen || !self.present() {
             return;
         }
         let Some(duty) = &mut self.duty else { return };

@@ -17,7 +17,8 @@ pub enum Mutant {
     SkipScnBroadcast,
     /// Who gets a changed block takes it for one that need not be written.
     ForgetWriteDuty,
-    /// Messages of an epoch that is over are taken for messages of the one in force.
+    /// Messages of an epoch that closes or is over, those of the departed too, are taken for
+    /// messages of the one in force.
     AcceptStaleEpoch,
     /// Who asks for the state of a transaction is told of its commit before that is durable.
     AnswerBeforeFlush,
