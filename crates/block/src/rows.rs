@@ -548,7 +548,8 @@ pub fn set_high_key(b: &mut [u8], key: Option<&[u8]>) {
     set_bound_key(b, OFF_HIGH, key);
 }
 
-/// Walks the body and says what is inconsistent. For tests, `verify` and dumps.
+/// Walks the body and says what is inconsistent, whatever the bytes are. For tests, `verify` and
+/// dumps.
 ///
 /// # Errors
 /// A sentence about the first inconsistency.
@@ -559,6 +560,16 @@ pub fn verify(b: &[u8], sorted: bool) -> Result<(), String> {
     }
     let mut used = 0;
     let mut last: Option<&[u8]> = None;
+    for which in [OFF_LOW, OFF_HIGH] {
+        let off = usize::from(get_u16(b, which));
+        if off != 0 {
+            let fits = off >= start && off + 2 <= b.len();
+            if !fits || off + 2 + usize::from(get_u16(b, off)) > b.len() {
+                return Err(format!("a bound at offset {off}, outside the row area"));
+            }
+            used += 2 + usize::from(get_u16(b, off));
+        }
+    }
     for slot in 0..slot_count(b) {
         let off = slot_offset(b, slot);
         if off == 0 {
@@ -567,8 +578,11 @@ pub fn verify(b: &[u8], sorted: bool) -> Result<(), String> {
             }
             continue;
         }
+        if off < start || off + ROW_HEADER_BYTES > b.len() {
+            return Err(format!("slot {slot}: offset {off}, outside the row area"));
+        }
         let (len, cap) = (usize::from(get_u16(b, off + 2)), usize::from(get_u16(b, off + 4)));
-        if off < start || off + ROW_HEADER_BYTES + cap > b.len() || len > cap {
+        if off + ROW_HEADER_BYTES + cap > b.len() || len > cap {
             return Err(format!("slot {slot}: offset {off}, length {len}, capacity {cap}"));
         }
         if b[off + 1] > b[OFF_ITL_COUNT] {
@@ -576,6 +590,9 @@ pub fn verify(b: &[u8], sorted: bool) -> Result<(), String> {
         }
         used += ROW_HEADER_BYTES + cap;
         if sorted {
+            if len < 8 {
+                return Err(format!("slot {slot}: an entry of {len} bytes"));
+            }
             let key = entry(b, slot).key;
             if last.is_some_and(|l| l >= key) {
                 return Err(format!("slot {slot}: keys out of order"));
@@ -586,7 +603,6 @@ pub fn verify(b: &[u8], sorted: bool) -> Result<(), String> {
             last = Some(key);
         }
     }
-    used += [low_key(b), high_key(b)].iter().flatten().map(|k| 2 + k.len()).sum::<usize>();
     let holes = usize::from(get_u16(b, OFF_HOLES));
     if used + holes != b.len() - start {
         return Err(format!("{used} bytes used and {holes} in holes, area of {}", b.len() - start));

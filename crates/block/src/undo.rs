@@ -61,6 +61,22 @@ pub fn record(b: &[u8], n: u16) -> Option<&[u8]> {
     b.get(at(n)..end)
 }
 
+/// Walks an undo block and says what is inconsistent, whatever the bytes are.
+///
+/// # Errors
+/// A sentence about the first inconsistency.
+pub fn verify(b: &[u8]) -> Result<(), String> {
+    let (count, end) = (usize::from(record_count(b)), usize::from(get_u16(b, OFF_END)));
+    if end < OFF_RECORDS || end + 2 * count > b.len() {
+        return Err(format!("{count} undo records end at {end}"));
+    }
+    for n in 0..record_count(b) {
+        let record = record(b, n).ok_or_else(|| format!("undo record {n} lies outside"))?;
+        UndoRecord::decode(record).map_err(|e| format!("undo record {n}: {e}"))?;
+    }
+    Ok(())
+}
+
 /// How to take one change back, and where.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UndoRecord {

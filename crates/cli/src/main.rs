@@ -18,6 +18,7 @@ mod sql_client;
 mod start;
 mod status;
 mod stop;
+mod verify;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 a statement or request failed; 2 wrong usage or settings; 3 not possible now \
+Exit codes: 0 done; 1 a statement or request failed, or verify has found damage; 2 wrong usage or settings; 3 not possible now \
 (no database, already one, already running, not running); 4 the disk group is missing, damaged, \
 full or refuses direct I/O; 5 an address cannot be used; 70 an internal invariant is broken; \
 130, 143 init ended by Ctrl-C, SIGTERM.";
@@ -86,6 +87,19 @@ enum Command {
         dir: PathBuf,
         #[command(subcommand)]
         what: DumpCommand,
+    },
+    /// Walk all of a database and say what is damaged; nothing is written and no lock is taken.
+    ///
+    /// Checksums and addresses, control file, undo, dictionary, space, tables, indexes, and every
+    /// index against its table. Instances may run meanwhile: what changes is looked at again, and
+    /// what cannot be judged is said. A crashed database is judged as recovery will leave it. Exit
+    /// code 1: damage was found.
+    Verify {
+        /// The database's folder.
+        dir: PathBuf,
+        /// As JSON, for programs.
+        #[arg(long)]
+        json: bool,
     },
     /// Add to a database.
     Add {
@@ -224,6 +238,7 @@ fn dispatch(cli: Cli) -> error::Result<()> {
             DumpCommand::Block { address } => dump::block(&dir, &address),
             DumpCommand::Redo { instance, block } => dump::redo(&dir, instance, block.as_deref()),
         },
+        Command::Verify { dir, json } => verify::run(&dir, json),
         Command::Add { what: AddCommand::Lun { dir, lun_size, path } } => {
             lun::add(&dir, lun_size, path.as_deref())
         }

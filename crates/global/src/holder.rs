@@ -20,6 +20,7 @@ use crate::msg::{
     BlockInfo, Grant, Have, HolderMsg, Holding, MasterMsg, Promoted, ReqId, Seq, Source, Timings,
     Want,
 };
+use crate::mutant::{Mutant, broken};
 
 /// CR copies served of an unchanged block in X before it becomes S (fairness).
 pub const CR_SERVED_BEFORE_DOWNGRADE: u8 = 4;
@@ -474,7 +475,7 @@ impl Holder {
         self.past_images = info.past_images;
         self.unwritten = info.unwritten && info.mode == Mode::S;
         out.push(HolderEffect::InstallImage);
-        if info.mode == Mode::X && info.past_images {
+        if info.mode == Mode::X && info.past_images && !broken(Mutant::ForgetWriteDuty) {
             self.become_writer(facts, out);
         }
         if !facts.frozen {
@@ -486,7 +487,8 @@ impl Holder {
     /// Accepts a duty of a conversion not seen yet; false for a repetition, or when frozen (what
     /// is parked then is void: the asker asks again in the next epoch).
     fn park(&mut self, duty: Duty, facts: &Facts) -> bool {
-        if facts.frozen || duty.seq() <= self.seq {
+        let frozen = facts.frozen && !broken(Mutant::AcceptStaleEpoch);
+        if frozen || duty.seq() <= self.seq {
             return false;
         }
         if self.duty.as_ref().is_some_and(|d| d.seq() >= duty.seq()) {
@@ -522,7 +524,8 @@ impl Holder {
 
     /// Does what a peer waits for, or the next step towards it.
     fn attend(&mut self, facts: &Facts, out: &mut Vec<HolderEffect>) {
-        if facts.frozen || !self.present() {
+        let frozen = facts.frozen && !broken(Mutant::AcceptStaleEpoch);
+        if frozen || !self.present() {
             return;
         }
         let Some(duty) = &mut self.duty else { return };
@@ -534,7 +537,7 @@ impl Holder {
         if pinned {
             return;
         }
-        if facts.dirty && !facts.redo_durable {
+        if facts.dirty && !facts.redo_durable && !broken(Mutant::ShipBeforeFlush) {
             if let Duty::Forward { flush_since_us, .. } = duty {
                 flush_since_us.get_or_insert(facts.now_us);
             }
@@ -581,7 +584,9 @@ impl Holder {
             self.give_up(facts, out);
             self.holder_last = Some(to);
         } else {
-            self.mode = Mode::S;
+            if !broken(Mutant::DemoteAfterSend) {
+                self.mode = Mode::S;
+            }
             self.cr_served = 0;
             out.push(HolderEffect::Ship(ship));
         }
@@ -591,6 +596,9 @@ impl Holder {
     fn give_up(&mut self, facts: &Facts, out: &mut Vec<HolderEffect>) {
         self.lose();
         out.push(if facts.dirty { HolderEffect::KeepPastImage } else { HolderEffect::DropImage });
+        if facts.dirty && broken(Mutant::DropPastImageEarly) {
+            out.push(HolderEffect::DropPastImage { superseded: false });
+        }
     }
 
     fn lose(&mut self) {

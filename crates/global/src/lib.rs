@@ -12,6 +12,7 @@ pub mod holder;
 pub mod map;
 pub mod master;
 pub mod msg;
+pub mod mutant;
 mod set;
 mod wire;
 
@@ -21,5 +22,6 @@ pub use holder::{Duty, Facts, Holder, HolderEffect, HolderEvent};
 pub use map::MasterMap;
 pub use master::{Master, MasterEffect};
 pub use msg::{Epoch, ReqId, Seq};
+pub use mutant::{Mutant, broken};
 pub use set::InstanceSet;
 pub use wire::DecodeError;

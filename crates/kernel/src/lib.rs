@@ -2,7 +2,7 @@
 //!
 //! A module may use only those to its left:
 //! `error, params, row, clock < redo < cache < change < space < undo < txn < read < heap, btree <
-//! dict, seq, table < recovery < gcs, instance`. Each folder has a README with its rules.
+//! dict, seq, table < recovery < verify, gcs, instance`. Each folder has a README with its rules.
 
 pub mod btree;
 pub mod cache;
@@ -25,6 +25,7 @@ pub mod table;
 mod testing;
 pub mod txn;
 pub mod undo;
+pub mod verify;
 
 pub use clock::ScnClock;
 pub use error::{Error, Result};

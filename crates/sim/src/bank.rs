@@ -15,7 +15,7 @@ use kernel::{Error, Result};
 use observe::Ctx;
 use parking_lot::Mutex;
 
-use crate::load::{Counts, Load};
+use crate::load::{Counts, Load, is_disk_trouble};
 use crate::tables::{all_rows, by_key, find, indexes_agree, int, numbers};
 
 /// Money each account starts with.
@@ -30,9 +30,12 @@ struct Ledger {
     unknown: BTreeSet<i64>,
     /// Transfers that were rolled back: they must not be there.
     refused: BTreeSet<i64>,
+    /// Transfers that a look has shown: no crash may take them back.
+    witnessed: BTreeSet<i64>,
     deadlocks: u64,
     looks: u64,
     too_old: u64,
+    disk_errors: u64,
 }
 
 /// See the module.
@@ -145,14 +148,17 @@ async fn transfer(
     }
 }
 
-/// Sum of all balances as of one snapshot.
-async fn total(ctx: &Ctx, instance: &Arc<Instance>) -> Result<i64> {
+/// Sum of all balances and the transfers made, as of one snapshot.
+async fn total(ctx: &Ctx, instance: &Arc<Instance>) -> Result<(i64, Vec<i64>)> {
     let txn = instance.begin(ctx, Isolation::RepeatableRead);
-    let def = find(ctx, &txn, "account").await?;
+    let account = find(ctx, &txn, "account").await?;
+    let entry = find(ctx, &txn, "ledger").await?;
     let snap = txn.snapshot(ctx).await?;
-    let rows = all_rows(ctx, &def, &snap).await;
+    let accounts = all_rows(ctx, &account, &snap).await;
+    let entries = all_rows(ctx, &entry, &snap).await;
     txn.rollback(ctx).await?;
-    Ok(rows?.values().map(|row| int(&def, row, 1)).sum())
+    let sum = accounts?.values().map(|row| int(&account, row, 1)).sum();
+    Ok((sum, entries?.values().map(|row| int(&entry, row, 0)).collect()))
 }
 
 impl Bank {
@@ -186,11 +192,11 @@ impl Bank {
             let mut ledger = self.ledger.lock();
             ledger.looks += 1;
             match sum {
-                Ok(sum) => assert!(
-                    sum == self.accounts * START_BALANCE,
-                    "instance {} sees {sum}",
-                    instance.me
-                ),
+                Ok((sum, transfers)) => {
+                    let right = sum == self.accounts * START_BALANCE;
+                    assert!(right, "instance {} sees {sum}", instance.me);
+                    ledger.witnessed.extend(transfers);
+                }
                 Err(Error::SnapshotTooOld(_)) => ledger.too_old += 1,
                 Err(e) => return Err(e),
             }
@@ -235,6 +241,9 @@ impl Bank {
             let found = seen.get(id);
             assert!(found == Some(what), "acknowledged transfer {id} is lost: {found:?}");
         }
+        for id in &ledger.witnessed {
+            assert!(seen.contains_key(id), "transfer {id} was seen, and is gone");
+        }
         for row in accounts.values() {
             let (id, balance) = (int(&account, row, 0), int(&account, row, 1));
             assert!(expected[&id] == balance, "account {id}: {balance}, not {}", expected[&id]);
@@ -250,8 +259,10 @@ impl Load for Bank {
 
     fn step<'a>(&'a self, ctx: &'a Ctx, at: &'a Arc<Instance>, n: u8) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            if let Err(e) = self.work(ctx, at, n).await {
-                panic!("instance {}: {e}", at.me);
+            match self.work(ctx, at, n).await {
+                Ok(()) => {}
+                Err(e) if is_disk_trouble(&e) => self.ledger.lock().disk_errors += 1,
+                Err(e) => panic!("instance {}: {e}", at.me),
             }
         })
     }
@@ -269,6 +280,7 @@ impl Load for Bank {
             looks: ledger.looks,
             deadlocks: ledger.deadlocks,
             too_old: ledger.too_old,
+            disk_errors: ledger.disk_errors,
             ..Counts::default()
         }
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use block::InstanceNo;
 use cluster::MembershipConfig;
-use disk::Options;
+use disk::{Group, Options};
 use env::simulated::{SimConfig, SimWorld};
 use kernel::instance::{Instance, InstanceConfig, NewDatabase, create_database};
 use kernel::params::Parameters;
-use observe::{Observer, SessionKind};
+use observe::{Observer, SessionKind, Stat};
 
 /// Longest virtual time anything may take before the run is called stuck.
 pub const STUCK: Duration = Duration::from_secs(60);
@@ -41,6 +41,15 @@ pub struct Cluster {
     observers: BTreeMap<u8, Arc<Observer>>,
     /// Whether its seed is one of those that always run.
     fixed_seed: bool,
+    /// Blocks that instances of former lives have sent to others.
+    past_transfers: u64,
+}
+
+/// Not an instance: the process that walks the disks.
+const LOOKER: u8 = 200;
+
+fn transfers_of(observer: &Observer) -> u64 {
+    observer.stat(Stat::GcCurrentBlocksServed) + observer.stat(Stat::GcCrBlocksServed)
 }
 
 impl Cluster {
@@ -77,6 +86,7 @@ impl Cluster {
             open: BTreeMap::new(),
             membership: MembershipConfig::default(),
             observers: BTreeMap::new(),
+            past_transfers: 0,
             fixed_seed: std::env::var("SKEIN_SIM_FRESH_SEED").ok() != Some(seed.to_string()),
         }
     }
@@ -129,6 +139,7 @@ impl Cluster {
             membership: self.membership,
         };
         let old = self.observers.insert(k, observer.clone());
+        self.past_transfers += old.as_deref().map_or(0, transfers_of);
         self.note_moved(old.iter());
         let opened = self.world.block_on_for(limit, Instance::open(&env, &observer, config));
         let Some(opened) = opened else { return false };
@@ -168,6 +179,45 @@ impl Cluster {
     #[must_use]
     pub fn has_alert(&self, k: u8, text: &str) -> bool {
         self.observers[&k].alert_log.lines().iter().any(|l| l.formatted().contains(text))
+    }
+
+    /// Blocks that instances have sent to each other.
+    #[must_use]
+    pub fn transfers(&self) -> u64 {
+        self.past_transfers + self.observers.values().map(|o| transfers_of(o)).sum::<u64>()
+    }
+
+    /// Walks the disks as they are. Nobody may run.
+    ///
+    /// # Panics
+    /// When it hangs, or the disks cannot be opened.
+    #[must_use]
+    pub fn look_at_disks(&self) -> kernel::verify::Report {
+        let env = self.world.restart_env(LOOKER);
+        let observer = Observer::new(env.clone(), LOOKER);
+        let ctx = observer.ctx(SessionKind::Background, "verify");
+        let looking = async {
+            let group = Group::open_with(&env, &self.dir, Options::default()).await;
+            kernel::verify::verify(&ctx, &group.expect("the group opens"), false).await
+        };
+        let report = self.world.block_on_for(STUCK, looking);
+        self.world.crash(LOOKER);
+        report.expect("a walk of the disks does not hang").expect("the disks can be walked")
+    }
+
+    /// What lies on the disks must be whole; `when`: for the message.
+    ///
+    /// # Panics
+    /// When it is not: the seed has found a bug.
+    pub fn check_disks(&self, when: &str) {
+        let report = self.look_at_disks();
+        if !report.is_clean() || !report.not_judged.is_empty() {
+            self.print_alerts();
+            for finding in report.damage.iter().chain(&report.not_judged) {
+                println!("{finding}");
+            }
+            panic!("the disks are damaged {when}: {:?}", report.counts);
+        }
     }
 
     /// Notes what has moved; a run that nobody can count on notes nothing.

@@ -17,7 +17,7 @@ use kernel::{Error, Result};
 use observe::Ctx;
 use parking_lot::Mutex;
 
-use crate::load::{Counts, Load};
+use crate::load::{Counts, Load, is_disk_trouble};
 use crate::tables::{all_rows, by_key, find, index, indexes_agree, int, numbers};
 
 /// The tables of children: column 1 refers to the parent's column 0.
@@ -341,8 +341,10 @@ impl Load for Family {
 
     fn step<'a>(&'a self, ctx: &'a Ctx, at: &'a Arc<Instance>, _: u8) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            if let Err(e) = self.work(ctx, at).await {
-                panic!("instance {}: {e}", at.me);
+            match self.work(ctx, at).await {
+                Ok(()) => {}
+                Err(e) if is_disk_trouble(&e) => self.counts.lock().disk_errors += 1,
+                Err(e) => panic!("instance {}: {e}", at.me),
             }
         })
     }

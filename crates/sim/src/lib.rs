@@ -8,6 +8,8 @@
 mod bank;
 mod cluster;
 mod family;
+mod faults;
+mod file;
 mod holders;
 mod load;
 mod mixed;
@@ -17,6 +19,7 @@ mod tables;
 pub use bank::Bank;
 pub use cluster::{Cluster, STUCK, Sizes};
 pub use family::Family;
+pub use faults::Fault;
 pub use holders::check as check_holders;
 pub use load::{Counts, Load};
 pub use mixed::{Mix, Mixed};

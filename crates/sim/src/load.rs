@@ -23,6 +23,14 @@ pub struct Counts {
     pub too_old: u64,
     pub full: u64,
     pub locked: u64,
+    /// Work that the disks have refused.
+    pub disk_errors: u64,
+}
+
+/// Whether this is what a client must expect of disks that fail.
+#[must_use]
+pub fn is_disk_trouble(e: &kernel::Error) -> bool {
+    matches!(e, kernel::Error::Disk(_))
 }
 
 /// Tables, clients that work on them, and what must hold.

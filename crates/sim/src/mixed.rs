@@ -25,7 +25,7 @@ use kernel::{Error, Result, seq};
 use observe::{Ctx, WaitEvent};
 use parking_lot::Mutex;
 
-use crate::load::{Counts, Load};
+use crate::load::{Counts, Load, is_disk_trouble};
 use crate::tables::{all_rows, by_key, find, index, indexes_agree, int, numbers};
 
 /// How the mixed load differs from run to run.
@@ -34,7 +34,7 @@ pub struct Mix {
     /// Items: few make clients meet.
     pub items: i64,
     /// Lengths a filler may have; the value chooses one.
-    pub fillers: &'static [usize],
+    pub fillers: Vec<usize>,
     /// Of a hundred transactions, so many are REPEATABLE READ.
     pub repeatable: u64,
     /// Of a hundred pieces of work, so many look at everything.
@@ -45,7 +45,7 @@ pub struct Mix {
 
 impl Default for Mix {
     fn default() -> Mix {
-        Mix { items: 12, fillers: &[5, 60, 900], repeatable: 30, looks: 2, sequence_cache: 5 }
+        Mix { items: 12, fillers: vec![5, 60, 900], repeatable: 30, looks: 2, sequence_cache: 5 }
     }
 }
 
@@ -124,7 +124,7 @@ impl Mixed {
 
     fn filler(&self, value: i64) -> String {
         let n = value.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-        let lengths = self.mix.fillers;
+        let lengths = &self.mix.fillers;
         let length = lengths[usize::try_from(n).expect("31 bits") % lengths.len()];
         let text = format!("{value}.");
         text.chars().cycle().take(length).collect()
@@ -369,8 +369,10 @@ impl Mixed {
         if done.is_err() || give_up {
             let all = std::mem::take(&mut own);
             self.known.lock().refuse(all.steps.iter().chain(&all.taken_back));
-            if let Err(e) = txn.rollback(ctx).await {
-                panic!("instance {}: rollback: {e}", instance.me);
+            match txn.rollback(ctx).await {
+                Ok(()) => {}
+                Err(e) if is_disk_trouble(&e) => self.known.lock().counts.disk_errors += 1,
+                Err(e) => panic!("instance {}: rollback: {e}", instance.me),
             }
             let mut known = self.known.lock();
             known.counts.refused += 1;
@@ -381,6 +383,7 @@ impl Mixed {
                 Err(Error::UniqueViolation { .. }) if repeatable => known.counts.conflicts += 1,
                 Err(Error::SnapshotTooOld(_)) => known.counts.too_old += 1,
                 Err(Error::DiskFull { .. }) => known.counts.full += 1,
+                Err(e) if is_disk_trouble(&e) => known.counts.disk_errors += 1,
                 Err(e) => panic!("instance {}: {e}", instance.me),
             }
             return;

@@ -1,17 +1,20 @@
 //! One run: load, faults, checks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use env::Lane;
-use env::simulated::SimConfig;
+use env::simulated::{SimConfig, SimWorld};
+use global::Mutant;
 use kernel::instance::Instance;
 use observe::SessionKind;
 
 use crate::bank::Bank;
 use crate::cluster::{Cluster, STUCK, Sizes};
 use crate::family::Family;
+use crate::faults::Fault;
 use crate::holders;
 use crate::load::{Counts, Load};
 use crate::mixed::{Mix, Mixed};
@@ -52,12 +55,22 @@ pub struct Scenario {
     pub hangs: u32,
     /// Cuts of the network between two instances.
     pub cuts: u32,
+    /// The other faults: how many of each.
+    pub others: BTreeMap<Fault, u32>,
+    /// Of the faults each seed takes a part: of each kind none, or up to so many.
+    pub swarm: bool,
+    /// Damage done to the disks in the end, which a walk over them must find.
+    pub rot: u32,
+    /// The rule that is broken, in a build that can break rules.
+    pub mutant: Option<Mutant>,
     /// An instance that is silent for longer is put out.
     pub misscount: Duration,
     /// Of a hundred starts, so many are cut short by another crash.
     pub crashes_while_opening: u64,
     /// Virtual time between two faults, at most.
     pub calm_us: u64,
+    /// A message travels at most so long.
+    pub net_delay_us: u64,
     /// Buffers of each instance.
     pub cache_blocks: usize,
     pub undo_retention_s: u64,
@@ -77,13 +90,83 @@ impl Default for Scenario {
             pauses: 0,
             hangs: 0,
             cuts: 0,
+            others: BTreeMap::new(),
+            swarm: false,
+            rot: 0,
+            mutant: None,
             misscount: Duration::from_secs(3),
             crashes_while_opening: 0,
             calm_us: 400_000,
+            net_delay_us: SimConfig::default().net_delay_us.1,
             cache_blocks: 256,
             undo_retention_s: 900,
             sizes: Sizes::default(),
         }
+    }
+}
+
+impl Scenario {
+    /// How many faults of each kind there are, at most if it is a swarm.
+    fn numbers(&self) -> Vec<(Fault, u32)> {
+        let mut all = vec![
+            (Fault::Crash, self.crashes),
+            (Fault::Blackout, self.blackouts),
+            (Fault::Stop, self.stops),
+            (Fault::DoubleCrash, self.double_crashes),
+            (Fault::Pause, self.pauses),
+            (Fault::Hang, self.hangs),
+            (Fault::Cut, self.cuts),
+        ];
+        all.extend(self.others.iter().map(|(fault, n)| (*fault, *n)));
+        all
+    }
+
+    /// The world before any fault.
+    pub(crate) fn world(&self) -> SimConfig {
+        let config = SimConfig::default();
+        SimConfig { net_delay_us: (config.net_delay_us.0, self.net_delay_us), ..config }
+    }
+
+    /// The faults of a run, in no order.
+    fn faults(&self, world: &SimWorld) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for (fault, most) in self.numbers() {
+            let mut n = most;
+            if self.swarm && most > 0 {
+                // Seeds differ in kind: half of them do without.
+                let none = world.random().is_multiple_of(2);
+                let some = world.random() % u64::from(most);
+                n = if none { 0 } else { 1 + u32::try_from(some).expect("below `most`") };
+            }
+            if !fault.needs_two() || self.instances > 1 {
+                faults.extend((0..n).map(|_| fault));
+            }
+        }
+        faults
+    }
+}
+
+/// A rule is broken while this lives.
+struct Broken;
+
+impl Broken {
+    #[cfg(feature = "mutants")]
+    fn new(mutant: Option<Mutant>) -> Broken {
+        global::mutant::choose(mutant);
+        Broken
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    fn new(mutant: Option<Mutant>) -> Broken {
+        assert!(mutant.is_none(), "this build cannot break {mutant:?}: feature `mutants`");
+        Broken
+    }
+}
+
+impl Drop for Broken {
+    fn drop(&mut self) {
+        #[cfg(feature = "mutants")]
+        global::mutant::choose(None);
     }
 }
 
@@ -93,23 +176,13 @@ pub struct Report {
     pub trace_hash: u64,
     pub counts: Counts,
     pub virtual_us: u64,
-}
-
-/// What ends an instance for a while.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    Crash,
-    Blackout,
-    Stop,
-    DoubleCrash,
-    Pause,
-    Hang,
-    Cut,
+    /// Blocks that instances have sent to each other.
+    pub transfers: u64,
 }
 
 /// The clients of one life of an instance.
-struct Clients {
-    k: u8,
+pub(crate) struct Clients {
+    pub k: u8,
     stop: Arc<AtomicBool>,
     running: Arc<AtomicU64>,
 }
@@ -137,7 +210,7 @@ impl Clients {
     }
 
     /// Lets them finish what they do.
-    fn finish(&self, cluster: &Cluster) {
+    pub fn finish(&self, cluster: &Cluster) {
         self.stop.store(true, Ordering::SeqCst);
         let ended = || self.running.load(Ordering::SeqCst) == 0 || !cluster.world.is_alive(self.k);
         if !cluster.world.run_until(PATIENCE, ended) {
@@ -148,11 +221,12 @@ impl Clients {
     }
 }
 
-struct Run<'a> {
-    scenario: &'a Scenario,
-    cluster: Cluster,
+/// A run of a scenario.
+pub(crate) struct Run<'a> {
+    pub scenario: &'a Scenario,
+    pub cluster: Cluster,
     load: Arc<dyn Load>,
-    clients: Vec<Clients>,
+    pub clients: Vec<Clients>,
 }
 
 impl Run<'_> {
@@ -166,7 +240,7 @@ impl Run<'_> {
         self.cluster.start(k);
     }
 
-    fn start_with_clients(&mut self, k: u8) {
+    pub fn start_with_clients(&mut self, k: u8) {
         self.start(k);
         let count = self.scenario.clients_per_instance;
         self.clients.push(Clients::spawn(&self.cluster.open[&k], &self.load, count));
@@ -194,7 +268,7 @@ impl Run<'_> {
         }
     }
 
-    fn calm(&self, limit_us: u64) {
+    pub fn calm(&self, limit_us: u64) {
         let mut left = self.cluster.world.random() % limit_us.max(1);
         while left > 0 {
             let some = left.min(LOOK_EVERY_US);
@@ -204,99 +278,13 @@ impl Run<'_> {
         }
     }
 
-    fn pick(&self, n: usize) -> usize {
+    pub fn pick(&self, n: usize) -> usize {
         usize::try_from(self.cluster.world.random() % n as u64).expect("small")
     }
 
-    fn take_clients(&mut self, k: u8) -> Clients {
+    pub fn take_clients(&mut self, k: u8) -> Clients {
         let at = self.clients.iter().position(|c| c.k == k).expect("its clients");
         self.clients.remove(at)
-    }
-
-    /// Kills `first`, and another one, most likely the one that recovers it, at about the same
-    /// time.
-    fn double_crash(&mut self, first: u8) -> Vec<u8> {
-        let others: Vec<u8> = self.cluster.open.keys().copied().filter(|k| *k != first).collect();
-        self.cluster.world.crash(first);
-        self.calm(50_000);
-        let second = if self.pick(2) == 0 { others[0] } else { others[self.pick(others.len())] };
-        self.cluster.world.crash(second);
-        vec![first, second]
-    }
-
-    /// Stops `k` from running for longer than the others put up with. It must not go on then.
-    fn pause(&mut self, k: u8) -> Vec<u8> {
-        self.cluster.world.pause(k);
-        let long = self.scenario.misscount * 2;
-        self.cluster.world.run_for(long);
-        self.cluster.world.resume(k);
-        self.cluster.world.run_for(Duration::from_millis(1));
-        self.gone(&[k])
-    }
-
-    /// Lets one message task of `k` hang until it has been put out; its heartbeat goes on.
-    fn hang(&mut self, k: u8) -> Vec<u8> {
-        let task = ["LMS0", "LMD0", "LCK0", "LMON"][self.pick(4)];
-        self.cluster.world.hold_tasks(k, task);
-        let limit = self.scenario.misscount * 4;
-        self.cluster.world.run_until(limit, || !self.cluster.world.is_alive(k));
-        self.gone(&[k])
-    }
-
-    /// Cuts the network between `a` and another instance until one of them has been put out.
-    fn cut(&mut self, a: u8) -> Vec<u8> {
-        let others: Vec<u8> = self.cluster.open.keys().copied().filter(|k| *k != a).collect();
-        let b = others[self.pick(others.len())];
-        self.cluster.world.cut(a, b);
-        let out = || !self.cluster.world.is_alive(a) || !self.cluster.world.is_alive(b);
-        self.cluster.world.run_until(STUCK, out);
-        let gone = self.gone(&[a, b]);
-        self.cluster.world.heal(a, b);
-        gone
-    }
-
-    /// Those of `suspects` that have ended; the run has failed if none has.
-    fn gone(&self, suspects: &[u8]) -> Vec<u8> {
-        let dead = |k: &&u8| !self.cluster.world.is_alive(**k);
-        let gone: Vec<u8> = suspects.iter().filter(dead).copied().collect();
-        if gone.is_empty() {
-            self.cluster.print_alerts();
-            panic!("none of {suspects:?} has been put out");
-        }
-        gone
-    }
-
-    /// One fault and the return from it.
-    fn fault(&mut self, fault: Fault) {
-        for &k in self.cluster.open.keys() {
-            assert!(self.cluster.world.is_alive(k), "instance {k} has ended itself");
-        }
-        let open: Vec<u8> = self.cluster.open.keys().copied().collect();
-        let one = open[self.pick(open.len())];
-        let victims = match fault {
-            Fault::Crash => vec![one],
-            Fault::Blackout => open,
-            Fault::Stop => {
-                let clients = self.take_clients(one);
-                clients.finish(&self.cluster);
-                self.cluster.stop(one);
-                vec![one]
-            }
-            Fault::DoubleCrash => self.double_crash(one),
-            Fault::Pause => self.pause(one),
-            Fault::Hang => self.hang(one),
-            Fault::Cut => self.cut(one),
-        };
-        for &k in &victims {
-            if self.clients.iter().any(|c| c.k == k) {
-                self.take_clients(k);
-                self.cluster.crash(k);
-            }
-        }
-        self.calm(self.scenario.calm_us / 4);
-        for &k in &victims {
-            self.start_with_clients(k);
-        }
     }
 }
 
@@ -306,8 +294,8 @@ impl Run<'_> {
 /// When a property does not hold, or something hangs: the seed has found a bug.
 #[must_use]
 pub fn run(seed: u64, scenario: &Scenario) -> Report {
-    let mut cluster =
-        Cluster::create(seed, SimConfig::default(), scenario.instances, &scenario.sizes);
+    let _broken = Broken::new(scenario.mutant);
+    let mut cluster = Cluster::create(seed, scenario.world(), scenario.instances, &scenario.sizes);
     let cache = scenario.cache_blocks * block::BLOCK_BYTES;
     cluster.settings.push(("db_cache_size", cache.max(1 << 20).to_string()));
     cluster.settings.push(("undo_retention", scenario.undo_retention_s.to_string()));
@@ -325,18 +313,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     run.set_up();
     let count = scenario.clients_per_instance;
     run.clients = run.cluster.open.values().map(|i| Clients::spawn(i, &run.load, count)).collect();
-    let mut faults = Vec::new();
-    for (fault, n) in [
-        (Fault::Crash, scenario.crashes),
-        (Fault::Blackout, scenario.blackouts),
-        (Fault::Stop, scenario.stops),
-        (Fault::DoubleCrash, scenario.double_crashes),
-        (Fault::Pause, scenario.pauses),
-        (Fault::Hang, scenario.hangs),
-        (Fault::Cut, scenario.cuts),
-    ] {
-        faults.extend((0..n).map(|_| fault));
-    }
+    let mut faults = scenario.faults(&run.cluster.world);
     while !faults.is_empty() {
         run.calm(scenario.calm_us);
         let next = run.pick(faults.len());
@@ -355,10 +332,14 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     for k in keys {
         run.cluster.stop(k);
     }
+    run.cluster.check_disks("when all instances have closed");
     run.start(1);
     run.check();
     run.cluster.stop(1);
+    run.cluster.check_disks("in the end");
+    run.rot(scenario.rot);
     Report {
+        transfers: run.cluster.transfers(),
         trace_hash: run.cluster.world.trace_hash(),
         counts: run.load.counts(),
         virtual_us: run.cluster.world.now().0,

@@ -19,6 +19,9 @@ usage: cargo x COMMAND
   unit            the fast tests of the pure crates and the kernel (below a minute)
   tidy            layers, names, lengths, licences: the rules that need no compiler
   sim [SEED]      the cluster simulation: fixed seeds and a fresh one, or the one given
+  sim [SEED] [--scenario FILE] [--minutes M]
+                  one scenario (see crates/sim/scenarios), from one seed or from many
+  mutants [NAME]  looks for a seed that notices each rule that can be broken
   demo [ARGS]     builds Skein and demonstrates it (`cargo x demo --help`)
   bless           rewrites goldens and generated pages; review the difference
   bench [NAME]    runs bench/NAME against a fresh build; without a name lists what there is
@@ -36,7 +39,8 @@ fn main() -> ExitCode {
         "test" => test::test(),
         "unit" => test::unit(),
         "tidy" => tidy::command(),
-        "sim" => test::sim(rest.first().map(String::as_str)),
+        "sim" => test::sim(rest),
+        "mutants" => test::mutants(rest),
         "demo" => demo::demo(rest),
         "bless" => test::bless(),
         "bench" => demo::bench(rest),

@@ -1,5 +1,6 @@
 //! `cargo x test | unit | sim | bless`.
 
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::harness::{Harness, Tally};
@@ -10,6 +11,19 @@ use crate::tidy;
 /// Run one test at a time: each starts clusters of several processes.
 const CLUSTER_PACKAGES: [&str; 2] = ["skein-cli", "skein-lab"];
 const SIM_PACKAGE: &str = "skein-sim";
+const SIM_BIN: &str = "skein-sim";
+/// The rules that a build of the simulator can break (`global::mutant`), by name, and the scenario
+/// that notices.
+const MUTANTS: [(&str, &str); 8] = [
+    ("ship-before-flush", "stalls"),
+    ("drop-past-image-early", "mutants"),
+    ("demote-after-send", "mutants"),
+    ("skip-scn-broadcast", "mutants"),
+    ("forget-write-duty", "mutants"),
+    ("accept-stale-epoch", "late-words"),
+    ("answer-before-flush", "stalls"),
+    ("reuse-undo-early", "mutants"),
+];
 /// The crates that do not depend on DataFusion: tests without a long build.
 const FAST_PACKAGES: [&str; 8] = [
     "xtask",
@@ -35,6 +49,7 @@ pub fn test() -> Result<bool, String> {
     if let Some(executables) = built {
         run_all(&executables, true, &mut tally)?;
     }
+    replay_mutants(&mut tally)?;
     Ok(tally.finish())
 }
 
@@ -83,6 +98,24 @@ fn run_all(executables: &[Executable], whole: bool, tally: &mut Tally) -> Result
     Ok(())
 }
 
+/// The known seed of each rule that can be broken: only our own crates are built for it.
+fn replay_mutants(tally: &mut Tally) -> Result<(), String> {
+    let args = ["--features", "mutants", "--test", "mutants"];
+    let build = [&["build", "--release", "-p", SIM_PACKAGE], &args[..]].concat();
+    let Some(executables) = run::build(&build)? else {
+        tally.check("build with mutants", false);
+        return Ok(());
+    };
+    let dir = RunDir::new("mutants")?;
+    for exe in executables.iter().filter(|e| e.test && e.target == "mutants") {
+        let path = dir.take(exe)?;
+        let name = format!("{} {}", exe.package, exe.target);
+        let args = &["--nocapture"][..];
+        Harness { name, exe: &path, dir: &exe.package_dir, args, env: &[] }.run(tally)?;
+    }
+    Ok(())
+}
+
 /// Seeds that nobody chose; printed by the simulation, so that a failure can be run again.
 fn fresh_seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
@@ -107,8 +140,14 @@ pub fn unit() -> Result<bool, String> {
     Ok(tally.finish())
 }
 
-/// The simulation, with a seed of the caller's if given.
-pub fn sim(seed: Option<&str>) -> Result<bool, String> {
+/// The simulation: the tests, with a seed of the caller's if given; or what `--scenario` or
+/// `--minutes` ask for.
+pub fn sim(args: &[String]) -> Result<bool, String> {
+    let chosen = |arg: &String| arg == "--scenario" || arg == "--minutes";
+    if args.iter().any(chosen) {
+        return run_scenario(args, &[]);
+    }
+    let seed = args.first().map(String::as_str);
     let seed = match seed {
         Some(text) => Some(text.parse::<u64>().map_err(|e| format!("seed {text}: {e}"))?),
         None => None,
@@ -130,6 +169,45 @@ pub fn sim(seed: Option<&str>) -> Result<bool, String> {
         Harness { name, exe: &path, dir: &exe.package_dir, args, env }.run(&mut tally)?;
     }
     Ok(tally.finish())
+}
+
+/// The scenario that is run if none is named.
+const SCENARIO: &str = "crates/sim/scenarios/storm.scenario";
+
+/// Builds the simulator with these features and runs it with these arguments.
+fn run_scenario(args: &[String], features: &[&str]) -> Result<bool, String> {
+    let mut build = vec!["build", "--release", "-p", SIM_PACKAGE, "--bin", SIM_BIN];
+    build.extend(features);
+    let Some(executables) = run::build(&build)? else { return Ok(false) };
+    let exe = executables.iter().find(|e| e.target == SIM_BIN && !e.test);
+    let exe = exe.ok_or("cargo has built no simulator")?;
+    let dir = RunDir::new("sim")?;
+    let path = dir.take(exe)?;
+    let mut command = Command::new(&path);
+    command.current_dir(run::root()).args(args);
+    if !args.iter().any(|arg| arg == "--scenario") {
+        command.args(["--scenario", SCENARIO]);
+    }
+    let status = command.status().map_err(|e| format!("run {SIM_BIN}: {e}"))?;
+    Ok(status.success())
+}
+
+/// Looks for a seed that catches each mutant, or the one named; ten minutes each.
+pub fn mutants(args: &[String]) -> Result<bool, String> {
+    let wanted = |name: &str| args.is_empty() || args.iter().any(|arg| arg == name);
+    let all = MUTANTS.iter().filter(|(name, _)| wanted(name));
+    let (mut caught, mut escaped) = (0, Vec::new());
+    for (mutant, scenario) in all {
+        let file = format!("crates/sim/scenarios/{scenario}.scenario");
+        let request = ["--scenario", &file, "--mutant", mutant, "--minutes", "10"];
+        if run_scenario(&request.map(str::to_owned), &["--features", "mutants"])? {
+            caught += 1;
+        } else {
+            escaped.push(*mutant);
+        }
+    }
+    println!("{caught} mutants are caught; not caught: {escaped:?}");
+    Ok(escaped.is_empty() && caught > 0)
 }
 
 /// Rewrites goldens and generated pages: the tests do it themselves when `BLESS` is set.

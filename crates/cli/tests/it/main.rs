@@ -24,5 +24,6 @@ mod sysbench;
 mod tpcc;
 mod upsert;
 mod user_locks;
+mod verify;
 mod views;
 mod wire;

@@ -40,6 +40,8 @@ pub enum FaultKind {
     ReadError,
     /// Writes and syncs fail with EIO; a failed write may have left anything in its range.
     WriteError,
+    /// Reads end early: fewer bytes than were asked for.
+    ShortRead,
     /// Every I/O takes this much longer.
     SlowUs(u64),
     /// Growing a file fails with ENOSPC.
@@ -306,12 +308,16 @@ impl RawFile for SimFile {
         let range = world.config.disk_read_us;
         let delay = world.io_delay_us(pid, &path, range);
         let fails = world.meets(pid, &path, FaultKind::ReadError);
+        let short = world.meets(pid, &path, FaultKind::ShortRead);
         world.after(delay, move |world| {
             if !world.is_alive(pid) {
                 return;
             }
-            let result =
-                if fails { Err(eio()) } else { world.finish_read(&path, offset_bytes, &mut buf) };
+            let result = match (fails, short) {
+                (true, _) => Err(eio()),
+                (false, true) => Err(io::ErrorKind::UnexpectedEof.into()),
+                (false, false) => world.finish_read(&path, offset_bytes, &mut buf),
+            };
             drop(done.send((result, buf)));
         });
         drop(world);

@@ -182,6 +182,36 @@ impl SimWorld {
         self.shared.lock().cut(a, b);
     }
 
+    /// Nothing passes from one instance to another, while the other way is open; until healed.
+    pub fn cut_one_way(&self, from: u8, to: u8) {
+        self.shared.lock().cut_one_way(from, to);
+    }
+
+    /// Kills an instance's process after so many more polls of its tasks: at any await.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn crash_after_polls(&self, instance: u8, polls: u64) {
+        let pid = self.shared.lock().pid_of(instance).expect("a running instance");
+        self.shared.set_fuse(pid, polls);
+    }
+
+    /// How long messages travel from now on, in microseconds.
+    pub fn set_net_delay(&self, range_us: (u64, u64)) {
+        self.shared.lock().config.net_delay_us = range_us;
+    }
+
+    /// Sets the wall clock of an instance forward or back. Monotonic time goes on as it is.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn jump_wall_clock(&self, instance: u8, by_us: i64) {
+        let mut world = self.shared.lock();
+        let pid = world.pid_of(instance).expect("a running instance");
+        world.note("clock jump", u64::from(pid), by_us.cast_unsigned());
+        world.processes.get_mut(&pid).expect("it runs").wall_off_us += by_us;
+    }
+
     pub fn heal(&self, a: u8, b: u8) {
         self.shared.lock().heal(a, b);
     }
@@ -348,7 +378,10 @@ impl EnvImpl for SimEnv {
 
     fn wall_us(&self) -> i64 {
         // 2026-01-01 00:00 UTC plus the virtual time.
-        1_767_225_600_000_000 + i64::try_from(self.shared.lock().now).expect("a short simulation")
+        let world = self.shared.lock();
+        let off_us = world.processes.get(&self.pid).map_or(0, |p| p.wall_off_us);
+        let now = i64::try_from(world.now).expect("a short simulation");
+        1_767_225_600_000_000 + now + off_us
     }
 
     fn random(&self) -> u64 {

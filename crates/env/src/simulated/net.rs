@@ -75,6 +75,8 @@ pub(super) struct NetState {
     listeners: BTreeMap<String, ListenerState>,
     conns: BTreeMap<u64, Conn>,
     cuts: BTreeMap<(u8, u8), u64>,
+    /// From and to.
+    one_way_cuts: BTreeMap<(u8, u8), u64>,
     next_id: u64,
     next_port: u16,
 }
@@ -84,9 +86,11 @@ fn pair(a: u8, b: u8) -> (u8, u8) {
 }
 
 impl World {
-    fn is_cut(&self, conn: &Conn) -> bool {
-        let [a, b] = [0, 1].map(|i| self.instance_of(conn.sides[i].pid));
-        self.net.cuts.contains_key(&pair(a, b))
+    /// Whether what travels towards side `to` is held back.
+    fn is_cut(&self, conn: &Conn, to: usize) -> bool {
+        let [from, to] = [1 - to, to].map(|i| self.instance_of(conn.sides[i].pid));
+        self.net.cuts.contains_key(&pair(from, to))
+            || self.net.one_way_cuts.contains_key(&(from, to))
     }
 
     fn post(&mut self, id: u64, to: usize, item: Item) {
@@ -101,7 +105,7 @@ impl World {
 
     fn deliver(&mut self, id: u64, to: usize) {
         let Some(conn) = self.net.conns.get(&id) else { return };
-        let cut = self.is_cut(conn);
+        let cut = self.is_cut(conn, to);
         let side = &mut self.net.conns.get_mut(&id).expect("seen above").sides[to];
         if cut {
             side.stalled += 1;
@@ -159,8 +163,24 @@ impl World {
         });
     }
 
+    /// Nothing passes from one instance to another until healed; connections break if it lasts.
+    pub(super) fn cut_one_way(&mut self, from: u8, to: u8) {
+        self.net.next_id += 1;
+        let generation = self.net.next_id;
+        self.net.one_way_cuts.insert((from, to), generation);
+        self.note("cut one way", u64::from(from), u64::from(to));
+        let lasts = self.config.cut_break_us;
+        self.after(lasts, move |world| {
+            if world.net.one_way_cuts.get(&(from, to)) == Some(&generation) {
+                world.break_between(from, to);
+            }
+        });
+    }
+
     pub(super) fn heal(&mut self, a: u8, b: u8) {
         self.net.cuts.remove(&pair(a, b));
+        self.net.one_way_cuts.remove(&(a, b));
+        self.net.one_way_cuts.remove(&(b, a));
         self.note("heal", u64::from(a), u64::from(b));
         for id in self.between(a, b) {
             for to in [0, 1] {
@@ -322,7 +342,11 @@ pub(super) fn cut_off(shared: &Shared, pid: u32, addr: &str) -> bool {
     let world = shared.lock();
     let Some(listener) = world.net.listeners.get(addr) else { return false };
     let (a, b) = (world.instance_of(pid), world.instance_of(listener.pid));
+    // A connection needs both ways.
+    let one_way = &world.net.one_way_cuts;
     world.net.cuts.contains_key(&pair(a, b))
+        || one_way.contains_key(&(a, b))
+        || one_way.contains_key(&(b, a))
 }
 
 pub(super) fn listen(shared: &Arc<Shared>, pid: u32, addr: &str) -> io::Result<Box<dyn Listener>> {

@@ -74,6 +74,10 @@ pub(super) struct Process {
     held: Vec<&'static str>,
     /// Tasks that became ready while they might not run.
     parked: Vec<TaskId>,
+    /// It crashes after so many more polls of its tasks.
+    fuse: Option<u64>,
+    /// What its wall clock is wrong by.
+    pub(super) wall_off_us: i64,
 }
 
 pub(super) struct World {
@@ -186,6 +190,8 @@ impl World {
             paused: false,
             held: Vec::new(),
             parked: Vec::new(),
+            fuse: None,
+            wall_off_us: 0,
         };
         self.processes.insert(pid, process);
         self.note("start", u64::from(pid), 0);
@@ -331,6 +337,10 @@ impl Shared {
         drop(futures);
     }
 
+    pub(super) fn set_fuse(&self, pid: u32, polls: u64) {
+        self.lock().processes.get_mut(&pid).expect("a known process").fuse = Some(polls);
+    }
+
     pub(super) fn set_paused(&self, pid: u32, paused: bool) {
         let mut world = self.lock();
         world.note(if paused { "pause" } else { "resume" }, u64::from(pid), 0);
@@ -411,13 +421,23 @@ impl Shared {
             };
         }
         let task = world.tasks.get_mut(&id).expect("picked tasks exist");
-        let (name, waker) = (task.name, task.waker.clone());
+        let (name, waker, pid) = (task.name, task.waker.clone(), task.pid);
         let mut future = task.future.take().expect("a task is polled by one scheduler only");
         world.note(name, id, 0);
         drop(world);
         waker.queued.store(false, Ordering::Relaxed);
         let result = poll_task(future.as_mut(), &Waker::from(waker));
         let mut world = self.lock();
+        let fuse = world.processes.get_mut(&pid).and_then(|p| p.fuse.as_mut());
+        let burnt = fuse.is_some_and(|left| {
+            *left = left.saturating_sub(1);
+            *left == 0
+        });
+        if burnt {
+            drop(world);
+            self.crash(pid);
+            world = self.lock();
+        }
         let task = world.tasks.get_mut(&id);
         match (result, task) {
             (Ok(Poll::Pending), Some(task)) if !task.doomed => task.future = Some(future),

@@ -33,13 +33,13 @@ use crate::space::{DATA_FILE, SegmentKind};
 use crate::txn::{Core, Transaction};
 
 /// Header of the first segment in the data file: the first unit after the file map.
-const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
+pub(super) const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
 const FORMAT: (&str, &str) = ("dictionary format", "7");
 
 /// The bootstrap table as the rest of the kernel wants it described.
-fn bootstrap_def(birth: Scn) -> TableDef {
+pub(super) fn bootstrap_def(birth: Scn) -> TableDef {
     let names = ["obj", "header", "root", "birth"];
     TableDef {
         obj: BOOTSTRAP_OBJ,
@@ -70,12 +70,12 @@ fn bootstrap_def(birth: Scn) -> TableDef {
     }
 }
 
-fn place_of(row: &Record) -> Result<Place> {
+pub(super) fn place_of(row: &Record) -> Result<Place> {
     let (obj, header) = (row.obj(0)?, row.dba(1)?);
     Ok(Place { obj, header, root: row.dba(2)?, birth: row.scn(3)? })
 }
 
-fn define_all(places: &[Place]) -> Result<Vec<Arc<TableDef>>> {
+pub(super) fn define_all(places: &[Place]) -> Result<Vec<Arc<TableDef>>> {
     TABLES
         .iter()
         .map(|table| {

@@ -20,6 +20,7 @@ mod ids;
 mod locks;
 mod lookup;
 mod names;
+pub(crate) mod offline;
 mod records;
 mod roles;
 mod segments;

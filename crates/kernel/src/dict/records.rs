@@ -315,7 +315,7 @@ const CHECK: &str = "c";
 /// A CHECK constraint that rows from before it need not meet.
 const CHECK_NOT_VALID: &str = "n";
 
-fn check_of(row: &Record) -> Result<CheckDef> {
+pub(super) fn check_of(row: &Record) -> Result<CheckDef> {
     let valid = match row.text(3)? {
         CHECK => true,
         CHECK_NOT_VALID => false,
@@ -371,7 +371,7 @@ pub(super) fn schema_values<'a>(def: &'a SchemaDef, acl: Option<&'a str>) -> [Da
     [obj(def.obj), Datum::Text(&def.name), obj(def.owner), text_or_null(acl)]
 }
 
-fn foreign_of(row: &Record) -> Result<ForeignKeyDef> {
+pub(super) fn foreign_of(row: &Record) -> Result<ForeignKeyDef> {
     let mut actions = row.text(7)?.chars().map(KeyAction::from_code);
     let mut action = || actions.next().flatten().ok_or_else(|| row.unknown("action"));
     let (on_delete, on_update) = (action()?, action()?);

@@ -25,7 +25,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    fn decode(def: &TableDef, rowid: Rowid, bytes: Vec<u8>) -> Result<Record> {
+    pub(super) fn decode(def: &TableDef, rowid: Rowid, bytes: Vec<u8>) -> Result<Record> {
         let view = RowView::checked(&def.types, &bytes)
             .map_err(|e| corrupt(rowid, format!("row of {}: {e}", def.name)))?;
         let values = view.iter().map(|datum| datum.to_value()).collect();

@@ -9,7 +9,7 @@ use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Scn, Version, Xid, layout};
 use cluster::Class;
 use env::{BoxFuture, IoBuf, Lane};
 use global::msg::{GcsMessage, Have, HolderMsg, MasterMsg, Message, ReqId, Timings, Want};
-use global::{HolderEffect, HolderEvent, MasterEffect};
+use global::{HolderEffect, HolderEvent, MasterEffect, Mutant, broken};
 use observe::{
     AlertLevel, Ctx, Stat, TransferClass, TransferHow, TransferKind, TransferTimes, WaitEvent,
 };
@@ -154,7 +154,7 @@ impl Node {
         assert!(ship.to != self.me, "block {} is shipped to its holder", buffer.dba);
         let image = st.image.as_ref().expect("what is shipped is here");
         assert!(
-            self.cache.log.durable() >= st.last_rba,
+            self.cache.log.durable() >= st.last_rba || broken(Mutant::ShipBeforeFlush),
             "block {} leaves before its redo is durable",
             buffer.dba
         );

@@ -10,7 +10,7 @@ use env::Lane;
 use futures::future::{Either, select};
 use global::epoch::{Channel, EpochEffect, EpochEvent};
 use global::msg::{EpochMessage, Holding, Message, Recovered};
-use global::{Epoch, MasterMap, Rebuild};
+use global::{Epoch, MasterMap, Mutant, Rebuild, broken};
 use observe::{AlertLevel, Stat};
 use tokio::sync::mpsc;
 
@@ -83,7 +83,9 @@ impl Node {
         self.ctx.alert(AlertLevel::Info, text);
         self.ctx.bump(Stat::Reconfigurations, 1);
         for life in &r.departed {
-            self.net.close_peer(life.instance);
+            if !broken(Mutant::AcceptStaleEpoch) {
+                self.net.close_peer(life.instance);
+            }
         }
         let node = self.arc();
         let (epoch, all) = (r.epoch, r.members.clone());
@@ -144,7 +146,9 @@ impl Node {
         match effect {
             EpochEffect::Freeze { .. } => self.thawed.store(false, Ordering::SeqCst),
             EpochEffect::DiscardDeparted { instance } => {
-                self.net.close_peer(instance);
+                if !broken(Mutant::AcceptStaleEpoch) {
+                    self.net.close_peer(instance);
+                }
                 self.parked.lock().retain(|key, _| key.0 != instance);
             }
             EpochEffect::Rebuild { epoch } => self.rebuild_directory(epoch),

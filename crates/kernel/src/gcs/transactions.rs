@@ -8,6 +8,7 @@ use block::{BLOCK_BYTES, Dba, InstanceNo, Scn, Uba, Xid};
 use env::{BoxFuture, IoBuf, Lane};
 use futures::FutureExt;
 use global::msg::{Message, TxnMessage, TxnState};
+use global::{Mutant, broken};
 use observe::{Ctx, Stat, WaitEvent};
 
 use super::node::Node;
@@ -21,6 +22,9 @@ const HORIZON_EVERY: Duration = Duration::from_millis(50);
 fn to_state(status: TxStatus) -> TxnState {
     match status {
         TxStatus::Active => TxnState::Active,
+        TxStatus::Committing(scn) if broken(Mutant::AnswerBeforeFlush) => {
+            TxnState::Committed { scn }
+        }
         TxStatus::Committing(scn) => TxnState::Committing { scn },
         TxStatus::Committed(scn) => TxnState::Committed { scn },
         TxStatus::CommittedBy(scn) => TxnState::CommittedBefore { scn },
@@ -122,6 +126,9 @@ impl Peers for Node {
 
     fn broadcast<'a>(&'a self, ctx: &'a Ctx, scn: Scn) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
+            if broken(Mutant::SkipScnBroadcast) {
+                return Ok(());
+            }
             let began = self.env.now();
             self.tell_all(ctx, scn).await;
             ctx.bump(Stat::ScnBroadcasts, 1);

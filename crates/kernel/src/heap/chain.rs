@@ -70,6 +70,13 @@ pub async fn write(ctx: &Ctx, txn: &Arc<Transaction>, seg: &HeapSeg, row: &[u8])
     Ok(Stub { row_bytes, first: Rowid::from_u64(next) })
 }
 
+/// The data of a piece, and where the next one is (0: it is the last).
+pub fn piece_of(row: &rows::Row<'_>) -> Option<(u64, Vec<u8>)> {
+    let mut r = Reader::new(row.bytes);
+    let next = r.u64().ok()?;
+    Some((next, r.rest().to_vec()))
+}
+
 /// Copies one piece's data to `out` and says where the next piece is.
 fn take_piece(b: &[u8], slot: u16, out: &mut Vec<u8>) -> Option<u64> {
     let row = rows::get(b, slot).filter(|r| r.flags == rows::PIECE)?;

@@ -14,6 +14,7 @@ mod tests;
 use block::undo::{UNDO_RECORD_BYTES_MAX, UNDO_RECORD_FIXED_BYTES};
 
 pub use crate::space::SegmentId as HeapSeg;
+pub(crate) use chain::{Stub, piece_of};
 pub use current::{CurrentRow, current_rows};
 pub use insert::{insert, insert_many};
 pub use modify::{delete, lock, update};

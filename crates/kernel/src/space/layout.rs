@@ -252,7 +252,7 @@ const _: () = assert!(8192 / UNIT_BLOCKS <= FILE_MAP_UNITS && 8192 / UNIT_BLOCKS
 
 // ---- FreeMap: fullness and owner of a segment's blocks ------------------------------------------
 
-/// Ordinal of the first block this FreeMap tells about (for dumps and checks).
+/// Ordinal of the first block this FreeMap tells about (for checks).
 const OFF_FREE_FIRST: usize = 64;
 const OFF_FREE_ENTRIES: usize = 96;
 /// Blocks that one FreeMap tells about.
@@ -308,6 +308,11 @@ pub fn free_map_ordinal(k: u32) -> u32 {
 /// Whether the block with this ordinal is the header or a FreeMap.
 pub fn is_meta(ordinal: u32) -> bool {
     ordinal == 1 || ordinal.is_multiple_of(FREE_MAP_BLOCKS)
+}
+
+/// Ordinal of the first block that this FreeMap says it tells about.
+pub fn free_map_first(b: &[u8]) -> u32 {
+    get_u32(b, OFF_FREE_FIRST)
 }
 
 pub fn free_entry(b: &[u8], at: u32) -> FreeEntry {

@@ -2,7 +2,7 @@
 
 mod files;
 mod insert;
-mod layout;
+pub(crate) mod layout;
 mod segment;
 
 #[cfg(test)]

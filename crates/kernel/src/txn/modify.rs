@@ -250,12 +250,21 @@ impl Transaction {
         cursor.prepare(ctx, &core.cache, &core.space, horizon, retention).await?;
         let exact = self.inner.lock().snapshot.as_ref().map_or(Scn::MAX, Snapshot::scn);
         let limits = Limits { exact, horizon };
-        let unknown = unknown_remote(&core, &pin.read(), own);
-        let mut remote = Vec::with_capacity(unknown.len());
-        for xid in unknown {
-            remote.push((xid, core.status(ctx, xid).await?));
+        let (mut remote, mut f) = (Vec::new(), f);
+        loop {
+            let unknown = unknown_remote(&core, &pin.read(), own);
+            for xid in unknown {
+                let status = core.status(ctx, xid).await?;
+                remote.retain(|(x, _)| *x != xid);
+                remote.push((xid, status));
+            }
+            match self.change_latched(ctx, pin, target, cursor, &remote, &limits, f) {
+                Ok(outcome) => return Ok(outcome),
+                // What was known here while others were asked is known no more: an outcome that was
+                // told and is forgotten, a segment that has been handed back. Asked for again.
+                Err(back) => f = back,
+            }
         }
-        Ok(self.change_latched(ctx, pin, target, cursor, &remote, &limits, f))
     }
 
     /// Gets everything a change needs but the block: room in the log, an Xid, undo. Called before
@@ -288,8 +297,10 @@ impl Transaction {
         Ok(Borrowed { txn: self, cursor: Some(cursor) })
     }
 
+    /// `Err`: another instance must be asked about an entry that is not in `remote`; nothing has
+    /// been done.
     #[allow(clippy::too_many_arguments)]
-    fn change_latched<T>(
+    fn change_latched<T, F: FnOnce(&[u8], &View<'_>) -> Step<T>>(
         &self,
         ctx: &Ctx,
         pin: &Pin,
@@ -297,16 +308,16 @@ impl Transaction {
         cursor: &mut Cursor,
         remote: &[(Xid, TxStatus)],
         limits: &Limits,
-        f: impl FnOnce(&[u8], &View<'_>) -> Step<T>,
-    ) -> Outcome<T> {
+        f: F,
+    ) -> std::result::Result<Outcome<T>, F> {
         let core = self.core().clone();
         let own = cursor.xid;
         let block_pin = cursor.block.clone();
         let spare_pin = cursor.spare.as_ref().map(|s| s.0.clone());
         let header_pin = cursor.segment.header.clone();
         let mut change = Change::begin(&core.cache, &[pin, &block_pin]);
-        let judged = judge(&core, change.block_mut_for_hints(0), own, remote, limits)
-            .expect("X is held: no new entry of another instance can have come");
+        let judged = judge(&core, change.block_mut_for_hints(0), own, remote, limits);
+        let Some(judged) = judged else { return Err(f) };
         self.raise_floor(newest_commit(change.block(0), &judged.states));
         let view = View {
             own,
@@ -316,16 +327,16 @@ impl Transaction {
             states: &judged.states,
         };
         let (mut op, inverse, out) = match f(change.block(0), &view) {
-            Step::Stop(out) => return Outcome::Stopped(out),
+            Step::Stop(out) => return Ok(Outcome::Stopped(out)),
             Step::Redo { op, out } => {
                 change.push(0, op);
                 let stamped = change.commit(own, RecordKind::Change);
                 count(ctx, &stamped);
-                return Outcome::Redone(out);
+                return Ok(Outcome::Redone(out));
             }
             Step::Change { op, inverse, out } => (op, inverse, out),
         };
-        let Some(idx) = judged.chosen else { return Outcome::NoItl(judged.running) };
+        let Some(idx) = judged.chosen else { return Ok(Outcome::NoItl(judged.running)) };
         let b = change.block(0);
         let overwritten = match view.lock_state(op.overwritten_lock(b)) {
             LockState::Committed(scn) => scn,
@@ -394,7 +405,7 @@ impl Transaction {
         {
             inner.changed.push(pin.buffer.clone());
         }
-        Outcome::Changed(out)
+        Ok(Outcome::Changed(out))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod segment;
 
+pub(crate) use segment::extents_of;
 pub use segment::{
     Cursor, Segment, TxMem, UNDO_EXTENT_BLOCKS, UNDO_FILE, UNDO_HEADER_FILE, UndoReport,
     format_header, header_dba, segments_of,

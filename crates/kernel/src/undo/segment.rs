@@ -177,11 +177,10 @@ impl Segment {
                     MemSlot { seq: s.seq, loaded: s.seq, state, ended: s.scn }
                 })
                 .collect();
-            let n = usize::from(get_u16(&b, OFF_EXTENTS)).min(UNDO_EXTENTS_MAX);
-            let extents: Vec<Extent> = (0..n)
-                .map(|i| {
-                    let (first, blocks) = unpack(get_u64(&b, OFF_EXTENT_LIST + 8 * i));
-                    let last_scn = cache.clock.current();
+            let last_scn = cache.clock.current();
+            let extents: Vec<Extent> = extents_of(&b)
+                .map(|e| {
+                    let space::Extent { first, blocks } = e;
                     Extent { first, blocks, active: 0, last_scn, last_end: now }
                 })
                 .collect();
@@ -524,6 +523,15 @@ fn pack(first: Dba, blocks: u32) -> u64 {
     first.to_u64() | u64::from(blocks / UNDO_EXTENT_BLOCKS - 1) << 48
 }
 
+/// The extents that the header of an undo segment names.
+pub fn extents_of(header: &[u8]) -> impl Iterator<Item = space::Extent> + '_ {
+    let n = usize::from(get_u16(header, OFF_EXTENTS)).min(UNDO_EXTENTS_MAX);
+    (0..n).map(|i| {
+        let (first, blocks) = unpack(get_u64(header, OFF_EXTENT_LIST + 8 * i));
+        space::Extent { first, blocks }
+    })
+}
+
 fn unpack(packed: u64) -> (Dba, u32) {
     let times = u32::try_from(packed >> 48).expect("16 bits") + 1;
     (Dba::from_u64(packed & ((1 << 48) - 1)), times * UNDO_EXTENT_BLOCKS)
@@ -548,7 +556,8 @@ impl Inner {
         let next = (self.current + 1) % self.extents.len().max(1);
         let e = self.extents[next];
         let old = e.last_scn < horizon && now.since(e.last_end) > retention_us;
-        if e.active > 0 || !old || !self.left_by_crash.is_empty() {
+        let needed = e.active > 0 || !old || !self.left_by_crash.is_empty();
+        if needed && !global::broken(global::Mutant::ReuseUndoEarly) {
             return None;
         }
         self.enter(next);

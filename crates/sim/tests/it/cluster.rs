@@ -73,7 +73,7 @@ fn crashes_in_the_middle_of_opening() {
 }
 
 fn mixed() -> Scenario {
-    let mix = Mix { fillers: &[10, 900, 9000], ..Mix::default() };
+    let mix = Mix { fillers: vec![10, 900, 9000], ..Mix::default() };
     Scenario { load: LoadKind::Mixed(mix), ..three() }
 }
 

@@ -11,6 +11,7 @@ mod hazards_cluster;
 mod hazards_read;
 mod keys;
 mod rows;
+mod scenarios;
 mod sharing;
 
 use sim::{LoadKind, Mix, Scenario, Sizes, run};
@@ -72,13 +73,13 @@ fn mixed_load_survives_crashes_also_while_it_opens() {
 
 #[test]
 fn crowd_on_few_rows() {
-    let mix = Mix { items: 6, fillers: &[700, 1250, 1300], ..Mix::default() };
+    let mix = Mix { items: 6, fillers: vec![700, 1250, 1300], ..Mix::default() };
     run_all("crowd", &Scenario { clients_per_instance: 20, ..mixed(mix) }, &[1]);
 }
 
 #[test]
 fn long_rows_migrate_and_chain() {
-    let mix = Mix { items: 8, fillers: &[10, 3000, 9000, 40_000], ..Mix::default() };
+    let mix = Mix { items: 8, fillers: vec![10, 3000, 9000, 40_000], ..Mix::default() };
     run_all("long rows", &mixed(mix), &[1]);
 }
 
@@ -90,14 +91,14 @@ fn no_retention() {
 
 #[test]
 fn h16_tiny_log_files() {
-    let mix = Mix { fillers: &[10, 900, 9000], ..Mix::default() };
+    let mix = Mix { fillers: vec![10, 900, 9000], ..Mix::default() };
     let sizes = Sizes { log_files: 2, log_file_bytes: 1 << 20, ..Sizes::default() };
     run_all("tiny log", &Scenario { sizes, ..mixed(mix) }, &[1]);
 }
 
 #[test]
 fn full_disk_group() {
-    let mix = Mix { items: 150, fillers: &[10, 9000, 40_000, 90_000], ..Mix::default() };
+    let mix = Mix { items: 150, fillers: vec![10, 9000, 40_000, 90_000], ..Mix::default() };
     let sizes = Sizes { lun_bytes: 26 << 20, ..Sizes::default() };
     run_all("full disk", &Scenario { sizes, ..mixed(mix) }, &[1]);
 }

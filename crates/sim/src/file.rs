@@ -1,0 +1,135 @@
+//! Scenarios as files: one `name = value` a line, `#` begins a comment.
+//!
+//! Promises: a name that does not exist, or a value out of its range, is an error with its line.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use global::Mutant;
+
+use crate::faults::Fault;
+use crate::mixed::Mix;
+use crate::scenario::{LoadKind, Scenario};
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is not such a number"))
+}
+
+/// `bank 60`, `mixed 12`, `mixed 8 10 3000 9000` (lengths of fillers), `family 9`.
+fn load(text: &str) -> Result<LoadKind, String> {
+    let mut words = text.split_whitespace();
+    let (kind, size) = (words.next().unwrap_or_default(), words.next());
+    let size: i64 = number(size.ok_or("a load has a size")?)?;
+    let lengths = words.map(number).collect::<Result<Vec<usize>, String>>()?;
+    if size < 1 || (!lengths.is_empty() && kind != "mixed") {
+        return Err(format!("no such load: {text}"));
+    }
+    match kind {
+        "bank" => Ok(LoadKind::Bank(size)),
+        "family" => Ok(LoadKind::Family(size)),
+        "mixed" => {
+            let mut mix = Mix { items: size, ..Mix::default() };
+            if !lengths.is_empty() {
+                mix.fillers = lengths;
+            }
+            Ok(LoadKind::Mixed(mix))
+        }
+        _ => Err(format!("no such load: {kind}")),
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario; what it does not say is as in [`Scenario::default`], with no fault.
+    ///
+    /// # Errors
+    /// A sentence that names the line.
+    pub fn parse(text: &str) -> Result<Scenario, String> {
+        let mut scenario = Scenario { crashes: 0, blackouts: 0, ..Scenario::default() };
+        for (no, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let set = line.split_once('=').ok_or_else(|| "no `name = value`".to_owned());
+            set.and_then(|(name, value)| scenario.set(name.trim(), value.trim()))
+                .map_err(|e| format!("line {no}: {e}"))?;
+        }
+        if scenario.instances == 0 || scenario.instances > block::INSTANCES_MAX {
+            return Err(format!("{} instances", scenario.instances));
+        }
+        Ok(scenario)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
+        if let Some(fault) = fault {
+            let count = number(value)?;
+            match fault {
+                Fault::Crash => self.crashes = count,
+                Fault::Blackout => self.blackouts = count,
+                Fault::Stop => self.stops = count,
+                Fault::DoubleCrash => self.double_crashes = count,
+                Fault::Pause => self.pauses = count,
+                Fault::Hang => self.hangs = count,
+                Fault::Cut => self.cuts = count,
+                other => drop(self.others.insert(other, count)),
+            }
+            return Ok(());
+        }
+        match name {
+            "instances" => self.instances = number(value)?,
+            "load" => self.load = load(value)?,
+            "clients_per_instance" => self.clients_per_instance = number(value)?,
+            "misscount_ms" => self.misscount = Duration::from_millis(number(value)?),
+            "crashes_while_opening" => self.crashes_while_opening = number(value)?,
+            "calm_us" => self.calm_us = number(value)?,
+            "net_delay_us" => self.net_delay_us = number(value)?,
+            "cache_blocks" => self.cache_blocks = number(value)?,
+            "undo_retention_s" => self.undo_retention_s = number(value)?,
+            "lun_mib" => self.sizes.lun_bytes = number::<u64>(value)? << 20,
+            "log_files" => self.sizes.log_files = number(value)?,
+            "log_file_mib" => self.sizes.log_file_bytes = number::<u64>(value)? << 20,
+            "rot" => self.rot = number(value)?,
+            "swarm" => self.swarm = number(value)?,
+            "mutant" => {
+                let mutant = Mutant::of_name(value);
+                self.mutant = Some(mutant.ok_or_else(|| format!("no such mutant: {value}"))?);
+            }
+            _ => return Err(format!("there is no \"{name}\"")),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_is_read_with_its_comments() {
+        let text = "# three\ninstances = 3\n\nload = mixed 8 10 3000  # long\nlog_stalls = 2\n\
+                    swarm = true\nmutant = ship-before-flush\ncrashes = 1";
+        let s = Scenario::parse(text).expect("a scenario");
+        assert_eq!((s.instances, s.crashes, s.blackouts, s.swarm), (3, 1, 0, true));
+        assert_eq!(s.others.get(&Fault::LogStall), Some(&2));
+        assert_eq!(s.mutant, Some(Mutant::ShipBeforeFlush));
+        let LoadKind::Mixed(mix) = s.load else { panic!("a mixed load") };
+        assert_eq!((mix.items, mix.fillers), (8, vec![10, 3000]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, says) in [
+            ("instances = 3\ncrashs = 1", "line 2: there is no \"crashs\""),
+            ("crashes", "line 1: no `name = value`"),
+            ("crashes = many", "line 1: \"many\""),
+            ("load = bank", "line 1: a load has a size"),
+            ("load = bank 5 6", "line 1: no such load"),
+            ("mutant = x", "line 1: no such mutant"),
+            ("instances = 9", "9 instances"),
+        ] {
+            let e = Scenario::parse(text).expect_err(text);
+            assert!(e.contains(says), "{e}");
+        }
+    }
+}
