@@ -7,7 +7,7 @@
 use crate::error::Result;
 use crate::scalar::{CmpOp, EvalContext, Scalar, compare};
 use crate::state::ExecState;
-use kernel::row::{ColType, RowView, TypeKind, Value};
+use kernel::row::{ColType, Datum, RowView, TypeKind, Value, stored_integer, stored_numeric};
 
 /// Filters with the values of one execution in them.
 #[derive(Default)]
@@ -20,6 +20,34 @@ pub(crate) struct Filter {
 enum Test {
     /// The condition is false or NULL whatever the row.
     Never,
+    /// A column that stores a number in a fixed width, with such a number.
+    Integer {
+        column: usize,
+        op: CmpOp,
+        value: i64,
+    },
+    Integers {
+        left: usize,
+        op: CmpOp,
+        right: usize,
+    },
+    Numeric {
+        column: usize,
+        op: CmpOp,
+        value: i64,
+        scale: u8,
+    },
+    /// By bytes, as texts compare.
+    Text {
+        column: usize,
+        op: CmpOp,
+        value: Box<str>,
+    },
+    /// The text equals one of these.
+    Texts {
+        column: usize,
+        values: Vec<Box<str>>,
+    },
     Compare {
         column: usize,
         op: CmpOp,
@@ -81,6 +109,29 @@ impl Test {
         let holds = |op: &CmpOp, order: Option<_>| order.is_some_and(|order| op.holds(order));
         Ok(match self {
             Test::Never => false,
+            Test::Integer { column, op, value } => {
+                holds(op, row.raw(*column).map(|data| stored_integer(data).cmp(value)))
+            }
+            Test::Integers { left, op, right } => match (row.raw(*left), row.raw(*right)) {
+                (Some(a), Some(b)) => op.holds(stored_integer(a).cmp(&stored_integer(b))),
+                _ => false,
+            },
+            Test::Numeric { column, op, value, scale } => match row.raw(*column) {
+                None => false,
+                Some(data) => match stored_numeric(data) {
+                    Some((stored, of)) if of == *scale => op.holds(stored.cmp(value)),
+                    _ => {
+                        let value = Datum::Numeric(i128::from(*value), *scale);
+                        holds(op, compare(&row.get(*column), &value)?)
+                    }
+                },
+            },
+            Test::Text { column, op, value } => {
+                holds(op, row.raw(*column).map(|data| data.cmp(value.as_bytes())))
+            }
+            Test::Texts { column, values } => row
+                .raw(*column)
+                .is_some_and(|data| values.iter().any(|value| value.as_bytes() == data)),
             Test::Compare { column, op, value } => {
                 holds(op, compare(&row.get(*column), &value.as_datum())?)
             }
@@ -114,7 +165,13 @@ fn test_of(condition: &Scalar, types: &[ColType], state: &ExecState) -> Option<T
                 (Scalar::Column(left), Scalar::Column(right)) => {
                     let kinds = (family(types[*left].kind), family(types[*right].kind));
                     let alike = kinds.0.is_some() && kinds.0 == kinds.1;
-                    return alike.then_some(Test::Columns { left: *left, op: *op, right: *right });
+                    let (left, op, right) = (*left, *op, *right);
+                    return alike.then_some(
+                        match is_integer(types[left].kind) && is_integer(types[right].kind) {
+                            true => Test::Integers { left, op, right },
+                            false => Test::Columns { left, op, right },
+                        },
+                    );
                 }
                 (Scalar::Column(column), other) => (*column, *op, other),
                 (other, Scalar::Column(column)) => (*column, op.flipped(), other),
@@ -123,7 +180,7 @@ fn test_of(condition: &Scalar, types: &[ColType], state: &ExecState) -> Option<T
             match fixed(other)? {
                 Value::Null => Some(Test::Never),
                 value if family(types[column].kind).is_some() && alike(column, &value) => {
-                    Some(Test::Compare { column, op, value })
+                    Some(comparison(types[column].kind, column, op, value))
                 }
                 _ => None,
             }
@@ -134,11 +191,55 @@ fn test_of(condition: &Scalar, types: &[ColType], state: &ExecState) -> Option<T
             // A NULL in the list makes no row fit that would not without it.
             let values: Vec<_> = values.into_iter().filter(|v| *v != Value::Null).collect();
             let alike = values.iter().all(|value| alike(column, value));
-            (family(types[column].kind).is_some() && alike)
-                .then_some(Test::Among { column, values })
+            if family(types[column].kind).is_none() || !alike {
+                return None;
+            }
+            let texts = values.iter().map(|value| match value {
+                Value::Text(text) => Some(text.clone()),
+                _ => None,
+            });
+            Some(match texts.collect::<Option<Vec<_>>>() {
+                Some(values) => Test::Texts { column, values },
+                None => Test::Among { column, values },
+            })
         }
         _ => None,
     }
+}
+
+/// The comparison of a column of that kind with a value that it compares with.
+fn comparison(kind: TypeKind, column: usize, op: CmpOp, value: Value) -> Test {
+    let integer = match &value {
+        Value::Int2(v) => Some(i64::from(*v)),
+        Value::Int4(v) | Value::Date(v) => Some(i64::from(*v)),
+        Value::Int8(v) | Value::Timestamp(v) | Value::Timestamptz(v) | Value::Time(v) => Some(*v),
+        _ => None,
+    };
+    match (integer, value) {
+        (Some(value), _) if is_integer(kind) => Test::Integer { column, op, value },
+        (_, Value::Text(value)) => Test::Text { column, op, value },
+        (_, Value::Numeric(wide, scale)) if kind == TypeKind::Numeric => {
+            match i64::try_from(wide) {
+                Ok(value) => Test::Numeric { column, op, value, scale },
+                Err(_) => Test::Compare { column, op, value: Value::Numeric(wide, scale) },
+            }
+        }
+        (_, value) => Test::Compare { column, op, value },
+    }
+}
+
+/// Whether values of the kind are stored as a number of fixed width by which they compare.
+fn is_integer(kind: TypeKind) -> bool {
+    matches!(
+        kind,
+        TypeKind::Int2
+            | TypeKind::Int4
+            | TypeKind::Int8
+            | TypeKind::Date
+            | TypeKind::Timestamp
+            | TypeKind::Timestamptz
+            | TypeKind::Time
+    )
 }
 
 /// Types that compare with each other, always.
