@@ -4,17 +4,59 @@
 //! worked out once, and what compares a column with it is compared without looking at the
 //! expression again. What it must never do: raise an error that no row raises.
 
+use super::Probe;
 use crate::error::Result;
+use crate::join_keys::KeySet;
 use crate::scalar::{CmpOp, EvalContext, Scalar, compare};
 use crate::state::ExecState;
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value, stored_integer, stored_numeric};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Filters with the values of one execution in them.
 #[derive(Default)]
 pub(crate) struct Filter {
     tests: Vec<Test>,
+    /// Keys of joins above, those that are known.
+    keys: Vec<Keys>,
     /// Conditions of other shapes.
     rest: Vec<Scalar>,
+}
+
+/// Keys that a column's value must be among.
+struct Keys {
+    column: usize,
+    offset: i64,
+    set: Arc<KeySet>,
+    /// Rows looked at and found, of the first ones: keys that nearly all rows have are not worth
+    /// being looked for.
+    looked: AtomicU32,
+    found: AtomicU32,
+}
+
+/// Rows after which it is known whether keys are worth being looked for.
+const LOOKED_MAX: u32 = 8_192;
+/// Of so many found among those they are not.
+const FOUND_MAX: u32 = LOOKED_MAX / 10 * 9;
+
+impl Keys {
+    #[inline]
+    fn holds(&self, row: &RowView<'_>) -> bool {
+        let looked = self.looked.load(Ordering::Relaxed);
+        if looked >= LOOKED_MAX && self.found.load(Ordering::Relaxed) > FOUND_MAX {
+            return true;
+        }
+        let holds = row
+            .raw(self.column)
+            .is_some_and(|data| self.set.has(stored_integer(data).saturating_add(self.offset)));
+        if looked < LOOKED_MAX {
+            // Counted by one, for the most: what several miss is no harm.
+            self.looked.store(looked + 1, Ordering::Relaxed);
+            let found = self.found.load(Ordering::Relaxed);
+            self.found.store(found + u32::from(holds), Ordering::Relaxed);
+        }
+        holds
+    }
 }
 
 enum Test {
@@ -79,6 +121,16 @@ impl Filter {
         filter
     }
 
+    /// Looks for the keys of joins too, those that are complete.
+    pub(crate) fn look_for(&mut self, probes: &[Probe], state: &ExecState) {
+        for Probe { number, column, offset } in probes {
+            if let Some(set) = state.keys.get(*number) {
+                let (looked, found) = (AtomicU32::new(0), AtomicU32::new(0));
+                self.keys.push(Keys { column: *column, offset: *offset, set, looked, found });
+            }
+        }
+    }
+
     /// Whether all conditions hold.
     ///
     /// # Errors
@@ -87,6 +139,11 @@ impl Filter {
     pub(crate) fn keeps(&self, row: &RowView<'_>, state: &ExecState) -> Result<bool> {
         for test in &self.tests {
             if !test.holds(row)? {
+                return Ok(false);
+            }
+        }
+        for keys in &self.keys {
+            if !keys.holds(row) {
                 return Ok(false);
             }
         }

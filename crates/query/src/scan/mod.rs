@@ -75,10 +75,22 @@ pub(crate) struct ScanWork {
     pub(crate) filters: Vec<Scalar>,
     /// Those of `filters` that an exact range of keys does not say itself.
     pub(crate) unsaid: Vec<Scalar>,
+    /// Keys of joins above, without which a row is of no use.
+    pub(crate) probes: Vec<Probe>,
     pub(crate) access: Access,
     pub(crate) limit: Option<usize>,
     pub(crate) target: bool,
     pub(crate) size: TableSize,
+}
+
+/// Keys of a join that a column's values are looked for among.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    /// The join's, in [`crate::JoinKeys`].
+    pub(crate) number: u64,
+    pub(crate) column: usize,
+    /// From what a row stores to what the plan computes with.
+    pub(crate) offset: i64,
 }
 
 impl ScanWork {
@@ -304,6 +316,9 @@ impl DisplayAs for ScanExec {
         }
         if !work.filters.is_empty() {
             write!(f, ", filters={}", work.filters.len())?;
+        }
+        if !work.probes.is_empty() {
+            write!(f, ", join keys={}", work.probes.len())?;
         }
         if let Some(limit) = work.limit {
             write!(f, ", limit={limit}")?;

@@ -194,6 +194,9 @@ impl<T: Taker> ScanRun<T> {
                 self.open().await?;
                 let filters = if self.exact { &work.unsaid } else { &work.filters };
                 self.filter = Filter::new(filters, &work.types, &state);
+                if !work.target {
+                    self.filter.look_for(&work.probes, &state);
+                }
             }
             Cursor::Full(scan) => {
                 let taker = &mut self.taker;

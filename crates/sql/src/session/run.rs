@@ -11,8 +11,8 @@ use crate::log_on::{is_audited, is_audited_own};
 use crate::plan::{Kind, Plan, QueryPlan};
 use datafusion::arrow::array::RecordBatch;
 use kernel::row::Value;
-use query::ExecState;
 use query::brief::{Brief, Cells, Receiver};
+use query::{ExecState, JoinKeys, SharedRows};
 use std::sync::Arc;
 
 /// One run of a plan: its values, and who gets the rows.
@@ -169,6 +169,8 @@ impl Session {
             env: self.format_env(),
             target: None,
             given: self.given(),
+            keys: JoinKeys::default(),
+            shared: SharedRows::default(),
         }))
     }
 }
