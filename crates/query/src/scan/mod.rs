@@ -14,7 +14,7 @@ mod run;
 
 pub(crate) use access::Access;
 pub(crate) use filter::Filter;
-pub(crate) use run::{ScanRun, Taker, accept, encode_values};
+pub(crate) use run::{ScanRun, Taker, accept, append_key};
 
 use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;

@@ -421,6 +421,35 @@ pub(crate) fn encode_values(
     Ok(Some(key))
 }
 
+/// Appends a value to a key of a column of that type; false if no row can have it.
+pub(crate) fn append_key(
+    datum: &Datum<'_>,
+    ty: ColType,
+    state: &ExecState,
+    key: &mut Vec<u8>,
+) -> Result<bool> {
+    let own = matches!(
+        (datum, ty.kind),
+        (Datum::Int2(_), TypeKind::Int2)
+            | (Datum::Int4(_), TypeKind::Int4)
+            | (Datum::Int8(_), TypeKind::Int8)
+            | (Datum::Date(_), TypeKind::Date)
+            | (Datum::Uuid(_), TypeKind::Uuid)
+    );
+    if own {
+        encode_key(std::slice::from_ref(datum), key);
+        return Ok(true);
+    }
+    // The others may have to be brought to the column's form.
+    match key_value(datum, ty, state)? {
+        KeyValue::Value(value) => {
+            encode_key(&[value.as_datum()], key);
+            Ok(true)
+        }
+        KeyValue::Null | KeyValue::None => Ok(false),
+    }
+}
+
 /// Whether keys compare with the key of this value as the column's values compare with it: it is
 /// of the column's type, or a whole number that the column can hold.
 fn is_exact(datum: &Datum<'_>, ty: ColType) -> bool {
