@@ -19,6 +19,7 @@ mod array_functions;
 mod arrow_rows;
 pub mod brief;
 pub mod cast;
+mod cost;
 pub mod datetime;
 pub mod enum_functions;
 pub mod error;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(crate) struct ExplainOptions {
     pub(crate) analyze: bool,
     pub(crate) verbose: bool,
-    /// Rows that steps are thought to yield.
+    /// What steps are thought to cost and to yield.
     pub(crate) costs: bool,
     pub(crate) buffers: bool,
     pub(crate) timing: bool,
