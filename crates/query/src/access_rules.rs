@@ -48,6 +48,7 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(at + 2, Arc::new(IndexOrder));
     // What stands between a join and its scans is settled.
     rules.push(Arc::new(crate::join_keys::KeysOfJoins));
+    rules.push(Arc::new(crate::gather::Gathers));
     rules
 }
 

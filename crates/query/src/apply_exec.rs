@@ -382,6 +382,7 @@ impl Work {
             given: self.state.given.clone(),
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
+            parallel: false,
         };
         let config = self.task.session_config().clone().with_extension(Arc::new(state));
         let task = TaskContext::new(

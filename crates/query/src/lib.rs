@@ -30,6 +30,7 @@ mod expr_planner;
 mod extremes;
 mod facts;
 pub mod functions;
+mod gather;
 mod given;
 pub mod implied;
 mod index_join;

@@ -28,6 +28,8 @@ pub struct ExecState {
     pub given: Arc<Vec<RecordBatch>>,
     /// What its joins have told its scans.
     pub keys: JoinKeys,
+    /// Whether tasks of the instance may help: it only reads, and to its end.
+    pub parallel: bool,
     /// What several of its steps read.
     pub shared: SharedRows,
 }

@@ -440,6 +440,7 @@ impl Session {
             given: self.given(),
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
+            parallel: false,
         })
     }
 
@@ -463,6 +464,7 @@ impl Session {
             given: self.given(),
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
+            parallel: false,
         });
         let mut stream = self.open_query(&plan.query, state).await?;
         let mut count = 0usize;

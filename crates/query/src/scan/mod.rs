@@ -20,6 +20,7 @@ use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
 use crate::estimate::{TableSize, rows_kept};
+use crate::gather::Share;
 use crate::implied::implies;
 use crate::scalar::Scalar;
 use crate::selectivity::column_condition;
@@ -392,7 +393,9 @@ impl ExecutionPlan for ScanExec {
             .get_extension::<ExecState>()
             .ok_or_else(|| PgError::internal("a scan without a session"))?;
         let schema = self.work.schema.clone();
-        let run = ScanRun::batches(self.work.clone(), state);
+        let share = task.session_config().get_extension::<Share>();
+        let share = share.filter(|share| share.is_of(&self.work.table));
+        let run = ScanRun::batches(self.work.clone(), state).sharing(share);
         let stream = futures::stream::try_unfold(run, |mut run| async move {
             match run.next_batch().await {
                 Ok(Some(batch)) => Ok(Some((batch, run))),

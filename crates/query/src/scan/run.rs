@@ -6,6 +6,7 @@ use super::{BATCH_BYTES, BATCH_ROWS, ROWS_PER_CHECK, ScanWork};
 use crate::arrow_rows::RowBatchBuilder;
 use crate::cast::{CastMode, cast};
 use crate::error::{PgError, Result};
+use crate::gather::Share;
 use crate::scalar::{EvalContext, Scalar};
 use crate::state::{ExecState, SharedState};
 use crate::store;
@@ -17,6 +18,9 @@ use kernel::row::{
 };
 use std::ops::Bound;
 use std::sync::Arc;
+
+/// Blocks that a reader among others reads without a pause.
+const BLOCKS_PER_PAUSE: u64 = 8;
 
 /// Where a running scan gets its next rows.
 enum Cursor {
@@ -77,6 +81,10 @@ pub(crate) struct ScanRun<T> {
     filter: Filter,
     /// Rows of one block to read together.
     slots: Vec<u16>,
+    /// Set if others read parts of the table.
+    share: Option<Arc<Share>>,
+    /// Blocks read so far, of a shared scan.
+    blocks: u64,
 }
 
 /// Filters one row and hands it to the taker; false if the filters drop it.
@@ -172,7 +180,15 @@ impl<T: Taker> ScanRun<T> {
             exact: false,
             filter: Filter::default(),
             slots: Vec::new(),
+            share: None,
+            blocks: 0,
         }
+    }
+
+    /// The same, of a table that others read parts of.
+    pub(super) fn sharing(mut self, share: Option<Arc<Share>>) -> ScanRun<T> {
+        self.share = share;
+        self
     }
 
     pub(crate) fn taker(&mut self) -> &mut T {
@@ -211,8 +227,20 @@ impl<T: Taker> ScanRun<T> {
                 if let Some(error) = failed {
                     return Err(error);
                 }
-                if !more {
-                    self.cursor = Cursor::End;
+                match &self.share {
+                    None if more => {}
+                    None => self.cursor = Cursor::End,
+                    Some(share) => {
+                        if !more {
+                            let next = share.next(&state.ctx, &work.table, &state.snapshot).await?;
+                            self.cursor = next.map_or(Cursor::End, Cursor::Full);
+                        }
+                        self.blocks += 1;
+                        if self.blocks.is_multiple_of(BLOCKS_PER_PAUSE) {
+                            // Others have work to do on the same threads.
+                            tokio::task::yield_now().await;
+                        }
+                    }
                 }
             }
             Cursor::Range { scan, batch, at } => {
@@ -319,8 +347,14 @@ impl<T: Taker> ScanRun<T> {
         }
         match &work.access {
             Access::Full => {
-                let scan = store::full_scan(&state.ctx, &work.table, &state.snapshot).await?;
-                self.cursor = Cursor::Full(scan);
+                let (ctx, snapshot) = (&state.ctx, &state.snapshot);
+                self.cursor = match &self.share {
+                    Some(share) => {
+                        let first = share.next(ctx, &work.table, snapshot).await?;
+                        first.map_or(Cursor::End, Cursor::Full)
+                    }
+                    None => Cursor::Full(store::full_scan(ctx, &work.table, snapshot).await?),
+                };
             }
             Access::Keys { index, keys } => {
                 let mut encoded = Vec::with_capacity(keys.len());

@@ -202,7 +202,7 @@ impl Session {
         let (start, before) = (self.ctx.env.now(), Visits::of(&self.ctx));
         let mut rows = 0u64;
         if let Some((physical, values)) = query {
-            let state = self.exec_state(values).await?;
+            let state = self.exec_state_with(values, true).await?;
             let mut stream = self.database.planner.execute(physical, state, false)?;
             while let Some(batch) = stream.next().await {
                 rows += u64::try_from(batch?.num_rows()).unwrap_or(0);
