@@ -206,7 +206,8 @@ impl SessionState {
     /// Shows a wait unless another is being shown; returns its token, 0 if it is not shown.
     pub(crate) fn show(&self, event: WaitEvent, p: [u64; 3], since: Micros) -> u32 {
         let c = &self.current;
-        if c.waiting.load(Ordering::Relaxed) {
+        // Workers of a session wait as the session: whoever comes first is shown.
+        if c.waiting.swap(true, Ordering::Acquire) {
             return 0;
         }
         let seq = c.seq.load(Ordering::Relaxed).wrapping_add(1).max(1);
@@ -217,7 +218,6 @@ impl SessionState {
                 cell.store(value, Ordering::Relaxed);
             }
             c.since_us.store(since.0, Ordering::Relaxed);
-            c.waiting.store(true, Ordering::Relaxed);
         });
         seq
     }
@@ -239,10 +239,10 @@ impl SessionState {
         }
         c.write(|c| {
             c.event.store(event.number(), Ordering::Relaxed);
-            c.waiting.store(false, Ordering::Relaxed);
             c.since_us.store(now.0, Ordering::Relaxed);
             c.last_us.store(us, Ordering::Relaxed);
         });
+        c.waiting.store(false, Ordering::Release);
     }
 
     /// The current or last wait.

@@ -37,7 +37,7 @@ pub(crate) const LOOKUP_ROWS: f64 = 12.0;
 const SWAP_FACTOR: f64 = 1.5;
 
 /// DataFusion's rules with ours where they belong: after the sides of joins are chosen, before
-/// orders and limits are settled.
+/// orders and limits are settled, and at the end.
 #[must_use]
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
@@ -46,6 +46,9 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(at, Arc::new(JoinSides));
     rules.insert(at + 1, Arc::new(IndexJoins));
     rules.insert(at + 2, Arc::new(IndexOrder));
+    // What stands between a join and its scans is settled.
+    rules.push(Arc::new(crate::join_keys::KeysOfJoins));
+    rules.push(Arc::new(crate::gather::Gathers));
     rules
 }
 

@@ -144,14 +144,16 @@ pub(crate) fn optimized(
     Ok(plan)
 }
 
-/// The plan with its joins in the best order that is known, and no columns that nobody needs.
+/// The plan with its joins in the best order that is known, no columns that nobody needs, and
+/// groups that it has twice worked out once.
 fn in_order(state: &SessionState, plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let ordered = crate::join_order::reordered(plan)?;
-    if !ordered.transformed {
-        return Ok(ordered.data);
-    }
+    // What cannot be looked at stays as it is written.
+    let ordered = match crate::join_order::reordered(plan.clone()) {
+        Ok(ordered) if ordered.transformed => ordered,
+        _ => return crate::shared::with_shared(plan),
+    };
     let rules = Optimizer::with_rules(vec![Arc::new(OptimizeProjections::new())]);
-    rules.optimize(ordered.data, state, |_, _| {})
+    crate::shared::with_shared(rules.optimize(ordered.data, state, |_, _| {})?)
 }
 
 /// Whether there is a subquery in the plan at all.

@@ -7,7 +7,9 @@
 use crate::apply::{Apply, Gives, Inner};
 use crate::arrow_rows::ColumnReader;
 use crate::error::PgError;
+use crate::join_keys::JoinKeys;
 use crate::pushdown::scalar_value_of;
+use crate::shared::{Shared, SharedExec, SharedRows};
 use crate::state::{ExecState, SharedState};
 use crate::types::col_type_of;
 use async_trait::async_trait;
@@ -41,7 +43,7 @@ const KEPT_MAX: usize = 4_096;
 /// Rows of a lateral join that make a batch.
 const BATCH_ROWS: usize = 1_024;
 
-/// DataFusion's planner, and ours for [`Apply`].
+/// DataFusion's planner, and ours for [`Apply`] and [`Shared`].
 #[derive(Debug)]
 pub(crate) struct QueryPlanner;
 
@@ -71,6 +73,9 @@ impl ExtensionPlanner for ApplyPlanner {
         session: &dyn Session,
         _planning: &PhysicalPlanningContext,
     ) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
+        if let (Some(shared), [input]) = (node.as_any().downcast_ref::<Shared>(), physical_inputs) {
+            return Ok(Some(Arc::new(SharedExec::new(input.clone(), shared.number))));
+        }
         let Some(apply) = node.as_any().downcast_ref::<Apply>() else { return Ok(None) };
         let ([logical], [input]) = (logical_inputs, physical_inputs) else { return Ok(None) };
         let mut inners = Vec::with_capacity(apply.inners.len());
@@ -375,6 +380,9 @@ impl Work {
             env: self.state.env,
             target: None,
             given: self.state.given.clone(),
+            keys: JoinKeys::default(),
+            shared: SharedRows::default(),
+            parallel: false,
         };
         let config = self.task.session_config().clone().with_extension(Arc::new(state));
         let task = TaskContext::new(

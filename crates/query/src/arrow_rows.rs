@@ -18,6 +18,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use kernel::row::{
     ArrayView, ColType, Datum, EnumValue, Interval, RowView, TypeKind, Value, encode_array,
+    stored_integer, stored_numeric,
 };
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ enum Builder {
     Int8(Int64Builder),
     Float8(Float64Builder),
     Numeric(Decimal128Builder, u8),
-    Text(StringBuilder),
+    Text(Texts),
     Bytea(BinaryBuilder),
     Date(Date32Builder),
     Timestamp(TimestampMicrosecondBuilder),
@@ -73,9 +74,7 @@ impl Builder {
                 let builder = Decimal128Builder::new().with_data_type(arrow_type(ty));
                 Builder::Numeric(builder, scale)
             }
-            TypeKind::Text | TypeKind::Varchar | TypeKind::Char => {
-                Builder::Text(StringBuilder::new())
-            }
+            TypeKind::Text | TypeKind::Varchar | TypeKind::Char => Builder::Text(Texts::default()),
             TypeKind::Bytea => Builder::Bytea(BinaryBuilder::new()),
             TypeKind::Date => Builder::Date(Date32Builder::new()),
             TypeKind::Timestamp | TypeKind::Timestamptz => Builder::Timestamp(
@@ -116,7 +115,7 @@ impl Builder {
                 })?;
                 b.append_value(v);
             }
-            (Builder::Text(b), Datum::Text(v)) => b.append_value(v),
+            (Builder::Text(b), Datum::Text(v)) => b.append(v.as_bytes())?,
             (Builder::Bytea(b), Datum::Bytea(v)) => b.append_value(v),
             (Builder::Date(b), Datum::Date(v)) => b.append_value(v.saturating_add(EPOCH_DAYS)),
             (Builder::Timestamp(b), Datum::Timestamp(v) | Datum::Timestamptz(v)) => {
@@ -167,15 +166,15 @@ impl Builder {
         }
     }
 
-    fn finish(&mut self) -> ArrayRef {
-        match self {
+    fn finish(&mut self) -> Result<ArrayRef> {
+        Ok(match self {
             Builder::Bool(b) => Arc::new(b.finish()),
             Builder::Int2(b) => Arc::new(b.finish()),
             Builder::Int4(b) => Arc::new(b.finish()),
             Builder::Int8(b) => Arc::new(b.finish()),
             Builder::Float8(b) => Arc::new(b.finish()),
             Builder::Numeric(b, _) => Arc::new(b.finish()),
-            Builder::Text(b) => Arc::new(b.finish()),
+            Builder::Text(b) => Arc::new(b.finish()?),
             Builder::Bytea(b) => Arc::new(b.finish()),
             Builder::Date(b) => Arc::new(b.finish()),
             Builder::Timestamp(b) => Arc::new(b.finish()),
@@ -189,9 +188,77 @@ impl Builder {
                 let field = Arc::new(Field::new_list_field(b.element.clone(), true));
                 let offsets = OffsetBuffer::from_lengths(std::mem::take(&mut b.lengths));
                 let valid = NullBuffer::from(std::mem::take(&mut b.valid));
-                Arc::new(ListArray::new(field, offsets, b.values.finish(), Some(valid)))
+                Arc::new(ListArray::new(field, offsets, b.values.finish()?, Some(valid)))
             }
+        })
+    }
+
+    /// Takes in a column's value as it is stored; `None` for NULL.
+    #[inline]
+    fn append_stored(&mut self, column: usize, view: &RowView<'_>) -> Result<()> {
+        let Some(data) = view.raw(column) else {
+            self.append_null();
+            return Ok(());
+        };
+        match self {
+            Builder::Int4(b) if data.len() == 4 => {
+                b.append_value(i32::try_from(stored_integer(data)).unwrap_or_default());
+            }
+            Builder::Int8(b) if data.len() == 8 => b.append_value(stored_integer(data)),
+            Builder::Date(b) if data.len() == 4 => {
+                let days = i32::try_from(stored_integer(data)).unwrap_or_default();
+                b.append_value(days.saturating_add(EPOCH_DAYS));
+            }
+            Builder::Text(b) => b.append(data)?,
+            Builder::Numeric(b, to) => match stored_numeric(data) {
+                Some((v, scale)) if scale == *to => b.append_value(i128::from(v)),
+                _ => self.append(&view.get(column))?,
+            },
+            _ => self.append(&view.get(column))?,
         }
+        Ok(())
+    }
+}
+
+/// Texts of a batch: that they are UTF-8 is found of all at once.
+#[derive(Default)]
+struct Texts {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<i32>,
+    /// Rows that are NULL.
+    nulls: Vec<usize>,
+}
+
+impl Texts {
+    #[inline]
+    fn append(&mut self, text: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(text);
+        let end = i32::try_from(self.bytes.len());
+        self.ends.push(end.map_err(|_| PgError::internal("2 GiB of text in a batch"))?);
+        Ok(())
+    }
+
+    fn append_null(&mut self) {
+        self.nulls.push(self.ends.len());
+        self.ends.push(self.ends.last().copied().unwrap_or(0));
+    }
+
+    fn finish(&mut self) -> Result<StringArray> {
+        let texts = std::mem::take(self);
+        let nulls = (!texts.nulls.is_empty()).then(|| {
+            let mut valid = vec![true; texts.ends.len()];
+            texts.nulls.iter().for_each(|row| valid[*row] = false);
+            NullBuffer::from(valid)
+        });
+        // What one batch needed the next one will.
+        self.bytes.reserve(texts.bytes.len());
+        self.ends.reserve(texts.ends.len());
+        let mut offsets = Vec::with_capacity(texts.ends.len() + 1);
+        offsets.push(0);
+        offsets.extend_from_slice(&texts.ends);
+        let offsets = OffsetBuffer::new(offsets.into());
+        Ok(StringArray::try_new(offsets, texts.bytes.into(), nulls)?)
     }
 }
 
@@ -260,7 +327,7 @@ impl RowBatchBuilder {
     pub fn append(&mut self, rowid: Rowid, row: &[u8], view: &RowView<'_>) -> Result<()> {
         for (source, builder) in &mut self.columns {
             match source {
-                Source::Column(i) => builder.append(&view.get(*i))?,
+                Source::Column(i) => builder.append_stored(*i, view)?,
                 Source::Rowid => builder.append(&Datum::Int8(rowid.to_u64().cast_signed()))?,
                 Source::Row => builder.append(&Datum::Bytea(row))?,
             }
@@ -276,7 +343,8 @@ impl RowBatchBuilder {
     /// Arrow's, which mean a bug.
     pub fn finish(&mut self) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(self.len));
-        let arrays = self.columns.iter_mut().map(|(_, builder)| builder.finish()).collect();
+        let arrays = self.columns.iter_mut().map(|(_, builder)| builder.finish());
+        let arrays = arrays.collect::<Result<_>>()?;
         self.len = 0;
         self.bytes = 0;
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
@@ -309,7 +377,7 @@ pub fn single_column(ty: ColType, arrow: &DataType, values: &[Value]) -> Result<
     for value in values {
         builder.append(&value.as_datum())?;
     }
-    Ok(builder.finish())
+    builder.finish()
 }
 
 /// Reads values out of an array.

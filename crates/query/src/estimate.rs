@@ -49,6 +49,8 @@ pub struct TableSize {
     pub row_bytes: f64,
     /// What ANALYZE has found out.
     pub stats: Option<Arc<TableStats>>,
+    /// Tasks that may help the session to read all of it.
+    pub workers: usize,
 }
 
 impl TableSize {
@@ -65,6 +67,7 @@ impl TableSize {
             rows,
             row_bytes,
             stats: None,
+            workers: 0,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What EXPLAIN shows of a plan: its steps with the rows they are thought to yield and, where it
+//! What EXPLAIN shows of a plan: its steps with what they are thought to cost and, where it
 //! has run under watch, what they did.
 //!
 //! What it promises: a step's rows, time and block visits are those of the step with all below it,
@@ -6,8 +6,9 @@
 //! and nothing else of the session runs meanwhile. What it must never do: change what a plan
 //! yields.
 
+pub use crate::cost::Estimate;
+use crate::cost::estimate;
 use crate::error::PgError;
-use crate::estimate::plan_rows;
 use crate::state::{ExecState, SharedState};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -102,7 +103,7 @@ pub struct Step {
     pub name: String,
     /// All that is told of it, in a line.
     pub text: String,
-    pub estimated_rows: f64,
+    pub estimate: Estimate,
     /// Names of its columns.
     pub columns: Vec<String>,
     /// `None`: it was not watched.
@@ -119,7 +120,7 @@ pub fn steps(plan: &Arc<dyn ExecutionPlan>) -> Step {
     Step {
         name: inner.name().to_owned(),
         text: text.trim_end().to_owned(),
-        estimated_rows: watched.map_or_else(|| plan_rows(plan), |watched| watched.estimated_rows),
+        estimate: watched.map_or_else(|| estimate(plan), |watched| watched.estimate),
         columns: inner.schema().fields().iter().map(|field| field.name().clone()).collect(),
         actual: watched.map(|watched| *watched.actual.lock()),
         inputs: inner.children().into_iter().map(steps).collect(),
@@ -131,29 +132,29 @@ pub fn steps(plan: &Arc<dyn ExecutionPlan>) -> Step {
 /// # Errors
 /// DataFusion's.
 pub fn watched(plan: &Arc<dyn ExecutionPlan>, timing: bool) -> DfResult<Arc<dyn ExecutionPlan>> {
-    let estimated_rows = plan_rows(plan);
+    let estimate = estimate(plan);
     let inputs = plan.children().into_iter().map(|input| watched(input, timing));
     let inputs = inputs.collect::<DfResult<Vec<_>>>()?;
     let inner = match inputs.is_empty() {
         true => plan.clone(),
         false => replace_children_if_necessary(plan.clone(), inputs)?,
     };
-    Ok(Arc::new(Watched { inner, estimated_rows, timing, actual: Arc::default() }))
+    Ok(Arc::new(Watched { inner, estimate, timing, actual: Arc::default() }))
 }
 
 /// A step that is watched.
 #[derive(Debug)]
 struct Watched {
     inner: Arc<dyn ExecutionPlan>,
-    estimated_rows: f64,
+    estimate: Estimate,
     timing: bool,
     actual: Arc<Mutex<Actual>>,
 }
 
 impl Watched {
     fn over(&self, inner: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        let (estimated_rows, timing) = (self.estimated_rows, self.timing);
-        Arc::new(Watched { inner, estimated_rows, timing, actual: self.actual.clone() })
+        let (estimate, timing) = (self.estimate, self.timing);
+        Arc::new(Watched { inner, estimate, timing, actual: self.actual.clone() })
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Fact {
     pub(crate) null_fraction: f64,
     /// Rows of the whole table.
     pub(crate) rows: f64,
+    /// Mean bytes of a value.
+    pub(crate) width: f64,
 }
 
 impl Fact {
@@ -47,6 +49,7 @@ impl Fact {
             distinct: distinct(stats, size.rows),
             null_fraction: stats.null_fraction,
             rows: size.rows.max(1.0),
+            width: stats.width * (1.0 - stats.null_fraction),
         })
     }
 
@@ -73,7 +76,8 @@ pub(crate) fn fact_of(plan: &Arc<dyn ExecutionPlan>, expr: &Arc<dyn PhysicalExpr
     fact_at(plan, expr.downcast_ref::<Column>()?.index())
 }
 
-fn fact_at(plan: &Arc<dyn ExecutionPlan>, at: usize) -> Option<Fact> {
+/// What is known of a plan's column.
+pub(crate) fn fact_at(plan: &Arc<dyn ExecutionPlan>, at: usize) -> Option<Fact> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         let work = scan.work();
         let Source::Column(column) = *work.sources.get(at)? else { return None };

@@ -8,8 +8,8 @@
 
 use crate::arrow_rows::{ColumnReader, RowBatchBuilder};
 use crate::error::{PgError, Result};
-use crate::scalar::Scalar;
-use crate::scan::{Filter, ScanWork, accept, encode_values};
+use crate::scalar::{EvalContext, Scalar};
+use crate::scan::{Filter, ScanWork, accept, append_key};
 use crate::state::{ExecState, SharedState};
 use crate::store;
 use block::Rowid;
@@ -274,6 +274,8 @@ impl ExecutionPlan for IndexJoinExec {
             now: None,
             produced: 0,
             row: Vec::new(),
+            key: Vec::new(),
+            slots: Vec::new(),
             metrics,
         };
         let stream = futures::stream::try_unfold(run, |mut run| async move {
@@ -308,6 +310,10 @@ struct JoinRun {
     builder: RowBatchBuilder,
     produced: usize,
     row: Vec<u8>,
+    /// The key that is looked up.
+    key: Vec<u8>,
+    /// Rows of one block to read together.
+    slots: Vec<u16>,
     metrics: BaselineMetrics,
 }
 
@@ -367,59 +373,90 @@ impl JoinRun {
         Ok(Outer { batch, keys, at: 0, matched, rows: Vec::new() })
     }
 
+    /// Puts the key of the outer row `now.at` into `self.key`; false if it can have no match.
+    fn encode(&mut self, now: &Outer) -> Result<bool> {
+        let join = &self.join;
+        self.key.clear();
+        let cx = EvalContext { row: None, params: &self.state.params, env: &self.state.env };
+        for ((part, reader), column) in join.key.iter().zip(&now.keys).zip(&join.index.columns) {
+            let ty = join.inner.types[usize::from(*column)];
+            let there = match (part, reader) {
+                (KeyPart::Fixed(scalar), _) => {
+                    append_key(&scalar.eval(&cx)?.datum(), ty, &self.state, &mut self.key)?
+                }
+                (KeyPart::Outer(_), Some(reader)) => {
+                    append_key(&reader.get(now.at), ty, &self.state, &mut self.key)?
+                }
+                (KeyPart::Outer(_), None) => return Err(PgError::internal("a key not read")),
+            };
+            if !there {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Finds the rows of the table for the outer row `now.at`.
     async fn look_up(&mut self, now: &mut Outer) -> Result<()> {
-        let join = self.join.clone();
-        let mut values = Vec::with_capacity(join.key.len());
-        for (part, reader) in join.key.iter().zip(&now.keys) {
-            values.push(match (part, reader) {
-                (KeyPart::Fixed(scalar), _) => scalar.clone(),
-                (KeyPart::Outer(_), Some(reader)) => Scalar::Const(reader.get(now.at).to_value()),
-                (KeyPart::Outer(_), None) => return Err(PgError::internal("a key not read")),
-            });
-        }
-        let Some(key) = encode_values(&join.inner, &self.state, &join.index, &values, &mut false)?
-        else {
+        if !self.encode(now)? {
             return Ok(());
-        };
+        }
+        let (join, state) = (self.join.clone(), self.state.clone());
         // Without a further condition one match says all that such a join asks.
         let one = matches!(join.keep, Keep::IfMatched | Keep::IfUnmatched) && join.filter.is_none();
-        let ctx = &self.state.ctx;
-        let snapshot = &self.state.snapshot;
-        let table = &join.inner.table;
-        if join.index.unique && values.len() == join.index.columns.len() {
-            let row = &mut self.row;
-            let found = store::unique_lookup(ctx, table, &join.index, &key, snapshot, row).await?;
-            if let Some(rowid) = found {
-                self.take_row(now, rowid)?;
+        let (ctx, snapshot, table) = (&state.ctx, &state.snapshot, &join.inner.table);
+        if join.index.unique && join.key.len() == join.index.columns.len() {
+            let mut row = std::mem::take(&mut self.row);
+            let found =
+                store::unique_lookup(ctx, table, &join.index, &self.key, snapshot, &mut row);
+            if let Some(rowid) = found.await? {
+                self.take_row(now, rowid, &row)?;
             }
+            self.row = row;
             return Ok(());
         }
-        let bound = Bound::Included(key.as_slice());
+        let bound = Bound::Included(self.key.as_slice());
         let mut scan = store::range_scan(ctx, &join.index, bound, bound, false, snapshot);
         let mut entries = store::Entries::new(false);
-        let state = self.state.clone();
-        while scan.next_batch(&state.ctx, &mut entries).await? {
-            for rowid in entries.rowids() {
-                let row = &mut self.row;
-                if store::fetch(&state.ctx, table, *rowid, &state.snapshot, row).await?
-                    && self.take_row(now, *rowid)?
-                    && one
-                {
+        let mut slots = std::mem::take(&mut self.slots);
+        while scan.next_batch(ctx, &mut entries).await? {
+            let mut at = 0;
+            // Rows of one key often stand in one block.
+            while let Some(dba) = entries.run(at, usize::MAX, &mut slots) {
+                let (mut failed, mut enough) = (None, false);
+                let rowids = &entries.rowids()[at..];
+                let each = |i: usize, row: &[u8]| match self.take_row(now, rowids[i], row) {
+                    Ok(taken) => {
+                        enough = taken && one;
+                        !enough
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        false
+                    }
+                };
+                store::fetch_block(ctx, table, dba, &slots, snapshot, each).await?;
+                if let Some(error) = failed {
+                    return Err(error);
+                }
+                if enough {
+                    self.slots = slots;
                     return Ok(());
                 }
+                at += slots.len();
             }
         }
+        self.slots = slots;
         Ok(())
     }
 
-    /// Takes the row just read in as a match of the outer row, if the table's filters keep it.
-    fn take_row(&mut self, now: &mut Outer, rowid: Rowid) -> Result<bool> {
+    /// Takes a row as a match of the outer row, if the table's filters keep it.
+    fn take_row(&mut self, now: &mut Outer, rowid: Rowid, row: &[u8]) -> Result<bool> {
         let join = &self.join;
         if matches!(join.keep, Keep::IfMatched | Keep::IfUnmatched) && now.matched[now.at] {
             return Ok(true);
         }
-        if !accept(&join.inner, &self.filter, &self.state, &mut self.builder, rowid, &self.row)? {
+        if !accept(&join.inner, &self.filter, &self.state, &mut self.builder, rowid, row)? {
             return Ok(false);
         }
         now.rows.push(u32::try_from(now.at).map_err(|_| PgError::internal("a large batch"))?);

@@ -591,7 +591,7 @@ fn fact_of(plan: &LogicalPlan, column: &Column) -> Option<Fact> {
 }
 
 /// Rows that a plan is thought to yield.
-fn rows_of(plan: &LogicalPlan) -> DfResult<f64> {
+pub(crate) fn rows_of(plan: &LogicalPlan) -> DfResult<f64> {
     let inputs = plan.inputs();
     Ok(match plan {
         LogicalPlan::TableScan(scan) => {
@@ -669,7 +669,7 @@ fn rows_of(plan: &LogicalPlan) -> DfResult<f64> {
 }
 
 /// What working a plan out costs, in rows of a full scan.
-fn cost_of(plan: &LogicalPlan) -> DfResult<f64> {
+pub(crate) fn cost_of(plan: &LogicalPlan) -> DfResult<f64> {
     if let LogicalPlan::TableScan(scan) = plan
         && let Some((table, size)) = scanned(plan)
     {

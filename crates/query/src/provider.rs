@@ -155,6 +155,7 @@ impl TableProvider for TableScanSource {
             schema,
             filters,
             unsaid: Vec::new(),
+            probes: Vec::new(),
             access,
             limit,
             target: self.target,

@@ -186,8 +186,34 @@ fn either((left, right): (Scalar, Scalar)) -> Scalar {
 fn compare(op: CmpOp, left: &Expr, right: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
     let (left, right) = (unwidened(left, columns), unwidened(right, columns));
     let (left, right) = (convert(left, columns)?, convert(right, columns)?);
-    comparable(left.kind, right.kind)
-        .then(|| Scalar::compare(op, trimmed(&left, &right), trimmed(&right, &left)))
+    comparable(left.kind, right.kind).then(|| {
+        let (left, right) = (trimmed(&left, &right), trimmed(&right, &left));
+        let by_day = by_day(op, &left, &right, columns)
+            .or_else(|| by_day(op.flipped(), &right, &left, columns));
+        by_day.unwrap_or_else(|| Scalar::compare(op, left, right))
+    })
+}
+
+/// A comparison of a date column, made a timestamp, with a known instant as one with a date: what
+/// `date + interval` yields is a timestamp. `None`: it is none, or no date is equal.
+fn by_day(op: CmpOp, left: &Scalar, right: &Scalar, columns: &Columns<'_>) -> Option<Scalar> {
+    const DAY_US: i64 = 86_400_000_000;
+    let Scalar::Cast(column, to, _) = left else { return None };
+    let (Scalar::Column(at), Scalar::Const(Value::Timestamp(us))) = (&**column, right) else {
+        return None;
+    };
+    let infinite = matches!(*us, i64::MIN | i64::MAX);
+    if to.kind != TypeKind::Timestamp || columns.types[*at].kind != TypeKind::Date || infinite {
+        return None;
+    }
+    let day = i32::try_from(us.div_euclid(DAY_US)).ok()?;
+    let op = match (op, us.rem_euclid(DAY_US) == 0) {
+        (op, true) => op,
+        (CmpOp::Lt | CmpOp::Le, false) => CmpOp::Le,
+        (CmpOp::Gt | CmpOp::Ge, false) => CmpOp::Gt,
+        (CmpOp::Eq | CmpOp::Ne, false) => return None,
+    };
+    Some(Scalar::compare(op, Scalar::Column(*at), Scalar::Const(Value::Date(day))))
 }
 
 /// A column of integers without the cast to a wider type that the other side asked for: integers

@@ -1,5 +1,7 @@
 //! What one execution of a plan works with. Plans are shared; this is not.
 
+use crate::join_keys::JoinKeys;
+use crate::shared::SharedRows;
 use crate::wire::FormatEnv;
 use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
@@ -24,6 +26,12 @@ pub struct ExecState {
     pub target: Option<Override>,
     /// Rows that parts of the statement have given so far.
     pub given: Arc<Vec<RecordBatch>>,
+    /// What its joins have told its scans.
+    pub keys: JoinKeys,
+    /// Whether tasks of the instance may help: it only reads, and to its end.
+    pub parallel: bool,
+    /// What several of its steps read.
+    pub shared: SharedRows,
 }
 
 /// A state as it travels in DataFusion's task context.

@@ -35,6 +35,22 @@ impl FullScan {
     }
 }
 
+pub use kernel::table::Granule;
+
+/// Parts of a full scan, which can be read apart.
+///
+/// # Errors
+/// The kernel's.
+pub async fn granules(ctx: &Ctx, table: &TableDef, snapshot: &Snapshot) -> Result<Vec<Granule>> {
+    Ok(table::scan_granules(ctx, table, snapshot).await?)
+}
+
+/// Begins to read one of them.
+#[must_use]
+pub fn granule_scan(table: &TableDef, snapshot: &Snapshot, granule: Granule) -> FullScan {
+    FullScan(table::scan_granule(table, snapshot, granule))
+}
+
 /// An index range in progress.
 pub struct RangeScan(table::IndexScan);
 

@@ -172,7 +172,7 @@ async fn is_due(
     counted: u64,
 ) -> kernel::Result<bool> {
     let params = &instance.params;
-    let rows = stats.map_or(0.0, |stats| stats.rows);
+    let rows = stats.map_or(0.0, |stats| stats.rows.max(0.0));
     #[allow(clippy::cast_precision_loss)] // counts of rows
     let enough = params.autovacuum_analyze_threshold() as f64
         + rows * params.autovacuum_analyze_scale_factor() as f64 / FRACTION_ONE as f64;

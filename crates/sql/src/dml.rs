@@ -26,7 +26,7 @@ use kernel::txn::Snapshot;
 use query::cast::{CastMode, cast};
 use query::scalar::EvalContext;
 use query::wire::{FormatEnv, to_text};
-use query::{ExecState, Override, Scalar};
+use query::{ExecState, JoinKeys, Override, Scalar, SharedRows};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -438,6 +438,9 @@ impl Session {
             env: self.format_env(),
             target: Some(Override { rows }),
             given: self.given(),
+            keys: JoinKeys::default(),
+            shared: SharedRows::default(),
+            parallel: false,
         })
     }
 
@@ -459,6 +462,9 @@ impl Session {
             env: self.format_env(),
             target: None,
             given: self.given(),
+            keys: JoinKeys::default(),
+            shared: SharedRows::default(),
+            parallel: false,
         });
         let mut stream = self.open_query(&plan.query, state).await?;
         let mut count = 0usize;

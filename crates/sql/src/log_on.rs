@@ -184,6 +184,8 @@ impl Session {
                 self.settings.begin_with(setting, &ms.to_string())?;
             }
         }
+        let workers = params.max_parallel_workers_per_gather().to_string();
+        self.settings.begin_with("max_parallel_workers_per_gather", &workers)?;
         self.note_context();
         Ok(())
     }

@@ -65,6 +65,7 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("jit", "off"),
     ("enable_seqscan", "on"),
     ("enable_indexscan", "on"),
+    ("max_parallel_workers_per_gather", "2"),
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
     ("timezone", "UTC"),
@@ -118,6 +119,8 @@ pub(crate) struct Settings {
     pub(crate) lock_timeout_us: u64,
     pub(crate) idle_in_transaction_us: u64,
     pub(crate) idle_session_us: u64,
+    /// `max_parallel_workers_per_gather`.
+    pub(crate) workers: usize,
     pub(crate) isolation: Isolation,
     pub(crate) read_only: bool,
     /// Schemas looked through for a name without one, as they were given: `$user` may be among
@@ -156,6 +159,19 @@ fn parse_duration_us(name: &str, value: &str) -> Result<u64> {
     number.checked_mul(factor).ok_or_else(invalid)
 }
 
+fn parse_workers(name: &str, value: &str) -> Result<usize> {
+    const WORKERS_MAX: i64 = 1024;
+    let number: i64 = value.trim().parse().map_err(|_| {
+        PgError::new("22023", format!("invalid value for parameter \"{name}\": \"{value}\""))
+    })?;
+    let within = usize::try_from(number).ok().filter(|_| number <= WORKERS_MAX);
+    within.ok_or_else(|| {
+        let range = format!("(0 .. {WORKERS_MAX})");
+        let text = format!("{number} is outside the valid range for parameter \"{name}\" {range}");
+        PgError::new("22023", text)
+    })
+}
+
 /// The isolation level of a name.
 pub(crate) fn parse_isolation(text: &str) -> Result<Isolation> {
     match text.trim().to_ascii_lowercase().as_str() {
@@ -189,6 +205,7 @@ impl Settings {
             lock_timeout_us: 0,
             idle_in_transaction_us: 0,
             idle_session_us: 0,
+            workers: 2,
             isolation: Isolation::ReadCommitted,
             read_only: false,
             search_path: vec!["$user".to_owned(), "public".to_owned()],
@@ -313,6 +330,7 @@ impl Settings {
                 value.clone_into(&mut self.zone_name);
             }
             "statement_timeout" => self.statement_timeout_us = parse_duration_us(name, value)?,
+            "max_parallel_workers_per_gather" => self.workers = parse_workers(name, value)?,
             "lock_timeout" => self.lock_timeout_us = parse_duration_us(name, value)?,
             "idle_in_transaction_session_timeout" => {
                 self.idle_in_transaction_us = parse_duration_us(name, value)?;

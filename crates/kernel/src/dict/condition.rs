@@ -42,6 +42,7 @@ impl Comparison {
 
     /// Whether it is true of two values in this order.
     #[must_use]
+    #[inline]
     pub const fn holds(self, order: std::cmp::Ordering) -> bool {
         match self {
             Comparison::Eq => order.is_eq(),

@@ -247,6 +247,8 @@ pub async fn drop_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> 
     delete_all(ctx, txn, Fixed::Col, 0, def.obj).await?;
     delete_all(ctx, txn, Fixed::Tab, 0, def.obj).await?;
     drop_object(ctx, txn, &object).await?;
+    let (core, number) = (Arc::clone(txn.core()), def.obj);
+    txn.on_commit(Box::new(move || super::state::forget_changes(&core, number)));
     drop_at_commit(ctx, txn, def.obj, def.header, def.birth).await
 }
 
@@ -277,6 +279,7 @@ async fn owned_sequences(
 pub async fn truncate_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> Result<()> {
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     replace_segments(ctx, txn, &def).await?;
+    super::statistics::clear_statistics(ctx, txn, def.obj).await?;
     new_version(ctx, txn, &object).await
 }
 

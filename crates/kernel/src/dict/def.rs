@@ -252,6 +252,11 @@ impl Changes {
         self.0.fetch_sub(rows, Ordering::Relaxed);
     }
 
+    /// Whether anything but the list of all counts holds it.
+    pub(super) fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// Whether it is the same table's.
     #[must_use]
     pub fn is(&self, other: &Changes) -> bool {

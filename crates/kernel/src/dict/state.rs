@@ -22,6 +22,11 @@ use crate::error::{Error, Result};
 use crate::seq::Caches;
 use crate::txn::{Core, Isolation, Snapshot, Transaction};
 
+/// Tables up to which the counts of their changed rows are simply kept.
+const CHANGES_MIN: usize = 1_000;
+/// So few changed rows may be forgotten.
+const CHANGES_FEW: u64 = 50;
+
 /// What a transaction has changed in the dictionary.
 #[derive(Default)]
 pub(super) struct Touched {
@@ -84,7 +89,13 @@ impl Dict {
 
     /// The count of a table's changed rows.
     pub(super) fn changes_of(&self, table: ObjId) -> Changes {
-        self.changes.lock().entry(table).or_default().clone()
+        let mut all = self.changes.lock();
+        if !all.contains_key(&table) && all.len() >= CHANGES_MIN && all.len() == all.capacity() {
+            // Before the map grows: a table that another instance has dropped is never asked for
+            // again, and one that is not in use can begin anew.
+            all.retain(|_, changes| changes.is_in_use() || changes.count() > CHANGES_FEW);
+        }
+        all.entry(table).or_default().clone()
     }
 
     /// Whether the transaction has changed what `matches` looks for.

@@ -40,10 +40,14 @@ pub struct ColumnStats {
     pub histogram: Vec<Value>,
 }
 
+/// The rows of a table that has been emptied since it was looked through.
+const ROWS_UNKNOWN: f64 = -1.0;
+
 /// What is known of a table.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TableStats {
     pub obj: ObjId,
+    /// Below zero: it is not known.
     pub rows: f64,
     /// Blocks below its high-water mark then.
     pub blocks: u64,
@@ -230,7 +234,12 @@ pub async fn statistics(
         Some(row) => {
             let mut stats = table_of(&row)?;
             for row in store::by_key(ctx, &snap, dict.fixed(Fixed::ColStat), 0, &key).await? {
-                stats.columns.extend(column_of(&row, &def.types)?);
+                match column_of(&row, &def.types) {
+                    Ok(column) => stats.columns.extend(column),
+                    // They may be of a definition that is newer than this one.
+                    Err(_) if !dict.is_current(txn, def.obj, def.version) => return Ok(None),
+                    Err(error) => return Err(error),
+                }
             }
             Some(Arc::new(stats))
         }
@@ -313,6 +322,23 @@ pub async fn set_statistics(
         insert(ctx, txn, Fixed::ColStat, &values).await?;
     }
     new_plans(ctx, txn, &object).await
+}
+
+/// The table is empty: nothing is known of it but how often it has been looked through.
+pub(super) async fn clear_statistics(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: ObjId,
+) -> Result<()> {
+    let tables = of(txn.core())?.fixed(Fixed::TabStat);
+    let changes = vec![
+        (1, Value::Float8(ROWS_UNKNOWN)),
+        (2, Value::Int8(0)),
+        (3, Value::Float8(0.0)),
+        (4, Value::Int8(0)),
+    ];
+    store::change(ctx, txn, tables, 0, &[obj(table)], |_| Ok(changes.clone())).await?;
+    super::ddl::delete_all(ctx, txn, Fixed::ColStat, 0, table).await
 }
 
 /// Statistics follow their columns; those of columns that go or get another type go.

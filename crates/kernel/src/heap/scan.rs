@@ -3,6 +3,8 @@
 //! What a statement reads here is exactly what its snapshot shows: deleted rows and pieces are left
 //! out, heads are followed to their pieces at the same snapshot.
 
+use std::collections::BTreeSet;
+
 use block::layout;
 use block::{Dba, MASTER_GROUP_BLOCKS, Rowid, rows};
 use observe::Ctx;
@@ -288,29 +290,35 @@ pub async fn sample(
     if total <= blocks_max {
         return Ok((Scan::new(seg, snap, all), total, total));
     }
-    let (mut left, mut wanted) = (total, blocks_max);
+    // Floyd's: as many draws as blocks, however many there are to choose from.
+    let mut places = BTreeSet::new();
+    for last in total - blocks_max..total {
+        let place = ctx.env.random() % (last + 1);
+        if !places.insert(place) {
+            places.insert(last);
+        }
+    }
+    let mut granules = all.into_iter();
+    let (mut granule, mut before) = (granules.next(), 0u64);
     let mut chosen: Vec<Granule> = Vec::new();
-    for granule in all {
-        for block in granule.first.block..granule.first.block + granule.blocks {
-            // Knuth's algorithm S.
-            let take = wanted > 0 && ctx.env.random() % left < wanted;
-            left -= 1;
-            if !take {
-                continue;
+    for place in places {
+        while let Some(one) = granule.filter(|one| place - before >= u64::from(one.blocks)) {
+            before += u64::from(one.blocks);
+            granule = granules.next();
+        }
+        let Some(one) = granule else { break };
+        let within = u32::try_from(place - before).unwrap_or(u32::MAX);
+        let first = Dba::new(one.first.file, one.first.block + within);
+        match chosen.last_mut() {
+            // Neighbours are read at once.
+            Some(last)
+                if last.first.file == first.file
+                    && last.first.block + last.blocks == first.block
+                    && last.blocks < GRANULE_BLOCKS =>
+            {
+                last.blocks += 1;
             }
-            wanted -= 1;
-            let first = Dba::new(granule.first.file, block);
-            match chosen.last_mut() {
-                // Neighbours are read at once.
-                Some(last)
-                    if last.first.file == first.file
-                        && last.first.block + last.blocks == block
-                        && last.blocks < GRANULE_BLOCKS =>
-                {
-                    last.blocks += 1;
-                }
-                _ => chosen.push(Granule { first, blocks: 1 }),
-            }
+            _ => chosen.push(Granule { first, blocks: 1 }),
         }
     }
     Ok((Scan::new(seg, snap, chosen), blocks_max, total))

@@ -139,6 +139,7 @@ pub struct RowShape<'a> {
 }
 
 impl<'a> From<&'a RowTypes> for RowShape<'a> {
+    #[inline]
     fn from(types: &'a RowTypes) -> RowShape<'a> {
         RowShape { types, missing: types.missing() }
     }
@@ -200,6 +201,7 @@ impl<'a> RowView<'a> {
     /// If there is no header; [`RowView::get`] does if the rest is malformed. Bytes of unknown
     /// origin go through [`RowView::checked`].
     #[must_use]
+    #[inline]
     pub fn new(shape: impl Into<RowShape<'a>>, bytes: &'a [u8]) -> RowView<'a> {
         let RowShape { types, missing } = shape.into();
         let header = u16::from_le_bytes([bytes[0], bytes[1]]);
@@ -254,12 +256,14 @@ impl<'a> RowView<'a> {
 
     /// Whether column `i` is NULL.
     #[must_use]
+    #[inline]
     pub fn is_null(&self, i: usize) -> bool {
         if i >= self.count { self.missing(i).is_none() } else { self.end_of(i).1 }
     }
 
     /// The bytes of column `i` as stored; `None` for NULL.
     #[must_use]
+    #[inline]
     pub fn raw(&self, i: usize) -> Option<&'a [u8]> {
         if i >= self.count {
             return self.missing(i);
@@ -278,6 +282,7 @@ impl<'a> RowView<'a> {
     /// # Panics
     /// If the bytes are not a row of these types.
     #[must_use]
+    #[inline]
     pub fn get(&self, i: usize) -> Datum<'a> {
         match self.raw(i) {
             None => Datum::Null,
@@ -295,6 +300,7 @@ impl<'a> RowView<'a> {
         self.missing.get(i).and_then(Option::as_deref)
     }
 
+    #[inline]
     fn data_at(&self) -> usize {
         HEADER_BYTES + self.count * if self.wide { 4 } else { 2 }
     }
@@ -311,6 +317,36 @@ impl<'a> RowView<'a> {
             (usize::from(raw & !NULL_NARROW), raw & NULL_NARROW != 0)
         }
     }
+}
+
+/// What a value of fixed width stores that is a number: an integer, a date, an instant.
+///
+/// # Panics
+/// If the bytes are of another width than 2, 4 and 8.
+#[must_use]
+#[inline]
+pub fn stored_integer(data: &[u8]) -> i64 {
+    match data.len() {
+        2 => i64::from(i16::from_le_bytes(array(data))),
+        4 => i64::from(i32::from_le_bytes(array(data))),
+        _ => i64::from_le_bytes(array(data)),
+    }
+}
+
+/// Unscaled value and scale of a stored numeric; `None` if the value needs more than 64 bits.
+#[must_use]
+#[inline]
+pub fn stored_numeric(data: &[u8]) -> Option<(i64, u8)> {
+    let (scale, rest) = data.split_first()?;
+    if rest.is_empty() || rest.len() > 8 {
+        return None;
+    }
+    let mut bits = 0u64;
+    for (at, byte) in rest.iter().enumerate() {
+        bits |= u64::from(*byte) << (8 * at);
+    }
+    let unused = 64 - 8 * rest.len();
+    Some(((bits << unused).cast_signed() >> unused, *scale))
 }
 
 pub(super) fn check_data(kind: TypeKind, data: &[u8]) -> Result<(), RowError> {

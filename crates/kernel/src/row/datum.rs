@@ -58,6 +58,7 @@ pub enum Datum<'a> {
 
 impl Datum<'_> {
     #[must_use]
+    #[inline]
     pub const fn is_null(&self) -> bool {
         matches!(self, Datum::Null)
     }
@@ -115,12 +116,14 @@ pub enum Value {
 
 impl Value {
     #[must_use]
+    #[inline]
     pub const fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
     /// The value, borrowed.
     #[must_use]
+    #[inline]
     pub fn as_datum(&self) -> Datum<'_> {
         match self {
             Value::Null => Datum::Null,

@@ -11,7 +11,10 @@ mod types;
 mod tests;
 
 pub use array::{ArrayView, encode_array};
-pub use codec::{RowError, RowShape, RowView, encode_row, is_stored_value, stored_value};
+pub use codec::{
+    RowError, RowShape, RowView, encode_row, is_stored_value, stored_integer, stored_numeric,
+    stored_value,
+};
 pub use datum::{Datum, Interval, Value};
 pub use enums::{EnumLabel, EnumPlace, EnumType, EnumValue};
 pub use key::{KeyError, decode_key, decode_key_prefix, encode_key, key_prefix_end};

@@ -4,22 +4,92 @@
 //! worked out once, and what compares a column with it is compared without looking at the
 //! expression again. What it must never do: raise an error that no row raises.
 
+use super::Probe;
 use crate::error::Result;
+use crate::join_keys::KeySet;
 use crate::scalar::{CmpOp, EvalContext, Scalar, compare};
 use crate::state::ExecState;
-use kernel::row::{ColType, RowView, TypeKind, Value};
+use kernel::row::{ColType, Datum, RowView, TypeKind, Value, stored_integer, stored_numeric};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Filters with the values of one execution in them.
 #[derive(Default)]
 pub(crate) struct Filter {
     tests: Vec<Test>,
+    /// Keys of joins above, those that are known.
+    keys: Vec<Keys>,
     /// Conditions of other shapes.
     rest: Vec<Scalar>,
+}
+
+/// Keys that a column's value must be among.
+struct Keys {
+    column: usize,
+    offset: i64,
+    set: Arc<KeySet>,
+    /// Rows looked at and found, of the first ones: keys that nearly all rows have are not worth
+    /// being looked for.
+    looked: AtomicU32,
+    found: AtomicU32,
+}
+
+/// Rows after which it is known whether keys are worth being looked for.
+const LOOKED_MAX: u32 = 8_192;
+/// Of so many found among those they are not.
+const FOUND_MAX: u32 = LOOKED_MAX / 10 * 9;
+
+impl Keys {
+    #[inline]
+    fn holds(&self, row: &RowView<'_>) -> bool {
+        let looked = self.looked.load(Ordering::Relaxed);
+        if looked >= LOOKED_MAX && self.found.load(Ordering::Relaxed) > FOUND_MAX {
+            return true;
+        }
+        let holds = row
+            .raw(self.column)
+            .is_some_and(|data| self.set.has(stored_integer(data).saturating_add(self.offset)));
+        if looked < LOOKED_MAX {
+            // Counted by one, for the most: what several miss is no harm.
+            self.looked.store(looked + 1, Ordering::Relaxed);
+            let found = self.found.load(Ordering::Relaxed);
+            self.found.store(found + u32::from(holds), Ordering::Relaxed);
+        }
+        holds
+    }
 }
 
 enum Test {
     /// The condition is false or NULL whatever the row.
     Never,
+    /// A column that stores a number in a fixed width, with such a number.
+    Integer {
+        column: usize,
+        op: CmpOp,
+        value: i64,
+    },
+    Integers {
+        left: usize,
+        op: CmpOp,
+        right: usize,
+    },
+    Numeric {
+        column: usize,
+        op: CmpOp,
+        value: i64,
+        scale: u8,
+    },
+    /// By bytes, as texts compare.
+    Text {
+        column: usize,
+        op: CmpOp,
+        value: Box<str>,
+    },
+    /// The text equals one of these.
+    Texts {
+        column: usize,
+        values: Vec<Box<str>>,
+    },
     Compare {
         column: usize,
         op: CmpOp,
@@ -51,6 +121,16 @@ impl Filter {
         filter
     }
 
+    /// Looks for the keys of joins too, those that are complete.
+    pub(crate) fn look_for(&mut self, probes: &[Probe], state: &ExecState) {
+        for Probe { number, column, offset } in probes {
+            if let Some(set) = state.keys.get(*number) {
+                let (looked, found) = (AtomicU32::new(0), AtomicU32::new(0));
+                self.keys.push(Keys { column: *column, offset: *offset, set, looked, found });
+            }
+        }
+    }
+
     /// Whether all conditions hold.
     ///
     /// # Errors
@@ -59,6 +139,11 @@ impl Filter {
     pub(crate) fn keeps(&self, row: &RowView<'_>, state: &ExecState) -> Result<bool> {
         for test in &self.tests {
             if !test.holds(row)? {
+                return Ok(false);
+            }
+        }
+        for keys in &self.keys {
+            if !keys.holds(row) {
                 return Ok(false);
             }
         }
@@ -81,6 +166,29 @@ impl Test {
         let holds = |op: &CmpOp, order: Option<_>| order.is_some_and(|order| op.holds(order));
         Ok(match self {
             Test::Never => false,
+            Test::Integer { column, op, value } => {
+                holds(op, row.raw(*column).map(|data| stored_integer(data).cmp(value)))
+            }
+            Test::Integers { left, op, right } => match (row.raw(*left), row.raw(*right)) {
+                (Some(a), Some(b)) => op.holds(stored_integer(a).cmp(&stored_integer(b))),
+                _ => false,
+            },
+            Test::Numeric { column, op, value, scale } => match row.raw(*column) {
+                None => false,
+                Some(data) => match stored_numeric(data) {
+                    Some((stored, of)) if of == *scale => op.holds(stored.cmp(value)),
+                    _ => {
+                        let value = Datum::Numeric(i128::from(*value), *scale);
+                        holds(op, compare(&row.get(*column), &value)?)
+                    }
+                },
+            },
+            Test::Text { column, op, value } => {
+                holds(op, row.raw(*column).map(|data| data.cmp(value.as_bytes())))
+            }
+            Test::Texts { column, values } => row
+                .raw(*column)
+                .is_some_and(|data| values.iter().any(|value| value.as_bytes() == data)),
             Test::Compare { column, op, value } => {
                 holds(op, compare(&row.get(*column), &value.as_datum())?)
             }
@@ -114,7 +222,13 @@ fn test_of(condition: &Scalar, types: &[ColType], state: &ExecState) -> Option<T
                 (Scalar::Column(left), Scalar::Column(right)) => {
                     let kinds = (family(types[*left].kind), family(types[*right].kind));
                     let alike = kinds.0.is_some() && kinds.0 == kinds.1;
-                    return alike.then_some(Test::Columns { left: *left, op: *op, right: *right });
+                    let (left, op, right) = (*left, *op, *right);
+                    return alike.then_some(
+                        match is_integer(types[left].kind) && is_integer(types[right].kind) {
+                            true => Test::Integers { left, op, right },
+                            false => Test::Columns { left, op, right },
+                        },
+                    );
                 }
                 (Scalar::Column(column), other) => (*column, *op, other),
                 (other, Scalar::Column(column)) => (*column, op.flipped(), other),
@@ -123,7 +237,7 @@ fn test_of(condition: &Scalar, types: &[ColType], state: &ExecState) -> Option<T
             match fixed(other)? {
                 Value::Null => Some(Test::Never),
                 value if family(types[column].kind).is_some() && alike(column, &value) => {
-                    Some(Test::Compare { column, op, value })
+                    Some(comparison(types[column].kind, column, op, value))
                 }
                 _ => None,
             }
@@ -134,11 +248,55 @@ fn test_of(condition: &Scalar, types: &[ColType], state: &ExecState) -> Option<T
             // A NULL in the list makes no row fit that would not without it.
             let values: Vec<_> = values.into_iter().filter(|v| *v != Value::Null).collect();
             let alike = values.iter().all(|value| alike(column, value));
-            (family(types[column].kind).is_some() && alike)
-                .then_some(Test::Among { column, values })
+            if family(types[column].kind).is_none() || !alike {
+                return None;
+            }
+            let texts = values.iter().map(|value| match value {
+                Value::Text(text) => Some(text.clone()),
+                _ => None,
+            });
+            Some(match texts.collect::<Option<Vec<_>>>() {
+                Some(values) => Test::Texts { column, values },
+                None => Test::Among { column, values },
+            })
         }
         _ => None,
     }
+}
+
+/// The comparison of a column of that kind with a value that it compares with.
+fn comparison(kind: TypeKind, column: usize, op: CmpOp, value: Value) -> Test {
+    let integer = match &value {
+        Value::Int2(v) => Some(i64::from(*v)),
+        Value::Int4(v) | Value::Date(v) => Some(i64::from(*v)),
+        Value::Int8(v) | Value::Timestamp(v) | Value::Timestamptz(v) | Value::Time(v) => Some(*v),
+        _ => None,
+    };
+    match (integer, value) {
+        (Some(value), _) if is_integer(kind) => Test::Integer { column, op, value },
+        (_, Value::Text(value)) => Test::Text { column, op, value },
+        (_, Value::Numeric(wide, scale)) if kind == TypeKind::Numeric => {
+            match i64::try_from(wide) {
+                Ok(value) => Test::Numeric { column, op, value, scale },
+                Err(_) => Test::Compare { column, op, value: Value::Numeric(wide, scale) },
+            }
+        }
+        (_, value) => Test::Compare { column, op, value },
+    }
+}
+
+/// Whether values of the kind are stored as a number of fixed width by which they compare.
+fn is_integer(kind: TypeKind) -> bool {
+    matches!(
+        kind,
+        TypeKind::Int2
+            | TypeKind::Int4
+            | TypeKind::Int8
+            | TypeKind::Date
+            | TypeKind::Timestamp
+            | TypeKind::Timestamptz
+            | TypeKind::Time
+    )
 }
 
 /// Types that compare with each other, always.

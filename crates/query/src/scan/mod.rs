@@ -14,12 +14,13 @@ mod run;
 
 pub(crate) use access::Access;
 pub(crate) use filter::Filter;
-pub(crate) use run::{ScanRun, Taker, accept, encode_values};
+pub(crate) use run::{ScanRun, Taker, accept, append_key};
 
 use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
 use crate::estimate::{TableSize, rows_kept};
+use crate::gather::Share;
 use crate::implied::implies;
 use crate::scalar::Scalar;
 use crate::selectivity::column_condition;
@@ -75,10 +76,22 @@ pub(crate) struct ScanWork {
     pub(crate) filters: Vec<Scalar>,
     /// Those of `filters` that an exact range of keys does not say itself.
     pub(crate) unsaid: Vec<Scalar>,
+    /// Keys of joins above, without which a row is of no use.
+    pub(crate) probes: Vec<Probe>,
     pub(crate) access: Access,
     pub(crate) limit: Option<usize>,
     pub(crate) target: bool,
     pub(crate) size: TableSize,
+}
+
+/// Keys of a join that a column's values are looked for among.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    /// The join's, in [`crate::JoinKeys`].
+    pub(crate) number: u64,
+    pub(crate) column: usize,
+    /// From what a row stores to what the plan computes with.
+    pub(crate) offset: i64,
 }
 
 impl ScanWork {
@@ -305,6 +318,9 @@ impl DisplayAs for ScanExec {
         if !work.filters.is_empty() {
             write!(f, ", filters={}", work.filters.len())?;
         }
+        if !work.probes.is_empty() {
+            write!(f, ", join keys={}", work.probes.len())?;
+        }
         if let Some(limit) = work.limit {
             write!(f, ", limit={limit}")?;
         }
@@ -377,7 +393,9 @@ impl ExecutionPlan for ScanExec {
             .get_extension::<ExecState>()
             .ok_or_else(|| PgError::internal("a scan without a session"))?;
         let schema = self.work.schema.clone();
-        let run = ScanRun::batches(self.work.clone(), state);
+        let share = task.session_config().get_extension::<Share>();
+        let share = share.filter(|share| share.is_of(&self.work.table));
+        let run = ScanRun::batches(self.work.clone(), state).sharing(share);
         let stream = futures::stream::try_unfold(run, |mut run| async move {
             match run.next_batch().await {
                 Ok(Some(batch)) => Ok(Some((batch, run))),

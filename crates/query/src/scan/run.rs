@@ -6,6 +6,7 @@ use super::{BATCH_BYTES, BATCH_ROWS, ROWS_PER_CHECK, ScanWork};
 use crate::arrow_rows::RowBatchBuilder;
 use crate::cast::{CastMode, cast};
 use crate::error::{PgError, Result};
+use crate::gather::Share;
 use crate::scalar::{EvalContext, Scalar};
 use crate::state::{ExecState, SharedState};
 use crate::store;
@@ -17,6 +18,9 @@ use kernel::row::{
 };
 use std::ops::Bound;
 use std::sync::Arc;
+
+/// Blocks that a reader among others reads without a pause.
+const BLOCKS_PER_PAUSE: u64 = 8;
 
 /// Where a running scan gets its next rows.
 enum Cursor {
@@ -79,6 +83,10 @@ pub(crate) struct ScanRun<T> {
     filter: Filter,
     /// Rows of one block to read together.
     slots: Vec<u16>,
+    /// Set if others read parts of the table.
+    share: Option<Arc<Share>>,
+    /// Blocks read so far, of a shared scan.
+    blocks: u64,
 }
 
 /// Filters one row and hands it to the taker; false if the filters drop it.
@@ -174,7 +182,15 @@ impl<T: Taker> ScanRun<T> {
             exact: false,
             filter: Filter::default(),
             slots: Vec::new(),
+            share: None,
+            blocks: 0,
         }
+    }
+
+    /// The same, of a table that others read parts of.
+    pub(super) fn sharing(mut self, share: Option<Arc<Share>>) -> ScanRun<T> {
+        self.share = share;
+        self
     }
 
     pub(crate) fn taker(&mut self) -> &mut T {
@@ -196,6 +212,9 @@ impl<T: Taker> ScanRun<T> {
                 self.open().await?;
                 let filters = if self.exact { &work.unsaid } else { &work.filters };
                 self.filter = Filter::new(filters, &work.types, &state);
+                if !work.target {
+                    self.filter.look_for(&work.probes, &state);
+                }
             }
             Cursor::Full(scan) => {
                 let taker = &mut self.taker;
@@ -210,8 +229,20 @@ impl<T: Taker> ScanRun<T> {
                 if let Some(error) = failed {
                     return Err(error);
                 }
-                if !more {
-                    self.cursor = Cursor::End;
+                match &self.share {
+                    None if more => {}
+                    None => self.cursor = Cursor::End,
+                    Some(share) => {
+                        if !more {
+                            let next = share.next(&state.ctx, &work.table, &state.snapshot).await?;
+                            self.cursor = next.map_or(Cursor::End, Cursor::Full);
+                        }
+                        self.blocks += 1;
+                        if self.blocks.is_multiple_of(BLOCKS_PER_PAUSE) {
+                            // Others have work to do on the same threads.
+                            tokio::task::yield_now().await;
+                        }
+                    }
                 }
             }
             Cursor::Range { scan, batch, at, brought } => {
@@ -326,8 +357,14 @@ impl<T: Taker> ScanRun<T> {
         }
         match &work.access {
             Access::Full => {
-                let scan = store::full_scan(&state.ctx, &work.table, &state.snapshot).await?;
-                self.cursor = Cursor::Full(scan);
+                let (ctx, snapshot) = (&state.ctx, &state.snapshot);
+                self.cursor = match &self.share {
+                    Some(share) => {
+                        let first = share.next(ctx, &work.table, snapshot).await?;
+                        first.map_or(Cursor::End, Cursor::Full)
+                    }
+                    None => Cursor::Full(store::full_scan(ctx, &work.table, snapshot).await?),
+                };
             }
             Access::Keys { index, keys } => {
                 let mut encoded = Vec::with_capacity(keys.len());
@@ -426,6 +463,35 @@ pub(crate) fn encode_values(
         };
     }
     Ok(Some(key))
+}
+
+/// Appends a value to a key of a column of that type; false if no row can have it.
+pub(crate) fn append_key(
+    datum: &Datum<'_>,
+    ty: ColType,
+    state: &ExecState,
+    key: &mut Vec<u8>,
+) -> Result<bool> {
+    let own = matches!(
+        (datum, ty.kind),
+        (Datum::Int2(_), TypeKind::Int2)
+            | (Datum::Int4(_), TypeKind::Int4)
+            | (Datum::Int8(_), TypeKind::Int8)
+            | (Datum::Date(_), TypeKind::Date)
+            | (Datum::Uuid(_), TypeKind::Uuid)
+    );
+    if own {
+        encode_key(std::slice::from_ref(datum), key);
+        return Ok(true);
+    }
+    // The others may have to be brought to the column's form.
+    match key_value(datum, ty, state)? {
+        KeyValue::Value(value) => {
+            encode_key(&[value.as_datum()], key);
+            Ok(true)
+        }
+        KeyValue::Null | KeyValue::None => Ok(false),
+    }
 }
 
 /// Whether keys compare with the key of this value as the column's values compare with it: it is

@@ -25,6 +25,7 @@ use crate::ddl::is_temporary;
 use crate::sequence::split_name;
 use crate::session::Session;
 use crate::{PgError, Result};
+use block::ObjId;
 use datafusion::datasource::MemTable;
 use kernel::dict::{
     self, ColumnDef, Generated, Privileges, Roles, Schemas, SequenceDef, TableDef, TableStats,
@@ -35,6 +36,7 @@ use kernel::row::Value;
 use parking_lot::Mutex;
 use query::Relation;
 use query::functions::quote_ident;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 pub(crate) use functions::{SetByRows, relation_oid};
@@ -53,13 +55,6 @@ pub trait ViewPeers: Send + Sync {
         ctx: &'a observe::Ctx,
         view: &'a str,
     ) -> env::BoxFuture<'a, Result<Vec<PeerRows>>>;
-}
-
-async fn all_statistics(
-    ctx: &observe::Ctx,
-    txn: &Arc<kernel::txn::Transaction>,
-) -> Result<Vec<Arc<TableStats>>> {
-    Ok(dict::all_statistics(ctx, txn).await?.into_iter().map(Arc::new).collect())
 }
 
 /// How one instance of this process reaches the others.
@@ -97,9 +92,9 @@ pub(crate) struct Catalog {
     pub(crate) users: Vec<Arc<UserDef>>,
     pub(crate) roles: Arc<Roles>,
     /// What is known of tables; of their columns only where a view shows it.
-    pub(crate) statistics: Vec<Arc<TableStats>>,
+    pub(crate) statistics: BTreeMap<ObjId, Arc<TableStats>>,
     /// The current role.
-    pub(crate) role: block::ObjId,
+    pub(crate) role: ObjId,
     pub(crate) settings: Vec<(String, String, String)>,
     pub(crate) cursors: Vec<CursorRow>,
     /// Numbers under which the session and its transaction hold locks.
@@ -264,7 +259,7 @@ impl Session {
             types: dict::types(&self.ctx, &txn).await?,
             users: self.roles().await?.all.clone(),
             roles: self.roles().await?,
-            statistics: all_statistics(&self.ctx, &txn).await?,
+            statistics: BTreeMap::new(),
             role: self.identity.role,
             settings,
             path: self.schemas_for(None).await?,
@@ -400,12 +395,19 @@ impl Session {
             return Err(crate::access::denied("table", name));
         }
         let mut catalog = self.shown_catalog().await?;
-        if matches!(name, "pg_stats" | "pg_statistic") {
-            let txn = self.transaction()?;
-            catalog.statistics.clear();
-            for table in &catalog.tables {
-                catalog.statistics.extend(dict::statistics(&self.ctx, &txn, table).await?);
+        let txn = self.transaction()?;
+        match name {
+            "pg_class" | "pg_stat_all_tables" | "pg_stat_user_tables" => {
+                let all = dict::all_statistics(&self.ctx, &txn).await?;
+                catalog.statistics.extend(all.into_iter().map(|one| (one.obj, Arc::new(one))));
             }
+            "pg_stats" | "pg_statistic" => {
+                for table in &catalog.tables {
+                    let known = dict::statistics(&self.ctx, &txn, table).await?;
+                    catalog.statistics.extend(known.map(|known| (table.obj, known)));
+                }
+            }
+            _ => {}
         }
         Ok(pg::view(&catalog, name, &self.user, &self.instance))
     }

@@ -36,6 +36,10 @@ impl Session {
         format!("{TEMP_PREFIX}{}_{}", self.instance.me.0, self.ctx.session.sid())
     }
 
+    pub(crate) fn is_own_temporary(&self, schema: &str) -> bool {
+        schema == self.own_temp_schema()
+    }
+
     /// The session's schema of temporary objects, with nothing in it that is not its own.
     pub(super) async fn temp_schema(&mut self) -> Result<String> {
         let schema = self.own_temp_schema();

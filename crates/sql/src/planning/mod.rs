@@ -30,6 +30,9 @@ use query::types::{col_type_of_oid, oid};
 use query::{PgColumn, Relation, Scalar, TARGET_CATALOG, TableSet, TableSize};
 use std::sync::Arc;
 
+/// Blocks from which on tasks help to read a table: PostgreSQL's `min_parallel_table_scan_size`.
+const PARALLEL_BLOCKS_MIN: u32 = 1_024;
+
 /// Whether a statement may have a literal like `'now'`, which is read when it is planned.
 fn names_the_clock(text: &str) -> bool {
     const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
@@ -395,7 +398,9 @@ impl Session {
                 let size = TableSize::of_blocks(table, block::BLOCK_BYTES, blocks, &indexes);
                 let txn = self.transaction()?;
                 let stats = Box::pin(dict::statistics(&self.ctx, &txn, table)).await?;
-                Ok(size.with_stats(stats))
+                let large = blocks >= PARALLEL_BLOCKS_MIN;
+                let workers = if large { self.settings.workers } else { 0 };
+                Ok(TableSize { workers, ..size.with_stats(stats) })
             }
             Err(kernel::Error::ObjectGone) => Ok(TableSize::default()),
             Err(error) => Err(error.into()),

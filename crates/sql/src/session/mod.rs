@@ -147,8 +147,9 @@ impl Session {
             // What the session's own objects hide, and when, is its own affair.
             path = format!("{schema} {};{path}", self.temporary.changes);
         }
-        self.plan_context =
-            Arc::from(format!("{};{path};{}", self.identity.role.0, self.settings.zone_name));
+        let (role, zone) = (self.identity.role.0, &self.settings.zone_name);
+        let workers = self.settings.workers;
+        self.plan_context = Arc::from(format!("{role};{path};{zone};{workers}"));
     }
 
     pub(crate) fn encoder(&self, columns: &[query::PgColumn], formats: &[i16]) -> RowEncoder {

@@ -11,8 +11,8 @@ use crate::log_on::{is_audited, is_audited_own};
 use crate::plan::{Kind, Plan, QueryPlan};
 use datafusion::arrow::array::RecordBatch;
 use kernel::row::Value;
-use query::ExecState;
 use query::brief::{Brief, Cells, Receiver};
+use query::{ExecState, JoinKeys, SharedRows};
 use std::sync::Arc;
 
 /// One run of a plan: its values, and who gets the rows.
@@ -110,7 +110,8 @@ impl Session {
             let tag = Box::pin(self.run_locking(query, params, encoder, sink)).await?;
             return Ok(Fetched::Complete(tag));
         }
-        let state = self.exec_state(params).await?;
+        // Of a portal that stops in between the session may do something else.
+        let state = self.exec_state_with(params, max_rows == 0).await?;
         let mut encoder = encoder;
         if max_rows == 0
             && let Some(brief) = self.brief(query).await?
@@ -161,6 +162,15 @@ impl Session {
 
     /// Everything an execution of DataFusion's needs of the session.
     pub(crate) async fn exec_state(&mut self, params: Vec<Value>) -> Result<Arc<ExecState>> {
+        self.exec_state_with(params, false).await
+    }
+
+    /// The same; whether tasks may help.
+    pub(crate) async fn exec_state_with(
+        &mut self,
+        params: Vec<Value>,
+        parallel: bool,
+    ) -> Result<Arc<ExecState>> {
         let snapshot = self.snapshot().await?;
         Ok(Arc::new(ExecState {
             ctx: self.ctx.clone(),
@@ -169,6 +179,9 @@ impl Session {
             env: self.format_env(),
             target: None,
             given: self.given(),
+            keys: JoinKeys::default(),
+            shared: SharedRows::default(),
+            parallel,
         }))
     }
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(crate) struct ExplainOptions {
     pub(crate) analyze: bool,
     pub(crate) verbose: bool,
-    /// Rows that steps are thought to yield.
+    /// What steps are thought to cost and to yield.
     pub(crate) costs: bool,
     pub(crate) buffers: bool,
     pub(crate) timing: bool,
@@ -202,7 +202,7 @@ impl Session {
         let (start, before) = (self.ctx.env.now(), Visits::of(&self.ctx));
         let mut rows = 0u64;
         if let Some((physical, values)) = query {
-            let state = self.exec_state(values).await?;
+            let state = self.exec_state_with(values, true).await?;
             let mut stream = self.database.planner.execute(physical, state, false)?;
             while let Some(batch) = stream.next().await {
                 rows += u64::try_from(batch?.num_rows()).unwrap_or(0);

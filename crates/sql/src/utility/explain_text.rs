@@ -4,7 +4,7 @@
 //! that was asked for, zero or not. What it must never do: show what was not measured.
 
 use super::explain::ExplainOptions;
-use query::explain::{Actual, Step, Visits};
+use query::explain::{Actual, Estimate, Step, Visits};
 
 /// A statement explained.
 #[derive(Default)]
@@ -70,7 +70,10 @@ fn step_lines(step: &Step, depth: usize, options: &ExplainOptions, out: &mut Vec
     let indent = "  ".repeat(depth);
     let mut line = format!("{indent}{}", step.text);
     if options.costs {
-        line = format!("{line}  (rows={})", whole(step.estimated_rows));
+        let Estimate { startup_cost, total_cost, rows, width } = step.estimate;
+        let (rows, width) = (whole(rows), whole(width));
+        line =
+            format!("{line}  (cost={startup_cost:.2}..{total_cost:.2} rows={rows} width={width})");
     }
     if let Some(actual) = &step.actual {
         line.push_str(&actual_text(actual, options.timing));
@@ -153,7 +156,11 @@ fn step_json(step: &Step, depth: usize, options: &ExplainOptions) -> String {
         ("Detail".to_owned(), quoted(&step.text)),
     ];
     if options.costs {
-        members.push(("Plan Rows".to_owned(), whole(step.estimated_rows).to_string()));
+        let Estimate { startup_cost, total_cost, rows, width } = step.estimate;
+        members.push(("Startup Cost".to_owned(), format!("{startup_cost:.2}")));
+        members.push(("Total Cost".to_owned(), format!("{total_cost:.2}")));
+        members.push(("Plan Rows".to_owned(), whole(rows).to_string()));
+        members.push(("Plan Width".to_owned(), whole(width).to_string()));
     }
     if let Some(actual) = &step.actual {
         if options.timing {

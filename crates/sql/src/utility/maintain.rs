@@ -5,12 +5,13 @@
 //! at the same time, whichever instance they are on. What it must never do: let a name of a table
 //! or column that is not there pass.
 
+use crate::ddl::is_temporary;
 use crate::parse::{MaintainedTable, Maintenance};
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use kernel::dict::{self, NewStats, TableDef};
 use kernel::table::{self, LockWait};
-use kernel::txn::{Holder, Snapshot, TmMode, analyze_resource};
+use kernel::txn::{Holder, Isolation, Snapshot, TmMode, Transaction, analyze_resource};
 use observe::Ctx;
 use query::Relation;
 use query::analyze::{SAMPLE_BLOCKS, Sample};
@@ -108,9 +109,12 @@ impl Session {
             all.extend(self.wanted(table).await?);
         }
         let txn = self.transaction()?;
-        if what.tables.is_empty() {
+        let every = what.tables.is_empty();
+        if every {
             for def in dict::tables(&self.ctx, &txn).await? {
-                if def.schema != dict::SYS && self.may_analyze(&def).await? {
+                // Only its own session reads a temporary table.
+                let others = is_temporary(&def.schema) && !self.is_own_temporary(&def.schema);
+                if def.schema != dict::SYS && !others && self.may_analyze(&def).await? {
                     let positions = all_columns(&def);
                     all.push((def, positions));
                 }
@@ -120,14 +124,18 @@ impl Session {
         let alone = self.txn.as_ref().is_some_and(|txn| !txn.explicit) && txn.xid().is_none();
         let several = all.len() > 1;
         for (def, positions) in all {
+            self.begin_if_needed();
+            // Another session may have dropped or changed it by now.
+            let Some(def) = self.still_there(&def).await? else { continue };
+            match self.analyze_table(&def, &positions, what).await {
+                // While it was looked through.
+                Err(error) if every && self.still_there(&def).await?.is_none() => {
+                    self.notice(Severity::Warning, format!("skipping \"{}\": {error}", def.name));
+                }
+                done => done?,
+            }
             if several && alone {
-                self.begin_if_needed();
-                // Another session may have dropped or changed it by now.
-                let Some(def) = self.still_there(&def).await? else { continue };
-                self.analyze_table(&def, &positions, what).await?;
                 self.commit().await?;
-            } else {
-                self.analyze_table(&def, &positions, what).await?;
             }
         }
         self.begin_if_needed();
@@ -199,12 +207,60 @@ impl Session {
         positions: &[usize],
         what: &Maintenance,
     ) -> Result<()> {
-        let txn = self.transaction()?;
+        let txn = match self.apart(def).await? {
+            Some(apart) => apart,
+            None => self.transaction()?,
+        };
+        let apart = txn.local_id() != self.transaction()?.local_id();
+        let done = self.analyze_in(&txn, def, positions, what).await;
+        match done {
+            Ok(()) if apart => {
+                txn.commit(&self.ctx).await?;
+                Ok(())
+            }
+            Err(error) if apart => {
+                txn.rollback(&self.ctx).await?;
+                Err(error)
+            }
+            done => done,
+        }
+    }
+
+    /// A transaction of its own for a table's statistics: where the client's stays open, what it
+    /// has locked of the dictionary would keep others waiting. `None`: the client's has changed
+    /// something, of which others shall not know, or has locked the table.
+    async fn apart(&mut self, def: &TableDef) -> Result<Option<Arc<Transaction>>> {
+        let open = self.txn.as_ref().is_some_and(|txn| txn.explicit);
+        if !open || self.transaction()?.xid().is_some() {
+            return Ok(None);
+        }
+        let txn = self.instance.begin(&self.ctx, Isolation::ReadCommitted);
+        let core = self.instance.core.clone();
+        let locked = core.lock_table(&self.ctx, &txn, def.obj, TmMode::SS, LockWait::NoWait).await;
+        match locked {
+            Ok(_) => Ok(Some(txn)),
+            Err(error) => {
+                txn.rollback(&self.ctx).await?;
+                match error {
+                    kernel::Error::RowLocked => Ok(None),
+                    error => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    async fn analyze_in(
+        &mut self,
+        txn: &Arc<Transaction>,
+        def: &TableDef,
+        positions: &[usize],
+        what: &Maintenance,
+    ) -> Result<()> {
         let who = Holder { id: txn.local_id(), same: None };
         let wait = if what.skip_locked { LockWait::NoWait } else { self.lock_wait() };
         let turn = analyze_resource(def.obj);
         let core = self.instance.core.clone();
-        match core.lock_resource(&self.ctx, &txn, who, turn, TmMode::X, wait).await {
+        match core.lock_resource(&self.ctx, txn, who, turn, TmMode::X, wait).await {
             Ok(()) => {}
             Err(kernel::Error::RowLocked) if what.skip_locked => {
                 let text = format!("skipping analyze of \"{}\" --- lock not available", def.name);
@@ -226,7 +282,7 @@ impl Session {
             );
             self.notice(Severity::Info, text);
         }
-        dict::set_statistics(&self.ctx, &txn, def, &new).await?;
+        dict::set_statistics(&self.ctx, txn, def, &new).await?;
         Ok(())
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
     for table in &catalog.tables {
         let (owner, acl) = (table.owner, table.acl.as_ref());
         let keys = !table.foreign.is_empty() || !table.referenced.is_empty();
-        let stats = catalog.statistics.iter().find(|stats| stats.obj == table.obj);
+        let stats = catalog.statistics.get(&table.obj);
         let (blocks, of_table) = stats.map_or((0, -1.0), |stats| (stats.blocks, stats.rows));
         let of = Has {
             blocks,
@@ -139,7 +139,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
                 &table.schema,
                 "i",
                 index.columns.len(),
-                Has { owner, rows: if stats.is_some() { of_table } else { 0.0 }, ..NOTHING },
+                Has { owner, rows: of_table.max(0.0), ..NOTHING },
             );
         }
     }

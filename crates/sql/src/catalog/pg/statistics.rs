@@ -55,7 +55,7 @@ fn width(stats: &ColumnStats) -> Value {
 /// Columns with statistics, with their tables.
 fn known(catalog: &Catalog) -> impl Iterator<Item = (&TableDef, usize, &ColumnStats)> {
     catalog.tables.iter().flat_map(|table| {
-        let stats = catalog.statistics.iter().find(|stats| stats.obj == table.obj);
+        let stats = catalog.statistics.get(&table.obj);
         let columns = stats.into_iter().flat_map(|stats| &stats.columns);
         columns.map(|(at, column)| (&**table, *at, column))
     })
@@ -178,7 +178,7 @@ pub(super) fn statistic(catalog: &Catalog) -> Rows {
 
 #[allow(clippy::cast_possible_truncation)] // saturates
 fn rows_of(stats: Option<&TableStats>) -> i64 {
-    stats.map_or(0, |stats| stats.rows as i64)
+    stats.map_or(0, |stats| stats.rows.max(0.0) as i64)
 }
 
 /// What is counted of tables; the dictionary's own are not shown at all.
@@ -206,7 +206,7 @@ pub(super) fn tables(catalog: &Catalog) -> Rows {
     ]);
     let mut rows = Rows::new(&columns);
     for table in &catalog.tables {
-        let stats = catalog.statistics.iter().find(|stats| stats.obj == table.obj);
+        let stats = catalog.statistics.get(&table.obj);
         let stats = stats.map(|stats| &**stats);
         let time = |at: Option<i64>| at.map_or(Value::Null, |us| Value::Timestamptz(us - EPOCH_US));
         let mut row =
