@@ -32,6 +32,7 @@ mod generated;
 mod hba;
 mod insert;
 mod kept;
+mod key_exprs;
 mod log_on;
 mod merge;
 mod named_types;

@@ -2,11 +2,12 @@
 //!
 //! What it promises: the statement means the same, and the words around are as they were.
 
-use crate::conflict::PREDICATE;
+use crate::conflict::{EXPRESSION, PREDICATE};
 use crate::parse::{is_space, is_word};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The index predicate stands among the columns, as a name that begins with [`PREDICATE`]:
+/// What is an expression among the columns of ON CONFLICT stands there as a name that begins with
+/// [`EXPRESSION`]. The index predicate stands among the columns, as a name that begins with [`PREDICATE`]:
 /// `ON CONFLICT (a) WHERE x > 0 DO ...` as `ON CONFLICT (a, "$where x > 0") DO ...`.
 pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
@@ -19,6 +20,15 @@ pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
             continue;
         }
         let Some(close) = closing(&tokens, &used, n + 2) else { continue };
+        out.extend_from_slice(&tokens[copied..=used[n + 2]]);
+        copied = used[n + 2] + 1;
+        for (from, to) in parts(&tokens, &used[n + 3..close]) {
+            let text: String = tokens[from..=to].iter().map(|t| t.token.to_string()).collect();
+            let name = Token::make_word(&format!("{EXPRESSION}{}", text.trim()), Some('"'));
+            out.extend_from_slice(&tokens[copied..from]);
+            out.push(TokenWithSpan { token: name, span: tokens[from].span });
+            copied = to + 1;
+        }
         if !word(close + 1, "where") {
             continue;
         }
@@ -124,6 +134,28 @@ pub(crate) fn with_tables(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     out
+}
+
+/// The parts of a list, which `used` tokens are, that are more than a name: from which token to
+/// which.
+fn parts(tokens: &[TokenWithSpan], used: &[usize]) -> Vec<(usize, usize)> {
+    let (mut found, mut depth, mut first) = (Vec::new(), 0usize, 0);
+    for at in 0..=used.len() {
+        let token = used.get(at).map(|at| &tokens[*at].token);
+        match token {
+            Some(Token::LParen) => depth += 1,
+            Some(Token::RParen) => depth = depth.saturating_sub(1),
+            None | Some(Token::Comma) if depth == 0 => {
+                // A name alone is a column.
+                if at > first + 1 {
+                    found.push((used[first], used[at - 1]));
+                }
+                first = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The parenthesis that closes the one at `n`.

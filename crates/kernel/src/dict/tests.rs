@@ -46,6 +46,7 @@ fn accounts() -> NewTable {
             primary: true,
             constraint: Some("accounts_pkey".into()),
             predicate: None,
+            exprs: Vec::new(),
         }],
     }
 }
@@ -59,6 +60,7 @@ fn by_name() -> NewIndex {
         primary: false,
         constraint: None,
         predicate: None,
+        exprs: Vec::new(),
     }
 }
 

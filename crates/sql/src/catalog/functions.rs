@@ -164,12 +164,13 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         make("pg_get_indexdef", None, TEXT, |c, args| {
             let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
             let Some((table, index)) = find_index(c, oid) else { return Ok(Value::Null) };
+            let short = matches!(args.get(2), Some(Datum::Bool(true)));
             Ok(match args.get(1).and_then(number).filter(|n| *n > 0) {
-                None => text(index_definition(table, index)),
+                None => text(index_definition(table, index, short)),
                 Some(column) => {
                     let at = usize::try_from(column - 1).unwrap_or(usize::MAX);
                     match index.columns.get(at) {
-                        Some(at) => text(quote_ident(&table.columns[usize::from(*at)].name)),
+                        Some(at) => text(crate::key_exprs::shown_part(table, index, *at, short)),
                         None => text(""),
                     }
                 }
@@ -368,7 +369,7 @@ pub(super) fn action_words(action: KeyAction) -> &'static str {
 }
 
 /// With the orders that were asked for, as PostgreSQL shows them.
-fn column_list(table: &TableDef, index: &IndexDef) -> String {
+fn column_list(table: &TableDef, index: &IndexDef, short: bool) -> String {
     let orders = index.orders.iter().copied().chain(std::iter::repeat(KeyOrder::default()));
     let one = |(at, order): (&u16, KeyOrder)| {
         let words = match (order.descending, order.nulls_first) {
@@ -377,7 +378,7 @@ fn column_list(table: &TableDef, index: &IndexDef) -> String {
             (true, true) => " DESC",
             (true, false) => " DESC NULLS LAST",
         };
-        format!("{}{words}", quote_ident(&table.columns[usize::from(*at)].name))
+        format!("{}{words}", crate::key_exprs::shown_part(table, index, *at, short))
     };
     let all: Vec<String> = index.columns.iter().zip(orders).map(one).collect();
     all.join(", ")
@@ -388,14 +389,14 @@ pub(super) fn view_definition(view: &TableDef) -> Option<String> {
     view.view.as_ref().map(|own| format!(" {};", own.text))
 }
 
-pub(super) fn index_definition(table: &TableDef, index: &IndexDef) -> String {
+pub(super) fn index_definition(table: &TableDef, index: &IndexDef, short: bool) -> String {
     format!(
         "CREATE {}INDEX {} ON {}.{} USING btree ({}){}",
         if index.unique { "UNIQUE " } else { "" },
         quote_ident(&index.name),
         quote_ident(&table.schema),
         quote_ident(&table.name),
-        column_list(table, index),
+        column_list(table, index, short),
         match &index.predicate {
             Some(condition) => format!(" WHERE {}", crate::ddl::predicate_text(table, condition)),
             None => String::new(),
@@ -405,5 +406,5 @@ pub(super) fn index_definition(table: &TableDef, index: &IndexDef) -> String {
 
 fn constraint_definition(table: &TableDef, index: &IndexDef) -> String {
     let word = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
-    format!("{word} ({})", column_list(table, index))
+    format!("{word} ({})", column_list(table, index, false))
 }

@@ -192,8 +192,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
         ("attfdwoptions", NoList),
         ("attmissingval", NoList),
     ]);
-    let mut add = |obj: Value, table: &TableDef, column: usize, number: usize, own: bool| {
-        let def = &table.columns[column];
+    let mut add = |obj: Value, def: &ColumnDef, number: usize, own: bool| {
         let ty = PgType::of(def.ty);
         let known = TYPES.find(ty.oid.into());
         rows.push(vec![
@@ -233,11 +232,19 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
     };
     for table in catalog.relations() {
         for column in 0..table.columns.len() {
-            add(oid_of(table.obj), table, column, column + 1, true);
+            add(oid_of(table.obj), &table.columns[column], column + 1, true);
         }
         for index in table.all_indexes() {
-            for (i, at) in index.columns.iter().enumerate() {
-                add(oid_of(index.obj), table, usize::from(*at), i + 1, false);
+            if index.exprs.is_empty() {
+                for (i, at) in index.columns.iter().enumerate() {
+                    add(oid_of(index.obj), &table.columns[usize::from(*at)], i + 1, false);
+                }
+                continue;
+            }
+            let names = crate::key_exprs::part_names(table, &index.columns, &index.exprs);
+            for (i, (at, name)) in index.columns.iter().zip(&names).enumerate() {
+                let def = ColumnDef::new(name, index.part_type(table, *at));
+                add(oid_of(index.obj), &def, i + 1, false);
             }
         }
     }
