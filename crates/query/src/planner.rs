@@ -98,6 +98,13 @@ impl TableSet {
         self.relations.insert((schema.map(str::to_owned), name.to_owned()), relation);
     }
 
+    /// Adds what another one has.
+    pub fn extend(&mut self, other: &TableSet) {
+        self.relations.extend(other.relations.iter().map(|(k, v)| (k.clone(), v.clone())));
+        self.functions.extend(other.functions.iter().map(|(k, v)| (k.clone(), v.clone())));
+        self.sizes.extend(other.sizes.iter().map(|(k, v)| (*k, v.clone())));
+    }
+
     pub fn add_function(&mut self, function: Arc<ScalarUDF>) {
         self.functions.insert(function.name().to_owned(), function);
     }

@@ -7,6 +7,7 @@
 use crate::bind::{HiddenCall, Params, ident_name};
 use crate::direct::parse_expr;
 use crate::dml::failing_row;
+use crate::planning::VIEW_CHECK;
 use crate::returning::Returning;
 use crate::session::Session;
 use crate::{PgError, Result};
@@ -375,6 +376,11 @@ impl Session {
             return Ok(());
         };
         let (name, relation) = (&table.checks[at].name, &table.name);
+        if let Some(view) = name.strip_prefix(VIEW_CHECK) {
+            let text = format!("new row violates check option for view \"{view}\"");
+            let values: Vec<Datum<'_>> = RowView::new(&table.types, row).iter().collect();
+            return Err(PgError::new("44000", text).with_detail(failing_row(&values)));
+        }
         let text =
             format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
         let values: Vec<Datum<'_>> = RowView::new(&table.types, row).iter().collect();

@@ -4,6 +4,7 @@
 //! version, or nothing happens; never a duplicate, never a change lost, on whichever instances the
 //! others are. What it must never do: change a row twice in one statement.
 
+use crate::assign;
 use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Binder, Params, ident_name, table_parts};
 use crate::dml::{replaced, row_error};
@@ -318,7 +319,7 @@ impl Session {
         let simple = pair_scalars(&pair, alias, &set, &exprs, condition.as_ref(), params)?;
         let (values, tables, once) = match simple {
             Some(scalars) => (scalars, Vec::new(), false),
-            None => self.plan_pair_query(&pair, alias, exprs, condition, params).await?,
+            None => self.plan_pair_query(&pair, alias, &set, exprs, condition, params).await?,
         };
         let update = Some(ConflictUpdate { pair, set, values });
         let clause = OnConflict { arbiters, update };
@@ -329,12 +330,14 @@ impl Session {
         &mut self,
         pair: &Arc<TableDef>,
         alias: &str,
+        set: &[usize],
         exprs: Vec<Expr>,
         mut condition: Option<Expr>,
         params: &mut Params,
     ) -> Result<(NewValues, Vec<(ObjId, u64)>, bool)> {
         let env = self.format_env();
         let mut binder = Binder::new(params, &env);
+        let untyped: Vec<bool> = exprs.iter().map(assign::is_untyped).collect();
         let mut items = Vec::with_capacity(exprs.len());
         for (i, mut expr) in exprs.into_iter().enumerate() {
             binder.bind_expr(&mut expr)?;
@@ -352,6 +355,11 @@ impl Session {
         let query = select_query(items, from, condition)?;
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &known, &params.all_types())?;
+        for (i, at) in set.iter().enumerate() {
+            if let (Some(given), Some(false)) = (planned.columns.get(i), untyped.get(i)) {
+                assign::check(&pair.columns[*at], given)?;
+            }
+        }
         for (slot, inferred) in params.types.iter_mut().zip(&planned.params) {
             slot.get_or_insert(*inferred);
         }

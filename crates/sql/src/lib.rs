@@ -7,6 +7,7 @@
 //! never do: accept a clause and ignore it.
 
 mod access;
+mod assign;
 mod audit;
 mod auto_analyze;
 mod bind;

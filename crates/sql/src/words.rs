@@ -47,6 +47,48 @@ pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
     out
 }
 
+/// `CREATE VIEW v AS ... WITH [LOCAL | CASCADED] CHECK OPTION` as `CREATE VIEW v
+/// WITH (check_option = '...') AS ...`.
+pub(crate) fn with_check_option(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let end = used.iter().rposition(|at| tokens[*at].token != Token::SemiColon);
+    let word = |n: Option<usize>, word: &str| {
+        n.and_then(|n| used.get(n)).is_some_and(|at| is_word(&tokens[*at].token, word))
+    };
+    let before = |n: usize| end.and_then(|end| end.checked_sub(n));
+    if !(word(end, "option") && word(before(1), "check")) {
+        return tokens;
+    }
+    let (first, kind) = match before(2) {
+        at if word(at, "with") => (at, "cascaded"),
+        at if word(at, "local") && word(before(3), "with") => (before(3), "local"),
+        at if word(at, "cascaded") && word(before(3), "with") => (before(3), "cascaded"),
+        _ => return tokens,
+    };
+    let (Some(first), Some(end)) = (first, end) else { return tokens };
+    let Some(as_at) = (0..first).find(|n| word(Some(*n), "as")) else { return tokens };
+    let view = (0..as_at).any(|n| word(Some(n), "view"));
+    let (from, to, place) = (used[first], used[end], used[as_at]);
+    // Other options of the view have brackets of their own.
+    let list = (0..as_at).rev().find(|n| tokens[used[*n]].token == Token::RParen);
+    let open = list.and_then(|close| (0..close).rev().find(|n| word(Some(*n), "with")));
+    if !view || open.is_some() {
+        return tokens;
+    }
+    let span = tokens[place].span;
+    tokens.drain(from..=to);
+    let words = [
+        Token::make_keyword("WITH"),
+        Token::LParen,
+        Token::make_word("check_option", None),
+        Token::Eq,
+        Token::SingleQuotedString(kind.to_owned()),
+        Token::RParen,
+    ];
+    tokens.splice(place..place, words.into_iter().map(|token| TokenWithSpan { token, span }));
+    tokens
+}
+
 /// Stands for the column of an action that does nothing.
 pub(crate) const NOTHING: &str = "$nothing";
 /// Stands for the columns of an INSERT of defaults alone.

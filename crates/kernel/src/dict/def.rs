@@ -106,6 +106,32 @@ pub struct Use {
     pub column: String,
 }
 
+/// Which conditions a row that is written through a view must meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CheckOption {
+    /// The view's own.
+    Local,
+    /// Also those of the views below.
+    Cascaded,
+}
+
+impl CheckOption {
+    /// The letter stored in the dictionary.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            CheckOption::Local => "l",
+            CheckOption::Cascaded => "c",
+        }
+    }
+
+    /// Inverse of [`CheckOption::code`].
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<CheckOption> {
+        [CheckOption::Local, CheckOption::Cascaded].into_iter().find(|one| one.code() == code)
+    }
+}
+
 /// What a view shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ViewDef {
@@ -113,6 +139,7 @@ pub struct ViewDef {
     pub text: String,
     /// What the query reads, in order.
     pub uses: Vec<Use>,
+    pub check: Option<CheckOption>,
 }
 
 /// What a foreign key does with the rows that refer to one which goes or changes its key.

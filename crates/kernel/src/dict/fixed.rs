@@ -277,7 +277,7 @@ pub(super) const TABLES: [FixedTable; 19] = [
     FixedTable {
         obj: ObjId(15),
         name: "view$",
-        columns: &[("obj", Int8, true), ("text", Text, true)],
+        columns: &[("obj", Int8, true), ("text", Text, true), ("check", Text, false)],
         indexes: &[FixedIndex { obj: ObjId(41), name: "i_view1", columns: &[0] }],
     },
     FixedTable {

@@ -55,8 +55,8 @@ pub use ddl_schema::{
 pub use ddl_type::{TypeChange, alter_type, create_type, drop_type, lock_type_users, type_users};
 pub use ddl_view::{create_view, drop_view, replace_view};
 pub use def::{
-    AlteredColumn, Changes, CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef,
-    KeyAction, KeyOrder, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind,
+    AlteredColumn, Changes, CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated,
+    IndexDef, KeyAction, KeyOrder, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind,
     ReferenceDef, SchemaDef, Schemas, SequenceDef, TableDef, TypeDef, Types, Use, UserDef, ViewDef,
 };
 pub use expression::{Evaluator, KEY_EXPR, KeyExpr, KeyExpressions, set_key_expressions};

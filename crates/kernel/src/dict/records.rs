@@ -11,9 +11,9 @@ use observe::Ctx;
 use super::acl::Acl;
 use super::condition::Condition;
 use super::def::{
-    CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction, KeyOrder,
-    ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, TypeDef, Use, UserDef,
-    ViewDef,
+    CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction,
+    KeyOrder, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, TypeDef, Use,
+    UserDef, ViewDef,
 };
 use super::expression::{Evaluator, KEY_EXPR, exprs_of};
 use super::fixed::Fixed;
@@ -364,7 +364,14 @@ async fn read_view(
     };
     let uses = store::by_key(ctx, snap, dict.fixed(Fixed::Dep), 0, &key).await?;
     let uses = uses.iter().map(use_of).collect::<Result<Vec<_>>>()?;
-    Ok(Some(ViewDef { text: row.text(1)?.to_owned(), uses }))
+    let check = match row.text_or_null(2)? {
+        None => None,
+        Some(code) => {
+            let known = CheckOption::from_code(code);
+            Some(known.ok_or_else(|| row.unknown("check option"))?)
+        }
+    };
+    Ok(Some(ViewDef { text: row.text(1)?.to_owned(), uses, check }))
 }
 
 fn use_of(row: &Record) -> Result<Use> {

@@ -187,6 +187,24 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             }
             Ok(find_index(c, oid).map_or(Value::Null, |(t, i)| text(constraint_definition(t, i))))
         }),
+        make("pg_relation_is_updatable", Some(2), ColType::new(TypeKind::Int4), |c, args| {
+            let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
+            let found = c.relations().find(|def| i64::from(def.obj.0) == oid);
+            let yes = found.is_some_and(|def| super::schema::is_updatable(c, def));
+            // INSERT, UPDATE and DELETE, each a bit.
+            Ok(Value::Int4(if yes { 28 } else { 0 }))
+        }),
+        make("pg_column_is_updatable", Some(3), ColType::new(TypeKind::Bool), |c, args| {
+            let (Some(oid), Some(column)) = (number(&args[0]), number(&args[1])) else {
+                return Ok(Value::Null);
+            };
+            let found = c.relations().find(|def| i64::from(def.obj.0) == oid);
+            let at = usize::try_from(column - 1).ok();
+            let yes = found
+                .zip(at)
+                .and_then(|(def, at)| super::schema::updatable_columns(c, def).get(at).copied());
+            Ok(Value::Bool(yes.unwrap_or(false)))
+        }),
         make("pg_get_viewdef", None, TEXT, |c, args| {
             let oid = match args.first() {
                 Some(Datum::Text(name)) => {
