@@ -38,6 +38,9 @@ pub enum Error {
     SequenceExhausted(String),
     #[error("{0}")]
     Invalid(String),
+    /// What an expression of the statement layer has come to, with its SQLSTATE.
+    #[error("{text}")]
+    Raised { sqlstate: &'static str, text: String },
     #[error("the statement was interrupted: {0:?}")]
     Interrupt(Interrupt),
     // ---- the database administrator

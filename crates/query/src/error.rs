@@ -226,6 +226,7 @@ impl From<kernel::Error> for PgError {
                 "2200H",
                 format!("nextval: reached maximum or minimum value of sequence \"{name}\""),
             ),
+            E::Raised { sqlstate, .. } => PgError::new(sqlstate, text),
             E::Invalid(_) => PgError::new("22023", text),
             E::DiskFull { .. } => PgError::new("53100", text)
                 .with_hint("Add space with \"skein add lun\"; the instance goes on."),

@@ -41,6 +41,7 @@ mod join_order;
 pub mod json;
 mod json_aggregates;
 mod json_functions;
+pub mod key_exprs;
 mod known;
 mod object_names;
 mod ordered_sets;

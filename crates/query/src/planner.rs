@@ -42,6 +42,7 @@ use datafusion::logical_expr::{
     WindowUDF,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, displayable, execute_stream,
@@ -95,6 +96,13 @@ impl TableSet {
     /// Adds what `schema.name`, or `name` alone, stands for.
     pub fn insert(&mut self, schema: Option<&str>, name: &str, relation: Relation) {
         self.relations.insert((schema.map(str::to_owned), name.to_owned()), relation);
+    }
+
+    /// Adds what another one has.
+    pub fn extend(&mut self, other: &TableSet) {
+        self.relations.extend(other.relations.iter().map(|(k, v)| (k.clone(), v.clone())));
+        self.functions.extend(other.functions.iter().map(|(k, v)| (k.clone(), v.clone())));
+        self.sizes.extend(other.sizes.iter().map(|(k, v)| (*k, v.clone())));
     }
 
     pub fn add_function(&mut self, function: Arc<ScalarUDF>) {
@@ -215,6 +223,26 @@ impl Planner {
         let reusable = !has_parameters(&plan)?;
         let zone_name = tables.zone_name.clone();
         Ok(PlannedQuery { plan, columns, params, reusable, zone_name })
+    }
+
+    /// The optimised plan of a query without parameters, with its columns.
+    pub(crate) fn key_plan(
+        &self,
+        statement: Statement,
+        tables: &TableSet,
+    ) -> Result<(LogicalPlan, Vec<PgColumn>)> {
+        let raw = self.raw_plan(statement, tables, &[])?;
+        let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();
+        Ok((crate::apply::optimized(&self.state, &raw, 0)?, columns))
+    }
+
+    /// An optimised expression, ready to be computed.
+    pub(crate) fn physical_expr(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(self.state.create_physical_expr(expr.clone(), schema)?)
     }
 
     fn raw_plan(

@@ -5,7 +5,9 @@
 //! bytes) exist only for the target of a statement that changes or locks rows.
 
 use crate::estimate::TableSize;
+use crate::key_exprs::Computed;
 use crate::pushdown::{Columns, convert_filter};
+use crate::scalar::Scalar;
 use crate::scan::{Access, ScanExec, ScanWork};
 use crate::types::field_of_column;
 use async_trait::async_trait;
@@ -34,6 +36,8 @@ pub struct TableScanSource {
     schema: SchemaRef,
     target: bool,
     size: TableSize,
+    /// What its indexes on expressions are over.
+    computed: Arc<Computed>,
     /// The primary key, on which the other columns of a group depend.
     keys: Constraints,
 }
@@ -56,7 +60,8 @@ impl TableScanSource {
         });
         let keys = Constraints::new_unverified(primary.collect());
         let (size, schema) = (TableSize::default(), Arc::new(Schema::new(fields)));
-        TableScanSource { table, types, schema, target, size, keys }
+        let computed = Arc::new(Computed::of(&table));
+        TableScanSource { table, types, schema, target, size, computed, keys }
     }
 
     /// With what is known of its size.
@@ -99,7 +104,23 @@ impl TableScanSource {
 
     fn with_columns<R>(&self, f: impl FnOnce(&Columns<'_>) -> R) -> R {
         let names: Vec<&str> = self.table.columns.iter().map(|c| c.name.as_str()).collect();
-        f(&Columns { names: &names, types: &self.types })
+        f(&Columns { names: &names, types: &self.types, computed: None })
+    }
+
+    /// What a filter says of expressions that indexes are over, if it does: only to choose an
+    /// index by.
+    fn hint(&self, filter: &Expr) -> Option<Scalar> {
+        if self.computed.exprs.is_empty() {
+            return None;
+        }
+        let names: Vec<&str> = self.table.columns.iter().map(|c| c.name.as_str()).collect();
+        let columns = Columns { names: &names, types: &self.types, computed: Some(&self.computed) };
+        let hint = convert_filter(filter, &columns)?;
+        let mut names_one = false;
+        hint.walk(&mut |part| {
+            names_one |= matches!(part, Scalar::Column(at) if *at >= self.types.len());
+        });
+        names_one.then_some(hint)
     }
 }
 
@@ -124,6 +145,7 @@ impl TableProvider for TableScanSource {
         Ok(self.with_columns(|columns| {
             let exact = |filter: &&Expr| match convert_filter(filter, columns) {
                 Some(_) => TableProviderFilterPushDown::Exact,
+                None if self.hint(filter).is_some() => TableProviderFilterPushDown::Inexact,
                 None => TableProviderFilterPushDown::Unsupported,
             };
             filters.iter().map(exact).collect()
@@ -137,8 +159,14 @@ impl TableProvider for TableScanSource {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let hints: Vec<Scalar> = filters.iter().filter_map(|filter| self.hint(filter)).collect();
         let converted = self.with_columns(|columns| {
-            filters.iter().map(|f| convert_filter(f, columns)).collect::<Option<Vec<_>>>()
+            // What is only a hint is evaluated above the scan.
+            let exact = |f: &Expr| match convert_filter(f, columns) {
+                None if self.hint(f).is_some() => None,
+                other => Some(other),
+            };
+            filters.iter().filter_map(exact).collect::<Option<Vec<_>>>()
         });
         let filters = converted
             .ok_or_else(|| crate::PgError::internal("a filter that the scan did not accept"))?;
@@ -146,7 +174,7 @@ impl TableProvider for TableScanSource {
             Some(columns) => columns.clone(),
             None => (0..self.schema.fields().len()).collect(),
         };
-        let access = Access::choose(&self.table, &self.types, &filters);
+        let access = Access::choose(&self.table, &self.types, &filters, &hints, &self.computed);
         let schema = Arc::new(self.schema.project(&projection)?);
         Ok(Arc::new(ScanExec::new(ScanWork {
             table: self.table.clone(),
@@ -154,6 +182,8 @@ impl TableProvider for TableScanSource {
             sources: ScanWork::sources(&self.types, &projection),
             schema,
             filters,
+            hints,
+            computed: self.computed.clone(),
             unsaid: Vec::new(),
             probes: Vec::new(),
             access,

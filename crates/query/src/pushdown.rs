@@ -10,6 +10,7 @@ use crate::arrow_rows::{ColumnReader, arrow_interval, interval_of, single_column
 use crate::cast::CastMode;
 use crate::datetime::{EPOCH_DAYS, EPOCH_US};
 use crate::functions::arithmetic_of;
+use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar, common_number};
 use crate::types::{col_type_of, enum_of_zone};
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -22,6 +23,8 @@ use kernel::row::{ColType, EnumValue, TypeKind, Value};
 pub struct Columns<'a> {
     pub names: &'a [&'a str],
     pub types: &'a [ColType],
+    /// Expressions that count as columns behind them.
+    pub(crate) computed: Option<&'a Computed>,
 }
 
 /// An expression of ours with its kind; the kind of an untyped NULL or parameter is unknown.
@@ -42,7 +45,7 @@ pub fn convert_filter(expr: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
 pub(crate) fn with_table_columns(table: &TableDef, filters: &[Expr]) -> Option<Vec<Scalar>> {
     let names: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();
     let types: Vec<ColType> = table.columns.iter().map(|c| c.ty).collect();
-    let columns = Columns { names: &names, types: &types };
+    let columns = Columns { names: &names, types: &types, computed: None };
     filters.iter().map(|filter| convert_filter(filter, &columns)).collect()
 }
 
@@ -51,6 +54,10 @@ fn boolean(scalar: Scalar) -> Option<Typed> {
 }
 
 fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
+    if let Some((at, ty)) = columns.computed.and_then(|all| all.find(expr)) {
+        let scalar = Scalar::Column(columns.types.len() + at);
+        return Some(Typed { scalar, kind: Some(ty.kind) });
+    }
     match expr {
         Expr::Alias(alias) => convert(&alias.expr, columns),
         Expr::Column(column) => {
@@ -216,19 +223,24 @@ fn by_day(op: CmpOp, left: &Scalar, right: &Scalar, columns: &Columns<'_>) -> Op
     Some(Scalar::compare(op, Scalar::Column(*at), Scalar::Const(Value::Date(day))))
 }
 
-/// A column of integers without the cast to a wider type that the other side asked for: integers
+/// A column, or such an expression, of integers without the cast to a wider type that the other side asked for: integers
 /// compare by value here, and only a bare column can bound an index.
 fn unwidened<'a>(expr: &'a Expr, columns: &Columns<'_>) -> &'a Expr {
     let Expr::Cast(cast) = expr else { return expr };
-    let Expr::Column(column) = &*cast.expr else { return expr };
     let bytes = |kind| match kind {
         TypeKind::Int2 => Some(2),
         TypeKind::Int4 => Some(4),
         TypeKind::Int8 => Some(8),
         _ => None,
     };
-    let own = columns.names.iter().position(|name| *name == column.name);
-    let from = own.and_then(|at| bytes(columns.types[at].kind));
+    let own = match &*cast.expr {
+        Expr::Column(column) => {
+            let at = columns.names.iter().position(|name| *name == column.name);
+            at.map(|at| columns.types[at])
+        }
+        other => columns.computed.and_then(|all| all.find(other)).map(|(_, ty)| ty),
+    };
+    let from = own.and_then(|ty| bytes(ty.kind));
     let to = col_type_of(cast.field.data_type()).and_then(|ty| bytes(ty.kind));
     match (from, to) {
         (Some(from), Some(to)) if from <= to => &cast.expr,
@@ -368,7 +380,7 @@ mod tests {
         let field = Some(Arc::new(Field::new("", ty.clone(), true)));
         let param = Expr::Placeholder(Placeholder::new_with_field("$1".to_owned(), field));
         let types = [ColType::new(TypeKind::Int4)];
-        let columns = Columns { names: &["id"], types: &types };
+        let columns = Columns { names: &["id"], types: &types, computed: None };
         convert_filter(&cast(col("id"), ty).gt_eq(param), &columns).expect("a filter of ours")
     }
 

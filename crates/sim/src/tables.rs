@@ -56,6 +56,7 @@ pub fn index(name: &str, column: u16, unique: bool, primary: bool) -> NewIndex {
         primary,
         constraint,
         predicate: None,
+        exprs: Vec::new(),
     }
 }
 

@@ -7,11 +7,12 @@
 use crate::bind::{HiddenCall, Params, ident_name};
 use crate::direct::parse_expr;
 use crate::dml::failing_row;
+use crate::planning::VIEW_CHECK;
 use crate::returning::Returning;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, SelectItem, UnaryOperator, visit_expressions,
+    BinaryOperator, DataType, Expr, Ident, SelectItem, UnaryOperator, visit_expressions,
     visit_expressions_mut,
 };
 use futures::StreamExt;
@@ -42,6 +43,7 @@ struct Rules {
 pub(crate) enum Place {
     Check,
     Generated,
+    Index,
 }
 
 impl Place {
@@ -49,6 +51,7 @@ impl Place {
         match self {
             Place::Check => "check constraint",
             Place::Generated => "column generation expression",
+            Place::Index => "index expression",
         }
     }
 }
@@ -373,6 +376,11 @@ impl Session {
             return Ok(());
         };
         let (name, relation) = (&table.checks[at].name, &table.name);
+        if let Some(view) = name.strip_prefix(VIEW_CHECK) {
+            let text = format!("new row violates check option for view \"{view}\"");
+            let values: Vec<Datum<'_>> = RowView::new(&table.types, row).iter().collect();
+            return Err(PgError::new("44000", text).with_detail(failing_row(&values)));
+        }
         let text =
             format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
         let values: Vec<Datum<'_>> = RowView::new(&table.types, row).iter().collect();
@@ -450,8 +458,28 @@ pub(crate) fn shown(expr: &Expr, short: bool) -> String {
             format!("(({expr} >= {low}) AND ({expr} <= {high}))")
         }
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) => expr.to_string(),
-        Expr::Function(_) | Expr::Cast { .. } | Expr::Case { .. } => expr.to_string(),
+        Expr::Cast { expr, data_type, .. } => match (&**expr, type_shown(data_type)) {
+            (literal @ Expr::Value(_), ty) => format!("{literal}::{ty}"),
+            (other @ Expr::Nested(_), ty) => format!("{}::{ty}", inner(other)),
+            (other, ty) => format!("({})::{ty}", inner(other)),
+        },
+        Expr::Function(_) | Expr::Case { .. } => expr.to_string(),
+        Expr::Extract { .. }
+        | Expr::Ceil { .. }
+        | Expr::Floor { .. }
+        | Expr::Position { .. }
+        | Expr::Substring { .. }
+        | Expr::Trim { .. }
+        | Expr::Overlay { .. } => expr.to_string(),
         other => format!("({other})"),
+    }
+}
+
+/// A type's name as definitions show it.
+fn type_shown(ty: &DataType) -> String {
+    match query::sqltype::col_type_of_sql(ty) {
+        Ok(Some(known)) if known.kind != TypeKind::Enum => known.to_string(),
+        _ => ty.to_string(),
     }
 }
 
@@ -508,6 +536,11 @@ fn shown_short(expr: &Expr, within: Binding) -> String {
         }
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Function(_) => {
             return expr.to_string();
+        }
+        Expr::Cast { expr, data_type, .. } => {
+            let plain = matches!(&**expr, Expr::Identifier(_) | Expr::Value(_) | Expr::Function(_));
+            let (inner, ty) = (shown_short(expr, Binding::Loosest), type_shown(data_type));
+            return if plain { format!("{inner}::{ty}") } else { format!("({inner})::{ty}") };
         }
         other => (other.to_string(), Binding::Compare),
     };

@@ -4,6 +4,7 @@
 //! version, or nothing happens; never a duplicate, never a change lost, on whichever instances the
 //! others are. What it must never do: change a row twice in one statement.
 
+use crate::assign;
 use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Binder, Params, ident_name, table_parts};
 use crate::dml::{replaced, row_error};
@@ -19,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
     Statement as Ast, TableWithJoins, Visit, Visitor, visit_expressions_mut,
 };
 use futures::StreamExt;
-use kernel::dict::{ColumnDef, IndexDef, Privileges, TableDef};
+use kernel::dict::{ColumnDef, IndexDef, KEY_EXPR, Privileges, TableDef};
 use kernel::row::{Datum, RowTypes, RowView, Value, encode_row};
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, Snapshot};
@@ -86,6 +87,8 @@ pub(crate) struct Written {
 
 /// The words of an index predicate, as the parser hands them over among the columns.
 pub(crate) const PREDICATE: &str = "$where ";
+/// The same for an expression.
+pub(crate) const EXPRESSION: &str = "$expr ";
 
 fn twice() -> PgError {
     PgError::new("21000", "ON CONFLICT DO UPDATE command cannot affect row a second time")
@@ -122,6 +125,7 @@ fn arbiters(target: Option<&ConflictTarget>, table: &TableDef) -> Result<Vec<usi
         }
         Some(ConflictTarget::Columns(names)) => {
             let (mut wanted, mut known) = (BTreeSet::new(), Vec::new());
+            let mut exprs: BTreeSet<String> = BTreeSet::new();
             let position = |name: &str| {
                 let found = table.column(name).and_then(|at| u16::try_from(at).ok());
                 found.ok_or_else(|| PgError::undefined_column(name))
@@ -134,18 +138,29 @@ fn arbiters(target: Option<&ConflictTarget>, table: &TableDef) -> Result<Vec<usi
                         let expr = direct::parse_expr(predicate)?;
                         known.extend(crate::ddl::bind_predicate(&expr, table).ok());
                     }
-                    None => {
-                        wanted.insert(position(&ident_name(name))?);
-                    }
+                    None => match name.value.strip_prefix(EXPRESSION) {
+                        Some(expr) => {
+                            check_predicate(expr, table)?;
+                            exprs.insert(crate::key_exprs::kept_text(expr)?);
+                        }
+                        None => {
+                            wanted.insert(position(&ident_name(name))?);
+                        }
+                    },
                 }
             }
-            let fits = |columns: &[u16]| columns.iter().copied().collect::<BTreeSet<_>>() == wanted;
+            let fits = |index: &IndexDef| {
+                let plain = index.columns.iter().copied().filter(|column| *column < KEY_EXPR);
+                let own: BTreeSet<String> =
+                    index.exprs.iter().map(|expr| expr.text.clone()).collect();
+                plain.collect::<BTreeSet<_>>() == wanted && own == exprs
+            };
             let serves = |index: &IndexDef| {
                 let predicate = index.predicate.as_ref();
                 predicate.is_none_or(|own| query::implied::implies(&known, &table.types, own))
             };
             let found: Vec<usize> = unique
-                .filter(|(_, index)| fits(&index.columns) && serves(index))
+                .filter(|(_, index)| fits(index) && serves(index))
                 .map(|(at, _)| at)
                 .collect();
             if found.is_empty() {
@@ -217,6 +232,7 @@ fn pair_of(table: &TableDef) -> TableDef {
         columns,
         indexes: Vec::new(),
         partial: Vec::new(),
+        computed: Vec::new(),
         checks: Vec::new(),
         ..table.clone()
     }
@@ -303,7 +319,7 @@ impl Session {
         let simple = pair_scalars(&pair, alias, &set, &exprs, condition.as_ref(), params)?;
         let (values, tables, once) = match simple {
             Some(scalars) => (scalars, Vec::new(), false),
-            None => self.plan_pair_query(&pair, alias, exprs, condition, params).await?,
+            None => self.plan_pair_query(&pair, alias, &set, exprs, condition, params).await?,
         };
         let update = Some(ConflictUpdate { pair, set, values });
         let clause = OnConflict { arbiters, update };
@@ -314,12 +330,14 @@ impl Session {
         &mut self,
         pair: &Arc<TableDef>,
         alias: &str,
+        set: &[usize],
         exprs: Vec<Expr>,
         mut condition: Option<Expr>,
         params: &mut Params,
     ) -> Result<(NewValues, Vec<(ObjId, u64)>, bool)> {
         let env = self.format_env();
         let mut binder = Binder::new(params, &env);
+        let untyped: Vec<bool> = exprs.iter().map(assign::is_untyped).collect();
         let mut items = Vec::with_capacity(exprs.len());
         for (i, mut expr) in exprs.into_iter().enumerate() {
             binder.bind_expr(&mut expr)?;
@@ -337,6 +355,11 @@ impl Session {
         let query = select_query(items, from, condition)?;
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &known, &params.all_types())?;
+        for (i, at) in set.iter().enumerate() {
+            if let (Some(given), Some(false)) = (planned.columns.get(i), untyped.get(i)) {
+                assign::check(&pair.columns[*at], given)?;
+            }
+        }
         for (slot, inferred) in params.types.iter_mut().zip(&planned.params) {
             slot.get_or_insert(*inferred);
         }
@@ -431,7 +454,7 @@ impl Session {
         let there = table::fetch(&self.ctx, table, rowid, &snapshot, &mut old).await?;
         let own = table.all_indexes().nth(index);
         let own = own.ok_or_else(|| PgError::internal("an arbiter that is gone"))?;
-        if !there || !table::same_key(table, own, &old, row) {
+        if !there || !table::same_key(table, own, &old, row)? {
             // Given up again, or, for a snapshot that stays, not there yet.
             return if repeatable { Err(concurrent()) } else { Ok(Decided::Again) };
         }

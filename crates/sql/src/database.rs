@@ -3,6 +3,7 @@
 use crate::audit::Trail;
 use crate::cache::PlanCache;
 use crate::hba::Hba;
+use crate::key_exprs::KeyMaker;
 use crate::log_on::Seats;
 use crate::notify::Listeners;
 use crate::{PgError, Result};
@@ -19,6 +20,7 @@ pub(crate) struct Database {
     pub(crate) hba: Hba,
     pub(crate) trail: Trail,
     pub(crate) seats: Arc<Seats>,
+    keys: Arc<KeyMaker>,
 }
 
 /// Open instances of this process: one, or several in tests.
@@ -35,14 +37,17 @@ impl Database {
         }
         let memory = usize::try_from(instance.params.pga_aggregate_target())
             .map_err(|_| PgError::internal("pga_aggregate_target"))?;
-        let database = Arc::new(Database {
-            planner: Planner::new(memory)?,
+        let planner = Planner::new(memory)?;
+        let database = Arc::new_cyclic(|own| Database {
+            planner,
             cache: PlanCache::default(),
             listeners: Listeners::default(),
             hba: Hba::default(),
             trail: Trail::default(),
             seats: Arc::default(),
+            keys: Arc::new(KeyMaker(own.clone())),
         });
+        kernel::dict::set_key_expressions(&instance.core, database.keys.clone())?;
         open.push((Arc::downgrade(instance), database.clone()));
         crate::auto_analyze::start(instance);
         Ok(database)

@@ -19,7 +19,7 @@ use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
-use kernel::dict::TableDef;
+use kernel::dict::{IndexDef, TableDef};
 use kernel::row::{ColType, Datum, RowTypes, RowView, Value, decode_key, encode_key};
 use kernel::table::{self, Change, LockWait};
 use kernel::txn::Snapshot;
@@ -45,9 +45,12 @@ pub(crate) fn row_error(error: kernel::Error, table: &TableDef) -> PgError {
     {
         let name = found.constraint.as_ref().unwrap_or(index);
         let message = format!("duplicate key value violates unique constraint \"{name}\"");
-        let columns: Vec<&str> =
-            found.columns.iter().map(|c| table.columns[usize::from(*c)].name.as_str()).collect();
-        let shown = key_text(table, &found.columns, key, row);
+        let name_of = |column: &u16| match usize::from(*column) {
+            at if at < table.columns.len() => table.columns[at].name.clone(),
+            _ => crate::key_exprs::shown_part(table, found, *column, true),
+        };
+        let columns: Vec<String> = found.columns.iter().map(name_of).collect();
+        let shown = key_text(table, found, key, row);
         return PgError::new("23505", message)
             .with_detail(format!("Key ({})=({shown}) already exists.", columns.join(", ")))
             .with_table(&table.schema, &table.name)
@@ -61,16 +64,16 @@ pub(crate) fn row_error(error: kernel::Error, table: &TableDef) -> PgError {
 }
 
 /// The values of a key: as they are in the row, else as far as the key has kept them.
-fn key_text(table: &TableDef, columns: &[u16], key: &[u8], row: &[u8]) -> String {
+fn key_text(table: &TableDef, index: &IndexDef, key: &[u8], row: &[u8]) -> String {
+    let columns = &index.columns;
     let env = FormatEnv::plain();
-    if !row.is_empty() {
+    if !row.is_empty() && index.exprs.is_empty() {
         let view = RowView::new(types(table), row);
         let texts: Vec<String> =
             columns.iter().map(|c| to_text(&view.get(usize::from(*c)), &env)).collect();
         return texts.join(", ");
     }
-    let key_types: Vec<ColType> =
-        columns.iter().map(|c| table.columns[usize::from(*c)].ty).collect();
+    let key_types: Vec<ColType> = columns.iter().map(|c| index.part_type(table, *c)).collect();
     let mut values = Vec::new();
     if decode_key(&key_types, key, &mut values).is_err() {
         return "?".to_owned();

@@ -7,6 +7,7 @@
 //! never do: accept a clause and ignore it.
 
 mod access;
+mod assign;
 mod audit;
 mod auto_analyze;
 mod bind;
@@ -32,6 +33,7 @@ mod generated;
 mod hba;
 mod insert;
 mod kept;
+mod key_exprs;
 mod log_on;
 mod merge;
 mod named_types;

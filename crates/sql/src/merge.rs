@@ -4,14 +4,15 @@
 //! What it promises: the first clause whose condition holds is followed; a row that somebody else
 //! has changed meanwhile is judged by its new version. What it must never do: change a row twice.
 
+use crate::assign;
 use crate::bind::{Binder, Params, ident_name, table_parts};
 use crate::ddl::Verb;
 use crate::dml::{encode_checked, replaced, row_error};
 use crate::generated::{Overriding, given_counts};
 use crate::plan::{Kind, QueryPlan, RowDefault};
 use crate::planning::{
-    Planned, assigned_pairs, default_expr, hidden_items, note_parameter, row_default, select_query,
-    set_column,
+    Aimed, Planned, assigned_pairs, default_expr, hidden_items, note_parameter, row_default,
+    select_query, set_column,
 };
 use crate::session::Session;
 use crate::target_rows::TargetRows;
@@ -264,7 +265,7 @@ impl Session {
             return Err(PgError::syntax("syntax error at or near \"RETURNING\""));
         }
         let target = TableWithJoins { relation: merge.table.clone(), joins: Vec::new() };
-        let (table, alias, factor) = self.target(&target, Verb::Merge).await?;
+        let Aimed { table, alias, factor, .. } = self.target(&target, Verb::Merge).await?;
         let source_alias = match &merge.source {
             TableFactor::Table { name, alias: None, .. } => Some(table_parts(name)?.1),
             TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } => {
@@ -308,7 +309,9 @@ impl Session {
         binder.bind_from(&mut source)?;
         let mut on = merge.on.as_ref().clone();
         binder.bind_expr(&mut on)?;
+        let untyped: Vec<bool> = exprs.iter().map(assign::is_untyped).collect();
         let mut items = hidden_items(&alias);
+        let hidden = items.len();
         for (i, mut expr) in exprs.into_iter().enumerate() {
             binder.bind_expr(&mut expr)?;
             let alias = Ident::with_quote('"', format!("$merge{i}"));
@@ -324,6 +327,19 @@ impl Session {
         let (set, tables, once) = self.relations(&references, params).await?;
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
+        for clause in &clauses {
+            let (columns, first) = match clause {
+                Clause::Update { set, first } => (set, *first),
+                Clause::Insert { columns, first, .. } => (columns, *first),
+                Clause::Nothing | Clause::Delete => continue,
+            };
+            for (at, place) in columns.iter().zip(first..) {
+                let typed = place.checked_sub(hidden).and_then(|i| untyped.get(i)) == Some(&false);
+                if let Some(given) = planned.columns.get(place).filter(|_| typed) {
+                    assign::check(&table.columns[*at], given)?;
+                }
+            }
+        }
         let plan = MergePlan { table, query: QueryPlan::new(planned), clauses };
         let kind = Kind::Merge(Box::new(plan));
         Ok(Planned { kind, tables, columns: Vec::new(), returns_rows: false, once })

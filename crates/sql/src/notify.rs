@@ -178,6 +178,13 @@ pub(crate) struct Listening {
     inbox: Option<Arc<Inbox>>,
 }
 
+impl Listening {
+    /// What the session listens to.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = &str> {
+        self.channels.iter().map(String::as_str)
+    }
+}
+
 /// Gives what another instance has handed on to who listens here.
 pub(crate) fn receive(instance: &Arc<Instance>, body: &[u8]) -> Option<Vec<u8>> {
     let database = crate::database::Database::of(instance).ok()?;

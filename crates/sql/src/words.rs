@@ -2,11 +2,12 @@
 //!
 //! What it promises: the statement means the same, and the words around are as they were.
 
-use crate::conflict::PREDICATE;
+use crate::conflict::{EXPRESSION, PREDICATE};
 use crate::parse::{is_space, is_word};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The index predicate stands among the columns, as a name that begins with [`PREDICATE`]:
+/// What is an expression among the columns of ON CONFLICT stands there as a name that begins with
+/// [`EXPRESSION`]. The index predicate stands among the columns, as a name that begins with [`PREDICATE`]:
 /// `ON CONFLICT (a) WHERE x > 0 DO ...` as `ON CONFLICT (a, "$where x > 0") DO ...`.
 pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
@@ -19,6 +20,15 @@ pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
             continue;
         }
         let Some(close) = closing(&tokens, &used, n + 2) else { continue };
+        out.extend_from_slice(&tokens[copied..=used[n + 2]]);
+        copied = used[n + 2] + 1;
+        for (from, to) in parts(&tokens, &used[n + 3..close]) {
+            let text: String = tokens[from..=to].iter().map(|t| t.token.to_string()).collect();
+            let name = Token::make_word(&format!("{EXPRESSION}{}", text.trim()), Some('"'));
+            out.extend_from_slice(&tokens[copied..from]);
+            out.push(TokenWithSpan { token: name, span: tokens[from].span });
+            copied = to + 1;
+        }
         if !word(close + 1, "where") {
             continue;
         }
@@ -35,6 +45,48 @@ pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
     }
     out.extend_from_slice(&tokens[copied..]);
     out
+}
+
+/// `CREATE VIEW v AS ... WITH [LOCAL | CASCADED] CHECK OPTION` as `CREATE VIEW v
+/// WITH (check_option = '...') AS ...`.
+pub(crate) fn with_check_option(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let end = used.iter().rposition(|at| tokens[*at].token != Token::SemiColon);
+    let word = |n: Option<usize>, word: &str| {
+        n.and_then(|n| used.get(n)).is_some_and(|at| is_word(&tokens[*at].token, word))
+    };
+    let before = |n: usize| end.and_then(|end| end.checked_sub(n));
+    if !(word(end, "option") && word(before(1), "check")) {
+        return tokens;
+    }
+    let (first, kind) = match before(2) {
+        at if word(at, "with") => (at, "cascaded"),
+        at if word(at, "local") && word(before(3), "with") => (before(3), "local"),
+        at if word(at, "cascaded") && word(before(3), "with") => (before(3), "cascaded"),
+        _ => return tokens,
+    };
+    let (Some(first), Some(end)) = (first, end) else { return tokens };
+    let Some(as_at) = (0..first).find(|n| word(Some(*n), "as")) else { return tokens };
+    let view = (0..as_at).any(|n| word(Some(n), "view"));
+    let (from, to, place) = (used[first], used[end], used[as_at]);
+    // Other options of the view have brackets of their own.
+    let list = (0..as_at).rev().find(|n| tokens[used[*n]].token == Token::RParen);
+    let open = list.and_then(|close| (0..close).rev().find(|n| word(Some(*n), "with")));
+    if !view || open.is_some() {
+        return tokens;
+    }
+    let span = tokens[place].span;
+    tokens.drain(from..=to);
+    let words = [
+        Token::make_keyword("WITH"),
+        Token::LParen,
+        Token::make_word("check_option", None),
+        Token::Eq,
+        Token::SingleQuotedString(kind.to_owned()),
+        Token::RParen,
+    ];
+    tokens.splice(place..place, words.into_iter().map(|token| TokenWithSpan { token, span }));
+    tokens
 }
 
 /// Stands for the column of an action that does nothing.
@@ -124,6 +176,28 @@ pub(crate) fn with_tables(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     out
+}
+
+/// The parts of a list, which `used` tokens are, that are more than a name: from which token to
+/// which.
+fn parts(tokens: &[TokenWithSpan], used: &[usize]) -> Vec<(usize, usize)> {
+    let (mut found, mut depth, mut first) = (Vec::new(), 0usize, 0);
+    for at in 0..=used.len() {
+        let token = used.get(at).map(|at| &tokens[*at].token);
+        match token {
+            Some(Token::LParen) => depth += 1,
+            Some(Token::RParen) => depth = depth.saturating_sub(1),
+            None | Some(Token::Comma) if depth == 0 => {
+                // A name alone is a column.
+                if at > first + 1 {
+                    found.push((used[first], used[at - 1]));
+                }
+                first = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The parenthesis that closes the one at `n`.

@@ -36,7 +36,7 @@ use crate::txn::{Core, Transaction};
 pub(super) const BOOTSTRAP_HEADER: Dba = Dba::new(DATA_FILE, 24);
 
 /// Version of the dictionary's layout, in `props$`.
-const FORMAT: (&str, &str) = ("dictionary format", "7");
+const FORMAT: (&str, &str) = ("dictionary format", "8");
 
 /// The bootstrap table as the rest of the kernel wants it described.
 pub(super) fn bootstrap_def(birth: Scn) -> TableDef {
@@ -57,6 +57,7 @@ pub(super) fn bootstrap_def(birth: Scn) -> TableDef {
         birth,
         indexes: Vec::new(),
         partial: Vec::new(),
+        computed: Vec::new(),
         checks: Vec::new(),
         foreign: Vec::new(),
         referenced: Vec::new(),
@@ -213,7 +214,8 @@ async fn write_table(
         let own = object(index.obj, &index.name, ObjectKind::Index);
         store::insert(ctx, txn, into(Fixed::Obj), &object_values(&own)?).await?;
         let columns = key_list(&index.columns, &index.orders);
-        store::insert(ctx, txn, into(Fixed::Ind), &index_values(index, &columns, None)?).await?;
+        store::insert(ctx, txn, into(Fixed::Ind), &index_values(index, &columns, None, None)?)
+            .await?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use super::ddl_foreign::move_foreign_keys;
 use super::ddl_index::{check_unreferenced, drop_index_rows};
 use super::ddl_type::hold_types;
 use super::def::{AlteredColumn, CheckDef, ColumnDef, IndexDef, ObjectDef, TableDef};
+use super::expression::{KEY_EXPR, KeyExpr, expr_bytes};
 use super::fixed::Fixed;
 use super::ids::next_obj;
 use super::names::{check_name, undefined};
@@ -75,7 +76,23 @@ pub async fn alter_columns(
             let bytes = Value::Bytea(predicate_bytes(&new).into());
             change_index(ctx, txn, index, vec![(at::IND_PREDICATE, bytes)]).await?;
         }
-        match index.columns.iter().map(|old| moved(*old)).collect::<Option<Vec<u16>>>() {
+        let all = |columns: &[u16]| -> Option<Vec<u16>> {
+            let place = |old: &u16| if *old < KEY_EXPR { moved(*old) } else { Some(*old) };
+            columns.iter().map(place).collect()
+        };
+        let exprs = index
+            .exprs
+            .iter()
+            .map(|expr| Some(KeyExpr { columns: all(&expr.columns)?, ..expr.clone() }));
+        let Some(exprs) = exprs.collect::<Option<Vec<KeyExpr>>>() else {
+            // It goes with a column that an expression of its key names.
+            drop_index_rows(ctx, txn, &def, index).await?;
+            continue;
+        };
+        if exprs != index.exprs {
+            change_index(ctx, txn, index, vec![(at::IND_EXPRS, exprs_value(&exprs))]).await?;
+        }
+        match all(&index.columns) {
             None => {
                 check_unreferenced(&def, index)?;
                 drop_index_rows(ctx, txn, &def, index).await?;
@@ -121,6 +138,31 @@ fn in_place(def: &TableDef, columns: &[AlteredColumn]) -> bool {
             }
             None => column.from.is_none(),
         })
+}
+
+fn exprs_value(exprs: &[KeyExpr]) -> Value {
+    expr_bytes(exprs).map_or(Value::Null, |bytes| Value::Bytea(bytes.into()))
+}
+
+/// Gives an index on expressions others in their places, which mean the same in the table as it is
+/// now: a column has got another name, or another type.
+///
+/// # Errors
+/// As [`lock_definition`].
+pub async fn set_index_expressions(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    index: &IndexDef,
+    exprs: &[KeyExpr],
+) -> Result<Arc<TableDef>> {
+    let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    let known = def.computed.iter().find(|known| known.obj == index.obj);
+    let known = known.filter(|known| known.exprs.len() == exprs.len());
+    let known = known.ok_or_else(|| undefined("index", &index.name))?;
+    change_index(ctx, txn, known, vec![(at::IND_EXPRS, exprs_value(exprs))]).await?;
+    new_version(ctx, txn, &object).await?;
+    own_table(ctx, txn, &object).await
 }
 
 async fn change_index(

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use block::bytes::ByteList;
 use observe::Ctx;
 
 use super::ddl::{add_object, delete_all, drop_object, lock_for_ddl, new_version, write_not_null};
-use super::def::{ColumnDef, IndexDef, NewIndex, ObjectDef, ObjectKind, TableDef};
+use super::def::{ColumnDef, Derived, IndexDef, NewIndex, ObjectDef, ObjectKind, TableDef};
+use super::expression::{KEY_EXPR, expr_bytes};
 use super::fixed::Fixed;
 use super::ids::next_obj;
 use super::lookup::table_by_obj;
@@ -14,7 +16,7 @@ use super::records::{at, index_values, key_list, object_by_name, object_by_obj, 
 use super::segments::{drop_at_commit, make_index};
 use super::state::{newest, of};
 use super::store::{self, obj};
-use crate::btree::{Builder, IndexSeg, entry_key};
+use crate::btree::{Builder, IndexSeg};
 use crate::error::{Error, Result};
 use crate::row::{RowView, Value};
 use crate::table;
@@ -30,6 +32,12 @@ pub(super) fn check_index(index: &NewIndex, columns: &[ColumnDef]) -> Result<()>
         return Err(Error::Invalid(what));
     }
     for (i, position) in index.columns.iter().enumerate() {
+        if let Some(at) = position.checked_sub(KEY_EXPR) {
+            if usize::from(at) >= index.exprs.len() || index.primary {
+                return Err(Error::Invariant(format!("no expression {at} for an index")));
+            }
+            continue;
+        }
         let Some(column) = columns.get(usize::from(*position)) else {
             return Err(Error::Invariant(format!("no column {position} for an index")));
         };
@@ -42,6 +50,7 @@ pub(super) fn check_index(index: &NewIndex, columns: &[ColumnDef]) -> Result<()>
     if let Some(predicate) = &index.predicate {
         predicate.columns(&mut named);
     }
+    named.extend(index.exprs.iter().flat_map(|expr| &expr.columns));
     if named.iter().any(|at| columns.get(usize::from(*at)).is_none()) {
         return Err(Error::Invariant("a predicate on a column that is not there".into()));
     }
@@ -117,11 +126,15 @@ pub(super) async fn add_index(
         root: seg.root,
         birth: seg.birth,
         predicate: new.predicate,
+        exprs: new.exprs,
+        evaluator: of(core)?.evaluator(),
+        derived: Derived::default(),
     };
     fill(ctx, txn, def, &index, seg).await?;
     let columns = key_list(&index.columns, &index.orders);
     let predicate = index.predicate.as_ref().map(predicate_bytes);
-    let values = index_values(&index, &columns, predicate.as_deref())?;
+    let exprs = expr_bytes(&index.exprs);
+    let values = index_values(&index, &columns, predicate.as_deref(), exprs.as_deref())?;
     store::insert(ctx, txn, of(core)?.fixed(Fixed::Ind), &values).await?;
     let snap = newest(txn)?;
     let owner = object_by_obj(ctx, of(core)?, &snap, def.obj).await?;
@@ -139,7 +152,7 @@ async fn fill(
     let snap = newest(txn)?;
     let mut builder = Builder::new(txn, seg);
     let mut scan = table::scan(ctx, def, &snap).await?;
-    let mut entries = Vec::new();
+    let (mut rows, mut rowids, mut entries) = (ByteList::new(), Vec::new(), Vec::new());
     let named = |e| match e {
         Error::UniqueViolation { key, .. } => {
             let index = index.constraint.clone().unwrap_or_else(|| index.name.clone());
@@ -150,14 +163,13 @@ async fn fill(
     loop {
         let more = scan
             .next_block(ctx, |rowid, row| {
-                if !index.holds(&def.types, row) {
-                    return;
-                }
-                let mut key = Vec::new();
-                entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
-                entries.push((key, rowid));
+                rows.push(row);
+                rowids.push(rowid);
             })
             .await?;
+        let all = rows.iter().zip(rowids.drain(..));
+        table::entries(def, index, all, |_, key, rowid| entries.push((key.to_vec(), rowid)))?;
+        rows.clear();
         for (key, rowid) in entries.drain(..) {
             builder.add(ctx, &key, rowid).await.map_err(named)?;
         }
@@ -282,7 +294,7 @@ pub(super) async fn replace_index_segment(
     let seg = make_index(ctx, txn, index.obj, index.unique).await?;
     let new = IndexDef { header: seg.header, root: seg.root, birth: seg.birth, ..index.clone() };
     let columns = key_list(&new.columns, &new.orders);
-    let values = index_values(&new, &columns, None)?;
+    let values = index_values(&new, &columns, None, None)?;
     let changes: Vec<(usize, Value)> = [at::IND_HEADER, at::IND_ROOT, at::IND_BIRTH]
         .into_iter()
         .map(|i| (i, values[i].to_value()))

@@ -14,14 +14,14 @@ use super::ddl::{
     add_object, check_columns, delete_all, drop_object, lock_for_ddl, new_version, own_table,
 };
 use super::ddl_type::hold_types;
-use super::def::{ColumnDef, NewView, ObjectDef, ObjectKind, TableDef, ViewDef};
+use super::def::{CheckOption, ColumnDef, NewView, ObjectDef, ObjectKind, TableDef, ViewDef};
 use super::fixed::Fixed;
 use super::ids::next_obj;
 use super::lookup::{table_by_obj, types};
 use super::names::{check_name, check_schema};
 use super::records::{column_values, table_values, use_values};
 use super::state::of;
-use super::store::{self, obj};
+use super::store::{self, obj, text_or_null};
 use crate::error::{Error, Result};
 use crate::row::Datum;
 use crate::txn::{LockWait, TmMode, Transaction};
@@ -93,7 +93,8 @@ async fn write_text(
         let values = column_values(number, position, column, acl.as_deref())?;
         store::insert(ctx, txn, dict.fixed(Fixed::Col), &values).await?;
     }
-    let text = [obj(number), Datum::Text(&view.text)];
+    let check = text_or_null(view.check.map(CheckOption::code));
+    let text = [obj(number), Datum::Text(&view.text), check];
     store::insert(ctx, txn, dict.fixed(Fixed::View), &text).await?;
     for used in &view.uses {
         store::insert(ctx, txn, dict.fixed(Fixed::Dep), &use_values(number, used)).await?;

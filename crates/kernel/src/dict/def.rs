@@ -12,7 +12,8 @@ use block::{Dba, ObjId, Scn};
 
 use super::acl::Acl;
 use super::condition::Condition;
-use crate::row::{ColType, Datum, EnumType, RowTypes, RowView, encode_row};
+use super::expression::{Evaluator, KeyExpr};
+use crate::row::{ColType, Datum, EnumType, RowTypes, RowView, Value, encode_row};
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,6 +106,32 @@ pub struct Use {
     pub column: String,
 }
 
+/// Which conditions a row that is written through a view must meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CheckOption {
+    /// The view's own.
+    Local,
+    /// Also those of the views below.
+    Cascaded,
+}
+
+impl CheckOption {
+    /// The letter stored in the dictionary.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            CheckOption::Local => "l",
+            CheckOption::Cascaded => "c",
+        }
+    }
+
+    /// Inverse of [`CheckOption::code`].
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<CheckOption> {
+        [CheckOption::Local, CheckOption::Cascaded].into_iter().find(|one| one.code() == code)
+    }
+}
+
 /// What a view shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ViewDef {
@@ -112,6 +139,7 @@ pub struct ViewDef {
     pub text: String,
     /// What the query reads, in order.
     pub uses: Vec<Use>,
+    pub check: Option<CheckOption>,
 }
 
 /// What a foreign key does with the rows that refer to one which goes or changes its key.
@@ -295,6 +323,9 @@ pub struct TableDef {
     /// Those over some of the rows: kept as the others are, but read only by who asks for rows
     /// that they hold.
     pub partial: Vec<Arc<IndexDef>>,
+    /// Those on expressions, over all rows or some: kept as the others are, but read only by who
+    /// knows the expressions.
+    pub computed: Vec<Arc<IndexDef>>,
     /// Its CHECK constraints, in the order of their names, as they are told.
     pub checks: Vec<CheckDef>,
     /// Its foreign keys, in the order of their names.
@@ -323,9 +354,9 @@ impl TableDef {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// All indexes: those over all rows, then the partial ones.
+    /// All indexes: those over all rows, then the partial ones, then those on expressions.
     pub fn all_indexes(&self) -> impl Iterator<Item = &Arc<IndexDef>> {
-        self.indexes.iter().chain(&self.partial)
+        self.indexes.iter().chain(&self.partial).chain(&self.computed)
     }
 
     /// The index behind the primary key.
@@ -349,7 +380,8 @@ pub struct IndexDef {
     pub obj: ObjId,
     pub name: String,
     pub table: ObjId,
-    /// Positions of the key's columns in the table, from 0.
+    /// Positions of the key's columns in the table, from 0; from [`super::KEY_EXPR`] on those of
+    /// `exprs`.
     pub columns: Vec<u16>,
     /// The order that was asked for, of each column; empty where it is ascending for all of them.
     pub orders: Vec<KeyOrder>,
@@ -365,9 +397,40 @@ pub struct IndexDef {
     pub birth: Scn,
     /// Which rows it holds; `None`: all.
     pub predicate: Option<Condition>,
+    /// The expressions in its key.
+    pub exprs: Vec<KeyExpr>,
+    /// Who computes them.
+    pub evaluator: Evaluator,
+    /// What they are made into.
+    pub derived: Derived,
 }
 
 impl IndexDef {
+    /// The values of its expressions for each of the rows.
+    ///
+    /// # Errors
+    /// [`crate::Error::Raised`].
+    pub fn values(&self, table: &TableDef, rows: &[&[u8]]) -> crate::Result<Vec<Vec<Value>>> {
+        self.evaluator.values(table, self, rows)
+    }
+
+    /// Makes what computes its expressions, into `derived`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Raised`].
+    pub fn prepare(&self, table: &TableDef) -> crate::Result<()> {
+        self.evaluator.prepare(table, self)
+    }
+
+    /// The type of a part of its key.
+    #[must_use]
+    pub fn part_type(&self, table: &TableDef, column: u16) -> ColType {
+        match column.checked_sub(super::KEY_EXPR) {
+            Some(at) => self.exprs[usize::from(at)].ty,
+            None => table.columns[usize::from(column)].ty,
+        }
+    }
+
     /// Whether it holds a row.
     #[must_use]
     pub fn holds(&self, types: &RowTypes, row: &[u8]) -> bool {
@@ -646,6 +709,7 @@ pub struct NewIndex {
     pub primary: bool,
     pub constraint: Option<String>,
     pub predicate: Option<Condition>,
+    pub exprs: Vec<KeyExpr>,
 }
 
 /// A sequence to be made.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use block::{Dba, ObjId, Scn};
 
 use super::def::{Changes, ColumnDef, Derived, IndexDef, TableDef};
+use super::expression::Evaluator;
 use crate::row::{ColType, TypeKind};
 
 /// The schema of the dictionary's tables.
@@ -188,6 +189,7 @@ pub(super) const TABLES: [FixedTable; 19] = [
             ("root", Int8, true),
             ("birth", Int8, true),
             ("predicate", Bytea, false),
+            ("exprs", Bytea, false),
         ],
         indexes: &[
             FixedIndex { obj: ObjId(24), name: "i_ind1", columns: &[0] },
@@ -275,7 +277,7 @@ pub(super) const TABLES: [FixedTable; 19] = [
     FixedTable {
         obj: ObjId(15),
         name: "view$",
-        columns: &[("obj", Int8, true), ("text", Text, true)],
+        columns: &[("obj", Int8, true), ("text", Text, true), ("check", Text, false)],
         indexes: &[FixedIndex { obj: ObjId(41), name: "i_view1", columns: &[0] }],
     },
     FixedTable {
@@ -426,6 +428,9 @@ impl FixedTable {
                     root: place.root,
                     birth: place.birth,
                     predicate: None,
+                    exprs: Vec::new(),
+                    evaluator: Evaluator::default(),
+                    derived: Derived::default(),
                 }))
             })
             .collect::<Option<Vec<_>>>()?;
@@ -441,6 +446,7 @@ impl FixedTable {
             birth: own.birth,
             indexes,
             partial: Vec::new(),
+            computed: Vec::new(),
             checks: Vec::new(),
             foreign: Vec::new(),
             referenced: Vec::new(),

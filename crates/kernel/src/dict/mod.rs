@@ -15,6 +15,7 @@ mod ddl_schema;
 mod ddl_type;
 mod ddl_view;
 mod def;
+mod expression;
 mod fixed;
 mod ids;
 mod locks;
@@ -38,6 +39,7 @@ pub use condition::{Comparison, Condition};
 pub use ddl::{COLUMNS_MAX, create_table, drop_table, truncate_table};
 pub use ddl_alter::{
     alter_columns, lock_definition, rename_index, rename_table, set_check, set_comment,
+    set_index_expressions,
 };
 pub use ddl_foreign::{
     add_foreign_key, drop_foreign_key, rename_foreign_key, validate_foreign_key,
@@ -54,10 +56,11 @@ pub use ddl_schema::{
 pub use ddl_type::{TypeChange, alter_type, create_type, drop_type, lock_type_users, type_users};
 pub use ddl_view::{create_view, drop_view, replace_view};
 pub use def::{
-    AlteredColumn, Changes, CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef,
-    KeyAction, KeyOrder, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind,
+    AlteredColumn, Changes, CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated,
+    IndexDef, KeyAction, KeyOrder, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind,
     ReferenceDef, SchemaDef, Schemas, SequenceDef, TableDef, TypeDef, Types, Use, UserDef, ViewDef,
 };
+pub use expression::{Evaluator, KEY_EXPR, KeyExpr, KeyExpressions, set_key_expressions};
 pub use fixed::{
     CHECKPOINT_ROLE, DATABASE_OWNER_ROLE, PREDEFINED_ROLES, PUBLIC, PUBLIC_OBJ, READ_ALL_DATA,
     RESERVED_SCHEMAS, ROLES_OBJ, SCHEMAS_OBJ, SIGNAL_ROLE, SUPERUSER, SUPERUSER_OBJ, SYS,

@@ -11,10 +11,11 @@ use observe::Ctx;
 use super::acl::Acl;
 use super::condition::Condition;
 use super::def::{
-    CheckDef, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction, KeyOrder,
-    ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, TypeDef, Use, UserDef,
-    ViewDef,
+    CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction,
+    KeyOrder, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, TypeDef, Use,
+    UserDef, ViewDef,
 };
+use super::expression::{Evaluator, KEY_EXPR, exprs_of};
 use super::fixed::Fixed;
 use super::state::Dict;
 use super::store::{self, Record, int4, int8, obj, text_or_null};
@@ -47,6 +48,7 @@ pub(super) mod at {
     pub const IND_ROOT: usize = 7;
     pub const IND_BIRTH: usize = 8;
     pub const IND_PREDICATE: usize = 9;
+    pub const IND_EXPRS: usize = 10;
     pub const REF_COLUMNS: usize = 3;
     pub const REF_VALIDATED: usize = 11;
     pub const SEQ_TABLE: usize = 8;
@@ -243,8 +245,8 @@ fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>)> {
     Ok((columns, orders))
 }
 
-/// `name` is kept in `obj$`.
-pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
+/// `name` is kept in `obj$`; `evaluator` computes its expressions.
+pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Result<IndexDef> {
     let (columns, orders) = key_columns(row)?;
     let predicate = match row.bytes_or_null(at::IND_PREDICATE)? {
         None => None,
@@ -253,6 +255,18 @@ pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
             Some(known.ok_or_else(|| row.unknown("predicate of an index"))?)
         }
     };
+    let exprs = match row.bytes_or_null(at::IND_EXPRS)? {
+        None => Vec::new(),
+        Some(bytes) => exprs_of(bytes).ok_or_else(|| row.unknown("expressions of an index"))?,
+    };
+    let known = |column: &u16| match column.checked_sub(KEY_EXPR) {
+        Some(at) => usize::from(at) < exprs.len(),
+        None => true,
+    };
+    if !columns.iter().all(known) {
+        return Err(row.unknown("expression of an index"));
+    }
+    let evaluator = if exprs.is_empty() { Evaluator::default() } else { evaluator.clone() };
     Ok(IndexDef {
         obj: row.obj(0)?,
         name,
@@ -266,6 +280,9 @@ pub(super) fn index_of(row: &Record, name: String) -> Result<IndexDef> {
         root: row.dba(at::IND_ROOT)?,
         birth: row.scn(at::IND_BIRTH)?,
         predicate,
+        exprs,
+        evaluator,
+        derived: Derived::default(),
     })
 }
 
@@ -290,12 +307,13 @@ pub(super) fn predicate_bytes(condition: &Condition) -> Vec<u8> {
     bytes
 }
 
-/// `columns` and `predicate` as they are kept.
+/// `columns`, `predicate` and `exprs` as they are kept.
 pub(super) fn index_values<'a>(
     def: &'a IndexDef,
     columns: &'a str,
     predicate: Option<&'a [u8]>,
-) -> Result<[Datum<'a>; 10]> {
+    exprs: Option<&'a [u8]>,
+) -> Result<[Datum<'a>; 11]> {
     Ok([
         obj(def.obj),
         obj(def.table),
@@ -307,6 +325,7 @@ pub(super) fn index_values<'a>(
         int8(def.root.to_u64())?,
         int8(def.birth.0)?,
         predicate.map_or(Datum::Null, Datum::Bytea),
+        exprs.map_or(Datum::Null, Datum::Bytea),
     ])
 }
 
@@ -345,7 +364,14 @@ async fn read_view(
     };
     let uses = store::by_key(ctx, snap, dict.fixed(Fixed::Dep), 0, &key).await?;
     let uses = uses.iter().map(use_of).collect::<Result<Vec<_>>>()?;
-    Ok(Some(ViewDef { text: row.text(1)?.to_owned(), uses }))
+    let check = match row.text_or_null(2)? {
+        None => None,
+        Some(code) => {
+            let known = CheckOption::from_code(code);
+            Some(known.ok_or_else(|| row.unknown("check option"))?)
+        }
+    };
+    Ok(Some(ViewDef { text: row.text(1)?.to_owned(), uses, check }))
 }
 
 fn use_of(row: &Record) -> Result<Use> {
@@ -438,7 +464,7 @@ pub(super) async fn read_table(
         let number = row.obj(0)?;
         let name = object_by_obj(ctx, dict, snap, number).await?;
         let name = name.ok_or_else(|| row.unknown("index"))?.name;
-        indexes.push(Arc::new(index_of(&row, name)?));
+        indexes.push(Arc::new(index_of(&row, name, &dict.evaluator())?));
     }
     let checks = store::by_key(ctx, snap, dict.fixed(Fixed::Con), 0, &key).await?;
     let checks = checks.iter().map(check_of).collect::<Result<Vec<_>>>()?;
@@ -448,12 +474,15 @@ pub(super) async fn read_table(
     let foreign = foreign.collect::<Result<Vec<_>>>()?;
     let referenced = store::by_key(ctx, snap, dict.fixed(Fixed::Ref), 1, &key).await?;
     let referenced = referenced.iter().map(reference_of).collect::<Result<Vec<_>>>()?;
+    let (computed, indexes): (Vec<Arc<IndexDef>>, Vec<_>) =
+        indexes.into_iter().partition(|index: &Arc<IndexDef>| !index.exprs.is_empty());
     let (partial, indexes): (Vec<Arc<IndexDef>>, Vec<_>) =
         indexes.into_iter().partition(|index: &Arc<IndexDef>| index.predicate.is_some());
     let birth = tab.scn(at::TAB_BIRTH)?;
     // Whoever learns of the table may read it: no statement to come here gets an older snapshot,
     // also while a commit from before is still under way.
-    let newest = indexes.iter().chain(&partial).map(|i| i.birth).fold(birth, Scn::max);
+    let newest =
+        indexes.iter().chain(&partial).chain(&computed).map(|i| i.birth).fold(birth, Scn::max);
     snap.core().clock.raise(newest);
     snap.core().snapshots.raise_floor(newest);
     Ok(Some(TableDef {
@@ -471,6 +500,7 @@ pub(super) async fn read_table(
         birth,
         indexes,
         partial,
+        computed,
         checks,
         foreign,
         referenced,

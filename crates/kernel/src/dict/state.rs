@@ -4,8 +4,8 @@
 //! Promises: the definitions a transaction has changed are seen by it alone until it commits, and
 //! at its commit nobody here gets an older one, before the commit is acknowledged.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use block::ObjId;
 use observe::{Ctx, Observer, SessionKind};
@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cache::RowCache;
 use super::def::{Changes, TableDef};
+use super::expression::{Evaluator, KeyExpressions};
 use super::fixed::Fixed;
 use super::ids::Ids;
 use super::locks::{ObjectLocks, ObjectMode};
@@ -53,6 +54,8 @@ pub struct Dict {
     pub(crate) sequences: Caches,
     /// Rows that this instance has changed, by table.
     changes: Mutex<FxHashMap<ObjId, Changes>>,
+    /// Who computes the keys of indexes on expressions.
+    expressions: OnceLock<Arc<dyn KeyExpressions>>,
     /// By the transaction's local number.
     touched: Mutex<FxHashMap<u64, Touched>>,
     /// Number of entries of `touched`, so that look-ups need not lock it.
@@ -77,6 +80,7 @@ impl Dict {
             observer,
             sequences: Caches::default(),
             changes: Mutex::default(),
+            expressions: OnceLock::new(),
             touched: Mutex::default(),
             touched_count: AtomicUsize::new(0),
         }
@@ -85,6 +89,15 @@ impl Dict {
     /// A table of the dictionary.
     pub(crate) fn fixed(&self, table: Fixed) -> &Arc<TableDef> {
         &self.fixed[table as usize]
+    }
+
+    pub(super) fn set_key_expressions(&self, own: Arc<dyn KeyExpressions>) {
+        // A second one has come for the same work.
+        let _ = self.expressions.set(own);
+    }
+
+    pub(super) fn evaluator(&self) -> Evaluator {
+        Evaluator(self.expressions.get().cloned())
     }
 
     /// The count of a table's changed rows.

@@ -46,6 +46,7 @@ fn accounts() -> NewTable {
             primary: true,
             constraint: Some("accounts_pkey".into()),
             predicate: None,
+            exprs: Vec::new(),
         }],
     }
 }
@@ -59,6 +60,7 @@ fn by_name() -> NewIndex {
         primary: false,
         constraint: None,
         predicate: None,
+        exprs: Vec::new(),
     }
 }
 
@@ -444,7 +446,7 @@ fn all_of(def: &TableDef) -> NewView {
         name: "ids".into(),
         owner: SUPERUSER_OBJ,
         columns: vec![column("id", TypeKind::Int4)],
-        view: ViewDef { text: "select id from accounts".into(), uses: uses.to_vec() },
+        view: ViewDef { text: "select id from accounts".into(), uses: uses.to_vec(), check: None },
     }
 }
 
@@ -462,14 +464,15 @@ fn a_view_is_known_to_what_it_reads() {
         let txn = w.t.begin();
         let view = table(&w.ctx, &txn, "public", "ids").await.expect("read").expect("there");
         let one = [Use { obj: def.obj, column: "name".into() }];
-        let other = ViewDef { text: "select name from accounts".into(), uses: one.to_vec() };
+        let other =
+            ViewDef { text: "select name from accounts".into(), uses: one.to_vec(), check: None };
         let columns = [column("name", TypeKind::Text)];
         replace_view(&w.ctx, &txn, &view, &columns, &other).await.expect("replaced");
         let now = table(&w.ctx, &txn, "public", "ids").await.expect("read").expect("there");
         assert_eq!((now.view.as_ref(), now.obj), (Some(&other), view.obj));
         assert!(now.version != view.version && now.columns == columns);
         let gone = Use { obj: def.obj, column: "nope".into() };
-        let bad = ViewDef { text: String::new(), uses: vec![gone] };
+        let bad = ViewDef { text: String::new(), uses: vec![gone], check: None };
         let refused = replace_view(&w.ctx, &txn, &now, &columns, &bad).await;
         assert!(matches!(refused, Err(Error::ObjectGone)));
         drop_view(&w.ctx, &txn, &now).await.expect("dropped");

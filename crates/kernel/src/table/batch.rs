@@ -12,9 +12,10 @@ use block::bytes::ByteList;
 use observe::Ctx;
 
 use super::change::lock_table;
+use super::entry;
 use super::query::{heap_seg, index_seg};
 use super::{LockWait, foreign};
-use crate::btree::{self, InsertOutcome, entry_key};
+use crate::btree::{self, InsertOutcome};
 use crate::dict::{IndexDef, TableDef};
 use crate::error::{Error, Result};
 use crate::heap;
@@ -58,7 +59,7 @@ pub async fn refill_many(
     heap::insert_many(ctx, txn, &heap_seg(def), rows, rowids).await?;
     let mut refused: Option<Refused> = None;
     for index in def.all_indexes() {
-        let entries = Entries::new(def, index, rows, rowids);
+        let entries = Entries::new(def, index, rows, rowids)?;
         let before = refused.as_ref().map_or(rows.len(), |r| r.row);
         if let Some(new) = entries.insert(ctx, txn, index, before).await? {
             refused = Some(new);
@@ -88,23 +89,19 @@ struct Entries {
 }
 
 impl Entries {
-    fn new(def: &TableDef, index: &IndexDef, rows: &ByteList, rowids: &[Rowid]) -> Entries {
+    fn new(def: &TableDef, index: &IndexDef, rows: &ByteList, rowids: &[Rowid]) -> Result<Entries> {
         let mut keys = ByteList::with_capacity(rows.len(), 16 * rows.len());
-        let mut key = Vec::new();
         let mut ascending = true;
         let mut held = Vec::with_capacity(rows.len());
-        for (at, (row, rowid)) in rows.iter().zip(rowids).enumerate() {
-            if !index.holds(&def.types, row) {
-                continue;
-            }
-            entry_key(&def.types, &index.columns, index.unique, row, *rowid, &mut key);
-            ascending &= keys.is_empty() || keys.get(keys.len() - 1) <= key.as_slice();
-            keys.push(&key);
+        let all = rows.iter().zip(rowids.iter().copied());
+        entry::entries(def, index, all, |at, key, _| {
+            ascending &= keys.is_empty() || keys.get(keys.len() - 1) <= key;
+            keys.push(key);
             held.push(at);
-        }
+        })?;
         if ascending {
             let rowids = held.iter().map(|row| rowids[*row]).collect();
-            return Entries { keys, rowids, row_of: held, row_count: rows.len() };
+            return Ok(Entries { keys, rowids, row_of: held, row_count: rows.len() });
         }
         // Stable: of equal keys the first row's comes first, and is the one that stands.
         let mut order: Vec<usize> = (0..held.len()).collect();
@@ -113,7 +110,7 @@ impl Entries {
         order.iter().for_each(|&at| sorted.push(keys.get(at)));
         let row_of: Vec<usize> = order.iter().map(|&at| held[at]).collect();
         let rowids = row_of.iter().map(|&row| rowids[row]).collect();
-        Entries { keys: sorted, rowids, row_of, row_count: rows.len() }
+        Ok(Entries { keys: sorted, rowids, row_of, row_count: rows.len() })
     }
 
     /// Adds the entries of the rows in front of position `before`. Once one is refused, only those

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use block::Rowid;
 use observe::Ctx;
 
+use super::entry::{entry, same_entry};
 use super::query::{heap_seg, index_seg};
 use super::{Change, LockWait, foreign};
-use crate::btree::{self, InsertOutcome, entry_key, same_key};
+use crate::btree::{self, InsertOutcome};
 use crate::dict::{self, IndexDef, TableDef};
 use crate::error::{Error, Result};
 use crate::heap;
@@ -30,11 +31,9 @@ pub async fn insert(
     let rowid = heap::insert(ctx, txn, &heap_seg(def), row).await?;
     let mut key = Vec::new();
     for index in def.all_indexes() {
-        if !index.holds(&def.types, row) {
-            continue;
+        if entry(def, index, row, rowid, &mut key)? {
+            insert_entry(ctx, txn, index, &key, rowid, row).await?;
         }
-        entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
-        insert_entry(ctx, txn, index, &key, rowid, row).await?;
     }
     if !def.foreign.is_empty() {
         Box::pin(foreign::check_row(ctx, txn, def, rowid, None, row)).await?;
@@ -83,16 +82,13 @@ async fn update_row(
     }
     let mut key = Vec::new();
     for index in def.all_indexes() {
-        let (had, has) = (index.holds(&def.types, seen), index.holds(&def.types, new));
-        if had == has && (!has || same_key(&def.types, &index.columns, seen, new)) {
+        if same_entry(def, index, seen, new)? {
             continue;
         }
-        if had {
-            entry_key(&def.types, &index.columns, index.unique, seen, rowid, &mut key);
+        if entry(def, index, seen, rowid, &mut key)? {
             delete_entry(ctx, txn, index, &key, rowid).await?;
         }
-        if has {
-            entry_key(&def.types, &index.columns, index.unique, new, rowid, &mut key);
+        if entry(def, index, new, rowid, &mut key)? {
             insert_entry(ctx, txn, index, &key, rowid, new).await?;
         }
     }
@@ -170,11 +166,9 @@ async fn delete_row(ctx: &Ctx, txn: &Arc<Transaction>, row: &Row<'_>) -> Result<
     }
     let mut key = Vec::new();
     for index in def.all_indexes() {
-        if !index.holds(&def.types, seen) {
-            continue;
+        if entry(def, index, seen, rowid, &mut key)? {
+            delete_entry(ctx, txn, index, &key, rowid).await?;
         }
-        entry_key(&def.types, &index.columns, index.unique, seen, rowid, &mut key);
-        delete_entry(ctx, txn, index, &key, rowid).await?;
     }
     Ok(Change::Done)
 }

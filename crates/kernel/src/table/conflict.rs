@@ -11,33 +11,22 @@ use block::Rowid;
 use observe::Ctx;
 
 use super::change::{insert_entry, lock_table};
+use super::entry::{entry, unique_key};
 use super::query::{heap_seg, index_seg};
 use super::{LockWait, foreign};
-use crate::btree::{self, InsertOutcome, entry_key};
+use crate::btree::{self, InsertOutcome};
 use crate::dict::{IndexDef, TableDef};
 use crate::error::Result;
 use crate::heap;
-use crate::row::{RowView, encode_key};
 use crate::txn::{Snapshot, TmMode, Transaction};
 
-/// The key of a row in a unique index; `None` if a column of it is NULL, or the index does
-/// not hold the row: such a row has no equal.
-fn unique_key(def: &TableDef, index: &IndexDef, row: &[u8]) -> Option<Vec<u8>> {
-    if !index.holds(&def.types, row) {
-        return None;
-    }
-    let (view, mut key, mut has_null) = (RowView::new(&def.types, row), Vec::new(), false);
-    for &column in &index.columns {
-        has_null |= encode_key(&[view.get(usize::from(column))], &mut key);
-    }
-    (!has_null).then_some(key)
-}
-
 /// Whether two rows have the same key in a unique index.
-#[must_use]
-pub fn same_key(def: &TableDef, index: &IndexDef, one: &[u8], other: &[u8]) -> bool {
-    let one = unique_key(def, index, one);
-    one.is_some() && one == unique_key(def, index, other)
+///
+/// # Errors
+/// [`crate::Error::Raised`].
+pub fn same_key(def: &TableDef, index: &IndexDef, one: &[u8], other: &[u8]) -> Result<bool> {
+    let one = unique_key(def, index, one)?;
+    Ok(one.is_some() && one == unique_key(def, index, other)?)
 }
 
 /// The row that has the key of `row` in a unique index as it stands: other transactions that are
@@ -55,7 +44,7 @@ pub async fn conflicting(
     snap: Option<&Snapshot>,
     wait: LockWait,
 ) -> Result<Option<Rowid>> {
-    let Some(key) = unique_key(def, index, row) else { return Ok(None) };
+    let Some(key) = unique_key(def, index, row)? else { return Ok(None) };
     lock_table(ctx, txn, def, TmMode::SX, wait).await?;
     let seg = index_seg(index);
     if let Some(snap) = snap
@@ -83,10 +72,9 @@ pub async fn insert_unless(
     let rowid = heap::insert(ctx, txn, &heap_seg(def), row).await?;
     let mut key = Vec::new();
     for index in arbiters.iter().filter_map(|at| def.all_indexes().nth(*at)) {
-        if !index.holds(&def.types, row) {
+        if !entry(def, index, row, rowid, &mut key)? {
             continue;
         }
-        entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
         let outcome = btree::try_insert(ctx, txn, &index_seg(index), &key, rowid).await?;
         if outcome == InsertOutcome::Duplicate {
             txn.rollback_to(ctx, before).await?;
@@ -94,8 +82,7 @@ pub async fn insert_unless(
         }
     }
     for (at, index) in def.all_indexes().enumerate() {
-        if !arbiters.contains(&at) && index.holds(&def.types, row) {
-            entry_key(&def.types, &index.columns, index.unique, row, rowid, &mut key);
+        if !arbiters.contains(&at) && entry(def, index, row, rowid, &mut key)? {
             insert_entry(ctx, txn, index, &key, rowid, row).await?;
         }
     }

@@ -3,11 +3,14 @@
 mod batch;
 mod change;
 mod conflict;
+mod entry;
 pub mod foreign;
 mod query;
 
 #[cfg(test)]
 mod tests;
+
+pub(crate) use entry::entries;
 
 pub use batch::{insert_many, refill_many};
 pub use change::{delete, insert, lock, update};

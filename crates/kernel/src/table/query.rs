@@ -78,7 +78,7 @@ pub async fn fetch_block(
 /// [`Error::ObjectGone`]; what reading the segment headers can fail with.
 pub async fn blocks(ctx: &Ctx, core: &Core, def: &TableDef) -> Result<(u32, Vec<u32>)> {
     let table = core.space.segment_info(ctx, def.header).await?.hwm;
-    let mut indexes = Vec::with_capacity(def.indexes.len() + def.partial.len());
+    let mut indexes = Vec::with_capacity(def.all_indexes().count());
     for index in def.all_indexes() {
         indexes.push(core.space.segment_info(ctx, index.header).await?.hwm);
     }

@@ -36,6 +36,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
         primary,
         constraint: unique.then(|| name.to_owned()),
         predicate: None,
+        exprs: Vec::new(),
     };
     let new = NewTable {
         checks: Vec::new(),

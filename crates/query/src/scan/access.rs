@@ -1,6 +1,7 @@
 //! How a scan finds its rows, chosen from what its filters say about indexed columns.
 
 use crate::implied::implies;
+use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar};
 use kernel::dict::{IndexDef, TableDef};
 use kernel::row::ColType;
@@ -45,11 +46,17 @@ impl Access {
     /// The most selective access the filters allow: a whole unique key, the longest equality
     /// prefix, a range; a partial index where its predicate follows from the filters.
     #[must_use]
-    pub fn choose(table: &TableDef, types: &[ColType], filters: &[Scalar]) -> Access {
-        let bounds = all_bounds(types, filters);
+    pub fn choose(
+        table: &TableDef,
+        types: &[ColType],
+        filters: &[Scalar],
+        hints: &[Scalar],
+        computed: &Computed,
+    ) -> Access {
+        let bounds = all_bounds(types.len() + computed.exprs.len(), filters, hints);
         let mut best = (0, Access::Full);
         for index in &table.indexes {
-            if let Some((score, access)) = Access::by_index(index, &bounds)
+            if let Some((score, access)) = Access::by_index(index, plain(index), &bounds)
                 && score > best.0
             {
                 best = (score, access);
@@ -58,11 +65,22 @@ impl Access {
         for index in &table.partial {
             let Some(predicate) = &index.predicate else { continue };
             // It has fewer entries than one over all rows.
-            if let Some((score, access)) = Access::by_index(index, &bounds)
+            if let Some((score, access)) = Access::by_index(index, plain(index), &bounds)
                 && score + 2 > best.0
                 && implies(filters, types, predicate)
             {
                 best = (score + 2, access);
+            }
+        }
+        for (at, index) in table.computed.iter().enumerate() {
+            let Some(places) = computed.places(at) else { continue };
+            let more = usize::from(index.predicate.is_some()) * 2;
+            let held = || index.predicate.as_ref().is_none_or(|own| implies(filters, types, own));
+            if let Some((score, access)) = Access::by_index(index, places.iter().copied(), &bounds)
+                && score + more > best.0
+                && held()
+            {
+                best = (score + more, access);
             }
         }
         best.1
@@ -74,9 +92,9 @@ impl Access {
         types: &[ColType],
         filters: &[Scalar],
     ) -> Vec<(Access, Vec<usize>)> {
-        let bounds = all_bounds(types, filters);
+        let bounds = all_bounds(types.len(), filters, &[]);
         let offer = |index: &Arc<IndexDef>| {
-            let (_, access) = Access::by_index(index, &bounds)?;
+            let (_, access) = Access::by_index(index, plain(index), &bounds)?;
             let used = match &access {
                 Access::Range { equal, lower, upper, .. } => {
                     equal.len() + usize::from(lower.is_some() || upper.is_some())
@@ -93,7 +111,7 @@ impl Access {
     /// For each column what the filters say it equals.
     #[must_use]
     pub fn equal_columns(types: &[ColType], filters: &[Scalar]) -> Vec<Option<Scalar>> {
-        all_bounds(types, filters).into_iter().map(|b| b.equal.cloned()).collect()
+        all_bounds(types.len(), filters, &[]).into_iter().map(|b| b.equal.cloned()).collect()
     }
 
     /// The filters that stay to be looked at when all values of the key were
@@ -129,10 +147,15 @@ impl Access {
         }
     }
 
-    fn by_index(index: &Arc<IndexDef>, bounds: &[ColumnBounds<'_>]) -> Option<(usize, Access)> {
-        let columns = index.columns.iter().map(|c| &bounds[usize::from(*c)]);
+    /// `places`: where the parts of its key stand among the bounds.
+    fn by_index(
+        index: &Arc<IndexDef>,
+        places: impl Iterator<Item = usize> + Clone,
+        bounds: &[ColumnBounds<'_>],
+    ) -> Option<(usize, Access)> {
+        let columns = places.clone().map(|place| &bounds[place]);
         let equal: Vec<Scalar> = columns.map_while(|b| b.equal.cloned()).collect();
-        let next = index.columns.get(equal.len()).map(|c| &bounds[usize::from(*c)]);
+        let next = places.clone().nth(equal.len()).map(|place| &bounds[place]);
         if equal.is_empty()
             && index.columns.len() == 1
             && let Some(list) = next.and_then(|b| b.list)
@@ -154,11 +177,20 @@ impl Access {
     }
 }
 
-fn all_bounds<'a>(types: &[ColType], filters: &'a [Scalar]) -> Vec<ColumnBounds<'a>> {
+/// The positions of an index's columns in its table.
+fn plain(index: &IndexDef) -> impl Iterator<Item = usize> + Clone {
+    index.columns.iter().map(|column| usize::from(*column))
+}
+
+fn all_bounds<'a>(
+    count: usize,
+    filters: &'a [Scalar],
+    hints: &'a [Scalar],
+) -> Vec<ColumnBounds<'a>> {
     let mut conjuncts = Vec::new();
-    filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
+    filters.iter().chain(hints).for_each(|filter| filter.conjuncts(&mut conjuncts));
     let mut bounds = Vec::new();
-    bounds.resize_with(types.len(), ColumnBounds::default);
+    bounds.resize_with(count, ColumnBounds::default);
     for one in conjuncts {
         note_bound(one, &mut bounds);
     }

@@ -22,6 +22,7 @@ use crate::error::PgError;
 use crate::estimate::{TableSize, rows_kept};
 use crate::gather::Share;
 use crate::implied::implies;
+use crate::key_exprs::Computed;
 use crate::scalar::Scalar;
 use crate::selectivity::column_condition;
 use crate::state::{ExecState, SharedState};
@@ -74,6 +75,9 @@ pub(crate) struct ScanWork {
     pub(crate) sources: Vec<Source>,
     pub(crate) schema: SchemaRef,
     pub(crate) filters: Vec<Scalar>,
+    /// What filters above the scan say of the expressions of `computed`: only to choose by.
+    pub(crate) hints: Vec<Scalar>,
+    pub(crate) computed: Arc<Computed>,
     /// Those of `filters` that an exact range of keys does not say itself.
     pub(crate) unsaid: Vec<Scalar>,
     /// Keys of joins above, without which a row is of no use.
@@ -145,7 +149,8 @@ impl ScanWork {
         match &self.access {
             Access::Range { index, equal, .. } => {
                 let one = index.unique && equal.len() == index.columns.len();
-                (!one && self.is_covered_by(index)).then_some(index)
+                let held = index.exprs.is_empty() && self.is_covered_by(index);
+                (!one && held).then_some(index)
             }
             _ => None,
         }
@@ -160,7 +165,7 @@ impl ScanWork {
         }
         let mut conjuncts = Vec::new();
         self.filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
-        let mut best: Option<(f64, Access)> = None;
+        let mut best = self.cost_by_expressions().map(|cost| (cost, self.access.clone()));
         for (access, columns) in Access::offers(&self.table, &self.types, &self.filters) {
             let (Access::Range { index, .. } | Access::Keys { index, .. }) = &access else {
                 continue;
@@ -189,6 +194,36 @@ impl ScanWork {
             Some((cost, access)) if cost < self.size.rows => self.access = access,
             _ => self.access = Access::Full,
         }
+    }
+
+    /// What the chosen index on expressions costs, of whose values nothing is known.
+    fn cost_by_expressions(&self) -> Option<f64> {
+        // As PostgreSQL takes them where it knows nothing.
+        const EQUAL: f64 = 0.005;
+        const BETWEEN: f64 = 0.005;
+        const BEYOND: f64 = 1.0 / 3.0;
+        let part = match &self.access {
+            Access::Range { index, .. } | Access::Keys { index, .. } if index.exprs.is_empty() => {
+                return None;
+            }
+            Access::Range { index, equal, .. }
+                if index.unique && equal.len() == index.columns.len() =>
+            {
+                0.0
+            }
+            Access::Range { equal, lower, upper, .. } => {
+                let bounds = match (lower, upper) {
+                    (None, None) => 1.0,
+                    (Some(_), Some(_)) => BETWEEN,
+                    _ => BEYOND,
+                };
+                EQUAL.powi(i32::try_from(equal.len()).unwrap_or(1)) * bounds
+            }
+            #[allow(clippy::cast_precision_loss)] // a guess
+            Access::Keys { keys, .. } => (EQUAL * keys.len() as f64).min(1.0),
+            Access::Full => return None,
+        };
+        Some(LOOKUP_ROWS + (self.size.rows * part).max(1.0) * LOOKUP_ROWS)
     }
 
     /// Takes the smallest index that holds all that a full scan asks for, if reading it costs less.

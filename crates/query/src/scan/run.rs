@@ -410,7 +410,8 @@ impl<T: Taker> ScanRun<T> {
         upper: Option<&Scalar>,
         position: usize,
     ) -> Result<()> {
-        let column = index.columns.get(position).map(|c| usize::from(*c));
+        let table = &self.work.table;
+        let column = index.columns.get(position).map(|c| index.part_type(table, *c));
         let mut from = prefix.clone();
         let mut to = prefix;
         let mut exact = self.exact;
@@ -435,11 +436,11 @@ impl<T: Taker> ScanRun<T> {
         Ok(())
     }
 
-    fn key_value(&self, scalar: &Scalar, column: usize, exact: &mut bool) -> Result<KeyValue> {
+    fn key_value(&self, scalar: &Scalar, ty: ColType, exact: &mut bool) -> Result<KeyValue> {
         let cx = EvalContext { row: None, params: &self.state.params, env: &self.state.env };
         let value = scalar.eval(&cx)?;
-        *exact &= is_exact(&value.datum(), self.work.types[column]);
-        key_value(&value.datum(), self.work.types[column], &self.state)
+        *exact &= is_exact(&value.datum(), ty);
+        key_value(&value.datum(), ty, &self.state)
     }
 }
 
@@ -455,7 +456,7 @@ pub(crate) fn encode_values(
     let mut key = Vec::with_capacity(16);
     for (value, column) in values.iter().zip(&index.columns) {
         let value = value.eval(&cx)?;
-        let ty = work.types[usize::from(*column)];
+        let ty = index.part_type(&work.table, *column);
         *exact &= is_exact(&value.datum(), ty);
         match key_value(&value.datum(), ty, state)? {
             KeyValue::Value(value) => encode_key(&[value.as_datum()], &mut key),

@@ -38,6 +38,7 @@ pub(crate) enum SessionFn {
     SessionUser,
     CurrentSchema,
     CurrentSchemas,
+    ListeningChannels,
     BackendPid,
     Notify,
     Setting,
@@ -102,11 +103,11 @@ impl SessionFn {
     }
 
     pub(crate) const fn result(self) -> ColType {
-        if matches!(self, SessionFn::CurrentSchemas) {
+        if matches!(self, SessionFn::CurrentSchemas | SessionFn::ListeningChannels) {
             return ColType::array_of(TypeKind::Text);
         }
         ColType::new(match self {
-            SessionFn::CurrentSchemas => TypeKind::Array,
+            SessionFn::CurrentSchemas | SessionFn::ListeningChannels => TypeKind::Array,
             SessionFn::Now | SessionFn::ClockTimestamp | SessionFn::StartTime => {
                 TypeKind::Timestamptz
             }

@@ -438,6 +438,14 @@ impl Binder<'_> {
                     self.depth -= 1;
                     return Ok(());
                 }
+                if let Some(list) = args
+                    && list.args.is_empty()
+                    && object_parts(name)?.last().is_some_and(|l| l == "pg_listening_channels")
+                {
+                    *factor = super::expr::listening_factor(alias.take())?;
+                    self.depth -= 1;
+                    return self.table_factor(factor);
+                }
                 if let Some(args) = args
                     && let Some(options) = super::expr::options_table(name, &args.args, alias)?
                 {

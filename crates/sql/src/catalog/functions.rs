@@ -164,12 +164,13 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         make("pg_get_indexdef", None, TEXT, |c, args| {
             let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
             let Some((table, index)) = find_index(c, oid) else { return Ok(Value::Null) };
+            let short = matches!(args.get(2), Some(Datum::Bool(true)));
             Ok(match args.get(1).and_then(number).filter(|n| *n > 0) {
-                None => text(index_definition(table, index)),
+                None => text(index_definition(table, index, short)),
                 Some(column) => {
                     let at = usize::try_from(column - 1).unwrap_or(usize::MAX);
                     match index.columns.get(at) {
-                        Some(at) => text(quote_ident(&table.columns[usize::from(*at)].name)),
+                        Some(at) => text(crate::key_exprs::shown_part(table, index, *at, short)),
                         None => text(""),
                     }
                 }
@@ -185,6 +186,24 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
                 return Ok(key_definition(c, key).map_or(Value::Null, text));
             }
             Ok(find_index(c, oid).map_or(Value::Null, |(t, i)| text(constraint_definition(t, i))))
+        }),
+        make("pg_relation_is_updatable", Some(2), ColType::new(TypeKind::Int4), |c, args| {
+            let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
+            let found = c.relations().find(|def| i64::from(def.obj.0) == oid);
+            let yes = found.is_some_and(|def| super::schema::is_updatable(c, def));
+            // INSERT, UPDATE and DELETE, each a bit.
+            Ok(Value::Int4(if yes { 28 } else { 0 }))
+        }),
+        make("pg_column_is_updatable", Some(3), ColType::new(TypeKind::Bool), |c, args| {
+            let (Some(oid), Some(column)) = (number(&args[0]), number(&args[1])) else {
+                return Ok(Value::Null);
+            };
+            let found = c.relations().find(|def| i64::from(def.obj.0) == oid);
+            let at = usize::try_from(column - 1).ok();
+            let yes = found
+                .zip(at)
+                .and_then(|(def, at)| super::schema::updatable_columns(c, def).get(at).copied());
+            Ok(Value::Bool(yes.unwrap_or(false)))
         }),
         make("pg_get_viewdef", None, TEXT, |c, args| {
             let oid = match args.first() {
@@ -368,7 +387,7 @@ pub(super) fn action_words(action: KeyAction) -> &'static str {
 }
 
 /// With the orders that were asked for, as PostgreSQL shows them.
-fn column_list(table: &TableDef, index: &IndexDef) -> String {
+fn column_list(table: &TableDef, index: &IndexDef, short: bool) -> String {
     let orders = index.orders.iter().copied().chain(std::iter::repeat(KeyOrder::default()));
     let one = |(at, order): (&u16, KeyOrder)| {
         let words = match (order.descending, order.nulls_first) {
@@ -377,7 +396,7 @@ fn column_list(table: &TableDef, index: &IndexDef) -> String {
             (true, true) => " DESC",
             (true, false) => " DESC NULLS LAST",
         };
-        format!("{}{words}", quote_ident(&table.columns[usize::from(*at)].name))
+        format!("{}{words}", crate::key_exprs::shown_part(table, index, *at, short))
     };
     let all: Vec<String> = index.columns.iter().zip(orders).map(one).collect();
     all.join(", ")
@@ -388,14 +407,14 @@ pub(super) fn view_definition(view: &TableDef) -> Option<String> {
     view.view.as_ref().map(|own| format!(" {};", own.text))
 }
 
-pub(super) fn index_definition(table: &TableDef, index: &IndexDef) -> String {
+pub(super) fn index_definition(table: &TableDef, index: &IndexDef, short: bool) -> String {
     format!(
         "CREATE {}INDEX {} ON {}.{} USING btree ({}){}",
         if index.unique { "UNIQUE " } else { "" },
         quote_ident(&index.name),
         quote_ident(&table.schema),
         quote_ident(&table.name),
-        column_list(table, index),
+        column_list(table, index, short),
         match &index.predicate {
             Some(condition) => format!(" WHERE {}", crate::ddl::predicate_text(table, condition)),
             None => String::new(),
@@ -405,5 +424,5 @@ pub(super) fn index_definition(table: &TableDef, index: &IndexDef) -> String {
 
 fn constraint_definition(table: &TableDef, index: &IndexDef) -> String {
     let word = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
-    format!("{word} ({})", column_list(table, index))
+    format!("{word} ({})", column_list(table, index, false))
 }

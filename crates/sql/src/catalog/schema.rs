@@ -5,10 +5,11 @@ use super::constraints;
 use super::rights;
 use super::rows::{Rows, Shape, int, opt_text, text};
 use crate::ddl::is_temporary;
-use Shape::{Int4, Name, Text};
-use kernel::dict::{ColumnDef, Generated};
+use crate::planning::shown_columns;
+use Shape::{Int4, Name, Other, Text};
+use kernel::dict::{CheckOption, ColumnDef, Generated, TableDef};
 use kernel::row::Value;
-use query::types::PgType;
+use query::types::{PgType, oid};
 
 /// Whether there is a view of this name.
 pub(super) fn is_known(name: &str) -> bool {
@@ -24,6 +25,7 @@ pub(super) fn is_known(name: &str) -> bool {
             | "constraint_column_usage"
             | "sequences"
             | "views"
+            | "routines"
             | "table_privileges"
             | "role_table_grants"
             | "column_privileges"
@@ -42,6 +44,7 @@ pub(super) fn view(catalog: &Catalog, name: &str) -> Option<Rows> {
         "columns" => columns(catalog),
         "schemata" => schemata(catalog),
         "views" => views(catalog),
+        "routines" => routines(),
         "table_constraints" => constraints::constraints(catalog),
         "check_constraints" => checks(catalog),
         "key_column_usage" => constraints::key_columns(catalog),
@@ -87,7 +90,7 @@ fn tables(catalog: &Catalog) -> Rows {
             text(view.schema.as_str()),
             text(view.name.as_str()),
             text("VIEW"),
-            text("NO"),
+            text(yes_or_no(is_updatable(catalog, view))),
         ]);
     }
     rows
@@ -112,13 +115,66 @@ fn views(catalog: &Catalog) -> Rows {
             text(view.schema.as_str()),
             text(view.name.as_str()),
             super::functions::view_definition(view).map_or(Value::Null, text),
-            text("NONE"),
+            text(match view.view.as_ref().and_then(|own| own.check) {
+                None => "NONE",
+                Some(CheckOption::Local) => "LOCAL",
+                Some(CheckOption::Cascaded) => "CASCADED",
+            }),
         ];
-        row.extend((0..5).map(|_| text("NO")));
+        row.extend((0..2).map(|_| text(yes_or_no(is_updatable(catalog, view)))));
+        row.extend((0..3).map(|_| text("NO")));
         rows.push(row);
     }
     rows
 }
+
+/// Functions that users have made: there are none.
+fn routines() -> Rows {
+    let types = |name: &str| match name {
+        "character_maximum_length"
+        | "character_octet_length"
+        | "numeric_precision"
+        | "numeric_precision_radix"
+        | "numeric_scale"
+        | "datetime_precision"
+        | "interval_precision"
+        | "maximum_cardinality"
+        | "max_dynamic_result_sets"
+        | "result_cast_char_max_length"
+        | "result_cast_char_octet_length"
+        | "result_cast_numeric_precision"
+        | "result_cast_numeric_precision_radix"
+        | "result_cast_numeric_scale"
+        | "result_cast_datetime_precision"
+        | "result_cast_interval_precision"
+        | "result_cast_maximum_cardinality" => Int4,
+        "created" | "last_altered" => Other(oid::TIMESTAMPTZ),
+        _ => Text,
+    };
+    let columns: Vec<_> = ROUTINES.split_whitespace().map(|name| (name, types(name))).collect();
+    Rows::new(&columns)
+}
+
+const ROUTINES: &str = "specific_catalog specific_schema specific_name routine_catalog \
+    routine_schema routine_name routine_type module_catalog module_schema module_name udt_catalog \
+    udt_schema udt_name data_type character_maximum_length character_octet_length \
+    character_set_catalog character_set_schema character_set_name collation_catalog \
+    collation_schema collation_name numeric_precision numeric_precision_radix numeric_scale \
+    datetime_precision interval_type interval_precision type_udt_catalog type_udt_schema \
+    type_udt_name scope_catalog scope_schema scope_name maximum_cardinality dtd_identifier \
+    routine_body routine_definition external_name external_language parameter_style \
+    is_deterministic sql_data_access is_null_call sql_path schema_level_routine \
+    max_dynamic_result_sets is_user_defined_cast is_implicitly_invocable security_type \
+    to_sql_specific_catalog to_sql_specific_schema to_sql_specific_name as_locator created \
+    last_altered new_savepoint_level is_udt_dependent result_cast_from_data_type \
+    result_cast_as_locator result_cast_char_max_length result_cast_char_octet_length \
+    result_cast_char_set_catalog result_cast_char_set_schema result_cast_char_set_name \
+    result_cast_collation_catalog result_cast_collation_schema result_cast_collation_name \
+    result_cast_numeric_precision result_cast_numeric_precision_radix result_cast_numeric_scale \
+    result_cast_datetime_precision result_cast_interval_type result_cast_interval_precision \
+    result_cast_type_udt_catalog result_cast_type_udt_schema result_cast_type_udt_name \
+    result_cast_scope_catalog result_cast_scope_schema result_cast_scope_name \
+    result_cast_maximum_cardinality result_cast_dtd_identifier";
 
 fn columns(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
@@ -138,8 +194,10 @@ fn columns(catalog: &Catalog) -> Rows {
         ("identity_generation", Text),
         ("is_generated", Text),
         ("generation_expression", Text),
+        ("is_updatable", Text),
     ]);
     for table in catalog.relations() {
+        let updatable = updatable_columns(catalog, table);
         for (i, column) in table.columns.iter().enumerate() {
             let identity = match column.generated {
                 Some(Generated::Always) => Some("ALWAYS"),
@@ -172,10 +230,39 @@ fn columns(catalog: &Catalog) -> Rows {
                 opt_text(identity),
                 text(if computed { "ALWAYS" } else { "NEVER" }),
                 opt_text(column.default.as_deref().filter(|_| computed)),
+                text(yes_or_no(updatable[i])),
             ]);
         }
     }
     rows
+}
+
+fn yes_or_no(yes: bool) -> &'static str {
+    if yes { "YES" } else { "NO" }
+}
+
+/// Which columns of a relation a statement may change, as far as it is no matter of rights.
+pub(super) fn updatable_columns(catalog: &Catalog, def: &TableDef) -> Vec<bool> {
+    let Some(own) = &def.view else {
+        return vec![def.schema != kernel::dict::SYS; def.columns.len()];
+    };
+    let find = |schema: &str, name: &str| {
+        catalog.relations().find(|known| known.schema == schema && known.name == name)
+    };
+    let known = crate::ddl::query_of(own).ok().and_then(|query| shown_columns(&query));
+    let Some((schema, name, columns)) = known else { return vec![false; def.columns.len()] };
+    let Some(below) = find(&schema, &name) else { return vec![false; def.columns.len()] };
+    let updatable = updatable_columns(catalog, below);
+    let column = |name: &Option<String>| {
+        let at = name.as_deref().and_then(|name| below.column(name));
+        at.is_some_and(|at| updatable[at])
+    };
+    columns.iter().map(column).collect()
+}
+
+/// Whether rows can be changed through a view.
+pub(super) fn is_updatable(catalog: &Catalog, view: &TableDef) -> bool {
+    updatable_columns(catalog, view).contains(&true)
 }
 
 fn plain_default(column: &ColumnDef) -> Value {

@@ -183,8 +183,18 @@ impl Session {
                 *text = with_column(text, old, new)?;
             }
         }
-        self.set_columns(table, columns, false).await?;
+        let mut now = self.set_columns(table, columns, false).await?;
         let txn = self.transaction()?;
+        for index in &table.computed {
+            let mut exprs = index.exprs.clone();
+            for expr in &mut exprs {
+                expr.text = with_column(&expr.text, old, new)?;
+            }
+            if exprs != index.exprs {
+                let done = dict::set_index_expressions(&self.ctx, &txn, &now, index, &exprs);
+                now = done.await?;
+            }
+        }
         for check in &table.checks {
             let expr = with_column(&check.expr, old, new)?;
             if expr != check.expr {
@@ -327,7 +337,7 @@ impl Session {
             let text = "cannot alter type of a column used by a generated column";
             return Err(PgError::new("0A000", text).with_detail(detail));
         }
-        for index in &table.partial {
+        for index in table.all_indexes() {
             let mut named = Vec::new();
             if let Some(condition) = &index.predicate {
                 condition.columns(&mut named);
@@ -376,13 +386,32 @@ impl Session {
             }
         }
         if using.is_none() && widens(from, ty) {
-            return self.set_columns(table, columns, false).await.map(|_| ());
+            let new = self.set_columns(table, columns, false).await?;
+            return self.retype_keys(new).await.map(|_| ());
         }
         let mut sources = from_old(&columns);
         sources[at] = Source::Using;
         let using = Using { expr, calls: params.hidden };
         let new = self.set_columns(table, columns, true).await?;
+        let new = self.retype_keys(new).await?;
         self.refill(table, &new, &sources, Some(&using)).await
+    }
+
+    /// The table after a column's type has changed: expressions in keys may have other types too.
+    async fn retype_keys(&mut self, table: Arc<TableDef>) -> Result<Arc<TableDef>> {
+        let txn = self.transaction()?;
+        let mut now = table.clone();
+        for index in &table.computed {
+            let texts = index.exprs.iter().map(|expr| direct::parse_expr(&expr.text));
+            let parsed = texts.collect::<Result<Vec<Expr>>>()?;
+            let exprs = crate::key_exprs::key_exprs(&self.database, &table, &parsed)?;
+            super::index::check_types(exprs.iter().map(|expr| expr.ty))?;
+            if exprs != index.exprs {
+                let done = dict::set_index_expressions(&self.ctx, &txn, &now, index, &exprs);
+                now = done.await?;
+            }
+        }
+        Ok(now)
     }
 }
 

@@ -125,7 +125,8 @@ pub(super) fn taken_name(name: &str, table: &str) -> PgError {
 pub(super) fn constraint_of(name: String, columns: Vec<u16>, primary: bool) -> NewIndex {
     let constraint = Some(name.clone());
     let (orders, predicate) = (Vec::new(), None);
-    NewIndex { constraint, name, columns, orders, unique: true, primary, predicate }
+    let exprs = Vec::new();
+    NewIndex { constraint, name, columns, orders, unique: true, primary, predicate, exprs }
 }
 
 pub(super) fn plain_characteristics(

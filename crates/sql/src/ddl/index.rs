@@ -6,10 +6,11 @@
 use super::{named, refuse};
 use crate::bind::{ident_name, table_parts};
 use crate::dml::row_error;
+use crate::key_exprs;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, Expr};
-use kernel::dict::{self, ColumnDef, KeyOrder, NewIndex, TableDef};
+use kernel::dict::{self, ColumnDef, KEY_EXPR, KeyExpr, KeyOrder, NewIndex, TableDef};
 use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
@@ -43,8 +44,12 @@ impl Session {
         self.check_owner("table", &table.name, table.owner).await?;
         self.check_create_in(&table.schema).await?;
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
-        let columns = index_columns(&create.columns, &names)?;
-        check_classes(&create.columns, &columns, &table.columns)?;
+        let (columns, exprs) = key_parts(&create.columns, &names)?;
+        let exprs = match exprs.is_empty() {
+            true => Vec::new(),
+            false => key_exprs::key_exprs(&self.database, &table, &exprs)?,
+        };
+        check_classes(&create.columns, &part_types(&table, &columns, &exprs))?;
         let predicate = match &create.predicate {
             None => None,
             Some(expr) => {
@@ -55,8 +60,7 @@ impl Session {
         let name = match &create.name {
             Some(name) => table_parts(name)?.1,
             None => {
-                let list: Vec<&str> =
-                    columns.iter().map(|c| names[usize::from(*c)].as_str()).collect();
+                let list = key_exprs::part_names(&table, &columns, &exprs);
                 let wanted = format!("{}_{}_idx", table.name, list.join("_"));
                 self.free_name(&table.schema, &wanted).await?
             }
@@ -72,6 +76,7 @@ impl Session {
             primary: false,
             constraint: None,
             predicate,
+            exprs,
         };
         self.build_index(&table, index).await?;
         Ok("CREATE INDEX".to_owned())
@@ -82,9 +87,10 @@ impl Session {
         table: &Arc<TableDef>,
         index: NewIndex,
     ) -> Result<()> {
-        check_key(&table.columns, &index.columns)?;
+        check_types(part_types(table, &index.columns, &index.exprs).into_iter())?;
         let txn = self.transaction()?;
         let (name, columns) = (index.name.clone(), index.columns.clone());
+        let exprs = index.exprs.clone();
         dict::create_index(&self.ctx, &txn, table, index).await.map_err(|error| match error {
             kernel::Error::UniqueViolation { key, .. } => {
                 // The table's definition does not have the index yet; its key is told by one that
@@ -103,6 +109,9 @@ impl Session {
                     root: table.header,
                     birth: table.birth,
                     predicate: None,
+                    exprs,
+                    evaluator: kernel::dict::Evaluator::default(),
+                    derived: kernel::dict::Derived::default(),
                 }));
                 let error =
                     kernel::Error::UniqueViolation { index: name.clone(), key, row: Vec::new() };
@@ -164,8 +173,11 @@ impl Session {
 
 /// Refuses types whose values an index cannot order.
 pub(super) fn check_key(columns: &[ColumnDef], key: &[u16]) -> Result<()> {
-    for at in key {
-        let ty = columns[usize::from(*at)].ty;
+    check_types(key.iter().map(|at| columns[usize::from(*at)].ty))
+}
+
+pub(super) fn check_types(types: impl Iterator<Item = ColType>) -> Result<()> {
+    for ty in types {
         if ty.kind == TypeKind::Json {
             let message =
                 "data type json has no default operator class for access method \"btree\"";
@@ -181,14 +193,22 @@ pub(super) fn check_key(columns: &[ColumnDef], key: &[u16]) -> Result<()> {
     Ok(())
 }
 
+/// The types of the parts of a key.
+fn part_types(table: &TableDef, columns: &[u16], exprs: &[KeyExpr]) -> Vec<ColType> {
+    let ty = |at: &u16| match at.checked_sub(KEY_EXPR) {
+        Some(at) => exprs[usize::from(at)].ty,
+        None => table.columns[usize::from(*at)].ty,
+    };
+    columns.iter().map(ty).collect()
+}
+
 /// Operator classes: only those whose order is the one that every index has here. Texts are ordered
 /// by their bytes, as the pattern classes do.
-fn check_classes(given: &[ast::IndexColumn], key: &[u16], columns: &[ColumnDef]) -> Result<()> {
-    for (column, at) in given.iter().zip(key) {
+fn check_classes(given: &[ast::IndexColumn], types: &[ColType]) -> Result<()> {
+    for (column, ty) in given.iter().zip(types) {
         let Some(class) = &column.operator_class else { continue };
         let shown = class.to_string().to_lowercase();
         let class = shown.strip_prefix("pg_catalog.").unwrap_or(&shown);
-        let ty = columns[usize::from(*at)].ty;
         let fits = match class {
             "text_pattern_ops" | "varchar_pattern_ops" => {
                 matches!(ty.kind, TypeKind::Text | TypeKind::Varchar)
@@ -234,11 +254,30 @@ fn key_orders(columns: &[ast::IndexColumn]) -> Vec<KeyOrder> {
     if plain { Vec::new() } else { orders }
 }
 
+/// The columns of a constraint's key: no expressions.
 fn index_columns(columns: &[ast::IndexColumn], names: &[String]) -> Result<Vec<u16>> {
+    match key_parts(columns, names)? {
+        (columns, exprs) if exprs.is_empty() => Ok(columns),
+        _ => Err(PgError::syntax("a constraint is over columns")),
+    }
+}
+
+/// The parts of a key: columns, and the expressions that numbers from [`KEY_EXPR`] on stand for.
+fn key_parts(columns: &[ast::IndexColumn], names: &[String]) -> Result<(Vec<u16>, Vec<Expr>)> {
     let mut out = Vec::with_capacity(columns.len());
+    let mut exprs = Vec::new();
     for column in columns {
-        let Expr::Identifier(ident) = &column.column.expr else {
-            return refuse("an index on an expression");
+        let mut expr = &column.column.expr;
+        while let Expr::Nested(inner) = expr {
+            expr = inner;
+        }
+        let Expr::Identifier(ident) = expr else {
+            key_exprs::check_brackets(&column.column.expr)?;
+            let number = u16::try_from(exprs.len()).ok().filter(|at| *at < KEY_EXPR);
+            let number = number.ok_or_else(|| PgError::new("54011", "too many columns"))?;
+            out.push(KEY_EXPR + number);
+            exprs.push(expr.clone());
+            continue;
         };
         let name = ident_name(ident);
         let at = names.iter().position(|known| *known == name);
@@ -254,5 +293,5 @@ fn index_columns(columns: &[ast::IndexColumn], names: &[String]) -> Result<Vec<u
         }
         out.push(at);
     }
-    Ok(out)
+    Ok((out, exprs))
 }

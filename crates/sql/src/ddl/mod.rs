@@ -29,7 +29,7 @@ pub(crate) use predicate::{bind_predicate, predicate_text};
 pub(crate) use schema::missing_schema;
 pub(crate) use table_as::is_select_into;
 pub(crate) use temporary::{PG_TEMP, Temporary, is_temporary};
-pub(crate) use updatable::{Verb, not_updatable};
+pub(crate) use updatable::{Verb, not_updatable, why_not, why_not_written};
 pub(crate) use view::query_of;
 
 use crate::bind::table_parts;

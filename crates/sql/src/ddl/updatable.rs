@@ -1,15 +1,17 @@
 //! Statements that would change rows through a view.
 //!
-//! What it promises: a view that PostgreSQL would not write through is refused in its words, one
-//! that it would is refused by name. What it must never do: change another table than was meant.
+//! What it promises: a view that PostgreSQL would not write through is refused in its words. What it must never do: change another table than was meant.
 
 use super::view::query_of;
+use crate::bind::ident_name;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, ObjectName, Query, SelectItem, SetExpr, TableFactor,
+    Expr, Function, GroupByExpr, ObjectName, Query, SelectItem, SetExpr, TableFactor,
+    visit_expressions,
 };
 use kernel::dict::TableDef;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// What a statement does to rows.
@@ -22,7 +24,7 @@ pub(crate) enum Verb {
 }
 
 /// Why rows cannot be changed through a query, in PostgreSQL's words.
-fn why_not(query: &Query) -> Option<&'static str> {
+pub(crate) fn why_not(query: &Query) -> Option<&'static str> {
     if query.with.is_some() {
         return Some("Views containing WITH are not automatically updatable.");
     }
@@ -59,20 +61,60 @@ fn why_not(query: &Query) -> Option<&'static str> {
                     updatable.";
         return Some(text);
     }
+    if select.projection.iter().any(is_aggregate) {
+        return Some("Views that return aggregate functions are not automatically updatable.");
+    }
+    if select.projection.iter().any(|item| has_function(item, |f| f.over.is_some())) {
+        return Some("Views that return window functions are not automatically updatable.");
+    }
+    if select.projection.iter().any(|item| has_function(item, gives_rows)) {
+        return Some("Views that return set-returning functions are not automatically updatable.");
+    }
+    None
+}
+
+/// Why no row can be written through a query that rows can be deleted through.
+pub(crate) fn why_not_written(query: &Query) -> Option<&'static str> {
     let column = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
             matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
         }
         _ => false,
     };
-    let aggregates = select.projection.iter().any(is_aggregate);
-    if aggregates {
-        return Some("Views that return aggregate functions are not automatically updatable.");
-    }
-    if !select.projection.iter().any(column) {
-        return Some("Views that have no updatable columns are not automatically updatable.");
-    }
-    None
+    let shows = match &*query.body {
+        SetExpr::Select(select) => select.projection.iter().any(column),
+        _ => false,
+    };
+    let none = "Views that have no updatable columns are not automatically updatable.";
+    why_not(query).or((!shows).then_some(none))
+}
+
+fn has_function(item: &SelectItem, wanted: impl Fn(&Function) -> bool) -> bool {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+        return false;
+    };
+    visit_expressions(expr, |part| match part {
+        Expr::Function(function) if wanted(function) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// Whether a function gives a set of rows.
+fn gives_rows(function: &Function) -> bool {
+    const SETS: [&str; 9] = [
+        "generate_series",
+        "generate_subscripts",
+        "unnest",
+        "regexp_matches",
+        "regexp_split_to_table",
+        "json_array_elements",
+        "jsonb_array_elements",
+        "jsonb_object_keys",
+        "json_object_keys",
+    ];
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(ident_name);
+    name.is_some_and(|name| SETS.contains(&name.as_str()))
 }
 
 fn is_aggregate(item: &SelectItem) -> bool {
@@ -111,14 +153,15 @@ pub(crate) fn not_updatable(view: &TableDef, verb: Verb) -> PgError {
         Verb::Delete => ("delete from", "deleting from", "DELETE"),
         Verb::Merge => {
             let text = format!("cannot execute MERGE on relation \"{}\"", view.name);
-            return PgError::new("42809", text)
+            return PgError::new("0A000", text)
                 .with_detail("This operation is not supported for views.");
         }
     };
     let name = &view.name;
     let query = view.view.as_ref().map(query_of);
     let why = match &query {
-        Some(Ok(query)) => why_not(query),
+        Some(Ok(query)) if verb == Verb::Delete => why_not(query),
+        Some(Ok(query)) => why_not_written(query),
         _ => None,
     };
     match why {

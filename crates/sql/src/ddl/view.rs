@@ -13,7 +13,7 @@ use crate::view::{Change, Found, Known, fix, name_output, relation_names};
 use crate::{PgError, Result, Severity};
 use block::ObjId;
 use datafusion::sql::sqlparser::ast::{self, Query, Statement as Ast};
-use kernel::dict::{self, ColumnDef, NewView, TableDef, Use, ViewDef};
+use kernel::dict::{self, CheckOption, ColumnDef, NewView, TableDef, Use, ViewDef};
 use query::functions::format_type;
 use query::types::PgType;
 use query::{PgColumn, Relation};
@@ -121,11 +121,12 @@ impl Session {
         name_output(&mut query, &all, &own)?;
         let columns = all.iter().zip(&plan.columns).map(|(name, column)| column_of(name, column));
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        Ok((ViewDef { text: query.to_string(), uses }, columns))
+        Ok((ViewDef { text: query.to_string(), uses, check: None }, columns))
     }
 
     pub(super) async fn create_view(&mut self, create: &ast::CreateView) -> Result<String> {
         check_create_view(create)?;
+        let check = check_option(&create.options)?;
         let done = || Ok("CREATE VIEW".to_owned());
         let (mut schema, name) = match create.temporary {
             true => self.new_temp_name(&create.name).await?,
@@ -137,7 +138,11 @@ impl Session {
         let caller = self.check_as.replace(dict::SUPERUSER_OBJ);
         let defined = self.define_view(&create.query, &names).await;
         self.check_as = caller;
-        let (view, columns) = defined?;
+        let (mut view, columns) = defined?;
+        view.check = check;
+        if check.is_some() {
+            self.check_checkable(&view).await?;
+        }
         if !is_temporary(&schema) && self.reads_temporary(&view.uses).await? {
             let text = format!("view \"{name}\" will be a temporary view");
             self.notice(Severity::Notice, text);
@@ -172,6 +177,35 @@ impl Session {
         }
         dict::replace_view(&self.ctx, &txn, &old, &columns, &view).await?;
         done()
+    }
+
+    /// 0A000 unless rows can be changed through the view, so that its check option means something.
+    async fn check_checkable(&mut self, view: &ViewDef) -> Result<()> {
+        let mut open = view.clone();
+        loop {
+            let query = query_of(&open)?;
+            let mut why = super::updatable::why_not_written(&query);
+            let mut below = None;
+            for (schema, name) in relation_names(&query) {
+                match self.find_relation(schema.as_deref(), &name).await {
+                    Ok(Relation::View(def)) => below = def.view.clone(),
+                    Ok(Relation::Rows(_)) => {
+                        let text = "Views that do not select from a single table or view are not \
+                                    automatically updatable.";
+                        why = why.or(Some(text));
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(why) = why {
+                let text = "WITH CHECK OPTION is supported only on automatically updatable views";
+                return Err(PgError::new("0A000", text).with_hint(why));
+            }
+            match below {
+                Some(next) => open = next,
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Whether something that a view reads is temporary.
@@ -290,7 +324,7 @@ impl Session {
         new.clone_into(&mut columns[at].name);
         let after: Vec<String> = columns.iter().map(|c| c.name.clone()).collect();
         name_output(&mut query, &after, &before)?;
-        let text = ViewDef { text: query.to_string(), uses: own.uses.clone() };
+        let text = ViewDef { text: query.to_string(), uses: own.uses.clone(), check: own.check };
         let txn = self.transaction()?;
         dict::replace_view(&self.ctx, &txn, view, &columns, &text).await?;
         let change = Change::Column { obj: view.obj, old: old.to_owned(), new: new.to_owned() };
@@ -321,7 +355,7 @@ impl Session {
             let mut uses = fix(&mut query, &known, Some(change.clone()))?;
             uses.extend(types.into_iter().map(|obj| Use { obj, column: String::new() }));
             uses.sort();
-            let new = ViewDef { text: query.to_string(), uses };
+            let new = ViewDef { text: query.to_string(), uses, check: own.check };
             dict::replace_view(&self.ctx, &txn, &view, &view.columns, &new).await?;
         }
         Ok(())
@@ -351,12 +385,51 @@ fn check_create_view(create: &ast::CreateView) -> Result<()> {
         || create.copy_grants
         || create.to.is_some()
         || create.params.is_some()
-        || !matches!(create.options, ast::CreateTableOptions::None)
         || create.columns.iter().any(|c| c.data_type.is_some() || c.options.is_some())
     {
         return refuse("a clause of this CREATE VIEW");
     }
     Ok(())
+}
+
+/// What WITH says of a view.
+fn check_option(options: &ast::CreateTableOptions) -> Result<Option<CheckOption>> {
+    let options = match options {
+        ast::CreateTableOptions::None => return Ok(None),
+        ast::CreateTableOptions::With(options) => options,
+        _ => return refuse("a clause of this CREATE VIEW"),
+    };
+    let mut found = None;
+    for option in options {
+        let ast::SqlOption::KeyValue { key, value } = option else {
+            return refuse("an option of a view");
+        };
+        let name = ident_name(key);
+        if name != "check_option" {
+            return match name.as_str() {
+                "security_barrier" | "security_invoker" => refuse(format!("view option {name}")),
+                _ => Err(PgError::new("22023", format!("unrecognized parameter \"{name}\""))),
+            };
+        }
+        let value = match value {
+            ast::Expr::Value(value) => match &value.value {
+                ast::Value::SingleQuotedString(text) => text.clone(),
+                other => other.to_string(),
+            },
+            ast::Expr::Identifier(ident) => ident_name(ident),
+            other => other.to_string(),
+        };
+        found = Some(match value.as_str() {
+            "local" => CheckOption::Local,
+            "cascaded" => CheckOption::Cascaded,
+            _ => {
+                let text = format!("invalid value for enum option \"check_option\": {value}");
+                let detail = "Valid values are \"local\" and \"cascaded\".";
+                return Err(PgError::new("22023", text).with_detail(detail));
+            }
+        });
+    }
+    Ok(found)
 }
 
 /// A view's columns stay; others may follow.

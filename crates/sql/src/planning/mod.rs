@@ -1,12 +1,15 @@
 //! From a statement to a plan: the direct path if the shape fits, else DataFusion, else a command.
 
 mod modify;
+mod through;
 
 use modify::expand_wildcard;
 pub(crate) use modify::{
-    assigned_pairs, column_default, default_expr, hidden_items, row_default, set_column,
+    Aimed, assigned_pairs, column_default, default_expr, hidden_items, row_default, set_column,
     target_factor,
 };
+
+pub(crate) use through::{VIEW_CHECK, shown_columns};
 
 use crate::access::{ReadBy, Target};
 use crate::bind::{Binder, Params, References, ident_name, shown_name};

@@ -4,8 +4,10 @@
 //! What it promises: the statement's assignments are checked before anything is planned. What it
 //! must never do: hand DML to the library, which would forget clauses.
 
+use super::through::Through;
 use super::{Planned, note_parameter, quoted, select_query};
 use crate::access::Target;
+use crate::assign;
 use crate::bind::{Binder, Params, References, ident_name, shown_name};
 use crate::ddl::Verb;
 use crate::generated::{Overriding, check_assigned, given_counts};
@@ -32,15 +34,23 @@ struct Work {
     from: Vec<TableWithJoins>,
     items: Vec<SelectItem>,
     set: Option<Vec<usize>>,
+    through: Option<Box<Through>>,
+}
+
+/// The target of a statement.
+pub(crate) struct Aimed {
+    pub(crate) table: Arc<TableDef>,
+    /// The name that it goes by.
+    pub(crate) alias: String,
+    /// What stands for it in FROM.
+    pub(crate) factor: TableFactor,
+    /// The view that was named.
+    pub(crate) through: Option<Box<Through>>,
 }
 
 impl Session {
     /// The target of UPDATE or DELETE and the name it goes by.
-    pub(crate) async fn target(
-        &mut self,
-        from: &TableWithJoins,
-        verb: Verb,
-    ) -> Result<(Arc<TableDef>, String, TableFactor)> {
+    pub(crate) async fn target(&mut self, from: &TableWithJoins, verb: Verb) -> Result<Aimed> {
         if !from.joins.is_empty() {
             return Err(PgError::syntax("syntax error at or near \"JOIN\""));
         }
@@ -52,12 +62,16 @@ impl Session {
         match self.find_relation(schema.as_deref(), &name).await? {
             Relation::Table(table) => {
                 let factor = target_factor(&table, &alias);
-                Ok((table, alias, factor))
+                Ok(Aimed { table, alias, factor, through: None })
             }
             Relation::Rows(_) => {
                 Err(PgError::new("42809", format!("cannot change view \"{name}\"")))
             }
-            Relation::View(view) => Err(crate::ddl::not_updatable(&view, verb)),
+            Relation::View(view) => {
+                let through = Box::pin(self.through(&view, verb)).await?;
+                let (table, factor) = (through.table.clone(), through.factor(&alias));
+                Ok(Aimed { table, alias, factor, through: Some(Box::new(through)) })
+            }
         }
     }
 
@@ -73,12 +87,27 @@ impl Session {
         {
             return Err(PgError::unsupported("this form of UPDATE"));
         }
-        let (table, alias, factor) = self.target(&update.table, Verb::Update).await?;
+        let Aimed { table, alias, factor, through } =
+            self.target(&update.table, Verb::Update).await?;
         let mut set = Vec::new();
+        // As columns of what the statement names.
+        let mut own = Vec::new();
         let mut items = hidden_items(&alias);
         for assignment in &update.assignments {
             for (name, value) in assigned_pairs(assignment)? {
-                let at = set_column(name, &value, &table, &mut set)?;
+                let at = match &through {
+                    None => set_column(name, &value, &table, &mut set)?,
+                    Some(through) => {
+                        let shown = direct::assigned_column(name, &through.view)?;
+                        own.push(shown);
+                        set_position(
+                            through.column(shown, Verb::Update)?,
+                            &value,
+                            &table,
+                            &mut set,
+                        )?
+                    }
+                };
                 let expr = match direct::is_default(&value) {
                     true => default_expr(&table, at)?,
                     false => value.into_owned(),
@@ -101,10 +130,19 @@ impl Session {
             _ => None,
         });
         let (returning, rest) = (update.returning.as_deref(), (from.clone(), selection.clone()));
-        let reads = self.reads_of_target(&table, &alias, exprs.collect(), returning, Some(rest))?;
-        let (wanted, columns) = (Privileges::UPDATE, Some(&set[..]));
-        self.check_target(Target { table: &table, wanted, columns, reads }).await?;
-        let work = Work { table, alias, factor, from, items, set: Some(set) };
+        let named = through.as_ref().map_or(&table, |through| &through.view);
+        let reads = self.reads_of_target(named, &alias, exprs.collect(), returning, Some(rest))?;
+        let columns = if through.is_some() { &own } else { &set };
+        let (wanted, columns) = (Privileges::UPDATE, Some(&columns[..]));
+        self.check_target(Target { table: named, wanted, columns, reads }).await?;
+        if let Some(through) = &through {
+            self.check_through(through, wanted, columns).await?;
+            if selection.is_some() || returning.is_some() {
+                let shown: Vec<usize> = (0..through.columns.len()).collect();
+                self.check_through(through, Privileges::SELECT, Some(&shown)).await?;
+            }
+        }
+        let work = Work { table, alias, factor, from, items, set: Some(set), through };
         self.plan_modify(work, selection, update.returning.as_deref(), params).await
     }
 
@@ -124,15 +162,23 @@ impl Session {
         let [one] = &from[..] else {
             return Err(PgError::unsupported("DELETE from several tables"));
         };
-        let (table, alias, factor) = self.target(one, Verb::Delete).await?;
+        let Aimed { table, alias, factor, through } = self.target(one, Verb::Delete).await?;
         let items = hidden_items(&alias);
         let from = delete.using.clone().unwrap_or_default();
         let selection = delete.selection.clone();
         let (returning, rest) = (delete.returning.as_deref(), (from.clone(), selection.clone()));
-        let reads = self.reads_of_target(&table, &alias, Vec::new(), returning, Some(rest))?;
+        let named = through.as_ref().map_or(&table, |through| &through.view);
+        let reads = self.reads_of_target(named, &alias, Vec::new(), returning, Some(rest))?;
         let (wanted, columns) = (Privileges::DELETE, None);
-        self.check_target(Target { table: &table, wanted, columns, reads }).await?;
-        let work = Work { table, alias, factor, from, items, set: None };
+        self.check_target(Target { table: named, wanted, columns, reads }).await?;
+        if let Some(through) = &through {
+            self.check_through(through, wanted, columns).await?;
+            if selection.is_some() || returning.is_some() {
+                let shown: Vec<usize> = (0..through.columns.len()).collect();
+                self.check_through(through, Privileges::SELECT, Some(&shown)).await?;
+            }
+        }
+        let work = Work { table, alias, factor, from, items, set: None, through };
         self.plan_modify(work, selection, delete.returning.as_deref(), params).await
     }
 
@@ -143,7 +189,7 @@ impl Session {
         returning: Option<&[SelectItem]>,
         params: &mut Params,
     ) -> Result<Planned> {
-        let Work { table, alias, factor, mut from, mut items, set } = work;
+        let Work { table, alias, factor, mut from, mut items, set, through } = work;
         let env = self.format_env();
         let mut with = self.parts.with.take();
         let mut binder = Binder::new(params, &env);
@@ -151,6 +197,13 @@ impl Session {
             binder.bind_with(with)?;
         }
         from.iter_mut().try_for_each(|one| binder.bind_from(one))?;
+        let untyped: Vec<bool> = items
+            .iter()
+            .map(|item| match item {
+                SelectItem::ExprWithAlias { expr, .. } => assign::is_untyped(expr),
+                _ => false,
+            })
+            .collect();
         // The first two items are our own hidden columns.
         for item in &mut items[2..] {
             if let SelectItem::ExprWithAlias { expr, .. } = item {
@@ -165,19 +218,33 @@ impl Session {
         references.add_target(&table);
         from.insert(0, TableWithJoins { relation: factor, joins: Vec::new() });
         let query = Query { with, ..select_query(items, from, selection)? };
-        let (set_of, tables, once) = self.relations(&references, params).await?;
+        let (mut set_of, tables, once) = self.relations(&references, params).await?;
+        if let Some(through) = &through {
+            through.add_to(&mut set_of);
+        }
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set_of, &params.all_types())?;
+        for (i, at) in set.iter().flatten().enumerate() {
+            if let (Some(given), Some(false)) = (planned.columns.get(i + 2), untyped.get(i + 2)) {
+                assign::check(&table.columns[*at], given)?;
+            }
+        }
         let (returning, columns) = match returning {
             None => (None, Vec::new()),
             Some(items) => {
-                let (r, c) = self.plan_returning(items, &table, &alias, params).await?;
+                let own = through.as_deref();
+                let (r, c) = self.plan_returning_of(items, &table, &alias, own, params).await?;
                 (Some(r), c)
             }
         };
         let returns_rows = returning.is_some();
         let plan = ModifyPlan { table, query: QueryPlan::new(planned), set, returning };
-        Ok(Planned { kind: Kind::Modify(Box::new(plan)), tables, columns, returns_rows, once })
+        let kind = Kind::Modify(Box::new(plan));
+        let mut planned = Planned { kind, tables, columns, returns_rows, once };
+        if let Some(through) = &through {
+            through.note(&mut planned);
+        }
+        Ok(planned)
     }
 
     /// Expressions over single rows of a table, as RETURNING has them.
@@ -188,8 +255,22 @@ impl Session {
         alias: &str,
         params: &mut Params,
     ) -> Result<(Returning, Vec<PgColumn>)> {
+        self.plan_returning_of(items, table, alias, None, params).await
+    }
+
+    /// The same for a statement that changes the table through a view.
+    async fn plan_returning_of(
+        &mut self,
+        items: &[SelectItem],
+        table: &Arc<TableDef>,
+        alias: &str,
+        through: Option<&Through>,
+        params: &mut Params,
+    ) -> Result<(Returning, Vec<PgColumn>)> {
         let mut simple = params.clone();
-        if let Some((scalars, columns)) = direct::bind_items(items, table, alias, &mut simple)? {
+        if through.is_none()
+            && let Some((scalars, columns)) = direct::bind_items(items, table, alias, &mut simple)?
+        {
             *params = simple;
             return Ok((Returning::Scalars(scalars), columns));
         }
@@ -200,12 +281,19 @@ impl Session {
         let mut references = binder.references;
         references.add_target(table);
         // A wildcard means the table's own columns, not the hidden ones.
+        let named = through.map_or(table, |through| &through.view);
         let items =
-            items.into_iter().flat_map(|item| expand_wildcard(item, table, alias)).collect();
-        let relation = target_factor(table, alias);
+            items.into_iter().flat_map(|item| expand_wildcard(item, named, alias)).collect();
+        let relation = match through {
+            None => target_factor(table, alias),
+            Some(through) => through.given_factor(alias),
+        };
         let from = vec![TableWithJoins { relation, joins: Vec::new() }];
         let query = select_query(items, from, None)?;
         let (mut set, _, _) = self.relations(&references, params).await?;
+        if let Some(through) = through {
+            through.add_to(&mut set);
+        }
         // The definition at hand, whatever the name stands for by now.
         set.insert(Some(&table.schema), &table.name, Relation::Table(table.clone()));
         let statement = Ast::Query(Box::new(query));
@@ -224,9 +312,15 @@ impl Session {
     ) -> Result<Planned> {
         let target = direct::insert_target(insert)?;
         let relation = self.find_relation(target.schema.as_deref(), &target.name).await?;
+        let mut through = None;
         let table = match relation {
             Relation::Table(table) => table,
-            Relation::View(view) => return Err(crate::ddl::not_updatable(&view, Verb::Insert)),
+            Relation::View(view) => {
+                let own = Box::pin(self.through(&view, Verb::Insert)).await?;
+                let table = own.table.clone();
+                through = Some(Box::new(own));
+                table
+            }
             Relation::Rows(_) => {
                 let text = format!("cannot change view \"{}\"", target.name);
                 return Err(PgError::new("42809", text));
@@ -234,18 +328,29 @@ impl Session {
         };
         let mut path = None;
         if target.schema.is_none() {
-            path = Some((self.path_version().await?, !self.is_first(&table.schema).await?));
+            let named = through.as_ref().map_or(&table, |through| &through.view);
+            let schema = named.schema.clone();
+            path = Some((self.path_version().await?, !self.is_first(&schema).await?));
+        }
+        if insert.source.is_none() && through.is_some() {
+            return Err(PgError::unsupported("INSERT of DEFAULT VALUES through a view"));
         }
         let source = insert.source.as_ref().ok_or_else(|| PgError::syntax("no values"))?;
         let mut query = (**source).clone();
         values_as_selects(&mut query)?;
-        let mut columns = direct::insert_columns(insert, &table)?;
+        let named = through.as_ref().map_or(&table, |through| &through.view).clone();
+        // As columns of what the statement names.
+        let mut columns = direct::insert_columns(insert, &named)?;
         let returning = insert.returning.as_deref();
-        let reads = self.reads_of_target(&table, &target.alias, Vec::new(), returning, None)?;
+        let reads = self.reads_of_target(&named, &target.alias, Vec::new(), returning, None)?;
         let (wanted, into) = (Privileges::INSERT, Some(&columns[..]));
-        self.check_target(Target { table: &table, wanted, columns: into, reads }).await?;
+        self.check_target(Target { table: &named, wanted, columns: into, reads }).await?;
+        if let Some(through) = &through {
+            self.check_through(through, wanted, into).await?;
+            through.put_defaults(&mut query, &mut columns)?;
+        }
         let read_by = self.read_by(&query);
-        note_values_parameters(&query, &columns, &table, params)?;
+        note_values_parameters(&query, &columns, &named, params)?;
         let env = self.format_env();
         let mut binder = Binder::new(params, &env);
         binder.bind_query(&mut query)?;
@@ -256,9 +361,16 @@ impl Session {
             tables.push(version);
             once |= hidden;
         }
+        let untyped = assign::untyped_columns(&query, columns.len());
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
-        let conflict = Box::pin(self.plan_conflict(insert, &table, &target.alias, params)).await?;
+        let alias = &target.alias;
+        let conflict = match &through {
+            None => Box::pin(self.plan_conflict(insert, &table, alias, params)).await?,
+            Some(through) => {
+                Box::pin(self.plan_conflict_through(insert, through, alias, params)).await?
+            }
+        };
         let conflict = conflict.map(|planned| {
             tables.extend(planned.tables);
             once |= planned.once;
@@ -272,7 +384,15 @@ impl Session {
             return Err(PgError::syntax("INSERT has more target columns than expressions"));
         }
         columns.truncate(given);
-        for at in &columns {
+        if let Some(through) = &through {
+            let place = |at: &usize| through.column(*at, Verb::Insert);
+            columns = columns.iter().map(place).collect::<Result<Vec<usize>>>()?;
+            through.check_once(&columns)?;
+        }
+        for ((at, given), untyped) in columns.iter().zip(&planned.columns).zip(untyped) {
+            if !untyped {
+                assign::check(&table.columns[*at], given)?;
+            }
             if !given_counts(&table.columns[*at], Overriding::of(insert))? {
                 return Err(PgError::unsupported("OVERRIDING USER VALUE with a query"));
             }
@@ -286,7 +406,8 @@ impl Session {
         let (returning, shown) = match &insert.returning {
             None => (None, Vec::new()),
             Some(items) => {
-                let (r, c) = self.plan_returning(items, &table, &target.alias, params).await?;
+                let (own, alias) = (through.as_deref(), &target.alias);
+                let (r, c) = self.plan_returning_of(items, &table, alias, own, params).await?;
                 (Some(r), c)
             }
         };
@@ -294,7 +415,11 @@ impl Session {
         let query = QueryPlan::new(planned);
         let plan = InsertSelect { table, query, columns, defaults, conflict, returning };
         let kind = Kind::InsertSelect(Box::new(plan));
-        Ok(Planned { kind, tables, columns: shown, returns_rows, once })
+        let mut planned = Planned { kind, tables, columns: shown, returns_rows, once };
+        if let Some(through) = &through {
+            through.note(&mut planned);
+        }
+        Ok(planned)
     }
 }
 
@@ -308,7 +433,11 @@ pub(crate) fn set_column(
     table: &TableDef,
     set: &mut Vec<usize>,
 ) -> Result<usize> {
-    let at = direct::assigned_column(name, table)?;
+    set_position(direct::assigned_column(name, table)?, value, table, set)
+}
+
+/// The same for a column of the table whose place is known.
+fn set_position(at: usize, value: &Expr, table: &TableDef, set: &mut Vec<usize>) -> Result<usize> {
     if !direct::is_default(value) {
         check_assigned(&table.columns[at])?;
     }

@@ -75,6 +75,11 @@ impl Session {
                 let path: Vec<Value> = path.iter().map(|schema| text(schema)).collect();
                 query::array::array_value(ColType::new(TypeKind::Text), &path)
             }
+            SessionFn::ListeningChannels => {
+                let channels = self.listening.channels();
+                let channels: Vec<Value> = channels.map(|channel| text(channel)).collect();
+                query::array::array_value(ColType::new(TypeKind::Text), &channels)
+            }
             SessionFn::RandomUuid => {
                 let (high, low) = (self.ctx.env.random(), self.ctx.env.random());
                 Value::Uuid(query::functions::random_uuid(high, low))

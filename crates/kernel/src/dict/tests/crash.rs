@@ -57,6 +57,7 @@ fn new_table(name: &str) -> NewTable {
             primary: true,
             constraint: Some(format!("{name}_pkey")),
             predicate: None,
+            exprs: Vec::new(),
         }],
     }
 }

@@ -4,11 +4,12 @@
 //! What it promises: each is the call of a function that PostgreSQL makes of it.
 
 use super::build::{call, not, number};
-use crate::bind::{Binder, refuse};
+use crate::bind::{Binder, HiddenCall, SessionFn, refuse};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CeilFloorKind, DateTimeField, Expr, FunctionArg, FunctionArgExpr, Ident, Query,
-    SelectItem, SetExpr, TableFactor, TrimWhereField, UnaryOperator, Value,
+    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TrimWhereField,
+    UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -125,6 +126,15 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// `pg_listening_channels()` in a select list.
+    pub(super) fn listening_channels(&mut self) -> Result<Expr> {
+        // Only whether a set may stand here is asked.
+        self.set_in_list("", Vec::new())?;
+        let function = SessionFn::ListeningChannels;
+        let at = self.params.add_hidden(HiddenCall { function, args: Vec::new() });
+        Ok(call("unnest", vec![Binder::placeholder(at)]))
+    }
+
     /// A function that gives a set of rows, in a select list.
     pub(super) fn set_in_list(&mut self, made: &str, mut args: Vec<Expr>) -> Result<Expr> {
         if !(self.sets_allowed && self.in_projection) {
@@ -169,6 +179,25 @@ pub(in crate::bind) fn series_query(kind: TypeKind, args: Vec<Expr>, name: &str)
             args.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
     }
     Ok(query)
+}
+
+/// `pg_listening_channels()` in FROM.
+pub(in crate::bind) fn listening_factor(alias: Option<TableAlias>) -> Result<TableFactor> {
+    let name = "pg_listening_channels";
+    let query = set_query("SELECT 1 AS value", call(name, Vec::new()), name)?;
+    let mut alias = alias.unwrap_or_else(|| TableAlias {
+        explicit: true,
+        name: Ident::new(name),
+        columns: Vec::new(),
+        at: None,
+    });
+    if alias.columns.is_empty() {
+        // The one column of the result is called as the function's alias.
+        let column = TableAliasColumnDef { name: alias.name.clone(), data_type: None };
+        alias.columns.push(column);
+    }
+    let (subquery, alias) = (Box::new(query), Some(alias));
+    Ok(TableFactor::Derived { lateral: false, subquery, alias, sample: None })
 }
 
 /// `template` with `made` for the one item of its list, called `name`.

@@ -38,6 +38,10 @@ impl Binder<'_> {
         if function.uses_odbc_syntax || !matches!(function.parameters, FunctionArguments::None) {
             return refuse("this form of a function call");
         }
+        if name == "pg_listening_channels" && plain_args(function)?.is_empty() {
+            *expr = self.listening_channels()?;
+            return Ok(());
+        }
         needs_window(&name, function)?;
         if let Some(new) = self.set_or_constant(&name, expr)? {
             *expr = new;
@@ -82,6 +86,8 @@ impl Binder<'_> {
             | "pg_get_constraintdef"
             | "to_regclass"
             | "pg_get_viewdef"
+            | "pg_relation_is_updatable"
+            | "pg_column_is_updatable"
             | "to_regtype"
             | "to_regnamespace"
             | "to_regrole"

@@ -24,7 +24,7 @@ pub(super) use array::{options_table, unnest_query};
 pub(super) use build::call;
 pub(crate) use build::number;
 pub(super) use cast::type_literals;
-pub(in crate::bind) use forms::{integer_series, series_query, set_query};
+pub(in crate::bind) use forms::{integer_series, listening_factor, series_query, set_query};
 pub(super) use function::plain_args;
 pub(super) use session::session_function;
 

@@ -8,7 +8,7 @@ use crate::catalog::rows::Shape::{Bool, Char, Int2, Int4, List, Name, Oid, Other
 use crate::catalog::rows::{Rows, int, int2s, oids, opt_text, text};
 use crate::catalog::{Catalog, functions, known};
 use crate::{check, direct};
-use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, KeyOrder, TableDef};
+use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, KEY_EXPR, KeyOrder, TableDef};
 use kernel::row::Value;
 use query::types::{PgType, oid};
 
@@ -39,8 +39,8 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
     for table in &catalog.tables {
         for index in table.all_indexes() {
             let count = Value::Int2(i16::try_from(index.columns.len()).unwrap_or(i16::MAX));
-            let column = |at: &u16| &table.columns[usize::from(*at)];
-            let types = || index.columns.iter().map(|at| PgType::of(column(at).ty).oid.into());
+            let ty = |at: &u16| PgType::of(index.part_type(table, *at)).oid.into();
+            let types = || index.columns.iter().map(ty);
             rows.push(vec![
                 oid_of(index.obj),
                 oid_of(table.obj),
@@ -61,7 +61,10 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
                 oids(types().map(|ty| known::TYPES.find(ty).map_or(0, |line| line.number(18)))),
                 oids(types().map(known::default_opclass)),
                 options(index),
-                Value::Null,
+                match index.exprs.is_empty() {
+                    true => Value::Null,
+                    false => text(expressions(table, index)),
+                },
                 index.predicate.as_ref().map_or(Value::Null, |condition| {
                     text(crate::ddl::predicate_text(table, condition))
                 }),
@@ -246,7 +249,7 @@ pub(super) fn index_list(catalog: &Catalog) -> Rows {
                 text(table.schema.as_str()),
                 text(table.name.as_str()),
                 text(index.name.as_str()),
-                text(functions::index_definition(table, index)),
+                text(functions::index_definition(table, index, false)),
             ]);
         }
     }
@@ -260,7 +263,25 @@ fn options(index: &IndexDef) -> Value {
     int2s(orders.take(index.columns.len()).map(bits))
 }
 
-/// Columns as `pg_attribute` numbers them.
+/// The expressions of a key, as `pg_get_expr` shows them.
+fn expressions(table: &TableDef, index: &IndexDef) -> String {
+    let exprs = index.columns.iter().filter(|at| **at >= KEY_EXPR);
+    let shown = exprs.map(|at| {
+        let shown = crate::key_exprs::shown_part(table, index, *at, false);
+        // A list has the brackets that the expressions need by themselves.
+        match shown.strip_prefix("((").and_then(|rest| rest.strip_suffix("))")) {
+            Some(inner) => format!("({inner})"),
+            None => shown,
+        }
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// Columns as `pg_attribute` numbers them; an expression has none.
 fn numbers(columns: &[u16]) -> Value {
-    int2s(columns.iter().map(|at| i16::try_from(at + 1).unwrap_or(i16::MAX)))
+    let number = |at: &u16| match *at < KEY_EXPR {
+        true => i16::try_from(at + 1).unwrap_or(i16::MAX),
+        false => 0,
+    };
+    int2s(columns.iter().map(number))
 }

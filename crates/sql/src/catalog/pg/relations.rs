@@ -7,11 +7,11 @@
 use super::{VIEWS, oid_of};
 use crate::catalog::known::TYPES;
 use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, Oid, Other, Text};
-use crate::catalog::rows::{Rows, TEXTS, int, text};
+use crate::catalog::rows::{Rows, TEXTS, int, text, texts};
 use crate::catalog::{Catalog, functions, rights};
 use crate::ddl::is_temporary;
 use block::ObjId;
-use kernel::dict::{Acl, ColumnDef, Generated, SUPERUSER_OBJ, TableDef};
+use kernel::dict::{Acl, CheckOption, ColumnDef, Generated, SUPERUSER_OBJ, TableDef};
 use kernel::row::{TypeKind, Value};
 use query::functions::quote_ident;
 use query::types::{PgType, oid};
@@ -28,6 +28,8 @@ struct Has<'a> {
     /// Blocks and rows as ANALYZE has found them; -1: it has not looked.
     blocks: u64,
     rows: f64,
+    /// What WITH has said of a view.
+    option: Option<&'static str>,
 }
 
 /// Of the system's own.
@@ -39,6 +41,7 @@ const NOTHING: Has<'_> = Has {
     keys: false,
     blocks: 0,
     rows: -1.0,
+    option: None,
 };
 
 pub(super) fn classes(catalog: &Catalog) -> Rows {
@@ -73,7 +76,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         ("relfrozenxid", Other(28)),
         ("relminmxid", Other(28)),
         ("relacl", TEXTS),
-        ("reloptions", NoList),
+        ("reloptions", TEXTS),
         ("relpartbound", Other(oid::PG_NODE_TREE)),
     ]);
     let mut add = |obj: Value, name: &str, schema: &str, kind: &str, columns: usize, of: Has| {
@@ -113,7 +116,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             text("0"),
             text("0"),
             rights::acl_value(catalog, of.acl),
-            Value::Null,
+            of.option.map_or(Value::Null, |option| texts([option])),
             Value::Null,
         ]);
     };
@@ -125,6 +128,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         let of = Has {
             blocks,
             rows: of_table,
+            option: None,
             indexes: table.all_indexes().next().is_some(),
             checks: table.checks.len(),
             keys,
@@ -144,7 +148,11 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         }
     }
     for view in &catalog.views {
-        let of = Has { rows: 0.0, owner: view.owner, acl: view.acl.as_ref(), ..NOTHING };
+        let option = view.view.as_ref().and_then(|own| own.check).map(|check| match check {
+            CheckOption::Local => "check_option=local",
+            CheckOption::Cascaded => "check_option=cascaded",
+        });
+        let of = Has { rows: 0.0, owner: view.owner, acl: view.acl.as_ref(), option, ..NOTHING };
         add(oid_of(view.obj), &view.name, &view.schema, "v", view.columns.len(), of);
     }
     for s in &catalog.sequences {
@@ -192,8 +200,7 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
         ("attfdwoptions", NoList),
         ("attmissingval", NoList),
     ]);
-    let mut add = |obj: Value, table: &TableDef, column: usize, number: usize, own: bool| {
-        let def = &table.columns[column];
+    let mut add = |obj: Value, def: &ColumnDef, number: usize, own: bool| {
         let ty = PgType::of(def.ty);
         let known = TYPES.find(ty.oid.into());
         rows.push(vec![
@@ -233,11 +240,19 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
     };
     for table in catalog.relations() {
         for column in 0..table.columns.len() {
-            add(oid_of(table.obj), table, column, column + 1, true);
+            add(oid_of(table.obj), &table.columns[column], column + 1, true);
         }
         for index in table.all_indexes() {
-            for (i, at) in index.columns.iter().enumerate() {
-                add(oid_of(index.obj), table, usize::from(*at), i + 1, false);
+            if index.exprs.is_empty() {
+                for (i, at) in index.columns.iter().enumerate() {
+                    add(oid_of(index.obj), &table.columns[usize::from(*at)], i + 1, false);
+                }
+                continue;
+            }
+            let names = crate::key_exprs::part_names(table, &index.columns, &index.exprs);
+            for (i, (at, name)) in index.columns.iter().zip(&names).enumerate() {
+                let def = ColumnDef::new(name, index.part_type(table, *at));
+                add(oid_of(index.obj), &def, i + 1, false);
             }
         }
     }

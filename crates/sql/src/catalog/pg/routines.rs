@@ -12,6 +12,7 @@ use crate::catalog::rows::Shape::{
     Bool, Char, Int2, Int4, List, Name, NoList, Object, Oid, Other, Text,
 };
 use crate::catalog::rows::{Rows, int, oids, text, texts};
+use kernel::dict::KEY_EXPR;
 use kernel::row::Value;
 use query::types::oid;
 
@@ -355,7 +356,9 @@ pub(super) fn dependencies(catalog: &crate::catalog::Catalog) -> Rows {
                     }
                 }
                 None => {
-                    for column in &index.columns {
+                    let named = index.exprs.iter().flat_map(|expr| &expr.columns);
+                    let plain = index.columns.iter().filter(|column| **column < KEY_EXPR);
+                    for column in plain.chain(named) {
                         add(CLASS, index_oid, CLASS, at, usize::from(*column) + 1, "a");
                     }
                 }

@@ -1,0 +1,105 @@
+//! Whether what a statement gives a column may be stored in it without a cast being written.
+//!
+//! What it promises: an expression of a type that PostgreSQL would not store is refused before
+//! anything runs. What it must never do: refuse a literal, whose type is the column's.
+
+use crate::bind::scalar::assignable;
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Value};
+use kernel::dict::ColumnDef;
+use query::PgColumn;
+use query::functions::format_type;
+use query::types::PgType;
+
+/// Whether an expression takes the type of what it is assigned to.
+pub(crate) fn is_untyped(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_untyped(inner),
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::SingleQuotedString(_)
+                | Value::EscapedStringLiteral(_)
+                | Value::DollarQuotedString(_)
+                | Value::Null
+                | Value::Placeholder(_)
+        ),
+        Expr::Identifier(_) => crate::direct::is_default(expr),
+        _ => false,
+    }
+}
+
+/// For each column of a query of `count` columns whether it is a literal without a type.
+pub(crate) fn untyped_columns(query: &Query, count: usize) -> Vec<bool> {
+    of_body(&query.body, count)
+}
+
+fn of_body(body: &SetExpr, count: usize) -> Vec<bool> {
+    match body {
+        SetExpr::Query(query) => untyped_columns(query, count),
+        SetExpr::Select(select) => {
+            let item = |item: &SelectItem| match item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                    Some(is_untyped(expr))
+                }
+                _ => None,
+            };
+            let items: Vec<Option<bool>> = select.projection.iter().map(item).collect();
+            // A wildcard stands for the columns between.
+            let from_left = items.iter().map_while(|one| *one);
+            let mut all: Vec<bool> = from_left.take(count).collect();
+            if all.len() == items.len() {
+                all.resize(count, false);
+                return all;
+            }
+            all.resize(count, false);
+            for (back, one) in items.iter().rev().map_while(|one| *one).enumerate() {
+                if let Some(at) = count.checked_sub(back + 1) {
+                    all[at] |= one;
+                }
+            }
+            all
+        }
+        SetExpr::Values(values) => {
+            let any = |at| {
+                let cells = values.rows.iter().filter_map(|row| row.content.get(at));
+                cells.into_iter().any(|cell| {
+                    is_untyped(cell)
+                        && !matches!(cell, Expr::Value(value) if value.value == Value::Null)
+                })
+            };
+            let all = |at| values.rows.iter().filter_map(|row| row.content.get(at)).all(is_untyped);
+            (0..count).map(|at| any(at) || all(at)).collect()
+        }
+        _ => vec![false; count],
+    }
+}
+
+/// 42804 if values of this column of a plan cannot be stored in a column of a table.
+pub(crate) fn check(column: &ColumnDef, given: &PgColumn) -> Result<()> {
+    let Some(from) = given.col_type() else { return Ok(()) };
+    let to = column.ty;
+    let kinds = assignable(from.kind, to.kind);
+    let same = from.kind != to.kind || from.enum_type().is_none() || from.is_same(to);
+    let elements = match (from.element(), to.element()) {
+        (Some(from), Some(to)) => assignable(from.kind, to.kind),
+        _ => true,
+    };
+    if kinds && same && elements {
+        return Ok(());
+    }
+    let shown = |ty: kernel::row::ColType| match ty.enum_type() {
+        Some(own) => query::functions::quote_ident(&own.name),
+        None => format_type(i64::from(PgType::of(ty).oid), -1),
+    };
+    let given = match from.enum_type() {
+        Some(_) => shown(from),
+        None => format_type(i64::from(given.oid), -1),
+    };
+    let text = format!(
+        "column \"{}\" is of type {} but expression is of type {given}",
+        column.name,
+        shown(to)
+    );
+    let hint = "You will need to rewrite or cast the expression.";
+    Err(PgError::new("42804", text).with_hint(hint))
+}
