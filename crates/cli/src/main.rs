@@ -28,7 +28,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 a statement or request failed, or verify has found damage; 2 wrong usage or settings; 3 not possible now \
+Exit codes: 0 done; 1 a statement or request failed, or verify has found damage; 2 wrong usage or \
+settings; 3 not possible now \
 (no database, already one, already running, not running); 4 the disk group is missing, damaged, \
 full or refuses direct I/O; 5 an address cannot be used; 70 an internal invariant is broken; \
 130, 143 init ended by Ctrl-C, SIGTERM.";

@@ -182,8 +182,6 @@ impl TableProvider for TableScanSource {
             sources: ScanWork::sources(&self.types, &projection),
             schema,
             filters,
-            hints,
-            computed: self.computed.clone(),
             unsaid: Vec::new(),
             probes: Vec::new(),
             access,

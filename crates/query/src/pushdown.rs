@@ -223,8 +223,8 @@ fn by_day(op: CmpOp, left: &Scalar, right: &Scalar, columns: &Columns<'_>) -> Op
     Some(Scalar::compare(op, Scalar::Column(*at), Scalar::Const(Value::Date(day))))
 }
 
-/// A column, or such an expression, of integers without the cast to a wider type that the other side asked for: integers
-/// compare by value here, and only a bare column can bound an index.
+/// A column, or such an expression, of integers without the cast to a wider type that the other
+/// side asked for: integers compare by value here, and only a bare column can bound an index.
 fn unwidened<'a>(expr: &'a Expr, columns: &Columns<'_>) -> &'a Expr {
     let Expr::Cast(cast) = expr else { return expr };
     let bytes = |kind| match kind {

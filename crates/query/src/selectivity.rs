@@ -369,6 +369,7 @@ mod tests {
             birth: Scn(1),
             indexes: vec![],
             partial: vec![],
+            computed: vec![],
             checks: vec![],
             foreign: vec![],
             referenced: vec![],

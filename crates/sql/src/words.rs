@@ -7,8 +7,8 @@ use crate::parse::{is_space, is_word};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// What is an expression among the columns of ON CONFLICT stands there as a name that begins with
-/// [`EXPRESSION`]. The index predicate stands among the columns, as a name that begins with [`PREDICATE`]:
-/// `ON CONFLICT (a) WHERE x > 0 DO ...` as `ON CONFLICT (a, "$where x > 0") DO ...`.
+/// [`EXPRESSION`]. The index predicate stands among the columns, as a name that begins with
+/// [`PREDICATE`]: `ON CONFLICT (a) WHERE x > 0 DO ...` as `ON CONFLICT (a, "$where x > 0") DO ...`.
 pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
     let word =

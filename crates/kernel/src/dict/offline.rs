@@ -11,6 +11,7 @@ use block::{Dba, ObjId, Rowid, Scn};
 
 use super::bootstrap::{BOOTSTRAP_HEADER, bootstrap_def, define_all, place_of};
 use super::def::{Changes, ColumnDef, Derived, IndexDef, ObjectKind, TableDef};
+use super::expression::{Evaluator, KEY_EXPR};
 use super::fixed::{Fixed, TABLES, USER_OBJ_MIN};
 use super::ids::NEXT_OBJ;
 use super::records::{at, check_of, column_of, foreign_of, index_of, object_of, orphan_of};
@@ -260,7 +261,9 @@ fn find_tables(rows: &Rows, found: &mut Found) {
     for row in rows.of(Fixed::Ind) {
         let Ok(obj) = row.obj(0) else { continue };
         let name = names.get(&obj).map_or_else(|| obj.to_string(), |o| o.name.clone());
-        if let Some(index) = tried(&mut found.complaints, row, index_of(row, name)) {
+        if let Some(index) =
+            tried(&mut found.complaints, row, index_of(row, name, &Evaluator::default()))
+        {
             indexes.entry(index.table).or_default().push(index);
         }
     }
@@ -288,14 +291,20 @@ fn find_tables(rows: &Rows, found: &mut Found) {
                 continue;
             }
         };
-        let (mut own, mut partial) = (Vec::new(), Vec::new());
+        let (mut own, mut partial, mut computed) = (Vec::new(), Vec::new(), Vec::new());
         for index in indexes.remove(&obj).unwrap_or_default() {
-            if index.columns.iter().any(|c| usize::from(*c) >= columns.len()) {
+            // Those of expressions have been looked at.
+            let is_none = |c: &u16| *c < KEY_EXPR && usize::from(*c) >= columns.len();
+            if index.columns.iter().any(is_none) {
                 let what = format!("index {} is on a column that is none", index.name);
                 found.complaints.push((row.rowid, what));
                 continue;
             }
-            let to = if index.predicate.is_some() { &mut partial } else { &mut own };
+            let to = match (&index.predicate, index.exprs.is_empty()) {
+                (_, false) => &mut computed,
+                (Some(_), true) => &mut partial,
+                (None, true) => &mut own,
+            };
             to.push(Arc::new(index));
         }
         found.tables.push(TableDef {
@@ -313,6 +322,7 @@ fn find_tables(rows: &Rows, found: &mut Found) {
             birth,
             indexes: own,
             partial,
+            computed,
             checks: Vec::new(),
             foreign: Vec::new(),
             referenced: Vec::new(),

@@ -51,6 +51,7 @@ fn new_table() -> NewTable {
         primary: unique,
         constraint: unique.then(|| name.to_owned()),
         predicate,
+        exprs: Vec::new(),
     };
     let mut three = Vec::new();
     encode_key(&[Datum::Int8(3)], &mut three);

@@ -31,8 +31,8 @@ struct Node {
 }
 
 impl Walk<'_> {
-    /// The settled entries of an index; `unsettled` gets the rows of the others. `None`: some of its
-    /// blocks are damaged.
+    /// The settled entries of an index; `unsettled` gets the rows of the others. `None`: some of
+    /// its blocks are damaged.
     pub async fn tree(
         &mut self,
         of: &str,

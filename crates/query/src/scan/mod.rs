@@ -22,7 +22,6 @@ use crate::error::PgError;
 use crate::estimate::{TableSize, rows_kept};
 use crate::gather::Share;
 use crate::implied::implies;
-use crate::key_exprs::Computed;
 use crate::scalar::Scalar;
 use crate::selectivity::column_condition;
 use crate::state::{ExecState, SharedState};
@@ -75,9 +74,6 @@ pub(crate) struct ScanWork {
     pub(crate) sources: Vec<Source>,
     pub(crate) schema: SchemaRef,
     pub(crate) filters: Vec<Scalar>,
-    /// What filters above the scan say of the expressions of `computed`: only to choose by.
-    pub(crate) hints: Vec<Scalar>,
-    pub(crate) computed: Arc<Computed>,
     /// Those of `filters` that an exact range of keys does not say itself.
     pub(crate) unsaid: Vec<Scalar>,
     /// Keys of joins above, without which a row is of no use.

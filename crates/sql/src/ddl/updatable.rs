@@ -1,6 +1,7 @@
 //! Statements that would change rows through a view.
 //!
-//! What it promises: a view that PostgreSQL would not write through is refused in its words. What it must never do: change another table than was meant.
+//! What it promises: a view that PostgreSQL would not write through is refused in its words. What
+//! it must never do: change another table than was meant.
 
 use super::view::query_of;
 use crate::bind::ident_name;

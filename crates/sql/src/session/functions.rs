@@ -77,7 +77,7 @@ impl Session {
             }
             SessionFn::ListeningChannels => {
                 let channels = self.listening.channels();
-                let channels: Vec<Value> = channels.map(|channel| text(channel)).collect();
+                let channels: Vec<Value> = channels.map(&text).collect();
                 query::array::array_value(ColType::new(TypeKind::Text), &channels)
             }
             SessionFn::RandomUuid => {

@@ -24,6 +24,7 @@ const KERNEL_ORDER: &[&[&str]] = &[
     &["recovery"],
     &["gcs", "lms"],
     &["instance"],
+    &["verify"],
 ];
 
 /// The dictionary is kept in tables, tables are described by the dictionary, and sequences are rows
