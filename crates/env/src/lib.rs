@@ -46,6 +46,8 @@ pub enum Lane {
     Log,
     /// Everything else in the background (DBWR, CKPT, SMON, recovery …).
     Background,
+    /// What helps sessions to compute. It may take its threads for as long as it likes.
+    Parallel,
 }
 
 /// How a file is opened. `direct` asks for direct I/O (offsets, lengths and buffers are multiples

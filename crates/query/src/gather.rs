@@ -296,7 +296,7 @@ impl Gathering {
         let ctx = &self.state.ctx;
         for stream in self.others.drain(..) {
             let task = work(ctx.clone(), stream, sender.clone());
-            self.tasks.push(ctx.env.spawn_task("parallel worker", Lane::Background, task));
+            self.tasks.push(ctx.env.spawn_task("parallel worker", Lane::Parallel, task));
         }
     }
 

@@ -1,8 +1,8 @@
 //! The environment on the operating system.
 //!
 //! Tasks run in lanes: `Serve` (threads LMS0…) carries the interconnect and whatever answers peers,
-//! `Log` is one thread (LGWR) of its own, `Background` (BG0…) is everything else and owns the
-//! timers.
+//! `Log` is one thread (LGWR) of its own, `Parallel` (P0…) helps sessions to compute,
+//! `Background` (BG0…) is everything else and owns the timers.
 //! File I/O is synchronous `pread`/`pwrite`, done on the calling thread where blocking is fine (the
 //! log thread, a session's own thread) and on a small pool of threads elsewhere.
 //!
@@ -61,6 +61,8 @@ pub struct RealConfig {
     pub serve_threads: usize,
     pub background_threads: usize,
     pub io_threads: usize,
+    /// Those that help sessions to compute.
+    pub parallel_threads: usize,
     /// How the threads named in `favoured` are scheduled, where the system allows it.
     pub priority: Priority,
     /// Names of threads (LMS0, LGWR, BG0), separated by `|`; a `*` at the end stands for the rest.
@@ -76,6 +78,7 @@ impl Default for RealConfig {
             serve_threads: (cpus / 4).clamp(1, 8),
             background_threads: (cpus / 2).clamp(1, 4),
             io_threads: 8,
+            parallel_threads: cpus,
             priority: Priority::Preferred,
             favoured: "LMS*|LGWR".to_owned(),
             linger_us: 250,
@@ -89,6 +92,7 @@ pub struct RealEnv {
     config: RealConfig,
     serve: OnceLock<Runtime>,
     background: OnceLock<Runtime>,
+    parallel: OnceLock<Runtime>,
     log: OnceLock<Handle>,
     pool: Arc<pool::IoPool>,
     linger: linger::Linger,
@@ -109,6 +113,7 @@ impl RealEnv {
             started: Instant::now(),
             serve: OnceLock::new(),
             background: OnceLock::new(),
+            parallel: OnceLock::new(),
             log: OnceLock::new(),
             pool: pool::IoPool::new(config.io_threads.max(1)),
             linger: linger::Linger::new(config.linger_us),
@@ -128,6 +133,11 @@ impl RealEnv {
         self.background
             .get_or_init(|| workers("BG", self.config.background_threads, self.favour()))
             .handle()
+    }
+
+    fn parallel(&self) -> &Handle {
+        let threads = self.config.parallel_threads;
+        self.parallel.get_or_init(|| workers("P", threads, self.favour())).handle()
     }
 
     /// What a thread calls with its name when it starts.
@@ -232,6 +242,7 @@ impl EnvImpl for RealEnv {
             Lane::Serve => self.serve(),
             Lane::Log => self.log(),
             Lane::Background => self.background(),
+            Lane::Parallel => self.parallel(),
         };
         let abort = handle.spawn(guarded(name, task)).abort_handle();
         TaskHandle::new(Box::new(move || abort.abort()))
