@@ -72,15 +72,20 @@ impl Access {
                 best = (score + 2, access);
             }
         }
+        // Among those that offer as much, the one with the shortest keys.
+        let mut shortest = usize::MAX;
         for (at, index) in table.computed.iter().enumerate() {
             let Some(places) = computed.places(at) else { continue };
             let more = usize::from(index.predicate.is_some()) * 2;
             let held = || index.predicate.as_ref().is_none_or(|own| implies(filters, types, own));
             if let Some((score, access)) = Access::by_index(index, places.iter().copied(), &bounds)
-                && score + more > best.0
+                && (score + more > best.0
+                    || score + more == best.0 && index.columns.len() < shortest)
+                && (shortest != usize::MAX || score + more > best.0)
                 && held()
             {
                 best = (score + more, access);
+                shortest = index.columns.len();
             }
         }
         best.1
