@@ -2,6 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::shared::Frame;
+
 /// Alignment, and the unit of length, of every [`IoBuf`].
 pub const IO_ALIGN_BYTES: usize = 4096;
 
@@ -17,9 +19,12 @@ unsafe impl Zeroable for IoPage {}
 unsafe impl Pod for IoPage {}
 
 /// An owned byte buffer, aligned to 4096, with a length that is a multiple of 4096.
-#[derive(Clone)]
-pub struct IoBuf {
-    pages: Vec<IoPage>,
+pub struct IoBuf(Memory);
+
+enum Memory {
+    Own(Vec<IoPage>),
+    /// Other instances of the machine may look at it.
+    Frame(Frame),
 }
 
 impl IoBuf {
@@ -30,7 +35,7 @@ impl IoBuf {
     #[must_use]
     pub fn zeroed(len_bytes: usize) -> IoBuf {
         assert!(len_bytes.is_multiple_of(IO_ALIGN_BYTES), "{len_bytes} is not a multiple of 4096");
-        IoBuf { pages: bytemuck::zeroed_vec(len_bytes / IO_ALIGN_BYTES) }
+        IoBuf(Memory::Own(bytemuck::zeroed_vec(len_bytes / IO_ALIGN_BYTES)))
     }
 
     /// A copy of `bytes`, zero-padded to the next multiple of 4096.
@@ -44,20 +49,44 @@ impl IoBuf {
             last.0[..rest.len()].copy_from_slice(rest);
             pages.push(last);
         }
-        IoBuf { pages }
+        IoBuf(Memory::Own(pages))
+    }
+
+    pub(crate) fn of_frame(frame: Frame) -> IoBuf {
+        IoBuf(Memory::Frame(frame))
+    }
+
+    pub(crate) fn frame(&self) -> Option<&Frame> {
+        match &self.0 {
+            Memory::Own(_) => None,
+            Memory::Frame(frame) => Some(frame),
+        }
+    }
+}
+
+impl Clone for IoBuf {
+    /// Never a frame: frames are few, and each is taken for a purpose.
+    fn clone(&self) -> IoBuf {
+        IoBuf::copy_from(self)
     }
 }
 
 impl std::ops::Deref for IoBuf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.pages)
+        match &self.0 {
+            Memory::Own(pages) => bytemuck::cast_slice(pages),
+            Memory::Frame(frame) => frame.bytes(),
+        }
     }
 }
 
 impl std::ops::DerefMut for IoBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.pages)
+        match &mut self.0 {
+            Memory::Own(pages) => bytemuck::cast_slice_mut(pages),
+            Memory::Frame(frame) => frame.bytes_mut(),
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 
 pub mod buf;
 pub mod real;
+pub mod shared;
 pub mod simulated;
 
 use std::future::Future;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use buf::IoBuf;
+pub use shared::{SharedLayout, SharedMemory, SharedView};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -144,6 +146,14 @@ pub trait EnvImpl: Send + Sync {
     /// When a process of this host started, in a unit of its own: with the process id it names a
     /// process for good, since ids are used again. `None`: there is no such process.
     fn process_start_time(&self, pid: u32) -> Option<u64>;
+    /// Memory that the other instances of this machine may look at, and what tells them where it is.
+    fn share_memory(&self, _: SharedLayout) -> io::Result<(Arc<SharedMemory>, String)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// The memory of another instance of this machine.
+    fn look_at(&self, _descriptor: &str) -> io::Result<SharedView> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Whether a task here may do a write that others wait for itself: its thread may stand still.
     fn may_write_here(&self) -> bool {
         false

@@ -19,6 +19,7 @@ pub mod recovery;
 pub mod redo;
 pub mod row;
 pub mod seq;
+mod shown;
 pub mod space;
 pub mod table;
 #[cfg(test)]

@@ -171,6 +171,10 @@ statistics! {
 
     // ---- global cache
     GcCrBlocksReceived: "gc cr blocks received", Rac, Blocks, "Consistent copies received.";
+    GcCrBlocksSeen: "gc cr blocks read directly", Rac, Blocks,
+        "Blocks for consistent reads that were read from the memory of another instance.";
+    GcUndoBlocksSeen: "gc undo blocks read directly", Rac, Blocks,
+        "Undo blocks that were read from the memory of another instance.";
     GcCrReceiveTime: "gc cr block receive time", Rac, Micros,
         "From asking for a consistent copy until it was here.";
     GcCurrentBlocksReceived: "gc current blocks received", Rac, Blocks,
@@ -209,6 +213,8 @@ statistics! {
         "Time until all instances had acknowledged a commit SCN.";
     TransactionEnquiries: "transaction state enquiries", Rac, Count,
         "Questions about a transaction's state to the instance that owns it.";
+    TransactionStatesSeen: "transaction states read directly", Rac, Count,
+        "States of transactions that were read from the memory of the instance that owns them.";
     Reconfigurations: "cluster reconfigurations", Rac, Count, "Epoch changes gone through.";
     InstanceRecoveries: "instance recoveries", Rac, Count, "Dead instances recovered here.";
 }

@@ -49,7 +49,8 @@ pub struct Cluster {
 const LOOKER: u8 = 200;
 
 fn transfers_of(observer: &Observer) -> u64 {
-    observer.stat(Stat::GcCurrentBlocksServed) + observer.stat(Stat::GcCrBlocksServed)
+    let copies = [Stat::GcCrBlocksServed, Stat::GcCrBlocksSeen];
+    observer.stat(Stat::GcCurrentBlocksServed) + copies.map(|s| observer.stat(s)).iter().sum::<u64>()
 }
 
 impl Cluster {

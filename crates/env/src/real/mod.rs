@@ -38,7 +38,7 @@ pub use priority::{Priority, may_favour};
 
 use crate::{
     BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Lingering, Listener, Micros, OpenOptions,
-    RawFile, TaskHandle,
+    RawFile, SharedLayout, SharedMemory, SharedView, TaskHandle,
 };
 
 thread_local! {
@@ -309,6 +309,16 @@ impl EnvImpl for RealEnv {
         // Field 22 of /proc/PID/stat; the command name (field 2) may hold spaces and parentheses.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    }
+
+    fn share_memory(&self, layout: SharedLayout) -> io::Result<(Arc<SharedMemory>, String)> {
+        let memory = SharedMemory::create(layout, self.random())?;
+        let descriptor = memory.descriptor();
+        Ok((memory, descriptor))
+    }
+
+    fn look_at(&self, descriptor: &str) -> io::Result<SharedView> {
+        SharedView::open(descriptor)
     }
 
     fn may_write_here(&self) -> bool {

@@ -32,7 +32,7 @@ use world::{Shared, Step};
 
 use crate::{
     BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Listener, Micros, OpenOptions, RawFile,
-    TaskHandle,
+    SharedLayout, SharedMemory, SharedView, TaskHandle,
 };
 
 /// How the simulated world behaves. Ranges are inclusive, times in microseconds.
@@ -473,6 +473,21 @@ impl EnvImpl for SimEnv {
     fn process_start_time(&self, pid: u32) -> Option<u64> {
         let world = self.shared.lock();
         world.processes.get(&pid).filter(|p| p.alive).map(|p| p.started_us)
+    }
+
+    fn share_memory(&self, layout: SharedLayout) -> io::Result<(Arc<SharedMemory>, String)> {
+        let mut world = self.shared.lock();
+        let memory = SharedMemory::create(layout, world.rng.next())?;
+        world.memories.push(Arc::downgrade(&memory));
+        Ok((memory, (world.memories.len() - 1).to_string()))
+    }
+
+    fn look_at(&self, descriptor: &str) -> io::Result<SharedView> {
+        let memory = descriptor.parse().ok().and_then(|i: usize| {
+            let memories = &self.shared.lock().memories;
+            memories.get(i)?.upgrade()
+        });
+        SharedView::of(&*memory.ok_or(io::ErrorKind::NotFound)?)
     }
 
     fn abort_instance(&self, reason: &str) -> ! {

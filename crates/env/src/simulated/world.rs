@@ -95,6 +95,8 @@ pub(super) struct World {
     pub(super) kills_refused: bool,
     pub(super) disk: DiskState,
     pub(super) net: NetState,
+    /// What processes have shared, by descriptor; gone when its owner has dropped it.
+    pub(super) memories: Vec<std::sync::Weak<crate::SharedMemory>>,
 }
 
 /// What a scheduler step did.
@@ -287,6 +289,7 @@ impl Shared {
                 kills_refused: false,
                 disk: DiskState::default(),
                 net: NetState::default(),
+                memories: Vec::new(),
             }),
             queue: Arc::new(RunQueue { ready: Mutex::new(Vec::new()) }),
         })

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::Cache;
 use crate::error::Error;
+use crate::shown::{Place, Shown};
 
 /// An old dirty version kept after the block was given away in X.
 pub struct PastImage {
@@ -56,6 +57,8 @@ pub struct State {
     pub read_error: Option<Error>,
     /// Who waits for a change is woken when the latch is let go.
     pub wake: bool,
+    /// Where others of the machine find it.
+    place: Option<Place>,
 }
 
 impl State {
@@ -63,6 +66,21 @@ impl State {
     #[must_use]
     pub fn mode(&self) -> Mode {
         if self.image.is_some() && self.holder.present() { self.holder.mode() } else { Mode::N }
+    }
+
+    /// Lets others of the machine see what the block is now, or that it is not here in X.
+    fn show(&mut self, dba: Dba, shown: &Shown) {
+        let here = shown.is_on() && self.holder.mode() == Mode::X && self.holder.readable();
+        match (&mut self.image, self.place) {
+            (Some(image), place) if here => {
+                self.place = shown.show(dba, place, image, self.struct_rba);
+            }
+            (_, Some(place)) => {
+                shown.hide(place);
+                self.place = None;
+            }
+            _ => {}
+        }
     }
 
     /// Position that holds the checkpoint back: of the current image or the past image.
@@ -81,24 +99,26 @@ pub struct Buffer {
     change_pins: AtomicU32,
     /// Sessions that wait for the block to come.
     pub(crate) waiters: AtomicU32,
-    /// A block that has just come is used once here before it goes on.
-    pub(crate) reserved: AtomicBool,
+    /// A block that has just come is used so often here before it goes on: once by each who waited
+    /// for it. A block that all instances want would else travel for each single use.
+    pub(super) reserved: AtomicU32,
     pub(super) usage: AtomicU8,
     /// Set while somebody waits for the pins to drop.
     pub(crate) pin_waiter: AtomicBool,
     latch: RwLock<State>,
+    shown: Option<Arc<Shown>>,
     /// Woken at every change of state that somebody may wait for.
     pub(crate) changed: Notify,
 }
 
 impl Buffer {
-    pub(super) fn new(dba: Dba) -> Buffer {
+    pub(super) fn new(dba: Dba, shown: Option<Arc<Shown>>) -> Buffer {
         Buffer {
             dba,
             pins: AtomicU32::new(0),
             change_pins: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
-            reserved: AtomicBool::new(false),
+            reserved: AtomicU32::new(0),
             usage: AtomicU8::new(1),
             pin_waiter: AtomicBool::new(false),
             latch: RwLock::new(State {
@@ -116,7 +136,9 @@ impl Buffer {
                 arrival: None,
                 read_error: None,
                 wake: false,
+                place: None,
             }),
+            shown,
             changed: Notify::new(),
         }
     }
@@ -145,7 +167,7 @@ impl Buffer {
             return false;
         }
         st.holder.admits(want)
-            || (self.reserved.load(Ordering::SeqCst)
+            || (self.is_reserved()
                 && st.holder.readable()
                 && st.holder.mode() >= want)
     }
@@ -159,13 +181,32 @@ impl Buffer {
         if want == Mode::X {
             self.change_pins.fetch_add(1, Ordering::SeqCst);
         }
-        self.reserved.store(false, Ordering::SeqCst);
+        self.use_reservation();
         true
+    }
+
+    /// Whether it is kept for users here.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.reserved.load(Ordering::SeqCst) > 0
+    }
+
+    /// One of those for whom it is kept has it now. Whether that was the last.
+    pub(super) fn use_reservation(&self) -> bool {
+        if !self.is_reserved() {
+            return false;
+        }
+        let (set, fetch) = (Ordering::SeqCst, Ordering::SeqCst);
+        self.reserved.fetch_update(set, fetch, |n| n.checked_sub(1)) == Ok(1)
+    }
+
+    /// It is kept for nobody any more. Whether it was.
+    pub(crate) fn end_reservation(&self) -> bool {
+        self.reserved.swap(0, Ordering::SeqCst) > 0
     }
 
     /// Pins as the protocol counts them: a reservation is one.
     pub(crate) fn pins_for_peers(&self) -> (u32, u32) {
-        let reserved = u32::from(self.reserved.load(Ordering::SeqCst));
+        let reserved = u32::from(self.is_reserved());
         let change = self.change_pins.load(Ordering::SeqCst);
         (self.pin_count() + reserved, change + reserved)
     }
@@ -184,12 +225,11 @@ impl<'a> Latch<'a> {
     }
 
     pub fn write(self) -> Latched<'a> {
-        Latched { guard: Some(self.0.latch.write()), changed: &self.0.changed }
+        Latched::new(self.0, self.0.latch.write())
     }
 
     pub fn try_write(self) -> Option<Latched<'a>> {
-        let guard = self.0.latch.try_write()?;
-        Some(Latched { guard: Some(guard), changed: &self.0.changed })
+        Some(Latched::new(self.0, self.0.latch.try_write()?))
     }
 }
 
@@ -198,7 +238,16 @@ impl<'a> Latch<'a> {
 pub(crate) struct Latched<'a> {
     /// `None` once it is being dropped.
     guard: Option<RwLockWriteGuard<'a, State>>,
-    changed: &'a Notify,
+    buffer: &'a Buffer,
+}
+
+impl<'a> Latched<'a> {
+    fn new(buffer: &'a Buffer, guard: RwLockWriteGuard<'a, State>) -> Latched<'a> {
+        if let (Some(place), Some(shown)) = (guard.place, &buffer.shown) {
+            shown.change(place);
+        }
+        Latched { guard: Some(guard), buffer }
+    }
 }
 
 impl std::ops::Deref for Latched<'_> {
@@ -216,10 +265,15 @@ impl std::ops::DerefMut for Latched<'_> {
 
 impl Drop for Latched<'_> {
     fn drop(&mut self) {
+        let buffer = self.buffer;
+        // What a panic has left half done is never shown.
+        if let (Some(shown), false) = (&buffer.shown, std::thread::panicking()) {
+            self.show(buffer.dba, shown);
+        }
         let wake = std::mem::take(&mut self.wake);
         self.guard = None;
         if wake {
-            self.changed.notify_waiters();
+            buffer.changed.notify_waiters();
         }
     }
 }

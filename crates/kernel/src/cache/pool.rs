@@ -18,6 +18,7 @@ use super::step::Carry;
 use crate::clock::ScnClock;
 use crate::error::{Error, Result};
 use crate::redo::Log;
+use crate::shown::Shown;
 
 /// Settings of the cache.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,8 @@ pub struct Cache {
     pub group: Arc<Group>,
     pub log: Arc<Log>,
     pub clock: Arc<ScnClock>,
+    /// What others of the machine may see of it.
+    pub(crate) shown: Option<Arc<Shown>>,
     shards: Vec<Mutex<Shard>>,
     per_shard: usize,
     /// Sole member, nothing unrecovered, no past image: no message is ever needed.
@@ -103,12 +106,18 @@ impl Cache {
         clock: &Arc<ScnClock>,
         config: CacheConfig,
     ) -> Arc<Cache> {
+        let shown = Shown::new(env, config.blocks);
+        if let Some(shown) = &shown {
+            clock.show(shown);
+            log.show(shown);
+        }
         Arc::new_cyclic(|me| Cache {
             me: me.clone(),
             env: env.clone(),
             group: group.clone(),
             log: log.clone(),
             clock: clock.clone(),
+            shown,
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             per_shard: (config.blocks / SHARDS).max(2),
             alone: AtomicBool::new(true),
@@ -138,6 +147,12 @@ impl Cache {
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.alone.load(Ordering::SeqCst)
+    }
+
+    /// Whether others of the machine see what this instance holds.
+    #[must_use]
+    pub fn shows(&self) -> bool {
+        self.shown.as_ref().is_some_and(|shown| shown.is_on())
     }
 
     /// Switches the fast path; the caller has frozen requests (hazard C5).
@@ -182,7 +197,7 @@ impl Cache {
         if shard.map.len() >= self.per_shard {
             self.evict(&mut shard);
         }
-        let buffer = Arc::new(Buffer::new(dba));
+        let buffer = Arc::new(Buffer::new(dba, self.shown.clone()));
         shard.map.insert(dba.to_u64(), buffer.clone());
         shard.ring.push_back(buffer.clone());
         (buffer, true)
@@ -331,7 +346,7 @@ impl Cache {
         ctx.bump(Stat::ConsistentGets, 1);
         let out = f(image);
         drop(st);
-        if buffer.reserved.swap(false, Ordering::SeqCst) {
+        if buffer.use_reservation() {
             self.pins_dropped(&buffer);
         }
         Ok(out)
@@ -372,7 +387,7 @@ impl Cache {
                     ctx.bump(Stat::ConsistentGets, 1);
                     let out = f(image);
                     drop(st);
-                    if buffer.reserved.swap(false, Ordering::SeqCst) {
+                    if buffer.use_reservation() {
                         self.pins_dropped(&buffer);
                     }
                     return Ok(out);

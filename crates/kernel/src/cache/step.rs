@@ -17,6 +17,9 @@ use global::{Facts, HolderEffect, HolderEvent};
 use super::buffer::{Arrival, Buffer, PastImage, State};
 use super::pool::Cache;
 
+/// Uses here that the others wait for at most.
+const RESERVED_USES_MAX: u32 = 16;
+
 /// What a step may carry besides its event.
 #[derive(Default)]
 pub struct Carry {
@@ -143,7 +146,7 @@ impl Cache {
         }
         // Only a peer who waits makes it worth a timer.
         if st.holder.duty().is_some()
-            && buffer.reserved.load(Ordering::SeqCst)
+            && buffer.is_reserved()
             && let Some(grants) = self.grants.get()
         {
             grants.end_reservation_soon(buffer);
@@ -208,11 +211,10 @@ impl Cache {
         }
     }
 
-    /// A block that has come for somebody here is kept until it has been used once.
+    /// A block that has come for users here is kept until each of them has used it once.
     pub(crate) fn reserve(&self, buffer: &Buffer) {
-        if buffer.waiters.load(Ordering::SeqCst) > 0 {
-            buffer.reserved.store(true, Ordering::SeqCst);
-        }
+        let users = buffer.waiters.load(Ordering::SeqCst).min(RESERVED_USES_MAX);
+        buffer.reserved.store(users, Ordering::SeqCst);
     }
 
     fn become_dirty(&self, buffer: &Arc<Buffer>, st: &mut State) {

@@ -82,7 +82,7 @@ impl Grants for Node {
         let (node, buffer) = (self.arc(), buffer.clone());
         self.env.spawn_task("reservation", Lane::Serve, async move {
             node.env.sleep(RESERVED_AT_MOST).await;
-            if buffer.reserved.swap(false, Ordering::SeqCst) {
+            if buffer.end_reservation() {
                 node.cache.pins_dropped(&buffer);
             }
         });
@@ -613,7 +613,7 @@ impl Drop for Waiting<'_> {
         // The reservation is the last waiter's: with none left, whoever waits elsewhere goes on.
         if self.buffer.waiters.fetch_sub(1, Ordering::SeqCst) == 1
             && !self.served.get()
-            && self.buffer.reserved.swap(false, Ordering::SeqCst)
+            && self.buffer.end_reservation()
         {
             self.cache.pins_dropped(&self.buffer);
         }

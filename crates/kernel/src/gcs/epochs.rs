@@ -159,6 +159,7 @@ impl Node {
             EpochEffect::ThawBlocks { epoch } => {
                 self.thawed.store(true, Ordering::SeqCst);
                 self.thaw.notify_waiters();
+                self.start_looking(epoch);
                 if self.view().members.len() == usize::from(INSTANCES_MAX) {
                     // No thread is without a member; the machine says so only where one was.
                     self.all_recovered(epoch);
@@ -205,6 +206,10 @@ impl Node {
         let _all = self.cache.stop_protocol();
         let map = MasterMap::new(&members);
         *self.view.write() = Arc::new(View { epoch, members: members.clone(), map });
+        self.looks.forget(epoch);
+        if let Some(shown) = self.cache.shown.as_ref().filter(|_| members.len() == 1) {
+            shown.set_on(false);
+        }
         self.directory_ready.store(false, Ordering::SeqCst);
         self.duties_told.store(0, Ordering::SeqCst);
         self.master.lock().clear();

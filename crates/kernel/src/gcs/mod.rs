@@ -3,6 +3,7 @@
 mod alone;
 mod blocks;
 mod copies;
+mod direct;
 mod enqueues;
 mod epochs;
 mod messages;

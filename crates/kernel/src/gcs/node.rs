@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use super::direct::Looks;
 use super::enqueues::Enqueues;
 use super::own::Own;
 use super::recover::Recovery;
@@ -35,6 +36,8 @@ pub struct Network {
 pub struct NodeConfig {
     pub me: InstanceNo,
     pub incarnation: u64,
+    /// It shows its memory to the machine's others, and looks into theirs.
+    pub looks: bool,
 }
 
 /// Epoch, members and master map in force.
@@ -99,6 +102,7 @@ pub struct Node {
     /// Master messages that came before the directory was rebuilt.
     pub(super) before_directory: Mutex<Vec<(InstanceNo, GcsMessage)>>,
     pub(super) own: Own,
+    pub(super) looks: Looks,
     /// Frames of an epoch about to be entered, by channel.
     pub(super) parked: Mutex<BTreeMap<(InstanceNo, usize), VecDeque<Frame>>>,
     next_req: AtomicU64,
@@ -176,6 +180,7 @@ impl Node {
             rebuild: Mutex::new(Rebuild::new()),
             before_directory: Mutex::new(Vec::new()),
             own: Own::default(),
+            looks: Looks::new(config.looks),
             parked: Mutex::new(BTreeMap::new()),
             next_req: AtomicU64::new(first_req + 1),
             calls: Mutex::default(),

@@ -12,7 +12,7 @@ use global::{Mutant, broken};
 use observe::{Ctx, Stat, WaitEvent};
 
 use super::node::Node;
-use super::recover::CALL_PAST_IMAGE;
+use super::recover::{CALL_MEMORY, CALL_PAST_IMAGE};
 use crate::error::Result;
 use crate::txn::{CrCopy, Peers, TxStatus};
 
@@ -51,6 +51,22 @@ pub(super) fn born(usn: u16) -> InstanceNo {
 }
 
 impl Peers for Node {
+    fn seen_copy(&self, ctx: &Ctx, dba: Dba, scn: Scn) -> Option<Vec<u8>> {
+        self.look_for_copy(ctx, dba, scn)
+    }
+
+    fn may_see(&self, dba: Dba) -> bool {
+        self.may_look(dba)
+    }
+
+    fn seen_undo(&self, ctx: &Ctx, xid: Xid, dba: Dba) -> Option<Vec<u8>> {
+        self.look_for_undo(ctx, xid, dba)
+    }
+
+    fn seen_status(&self, ctx: &Ctx, xid: Xid, scn: Scn) -> Option<TxStatus> {
+        self.look_for_status(ctx, xid, scn).map(|status| from_state(to_state(status)))
+    }
+
     fn status<'a>(&'a self, ctx: &'a Ctx, xid: Xid, _scn: Scn) -> BoxFuture<'a, Result<TxStatus>> {
         let (event, p) =
             (WaitEvent::TransactionEnquiry, [xid.usn.into(), xid.slot.into(), xid.seq.into()]);
@@ -176,8 +192,21 @@ impl Node {
             let view = self.view();
             let left: Vec<InstanceNo> =
                 view.members.iter().copied().filter(|m| !told.contains(m)).collect();
+            let left: Vec<InstanceNo> = left
+                .into_iter()
+                .filter(|&to| {
+                    let seen = self.tell_by_look(to, scn);
+                    if seen {
+                        told.push(to);
+                    }
+                    !seen
+                })
+                .collect();
             if left.is_empty() {
-                return;
+                if self.view().epoch == view.epoch {
+                    return;
+                }
+                continue;
             }
             let make = |req_id| TxnMessage::ScnBroadcast { req_id, scn, objects: Vec::new() };
             let mut asks: Vec<_> =
@@ -342,6 +371,14 @@ impl Node {
                 ok: image.is_some(),
                 body: image.unwrap_or_default(),
             };
+            self.send(from, Message::Txn(reply));
+            return;
+        }
+        if kind == CALL_MEMORY {
+            let shown = self.cache.shown.as_ref().filter(|_| self.looks.allowed());
+            let body = shown.map(|s| s.descriptor().as_bytes().to_vec());
+            let ok = body.is_some();
+            let reply = TxnMessage::CallReply { req_id, ok, body: body.unwrap_or_default() };
             self.send(from, Message::Txn(reply));
             return;
         }

@@ -86,7 +86,7 @@ pub(super) async fn load_segments(
     own: bool,
 ) -> Result<()> {
     for usn in usns {
-        let segment = Arc::new(Segment::load(ctx, &core.cache, usn).await?);
+        let segment = Arc::new(Segment::load(ctx, &core.cache, usn, own).await?);
         core.add_segment(segment, own);
     }
     Ok(())
@@ -186,7 +186,7 @@ impl Instance {
         let core = build_core(env, &group, config.me, &parts).await?;
         core.cache.set_alone(sole);
         apply_settings(&core, &params);
-        let node = Node::start(NodeConfig { me: config.me, incarnation }, observer, &core, network);
+        let node = Node::start(NodeConfig { me: config.me, incarnation, looks: params._gc_direct_reads() }, observer, &core, network);
         let epoch = first.epoch;
         node.reconfigure(first).await;
         core.log.begin().await?;

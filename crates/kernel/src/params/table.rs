@@ -140,6 +140,9 @@ parameters! {
     _gc_spin_us: Kind::Int { min: 0, max: 10_000 }, "250", Startup -> u64,
         "Microseconds for which a session looks for another instance's answer before it sleeps, \
          as long as no other thread wants its processor; 0: it sleeps at once.";
+    _gc_direct_reads: Kind::Bool, "on", Startup -> bool,
+        "Whether an instance looks into the memory of the others on its machine for consistent \
+         reads, states of transactions and news of commits, instead of sending messages.";
     alert_log: Kind::Text, "", Startup -> text,
         "Path of the alert log; empty means alert_K.log in the database's folder.";
     listen: Kind::Text, "127.0.0.1:0", Startup -> text,

@@ -17,6 +17,7 @@ use super::files::{LOG_SECTOR_BYTES, LogFileHeader, Ring};
 use super::waiters::Waiters;
 use crate::clock::ScnClock;
 use crate::error::{Error, Result};
+use crate::shown::Shown;
 
 /// Settings of the log.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +65,8 @@ pub struct Log {
     state: tokio::sync::Mutex<(u64, ThreadState)>,
     /// Records below this are durable.
     durable: AtomicU64,
+    /// Others of the machine see how far that is.
+    shown: OnceLock<Arc<Shown>>,
     /// Nothing at or above this may be appended: the ring's room.
     limit: AtomicU64,
     checkpoint: AtomicU64,
@@ -146,6 +149,7 @@ impl Log {
             position: Mutex::new(Position { seq, first }),
             state: tokio::sync::Mutex::new((state_seq, state)),
             durable: AtomicU64::new(first.0),
+            shown: OnceLock::new(),
             limit: AtomicU64::new(0),
             checkpoint: AtomicU64::new(first.0),
             wanted: AtomicU64::new(0),
@@ -186,6 +190,12 @@ impl Log {
     #[must_use]
     pub fn incarnation(&self) -> u32 {
         self.incarnation
+    }
+
+    /// Lets others of the machine see how far this thread is durable; before the writer starts.
+    pub(crate) fn show(&self, shown: &Arc<Shown>) {
+        shown.set_durable(self.durable());
+        let _ = self.shown.set(shown.clone());
     }
 
     /// Redo below this position is durable.
@@ -444,7 +454,11 @@ impl Log {
         self.count(Stat::RedoWrites, 1);
         self.count(Stat::RedoBlocksWritten, taken.bytes.len() as u64 / 512);
         self.count(Stat::RedoWriteTime, self.env.now().since(began));
-        self.durable.store(taken.start.0 + taken.bytes.len() as u64, Ordering::SeqCst);
+        let durable = Rba(taken.start.0 + taken.bytes.len() as u64);
+        self.durable.store(durable.0, Ordering::SeqCst);
+        if let Some(shown) = self.shown.get() {
+            shown.set_durable(durable);
+        }
         if let Some(Taken { mut bytes, .. }) = turn.take()
             && bytes.capacity() <= SPARE_BYTES_MAX
         {

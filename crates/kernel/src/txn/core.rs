@@ -44,6 +44,17 @@ pub trait LeafFinder: Send + Sync {
 
 /// The other instances, as transactions need them.
 pub trait Peers: Send + Sync {
+    /// The newest image of a block that another instance is changing, by a look into its memory:
+    /// nothing in it is taken back. `None`: it must be asked. The owner draws no SCN at or below
+    /// `scn` after the look.
+    fn seen_copy(&self, ctx: &Ctx, dba: Dba, scn: Scn) -> Option<Vec<u8>>;
+    /// Whether `seen_copy` may succeed.
+    fn may_see(&self, dba: Dba) -> bool;
+    /// An undo block of the instance that answers for `xid`, by a look into its memory. `None`: it
+    /// must be asked.
+    fn seen_undo(&self, ctx: &Ctx, xid: Xid, dba: Dba) -> Option<Vec<u8>>;
+    /// What `status` would say, by a look into the owner's memory. `None`: it must be asked.
+    fn seen_status(&self, ctx: &Ctx, xid: Xid, scn: Scn) -> Option<TxStatus>;
     /// State of a transaction of another instance; the owner's clock is raised to `scn` first.
     fn status<'a>(&'a self, ctx: &'a Ctx, xid: Xid, scn: Scn) -> BoxFuture<'a, Result<TxStatus>>;
     /// Returns once `xid`, of another instance, may have ended.
@@ -122,6 +133,10 @@ impl Core {
         config: CoreConfig,
     ) -> Arc<Core> {
         let table_locks = Arc::new(TableLocks::default());
+        let snapshots = Snapshots::default();
+        if let Some(shown) = &cache.shown {
+            snapshots.show(shown);
+        }
         Arc::new(Core {
             env: env.clone(),
             me,
@@ -130,7 +145,7 @@ impl Core {
             clock: cache.clock.clone(),
             space,
             undo_retention_us: AtomicU64::new(config.undo_retention_us),
-            snapshots: Snapshots::default(),
+            snapshots,
             waits: Waits::over(table_locks.clone()),
             table_locks,
             births: Mutex::default(),

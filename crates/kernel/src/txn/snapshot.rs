@@ -1,8 +1,8 @@
 //! Snapshots, and the oldest of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use block::{ObjId, Scn, UndoNo, Xid};
 use parking_lot::Mutex;
@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::core::Core;
 use super::kept::Memory;
 use crate::clock::ScnClock;
+use crate::shown::Shown;
 
 #[derive(Default)]
 struct Inner {
@@ -27,9 +28,21 @@ pub struct Snapshots {
     /// that another instance has broadcast. New snapshots see it, also while a lower one is still
     /// under way here: who meets that one waits for its outcome.
     floor: AtomicU64,
+    /// Where the floor stands instead, once others of the machine may raise it.
+    shown: OnceLock<Arc<Shown>>,
 }
 
 impl Snapshots {
+    /// Moves the floor to where others may raise it; before anything runs that takes snapshots.
+    pub(super) fn show(&self, shown: &Arc<Shown>) {
+        shown.floor().fetch_max(self.floor().load(Ordering::SeqCst), Ordering::SeqCst);
+        let _ = self.shown.set(shown.clone());
+    }
+
+    fn floor(&self) -> &AtomicU64 {
+        self.shown.get().map_or(&self.floor, |shown| shown.floor())
+    }
+
     /// Draws a commit SCN. From here on new snapshots lie below it until `committed`.
     pub(super) fn begin_commit(&self, clock: &ScnClock) -> Scn {
         let mut inner = self.inner.lock();
@@ -47,7 +60,7 @@ impl Snapshots {
 
     /// Another instance has committed at `scn`: snapshots taken from now on see it.
     pub fn raise_floor(&self, scn: Scn) {
-        self.floor.fetch_max(scn.0, Ordering::SeqCst);
+        self.floor().fetch_max(scn.0, Ordering::SeqCst);
     }
 
     fn newest(&self, inner: &Inner, clock: &ScnClock) -> Scn {
@@ -59,7 +72,7 @@ impl Snapshots {
 
     fn take(&self, clock: &ScnClock, floor: Scn) -> Scn {
         let mut inner = self.inner.lock();
-        let told = Scn(self.floor.load(Ordering::SeqCst));
+        let told = Scn(self.floor().load(Ordering::SeqCst));
         let scn = self.newest(&inner, clock).max(floor).max(told);
         *inner.live.entry(scn).or_insert(0) += 1;
         scn

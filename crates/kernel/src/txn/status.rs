@@ -80,8 +80,13 @@ impl Core {
             // Alone, every segment is answered for here: what no segment knows never was.
             return Err(Error::Invariant(format!("no instance answers for transaction {xid}")));
         };
-        ctx.bump(Stat::TransactionEnquiries, 1);
-        let status = peers.status(ctx, xid, self.clock.current()).await?;
+        let status = match peers.seen_status(ctx, xid, self.clock.current()) {
+            Some(status) => status,
+            None => {
+                ctx.bump(Stat::TransactionEnquiries, 1);
+                peers.status(ctx, xid, self.clock.current()).await?
+            }
+        };
         self.outcomes.note(xid, status);
         Ok(status)
     }

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use crate::cache::{Cache, Pin};
 use crate::change::Change;
 use crate::error::{Error, Result};
+use crate::shown::{SEGMENTS_SHOWN, Shown, TxShown};
 use crate::space::{self, Space};
 
 /// File of the undo blocks.
@@ -34,7 +35,7 @@ pub const UNDO_EXTENT_BLOCKS: u32 = 128;
 /// keep what they have left: a load of many small transactions would else take the whole group.
 const RETAINED_BLOCKS_MAX: u32 = 51_200;
 /// Undo segments an instance is born with.
-const SEGMENTS_PER_INSTANCE: u16 = 10;
+const SEGMENTS_PER_INSTANCE: u16 = SEGMENTS_SHOWN;
 /// So many transactions of one slot at most can be lost with the redo that a crash takes along: the
 /// log buffer holds no more of them.
 const SEQ_GAP: u32 = 1 << 14;
@@ -74,6 +75,17 @@ pub enum TxMem {
     /// The commit record is appended, its outcome not yet certain.
     Committing(Scn),
     Committed(Scn),
+}
+
+impl From<TxMem> for TxShown {
+    fn from(state: TxMem) -> TxShown {
+        match state {
+            TxMem::Free => TxShown::Gone,
+            TxMem::Active => TxShown::Active,
+            TxMem::Committing(scn) => TxShown::Committing(scn),
+            TxMem::Committed(scn) => TxShown::Committed(scn),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +145,8 @@ pub struct Segment {
     pub usn: u16,
     pub header: Arc<Pin>,
     inner: Mutex<Inner>,
+    /// Where others of the machine see the states; `None` for an adopted segment: they ask.
+    shown: Option<Arc<Shown>>,
 }
 
 /// Where a transaction writes its undo.
@@ -153,11 +167,11 @@ pub struct Cursor {
 }
 
 impl Segment {
-    /// Loads the segment from its header block.
+    /// Loads the segment from its header block; `own`: this instance was born with it.
     ///
     /// # Errors
     /// The header cannot be read.
-    pub async fn load(ctx: &Ctx, cache: &Arc<Cache>, usn: u16) -> Result<Segment> {
+    pub async fn load(ctx: &Ctx, cache: &Arc<Cache>, usn: u16, own: bool) -> Result<Segment> {
         let pin = cache.pin(ctx, header_dba(usn), Mode::X).await?;
         let now = cache.env.now();
         let (slots, extents, forgotten, seq_floor) = {
@@ -209,7 +223,19 @@ impl Segment {
             spares: Vec::new(),
             waiters: FxHashMap::default(),
         };
-        Ok(Segment { usn, header: Arc::new(pin), inner: Mutex::new(inner) })
+        let shown = cache.shown.clone().filter(|_| own);
+        let segment = Segment { usn, header: Arc::new(pin), inner: Mutex::new(inner), shown };
+        for (slot, s) in (0..TX_SLOT_COUNT).zip(&segment.inner.lock().slots) {
+            segment.show(Xid { usn, slot, seq: s.seq }, s.state);
+        }
+        Ok(segment)
+    }
+
+    /// Others see the state from now on; under the segment's lock.
+    fn show(&self, xid: Xid, state: TxMem) {
+        if let Some(shown) = &self.shown {
+            shown.set_transaction(xid, state.into());
+        }
     }
 
     /// Makes ready for new transactions: their numbers will be above all that any earlier life can
@@ -267,7 +293,12 @@ impl Segment {
         let mut inner = self.inner.lock();
         let slot = &mut inner.slots[usize::from(xid.slot)];
         assert!(slot.seq == xid.seq, "slot of {xid} has been used anew");
+        // Who sees the state as it was has raised the clock before the SCN is drawn (hazard H8).
+        if let Some(shown) = &self.shown {
+            shown.undecided(xid);
+        }
         slot.state = f();
+        self.show(xid, slot.state);
         slot.state
     }
 
@@ -285,7 +316,9 @@ impl Segment {
         let seq = old.seq.max(inner.seq_floor) + 1;
         let new = MemSlot { seq, state: TxMem::Active, ended: Scn::ZERO, ..old };
         inner.slots[usize::from(i)] = new;
-        Some(Xid { usn: self.usn, slot: i, seq })
+        let xid = Xid { usn: self.usn, slot: i, seq };
+        self.show(xid, TxMem::Active);
+        Some(xid)
     }
 
     /// Highest SCN of an end whose slot has been used anew.
@@ -346,6 +379,7 @@ impl Segment {
     fn abandon(&self, xid: Xid) {
         let mut inner = self.inner.lock();
         inner.slots[usize::from(xid.slot)].state = TxMem::Free;
+        self.show(xid, TxMem::Free);
         inner.reuse.push_back(xid.slot);
     }
 
@@ -473,6 +507,7 @@ impl Segment {
         assert!(slot.seq == xid.seq, "slot of {xid} has been used anew");
         slot.state = state;
         slot.ended = scn;
+        self.show(xid, state);
         inner.reuse.push_back(xid.slot);
         for &e in &cursor.used {
             let extent = &mut inner.extents[e];
@@ -501,6 +536,7 @@ impl Segment {
         let slot = &mut inner.slots[usize::from(xid.slot)];
         slot.state = TxMem::Free;
         slot.ended = scn;
+        self.show(xid, TxMem::Free);
         inner.reuse.push_back(xid.slot);
         if let Some(w) = inner.waiters.remove(&xid.slot) {
             w.notify_waiters();

@@ -19,9 +19,22 @@ use sim::{Cluster, STUCK, Sizes, plain_table, primary_key};
 
 /// A database for three instances, `n` of which are open.
 pub fn cluster(seed: u64, n: u8) -> Cluster {
+    let mut cluster = closed(seed);
+    cluster.settings.push(("_gc_direct_reads", "off".to_owned()));
+    (1..=n).for_each(|k| cluster.start(k));
+    cluster
+}
+
+/// As `cluster`, and the instances look into each other's memory.
+pub fn seeing(seed: u64, n: u8) -> Cluster {
+    let mut cluster = closed(seed);
+    (1..=n).for_each(|k| cluster.start(k));
+    cluster
+}
+
+fn closed(seed: u64) -> Cluster {
     let mut cluster = Cluster::create(seed, SimConfig::default(), 3, &Sizes::default());
     cluster.settings.push(("db_cache_size", (4 << 20).to_string()));
-    (1..=n).for_each(|k| cluster.start(k));
     cluster
 }
 

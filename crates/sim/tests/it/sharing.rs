@@ -19,6 +19,7 @@ use crate::seeds;
 fn cluster(seed: u64, n: u8) -> Cluster {
     let mut cluster = Cluster::create(seed, SimConfig::default(), 3, &Sizes::default());
     cluster.settings.push(("db_cache_size", (4 << 20).to_string()));
+    cluster.settings.push(("_gc_direct_reads", "off".to_owned()));
     (1..=n).for_each(|k| cluster.start(k));
     cluster
 }

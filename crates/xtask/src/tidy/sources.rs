@@ -10,6 +10,7 @@ use super::{hazards, registries};
 const KERNEL_ORDER: &[&[&str]] = &[
     &["error"],
     &["params"],
+    &["shown"],
     &["clock"],
     &["row"],
     &["redo"],
