@@ -155,15 +155,18 @@ async fn consistent_waiting<R>(
             if !expect.check(&image, snap)? {
                 return Ok(None);
             }
+            remote = true;
+            let mut clone = Clone::of_copy(image, &gone);
+            note_rolled_back(core, &clone.bytes, &mut clone.known, &mut gone);
+            let left = left(&Eye::of(snap), &clone.bytes, &clone.known);
             // Most often nothing in it has to be taken back.
-            let left = left(&Eye::of(snap), &image, &[]);
             if left.question.is_none() && left.undo.is_none() {
-                let out = f.take().expect("called once")(&image);
-                snap.memory().keep_copy(epoch, dba, Arc::new(image));
+                let out = f.take().expect("called once")(&clone.bytes);
+                snap.memory().keep_copy(epoch, dba, Arc::new(clone.bytes));
                 return Ok(Some(out));
             }
-            remote = true;
-            Clone::of_copy(rows::expand(&image, 2 * BLOCK_BYTES), &gone)
+            clone.bytes = rows::expand(&clone.bytes, 2 * BLOCK_BYTES);
+            clone
         } else if let Some(copy) = remote_copy(ctx, snap, dba).await? {
             ctx.bump(Stat::ConsistentGets, 1);
             if !expect.check(&copy.image, snap)? {
