@@ -370,6 +370,7 @@ impl Work {
             Run::Planned(plan, session) => {
                 let values = self.values(plan, &params, inner, batch, row)?;
                 let plan = plan.as_ref().clone().with_param_values(values)?;
+                let plan = crate::limits::with_amounts(plan)?;
                 session.query_planner().create_physical_plan(&plan, session.as_ref()).await?
             }
         };

@@ -5,17 +5,17 @@
 
 use crate::error::Result;
 use crate::functions::Typed;
-use crate::types::arrow_type;
-use datafusion::arrow::datatypes::{Field, FieldRef};
+use crate::types::{arrow_type, col_type_of};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as DfResult;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
-use kernel::row::ColType;
+use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
 /// Functions of the library that do what PostgreSQL's of this name do.
@@ -97,6 +97,9 @@ fn give_types(mut expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> 
     if !call.args.iter().any(untyped) {
         return Ok(Transformed::no(expr));
     }
+    if call.name().starts_with("$any_") || call.name().starts_with("$all_") {
+        return compared_with_items(call, schema).map(|()| Transformed::yes(expr));
+    }
     let Some(function) = call.func.inner().downcast_ref::<Typed>() else {
         return Ok(Transformed::no(expr));
     };
@@ -110,10 +113,37 @@ fn give_types(mut expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> 
         if let (Expr::Placeholder(p), Some(kind)) = (&mut *arg, kind)
             && p.field.is_none()
         {
-            let field = Field::new("", arrow_type(ColType::new(kind)), true);
-            *arg =
-                Expr::Placeholder(Placeholder::new_with_field(p.id.clone(), Some(Arc::new(field))));
+            *arg = typed(&p.id, arrow_type(ColType::new(kind)));
         }
     }
     Ok(Transformed::yes(expr))
+}
+
+/// `x op ANY (array)`: an untyped parameter on one side has the type that the other asks for.
+fn compared_with_items(call: &mut ScalarFunction, schema: &DFSchema) -> DfResult<()> {
+    let [one, items] = &mut call.args[..] else { return Ok(()) };
+    if let Expr::Placeholder(p) = items
+        && p.field.is_none()
+    {
+        let known = one.to_field(schema)?.1;
+        if let Some(element) = col_type_of(known.data_type()).filter(|ty| holds(ty.kind)) {
+            *items = typed(&p.id, arrow_type(ColType::array_of(element.kind)));
+        }
+    } else if let Expr::Placeholder(p) = one
+        && p.field.is_none()
+        && let DataType::List(element) = items.to_field(schema)?.1.data_type()
+    {
+        *one = typed(&p.id, element.data_type().clone());
+    }
+    Ok(())
+}
+
+/// Whether there are arrays of this type.
+const fn holds(kind: TypeKind) -> bool {
+    !matches!(kind, TypeKind::Array | TypeKind::Enum)
+}
+
+fn typed(id: &str, ty: DataType) -> Expr {
+    let field = Field::new("", ty, true);
+    Expr::Placeholder(Placeholder::new_with_field(id.to_owned(), Some(Arc::new(field))))
 }

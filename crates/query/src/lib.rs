@@ -43,6 +43,7 @@ mod json_aggregates;
 mod json_functions;
 pub mod key_exprs;
 mod known;
+mod limits;
 mod object_names;
 mod ordered_sets;
 mod ordering;

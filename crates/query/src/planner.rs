@@ -301,7 +301,7 @@ impl Planner {
             .zip(&query.params)
             .map(|(value, ty)| scalar_value_of(value, *ty))
             .collect();
-        Ok(query.plan.clone().with_param_values(scalars)?)
+        Ok(crate::limits::with_amounts(query.plan.clone().with_param_values(scalars)?)?)
     }
 
     /// # Errors

@@ -36,6 +36,12 @@ pub(crate) fn with_any_order(plan: LogicalPlan) -> DfResult<LogicalPlan> {
 
 /// The call over groups of equal rows, if it is one that DataFusion would refuse.
 fn by_groups(expr: &Expr, input: &Arc<LogicalPlan>) -> Option<Expr> {
+    if let Expr::Alias(named) = expr {
+        // Its name stays, whatever stands below.
+        let mut named = named.clone();
+        *named.expr = by_groups(&named.expr, input)?.unalias();
+        return Some(Expr::Alias(named));
+    }
     let Expr::WindowFunction(function) = expr else { return None };
     let frame = &function.params.window_frame;
     let ends = [&frame.start_bound, &frame.end_bound].into_iter().all(|bound| match bound {

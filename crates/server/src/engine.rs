@@ -193,6 +193,11 @@ pub trait Session {
 
     fn describe<'a>(&self, prepared: &'a Self::Prepared) -> Description<'a>;
 
+    /// The columns of a cursor that a statement has declared, by its name; none: there is no such.
+    fn cursor(&self, _name: &str) -> Option<Vec<Column>> {
+        None
+    }
+
     /// Binds values to a prepared statement.
     ///
     /// # Errors

@@ -491,6 +491,13 @@ impl<S: Session> Conn<S> {
                 self.describe_rows(&prepared, &[]);
             }
             Target::Portal => {
+                if !name.is_empty()
+                    && !self.portals.contains_key(name)
+                    && let Some(columns) = self.session.cursor(name)
+                {
+                    self.out.row_description(&columns, &[]);
+                    return Ok(());
+                }
                 let portal = self.portal(name)?;
                 let prepared = portal.prepared.clone();
                 let formats = std::mem::take(&mut portal.result_formats);

@@ -280,15 +280,19 @@ impl SqlSession {
     }
 
     fn prepared(inner: Arc<Prepared>) -> PreparedStatement {
-        let columns = inner.columns.iter().map(|c| Column {
-            name: c.name.clone(),
-            type_oid: c.oid,
-            type_len: c.typlen,
-            type_modifier: c.shown_typmod(),
-            table_oid: c.table_oid,
-            attnum: c.attnum,
-        });
+        let columns = inner.columns.iter().map(on_the_wire);
         PreparedStatement { columns: columns.collect(), inner }
+    }
+}
+
+fn on_the_wire(c: &sql::Column) -> Column {
+    Column {
+        name: c.name.clone(),
+        type_oid: c.oid,
+        type_len: c.typlen,
+        type_modifier: c.shown_typmod(),
+        table_oid: c.table_oid,
+        attnum: c.attnum,
     }
 }
 
@@ -337,6 +341,11 @@ impl Session for SqlSession {
             columns: &prepared.columns,
             returns_rows: prepared.inner.returns_rows,
         }
+    }
+
+    fn cursor(&self, name: &str) -> Option<Vec<Column>> {
+        let columns = self.session.cursor_description(name)?;
+        Some(columns.iter().map(on_the_wire).collect())
     }
 
     fn bind(

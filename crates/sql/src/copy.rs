@@ -173,7 +173,8 @@ impl Session {
 
     async fn finish_copy(&mut self, copy: &mut CopyIn) -> Result<()> {
         if copy.format.binary {
-            if !(copy.ended && copy.rest.is_empty()) {
+            // Between rows it may end without a trailer, as pgx ends it.
+            if !(copy.header_seen && copy.rest.is_empty()) {
                 return Err(copy_binary::bad("unexpected EOF in COPY data"));
             }
             return self.write_copied(copy).await;

@@ -285,6 +285,12 @@ impl Session {
         Ok(cursor.columns.clone())
     }
 
+    /// The columns of a cursor that DECLARE has made; clients ask for them as for a portal's.
+    #[must_use]
+    pub fn cursor_description(&self, name: &str) -> Option<Vec<PgColumn>> {
+        self.cursors.get(name).map(|cursor| cursor.columns.clone())
+    }
+
     pub(crate) async fn declare(&mut self, declare: &Declare, text: &str) -> Result<Fetched> {
         let explicit = self.txn.as_ref().is_some_and(|txn| txn.explicit);
         if !explicit && !declare.hold {

@@ -47,6 +47,36 @@ pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
     out
 }
 
+/// `FETCH FIRST (amount) ROWS ONLY` as `LIMIT (amount)`, wherever it stands.
+pub(crate) fn with_fetch_amounts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|t| is_word(&t.token, "fetch")) {
+        return tokens;
+    }
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let mut gone = Vec::new();
+    for n in 0..used.len() {
+        let is = |n: usize, words: &[&str]| {
+            used.get(n).is_some_and(|at| words.iter().any(|w| is_word(&tokens[*at].token, w)))
+        };
+        if !(is(n, &["fetch"]) && is(n + 1, &["first", "next"])) {
+            continue;
+        }
+        let Some(close) = closing(&tokens, &used, n + 2) else { continue };
+        if is(close + 1, &["row", "rows"]) && is(close + 2, &["only"]) {
+            gone.push((used[n], [used[n + 1], used[close + 1], used[close + 2]]));
+        }
+    }
+    for (fetch, _) in &gone {
+        tokens[*fetch].token = Token::make_keyword("LIMIT");
+    }
+    let mut at = 0;
+    tokens.retain(|_| {
+        at += 1;
+        !gone.iter().any(|(_, all)| all.contains(&(at - 1)))
+    });
+    tokens
+}
+
 /// `CREATE VIEW v AS ... WITH [LOCAL | CASCADED] CHECK OPTION` as `CREATE VIEW v
 /// WITH (check_option = '...') AS ...`.
 pub(crate) fn with_check_option(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {

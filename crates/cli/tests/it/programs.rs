@@ -39,6 +39,23 @@ fn sqlalchemy() {
     run(Command::new(drivers().join("venv/bin/python")), "sqlalchemy_client.py");
 }
 
+/// SQLAlchemy's own suite for dialects, without what `sqlalchemy_suite` says Skein does not have.
+#[test]
+#[ignore = "minutes: cargo test --release -p skein-cli --test it sqlalchemy_suite -- --ignored"]
+fn sqlalchemy_suite() {
+    let db = Db::open(1);
+    db.sql(1, "create schema test_schema");
+    db.sql(1, "create schema test_schema_2");
+    let here = std::fs::canonicalize("../../tests/clients/sqlalchemy_suite").unwrap();
+    let python = drivers().join("venv/bin/python");
+    let mut suite = db.client(python.to_str().unwrap(), 1);
+    // The requirements of SQLAlchemy's source, and ours.
+    let path = std::env::join_paths([drivers(), here.clone()]).unwrap();
+    suite.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1").current_dir(here);
+    let said = succeed(suite.args(["-m", "pytest", "-q"]));
+    println!("{}", said.lines().last().unwrap_or_default());
+}
+
 /// What SQLAlchemy's inspector finds.
 #[test]
 fn sqlalchemy_reflection() {
@@ -71,6 +88,15 @@ fn pgjdbc_metadata() {
     let mut java = Command::new("java");
     java.arg("-cp").arg(drivers().join("postgresql.jar"));
     run(java, "JdbcMetaData.java");
+}
+
+/// pgx. The program is built by `scripts/drivers.sh`; it uses all three instances.
+#[test]
+fn pgx() {
+    let db = Db::open(3);
+    let mut program = db.client(drivers().join("go_client").to_str().unwrap(), 1);
+    let ports: Vec<_> = (1..=3).map(|k| db.port(k).to_string()).collect();
+    succeed(program.env("PGPORTS", ports.join(",")));
 }
 
 /// The 22 queries of TPC-H at scale factor 0.1: DuckDB finds the same.

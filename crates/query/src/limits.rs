@@ -1,0 +1,40 @@
+//! LIMIT and OFFSET whose amounts are computed from parameters: `LIMIT $1::int`, `LIMIT $1 + 1`.
+//!
+//! The library wants constants there when it makes a physical plan, and folds expressions only
+//! while the parameters are still unknown.
+//!
+//! What it promises: nothing but amounts changes. An amount that is no constant stays, and the
+//! library refuses it.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Expr, Limit, LogicalPlan, cast};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+
+/// The plan, whose parameters have values, with the amounts worked out.
+///
+/// # Errors
+/// What the expressions give.
+pub(crate) fn with_amounts(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    let done = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::Limit(limit) = node else { return Ok(Transformed::no(node)) };
+        let open = |amount: &Option<Box<Expr>>| {
+            amount.as_ref().is_some_and(|expr| !matches!(**expr, Expr::Literal(..)))
+        };
+        if !open(&limit.skip) && !open(&limit.fetch) {
+            return Ok(Transformed::no(LogicalPlan::Limit(limit)));
+        }
+        let Limit { skip, fetch, input } = limit;
+        let (skip, fetch) = (amount(skip)?, amount(fetch)?);
+        Ok(Transformed::yes(LogicalPlan::Limit(Limit { skip, fetch, input })))
+    })?;
+    Ok(done.data)
+}
+
+fn amount(expr: Option<Box<Expr>>) -> DfResult<Option<Box<Expr>>> {
+    let Some(expr) = expr else { return Ok(None) };
+    let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+    simplifier.simplify(cast(*expr, DataType::Int64)).map(|expr| Some(Box::new(expr)))
+}
