@@ -116,6 +116,7 @@ async fn join(
     let published = config.params.interconnect_published();
     let addr = if published.is_empty() { interconnect.addr().to_owned() } else { published };
     let membership = Membership::start(claim, &addr, "", config.membership, sender)?;
+    membership.probe_through(&interconnect);
     loop {
         match events.recv().await {
             Some(MembershipEvent::Joined(first)) => {
