@@ -8,6 +8,7 @@ mod epochs;
 mod messages;
 mod node;
 mod own;
+mod phases;
 mod recover;
 mod transactions;
 mod watch;

@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::enqueues::Enqueues;
 use super::own::Own;
+use super::phases::Phases;
 use super::recover::Recovery;
 use crate::cache::Cache;
 use crate::txn::{Core, CrCopy};
@@ -109,6 +110,8 @@ pub struct Node {
     pub(super) thawed: AtomicBool,
     pub(super) thaw: Notify,
     pub(super) recovery: Mutex<Recovery>,
+    /// How long the parts of the newest change of membership took.
+    pub(super) phases: Mutex<Phases>,
     /// All threads are recovered in this epoch.
     pub(super) settled: AtomicU64,
     pub(super) settle: Notify,
@@ -184,6 +187,7 @@ impl Node {
             thawed: AtomicBool::new(false),
             thaw: Notify::new(),
             recovery: Mutex::default(),
+            phases: Mutex::default(),
             settled: AtomicU64::new(0),
             settle: Notify::new(),
             directory_ready: AtomicBool::new(false),
