@@ -62,9 +62,13 @@ fn events(operations: &[Operation]) -> String {
             None => Value::Null,
         };
         let told = if o.outcome == Outcome::Done { &o.value } else { &asked };
-        let event = |kind: &str, at: u64, value: &Value| json!({"type": kind, "process": o.process, "time": at, "value": value});
-        events.push((o.begin_ns, 0, event("invoke", o.begin_ns, &asked)));
-        events.push((o.end_ns, 1, event(kind, o.end_ns, told)));
+        let process = o.process;
+        let event = |kind: &str, at: u64, value: &Value| {
+            let event = json!({"type": kind, "process": process, "time": at, "value": value});
+            (at, usize::from(kind != "invoke"), event)
+        };
+        events.push(event("invoke", o.begin_ns, &asked));
+        events.push(event(kind, o.end_ns, told));
     }
     events.sort_by_key(|(at, end, _)| (*at, *end));
     let mut text = String::new();
