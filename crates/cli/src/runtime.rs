@@ -175,9 +175,13 @@ fn is_that_process(runtime: &Runtime) -> bool {
 }
 
 /// Field 22 of `/proc/PID/stat`; the second field is a name that may hold anything, in parentheses.
+/// `None`: it has ended, even if nobody has taken note of that yet.
 fn process_started(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let after_name = &stat[stat.rfind(')')? + 1..];
+    let after_name = stat[stat.rfind(')')? + 1..].trim_start();
+    if after_name.starts_with(['Z', 'X']) {
+        return None;
+    }
     after_name.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
@@ -218,6 +222,19 @@ mod tests {
         assert_eq!(probe(&layout, 1).unwrap().unwrap().listen, "127.0.0.1:1234");
         drop(guard);
         assert!(probe(&layout, 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_process_that_nobody_has_waited_for_is_dead() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while process_started(pid).is_some() {
+            assert!(Instant::now() < deadline, "it still counts as alive");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(std::path::Path::new(&format!("/proc/{pid}/stat")).exists());
+        child.wait().unwrap();
     }
 
     #[test]

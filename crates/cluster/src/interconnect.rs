@@ -82,6 +82,8 @@ impl Default for InterconnectConfig {
     }
 }
 
+/// What a [`Hello`] names that only asks whether anybody is there: no epoch has this number.
+const PROBE_EPOCH: u64 = 0;
 /// Between two attempts to make a channel.
 const RETRY: Duration = Duration::from_millis(3);
 /// Handshakes under way that others have begun.
@@ -516,6 +518,16 @@ impl Interconnect {
     }
 
     /// Makes the outgoing channel of one class, trying again while the peer is not ready.
+    /// Whether the interconnect of instance `to` answers at `addr`. That something there accepts a
+    /// connection proves nothing: it may be a proxy, or the backlog of who is stopped.
+    pub async fn answers(&self, to: InstanceNo, addr: &str) -> bool {
+        let Ok(mut conn) = self.env.connect(addr).await else { return false };
+        let hello = Hello { asker: self.me, epoch: PROBE_EPOCH, class: Class::Epochs, to };
+        let verdict = handshake::ask(&self.env, &mut conn, &self.secret, &hello).await;
+        conn.sender.close();
+        verdict.is_some()
+    }
+
     async fn make_channel(
         self: Arc<Self>,
         epoch: u64,
@@ -614,9 +626,9 @@ impl Interconnect {
                 handshake::send_verdict(&conn, Verdict::Accepted);
                 self.receive(link, hello.class, conn.receiver).await;
             }
-            Some((_, Err(verdict))) => {
+            Some((hello, Err(verdict))) => {
                 handshake::send_verdict(&conn, verdict);
-                if verdict == Verdict::Refused {
+                if verdict == Verdict::Refused && hello.epoch != PROBE_EPOCH {
                     self.refused.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -630,7 +642,8 @@ impl Interconnect {
     /// Rule 4. On acceptance the channel is part of the link.
     fn judge(&self, hello: &Hello, conn: &Connection) -> Result<Arc<Link>, Verdict> {
         let roster = self.roster.read();
-        if hello.to != self.me.instance || hello.epoch < roster.epoch {
+        let probe = hello.epoch == PROBE_EPOCH;
+        if probe || hello.to != self.me.instance || hello.epoch < roster.epoch {
             return Err(Verdict::Refused);
         }
         if hello.epoch > roster.epoch {

@@ -4,7 +4,7 @@
 //! kernel's event queue: its heartbeat is what the others judge this instance by.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use block::InstanceNo;
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use crate::Error;
+use crate::interconnect::Interconnect;
 use crate::machine::{Action, Life, Machine, MachineConfig, MembershipEvent};
 use crate::voting::{ADDR_BYTES_MAX, Control, Slot, SlotState, VotingFile, VotingView, bit};
 
@@ -35,7 +36,7 @@ impl Default for MembershipConfig {
             heartbeat: Duration::from_millis(250),
             misscount: Duration::from_secs(3),
             poll: Duration::from_millis(15),
-            probe: Duration::from_millis(500),
+            probe: Duration::from_millis(1500),
         }
     }
 }
@@ -118,6 +119,8 @@ struct Shared {
     machine: Mutex<Machine>,
     /// Something has changed that the machine should see now.
     poke: Notify,
+    /// Through which peers are probed.
+    interconnect: OnceLock<Arc<Interconnect>>,
     /// Held until the instance leaves or its process ends.
     lock: Mutex<Option<Box<dyn FileLock>>>,
 }
@@ -161,6 +164,7 @@ impl Membership {
             file,
             machine: Mutex::new(Machine::new(me, slot, machine_config)),
             poke: Notify::new(),
+            interconnect: OnceLock::new(),
             lock: Mutex::new(Some(lock)),
         });
         env.spawn_task("membership", Lane::Background, drive(Arc::clone(&shared), events));
@@ -180,6 +184,12 @@ impl Membership {
     fn with(&self, change: impl FnOnce(&mut Machine)) {
         change(&mut self.0.machine.lock());
         self.0.poke.notify_one();
+    }
+
+    /// Peers are probed through this interconnect from now on: they count as reached if theirs
+    /// answers. Until then, if they take a connection. The first call counts.
+    pub fn probe_through(&self, interconnect: &Arc<Interconnect>) {
+        let _ = self.0.interconnect.set(Arc::clone(interconnect));
     }
 
     /// A channel to `peer` broke in `epoch`: whether it lives or not, a new epoch begins.
@@ -394,10 +404,16 @@ fn start_probe(shared: &Arc<Shared>, epoch: u64, peers: Vec<(InstanceNo, String)
         let (shared, state) = (Arc::clone(shared), Arc::clone(&state));
         let env = shared.env.clone();
         env.clone().spawn_task("probe", Lane::Background, async move {
-            let answer = env.timeout(shared.config.probe, env.connect(&addr)).await;
+            let asked = async {
+                match shared.interconnect.get() {
+                    Some(interconnect) => interconnect.answers(peer, &addr).await,
+                    None => env.connect(&addr).await.is_ok(),
+                }
+            };
+            let answer = env.timeout(shared.config.probe, asked).await;
             let reached = {
                 let mut state = state.lock();
-                if matches!(answer, Ok(Ok(_))) {
+                if matches!(answer, Ok(true)) {
                     state.reached |= bit(peer);
                 }
                 state.open -= 1;

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::{BLOCK_BYTES, Dba};
@@ -81,12 +82,22 @@ struct Piece {
     len_bytes: usize,
 }
 
+/// Faults of LUNs that an experiment asks for.
+#[derive(Default)]
+struct Trouble {
+    /// Microseconds that each read and write takes longer.
+    delay_us: AtomicU64,
+    /// The LUN whose reads and writes fail, plus one; 0: none.
+    failing: AtomicU32,
+}
+
 /// An open disk group; see the crate's text.
 pub struct Group {
     env: Env,
     dir: PathBuf,
     options: Options,
     layout: RwLock<Arc<Layout>>,
+    trouble: Trouble,
 }
 
 fn lun_path(dir: &Path, lun: &LunMeta) -> PathBuf {
@@ -234,6 +245,7 @@ impl Group {
             dir: dir.to_owned(),
             options,
             layout: RwLock::new(Arc::new(Layout { meta: meta.clone(), luns: open.clone() })),
+            trouble: Trouble::default(),
         };
         group.write_meta(&meta, &open).await?;
         Ok(Arc::new(group))
@@ -255,6 +267,7 @@ impl Group {
             dir: dir.to_owned(),
             options,
             layout: RwLock::new(Arc::new(Layout { meta: empty, luns: vec![lun] })),
+            trouble: Trouble::default(),
         };
         group.refresh().await?;
         Ok(Arc::new(group))
@@ -268,6 +281,41 @@ impl Group {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// For experiments: from now on each read and write of a file takes `delay_us` longer, and what
+    /// touches `failing` ends in an I/O error. Other instances, and the layout, see nothing of it.
+    pub fn set_trouble(&self, delay_us: u64, failing: Option<u16>) {
+        self.trouble.delay_us.store(delay_us, Ordering::Relaxed);
+        let failing = failing.map_or(0, |lun| u32::from(lun) + 1);
+        self.trouble.failing.store(failing, Ordering::Relaxed);
+    }
+
+    fn is_in_trouble(&self) -> bool {
+        let Trouble { delay_us, failing } = &self.trouble;
+        delay_us.load(Ordering::Relaxed) != 0 || failing.load(Ordering::Relaxed) != 0
+    }
+
+    /// What [`Group::set_trouble`] asks for.
+    async fn suffer(
+        &self,
+        verb: &str,
+        file: u16,
+        offset_bytes: u64,
+        pieces: &[Piece],
+    ) -> Result<()> {
+        let delay_us = self.trouble.delay_us.load(Ordering::Relaxed);
+        if delay_us > 0 {
+            self.env.sleep(Duration::from_micros(delay_us)).await;
+        }
+        let failing = self.trouble.failing.load(Ordering::Relaxed);
+        if failing > 0
+            && let Some(piece) = pieces.iter().find(|p| u32::from(p.lun_no) + 1 == failing)
+        {
+            let source = std::io::Error::other("the experiment lets this LUN fail");
+            return Err(piece.error(verb, file, offset_bytes, source));
+        }
+        Ok(())
     }
 
     /// Whether writes are durable when they have ended.
@@ -478,6 +526,9 @@ impl Group {
     /// Reads `len_bytes` at `offset_bytes` of a file, both multiples of 4096.
     pub async fn read_at(&self, file: u16, offset_bytes: u64, len_bytes: usize) -> Result<IoBuf> {
         let pieces = self.pieces(file, offset_bytes, len_bytes).await?;
+        if self.is_in_trouble() {
+            self.suffer("read", file, offset_bytes, &pieces).await?;
+        }
         // All I/Os start here; awaiting them one after the other costs nothing.
         let reads: Vec<BoxFuture<'_, (std::io::Result<()>, IoBuf)>> = pieces
             .iter()
@@ -501,6 +552,9 @@ impl Group {
     /// of it is still under way, and with `dsync` all is durable.
     pub async fn write_at(&self, file: u16, offset_bytes: u64, buf: IoBuf) -> Result<()> {
         let pieces = self.pieces(file, offset_bytes, buf.len()).await?;
+        if self.is_in_trouble() {
+            self.suffer("write", file, offset_bytes, &pieces).await?;
+        }
         let mut writes = Vec::with_capacity(pieces.len());
         if let [only] = &pieces[..] {
             writes.push(only.lun.file.write_at(only.offset_bytes, buf));

@@ -380,3 +380,32 @@ fn a_group_on_real_files_works_too() {
     std::fs::remove_dir_all(&scratch).unwrap();
     assert_eq!(result.unwrap(), 310);
 }
+
+#[test]
+fn trouble_slows_all_and_fails_one_lun_until_it_is_over() {
+    let world = world(3);
+    let env = world.env(1);
+    world.block_on(async {
+        let group = create(&env, 2, 10).await;
+        group.create_file(4, 2 * AU_BLOCKS).await.unwrap();
+        let of_lun = |lun: &str| {
+            let at = |au: &u32| group.locate(Dba::new(4, au * AU_BLOCKS)).unwrap().0;
+            (0..2).find(|au| at(au).ends_with(lun)).map(|au| Dba::new(4, au * AU_BLOCKS)).unwrap()
+        };
+        let (good, bad) = (of_lun("lun0"), of_lun("lun1"));
+        group.set_trouble(50_000, Some(1));
+        let begin = env.now();
+        group.write_block(good, block_of(1)).await.unwrap();
+        assert!(env.now().since(begin) >= 50_000, "{}", env.now().since(begin));
+        for failed in [
+            group.write_block(bad, block_of(2)).await.unwrap_err(),
+            group.read_block(bad).await.map(drop).unwrap_err(),
+        ] {
+            assert!(failed.to_string().contains("lun1"), "{failed}");
+        }
+        group.set_trouble(0, None);
+        // What failed was not done.
+        assert!(group.read_block(bad).await.unwrap().iter().all(|b| *b == 0));
+        assert!(group.read_block(good).await.unwrap().iter().all(|b| *b == 1));
+    });
+}

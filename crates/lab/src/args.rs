@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use tokio::signal::unix::{SignalKind, signal};
+
 /// What to do with the arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed<T> {
@@ -68,6 +70,22 @@ pub fn main<T>(
             eprintln!("{message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Waits for the signal that ends a program.
+///
+/// # Errors
+/// Always: which one came.
+pub async fn stopped() -> Result<(), String> {
+    let failed = |e| format!("listen for signals: {e}");
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+    tokio::select! {
+        _ = interrupt.recv() => Err("interrupted: cleaning up".to_owned()),
+        _ = terminate.recv() => Err("terminated: cleaning up".to_owned()),
+        _ = hangup.recv() => Err("terminal gone: cleaning up".to_owned()),
     }
 }
 

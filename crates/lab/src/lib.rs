@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod args;
+pub mod chaos;
 mod client;
 pub mod demo;
 mod random;

@@ -1,4 +1,4 @@
-//! `cargo x demo` and `cargo x bench`: build the shipped binary and run it.
+//! `cargo x demo`, `cargo x chaos` and `cargo x bench`: build the shipped binary and run it.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -15,7 +15,7 @@ fn build_into(dir: &RunDir) -> Result<Option<PathBuf>, String> {
     };
     let bin = dir.path().join("bin");
     fs::create_dir_all(&bin).map_err(|e| format!("make {}: {e}", bin.display()))?;
-    for name in ["skein", "skein-demo", "skein-tpcc"] {
+    for name in ["skein", "skein-demo", "skein-tpcc", "skein-chaos"] {
         let exe = executables.iter().find(|e| e.target == name);
         let exe = exe.ok_or_else(|| format!("the build made no executable {name}"))?;
         fs::copy(&exe.path, bin.join(name)).map_err(|e| format!("copy {name}: {e}"))?;
@@ -36,6 +36,18 @@ pub fn demo(args: &[String]) -> Result<bool, String> {
     let error = command.exec();
     let _ = fs::remove_dir_all(dir.path());
     Err(format!("run skein-demo: {error}"))
+}
+
+/// Runs `skein-chaos`; it works in a folder of its own, which it keeps if it fails.
+pub fn chaos(args: &[String]) -> Result<bool, String> {
+    let dir = RunDir::new("chaos")?;
+    let Some(bin) = build_into(&dir)? else {
+        return Ok(false);
+    };
+    let mut command = Command::new(bin.join("skein-chaos"));
+    let command = command.args(args).env("SKEIN_BIN", bin.join("skein"));
+    let status = command.status().map_err(|e| format!("run skein-chaos: {e}"))?;
+    Ok(status.success())
 }
 
 /// Runs `bench/NAME` with a fresh build.

@@ -22,6 +22,8 @@ usage: cargo x COMMAND
   sim [SEED] [--scenario FILE] [--minutes M]
                   one scenario (see crates/sim/scenarios), from one seed or from many
   mutants [NAME]  looks for a seed that notices each rule that can be broken
+  chaos [SEED]    real processes under a load and SIGKILL, their histories checked
+                  (`cargo x chaos --help`)
   demo [ARGS]     builds Skein and demonstrates it (`cargo x demo --help`)
   bless           rewrites goldens and generated pages; review the difference
   bench [NAME]    runs bench/NAME against a fresh build; without a name lists what there is
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::command(),
         "sim" => test::sim(rest),
         "mutants" => test::mutants(rest),
+        "chaos" => demo::chaos(rest),
         "demo" => demo::demo(rest),
         "bless" => test::bless(),
         "bench" => demo::bench(rest),

@@ -15,6 +15,7 @@ use observe::{AlertLevel, Stat};
 use tokio::sync::mpsc;
 
 use super::node::{Node, View};
+use super::phases::Phase;
 use crate::cache::Carry;
 
 /// Items of one batch of a report.
@@ -81,6 +82,7 @@ impl Node {
         let names: Vec<String> = members.iter().map(ToString::to_string).collect();
         let text = format!("epoch {}: members {}", r.epoch, names.join(", "));
         self.ctx.alert(AlertLevel::Info, text);
+        self.phases.lock().begin(Epoch(r.epoch), self.env.now());
         self.ctx.bump(Stat::Reconfigurations, 1);
         for life in &r.departed {
             if !broken(Mutant::AcceptStaleEpoch) {
@@ -103,6 +105,10 @@ impl Node {
         } else {
             self.announce(epoch, &members);
         }
+    }
+
+    pub(super) fn phase_ended(&self, epoch: Epoch, phase: Phase) {
+        self.phases.lock().end(epoch, phase, self.env.now());
     }
 
     /// All links stand: the epoch begins for this instance.
@@ -136,6 +142,7 @@ impl Node {
                         effects.next();
                     }
                     self.enter(epoch, members, report);
+                    self.phase_ended(epoch, Phase::Freeze);
                 }
                 other => self.epoch_effect(other),
             }
@@ -144,14 +151,20 @@ impl Node {
 
     fn epoch_effect(&self, effect: EpochEffect) {
         match effect {
-            EpochEffect::Freeze { .. } => self.thawed.store(false, Ordering::SeqCst),
+            EpochEffect::Freeze { epoch } => {
+                self.thawed.store(false, Ordering::SeqCst);
+                self.phase_ended(epoch, Phase::Links);
+            }
             EpochEffect::DiscardDeparted { instance } => {
                 if !broken(Mutant::AcceptStaleEpoch) {
                     self.net.close_peer(instance);
                 }
                 self.parked.lock().retain(|key, _| key.0 != instance);
             }
-            EpochEffect::Rebuild { epoch } => self.rebuild_directory(epoch),
+            EpochEffect::Rebuild { epoch } => {
+                self.rebuild_directory(epoch);
+                self.phase_ended(epoch, Phase::Rebuild);
+            }
             EpochEffect::ScanDeadThreads { epoch, threads } => self.scan_dead(epoch, threads),
             EpochEffect::Recover { epoch } => self.recover_set(epoch),
             EpochEffect::CloseDeadThreads { epoch, threads } => self.close_dead(epoch, threads),
@@ -160,6 +173,8 @@ impl Node {
                 self.thawed.store(true, Ordering::SeqCst);
                 self.thaw.notify_waiters();
                 self.start_looking(epoch);
+                self.phase_ended(epoch, Phase::Thaw);
+                self.ctx.alert(AlertLevel::Info, self.phases.lock().line());
                 if self.view().members.len() == usize::from(INSTANCES_MAX) {
                     // No thread is without a member; the machine says so only where one was.
                     self.all_recovered(epoch);

@@ -9,6 +9,7 @@ mod epochs;
 mod messages;
 mod node;
 mod own;
+mod phases;
 mod recover;
 mod transactions;
 mod watch;

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::direct::Looks;
 use super::enqueues::Enqueues;
 use super::own::Own;
+use super::phases::Phases;
 use super::recover::Recovery;
 use crate::cache::Cache;
 use crate::txn::{Core, CrCopy};
@@ -113,6 +114,8 @@ pub struct Node {
     pub(super) thawed: AtomicBool,
     pub(super) thaw: Notify,
     pub(super) recovery: Mutex<Recovery>,
+    /// How long the parts of the newest change of membership took.
+    pub(super) phases: Mutex<Phases>,
     /// All threads are recovered in this epoch.
     pub(super) settled: AtomicU64,
     pub(super) settle: Notify,
@@ -189,6 +192,7 @@ impl Node {
             thawed: AtomicBool::new(false),
             thaw: Notify::new(),
             recovery: Mutex::default(),
+            phases: Mutex::default(),
             settled: AtomicU64::new(0),
             settle: Notify::new(),
             directory_ready: AtomicBool::new(false),

@@ -14,6 +14,7 @@ use observe::{AlertLevel, Stat, WaitEvent};
 
 use super::epochs::batches;
 use super::node::Node;
+use super::phases::Phase;
 use crate::cache::{Area, DW_BLOCKS, find_torn, restore_torn, write_images};
 use crate::error::{Error, Result};
 use crate::recovery::{Collected, close_threads, collect};
@@ -93,6 +94,7 @@ impl Node {
                 if view.epoch != epoch {
                     return Ok(());
                 }
+                node.phase_ended(epoch, Phase::RedoScan);
                 if !threads.is_empty() {
                     let text = format!(
                         "instance recovery of thread {}: {} bytes of redo, {} blocks",

@@ -76,6 +76,8 @@ fn apply_settings(core: &Core, params: &Parameters) {
     let lag_bytes = params.fast_start_mttr_target().saturating_mul(RECOVERY_BYTES_PER_S);
     core.cache.set_lag_bytes(lag_bytes);
     core.log.set_flush_delay_us(params._lgwr_flush_delay_us());
+    let failing = params._disk_failing_lun().checked_sub(1);
+    core.cache.group.set_trouble(params._disk_delay_us(), failing);
 }
 
 /// Starts answering for undo segments.
@@ -114,6 +116,7 @@ async fn join(
     let published = config.params.interconnect_published();
     let addr = if published.is_empty() { interconnect.addr().to_owned() } else { published };
     let membership = Membership::start(claim, &addr, "", config.membership, sender)?;
+    membership.probe_through(&interconnect);
     loop {
         match events.recv().await {
             Some(MembershipEvent::Joined(first)) => {

@@ -137,6 +137,11 @@ parameters! {
         "How many older files of the audit trail are kept.";
     _lgwr_flush_delay_us: Kind::Int { min: 0, max: 10_000_000 }, "0", System -> u64,
         "Microseconds that each flush of the log writer takes longer: for experiments.";
+    _disk_delay_us: Kind::Int { min: 0, max: 10_000_000 }, "0", System -> u64,
+        "Microseconds that each read and write of the disk group takes longer: for experiments.";
+    _disk_failing_lun: Kind::Int { min: 0, max: 65_535 }, "0", System -> u16,
+        "Counted from 1, the LUN of which each read and write fails on this instance: for \
+         experiments; 0 means none.";
     _gc_spin_us: Kind::Int { min: 0, max: 10_000 }, "250", Startup -> u64,
         "Microseconds for which a session looks for another instance's answer before it sleeps, \
          as long as no other thread wants its processor; 0: it sleeps at once.";

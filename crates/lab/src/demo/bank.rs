@@ -83,9 +83,17 @@ fn rows_text(from: i32, to: i32) -> String {
 /// # Errors
 /// What the server said.
 pub async fn read_transfers(client: &Client) -> Result<Vec<Transfer>, String> {
-    let query = "select id, src, dst, amount from demo_transfer";
+    transfers_of(client, "demo_transfer").await
+}
+
+/// The same of a table with these columns.
+///
+/// # Errors
+/// What the server said.
+pub async fn transfers_of(client: &Client, table: &str) -> Result<Vec<Transfer>, String> {
+    let query = format!("select id, src, dst, amount from {table}");
     let failed = |e: Error| format!("read the transfers: {}", describe(&e));
-    let rows = client.query_raw(query, [] as [i32; 0]).await.map_err(failed)?;
+    let rows = client.query_raw(query.as_str(), [] as [i32; 0]).await.map_err(failed)?;
     let mut rows = std::pin::pin!(rows);
     let mut transfers = Vec::new();
     while let Some(row) = rows.try_next().await.map_err(failed)? {
@@ -104,9 +112,17 @@ pub async fn read_transfers(client: &Client) -> Result<Vec<Transfer>, String> {
 /// # Errors
 /// What the server said.
 pub async fn read_balances(client: &Client) -> Result<Vec<(i32, i64)>, String> {
-    let query = "select id, balance from demo_account";
+    balances_of(client, "demo_account").await
+}
+
+/// The same of a table with these columns.
+///
+/// # Errors
+/// What the server said.
+pub async fn balances_of(client: &Client, table: &str) -> Result<Vec<(i32, i64)>, String> {
+    let query = format!("select id, balance from {table}");
     let failed = |e: Error| format!("read the accounts: {}", describe(&e));
-    let rows = client.query_raw(query, [] as [i32; 0]).await.map_err(failed)?;
+    let rows = client.query_raw(query.as_str(), [] as [i32; 0]).await.map_err(failed)?;
     let mut rows = std::pin::pin!(rows);
     let mut balances = Vec::new();
     while let Some(row) = rows.try_next().await.map_err(failed)? {

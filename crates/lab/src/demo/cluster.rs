@@ -53,7 +53,7 @@ impl Cluster {
         let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("skein")));
         let named = std::env::var_os("SKEIN_BIN").map(PathBuf::from);
         let skein = named.or(beside).filter(|p| p.is_file());
-        let skein = skein.ok_or("there is no skein beside skein-demo; name it in SKEIN_BIN")?;
+        let skein = skein.ok_or("there is no skein beside this program; name it in SKEIN_BIN")?;
         let password = random_password()?;
         let work_dir = work_dir.to_path_buf();
         let (children, commands) = Default::default();
@@ -90,7 +90,8 @@ impl Cluster {
             .map_err(failed)?;
         let pid = child.id();
         locked(&self.commands).push(pid);
-        let output = child.wait_with_output().map_err(failed);
+        // Clients, and what stands between instances, go on meanwhile.
+        let output = tokio::task::block_in_place(|| child.wait_with_output()).map_err(failed);
         locked(&self.commands).retain(|p| *p != pid);
         let output = output?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
@@ -106,9 +107,55 @@ impl Cluster {
     /// # Errors
     /// What `skein` said.
     pub fn init(&self, instances: usize, set: &[String]) -> Result<String, String> {
+        self.init_with(instances, set, &[])
+    }
+
+    /// The same with further arguments of `skein init`.
+    ///
+    /// # Errors
+    /// What `skein` said.
+    pub fn init_with(
+        &self,
+        instances: usize,
+        set: &[String],
+        more: &[&str],
+    ) -> Result<String, String> {
         let mut args = vec![format!("--instances={instances}"), "--port-base=0".to_owned()];
         args.extend(set.iter().map(|s| format!("--set={s}")));
+        args.extend(more.iter().map(|s| (*s).to_owned()));
         self.run(&["init"], &args)
+    }
+
+    /// Stops one instance in order.
+    ///
+    /// # Errors
+    /// What `skein` said.
+    pub fn stop(&self, instance: usize) -> Result<String, String> {
+        self.run(&["stop"], &[format!("--instance={instance}")])
+    }
+
+    /// Stops all instances in order.
+    ///
+    /// # Errors
+    /// What `skein` said.
+    pub fn stop_all(&self) -> Result<String, String> {
+        self.run(&["stop"], &[])
+    }
+
+    /// `skein add lun`.
+    ///
+    /// # Errors
+    /// What `skein` said.
+    pub fn add_lun(&self, size: &str) -> Result<String, String> {
+        self.run(&["add", "lun"], &[format!("--lun-size={size}")])
+    }
+
+    /// `skein verify`; what it said.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn verify(&self) -> Result<String, String> {
+        self.run(&["verify"], &[])
     }
 
     /// Starts all instances in the background.
@@ -176,13 +223,21 @@ impl Cluster {
     /// # Errors
     /// It does not run or cannot be killed.
     pub fn kill(&self, instance: usize) -> Result<u32, String> {
-        let status = self.status()?;
-        let found = status.iter().find(|s| s.instance == instance).and_then(|s| s.pid);
-        let pid = found.ok_or_else(|| format!("instance {instance} has no process"))?;
+        let pid = self.pid(instance)?;
         if !send_kill(pid) {
             return Err(format!("process {pid} of instance {instance} cannot be killed"));
         }
         Ok(pid)
+    }
+
+    /// The process of one instance.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn pid(&self, instance: usize) -> Result<u32, String> {
+        let status = self.status()?;
+        let found = status.iter().find(|s| s.instance == instance).and_then(|s| s.pid);
+        found.ok_or_else(|| format!("instance {instance} has no process"))
     }
 
     /// How clients connect to an instance now.
@@ -241,10 +296,14 @@ impl Cluster {
     }
 }
 
-/// The shell's own `kill`: a bare Debian need not have the program.
 fn send_kill(pid: u32) -> bool {
+    send_signal(pid, "KILL")
+}
+
+/// The shell's own `kill`: a bare Debian need not have the program.
+pub fn send_signal(pid: u32, signal: &str) -> bool {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", &format!("kill -KILL {pid}")]).stderr(Stdio::null());
+    command.args(["-c", &format!("kill -{signal} {pid}")]).stderr(Stdio::null());
     command.status().is_ok_and(|s| s.success())
 }
 

@@ -5,10 +5,10 @@
 //! all sums agree, and no client of a surviving instance saw more than a delay. What it must never
 //! do: leave a process or a file behind, unless asked to keep the cluster.
 
-mod bank;
-mod book;
-mod check;
-mod cluster;
+pub(crate) mod bank;
+pub(crate) mod book;
+pub(crate) mod check;
+pub(crate) mod cluster;
 mod options;
 mod report;
 mod views;
@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use bank::Load;
@@ -46,25 +45,14 @@ async fn supervise(options: Options) -> Result<bool, String> {
     let work_dir = work_dir(&options)?;
     let cluster = if options.connect.is_empty() { Some(Cluster::new(&work_dir)?) } else { None };
     let mut task = tokio::spawn(run(options.clone(), cluster.clone(), work_dir.clone()));
-    let stopped = async {
-        let failed = |e| format!("listen for signals: {e}");
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
-        tokio::select! {
-            _ = interrupt.recv() => Err("interrupted: cleaning up".to_owned()),
-            _ = terminate.recv() => Err("terminated: cleaning up".to_owned()),
-            _ = hangup.recv() => Err("terminal gone: cleaning up".to_owned()),
-        }
-    };
     let (result, whole) = tokio::select! {
         done = &mut task => {
             let failed = |e| Err(format!("the demonstration failed: {e}"));
             (done.unwrap_or_else(failed), true)
         }
-        why = stopped => {
+        why = crate::args::stopped() => {
             task.abort();
-            (why, false)
+            (why.map(|()| false), false)
         }
     };
     let result = match result {

@@ -2,6 +2,8 @@
 //!
 //! `SKEIN_BIN` names the server's binary; else it is looked for beside `skein-demo`.
 
+mod chaos;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
