@@ -46,6 +46,7 @@ mod sequence;
 mod session;
 mod settings;
 mod target_rows;
+mod trace;
 mod user_locks;
 mod utility;
 mod view;

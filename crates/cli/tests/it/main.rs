@@ -22,6 +22,7 @@ mod security;
 mod settings;
 mod sysbench;
 mod tpcc;
+mod trace;
 mod upsert;
 mod user_locks;
 mod verify;

@@ -140,6 +140,10 @@ parameters! {
     _gc_spin_us: Kind::Int { min: 0, max: 10_000 }, "250", Startup -> u64,
         "Microseconds for which a session looks for another instance's answer before it sleeps, \
          as long as no other thread wants its processor; 0: it sleeps at once.";
+    diagnostic_dest: Kind::Text, "", Startup -> text,
+        "Folder of trace files; empty means trace in the database's folder.";
+    max_dump_file_size: Kind::Bytes { min: 0, max: TIB }, "0", Session -> u64,
+        "Size at which a session's trace ends; 0 means never.";
     alert_log: Kind::Text, "", Startup -> text,
         "Path of the alert log; empty means alert_K.log in the database's folder.";
     listen: Kind::Text, "127.0.0.1:0", Startup -> text,

@@ -8,6 +8,7 @@
 
 mod lift;
 mod own;
+mod procedures;
 
 pub use lift::Lifted;
 pub(crate) use lift::lift;
@@ -63,6 +64,8 @@ pub enum Own {
         name: String,
         value: String,
     },
+    /// A procedure that switches a trace.
+    Trace(crate::trace::TraceCall),
     AlterRelation(Box<AlterRelation>),
     /// Roles and privileges.
     Access(Box<Access>),

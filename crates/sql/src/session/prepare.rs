@@ -43,6 +43,16 @@ impl Session {
     /// # Errors
     /// What is wrong with it.
     pub async fn prepare(&mut self, text: &str, param_oids: &[u32]) -> Result<Arc<Prepared>> {
+        if self.ctx.traced() {
+            let told = self.begin_parse(text);
+            let done = Box::pin(self.prepare_untraced(text, param_oids)).await;
+            self.end_parse(told, &done);
+            return done;
+        }
+        self.prepare_untraced(text, param_oids).await
+    }
+
+    async fn prepare_untraced(&mut self, text: &str, param_oids: &[u32]) -> Result<Arc<Prepared>> {
         if !self.identity.is_known() {
             Box::pin(self.know_identity()).await?;
         }
@@ -74,6 +84,16 @@ impl Session {
     /// # Errors
     /// What is wrong with it.
     pub async fn prepare_statement(&mut self, statement: Statement) -> Result<Arc<Prepared>> {
+        if self.ctx.traced() {
+            let told = self.begin_parse(&statement.text);
+            let done = Box::pin(self.prepare_one(statement)).await;
+            self.end_parse(told, &done);
+            return done;
+        }
+        self.prepare_one(statement).await
+    }
+
+    async fn prepare_one(&mut self, statement: Statement) -> Result<Arc<Prepared>> {
         if !self.identity.is_known() {
             Box::pin(self.know_identity()).await?;
         }
