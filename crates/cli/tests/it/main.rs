@@ -19,6 +19,7 @@ mod notify;
 mod pg_dump;
 mod programs;
 mod security;
+mod sequences;
 mod settings;
 mod sysbench;
 mod tpcc;
