@@ -35,7 +35,12 @@ impl Session {
             return Ok(vec![Statement::unparsed(key.text)]);
         }
         let all = split(text).inspect_err(|_| self.ctx.bump(Stat::ParseCountFailures, 1));
-        all.inspect_err(|_| self.fail_now())
+        all.inspect_err(|error| {
+            if self.ctx.traced() {
+                self.ctx.trace_parse_error(one, self.identity.role.0, error.code);
+            }
+            self.fail_now();
+        })
     }
 
     /// Prepares the one statement in `text`.
