@@ -31,6 +31,7 @@ mod expand;
 mod foreign;
 mod generated;
 mod hba;
+mod idioms;
 mod insert;
 mod kept;
 mod key_exprs;

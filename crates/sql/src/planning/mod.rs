@@ -173,6 +173,8 @@ impl Session {
 
     /// Plans a query, INSERT, UPDATE or DELETE.
     async fn plan_work(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
+        let own = crate::idioms::rewritten(ast)?;
+        let ast = own.as_ref().unwrap_or(ast);
         let without = without_dual(ast);
         let ast = without.as_ref().unwrap_or(ast);
         // Without types of users' own none is named: no copy of the statement is made then.
