@@ -1,8 +1,8 @@
 //! The field's idioms that have another form here: rows counted off by `connect by level <= n`, and
 //! `rownum`.
 //!
-//! What it promises: a statement means what it means in the field, or is refused. What it must never
-//! do: touch a statement that has none of these words.
+//! What it promises: a statement means what it means in the field, or is refused. What it must
+//! never do: touch a statement that has none of these words.
 
 use crate::bind::{ident_name, table_parts};
 use crate::dialect::OwnDialect;

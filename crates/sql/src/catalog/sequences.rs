@@ -1,4 +1,5 @@
-//! Sequences as the field shows them: `dba_sequences`, and `v$_sequences`, what this instance holds.
+//! Sequences as the field shows them: `dba_sequences`, and `v$_sequences`, what this instance has
+//! in hand.
 //!
 //! What it promises: `last_number` is the last value given to the cache of any instance, as the
 //! dictionary has it at that moment. What it must never do: take a value.

@@ -1,5 +1,5 @@
-//! Clauses of CREATE TABLE and CREATE INDEX that say where and how densely rows are stored. Space is
-//! the database's own affair here: they are understood and change nothing.
+//! Clauses of CREATE TABLE and CREATE INDEX that say where and how densely rows are stored. Space
+//! is the database's own affair here: they are understood and change nothing.
 //!
 //! What it promises: only what follows the list of columns is looked at, and only whole clauses go.
 //! What it must never do: hide a word that it does not know.
