@@ -10,6 +10,7 @@ use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result, RowSink};
 use datafusion::physical_plan::ExecutionPlan;
 use env::Lane;
+use kernel::dict::USER_OBJ_MIN;
 use kernel::instance::Instance;
 use kernel::row::{TypeKind, Value};
 use observe::{
@@ -366,11 +367,16 @@ fn shape_of(step: &Step) -> String {
     format!("{}[{}]", step.text, inputs.join(","))
 }
 
+/// A name at the beginning of what EXPLAIN says.
+fn first_name(text: &str) -> &str {
+    text.split([' ', ',', ':']).next().unwrap_or(text)
+}
+
 /// The field's words for a step, and whether it reads a table.
 fn operation(step: &Step) -> (String, bool) {
     let text = &*step.text;
     if let Some(table) = text.strip_prefix("Seq Scan on ") {
-        let table = table.split_whitespace().next().unwrap_or(table);
+        let table = first_name(table);
         return (format!("TABLE ACCESS FULL {}", table.to_uppercase()), true);
     }
     for (ours, theirs) in [
@@ -383,7 +389,7 @@ fn operation(step: &Step) -> (String, bool) {
         let back = if rest.starts_with(" Backward") { " DESCENDING" } else { "" };
         let after = |word: &str| {
             let (_, name) = rest.split_once(word)?;
-            name.split_whitespace().next().map(str::to_uppercase)
+            Some(first_name(name).to_uppercase())
         };
         let index = after(" using ").unwrap_or_default();
         let table = after(" on ").unwrap_or_default();
@@ -422,8 +428,10 @@ fn plan_lines(
     rows: u64,
     figures: &str,
 ) -> Vec<PlanLine> {
-    let only = match &plan.tables[..] {
-        [(obj, _)] => obj.0,
+    // Beside tables a plan names what else it depends on, such as the list of schemas.
+    let mut tables = plan.tables.iter().map(|(obj, _)| obj.0).filter(|obj| *obj >= USER_OBJ_MIN);
+    let only = match (tables.next(), tables.next()) {
+        (Some(obj), None) => obj,
         _ => 0,
     };
     let one = |operation: String, obj: u32| {
@@ -563,7 +571,8 @@ mod tests {
             inputs: Vec::new(),
         };
         let named = |name, text| operation(&step(name, text)).0;
-        assert_eq!(named("ScanExec", "Seq Scan on t_small"), "TABLE ACCESS FULL T_SMALL");
+        let text = "Seq Scan on t_small, filter: v = 1";
+        assert_eq!(named("ScanExec", text), "TABLE ACCESS FULL T_SMALL");
         let text = "Index Range Scan Backward using i on t (1 equal, 0 bounds)";
         let shown = "TABLE ACCESS BY INDEX ROWID T (INDEX RANGE SCAN DESCENDING I)";
         assert_eq!(named("ScanExec", text), shown);

@@ -30,6 +30,8 @@ fn last_number(db: &Db, name: &str) -> i64 {
 fn instances_take_ranges_as_large_as_the_cache_says() {
     let db = Db::open(2);
     db.sql(1, "create sequence cached start with 10");
+    // Its maker gives the definition up, with what it holds, when another instance first reads it.
+    assert_eq!(db.sql(2, "select is_called from cached"), "f");
     let mut story = format!("highwater {}\n", last_number(&db, "cached"));
     take(&db, 1, "cached", 1, &mut story);
     let held = "select nextvalue, highwater, cache_size from v$_sequences \
