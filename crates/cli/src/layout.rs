@@ -47,6 +47,11 @@ impl Layout {
         self.run().join(format!("instance_{k}.out"))
     }
 
+    /// Trace files of all instances, unless `diagnostic_dest` says otherwise.
+    pub fn traces(&self) -> PathBuf {
+        self.dir.join("trace")
+    }
+
     pub fn alert_log(&self, k: u16) -> PathBuf {
         self.dir.join(format!("alert_{k}.log"))
     }

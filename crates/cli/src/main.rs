@@ -18,6 +18,8 @@ mod sql_client;
 mod start;
 mod status;
 mod stop;
+mod trace_files;
+mod traces;
 mod verify;
 
 use clap::{Args, Parser, Subcommand};
@@ -88,6 +90,26 @@ enum Command {
         dir: PathBuf,
         #[command(subcommand)]
         what: DumpCommand,
+    },
+    /// Sum up what trace files say of each statement.
+    ///
+    /// Arguments are files to read, then, where it has no ending .trc, the file to write (else the
+    /// report is printed), and options as NAME=VALUE: sort=KEY,.. (such as prsela,exeela,fchela),
+    /// print=N, sys=no, aggregate=no, waits=no. Exit code 1: something could not be read; the
+    /// report ends with what, by file and line.
+    Tkprof {
+        /// FILE.. [REPORT] [NAME=VALUE ..]
+        #[arg(required = true)]
+        arguments: Vec<String>,
+    },
+    /// Take one session's lines out of trace files.
+    ///
+    /// Options are output=FILE (else they are printed), session=SID.SERIAL, clientid=, service=,
+    /// action= and module=; all that are given must suit.
+    Trcsess {
+        /// [NAME=VALUE ..] FILE..
+        #[arg(required = true)]
+        arguments: Vec<String>,
     },
     /// Walk all of a database and say what is damaged; nothing is written and no lock is taken.
     ///
@@ -239,6 +261,8 @@ fn dispatch(cli: Cli) -> error::Result<()> {
             DumpCommand::Block { address } => dump::block(&dir, &address),
             DumpCommand::Redo { instance, block } => dump::redo(&dir, instance, block.as_deref()),
         },
+        Command::Tkprof { arguments } => traces::tkprof(&arguments),
+        Command::Trcsess { arguments } => traces::trcsess(&arguments),
         Command::Verify { dir, json } => verify::run(&dir, json),
         Command::Add { what: AddCommand::Lun { dir, lun_size, path } } => {
             lun::add(&dir, lun_size, path.as_deref())

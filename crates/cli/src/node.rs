@@ -8,6 +8,7 @@ use crate::config::{Config, InstanceConfig};
 use crate::error::{CliError, Doing, Exit, Result, say};
 use crate::layout::Layout;
 use crate::runtime::{RuntimeGuard, State, probe};
+use crate::trace_files;
 use cluster::MembershipConfig;
 use disk::{DirectIo, Group, Options};
 use env::Env;
@@ -157,6 +158,7 @@ pub fn run(
     let observer = Observer::new(env.clone(), me.0);
     write_alerts_to(&observer, &alert_path(layout, config, k)?)?;
     note_panics(&observer);
+    trace_files::follow(&observer, layout, k, &settings.parameters.diagnostic_dest());
     let told = format!("starting instance {k} of {}", layout.dir().display());
     observer.alert(AlertLevel::Info, told);
     if let Err(e) = env::real::may_favour(priority) {

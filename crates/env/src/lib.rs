@@ -121,6 +121,11 @@ pub trait EnvImpl: Send + Sync {
     fn now(&self) -> Micros;
     fn wall_us(&self) -> i64;
     fn random(&self) -> u64;
+    /// Processor time that the calling thread has used, in microseconds since an arbitrary start.
+    /// The simulator has none.
+    fn thread_cpu_us(&self) -> u64 {
+        0
+    }
     fn spawn(&self, name: &'static str, lane: Lane, task: BoxFuture<'static, ()>) -> TaskHandle;
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn RawFile>>;

@@ -144,6 +144,9 @@ impl Ctx {
     /// Counts a wait that code measured itself and that no future stands for (a blocking call).
     pub fn record_wait(&self, event: WaitEvent, us: u64) {
         self.session.totals.add_wait(event, us, false);
+        if self.traced() {
+            self.trace_wait(event, [0; 3], us, self.env.now());
+        }
     }
 
     /// For long work without waits: whether it should end.

@@ -10,6 +10,7 @@ mod session;
 mod split;
 mod stats;
 mod totals;
+mod trace;
 mod waiting;
 
 #[cfg(test)]
@@ -27,4 +28,8 @@ pub use split::{
 };
 pub use stats::{STAT_COUNT, Stat, StatClass, Unit};
 pub use totals::{EventTotals, HISTOGRAM_BUCKETS, LiveTotals, Totals, bucket, bucket_limit_us};
+pub use trace::{
+    Bind, Call, CallMark, PlanLine, Recursive, TRACE_BINDS, TRACE_CALLS, TRACE_WAITS, TraceFiles,
+    TraceRequest, sql_id,
+};
 pub use waiting::{AsShown, AsTold, Label, Waiting, WaitingOrCancel};

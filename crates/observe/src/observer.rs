@@ -4,7 +4,8 @@
 //! live ones to the closed ones in one step. What it must never do: be asked on the path of a wait.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use env::Env;
 use parking_lot::Mutex;
@@ -16,6 +17,7 @@ use crate::session::{Session, SessionKind, SessionRow, SessionState};
 use crate::split::BlockWaitSplit;
 use crate::stats::Stat;
 use crate::totals::{EventTotals, HISTOGRAM_BUCKETS, Totals, bucket_limit_us};
+use crate::trace::TraceFiles;
 
 #[derive(Default)]
 struct Registry {
@@ -34,6 +36,8 @@ pub struct Observer {
     /// Waits for blocks by serving instance.
     pub block_waits: BlockWaitSplit,
     pub alert_log: AlertLog,
+    trace_files: OnceLock<Box<dyn TraceFiles>>,
+    trace_lost: AtomicBool,
 }
 
 /// Totals of one event over the instance: `v$system_event`.
@@ -74,6 +78,8 @@ impl Observer {
             registry: Mutex::default(),
             block_waits: BlockWaitSplit::default(),
             alert_log: AlertLog::default(),
+            trace_files: OnceLock::new(),
+            trace_lost: AtomicBool::new(false),
         })
     }
 
@@ -91,6 +97,22 @@ impl Observer {
     #[must_use]
     pub fn started_wall_us(&self) -> i64 {
         self.started_wall_us
+    }
+
+    /// Where trace files go from now on; said once.
+    pub fn set_trace_files(&self, files: Box<dyn TraceFiles>) {
+        let _ = self.trace_files.set(files);
+    }
+
+    /// Where trace files are, if there is such a place.
+    #[must_use]
+    pub fn trace_files(&self) -> Option<&dyn TraceFiles> {
+        self.trace_files.get().map(|files| &**files)
+    }
+
+    /// Whether this is the first trace that is lost.
+    pub(crate) fn first_lost_trace(&self) -> bool {
+        !self.trace_lost.swap(true, Ordering::Relaxed)
     }
 
     /// Opens a session under the lowest free sid.

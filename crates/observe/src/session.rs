@@ -5,7 +5,7 @@
 //! What it must never do: allocate or lock on the path of a wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 use env::Micros;
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use crate::cancel::CancelFlag;
 use crate::events::WaitEvent;
 use crate::observer::Observer;
 use crate::totals::LiveTotals;
+use crate::trace::Trace;
 
 /// Whom a session works for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +52,8 @@ pub struct SessionRow {
     pub last_call_wall_us: i64,
     pub logon_wall_us: i64,
     pub wait: WaitView,
+    /// As [`SessionState::trace_level`].
+    pub trace_level: u8,
 }
 
 /// The current wait of a session, or the last one.
@@ -104,6 +107,9 @@ pub struct SessionState {
     pub(crate) totals: LiveTotals,
     cancel: CancelFlag,
     commit_floor: AtomicU64,
+    /// How it is traced; 0: not at all.
+    trace_level: AtomicU8,
+    pub(crate) trace: Mutex<Option<Box<Trace>>>,
 }
 
 impl SessionState {
@@ -132,6 +138,8 @@ impl SessionState {
             totals: LiveTotals::default(),
             cancel: CancelFlag::default(),
             commit_floor: AtomicU64::new(0),
+            trace_level: AtomicU8::new(0),
+            trace: Mutex::new(None),
         }
     }
 
@@ -172,6 +180,26 @@ impl SessionState {
     #[must_use]
     pub fn totals(&self) -> &LiveTotals {
         &self.totals
+    }
+
+    /// How the session is traced: [`crate::TRACE_CALLS`] and its like; 0: not at all.
+    #[must_use]
+    pub fn trace_level(&self) -> u8 {
+        self.trace_level.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_trace_level(&self, level: u8) {
+        self.trace_level.store(level, Ordering::Relaxed);
+    }
+
+    /// The file that its trace goes to.
+    #[must_use]
+    pub fn trace_name(&self) -> Option<String> {
+        self.trace.lock().as_ref().map(|trace| trace.name().to_owned())
+    }
+
+    pub(crate) fn program(&self) -> Arc<str> {
+        self.identity.lock().program.clone()
     }
 
     pub fn set_program(&self, program: &str) {
@@ -267,6 +295,7 @@ impl SessionState {
             last_call_wall_us: self.last_call_wall_us.load(Ordering::Relaxed),
             logon_wall_us: self.logon_wall_us,
             wait: self.wait_view(now),
+            trace_level: self.trace_level(),
         }
     }
 }
@@ -335,6 +364,7 @@ impl std::ops::Deref for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.observer.end_trace(&self.state);
         self.observer.close_session(&self.state);
     }
 }

@@ -25,12 +25,12 @@ const WALL_US: i64 = 1_795_255_200_123_456;
 
 /// An environment of nothing but a clock.
 #[derive(Default)]
-struct Clock {
+pub(crate) struct Clock {
     now_us: AtomicU64,
 }
 
 impl Clock {
-    fn advance(&self, us: u64) {
+    pub(crate) fn advance(&self, us: u64) {
         self.now_us.fetch_add(us, Ordering::SeqCst);
     }
 }
@@ -92,7 +92,7 @@ impl EnvImpl for ClockEnv {
     }
 }
 
-fn world() -> (Arc<Clock>, Arc<Observer>) {
+pub(crate) fn world() -> (Arc<Clock>, Arc<Observer>) {
     let clock = Arc::new(Clock::default());
     let env = Env::new(Arc::new(ClockEnv(Arc::clone(&clock))));
     (clock, Observer::new(env, 1))
@@ -108,12 +108,12 @@ impl Wake for Woken {
     }
 }
 
-fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+pub(crate) fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Ready with `value` once the clock shows `at_us`.
-async fn at<T: Copy>(clock: &Clock, at_us: u64, value: T) -> T {
+pub(crate) async fn at<T: Copy>(clock: &Clock, at_us: u64, value: T) -> T {
     poll_fn(|_| {
         if clock.now_us.load(Ordering::SeqCst) >= at_us {
             Poll::Ready(value)

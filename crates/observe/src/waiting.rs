@@ -66,6 +66,10 @@ impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         let now = self.ctx.env.now();
         self.ctx.session.end(self.token, self.event, self.since, now, self.timed_out);
+        // A wait inside another one is part of that.
+        if self.token != 0 {
+            self.ctx.trace_wait(self.event, self.p, now.since(self.since), now);
+        }
     }
 }
 

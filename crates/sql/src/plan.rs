@@ -73,6 +73,8 @@ pub(crate) struct Plan {
     pub(crate) returns_rows: bool,
     /// Whether it must be made anew for each execution: it holds rows of views.
     pub(crate) once: bool,
+    /// See `trace::plan_hash`.
+    pub(crate) hash: OnceLock<u32>,
 }
 
 impl Plan {

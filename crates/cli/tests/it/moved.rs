@@ -207,6 +207,10 @@ async fn every_column_of_every_view_moves() {
     }
     writer.batch_execute("commit").await.unwrap();
     talk(&clients[0]).await;
+    // A session that is traced.
+    let traced = "alter session set events '10046 trace name context forever, level 12'";
+    clients[0].batch_execute(traced).await.unwrap();
+    seen.look(&clients[0]).await;
     // The audit trail: another user and role, and a statement that is refused.
     let others = "create role mover; set session authorization mover; \
                   reset session authorization";

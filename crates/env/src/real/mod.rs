@@ -237,6 +237,10 @@ impl EnvImpl for RealEnv {
         rand::random()
     }
 
+    fn thread_cpu_us(&self) -> u64 {
+        priority::thread_cpu_us()
+    }
+
     fn spawn(&self, name: &'static str, lane: Lane, task: BoxFuture<'static, ()>) -> TaskHandle {
         let handle = match lane {
             Lane::Serve => self.serve(),

@@ -47,6 +47,17 @@ pub(super) fn take(priority: Priority) -> io::Result<()> {
     if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Processor time of the calling thread, in microseconds.
+pub(super) fn thread_cpu_us() -> u64 {
+    let mut used = nix::libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time lives for the call, which writes it.
+    #[allow(unsafe_code)]
+    let code =
+        unsafe { nix::libc::clock_gettime(nix::libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+    let us = |seconds: i64, ns: i64| u64::try_from(seconds * 1_000_000 + ns / 1_000).unwrap_or(0);
+    if code == 0 { us(used.tv_sec, used.tv_nsec) } else { 0 }
+}
+
 /// Tries whether this process may give `priority` to threads, on a thread made for that.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use block::{Dba, ObjId, Rowid, Scn};
-use observe::Ctx;
+use observe::{Call, Ctx, Recursive};
 
 use super::def::TableDef;
 use super::state::newest;
@@ -163,6 +163,23 @@ pub(super) fn text_or_null(v: Option<&str>) -> Datum<'_> {
     v.map_or(Datum::Null, Datum::Text)
 }
 
+/// What a trace shows of a look into a table of the dictionary.
+fn select<'a>(ctx: &'a Ctx, def: &TableDef, key: Option<(usize, usize)>) -> Recursive<'a> {
+    ctx.recursive(Call::Fetch, || format!("select * from {}{}", def.name, condition(def, key)))
+}
+
+/// `where`, for this many columns of an index.
+fn condition(def: &TableDef, key: Option<(usize, usize)>) -> String {
+    let Some((index_no, columns)) = key else { return String::new() };
+    let named = def.indexes[index_no].columns.iter().take(columns).enumerate();
+    let named = named.map(|(i, at)| {
+        let column = &def.columns[usize::from(*at)].name;
+        format!("{column} = :{}", i + 1)
+    });
+    let named: Vec<String> = named.collect();
+    format!(" where {}", named.join(" and "))
+}
+
 /// Rows whose key in the table's index `index_no` begins with `key`, in key order.
 pub(super) async fn by_key(
     ctx: &Ctx,
@@ -171,6 +188,7 @@ pub(super) async fn by_key(
     index_no: usize,
     key: &[Datum<'_>],
 ) -> Result<Vec<Record>> {
+    let mut told = select(ctx, def, Some((index_no, key.len())));
     let mut prefix = Vec::new();
     encode_key(key, &mut prefix);
     let index = &def.indexes[index_no];
@@ -188,6 +206,7 @@ pub(super) async fn by_key(
             found.push(Record::decode(def, rowid, bytes)?);
         }
         if !more {
+            told.rows(found.len() as u64);
             return Ok(found);
         }
     }
@@ -195,6 +214,19 @@ pub(super) async fn by_key(
 
 /// The row with this whole key, if there is one.
 pub(crate) async fn one(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    def: &TableDef,
+    index_no: usize,
+    key: &[Datum<'_>],
+) -> Result<Option<Record>> {
+    let mut told = select(ctx, def, Some((index_no, key.len())));
+    let found = find(ctx, snap, def, index_no, key).await?;
+    told.rows(u64::from(found.is_some()));
+    Ok(found)
+}
+
+async fn find(
     ctx: &Ctx,
     snap: &Snapshot,
     def: &TableDef,
@@ -213,9 +245,11 @@ pub(crate) async fn one(
 
 /// All rows, in no order.
 pub(super) async fn all(ctx: &Ctx, snap: &Snapshot, def: &TableDef) -> Result<Vec<Record>> {
+    let mut told = select(ctx, def, None);
     let mut scan = table::scan(ctx, def, snap).await?;
     let mut rows: Vec<(Rowid, Vec<u8>)> = Vec::new();
     while scan.next_block(ctx, |rowid, row| rows.push((rowid, row.to_vec()))).await? {}
+    told.rows(rows.len() as u64);
     rows.into_iter().map(|(rowid, bytes)| Record::decode(def, rowid, bytes)).collect()
 }
 
@@ -225,7 +259,12 @@ pub(super) async fn insert(
     def: &TableDef,
     values: &[Datum<'_>],
 ) -> Result<()> {
+    let mut told = ctx.recursive(Call::Exec, || {
+        let places: Vec<String> = (1..=values.len()).map(|i| format!(":{i}")).collect();
+        format!("insert into {} values ({})", def.name, places.join(","))
+    });
     table::insert(ctx, txn, def, &def.encode(values)).await?;
+    told.rows(1);
     Ok(())
 }
 
@@ -239,16 +278,29 @@ pub(crate) async fn change(
     key: &[Datum<'_>],
     mut make: impl FnMut(&Record) -> Result<Vec<(usize, Value)>> + Send,
 ) -> Result<bool> {
+    let mut told = ctx.recursive(Call::Exec, || {
+        let set: Vec<String> =
+            def.columns.iter().map(|column| format!("{}=:new", column.name)).collect();
+        format!(
+            "update {} set {}{}",
+            def.name,
+            set.join(","),
+            condition(def, Some((index_no, key.len())))
+        )
+    });
     loop {
         let snap = newest(txn)?;
-        let Some(seen) = one(ctx, &snap, def, index_no, key).await? else {
+        let Some(seen) = find(ctx, &snap, def, index_no, key).await? else {
             return Ok(false);
         };
         let new = def.encode(&seen.with(&make(&seen)?));
         let wait = LockWait::Wait;
         let done = table::update(ctx, txn, def, seen.rowid, &snap, &seen.bytes, &new, wait).await?;
         match done {
-            Change::Done => return Ok(true),
+            Change::Done => {
+                told.rows(1);
+                return Ok(true);
+            }
             // Locked now, in a version that only a new snapshot shows.
             Change::Newer(_) => {}
             Change::Gone | Change::Skipped => return Ok(false),
@@ -264,8 +316,13 @@ pub(super) async fn delete(
     snap: &Snapshot,
     seen: &Record,
 ) -> Result<()> {
+    let mut told =
+        ctx.recursive(Call::Exec, || format!("delete from {} where rowid = :1", def.name));
     match table::delete(ctx, txn, def, seen.rowid, snap, &seen.bytes, LockWait::Wait).await? {
-        Change::Done => Ok(()),
+        Change::Done => {
+            told.rows(1);
+            Ok(())
+        }
         Change::Newer(_) | Change::Gone | Change::Skipped => Err(Error::Serialization(format!(
             "a row of {} was changed by another session at the same time",
             def.name

@@ -148,6 +148,10 @@ parameters! {
     _gc_direct_reads: Kind::Bool, "on", Startup -> bool,
         "Whether an instance looks into the memory of the others on its machine for consistent \
          reads, states of transactions and news of commits, instead of sending messages.";
+    diagnostic_dest: Kind::Text, "", Startup -> text,
+        "Folder of trace files; empty means trace in the database's folder.";
+    max_dump_file_size: Kind::Bytes { min: 0, max: TIB }, "0", Session -> u64,
+        "Size at which a session's trace ends; 0 means never.";
     alert_log: Kind::Text, "", Startup -> text,
         "Path of the alert log; empty means alert_K.log in the database's folder.";
     listen: Kind::Text, "127.0.0.1:0", Startup -> text,

@@ -18,7 +18,7 @@ pub(super) struct Range {
     pub count: u64,
 }
 
-/// Values taken at once where a sequence is used much, unless its own cache is larger.
+/// Values taken at once where a table's own sequence is used much, unless its cache is larger.
 const GROWN_MAX: u64 = 1_000;
 /// Ranges used up within this time make the next one twice as large.
 const USED_MUCH_US: u64 = 1_000_000;
@@ -51,8 +51,8 @@ impl Slot {
         Some(value)
     }
 
-    /// How many values to take now of a sequence with this cache: each time costs the session a
-    /// durable commit, and lets all who want a value wait for it.
+    /// How many values to take now of a table's own sequence with this cache: each time costs the
+    /// session a durable commit, and lets all who want a value wait for it.
     pub fn wanted(&self, cache: u64, now: Micros) -> u64 {
         let mut last = self.refilled.lock();
         let used_much = last.count > 0 && now.since(last.at) < USED_MUCH_US;

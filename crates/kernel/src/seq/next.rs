@@ -123,7 +123,13 @@ async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Re
     if !slot.is_empty() {
         return Ok(());
     }
-    let wanted = slot.wanted(def.cache.unsigned_abs(), core.env.now());
+    let cache = def.cache.unsigned_abs();
+    // What CREATE SEQUENCE says of its cache holds to the value. The sequence behind a serial or
+    // identity column is nobody's to count on: it takes more where it is used much.
+    let wanted = match def.table {
+        Some(_) => slot.wanted(cache, core.env.now()),
+        None => cache,
+    };
     slot.put(refill(ctx, core, def, wanted).await?);
     Ok(())
 }

@@ -15,6 +15,7 @@ mod pg;
 mod rights;
 mod rows;
 mod schema;
+mod sequences;
 mod sizes;
 mod views;
 
@@ -341,6 +342,8 @@ impl Session {
             if let Some(rows) = Box::pin(self.catalog_view(schema, name)).await? {
                 return provider(&rows);
             }
+        } else if schema.is_none_or(|s| s == "sys") && sequences::is_known(name) {
+            return provider(&Box::pin(self.sequence_view(name)).await?);
         } else if schema.is_none_or(|s| s == "sys")
             && (name.starts_with("v$") || name.starts_with("gv$"))
         {

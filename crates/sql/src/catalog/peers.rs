@@ -13,6 +13,7 @@ use observe::{Ctx, WaitEvent};
 use super::{PeerRows, ViewPeers, local_view_rows, set_view_peers};
 use crate::Result;
 use crate::notify::CALL_NOTIFY;
+use crate::trace::CALL_TRACE;
 
 /// Kind of the call that asks for the rows of a view.
 const CALL_VIEW: u16 = 2;
@@ -29,6 +30,9 @@ pub fn connect_instances(instance: &Arc<Instance>) {
             if kind == CALL_NOTIFY {
                 return crate::notify::receive(&instance, &body);
             }
+            if kind == CALL_TRACE {
+                return crate::trace::receive(&instance, &body);
+            }
             if kind != CALL_VIEW {
                 return None;
             }
@@ -36,6 +40,7 @@ pub fn connect_instances(instance: &Arc<Instance>) {
             Some(pack(&local_view_rows(&instance, &view)?))
         })
     }));
+    crate::trace::start(instance);
     set_view_peers(instance, Arc::new(NodePeers(Arc::downgrade(instance))));
 }
 

@@ -4,7 +4,7 @@ use super::rows::{Rows, Shape, int, opt_text, text};
 use kernel::instance::Instance;
 use kernel::row::Value;
 use kernel::txn::TmMode;
-use observe::{TransferHow, TransferKind};
+use observe::{TRACE_BINDS, TRACE_CALLS, TRACE_WAITS, TransferHow, TransferKind};
 use query::datetime::EPOCH_US;
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use Shape::{Bool, Int4, Int8, Text, Timestamptz};
 type Make = fn(&Instance) -> Rows;
 
 /// All there are; each also as `gv$`, with the rows of every instance.
-const VIEWS: [(&str, Make); 16] = [
+const VIEWS: [(&str, Make); 17] = [
+    ("v$diag_info", diag_info),
     ("v$bh", buffers),
     ("v$event_histogram", event_histogram),
     ("v$event_name", event_name),
@@ -62,6 +63,21 @@ fn seconds_since(instance: &Instance, wall_us: i64) -> Value {
     int((now - wall_us).max(0) / 1_000_000)
 }
 
+/// Where trace files are; that of each session that is traced.
+fn diag_info(instance: &Instance) -> Rows {
+    let mut rows = Rows::new(&[("sid", Int4), ("name", Text), ("value", Text)]);
+    let Some(files) = instance.observer.trace_files() else { return rows };
+    rows.push(vec![Value::Null, text("Diag Trace"), text(files.path(""))]);
+    for state in instance.observer.session_states() {
+        if let Some(name) = state.trace_name() {
+            let sid = Value::Int4(i32::try_from(state.sid()).unwrap_or(i32::MAX));
+            let path = files.path(&name);
+            rows.push(vec![sid, text("Default Trace File"), text(path)]);
+        }
+    }
+    rows
+}
+
 fn session(instance: &Instance) -> Rows {
     let mut rows = Rows::new(&[
         ("sid", Int4),
@@ -86,8 +102,12 @@ fn session(instance: &Instance) -> Rows {
         ("state", Text),
         ("wait_time_micro", Int8),
         ("time_since_last_wait_micro", Int8),
+        ("sql_trace", Text),
+        ("sql_trace_waits", Text),
+        ("sql_trace_binds", Text),
     ]);
     for s in instance.observer.sessions() {
+        let traces = |bit: u8| s.trace_level & bit != 0;
         let labels = s.wait.event.map_or([""; 3], |e| e.p_labels());
         rows.push(vec![
             Value::Int4(i32::try_from(s.sid).unwrap_or(i32::MAX)),
@@ -112,6 +132,9 @@ fn session(instance: &Instance) -> Rows {
             text(if s.wait.waiting { "WAITING" } else { "WAITED KNOWN TIME" }),
             int(s.wait.wait_us),
             int(s.wait.since_last_us),
+            text(if traces(TRACE_CALLS) { "ENABLED" } else { "DISABLED" }),
+            text(if traces(TRACE_WAITS) { "TRUE" } else { "FALSE" }),
+            text(if traces(TRACE_BINDS) { "TRUE" } else { "FALSE" }),
         ]);
     }
     rows

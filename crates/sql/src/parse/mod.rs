@@ -8,6 +8,8 @@
 
 mod lift;
 mod own;
+mod procedures;
+mod storage;
 
 pub use lift::Lifted;
 pub(crate) use lift::lift;
@@ -63,6 +65,8 @@ pub enum Own {
         name: String,
         value: String,
     },
+    /// A procedure that switches a trace.
+    Trace(crate::trace::TraceCall),
     AlterRelation(Box<AlterRelation>),
     /// Roles and privileges.
     Access(Box<Access>),
@@ -276,6 +280,8 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         return Ok(Statement { text: own_text, parsed: Parsed::Own(own), param_count });
     }
     crate::depth::check(tokens)?;
+    let plain = storage::without(tokens);
+    let tokens = plain.as_deref().unwrap_or(tokens);
     let without = without_overriding(tokens);
     let (overriding, tokens) = match &without {
         Some((word, rest)) => (Some(*word), &rest[..]),

@@ -56,6 +56,16 @@ impl Words<'_> {
         self.take_token(&Token::LParen)
     }
 
+    /// Whether a name and `=>` come next.
+    pub(super) fn names_argument(&self) -> bool {
+        matches!(self.tokens.get(self.at), Some(Token::Word(_)))
+            && matches!(self.tokens.get(self.at + 1), Some(Token::RArrow))
+    }
+
+    pub(super) fn arrow(&mut self) -> bool {
+        self.take_token(&Token::RArrow)
+    }
+
     pub(crate) fn close(&mut self) -> bool {
         self.take_token(&Token::RParen)
     }
@@ -235,6 +245,9 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
             | Keyword::DROP
             | Keyword::GRANT
             | Keyword::REVOKE
+            | Keyword::CALL
+            | Keyword::EXEC
+            | Keyword::EXECUTE
             | Keyword::NoKeyword
     );
     let others = ["checkpoint", "reassign"];
@@ -244,6 +257,9 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
     let all = tokens;
     let tokens = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t)).collect();
     let mut words = Words { tokens, at: 0, all };
+    if let Some(own) = super::procedures::parse(&mut words)? {
+        return words.finish(own);
+    }
     if let Some(own) = crate::cursor_words::parse(&mut words)? {
         return words.finish(own);
     }
@@ -405,7 +421,9 @@ fn parse_assignment(words: &mut Words<'_>) -> Result<(String, String)> {
         return Err(words.near());
     }
     let name = words.name()?;
-    if !words.take_token(&Token::Eq) && !words.take("to") {
+    // `SET EVENTS 'text'` has no sign between.
+    let between = words.take_token(&Token::Eq) || words.take("to") || name == "events";
+    if !between {
         return Err(words.near());
     }
     Ok((name, words.value()?))

@@ -31,7 +31,7 @@ use kernel::row::{ColType, TypeKind};
 use observe::Stat;
 use query::types::{col_type_of_oid, oid};
 use query::{PgColumn, Relation, Scalar, TARGET_CATALOG, TableSet, TableSize};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Blocks from which on tasks help to read a table: PostgreSQL's `min_parallel_table_scan_size`.
 const PARALLEL_BLOCKS_MIN: u32 = 1_024;
@@ -114,6 +114,7 @@ impl Session {
             columns,
             returns_rows,
             once: false,
+            hash: OnceLock::new(),
         };
         let ast = match &statement.parsed {
             Parsed::Empty => return Ok(command(Kind::Empty, Vec::new(), false)),
@@ -172,6 +173,8 @@ impl Session {
 
     /// Plans a query, INSERT, UPDATE or DELETE.
     async fn plan_work(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
+        let own = crate::idioms::rewritten(ast)?;
+        let ast = own.as_ref().unwrap_or(ast);
         let without = without_dual(ast);
         let ast = without.as_ref().unwrap_or(ast);
         // Without types of users' own none is named: no copy of the statement is made then.
@@ -516,6 +519,7 @@ impl Planned {
             columns: self.columns,
             returns_rows: self.returns_rows,
             once: self.once,
+            hash: OnceLock::new(),
         }
     }
 }

@@ -77,6 +77,18 @@ pub struct Session {
     pub(crate) seat: Option<Seat>,
     /// Where a failed statement is rolled back to.
     statement_start: Option<Mark>,
+    /// While a statement runs that is traced.
+    pub(crate) tracing: Option<Box<crate::trace::Running>>,
+    pub(crate) trace_settings: TraceSettings,
+}
+
+/// What the session has set about its trace.
+#[derive(Default)]
+pub(crate) struct TraceSettings {
+    /// Last part of the file's name.
+    pub(crate) identifier: String,
+    /// `Some(None)`: no limit; `None`: the instance's.
+    pub(crate) bytes_max: Option<Option<u64>>,
 }
 
 impl Session {
@@ -122,6 +134,8 @@ impl Session {
             peer: String::new(),
             seat: None,
             statement_start: None,
+            tracing: None,
+            trace_settings: TraceSettings::default(),
         };
         session.note_context();
         Ok(session)

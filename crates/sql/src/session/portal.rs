@@ -75,6 +75,18 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
+        if self.ctx.traced() {
+            return Box::pin(self.fetch_traced(portal, max_rows, sink)).await;
+        }
+        self.fetch_untraced(portal, max_rows, sink).await
+    }
+
+    pub(crate) async fn fetch_untraced(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
         match self.fetch_inner(portal, max_rows, sink).await {
             Ok(fetched) => {
                 if !matches!(fetched, Fetched::Suspended) {
@@ -146,6 +158,9 @@ impl Session {
             txn.queried |= plan.may_see();
         }
         let mut given = std::mem::take(&mut portal.params);
+        if self.tracing.is_some() {
+            self.note_executed(&plan);
+        }
         for _ in 0..STALE_PLANS_MAX {
             given.truncate(plan.params.len());
             // What returns rows is not tried again.

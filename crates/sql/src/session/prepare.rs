@@ -35,7 +35,12 @@ impl Session {
             return Ok(vec![Statement::unparsed(key.text)]);
         }
         let all = split(text).inspect_err(|_| self.ctx.bump(Stat::ParseCountFailures, 1));
-        all.inspect_err(|_| self.fail_now())
+        all.inspect_err(|error| {
+            if self.ctx.traced() {
+                self.ctx.trace_parse_error(one, self.identity.role.0, error.code);
+            }
+            self.fail_now();
+        })
     }
 
     /// Prepares the one statement in `text`.
@@ -43,6 +48,16 @@ impl Session {
     /// # Errors
     /// What is wrong with it.
     pub async fn prepare(&mut self, text: &str, param_oids: &[u32]) -> Result<Arc<Prepared>> {
+        if self.ctx.traced() {
+            let told = self.begin_parse(text);
+            let done = Box::pin(self.prepare_untraced(text, param_oids)).await;
+            self.end_parse(told, &done);
+            return done;
+        }
+        self.prepare_untraced(text, param_oids).await
+    }
+
+    async fn prepare_untraced(&mut self, text: &str, param_oids: &[u32]) -> Result<Arc<Prepared>> {
         if !self.identity.is_known() {
             Box::pin(self.know_identity()).await?;
         }
@@ -74,6 +89,16 @@ impl Session {
     /// # Errors
     /// What is wrong with it.
     pub async fn prepare_statement(&mut self, statement: Statement) -> Result<Arc<Prepared>> {
+        if self.ctx.traced() {
+            let told = self.begin_parse(&statement.text);
+            let done = Box::pin(self.prepare_one(statement)).await;
+            self.end_parse(told, &done);
+            return done;
+        }
+        self.prepare_one(statement).await
+    }
+
+    async fn prepare_one(&mut self, statement: Statement) -> Result<Arc<Prepared>> {
         if !self.identity.is_known() {
             Box::pin(self.know_identity()).await?;
         }

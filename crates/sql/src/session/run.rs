@@ -10,6 +10,8 @@ use crate::encode::{RowEncoder, RowSink};
 use crate::log_on::{is_audited, is_audited_own};
 use crate::plan::{Kind, Plan, QueryPlan};
 use datafusion::arrow::array::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use kernel::row::Value;
 use query::brief::{Brief, Cells, Receiver};
 use query::{ExecState, JoinKeys, SharedRows};
@@ -113,6 +115,11 @@ impl Session {
         // Of a portal that stops in between the session may do something else.
         let state = self.exec_state_with(params, max_rows == 0).await?;
         let mut encoder = encoder;
+        if self.tracing.is_some() && self.wants_watched() {
+            let stream = Box::pin(self.open_watched(query, state)).await?;
+            portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
+            return Box::pin(self.pump(portal, max_rows, sink)).await;
+        }
         if max_rows == 0
             && let Some(brief) = self.brief(query).await?
         {
@@ -125,6 +132,28 @@ impl Session {
         let stream = Box::pin(self.open_query(query, state)).await?;
         portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
         Box::pin(self.pump(portal, max_rows, sink)).await
+    }
+
+    /// Runs a query whose steps are watched, for the trace.
+    async fn open_watched(
+        &mut self,
+        plan: &QueryPlan,
+        state: Arc<ExecState>,
+    ) -> Result<SendableRecordBatchStream> {
+        let planner = &self.database.planner;
+        let physical = if plan.query.reusable {
+            let make = || planner.physical(&plan.query.plan);
+            plan.physical.get_or_try_init(make).await?.clone()
+        } else {
+            let bound = planner.with_values(&plan.query, &state.params)?;
+            planner.physical(&bound).await?
+        };
+        let watched = query::explain::watched(&reset_plan_states(physical)?, true)?;
+        let stream = planner.execute(&watched, state, false)?;
+        if let Some(running) = &mut self.tracing {
+            running.watched = Some(watched);
+        }
+        Ok(stream)
     }
 
     /// The query to run without Arrow, if it is one of those.

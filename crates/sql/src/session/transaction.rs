@@ -123,7 +123,11 @@ impl Session {
         let actions = std::mem::take(&mut txn.actions);
         self.statement_start = None;
         self.end_cursors();
+        let changed = txn.handle.xid().is_some();
         let done = txn.handle.commit(&self.ctx).await;
+        if self.ctx.traced() {
+            self.ctx.trace_transaction_end(done.is_err(), !changed);
+        }
         self.end_settings(done.is_ok());
         if !actions.is_empty() {
             Box::pin(self.finish_actions(actions, done.is_ok())).await;
@@ -138,7 +142,11 @@ impl Session {
         let Some(txn) = self.txn.take() else { return Ok(()) };
         self.statement_start = None;
         self.end_cursors();
+        let changed = txn.handle.xid().is_some();
         let done = txn.handle.rollback(&self.ctx).await;
+        if self.ctx.traced() {
+            self.ctx.trace_transaction_end(true, !changed);
+        }
         self.end_settings(false);
         self.ctx.bump(Stat::UserRollbacks, 1);
         Ok(done?)

@@ -258,7 +258,7 @@ impl RowSink for CountingSink {
     fn flush_if_large(&mut self) {}
 }
 
-fn direct_text(direct: &Direct) -> String {
+pub(crate) fn direct_text(direct: &Direct) -> String {
     let lookup = |row: &crate::plan::RowAccess| {
         format!("Index Unique Lookup using {} on {} (direct)", row.index.name, row.table.name)
     };

@@ -12,7 +12,7 @@ mod prepare;
 mod settings;
 mod transaction;
 
-pub(crate) use explain::ExplainOptions;
+pub(crate) use explain::{ExplainOptions, direct_text};
 pub(crate) use maintain::gather;
 pub(crate) use own::parameter_columns;
 

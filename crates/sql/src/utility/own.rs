@@ -65,6 +65,10 @@ impl Session {
                 done("ALTER SYSTEM")
             }
             Own::AlterSessionSet { name, value } => self.alter_session(name, value),
+            Own::Trace(call) => {
+                self.trace_by_call(call).await?;
+                done("CALL")
+            }
             Own::Declare(declare) => {
                 Box::pin(self.declare(declare, &portal.prepared.statement.text)).await
             }
@@ -94,6 +98,9 @@ impl Session {
     }
 
     fn alter_session(&mut self, name: &str, value: &str) -> Result<Fetched> {
+        if self.alter_trace(name, value)?.is_some() {
+            return done("ALTER SESSION");
+        }
         if self.settings.show(name).is_some() {
             self.settings.set(name, Some(value), false)?;
             self.note_context();

@@ -14,6 +14,8 @@ const CRATES: &[(&str, u8, &[&str])] = &[
     ("cluster", 1, &["block", "env", "observe"]),
     // Tests note here what they have seen move.
     ("moved", 1, &["observe"]),
+    // Pure: text in, text out.
+    ("report", 1, &[]),
     ("kernel", 2, &["block", "env", "observe", "global", "disk", "cluster", "moved"]),
     ("query", 3, &["kernel", "observe", "env", "block"]),
     (
@@ -30,7 +32,7 @@ const CRATES: &[(&str, u8, &[&str])] = &[
         7,
         &[
             "server", "sql", "query", "kernel", "cluster", "disk", "env", "observe", "block",
-            "moved", "lab",
+            "moved", "lab", "report",
         ],
     ),
     ("xtask", 7, &[]),

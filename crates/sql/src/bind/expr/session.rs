@@ -18,7 +18,7 @@ impl Binder<'_> {
             "sysdate" => SessionFn::LocalTimestamp,
             "systimestamp" => SessionFn::Now,
             "current_schema" => SessionFn::CurrentSchema,
-            "rownum" | "level" | "rowid" | "connect_by_root" => {
+            "rownum" | "rowid" | "connect_by_root" => {
                 return refuse(format!("the pseudo-column {}", ident.value));
             }
             _ => return Ok(None),

@@ -1,0 +1,117 @@
+//! Sequences over instances: who gets which values, what the dictionary knows of it, and what a
+//! crash makes of it.
+
+use crate::db::{Db, wait_until};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Takes values on an instance, and tells them with the dictionary's last number.
+fn take(db: &Db, k: u16, name: &str, count: u32, story: &mut String) {
+    let take = format!("select nextval('{name}');").repeat(count as usize);
+    let values = db.sql(k, &take);
+    let values: Vec<i64> = values.lines().map(|line| line.parse().unwrap()).collect();
+    let last = last_number(db, name);
+    let run = match (values.first(), values.last()) {
+        (Some(a), Some(b)) if a == b => format!("{a}"),
+        (Some(a), Some(b)) => format!("{a}-{b}"),
+        _ => String::new(),
+    };
+    assert!(values.windows(2).all(|two| two[0] + 1 == two[1]), "{values:?}");
+    let _ = writeln!(story, "instance {k} takes {run}, highwater {last}");
+}
+
+fn last_number(db: &Db, name: &str) -> i64 {
+    let sql = format!("select last_number from dba_sequences where sequence_name = '{name}'");
+    db.sql(1, &sql).parse().unwrap()
+}
+
+/// The walk that a sequence's highwater takes while two instances use it in turn.
+#[test]
+fn instances_take_ranges_as_large_as_the_cache_says() {
+    let db = Db::open(2);
+    db.sql(1, "create sequence cached start with 10");
+    // Its maker gives the definition up, with what it holds, when another instance first reads it.
+    assert_eq!(db.sql(2, "select is_called from cached"), "f");
+    let mut story = format!("highwater {}\n", last_number(&db, "cached"));
+    take(&db, 1, "cached", 1, &mut story);
+    let held = "select nextvalue, highwater, cache_size from v$_sequences \
+                where sequence_name = 'cached'";
+    assert_eq!(db.sql(1, held), "11|29|20");
+    assert_eq!(db.sql(2, held), "");
+    take(&db, 2, "cached", 1, &mut story);
+    take(&db, 1, "cached", 19, &mut story);
+    take(&db, 1, "cached", 1, &mut story);
+    assert_eq!(
+        story,
+        "\
+highwater 9
+instance 1 takes 10, highwater 29
+instance 2 takes 30, highwater 49
+instance 1 takes 11-29, highwater 49
+instance 1 takes 50, highwater 69
+"
+    );
+    db.sql(1, "create sequence uncached start with 10 nocache");
+    let mut story = format!("highwater {}\n", last_number(&db, "uncached"));
+    for k in [1, 2, 1] {
+        take(&db, k, "uncached", 1, &mut story);
+    }
+    assert_eq!(
+        story,
+        "\
+highwater 9
+instance 1 takes 10, highwater 10
+instance 2 takes 11, highwater 11
+instance 1 takes 12, highwater 12
+"
+    );
+    let shown = "select min_value, increment_by, cycle_flag, order_flag, cache_size \
+                 from dba_sequences where sequence_name = 'uncached'";
+    assert_eq!(db.sql(2, shown), "1|1|N|N|0");
+}
+
+/// One change of the dictionary for each range, however quickly they are used up.
+#[test]
+fn a_range_is_never_larger_than_the_cache_says() {
+    let db = Db::open(1);
+    db.sql(1, "create sequence quick cache 20");
+    let take = "select nextval('quick');".repeat(400);
+    let on =
+        "alter session set tracefile_identifier = 'quick'; alter session set sql_trace = true;";
+    db.sql(1, &format!("{on} {take}"));
+    let trace = std::fs::read_dir(db.dir().join("trace")).unwrap().next().unwrap().unwrap();
+    let report = db_report(&trace.path().display().to_string());
+    let changes = report.split("****\n").find(|block| block.contains("update seq$ set"));
+    let changes = changes.unwrap_or_else(|| panic!("{report}"));
+    assert!(changes.contains("\nExecute     20 "), "{changes}");
+    assert_eq!(last_number(&db, "quick"), 400);
+}
+
+fn db_report(trace: &str) -> String {
+    crate::db::succeed(crate::db::skein().args(["tkprof", trace]))
+}
+
+#[test]
+fn a_crash_loses_values_and_repeats_none() {
+    let db = Db::open(2);
+    db.sql(1, "create sequence survivor cache 50");
+    let mut seen = BTreeSet::new();
+    let mut take = |k| {
+        let values = db.sql(k, &"select nextval('survivor');".repeat(7));
+        for value in values.lines() {
+            assert!(seen.insert(value.parse::<i64>().unwrap()), "{value} was given twice");
+        }
+    };
+    for _ in 0..3 {
+        take(1);
+        take(2);
+        db.abort(2);
+        wait_until("it is out", || db.sql(1, "select count(*) from gv$instance") == "1");
+        take(1);
+        db.start_all();
+        take(2);
+    }
+    // What instance 2 held at each crash is lost.
+    let last = last_number(&db, "survivor");
+    assert!(last >= 200, "{last}");
+}

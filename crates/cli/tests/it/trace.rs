@@ -1,0 +1,177 @@
+//! SQL trace of real sessions, and what `skein tkprof` and `skein trcsess` make of it.
+
+use crate::clients::connect;
+use crate::db::{Db, fail, skein, succeed, wait_until};
+use std::path::PathBuf;
+
+const ON: &str = "alter session set events '10046 trace name context forever , level 12'";
+const OFF: &str = "alter session set events '10046 trace name context off'";
+
+impl Db {
+    fn trace(&self, name: &str) -> PathBuf {
+        self.dir().join("trace").join(name)
+    }
+
+    fn trace_text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.trace(name)).unwrap_or_default()
+    }
+}
+
+/// The lines of a file that begin with this.
+fn lines<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
+    text.lines().filter(|line| line.starts_with(begin)).collect()
+}
+
+/// The block of a report that has this statement.
+fn block<'a>(report: &'a str, statement: &str) -> &'a str {
+    let mut blocks = report.split("****\n");
+    blocks.find(|block| block.contains(statement)).unwrap_or_else(|| panic!("{report}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_traced_with_its_waits_for_another_instance() {
+    let db = Db::open(2);
+    db.sql(1, "create table story (id int primary key, n int, v text)");
+    db.sql(1, "insert into story select i, i % 7, 'x' from generate_series(1, 1000) i");
+    db.sql(1, "create sequence story_seq nocache");
+    let client = connect(&db, 1).await;
+    // What the session has used before is not looked up again.
+    client.batch_execute("alter session set tracefile_identifier = 'story'").await.unwrap();
+    client.batch_execute(ON).await.unwrap();
+    db.sql(2, "update story set v = 'there' where id = 5");
+    let text = "select v from story where id = $1";
+    let found: String = client.query_one(text, &[&5i32]).await.unwrap().get(0);
+    assert_eq!(found, "there");
+    db.sql(2, "update story set v = 'again'");
+    let scan = "select max(n) from story where v = $1";
+    for _ in 0..2 {
+        let most: i32 = client.query_one(scan, &[&"again"]).await.unwrap().get(0);
+        assert_eq!(most, 6);
+    }
+    client
+        .execute("insert into story values (2000, nextval('story_seq'), $1)", &[&"mine"])
+        .await
+        .unwrap();
+    assert!(client.batch_execute("selec 1").await.is_err());
+    assert!(client.batch_execute("insert into story values (5, 5, 'twice')").await.is_err());
+    let show = "select value from v$diag_info where name = 'Default Trace File'";
+    let path: String = client.query_one(show, &[]).await.unwrap().get(0);
+    client.batch_execute(OFF).await.unwrap();
+    client.batch_execute("select 'untraced'").await.unwrap();
+
+    let trace = std::fs::read_to_string(&path).unwrap();
+    assert!(path.ends_with("_story.trc") && trace.contains("*** SESSION ID:("), "{path}: {trace}");
+    let cursor = lines(&trace, "PARSING IN CURSOR").len();
+    assert!(cursor >= 4, "{trace}");
+    assert!(trace.contains(&format!("\n{text}\nEND OF STMT\n")), "{trace}");
+    assert!(lines(&trace, "PARSE #").iter().any(|line| line.contains("mis=1")), "{trace}");
+    assert!(trace.contains("  value=5\n") && trace.contains("  value=\"again\"\n"), "{trace}");
+    let waits = lines(&trace, "WAIT #");
+    assert!(waits.iter().any(|line| line.contains("nam='gc c")), "{trace}");
+    assert!(waits.iter().any(|line| line.contains("nam='SQL*Net message from client'")), "{trace}");
+    let stats = lines(&trace, "STAT #");
+    assert!(stats.iter().any(|line| line.contains("op='TABLE ACCESS FULL STORY (cr=")), "{trace}");
+    assert!(stats.iter().any(|line| line.contains("op='SORT AGGREGATE")), "{trace}");
+    let unique = "op='TABLE ACCESS BY INDEX ROWID STORY (INDEX UNIQUE SCAN STORY_PKEY)";
+    assert!(stats.iter().any(|line| line.contains(unique)), "{trace}");
+    assert_eq!(lines(&trace, "PARSE ERROR #").len(), 1, "{trace}");
+    assert!(trace.contains("err=42601\nselec 1\n") && trace.contains(":err=23505 tim="), "{trace}");
+    assert!(trace.contains("XCTEND rlbk=0, rd_only=1,"), "{trace}");
+    assert!(trace.contains("XCTEND rlbk=0, rd_only=0,"), "{trace}");
+    // The sequence's change of the dictionary: inside the insert, before its own line.
+    let seq = trace.find("update seq$ set").expect("the change of seq$");
+    let insert = trace.find("insert into story values (2000").expect("the insert");
+    assert!(insert < seq && trace[seq..].contains("\nEXEC #"), "{trace}");
+    assert!(!trace.contains("untraced"), "{trace}");
+    assert!(lines(&trace, "CLOSE #").len() >= 4, "{trace}");
+
+    let report = succeed(skein().args(["tkprof", &path, "sort=prsela,exeela,fchela"]));
+    let scanned = block(&report, scan);
+    assert!(
+        scanned.contains("\nExecute      2 ") && scanned.contains("\nFetch        2 "),
+        "{report}"
+    );
+    assert!(scanned.contains("SORT AGGREGATE") && scanned.contains("  gc c"), "{report}");
+    assert!(block(&report, "update seq$ set").contains("(recursive depth: 1)"), "{report}");
+    let own = succeed(skein().args(["tkprof", &path, "sys=no", "waits=no"]));
+    assert!(!own.contains("update seq$ set") && !own.contains("Event waited on"), "{own}");
+    // Cut in the middle of its last line: what there is, and where it ends.
+    let cut = db.dir().join("cut.trc");
+    std::fs::write(&cut, &trace[..trace.len() - 5]).unwrap();
+    let out = db.dir().join("cut.prf");
+    let said = fail(1, skein().arg("tkprof").args([&cut, &out]));
+    assert!(said.contains("1 places of the input could not be read"), "{said}");
+    let report = std::fs::read_to_string(&out).unwrap();
+    let last =
+        format!("{}:{}: the file ends within this line", cut.display(), trace.lines().count());
+    assert!(report.contains(&last) && report.contains(scan), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_another_instance_is_traced_by_a_call() {
+    let db = Db::open(2);
+    db.sql(1, "create role clerk login password 'secret'");
+    let client = connect(&db, 2).await;
+    let who = "select sid, serial from v$session where sid = pg_backend_pid()";
+    let row = client.query_one(who, &[]).await.unwrap();
+    let (sid, serial): (i32, i32) = (row.get(0), row.get(1));
+    let state = format!(
+        "select sql_trace, sql_trace_waits, sql_trace_binds from gv$session \
+                         where inst_id = 2 and sid = {sid}"
+    );
+    assert_eq!(db.sql(1, &state), "DISABLED|FALSE|FALSE");
+    let enable = "dbms_monitor.session_trace_enable";
+    db.sql(1, &format!("call {enable}({sid}, {serial}, true, false, inst_id => 2)"));
+    assert_eq!(db.sql(1, &state), "ENABLED|TRUE|FALSE");
+    client.batch_execute("select 'seen from afar'").await.unwrap();
+    db.sql(1, &format!("exec dbms_monitor.session_trace_disable({sid}, {serial}, 2)"));
+    assert_eq!(db.sql(1, &state), "DISABLED|FALSE|FALSE");
+    let name = format!("skein_2_ora_{sid}.trc");
+    let text = db.trace_text(&name);
+    assert!(text.contains("\nselect 'seen from afar'\nEND OF STMT\n"), "{text}");
+    // Without being switched off, what was traced is in the file soon.
+    db.sql(2, &format!("call {enable}({sid}, {serial})"));
+    client.batch_execute("select 'written soon'").await.unwrap();
+    wait_until("it is in the file", || db.trace_text(&name).contains("select 'written soon'"));
+    let session = format!("session={sid}.{serial}");
+    let path = db.trace(&name).display().to_string();
+    let picked = succeed(skein().args(["trcsess", &session, &path]));
+    assert!(picked.contains("select 'seen from afar'"), "{picked}");
+    assert_eq!(succeed(skein().args(["trcsess", "session=0.0", &path])), "");
+
+    db.sql_error(1, "42704", &format!("call {enable}({sid}, 0, inst_id => 2)"));
+    db.sql_error(1, "55000", &format!("call {enable}({sid}, {serial}, inst_id => 9)"));
+    db.sql_error(1, "42704", "call dbms_monitor.session_trace_enable(9999, 1)");
+    db.sql_error(1, "0A000", "alter session set events '10053 trace name context forever'");
+    db.sql_error(
+        1,
+        "0A000",
+        "alter session set events '10046 trace name context forever, level 7'",
+    );
+    db.sql_error(1, "22023", "alter session set tracefile_identifier = '../x'");
+    let clerk = format!("set role clerk; call {enable}({sid}, {serial}, inst_id => 2)");
+    db.sql_error(1, "42501", &clerk);
+}
+
+#[test]
+fn a_trace_ends_at_its_limit_and_without_a_folder_it_is_lost() {
+    let db = Db::open(1);
+    let settings = "alter session set max_dump_file_size = 1024; \
+                    alter session set sql_trace = true; \
+                    alter session set tracefile_identifier = 'short'";
+    let many = "select 'some text';".repeat(40);
+    db.sql(1, &format!("{settings}; {many}"));
+    let folder: Vec<_> = std::fs::read_dir(db.dir().join("trace")).unwrap().collect();
+    let short = folder.into_iter().map(|entry| entry.unwrap().path());
+    let short = short.filter(|path| path.to_string_lossy().ends_with("_short.trc")).next().unwrap();
+    let text = std::fs::read_to_string(short).unwrap();
+    assert!(text.ends_with("*** DUMP FILE SIZE IS LIMITED TO 1024 BYTES ***\n"), "{text}");
+    // A file in the folder's place: sessions go on, and the alert log tells once.
+    std::fs::remove_dir_all(db.dir().join("trace")).unwrap();
+    std::fs::write(db.dir().join("trace"), "no folder").unwrap();
+    for _ in 0..2 {
+        assert_eq!(db.sql(1, "alter session set sql_trace = true; select 7"), "7");
+    }
+    wait_until("it is told", || db.alert_log(1).contains("write trace file"));
+    assert_eq!(db.alert_log(1).matches("what cannot be written is lost").count(), 1);
+}

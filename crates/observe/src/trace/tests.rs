@@ -1,0 +1,246 @@
+//! Trace files to the letter, their limits, and what becomes of one that cannot be written.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::tests::{at, poll, world};
+use crate::{Ctx, Observer, SessionKind, Stat, WaitEvent};
+
+/// Files in memory; writes fail while `full`.
+#[derive(Default)]
+struct Kept {
+    files: Mutex<BTreeMap<String, String>>,
+    full: AtomicBool,
+}
+
+impl TraceFiles for Arc<Kept> {
+    fn append(&self, name: &str, text: &[u8]) -> io::Result<()> {
+        if self.full.load(Ordering::SeqCst) {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        let text = std::str::from_utf8(text).expect("text");
+        self.files.lock().entry(name.to_owned()).or_default().push_str(text);
+        Ok(())
+    }
+    fn prefix(&self) -> &str {
+        "skein_1"
+    }
+    fn banner(&self) -> &str {
+        "Skein\n"
+    }
+    fn path(&self, name: &str) -> String {
+        format!("trace/{name}")
+    }
+}
+
+impl Kept {
+    fn text(&self, name: &str) -> String {
+        self.files.lock().get(name).cloned().unwrap_or_default()
+    }
+}
+
+fn request(level: u8) -> TraceRequest {
+    TraceRequest { level, ..TraceRequest::default() }
+}
+
+fn traced(level: u8) -> (Arc<crate::tests::Clock>, Arc<Observer>, Arc<Kept>, Ctx) {
+    let (clock, observer) = world();
+    let kept = Arc::new(Kept::default());
+    observer.set_trace_files(Box::new(kept.clone()));
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    clock.advance(1_000);
+    observer.set_trace(&ctx.session, &request(level)).expect("there is a folder");
+    (clock, observer, kept, ctx)
+}
+
+#[test]
+fn statements_are_named_as_the_field_names_them() {
+    assert_eq!(sql_id("select * from dual"), ("a5ks9fhw2v9s1".to_owned(), 942_515_969));
+}
+
+#[test]
+fn a_call_its_waits_and_what_runs_inside_it() {
+    let (clock, observer, kept, ctx) = traced(TRACE_CALLS | TRACE_WAITS | TRACE_BINDS);
+    let text: Arc<str> = Arc::from("select * from dual");
+    let mark = ctx.trace_mark();
+    let cursor = ctx.trace_enter(&text, 10).expect("it is traced");
+    ctx.bump(Stat::ParseCountHard, 1);
+    clock.advance(41);
+    ctx.trace_call(Call::Parse, cursor, &mark, 0, 811);
+    ctx.trace_leave(cursor);
+    let cursor = ctx.trace_enter(&text, 10).expect("it is traced");
+    let bind = Bind { type_code: 1, length_bytes: 3, scale: 0, value: Some("\"abc\"".into()) };
+    let null = Bind { type_code: 1, length_bytes: 0, scale: 0, value: None };
+    ctx.trace_binds(cursor, &[bind, null]);
+    let mark = ctx.trace_mark();
+    {
+        let mut inner = ctx.recursive(Call::Exec, || "update seq$ set x=:1".to_owned());
+        let mut wait = pin!(ctx.wait(WaitEvent::RowCacheLock, [13, 0, 5], at(&clock, 1_100, ())));
+        assert!(poll(wait.as_mut()).is_pending());
+        clock.advance(100);
+        assert!(poll(wait.as_mut()).is_ready());
+        ctx.bump(Stat::DbBlockGets, 3);
+        inner.rows(1);
+    }
+    clock.advance(9);
+    let mark = ctx.trace_call(Call::Exec, cursor, &mark, 0, 811);
+    ctx.bump(Stat::ConsistentGets, 31);
+    ctx.bump(Stat::PhysicalReads, 2);
+    clock.advance(50);
+    ctx.trace_call(Call::Fetch, cursor, &mark, 7, 811);
+    assert!(ctx.trace_wants_plan(&text));
+    let operation = "TABLE ACCESS FULL DUAL (cr=31 pr=2 pw=0 time=50 us)".to_owned();
+    let line = PlanLine { rows: 7, parent: 0, position: 1, obj: 116, operation };
+    ctx.trace_plan(&text, &[line]);
+    assert!(!ctx.trace_wants_plan(&text));
+    ctx.trace_leave(cursor);
+    ctx.trace_transaction_end(false, true);
+    ctx.trace_parse_error("selec 1", 10, "42601");
+    assert_eq!(ctx.session.trace_name().as_deref(), Some("skein_1_ora_1.trc"));
+    observer.set_trace(&ctx.session, &request(0)).expect("off");
+    let wall = "2026-11-21T10:00:00.123456Z";
+    let rule = "=====================";
+    assert_eq!(
+        kept.text("skein_1_ora_1.trc"),
+        format!(
+            "\
+Skein
+
+*** {wall}
+*** SESSION ID:(1.1) {wall}
+*** CLIENT ID:() {wall}
+*** SERVICE NAME:(skein) {wall}
+*** MODULE NAME:(psql) {wall}
+*** ACTION NAME:() {wall}
+
+{rule}
+PARSING IN CURSOR #1 len=18 dep=0 uid=10 oct=3 lid=10 tim=1000 hv=942515969 ad='382da701' \
+sqlid='a5ks9fhw2v9s1'
+select * from dual
+END OF STMT
+PARSE #1:c=0,e=41,p=0,cr=0,cu=0,mis=1,r=0,dep=0,og=1,plh=811,tim=1041
+BINDS #1:
+ Bind#0
+  oacdty=01 mxl=8(03) mxlc=00 mal=00 scl=00 pre=00
+  oacflg=00 fl2=0000 frm=00 csi=00 siz=8 off=0
+  kxsbbbfp=00000000 bln=8 avl=03 flg=05
+  value=\"abc\"
+ Bind#1
+  oacdty=01 mxl=8(00) mxlc=00 mal=00 scl=00 pre=00
+  oacflg=00 fl2=0000 frm=00 csi=00 siz=8 off=8
+  kxsbbbfp=00000001 bln=8 avl=00 flg=01
+{rule}
+PARSING IN CURSOR #2 len=20 dep=1 uid=0 oct=6 lid=0 tim=1041 hv=3120158693 ad='b9f9d7e5' \
+sqlid='guqc7dkwzmpz5'
+update seq$ set x=:1
+END OF STMT
+WAIT #2: nam='row cache lock' ela= 100 cache id=13 mode=0 request=5 obj#=-1 tim=1141
+EXEC #2:c=0,e=100,p=0,cr=0,cu=3,mis=0,r=1,dep=1,og=1,plh=0,tim=1141
+EXEC #1:c=0,e=109,p=0,cr=0,cu=3,mis=0,r=0,dep=0,og=1,plh=811,tim=1150
+FETCH #1:c=0,e=50,p=2,cr=31,cu=0,mis=0,r=7,dep=0,og=1,plh=811,tim=1200
+STAT #1 id=1 cnt=7 pid=0 pos=1 obj=116 op='TABLE ACCESS FULL DUAL (cr=31 pr=2 pw=0 time=50 us)'
+XCTEND rlbk=0, rd_only=1, tim=1200
+{rule}
+PARSE ERROR #3:len=7 dep=0 uid=10 oct=0 lid=10 tim=1200 err=42601
+selec 1
+CLOSE #1:c=0,e=0,dep=0,type=0,tim=1200
+CLOSE #2:c=0,e=0,dep=1,type=0,tim=1200
+"
+        )
+    );
+}
+
+#[test]
+fn waits_are_left_out_below_level_8_and_nothing_is_told_when_it_is_off() {
+    let (clock, observer, kept, ctx) = traced(TRACE_CALLS);
+    ctx.record_wait(WaitEvent::LogFileSync, 5);
+    assert!(!ctx.traces_binds());
+    clock.advance(STAMP_US + 1);
+    ctx.trace_transaction_end(true, false);
+    observer.flush_traces();
+    let text = kept.text("skein_1_ora_1.trc");
+    assert!(!text.contains("WAIT"), "{text}");
+    let end = "\n*** 2026-11-21T10:00:00.123456Z\nXCTEND rlbk=1, rd_only=0, tim=10001001\n";
+    assert!(text.ends_with(end), "{text}");
+    observer.set_trace(&ctx.session, &request(0)).expect("off");
+    assert!(!ctx.traced());
+    let asked = AtomicBool::new(false);
+    drop(ctx.recursive(Call::Exec, || {
+        asked.store(true, Ordering::SeqCst);
+        String::new()
+    }));
+    ctx.trace_transaction_end(true, false);
+    assert!(!asked.load(Ordering::SeqCst));
+    assert_eq!(kept.text("skein_1_ora_1.trc"), text);
+}
+
+#[test]
+fn a_session_that_ends_leaves_a_whole_file_and_its_name_may_have_a_part_of_its_own() {
+    let (_, observer, kept, ctx) = traced(TRACE_CALLS);
+    let own = TraceRequest { identifier: "mine".into(), ..request(TRACE_CALLS) };
+    observer.set_trace(&ctx.session, &own).expect("there is a folder");
+    let cursor = ctx.trace_enter(&Arc::from("select 1"), 10).expect("it is traced");
+    ctx.trace_leave(cursor);
+    drop(ctx);
+    let text = kept.text("skein_1_ora_1_mine.trc");
+    assert!(text.ends_with("CLOSE #1:c=0,e=0,dep=0,type=0,tim=1000\n"), "{text}");
+    assert!(!kept.text("skein_1_ora_1.trc").contains("PARSING"));
+}
+
+#[test]
+fn a_full_disk_loses_the_trace_and_is_told_once() {
+    let (_, observer, kept, ctx) = traced(TRACE_CALLS);
+    kept.full.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        ctx.trace_transaction_end(false, false);
+        observer.flush_traces();
+    }
+    let lines = observer.alert_log.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].text.starts_with("write trace file trace/skein_1_ora_1.trc: "), "{lines:?}");
+    kept.full.store(false, Ordering::SeqCst);
+    ctx.trace_transaction_end(false, true);
+    observer.flush_traces();
+    assert_eq!(kept.text("skein_1_ora_1.trc"), "XCTEND rlbk=0, rd_only=1, tim=1000\n");
+}
+
+#[test]
+fn a_trace_ends_at_its_limit() {
+    let (_, observer, kept, ctx) = traced(TRACE_CALLS);
+    let short = TraceRequest { bytes_max: Some(400), ..request(TRACE_CALLS) };
+    observer.set_trace(&ctx.session, &short).expect("there is a folder");
+    for _ in 0..50 {
+        ctx.trace_transaction_end(false, true);
+    }
+    observer.flush_traces();
+    let text = kept.text("skein_1_ora_1.trc");
+    assert!(text.ends_with("*** DUMP FILE SIZE IS LIMITED TO 400 BYTES ***\n"), "{text}");
+    assert!(text.len() < 500, "{}", text.len());
+}
+
+#[test]
+fn cursors_that_nobody_uses_make_room() {
+    let (_, _observer, _kept, ctx) = traced(TRACE_CALLS);
+    let first = ctx.trace_enter(&Arc::from("select 0"), 10).expect("it is traced");
+    for i in 1..=CURSORS_MAX {
+        let cursor = ctx.trace_enter(&Arc::from(format!("select {i}")), 10).expect("traced");
+        ctx.trace_leave(cursor);
+    }
+    // The one in use has been kept, with its number.
+    assert_eq!(ctx.trace_enter(&Arc::from("select 0"), 10), Some(first));
+    let again = ctx.trace_enter(&Arc::from("select 1"), 10).expect("it is traced");
+    assert!(again as usize > CURSORS_MAX);
+}
+
+#[test]
+fn an_instance_without_a_folder_says_so() {
+    let (_, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    assert!(observer.set_trace(&ctx.session, &request(TRACE_CALLS)).is_err());
+    assert!(!ctx.traced());
+}

@@ -1,0 +1,84 @@
+//! The tables of a `tkprof` report, column by column.
+
+use std::fmt::Write;
+
+use crate::trace::{Source, Sums, Waited};
+
+pub(crate) const RULE: &str =
+    "********************************************************************************\n";
+
+fn seconds(us: u64) -> String {
+    format!("{}.{:02}", us / 1_000_000, us % 1_000_000 / 10_000)
+}
+
+fn call_line(out: &mut String, name: &str, sums: &Sums) {
+    let Sums { count, cpu_us, elapsed_us, disk, query, current, rows, .. } = sums;
+    let (cpu, elapsed) = (seconds(*cpu_us), seconds(*elapsed_us));
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "{name:<7} {count:>6}  {cpu:>8} {elapsed:>10} {disk:>10} {query:>10} {current:>10}  \
+         {rows:>10}"
+    );
+}
+
+const CALL_RULE: &str =
+    "------- ------  -------- ---------- ---------- ---------- ----------  ----------\n";
+
+/// Parse, Execute, Fetch and their total.
+pub(crate) fn calls(out: &mut String, calls: &[Sums; 3]) {
+    out.push_str(
+        "call     count       cpu    elapsed       disk      query    current        rows\n",
+    );
+    out.push_str(CALL_RULE);
+    let mut total = Sums::default();
+    for (name, sums) in ["Parse", "Execute", "Fetch"].into_iter().zip(calls) {
+        call_line(out, name, sums);
+        total.add(sums);
+    }
+    out.push_str(CALL_RULE);
+    call_line(out, "total", &total);
+    out.push('\n');
+}
+
+/// Misses of the plan cache.
+pub(crate) fn misses(out: &mut String, calls: &[Sums; 3]) {
+    let _ = writeln!(out, "Misses in library cache during parse: {}", calls[0].misses);
+    if calls[1].misses > 0 {
+        let _ = writeln!(out, "Misses in library cache during execute: {}", calls[1].misses);
+    }
+}
+
+/// Row sources, indented by how deep they are.
+pub(crate) fn sources(out: &mut String, all: &[Source]) {
+    out.push_str("Rows     Row Source Operation\n");
+    out.push_str("-------  ---------------------------------------------------\n");
+    let mut depths: Vec<(u64, usize)> = Vec::new();
+    for Source { id, rows, parent, obj, operation } in all {
+        let above = depths.iter().find(|(known, _)| known == parent);
+        let depth = above.map_or(0, |(_, depth)| depth + 1);
+        depths.push((*id, depth));
+        let object = match operation.contains("INDEX") && *obj > 0 {
+            true => format!("(object id {obj})"),
+            false => String::new(),
+        };
+        let _ = writeln!(out, "{rows:>7}  {:depth$}{operation}{object}", "");
+    }
+    out.push('\n');
+}
+
+/// What was waited for.
+pub(crate) fn waits(out: &mut String, all: &[Waited]) {
+    if all.is_empty() {
+        return;
+    }
+    out.push_str("Elapsed times include waiting on following events:\n");
+    out.push_str("  Event waited on                             Times   Max. Wait  Total Waited\n");
+    out.push_str("  ----------------------------------------   Waited  ----------  ------------\n");
+    for Waited { event, count, max_us, total_us } in all {
+        let (max, total) = (seconds(*max_us), seconds(*total_us));
+        let event: String = event.chars().take(40).collect();
+        let _ = writeln!(out, "  {event:<40}{count:>9}  {max:>10}  {total:>12}");
+    }
+    out.push('\n');
+}

@@ -1,0 +1,168 @@
+//! Whole reports to the letter, damaged files, and sessions taken out of several.
+
+use super::*;
+
+const FILE: &str = "\
+Skein 0.1.0 SQL trace
+Node name:\tn1
+Instance name:\tskein_1
+
+*** 2026-11-21T10:00:00.000001Z
+*** SESSION ID:(5.7) 2026-11-21T10:00:00.000001Z
+*** CLIENT ID:() 2026-11-21T10:00:00.000001Z
+*** SERVICE NAME:(skein) 2026-11-21T10:00:00.000001Z
+*** MODULE NAME:(psql) 2026-11-21T10:00:00.000001Z
+*** ACTION NAME:() 2026-11-21T10:00:00.000001Z
+
+=====================
+PARSING IN CURSOR #1 len=45 dep=0 uid=10 oct=2 lid=10 tim=1000000 hv=7 ad='7' sqlid='abc'
+insert into t1
+select t1_seq.nextval from dual
+END OF STMT
+PARSE #1:c=300,e=400,p=0,cr=0,cu=0,mis=1,r=0,dep=0,og=1,plh=811,tim=1000400
+BINDS #1:
+ Bind#0
+  oacdty=01 mxl=8(03) mxlc=00 mal=00 scl=00 pre=00
+  oacflg=00 fl2=0000 frm=00 csi=00 siz=8 off=0
+  kxsbbbfp=00000000 bln=8 avl=03 flg=05
+  value=\"EXEC #9:\"
+=====================
+PARSING IN CURSOR #2 len=20 dep=1 uid=0 oct=6 lid=0 tim=1000500 hv=8 ad='8' sqlid='def'
+update seq$ set x=:1
+END OF STMT
+WAIT #2: nam='row cache lock' ela= 2930000 cache id=13 mode=0 request=5 obj#=-1 tim=3930500
+EXEC #2:c=270,e=2930300,p=0,cr=1,cu=2,mis=0,r=1,dep=1,og=1,plh=0,tim=3930800
+WAIT #1: nam='gc current block 2-way' ela= 410 p1=4 p2=131 p3=1 obj#=53782 tim=3931210
+EXEC #1:c=5280000,e=7660000,p=1,cr=794,cu=25670,mis=0,r=10000,dep=0,og=1,plh=811,tim=8660000
+STAT #1 id=1 cnt=10000 pid=0 pos=1 obj=0 op='LOAD TABLE (cr=794 pr=1 pw=0 time=7660000 us)'
+STAT #1 id=2 cnt=1 pid=1 pos=1 obj=77 op='INDEX UNIQUE SCAN I (cr=3 pr=0 pw=0 time=9 us)'
+WAIT #0: nam='log file sync' ela= 900 buffer#=1 sync scn=2 p3=0 obj#=-1 tim=8661000
+XCTEND rlbk=0, rd_only=0, tim=8661000
+CLOSE #1:c=0,e=0,dep=0,type=0,tim=8661001
+CLOSE #2:c=0,e=0,dep=1,type=0,tim=8661001
+";
+
+fn read(text: &str) -> Trace {
+    let mut trace = Trace::default();
+    trace.read("a.trc", text.as_bytes(), true);
+    trace
+}
+
+fn report(text: &str, options: &Options) -> String {
+    tkprof(&read(text), &["a.trc".to_owned()], options)
+}
+
+#[test]
+fn a_whole_report() {
+    let expected = include_str!("../tests/insert.prf");
+    let shown = report(FILE, &Options::default());
+    let shown = shown.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    assert!(shown == expected, "{shown}");
+}
+
+#[test]
+fn recursive_statements_can_be_hidden_and_stay_in_the_totals() {
+    let shown = report(FILE, &Options { sys: false, waits: false, ..Options::default() });
+    assert!(!shown.contains("update seq$") && !shown.contains("row cache lock"), "{shown}");
+    let recursive = shown.split("ALL RECURSIVE").nth(1).expect("the second totals");
+    let line = "Execute      1      0.00       2.93          0          1          2           1\n";
+    assert!(recursive.contains(line), "{recursive}");
+}
+
+#[test]
+fn the_heaviest_come_first_where_that_is_asked() {
+    let order = |keys: &str| {
+        let sort = SortKey::parse_list(keys).expect("known keys");
+        let shown = report(FILE, &Options { sort, ..Options::default() });
+        shown.find("insert into t1") < shown.find("update seq$")
+    };
+    assert!(order("prsela,exeela,fchela"));
+    assert!(order("exeqry"));
+    let error = SortKey::parse_list("nonsense").expect_err("no key");
+    assert!(error.contains("nonsense"), "{error}");
+    let sort = SortKey::parse_list("exerow").expect("a known key");
+    let first = report(FILE, &Options { sort, print: Some(1), ..Options::default() });
+    assert!(first.contains("insert into t1") && !first.contains("update seq$"));
+}
+
+#[test]
+fn one_text_is_one_statement_unless_sessions_are_kept_apart() {
+    let count = |aggregate| {
+        let mut trace = Trace::default();
+        trace.read("a.trc", FILE.as_bytes(), aggregate);
+        trace.read("b.trc", FILE.as_bytes(), aggregate);
+        let calls: u64 = trace.statements.iter().map(|s| s.total().count).sum();
+        assert_eq!((calls, trace.sessions, trace.commits), (6, 2, 2));
+        trace.statements.len()
+    };
+    assert_eq!((count(true), count(false)), (2, 4));
+}
+
+#[test]
+fn a_cut_file_tells_what_could_be_read() {
+    let whole = read(FILE);
+    assert_eq!(whole.notes, []);
+    // Cut anywhere: no panic, never more than there is, and a note unless the cut is between lines.
+    for end in 0..FILE.len() {
+        let trace = read(&FILE[..end]);
+        let calls = |t: &Trace| t.statements.iter().map(|s| s.total().count).sum::<u64>();
+        assert!(calls(&trace) <= calls(&whole), "cut at {end}");
+        let bytes = FILE.as_bytes();
+        let between = end == 0 || bytes[end - 1] == b'\n' || bytes[end] == b'\n';
+        assert!(between || !trace.notes.is_empty(), "cut at {end}");
+    }
+    let cut = FILE.find("c=5280000").expect("it is there") + 20;
+    let trace = read(&FILE[..cut]);
+    let line = FILE[..cut].lines().count();
+    let text = "the file ends within this line".to_owned();
+    assert_eq!(trace.notes, [Note { file: "a.trc".to_owned(), line, text }]);
+    let shown = tkprof(&trace, &["a.trc".to_owned()], &Options::default());
+    assert!(shown.ends_with("a.trc:31: the file ends within this line\n"), "{shown}");
+}
+
+#[test]
+fn damaged_lines_are_told_and_left_out() {
+    let damaged = FILE
+        .replace("EXEC #2:c=270,", "EXEC #2:c=x70,")
+        .replace("WAIT #1: nam='gc", "WAIT #1: nam=gc")
+        .replace("EXEC #1:c", "EXEC #8:c");
+    let trace = read(&damaged);
+    let lines: Vec<usize> = trace.notes.iter().map(|note| note.line).collect();
+    assert_eq!(lines, [29, 30, 31]);
+    assert!(trace.notes[0].text.starts_with("cannot be read: EXEC #2:c=x70,"), "{:?}", trace.notes);
+    let no_end = FILE.replacen("END OF STMT\n", "", 1);
+    let trace = read(&no_end);
+    assert_eq!(trace.notes.len(), 1, "{:?}", trace.notes);
+    assert_eq!(trace.statements[0].text, "insert into t1\nselect t1_seq.nextval from dual");
+    assert_eq!(trace.statements[0].calls[1].count, 1);
+    let mut noise = Trace::default();
+    noise.read("noise", &[0xff, 0, b'\n', b'#', b'\n'], true);
+    assert!(noise.statements.is_empty());
+}
+
+#[test]
+fn errors_are_counted_and_texts_that_could_not_be_parsed_are_passed_over() {
+    let text = FILE.replace(
+        "XCTEND rlbk=0,",
+        "PARSE ERROR #3:len=17 dep=0 uid=1 oct=0 lid=1 tim=8661000 err=42601\nselec\nEXEC #1:c=1\n\
+         ERROR #1:err=23505 tim=8661000\nXCTEND rlbk=1,",
+    );
+    let trace = read(&text);
+    assert_eq!(trace.notes, []);
+    assert_eq!((trace.statements[0].errors, trace.rollbacks), (1, 1));
+}
+
+#[test]
+fn a_session_is_taken_out_of_several_files() {
+    let other = FILE.replace("5.7", "6.1").replace("(psql)", "(app (1))").replace("10:00", "09:00");
+    let later = FILE.replace("10:00", "11:00").replace("insert into t1", "insert into t2");
+    let files = [later.clone(), other.clone(), FILE.to_owned()];
+    let of = |filter: Filter| trcsess(&files, &filter);
+    let session = of(Filter { session: Some("5.7".into()), ..Filter::default() });
+    assert_eq!(session, format!("{FILE}{later}"));
+    let module = of(Filter { module: Some("app (1)".into()), ..Filter::default() });
+    assert_eq!(module, other);
+    let both = Filter { service: Some("skein".into()), ..Filter::default() };
+    assert_eq!(of(both.clone()), format!("{other}{FILE}{later}"));
+    assert_eq!(of(Filter { action: Some("none".into()), ..both }), "");
+}

@@ -1,0 +1,241 @@
+//! `tkprof`: what a trace says of each statement, in the field's layout.
+//!
+//! What it promises: every call that could be read is in exactly one statement and in the totals of
+//! its kind. What it must never do: hide that something could not be read.
+
+use std::fmt::Write;
+
+use crate::layout;
+use crate::trace::{Statement, Sums, Trace, Waited, add_wait};
+
+/// What statements are sorted by: one figure of one kind of call.
+#[derive(Clone, Copy, Debug)]
+pub struct SortKey {
+    name: &'static str,
+    call: usize,
+    figure: fn(&Sums) -> u64,
+}
+
+fn count(s: &Sums) -> u64 {
+    s.count
+}
+fn cpu(s: &Sums) -> u64 {
+    s.cpu_us
+}
+fn elapsed(s: &Sums) -> u64 {
+    s.elapsed_us
+}
+fn disk(s: &Sums) -> u64 {
+    s.disk
+}
+fn query(s: &Sums) -> u64 {
+    s.query
+}
+fn current(s: &Sums) -> u64 {
+    s.current
+}
+fn rows(s: &Sums) -> u64 {
+    s.rows
+}
+fn misses(s: &Sums) -> u64 {
+    s.misses
+}
+
+const fn key(name: &'static str, call: usize, figure: fn(&Sums) -> u64) -> SortKey {
+    SortKey { name, call, figure }
+}
+
+const KEYS: [SortKey; 22] = [
+    key("prscnt", 0, count),
+    key("prscpu", 0, cpu),
+    key("prsela", 0, elapsed),
+    key("prsdsk", 0, disk),
+    key("prsqry", 0, query),
+    key("prscu", 0, current),
+    key("prsmis", 0, misses),
+    key("execnt", 1, count),
+    key("execpu", 1, cpu),
+    key("exeela", 1, elapsed),
+    key("exedsk", 1, disk),
+    key("exeqry", 1, query),
+    key("execu", 1, current),
+    key("exerow", 1, rows),
+    key("exemis", 1, misses),
+    key("fchcnt", 2, count),
+    key("fchcpu", 2, cpu),
+    key("fchela", 2, elapsed),
+    key("fchdsk", 2, disk),
+    key("fchqry", 2, query),
+    key("fchcu", 2, current),
+    key("fchrow", 2, rows),
+];
+
+impl SortKey {
+    /// The keys of a list such as `prsela,exeela,fchela`.
+    ///
+    /// # Errors
+    /// The word that is no key.
+    pub fn parse_list(text: &str) -> Result<Vec<SortKey>, String> {
+        let text = text.trim_matches(['(', ')']);
+        let find = |word: &str| {
+            let found = KEYS.iter().find(|key| key.name.eq_ignore_ascii_case(word.trim()));
+            found.copied().ok_or_else(|| {
+                let all: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+                format!("unknown sort key \"{}\"; there are {}", word.trim(), all.join(", "))
+            })
+        };
+        text.split(',').map(find).collect()
+    }
+}
+
+/// What a report is to show.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Summed; none: in order of first use.
+    pub sort: Vec<SortKey>,
+    /// Only so many statements.
+    pub print: Option<usize>,
+    /// Whether statements of the database itself and recursive ones are shown.
+    pub sys: bool,
+    pub waits: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { sort: Vec::new(), print: None, sys: true, waits: true }
+    }
+}
+
+const LEGEND: &str = "\
+count    = how often the call was made
+cpu      = processor time in seconds
+elapsed  = time in seconds, waits included
+disk     = blocks read from disk
+query    = blocks visited as of a snapshot
+current  = blocks visited in their newest version
+rows     = rows fetched or changed
+";
+
+/// The report on what was read.
+#[must_use]
+pub fn tkprof(trace: &Trace, names: &[String], options: &Options) -> String {
+    let mut out = format!("TKPROF: Release {} of Skein\n\n", env!("CARGO_PKG_VERSION"));
+    for name in names {
+        let _ = writeln!(out, "Trace file: {name}");
+    }
+    let keys: Vec<&str> = options.sort.iter().map(|key| key.name).collect();
+    let sort = if keys.is_empty() { "default".to_owned() } else { keys.join("  ") };
+    let _ = writeln!(out, "Sort options: {sort}\n");
+    out.push_str(layout::RULE);
+    out.push_str(LEGEND);
+    out.push_str(layout::RULE);
+    for statement in shown(trace, options) {
+        out.push('\n');
+        statement_block(&mut out, statement, options);
+        out.push_str(layout::RULE);
+    }
+    out.push_str("\n\n\n");
+    for (recursive, title) in [(false, "NON-RECURSIVE"), (true, "RECURSIVE")] {
+        let _ = writeln!(out, "OVERALL TOTALS FOR ALL {title} STATEMENTS\n");
+        totals(&mut out, trace, recursive, options);
+    }
+    counts(&mut out, trace, names);
+    out
+}
+
+fn shown<'a>(trace: &'a Trace, options: &Options) -> Vec<&'a Statement> {
+    // Commands that end transactions are not listed as statements.
+    let listed = |s: &&Statement| !matches!(s.command, 44 | 45);
+    let own = |s: &&Statement| options.sys || (s.depth == 0 && s.uid != 0);
+    let mut all: Vec<&Statement> = trace.statements.iter().filter(listed).filter(own).collect();
+    if !options.sort.is_empty() {
+        let weight = |s: &Statement| -> u64 {
+            options.sort.iter().map(|key| (key.figure)(&s.calls[key.call])).sum()
+        };
+        all.sort_by_key(|s| std::cmp::Reverse(weight(s)));
+    }
+    all.truncate(options.print.unwrap_or(usize::MAX));
+    all
+}
+
+fn statement_block(out: &mut String, statement: &Statement, options: &Options) {
+    let Statement { text, sql_id, plan, uid, depth, calls, waits, sources, errors, .. } = statement;
+    let _ = writeln!(out, "SQL ID: {sql_id} Plan Hash: {plan}\n\n{text}\n\n");
+    layout::calls(out, calls);
+    layout::misses(out, calls);
+    out.push_str("Optimizer mode: ALL_ROWS\n");
+    let recursive = match depth {
+        0 => String::new(),
+        depth => format!("     (recursive depth: {depth})"),
+    };
+    let _ = writeln!(out, "Parsing user id: {uid}{recursive}");
+    if *errors > 0 {
+        let _ = writeln!(out, "Calls that failed: {errors}");
+    }
+    out.push('\n');
+    if !sources.is_empty() {
+        layout::sources(out, sources);
+    }
+    if options.waits {
+        layout::waits(out, waits);
+    }
+}
+
+fn totals(out: &mut String, trace: &Trace, recursive: bool, options: &Options) {
+    let mut calls = [Sums::default(); 3];
+    let mut waits: Vec<Waited> = Vec::new();
+    for statement in trace.statements.iter().filter(|s| (s.depth > 0) == recursive) {
+        for (sum, one) in calls.iter_mut().zip(&statement.calls) {
+            sum.add(one);
+        }
+        for w in &statement.waits {
+            add_wait(&mut waits, &w.event, w.count, w.max_us, w.total_us);
+        }
+    }
+    if !recursive {
+        for w in &trace.outside {
+            add_wait(&mut waits, &w.event, w.count, w.max_us, w.total_us);
+        }
+    }
+    layout::calls(out, &calls);
+    layout::misses(out, &calls);
+    out.push('\n');
+    if options.waits {
+        layout::waits(out, &waits);
+    }
+    out.push('\n');
+}
+
+fn counts(out: &mut String, trace: &Trace, names: &[String]) {
+    let internal = trace.statements.iter().filter(|s| s.depth > 0).count();
+    let user = trace.statements.len() - internal;
+    let all = trace.statements.len();
+    let _ = writeln!(out, "{user:>5}  user  SQL statements in session.");
+    let _ = writeln!(out, "{internal:>5}  internal SQL statements in session.");
+    let _ = writeln!(out, "{all:>5}  SQL statements in session.");
+    out.push_str(layout::RULE);
+    for name in names {
+        let _ = writeln!(out, "Trace file: {name}");
+    }
+    out.push_str("Trace file compatibility: 11.1.0.7\n");
+    let with_calls = trace.statements.iter().filter(|s| s.total().count > 0).count();
+    let Trace { sessions, lines, commits, rollbacks, spanned_us, .. } = trace;
+    for (number, what) in [
+        (*sessions as u64, "sessions in tracefile."),
+        (user as u64, "user  SQL statements in trace file."),
+        (internal as u64, "internal SQL statements in trace file."),
+        (with_calls as u64, "SQL statements with calls in trace file."),
+        (*commits, "transactions committed."),
+        (*rollbacks, "transactions rolled back."),
+        (*lines as u64, "lines in trace file."),
+        (spanned_us / 1_000_000, "elapsed seconds in trace file."),
+    ] {
+        let _ = writeln!(out, "{number:>8}  {what}");
+    }
+    if !trace.notes.is_empty() {
+        let _ = writeln!(out, "\n{} places of the input could not be read:", trace.notes.len());
+        for note in &trace.notes {
+            let _ = writeln!(out, "{}:{}: {}", note.file, note.line, note.text);
+        }
+    }
+}

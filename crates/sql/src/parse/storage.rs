@@ -1,0 +1,92 @@
+//! Clauses of CREATE TABLE and CREATE INDEX that say where and how densely rows are stored. Space
+//! is the database's own affair here: they are understood and change nothing.
+//!
+//! What it promises: only what follows the list of columns is looked at, and only whole clauses go.
+//! What it must never do: hide a word that it does not know.
+
+use super::{Token, TokenWithSpan, is_space, is_word};
+
+/// Words that a number or a name follows.
+const WITH_VALUE: [&str; 5] = ["tablespace", "pctfree", "pctused", "initrans", "maxtrans"];
+/// Words that stand alone.
+const ALONE: [&str; 2] = ["logging", "nologging"];
+
+/// The tokens without these clauses; `None`: there are none.
+pub(super) fn without(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let token = |at: usize| used.get(at).map(|at| &tokens[*at].token);
+    let is = |at: usize, word: &str| token(at).is_some_and(|token| is_word(token, word));
+    let made = ["table", "index", "unique", "global"];
+    if !is(0, "create") || !made.iter().any(|word| is(1, word)) {
+        return None;
+    }
+    let (mut depth, mut listed, mut at) = (0usize, false, 0);
+    let mut gone = vec![false; tokens.len()];
+    while let Some(here) = token(at) {
+        let mut width = 0;
+        match here {
+            Token::LParen => depth += 1,
+            Token::RParen => {
+                depth = depth.saturating_sub(1);
+                listed |= depth == 0;
+            }
+            // What follows is a query, with words of its own.
+            word if listed && depth == 0 && is_word(word, "as") => break,
+            word if listed && depth == 0 => {
+                let known = |words: &[&str]| words.iter().any(|known| is_word(word, known));
+                let value = matches!(token(at + 1), Some(Token::Word(_) | Token::Number(..)));
+                if known(&WITH_VALUE) && value {
+                    width = 2;
+                } else if known(&ALONE) {
+                    width = 1;
+                } else if is_word(word, "storage") && token(at + 1) == Some(&Token::LParen) {
+                    let end = (at + 2..used.len()).find(|i| token(*i) == Some(&Token::RParen))?;
+                    width = end + 1 - at;
+                }
+            }
+            _ => {}
+        }
+        for i in at..at + width {
+            gone[used[i]] = true;
+        }
+        at += width.max(1);
+    }
+    if !gone.contains(&true) {
+        return None;
+    }
+    let kept = tokens.iter().zip(&gone).filter(|(_, gone)| !**gone);
+    Some(kept.map(|(token, _)| token.clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{Parsed, parse_single};
+
+    fn shown(text: &str) -> Result<String, &'static str> {
+        match parse_single(text).map_err(|e| e.code)?.parsed {
+            Parsed::Sql(ast) => Ok(ast.to_string()),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn clauses_of_storage_go_and_nothing_else() {
+        let plain = shown("create table t (tablespace int, b int)");
+        assert!(plain.is_ok());
+        for text in [
+            "create table t (tablespace int, b int) tablespace users",
+            "create table t (tablespace int, b int) pctfree 10 initrans 2 nologging",
+            "create table t (tablespace int, b int) storage (initial 1M next 1M) tablespace \"X\"",
+        ] {
+            assert_eq!(shown(text), plain, "{text}");
+        }
+        assert_eq!(shown("create index i on t (a) tablespace x"), shown("create index i on t (a)"));
+        let query = "create table t (a) as select tablespace from logging";
+        assert_eq!(
+            shown(query).as_deref(),
+            Ok("CREATE TABLE t (a) AS SELECT tablespace FROM logging")
+        );
+        assert_eq!(shown("create table t (a int) tablespace"), Err("42601"));
+        assert_eq!(shown("create table t (a int) storage (x"), Err("42601"));
+    }
+}
