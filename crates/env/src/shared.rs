@@ -250,8 +250,7 @@ impl SharedView {
         let fd: u32 = part()?.parse().map_err(|_| bad())?;
         let key = u64::from_str_radix(part()?, 16).map_err(|_| bad())?;
         let path = format!("/proc/{pid}/fd/{fd}");
-        let file: OwnedFd =
-            std::fs::OpenOptions::new().read(true).write(true).open(path)?.into();
+        let file: OwnedFd = std::fs::OpenOptions::new().read(true).write(true).open(path)?.into();
         SharedView::of_file(&file, key)
     }
 

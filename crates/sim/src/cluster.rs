@@ -50,7 +50,8 @@ const LOOKER: u8 = 200;
 
 fn transfers_of(observer: &Observer) -> u64 {
     let copies = [Stat::GcCrBlocksServed, Stat::GcCrBlocksSeen];
-    observer.stat(Stat::GcCurrentBlocksServed) + copies.map(|s| observer.stat(s)).iter().sum::<u64>()
+    observer.stat(Stat::GcCurrentBlocksServed)
+        + copies.map(|s| observer.stat(s)).iter().sum::<u64>()
 }
 
 impl Cluster {

@@ -167,9 +167,7 @@ impl Buffer {
             return false;
         }
         st.holder.admits(want)
-            || (self.is_reserved()
-                && st.holder.readable()
-                && st.holder.mode() >= want)
+            || (self.is_reserved() && st.holder.readable() && st.holder.mode() >= want)
     }
 
     /// Pins if the state allows it.

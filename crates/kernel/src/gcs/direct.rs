@@ -72,7 +72,7 @@ impl Looks {
         let h = dba.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let count = &self.counts[usize::try_from(h).expect("32 bits") % COUNTED];
         let version = layout::version(image);
-        let of = h ^ version.format.0 << 16 ^ u64::from(version.count);
+        let of = h ^ version.format.0 << 16 ^ version.count;
         let old = count.load(Ordering::Relaxed);
         let n = if old >> 8 == of & (u64::MAX >> 8) { (old & 0xff) + 1 } else { 1 };
         count.store(of << 8 | n.min(0xff), Ordering::Relaxed);

@@ -42,7 +42,7 @@ impl Recovery {
 /// Kind of a call: the newest past image of a block.
 pub(super) const CALL_PAST_IMAGE: u16 = 1;
 /// Kind of the call that asks where an instance's shown memory is.
-pub(super) const CALL_MEMORY: u16 = 2;
+pub(super) const CALL_MEMORY: u16 = 5;
 
 impl Node {
     /// Runs a step of recovery again until it succeeds or a later epoch has begun.
@@ -272,7 +272,8 @@ impl Node {
                 if self.core.segment(usn).is_some() {
                     continue;
                 }
-                let segment = Arc::new(Segment::load(&self.ctx, &self.cache, usn, k == self.me).await?);
+                let segment =
+                    Arc::new(Segment::load(&self.ctx, &self.cache, usn, k == self.me).await?);
                 if self.view().epoch != epoch {
                     return Ok(());
                 }

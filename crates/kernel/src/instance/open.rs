@@ -189,7 +189,12 @@ impl Instance {
         let core = build_core(env, &group, config.me, &parts).await?;
         core.cache.set_alone(sole);
         apply_settings(&core, &params);
-        let node = Node::start(NodeConfig { me: config.me, incarnation, looks: params._gc_direct_reads() }, observer, &core, network);
+        let node = Node::start(
+            NodeConfig { me: config.me, incarnation, looks: params._gc_direct_reads() },
+            observer,
+            &core,
+            network,
+        );
         let epoch = first.epoch;
         node.reconfigure(first).await;
         core.log.begin().await?;

@@ -24,8 +24,8 @@ const DURABLE: usize = 0;
 const TRANSACTIONS: usize = 1;
 /// Of a transaction slot: its sequence number, and its state.
 const SLOT_WORDS: usize = 2;
-const DIRECTORY: usize = TRANSACTIONS
-    + SEGMENTS_SHOWN as usize * block::undo::TX_SLOT_COUNT as usize * SLOT_WORDS;
+const DIRECTORY: usize =
+    TRANSACTIONS + SEGMENTS_SHOWN as usize * block::undo::TX_SLOT_COUNT as usize * SLOT_WORDS;
 
 /// Of a place in the directory: its version (odd: it is being changed), the block's address (0:
 /// free), its frame's number and one (0: nothing is shown), and up to where redo must be durable before others may follow its structure.

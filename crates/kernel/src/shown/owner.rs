@@ -7,8 +7,8 @@ use block::{BLOCK_BYTES, Dba, Rba, Xid};
 use env::{Env, IoBuf, SharedLayout, SharedMemory};
 
 use super::{
-    ADDRESS, BUCKET, CLOCK, DIRECTORY, DURABLE, FLOOR, FRAME, OPEN_WORDS, PLACE_WORDS,
-    STRUCTURE, TxShown, UNDECIDED, VERSION, bucket, place_word, slot_word,
+    ADDRESS, BUCKET, CLOCK, DIRECTORY, DURABLE, FLOOR, FRAME, OPEN_WORDS, PLACE_WORDS, STRUCTURE,
+    TxShown, UNDECIDED, VERSION, bucket, place_word, slot_word,
 };
 
 /// Where a block stands in the directory.

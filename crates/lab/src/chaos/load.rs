@@ -161,7 +161,7 @@ impl Load {
         // Serialization, deadlock, shutdown, no space, connection.
         let explained = ["40", "57P", "53", "08"].iter().any(|class| code.starts_with(class));
         let disk = ["58", "XX"].iter().any(|class| code.starts_with(class));
-        if !explained && !(disk && self.disk_fails.load(Relaxed)) {
+        if !(explained || disk && self.disk_fails.load(Relaxed)) {
             self.problem(format!("{}: {code} {}", work.name(), db.message()));
         }
     }
