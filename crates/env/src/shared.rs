@@ -10,6 +10,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,8 @@ pub struct SharedLayout {
     pub frame_bytes: usize,
 }
 
+/// What a memory file of ours is called among a process's open files.
+const MEMORY_FILE: &str = "/memfd:skein (deleted)";
 /// First word of the memory: "SKEINSHM" and the version of what follows.
 const MAGIC: u64 = 0x534b_4549_4e00_0001;
 /// Words before the open ones: magic, the owner's random number, the layout.

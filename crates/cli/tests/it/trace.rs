@@ -162,8 +162,8 @@ fn a_trace_ends_at_its_limit_and_without_a_folder_it_is_lost() {
     let many = "select 'some text';".repeat(40);
     db.sql(1, &format!("{settings}; {many}"));
     let folder: Vec<_> = std::fs::read_dir(db.dir().join("trace")).unwrap().collect();
-    let short = folder.into_iter().map(|entry| entry.unwrap().path());
-    let short = short.filter(|path| path.to_string_lossy().ends_with("_short.trc")).next().unwrap();
+    let mut short = folder.into_iter().map(|entry| entry.unwrap().path());
+    let short = short.find(|path| path.to_string_lossy().ends_with("_short.trc")).unwrap();
     let text = std::fs::read_to_string(short).unwrap();
     assert!(text.ends_with("*** DUMP FILE SIZE IS LIMITED TO 1024 BYTES ***\n"), "{text}");
     // A file in the folder's place: sessions go on, and the alert log tells once.

@@ -189,7 +189,7 @@ impl Buffer {
     }
 
     /// One of those for whom it is kept has it now. Whether that was the last.
-    pub(super) fn use_reservation(&self) -> bool {
+    pub(crate) fn use_reservation(&self) -> bool {
         if !self.is_reserved() {
             return false;
         }

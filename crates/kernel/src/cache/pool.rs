@@ -25,6 +25,8 @@ use crate::shown::Shown;
 pub struct CacheConfig {
     /// Buffers in all (`db_cache_size` / block size).
     pub blocks: usize,
+    /// Others of the machine may see it (`_gc_direct_reads`).
+    pub shown: bool,
 }
 
 const SHARDS: usize = 32;
@@ -106,7 +108,7 @@ impl Cache {
         clock: &Arc<ScnClock>,
         config: CacheConfig,
     ) -> Arc<Cache> {
-        let shown = Shown::new(env, config.blocks);
+        let shown = config.shown.then(|| Shown::new(env, config.blocks)).flatten();
         if let Some(shown) = &shown {
             clock.show(shown);
             log.show(shown);
@@ -153,6 +155,14 @@ impl Cache {
     #[must_use]
     pub fn shows(&self) -> bool {
         self.shown.as_ref().is_some_and(|shown| shown.is_on())
+    }
+
+    /// Shows a block as it is, if it is here.
+    pub(crate) fn show(&self, dba: Dba) {
+        let buffer = self.shard(dba).lock().map.get(&dba.to_u64()).cloned();
+        if let Some(buffer) = buffer {
+            drop(buffer.latch().write());
+        }
     }
 
     /// Switches the fast path; the caller has frozen requests (hazard C5).

@@ -610,11 +610,16 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        // The reservation is the last waiter's: with none left, whoever waits elsewhere goes on.
-        if self.buffer.waiters.fetch_sub(1, Ordering::SeqCst) == 1
-            && !self.served.get()
-            && self.buffer.end_reservation()
-        {
+        let last = self.buffer.waiters.fetch_sub(1, Ordering::SeqCst) == 1;
+        if self.served.get() {
+            return;
+        }
+        // Its use falls away; with no waiter left, whoever waits elsewhere goes on.
+        let free = match last {
+            true => self.buffer.end_reservation(),
+            false => self.buffer.use_reservation(),
+        };
+        if free {
             self.cache.pins_dropped(&self.buffer);
         }
     }

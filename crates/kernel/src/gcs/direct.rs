@@ -67,10 +67,20 @@ impl Looks {
         self.found.read().clone()
     }
 
+    /// The count of looks at a block, and what tells its blocks apart.
+    fn count_of(&self, dba: Dba) -> (&AtomicU64, u64) {
+        let h = dba.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (&self.counts[usize::try_from(h).expect("32 bits") % COUNTED], h)
+    }
+
+    /// Whether the block last counted where this one is has been looked at too often.
+    fn was_quiet(&self, dba: Dba) -> bool {
+        self.count_of(dba).0.load(Ordering::Relaxed) & 0xff > LOOKS_BEFORE_ASKING
+    }
+
     /// Whether one version of a block has been looked at so often that it had better be shared.
     fn is_quiet(&self, dba: Dba, image: &[u8]) -> bool {
-        let h = dba.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let count = &self.counts[usize::try_from(h).expect("32 bits") % COUNTED];
+        let (count, h) = self.count_of(dba);
         let version = layout::version(image);
         let of = h ^ version.format.0 << 16 ^ version.count;
         let old = count.load(Ordering::Relaxed);
@@ -93,8 +103,9 @@ impl Found {
 impl Node {
     /// Whether what has just been seen can be believed: nobody has gone on to another epoch, since
     /// this instance would have had to let it.
-    fn still_in(&self, epoch: Epoch) -> bool {
-        !self.cache.is_frozen() && self.view.read().epoch == epoch
+    fn still_in(&self, epoch: Epoch, memory: &PeerMemory) -> bool {
+        // The owner's word: one who has gone on without this instance is not looked at either.
+        memory.epoch() == epoch.0 && !self.cache.is_frozen() && self.view.read().epoch == epoch
     }
 
     /// The newest image of a block that another instance holds in X.
@@ -104,7 +115,7 @@ impl Node {
         // Before the look: what is committed after it lies above the snapshot (hazard H8).
         memory.raise_clock(scn);
         let image = memory.copy(dba)?;
-        if !self.still_in(found.epoch) {
+        if !self.still_in(found.epoch, memory) {
             return None;
         }
         self.core.clock.raise(layout::scn(&image));
@@ -121,14 +132,15 @@ impl Node {
     }
 
     pub(super) fn may_look(&self, dba: Dba) -> bool {
-        self.looks.found().that_shows(dba).is_some()
+        !self.looks.was_quiet(dba) && self.looks.found().that_shows(dba).is_some()
     }
 
     pub(super) fn look_for_undo(&self, ctx: &Ctx, xid: Xid, dba: Dba) -> Option<Vec<u8>> {
         let found = self.looks.found();
         // Its owner alone writes it; with another it would be an older version.
-        let image = found.of(born(xid.usn))?.copy(dba)?;
-        if !self.still_in(found.epoch) {
+        let memory = found.of(born(xid.usn))?;
+        let image = memory.copy(dba)?;
+        if !self.still_in(found.epoch, memory) {
             return None;
         }
         self.core.clock.raise(layout::scn(&image));
@@ -143,8 +155,11 @@ impl Node {
         // Before the look (hazard H8).
         memory.raise_clock(scn);
         let state = memory.transaction(xid)?;
-        if !self.still_in(found.epoch) {
+        if !self.still_in(found.epoch, memory) {
             return None;
+        }
+        if let TxShown::Committing(scn) | TxShown::Committed(scn) = state {
+            self.core.clock.raise(scn);
         }
         ctx.bump(Stat::TransactionStatesSeen, 1);
         Some(match state {
@@ -162,7 +177,7 @@ impl Node {
         let Some(memory) = found.of(to) else { return false };
         memory.raise_clock(scn);
         memory.raise_floor(scn);
-        self.still_in(found.epoch)
+        self.still_in(found.epoch, memory)
     }
 
     /// In an epoch with others: shows them this instance's blocks, and finds what they show.
@@ -208,14 +223,17 @@ impl Node {
     /// Shows what is held already; what changes from now on is shown as it does.
     async fn show_all(&self, epoch: Epoch) {
         let Some(shown) = &self.cache.shown else { return };
-        if shown.is_on() {
-            return;
-        }
-        shown.set_on(true);
-        for buffers in self.cache.buffers().chunks(SHOWN_AT_ONCE) {
-            for buffer in buffers {
-                drop(buffer.latch().write());
+        {
+            let _gate = self.cache.enter_protocol();
+            if self.view().epoch != epoch {
+                return;
             }
+            shown.set_on(true);
+        }
+        // By their addresses: who keeps a buffer keeps it from being replaced.
+        let held: Vec<Dba> = self.cache.buffers().iter().map(|b| b.dba).collect();
+        for dbas in held.chunks(SHOWN_AT_ONCE) {
+            dbas.iter().for_each(|dba| self.cache.show(*dba));
             self.env.sleep(std::time::Duration::from_millis(1)).await;
             if self.view().epoch != epoch {
                 return;

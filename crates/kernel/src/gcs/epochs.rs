@@ -195,6 +195,9 @@ impl Node {
     fn send_markers(&self, epoch: Epoch, to: &[InstanceNo]) {
         let _all = self.cache.stop_protocol();
         self.cache.set_frozen(true);
+        if let Some(shown) = &self.cache.shown {
+            shown.set_epoch(0);
+        }
         if !to.is_empty() {
             self.cache.set_alone(false);
         }
@@ -222,7 +225,8 @@ impl Node {
         let map = MasterMap::new(&members);
         *self.view.write() = Arc::new(View { epoch, members: members.clone(), map });
         self.looks.forget(epoch);
-        if let Some(shown) = self.cache.shown.as_ref().filter(|_| members.len() == 1) {
+        if let Some(shown) = &self.cache.shown {
+            // Or all that is not shown yet would be copied below, with everybody standing still.
             shown.set_on(false);
         }
         self.directory_ready.store(false, Ordering::SeqCst);
@@ -242,6 +246,9 @@ impl Node {
         }
         self.enqueues_enter();
         self.cache.set_frozen(false);
+        if let Some(shown) = &self.cache.shown {
+            shown.set_epoch(epoch.0);
+        }
         // What this instance does not answer for any more goes to those who do.
         _given_back = self.give_back_segments();
         if report {

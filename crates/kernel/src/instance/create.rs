@@ -59,6 +59,7 @@ pub async fn create_database(ctx: &Ctx, env: &Env, new: &NewDatabase<'_>) -> Res
         log_buffer_bytes: 4 << 20,
         undo_retention_us: 0,
         start_scn: block::Scn(1),
+        shown: false,
     };
     let core = build_core(env, &group, me, &parts).await?;
     core.log.begin().await?;

@@ -47,6 +47,8 @@ pub(super) struct Parts {
     pub log_buffer_bytes: usize,
     pub undo_retention_us: u64,
     pub start_scn: Scn,
+    /// Others of the machine may look into its memory.
+    pub shown: bool,
 }
 
 /// Redo a second of recovery is taken to read and apply.
@@ -62,7 +64,13 @@ pub(super) async fn build_core(
     let clock = Arc::new(ScnClock::new(parts.start_scn));
     let log_config = LogConfig { buffer_bytes: parts.log_buffer_bytes };
     let log = Log::prepare(env, group, me, &clock, log_config).await?;
-    let cache = Cache::new(env, group, &log, &clock, CacheConfig { blocks: parts.cache_blocks });
+    let cache = Cache::new(
+        env,
+        group,
+        &log,
+        &clock,
+        CacheConfig { blocks: parts.cache_blocks, shown: parts.shown },
+    );
     let space = Space::new(cache.clone(), me);
     let config = CoreConfig { undo_retention_us: parts.undo_retention_us };
     let core = Core::new(env, me, &cache, space, config);
@@ -185,6 +193,7 @@ impl Instance {
             log_buffer_bytes: usize::try_from(params.log_buffer()).unwrap_or(1 << 20),
             undo_retention_us: params.undo_retention().saturating_mul(1_000_000),
             start_scn: start_scn.next(),
+            shown: params._gc_direct_reads(),
         };
         let core = build_core(env, &group, config.me, &parts).await?;
         core.cache.set_alone(sole);

@@ -63,23 +63,22 @@ impl Clone {
     }
 }
 
-/// Transactions of this instance that are rolled back, but may not have been when the copy was
-/// made:
-/// what the copy shows of them is undone as if they ran (hazard H10).
-fn note_rolled_back(
-    core: &Core,
-    copy: &[u8],
-    known: &mut Vec<(Xid, TxStatus)>,
-    gone: &mut Vec<Xid>,
-) {
+/// What this instance knows of the transactions in a copy is asked once, and judged by from then on:
+/// one that rolls back later has left its changes in the copy. One rolled back already may have been
+/// running when the copy was made: what the copy shows of it is undone as if it ran (hazard H10).
+fn note_states(core: &Core, copy: &[u8], known: &mut Vec<(Xid, TxStatus)>, gone: &mut Vec<Xid>) {
     for (_, e) in itl::iter(copy) {
         let open = !e.xid.is_none() && e.scn == Scn::ZERO;
-        if open
-            && !known.iter().any(|(x, _)| *x == e.xid)
-            && core.local_status(e.xid) == Some(TxStatus::Gone)
-        {
-            gone.push(e.xid);
-            known.push((e.xid, TxStatus::Active));
+        if !open || known.iter().any(|(x, _)| *x == e.xid) {
+            continue;
+        }
+        match core.local_status(e.xid) {
+            Some(TxStatus::Gone) => {
+                gone.push(e.xid);
+                known.push((e.xid, TxStatus::Active));
+            }
+            Some(status) => known.push((e.xid, status)),
+            None => {}
         }
     }
 }
@@ -157,7 +156,7 @@ async fn consistent_waiting<R>(
             }
             remote = true;
             let mut clone = Clone::of_copy(image, &gone);
-            note_rolled_back(core, &clone.bytes, &mut clone.known, &mut gone);
+            note_states(core, &clone.bytes, &mut clone.known, &mut gone);
             let left = left(&Eye::of(snap), &clone.bytes, &clone.known);
             // Most often nothing in it has to be taken back.
             if left.question.is_none() && left.undo.is_none() {
@@ -321,7 +320,7 @@ async fn undo_clone(
     let Clone { mut bytes, mut known, remote } = clone;
     loop {
         if remote {
-            note_rolled_back(&core, &bytes, &mut known, gone);
+            note_states(&core, &bytes, &mut known, gone);
         }
         // A bound may hide a commit above another's exact SCN: nothing is undone before that.
         let left = left(&Eye::of(snap), &bytes, &known);

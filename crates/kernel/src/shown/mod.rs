@@ -19,9 +19,11 @@ const CLOCK: usize = 0;
 const FLOOR: usize = 1;
 const OPEN_WORDS: usize = 2;
 
-/// The owner's words: how far its redo is durable; the transaction table; the directory of blocks.
+/// The owner's words: how far its redo is durable; the epoch it is in (0: it is frozen); the
+/// transaction table; the directory of blocks.
 const DURABLE: usize = 0;
-const TRANSACTIONS: usize = 1;
+const EPOCH: usize = 1;
+const TRANSACTIONS: usize = 2;
 /// Of a transaction slot: its sequence number, and its state.
 const SLOT_WORDS: usize = 2;
 const DIRECTORY: usize =

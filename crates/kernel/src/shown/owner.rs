@@ -7,8 +7,8 @@ use block::{BLOCK_BYTES, Dba, Rba, Xid};
 use env::{Env, IoBuf, SharedLayout, SharedMemory};
 
 use super::{
-    ADDRESS, BUCKET, CLOCK, DIRECTORY, DURABLE, FLOOR, FRAME, OPEN_WORDS, PLACE_WORDS, STRUCTURE,
-    TxShown, UNDECIDED, VERSION, bucket, place_word, slot_word,
+    ADDRESS, BUCKET, CLOCK, DIRECTORY, DURABLE, EPOCH, FLOOR, FRAME, OPEN_WORDS, PLACE_WORDS,
+    STRUCTURE, TxShown, UNDECIDED, VERSION, bucket, place_word, slot_word,
 };
 
 /// Where a block stands in the directory.
@@ -71,6 +71,11 @@ impl Shown {
         self.memory.word(DURABLE).store(upto.0, Ordering::SeqCst);
     }
 
+    /// The epoch this instance is in; 0: frozen.
+    pub(crate) fn set_epoch(&self, epoch: u64) {
+        self.memory.word(EPOCH).store(epoch, Ordering::SeqCst);
+    }
+
     /// What stands of a transaction slot from now on. `xid` is its newest transaction.
     pub(crate) fn set_transaction(&self, xid: Xid, state: TxShown) {
         let Some(at) = slot_word(xid) else { return };
@@ -99,7 +104,9 @@ impl Shown {
         let version = self.word(place, VERSION);
         let v = version.load(Ordering::Relaxed);
         version.store(v | 1, Ordering::Relaxed);
-        // What is written from here on is not seen before that.
+        // What is written from here on is not seen before that. A reader who has raised the clock
+        // before he looks sees this version, or a change whose commit draws a higher SCN: between
+        // this store and the SCN of a commit lies one of the clock's own, which is SeqCst.
         fence(Ordering::Release);
     }
 

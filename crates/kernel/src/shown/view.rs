@@ -6,8 +6,8 @@ use block::{BLOCK_BYTES, Dba, Scn, Xid, layout};
 use env::SharedView;
 
 use super::{
-    ADDRESS, BUCKET, CLOCK, DIRECTORY, DURABLE, FLOOR, FRAME, OPEN_WORDS, PLACE_WORDS, STRUCTURE,
-    TxShown, VERSION, bucket, place_word, slot_word,
+    ADDRESS, BUCKET, CLOCK, DIRECTORY, DURABLE, EPOCH, FLOOR, FRAME, OPEN_WORDS, PLACE_WORDS,
+    STRUCTURE, TxShown, VERSION, bucket, place_word, slot_word,
 };
 
 /// A block that is being changed is looked at again so often: its owner holds the latch for
@@ -32,6 +32,12 @@ impl PeerMemory {
             && places >= BUCKET
             && places.is_multiple_of(BUCKET);
         known.then_some(PeerMemory { view, places })
+    }
+
+    /// The epoch that the owner is in; 0 while it is frozen.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.view.word(EPOCH)
     }
 
     /// The owner draws no SCN at or below this from now on (hazard H8).
