@@ -253,7 +253,15 @@ impl SharedView {
         let fd: u32 = part()?.parse().map_err(|_| bad())?;
         let key = u64::from_str_radix(part()?, 16).map_err(|_| bad())?;
         let path = format!("/proc/{pid}/fd/{fd}");
-        let file: OwnedFd = std::fs::OpenOptions::new().read(true).write(true).open(path)?.into();
+        // In another world of process ids the number may be anything's, and opening that might do
+        // something or wait.
+        if std::fs::read_link(&path)?.to_str() != Some(MEMORY_FILE) {
+            return Err(io::Error::other("the memory is another process's"));
+        }
+        let flags = nix::libc::O_NOCTTY | nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC;
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).custom_flags(flags);
+        let file: OwnedFd = options.open(path)?.into();
         SharedView::of_file(&file, key)
     }
 
