@@ -36,7 +36,7 @@ impl Default for MembershipConfig {
             heartbeat: Duration::from_millis(250),
             misscount: Duration::from_secs(3),
             poll: Duration::from_millis(15),
-            probe: Duration::from_millis(1500),
+            probe: Duration::from_millis(700),
         }
     }
 }

@@ -151,7 +151,7 @@ pub trait EnvImpl: Send + Sync {
     /// When a process of this host started, in a unit of its own: with the process id it names a
     /// process for good, since ids are used again. `None`: there is no such process.
     fn process_start_time(&self, pid: u32) -> Option<u64>;
-    /// Memory that the other instances of this machine may look at, and what tells them where it is.
+    /// Memory that the other instances of this machine may look at, and what tells them where.
     fn share_memory(&self, _: SharedLayout) -> io::Result<(Arc<SharedMemory>, String)> {
         Err(io::ErrorKind::Unsupported.into())
     }

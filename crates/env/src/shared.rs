@@ -2,8 +2,8 @@
 //!
 //! It has three parts: open words, which the others may change too; words that only the owner
 //! changes; and frames, of which the owner takes [`IoBuf`]s. What the words mean is the business of
-//! the layers above, and so is telling whether what was copied out of a frame was whole: a frame may
-//! change while it is being copied.
+//! the layers above, and so is telling whether what was copied out of a frame was whole: a frame
+//! may change while it is being copied.
 //!
 //! Promises: a view stays readable after its owner's death, as it was then. Must never let anyone
 //! but the owner write into words or frames.

@@ -206,12 +206,29 @@ fn first_rows(query: &mut Query) -> Result<()> {
         right: Box::new(right),
     };
     select.selection = rest.into_iter().reduce(and);
-    number_rows(select)?;
+    let numbered = number_rows(select)?;
     let limit = match limits.len() {
+        0 if numbered && rows_in_order(select).is_some() => {
+            return Err(PgError::unsupported("rownum of all rows of an ordered subquery")
+                .with_hint(
+                    "Use row_number() OVER (ORDER BY ...), or a bound: WHERE rownum <= n.",
+                ));
+        }
         0 => return Ok(()),
         1 => limits.remove(0),
         _ => return Err(PgError::unsupported("several conditions on rownum")),
     };
+    let conditions = select.selection.is_some();
+    if let Some(rows) = rows_in_order(select).filter(|_| !locks) {
+        if conditions {
+            return Err(PgError::unsupported("rownum beside conditions on an ordered subquery")
+                .with_hint("Put the conditions into the subquery."));
+        }
+        // The order is the subquery's own, and holds where the rows are taken.
+        let (offset, limit_by) = (None, Vec::new());
+        rows.limit_clause = Some(LimitClause::LimitOffset { limit: Some(limit), offset, limit_by });
+        return Ok(());
+    }
     if locks && !ordered {
         let (offset, limit_by) = (None, Vec::new());
         query.limit_clause =
@@ -245,6 +262,21 @@ fn first_rows(query: &mut Query) -> Result<()> {
     Ok(())
 }
 
+/// The subquery that is all of FROM, if it has an order and no limit of its own.
+fn rows_in_order(select: &mut Select) -> Option<&mut Query> {
+    match &mut select.from[..] {
+        [TableWithJoins { relation: TableFactor::Derived { subquery, .. }, joins }]
+            if joins.is_empty()
+                && subquery.order_by.is_some()
+                && subquery.limit_clause.is_none()
+                && subquery.fetch.is_none() =>
+        {
+            Some(&mut **subquery)
+        }
+        _ => None,
+    }
+}
+
 /// The name that a table in FROM has in the query.
 fn alias_of(relation: &TableFactor) -> Option<Ident> {
     match relation {
@@ -262,8 +294,9 @@ fn alias_of(relation: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// `rownum` among the results.
-fn number_rows(select: &mut Select) -> Result<()> {
+/// `rownum` among the results. Whether it is there.
+fn number_rows(select: &mut Select) -> Result<bool> {
+    let mut numbered = false;
     let number = match select_of(parsed("select row_number() over ()")?)?.projection.pop() {
         Some(SelectItem::UnnamedExpr(expr)) => expr,
         _ => return Err(PgError::internal("a number of a row")),
@@ -274,6 +307,7 @@ fn number_rows(select: &mut Select) -> Result<()> {
         {
             let alias = Ident::new("rownum");
             *item = SelectItem::ExprWithAlias { expr: number.clone(), alias };
+            numbered = true;
             continue;
         }
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
@@ -282,11 +316,12 @@ fn number_rows(select: &mut Select) -> Result<()> {
         let _: ControlFlow<()> = visit_expressions_mut(expr, |expr| {
             if matches!(expr, Expr::Identifier(ident) if is(ident, "rownum")) {
                 *expr = number.clone();
+                numbered = true;
             }
             ControlFlow::Continue(())
         });
     }
-    Ok(())
+    Ok(numbered)
 }
 
 #[cfg(test)]
@@ -333,8 +368,13 @@ mod tests {
         );
         assert_eq!(
             shown("select a from (select a from t order by a) where rownum = 1"),
-            "SELECT a FROM (SELECT * FROM (SELECT a FROM t ORDER BY a) LIMIT 1) AS rownum_rows"
+            "SELECT a FROM (SELECT a FROM t ORDER BY a LIMIT 1)"
         );
+        assert_eq!(
+            shown("select a from (select a from t order by a) where rownum = 1 and a > 1"),
+            "0A000"
+        );
+        assert_eq!(shown("select rownum from (select a from t order by a)"), "0A000");
         assert_eq!(
             shown("select a from t where rownum <= 1 for update"),
             "SELECT a FROM t LIMIT 1 FOR UPDATE"

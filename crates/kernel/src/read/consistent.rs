@@ -63,9 +63,10 @@ impl Clone {
     }
 }
 
-/// What this instance knows of the transactions in a copy is asked once, and judged by from then on:
-/// one that rolls back later has left its changes in the copy. One rolled back already may have been
-/// running when the copy was made: what the copy shows of it is undone as if it ran (hazard H10).
+/// What this instance knows of the transactions in a copy is asked once, and judged by from then
+/// on: one that rolls back later has left its changes in the copy. One rolled back already may have
+/// been running when the copy was made: what the copy shows of it is undone as if it ran (hazard
+/// H10).
 fn note_states(core: &Core, copy: &[u8], known: &mut Vec<(Xid, TxStatus)>, gone: &mut Vec<Xid>) {
     for (_, e) in itl::iter(copy) {
         let open = !e.xid.is_none() && e.scn == Scn::ZERO;

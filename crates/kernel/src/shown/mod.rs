@@ -30,7 +30,8 @@ const DIRECTORY: usize =
     TRANSACTIONS + SEGMENTS_SHOWN as usize * block::undo::TX_SLOT_COUNT as usize * SLOT_WORDS;
 
 /// Of a place in the directory: its version (odd: it is being changed), the block's address (0:
-/// free), its frame's number and one (0: nothing is shown), and up to where redo must be durable before others may follow its structure.
+/// free), its frame's number and one (0: nothing is shown), and up to where redo must be durable
+/// before others may follow its structure.
 const PLACE_WORDS: usize = 4;
 const VERSION: usize = 0;
 const ADDRESS: usize = 1;
