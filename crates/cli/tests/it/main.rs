@@ -16,6 +16,7 @@ mod life;
 mod members;
 mod moved;
 mod notify;
+mod outcome;
 mod pg_dump;
 mod programs;
 mod security;

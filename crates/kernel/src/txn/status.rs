@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use block::{Scn, Xid};
+use block::undo::TX_SLOT_COUNT;
+use block::{INSTANCES_MAX, InstanceNo, Scn, Xid};
 use observe::{Ctx, Stat, WaitEvent};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 
 use super::core::Core;
 use crate::error::{Error, Result};
-use crate::undo::TxMem;
+use crate::undo::{TxMem, segments_of};
 
 /// State of a transaction, as its owner tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +90,24 @@ impl Core {
         };
         self.outcomes.note(xid, status);
         Ok(status)
+    }
+
+    /// How a transaction that a client names has ended, or that it has not; waits for a commit that
+    /// is just happening. `None`: no transaction can have this number.
+    ///
+    /// # Errors
+    /// The session was interrupted.
+    pub async fn outcome(self: &Arc<Core>, ctx: &Ctx, xid: Xid) -> Result<Option<TxStatus>> {
+        let mut all = (1..=INSTANCES_MAX).map(InstanceNo).flat_map(segments_of);
+        if xid.is_none() || xid.slot >= TX_SLOT_COUNT || !all.any(|usn| usn == xid.usn) {
+            return Ok(None);
+        }
+        loop {
+            match self.status(ctx, xid).await? {
+                TxStatus::Committing(_) => self.await_outcome(ctx, xid).await?,
+                known => return Ok(Some(known)),
+            }
+        }
     }
 
     /// Waits until a committing transaction's outcome is known.

@@ -44,6 +44,7 @@ pub(crate) enum SessionFn {
     Setting,
     SetConfig,
     TransactionId,
+    TransactionOutcome,
     NextVal,
     CurrVal,
     LastVal,
@@ -97,7 +98,7 @@ impl SessionFn {
     pub(crate) const fn argument(self, count: usize) -> TypeKind {
         match (self, count) {
             (SessionFn::Advisory(_), 2) => TypeKind::Int4,
-            (SessionFn::Advisory(_), _) => TypeKind::Int8,
+            (SessionFn::Advisory(_) | SessionFn::TransactionOutcome, _) => TypeKind::Int8,
             _ => TypeKind::Text,
         }
     }
@@ -127,6 +128,7 @@ impl SessionFn {
             | SessionFn::SetConfig
             | SessionFn::Sleep
             | SessionFn::Notify
+            | SessionFn::TransactionOutcome
             | SessionFn::Advisory(Advisory::UnlockAll | Advisory::Lock { tries: false, .. }) => {
                 TypeKind::Text
             }

@@ -8,6 +8,7 @@ use super::Session;
 use crate::bind::{HiddenCall, SessionFn};
 use crate::{PgError, Result};
 use kernel::row::{ColType, TypeKind, Value};
+use kernel::txn::TxStatus;
 use query::datetime::EPOCH_US;
 use query::wire::FormatEnv;
 
@@ -97,6 +98,7 @@ impl Session {
                 let txn = self.transaction()?;
                 Value::Int8(txn.xid().map_or(0, |xid| xid.to_u64().cast_signed()))
             }
+            SessionFn::TransactionOutcome => Box::pin(self.transaction_outcome(args)).await?,
             SessionFn::Setting => self.current_setting(args)?,
             SessionFn::SetConfig => {
                 let [Value::Text(name), value, local] = args else {
@@ -129,6 +131,32 @@ impl Session {
                 self.sequence_call(function, args).await?
             }
         })
+    }
+
+    /// In PostgreSQL's words; NULL for one that ended too long ago to be known.
+    async fn transaction_outcome(&mut self, args: &[Value]) -> Result<Value> {
+        let id = match args {
+            [Value::Null] => return Ok(Value::Null),
+            [Value::Int8(id)] => *id,
+            [Value::Int4(id)] => i64::from(*id),
+            _ => {
+                let why = "skein_transaction_outcome needs one transaction id";
+                return Err(PgError::new("42883", why));
+            }
+        };
+        let core = self.transaction()?.core().clone();
+        let xid = block::Xid::from_u64(id.cast_unsigned());
+        let word = match core.outcome(&self.ctx, xid).await? {
+            Some(TxStatus::Active | TxStatus::Committing(_)) => "in progress",
+            Some(TxStatus::Committed(_)) => "committed",
+            Some(TxStatus::Gone) => "aborted",
+            Some(TxStatus::CommittedBy(_)) => return Ok(Value::Null),
+            None => {
+                let why = format!("{id} is not the id of a transaction");
+                return Err(PgError::new("22023", why));
+            }
+        };
+        Ok(Value::Text(word.into()))
     }
 
     fn current_setting(&self, args: &[Value]) -> Result<Value> {

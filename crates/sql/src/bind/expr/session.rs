@@ -79,6 +79,9 @@ pub(in crate::bind) fn session_function(name: &str) -> Option<SessionFn> {
         "current_setting" => SessionFn::Setting,
         "set_config" => SessionFn::SetConfig,
         "txid_current" | "pg_current_xact_id" => SessionFn::TransactionId,
+        "skein_transaction_outcome" | "txid_status" | "pg_xact_status" => {
+            SessionFn::TransactionOutcome
+        }
         "nextval" => SessionFn::NextVal,
         "currval" => SessionFn::CurrVal,
         "lastval" => SessionFn::LastVal,
