@@ -13,6 +13,8 @@ use tokio::sync::mpsc;
 use crate::voting::{Life, VotingFile};
 use crate::*;
 
+mod probe;
+
 const SECRET: [u8; 32] = [7; 32];
 
 fn path() -> &'static Path {
@@ -775,31 +777,4 @@ fn two_instances_form_a_cluster_on_the_operating_system() {
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(work)));
     std::fs::remove_dir_all(&dir).unwrap();
     done.unwrap();
-}
-
-/// A proxy, or the backlog of who is stopped, takes connections too.
-#[test]
-fn only_an_interconnect_with_the_secret_answers_a_probe() {
-    let cluster = Cluster::formed(11, 2);
-    let nets = cluster.nets.lock().clone();
-    let env = cluster.world.env(9);
-    let answers = |addr: String| {
-        let net = nets[&1].clone();
-        cluster.world.block_on(async move { net.answers(InstanceNo(2), &addr).await })
-    };
-    assert!(answers(nets[&2].addr().to_owned()));
-    assert_eq!(nets[&2].refused(), 0, "a probe is no intruder");
-    let mut listener = cluster.world.block_on(env.listen("127.0.0.1:0")).unwrap();
-    let silent = listener.local_addr();
-    env.spawn_task("silent", Lane::Background, async move {
-        while let Ok(conn) = listener.accept().await {
-            conn.sender.close();
-        }
-    });
-    assert!(!answers(silent));
-    let other = Interconnect::start(&env, InstanceNo(2), 1, [9; 32], "127.0.0.1:0", quick().1);
-    let other = cluster.world.block_on(other).unwrap();
-    assert!(!answers(other.interconnect.addr().to_owned()));
-    // Both go on: nothing has been broken by it.
-    assert!(cluster.settled(&[1, 2], Duration::from_secs(1)));
 }
