@@ -192,12 +192,32 @@ impl Mixed {
                 table::insert(ctx, txn, &items, &new).await?;
                 (0, Change::Done)
             }
-            Some((rowid, row)) => {
+            Some((rowid, mut row)) => {
                 self.check_row(&items, &row);
-                let done = if delete {
-                    table::delete(ctx, txn, &items, rowid, &snap, &row, wait).await?
-                } else {
-                    table::update(ctx, txn, &items, rowid, &snap, &row, &new, wait).await?
+                // Half of the changes take the row as it stands.
+                let mut stands = Vec::new();
+                let held = match value % 2 {
+                    0 => table::hold(ctx, txn, &items, rowid, Some(wait), &mut stands).await?,
+                    _ => None,
+                };
+                if held.is_some() {
+                    row = stands;
+                    self.check_row(&items, &row);
+                    assert_eq!(int(&items, &row, 0), item, "another row at the address of one");
+                }
+                let done = match (held, delete) {
+                    (Some(held), true) => {
+                        table::delete_held(ctx, txn, &items, held, &snap, &row, wait).await?
+                    }
+                    (Some(held), false) => {
+                        table::update_held(ctx, txn, &items, held, &snap, &row, &new, wait).await?
+                    }
+                    (None, true) => {
+                        table::delete(ctx, txn, &items, rowid, &snap, &row, wait).await?
+                    }
+                    (None, false) => {
+                        table::update(ctx, txn, &items, rowid, &snap, &row, &new, wait).await?
+                    }
                 };
                 (int(&items, &row, VALUE), done)
             }

@@ -21,7 +21,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use kernel::dict::{IndexDef, TableDef};
 use kernel::row::{ColType, Datum, RowTypes, RowView, Value, decode_key, encode_key};
-use kernel::table::{self, Change, LockWait};
+use kernel::table::{self, Change, Held, LockWait};
 use kernel::txn::Snapshot;
 use query::cast::{CastMode, cast};
 use query::scalar::EvalContext;
@@ -249,6 +249,55 @@ impl Session {
         encoder.encode(|i| output[i].eval(&cx), sink.row())
     }
 
+    /// Puts the key of the row into `self.key`. `false`: no row has it.
+    fn make_key(&mut self, access: &RowAccess, params: &[Value], env: &FormatEnv) -> Result<bool> {
+        self.key.clear();
+        let cx = EvalContext { row: None, params, env };
+        for scalar in &access.key {
+            let value = match scalar.eval(&cx) {
+                Ok(value) => value,
+                // A value its column cannot hold equals no row's.
+                Err(error) if error.code == "22003" => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            if encode_key(&[value.datum()], &mut self.key) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds the row of a unique key for a change, and leaves its bytes in `self.row`: as they
+    /// stand, in a block that is held for the change, where that is as good as the snapshot's row.
+    async fn take_row(
+        &mut self,
+        access: &RowAccess,
+        snapshot: &Snapshot,
+        params: &[Value],
+        env: &FormatEnv,
+    ) -> Result<Option<(Rowid, Option<Held>)>> {
+        let table = &access.table;
+        if has_rules(table) {
+            let found = self.find_row(access, snapshot, params, env).await?;
+            return Ok(found.map(|rowid| (rowid, None)));
+        }
+        if !self.make_key(access, params, env)? {
+            return Ok(None);
+        }
+        let found = table::index_rowid(&self.ctx, &access.index, &self.key, snapshot).await?;
+        let Some(rowid) = found else { return Ok(None) };
+        let txn = self.transaction()?;
+        // A row that the snapshot shows to be another than wanted is not waited for.
+        let wait = access.key_is_all.then(|| self.lock_wait());
+        let held = table::hold(&self.ctx, &txn, table, rowid, wait, &mut self.row).await;
+        if let Some(held) = held.map_err(|error| row_error(error, table))? {
+            let passes = self.row_passes(access, params, env)?;
+            return Ok(passes.then_some((rowid, Some(held))));
+        }
+        let found = self.find_row(access, snapshot, params, env).await?;
+        Ok(found.map(|rowid| (rowid, None)))
+    }
+
     /// Finds the row of a unique key and leaves its bytes in `self.row`.
     async fn find_row(
         &mut self,
@@ -257,18 +306,8 @@ impl Session {
         params: &[Value],
         env: &FormatEnv,
     ) -> Result<Option<Rowid>> {
-        self.key.clear();
-        let cx = EvalContext { row: None, params, env };
-        for scalar in &access.key {
-            let value = match scalar.eval(&cx) {
-                Ok(value) => value,
-                // A value its column cannot hold equals no row's.
-                Err(error) if error.code == "22003" => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            if encode_key(&[value.datum()], &mut self.key) {
-                return Ok(None);
-            }
+        if !self.make_key(access, params, env)? {
+            return Ok(None);
         }
         let (table, index) = (&access.table, &access.index);
         let found =
@@ -327,7 +366,7 @@ impl Session {
         env: &FormatEnv,
     ) -> Result<usize> {
         let mut snapshot = self.snapshot().await?;
-        let Some(rowid) = self.find_row(access, &snapshot, params, env).await? else {
+        let Some((rowid, mut held)) = self.take_row(access, &snapshot, params, env).await? else {
             return Ok(0);
         };
         let (txn, wait, table) = (self.transaction()?, self.lock_wait(), &access.table);
@@ -339,9 +378,14 @@ impl Session {
             if has_rules(table) {
                 self.complete_row(table, &mut new).await?;
             }
-            let change =
-                table::update(&self.ctx, &txn, table, rowid, &snapshot, &self.row, &new, wait);
-            match change.await.map_err(|error| row_error(error, table))? {
+            let (ctx, seen) = (&self.ctx, &self.row);
+            let change = match held.take() {
+                Some(held) => {
+                    table::update_held(ctx, &txn, table, held, &snapshot, seen, &new, wait).await
+                }
+                None => table::update(ctx, &txn, table, rowid, &snapshot, seen, &new, wait).await,
+            };
+            match change.map_err(|error| row_error(error, table))? {
                 Change::Done => {
                     std::mem::swap(&mut self.row, &mut new);
                     return Ok(1);
@@ -365,13 +409,19 @@ impl Session {
         env: &FormatEnv,
     ) -> Result<usize> {
         let mut snapshot = self.snapshot().await?;
-        let Some(rowid) = self.find_row(access, &snapshot, params, env).await? else {
+        let Some((rowid, mut held)) = self.take_row(access, &snapshot, params, env).await? else {
             return Ok(0);
         };
         let (txn, wait, table) = (self.transaction()?, self.lock_wait(), &access.table);
         loop {
-            let change = table::delete(&self.ctx, &txn, table, rowid, &snapshot, &self.row, wait);
-            match change.await.map_err(|error| row_error(error, table))? {
+            let (ctx, seen) = (&self.ctx, &self.row);
+            let change = match held.take() {
+                Some(held) => {
+                    table::delete_held(ctx, &txn, table, held, &snapshot, seen, wait).await
+                }
+                None => table::delete(ctx, &txn, table, rowid, &snapshot, seen, wait).await,
+            };
+            match change.map_err(|error| row_error(error, table))? {
                 Change::Done => return Ok(1),
                 Change::Gone | Change::Skipped => return Ok(0),
                 Change::Newer(row) => {

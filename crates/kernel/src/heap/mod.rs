@@ -17,7 +17,7 @@ pub use crate::space::SegmentId as HeapSeg;
 pub(crate) use chain::{Stub, piece_of};
 pub use current::{CurrentRow, current_rows};
 pub use insert::{insert, insert_many};
-pub use modify::{delete, lock, update};
+pub use modify::{Held, delete, delete_held, hold, lock, update, update_held};
 pub use scan::{Granule, Scan, fetch, fetch_block, sample, scan, scan_granule, scan_granules};
 
 /// What became of an attempt to change or lock a row.

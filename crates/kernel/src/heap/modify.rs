@@ -14,10 +14,119 @@ use super::chain::{self, Stub};
 use super::judge::{Verdict, is_mine, judge};
 use super::settle::{plan, potential_bytes};
 use super::{Change, HeapSeg, ROW_BYTES_MAX, ROW_PIECE_BYTES_MAX, scan};
+use crate::cache::Pin;
 use crate::error::{Error, Result};
 use crate::txn::{
-    Isolation, LockWait, Outcome, Snapshot, Step, Target, Transaction, View, WaitTarget,
+    CurrentView, Isolation, LockState, LockWait, Outcome, Snapshot, Step, Target, Transaction,
+    View, WaitTarget,
 };
+
+/// A row that stands and nobody else has locked, in a block that is kept here for its change.
+pub struct Held {
+    rowid: Rowid,
+    pin: Pin,
+}
+
+impl Held {
+    #[must_use]
+    pub fn rowid(&self) -> Rowid {
+        self.rowid
+    }
+}
+
+/// What a look at a row as it stands has found.
+enum Stands {
+    Here,
+    Busy(Xid),
+    /// Deleted, in pieces, or of another life of the segment.
+    Otherwise,
+}
+
+/// Gets the block of a row that is to be changed, and puts the row as it stands into `out` (cleared
+/// first): what a statement of READ COMMITTED may take for its own snapshot's, if it looks at no
+/// other row. With `wait`, whoever has the row locked is awaited; `None`: the row is to be looked
+/// at through the snapshot.
+///
+/// # Errors
+/// As [`update`].
+pub async fn hold(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &HeapSeg,
+    rowid: Rowid,
+    wait: Option<LockWait>,
+    out: &mut Vec<u8>,
+) -> Result<Option<Held>> {
+    loop {
+        ctx.check_interrupt()?;
+        let look = |b: &[u8], view: &CurrentView| {
+            out.clear();
+            if !scan::is_own(b, seg) {
+                return Stands::Otherwise;
+            }
+            let Some(row) = rows::get(b, rowid.slot) else { return Stands::Otherwise };
+            if let LockState::Active(xid) = view.lock_state(row.lock) {
+                return Stands::Busy(xid);
+            }
+            if row.flags & (rows::DELETED | rows::PIECE) != 0 || Stub::of(&row).is_some() {
+                return Stands::Otherwise;
+            }
+            out.extend_from_slice(row.bytes);
+            Stands::Here
+        };
+        let (pin, stands) = txn.hold_current(ctx, rowid.dba, look).await?;
+        match (stands, wait) {
+            (Stands::Here, _) => return Ok(Some(Held { rowid, pin })),
+            (Stands::Busy(xid), Some(wait)) if wait != LockWait::SkipLocked => {
+                drop(pin);
+                let target = WaitTarget { obj: seg.obj, rowid: Some(rowid) };
+                txn.core().wait_row(ctx, txn, xid, target, wait).await?;
+            }
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// [`update`] of a row that is held.
+///
+/// # Errors
+/// As [`update`].
+#[allow(clippy::too_many_arguments)] // as `update`
+pub async fn update_held(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &HeapSeg,
+    held: Held,
+    snap: &Snapshot,
+    seen: &[u8],
+    new: &[u8],
+    wait: LockWait,
+) -> Result<Change> {
+    if new.len() > ROW_BYTES_MAX {
+        return Err(Error::RowTooLong { bytes: new.len(), limit: ROW_BYTES_MAX });
+    }
+    let mut work = Work::new(ctx, txn, seg, held.rowid, snap, wait);
+    work.held = Some(held.pin);
+    work.run(Some(seen), Action::Update(new)).await
+}
+
+/// [`delete`] of a row that is held.
+///
+/// # Errors
+/// As [`update`].
+pub async fn delete_held(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &HeapSeg,
+    held: Held,
+    snap: &Snapshot,
+    seen: &[u8],
+    wait: LockWait,
+) -> Result<Change> {
+    let mut work = Work::new(ctx, txn, seg, held.rowid, snap, wait);
+    work.held = Some(held.pin);
+    work.run(Some(seen), Action::Delete).await
+}
 
 /// Replaces a row that `snap` shows as `seen` by `new`. The rowid stays.
 ///
@@ -147,6 +256,8 @@ struct Work<'a> {
     wait: LockWait,
     /// The row is locked and was found to be as seen.
     confirmed: bool,
+    /// The row's block, for the first look.
+    held: Option<Pin>,
 }
 
 impl<'a> Work<'a> {
@@ -158,7 +269,7 @@ impl<'a> Work<'a> {
         snap: &'a Snapshot,
         wait: LockWait,
     ) -> Work<'a> {
-        Work { ctx, txn, seg, rowid, snap, wait, confirmed: false }
+        Work { ctx, txn, seg, rowid, snap, wait, confirmed: false, held: None }
     }
 
     async fn run(&mut self, seen: Option<&[u8]>, action: Action<'_>) -> Result<Change> {
@@ -239,11 +350,16 @@ impl<'a> Work<'a> {
     }
 
     /// Pins the row's block, decides, and makes the change if there is one to make.
-    async fn look(&self, seen: Option<&[u8]>, action: Action<'_>) -> Result<Met> {
+    async fn look(&mut self, seen: Option<&[u8]>, action: Action<'_>) -> Result<Met> {
         let core = self.txn.core();
         let dba = self.rowid.dba;
-        self.txn.ready(self.ctx).await?;
-        let pin = core.cache.pin(self.ctx, dba, Mode::X).await?;
+        let pin = match self.held.take() {
+            Some(pin) => pin,
+            None => {
+                self.txn.ready(self.ctx).await?;
+                core.cache.pin(self.ctx, dba, Mode::X).await?
+            }
+        };
         let horizon = core.horizon();
         let target = Target { obj: self.seg.obj, birth: self.seg.birth };
         let f = |b: &[u8], view: &View<'_>| self.decide(b, view, horizon, seen, action);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use block::Rowid;
-use observe::Ctx;
+use observe::{Ctx, Stat};
 
 use super::entry::{entry, same_entry};
 use super::query::{heap_seg, index_seg};
@@ -14,8 +14,8 @@ use super::{Change, LockWait, foreign};
 use crate::btree::{self, InsertOutcome};
 use crate::dict::{self, IndexDef, TableDef};
 use crate::error::{Error, Result};
-use crate::heap;
-use crate::txn::{Snapshot, TmMode, Transaction};
+use crate::heap::{self, Held};
+use crate::txn::{Isolation, Snapshot, TmMode, Transaction};
 
 /// Inserts a row and its index entries.
 ///
@@ -77,6 +77,19 @@ async fn update_row(
     wait: LockWait,
 ) -> Result<Change> {
     let change = heap::update(ctx, txn, &heap_seg(def), rowid, snap, seen, new, wait).await?;
+    update_entries(ctx, txn, def, rowid, seen, new, change).await
+}
+
+/// The entries follow the row, if it has changed.
+async fn update_entries(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    rowid: Rowid,
+    seen: &[u8],
+    new: &[u8],
+    change: Change,
+) -> Result<Change> {
     if !matches!(change, Change::Done) {
         return Ok(change);
     }
@@ -93,6 +106,67 @@ async fn update_row(
         }
     }
     Ok(Change::Done)
+}
+
+/// Gets the row at `rowid`, which the statement's snapshot shows under a unique key, for its change:
+/// puts it into `out` (cleared first) as it stands. With `wait`, whoever has it locked is awaited.
+/// `None`: it must be looked at through the snapshot, for what it is or for the rules of its table.
+///
+/// # Errors
+/// As [`update`].
+pub async fn hold(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    rowid: Rowid,
+    wait: Option<LockWait>,
+    out: &mut Vec<u8>,
+) -> Result<Option<Held>> {
+    let alone = def.foreign.is_empty() && def.referenced.is_empty();
+    if !alone || txn.isolation() == Isolation::RepeatableRead {
+        return Ok(None);
+    }
+    lock_table(ctx, txn, def, TmMode::SX, wait.unwrap_or(LockWait::Wait)).await?;
+    ctx.bump(Stat::TableFetchByRowid, 1);
+    heap::hold(ctx, txn, &heap_seg(def), rowid, wait, out).await
+}
+
+/// [`update`] of a row that is held and is `seen`.
+///
+/// # Errors
+/// As [`update`].
+#[allow(clippy::too_many_arguments)] // as `update`
+pub async fn update_held(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    held: Held,
+    snap: &Snapshot,
+    seen: &[u8],
+    new: &[u8],
+    wait: LockWait,
+) -> Result<Change> {
+    let (rowid, seg) = (held.rowid(), heap_seg(def));
+    let change = heap::update_held(ctx, txn, &seg, held, snap, seen, new, wait).await?;
+    update_entries(ctx, txn, def, rowid, seen, new, change).await
+}
+
+/// [`delete`] of a row that is held and is `seen`.
+///
+/// # Errors
+/// As [`update`].
+pub async fn delete_held(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    held: Held,
+    snap: &Snapshot,
+    seen: &[u8],
+    wait: LockWait,
+) -> Result<Change> {
+    let (rowid, seg) = (held.rowid(), heap_seg(def));
+    let change = heap::delete_held(ctx, txn, &seg, held, snap, seen, wait).await?;
+    delete_entries(ctx, txn, def, rowid, seen, change).await
 }
 
 /// Deletes a row that `snap` shows as `seen`, and its entries.
@@ -161,6 +235,18 @@ async fn change_keyed(
 async fn delete_row(ctx: &Ctx, txn: &Arc<Transaction>, row: &Row<'_>) -> Result<Change> {
     let Row { def, rowid, snap, seen, wait } = *row;
     let change = heap::delete(ctx, txn, &heap_seg(def), rowid, snap, seen, wait).await?;
+    delete_entries(ctx, txn, def, rowid, seen, change).await
+}
+
+/// The entries of a row go, if it has gone.
+async fn delete_entries(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &TableDef,
+    rowid: Rowid,
+    seen: &[u8],
+    change: Change,
+) -> Result<Change> {
     if !matches!(change, Change::Done) {
         return Ok(change);
     }

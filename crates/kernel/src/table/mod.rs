@@ -13,12 +13,12 @@ mod tests;
 pub(crate) use entry::entries;
 
 pub use batch::{insert_many, refill_many};
-pub use change::{delete, insert, lock, update};
+pub use change::{delete, delete_held, hold, insert, lock, update, update_held};
 pub use conflict::{conflicting, insert_unless, same_key};
 pub use query::{
     Direction, Granule, IndexScan, Scan, blocks, fetch, fetch_block, index_lookup, index_range,
-    index_seg, sample, scan, scan_granule, scan_granules,
+    index_rowid, index_seg, sample, scan, scan_granule, scan_granules,
 };
 
-pub use crate::heap::Change;
+pub use crate::heap::{Change, Held};
 pub use crate::txn::LockWait;

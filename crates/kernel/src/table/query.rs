@@ -121,6 +121,19 @@ pub fn scan_granule(def: &TableDef, snap: &Snapshot, granule: Granule) -> Scan {
     heap::scan_granule(&heap_seg(def), snap, granule)
 }
 
+/// Where the row is whose entry in a unique index has exactly this key.
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`]; what reading blocks can fail with.
+pub async fn index_rowid(
+    ctx: &Ctx,
+    index: &IndexDef,
+    key: &[u8],
+    snap: &Snapshot,
+) -> Result<Option<Rowid>> {
+    btree::lookup(ctx, snap, &index_seg(index), key).await
+}
+
 /// The row whose entry in a unique index has exactly this key, into `row` (cleared first).
 ///
 /// # Errors

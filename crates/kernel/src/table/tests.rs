@@ -9,7 +9,10 @@ use std::sync::Arc;
 use block::Rowid;
 use observe::{Ctx, Stat};
 
-use super::{Change, Direction, LockWait, delete, index_lookup, index_range, insert, scan, update};
+use super::{
+    Change, Direction, LockWait, delete, delete_held, hold, index_lookup, index_range, insert,
+    scan, update, update_held,
+};
 use crate::dict::{self, ColumnDef, NewIndex, NewTable, PUBLIC, SUPERUSER_OBJ, TableDef};
 use crate::error::{Error, Result};
 use crate::row::{ColType, Datum, RowView, TypeKind, encode_key};
@@ -342,6 +345,63 @@ fn an_update_that_waited_starts_again_on_the_newer_version() {
         let snap = db.begin().snapshot(&a).await.expect("snapshot");
         let (_, found) = by_id(&a, &def, &snap, 1).await.expect("the row");
         assert_eq!(found, new);
+        assert_eq!(check_indexes(&a, &def, &snap).await, 1);
+    });
+}
+
+/// A row that is held for its change is the newest, whatever the snapshot shows; whoever has it
+/// locked is awaited.
+#[test]
+fn a_held_row_is_the_newest() {
+    let db = TestInstance::new(6, 1024);
+    let (a, b) = (db.session("a"), db.session("b"));
+    db.run(async {
+        let def = make_table(&a, &db).await;
+        let txn = db.begin();
+        for id in [1, 2] {
+            insert(&a, &txn, &def, &row(&def, id, Some(1), None)).await.expect("inserted");
+        }
+        txn.commit(&a).await.expect("committed");
+        let (first, second, third) = (db.begin(), db.begin(), db.begin_repeatable());
+        let old = second.snapshot(&b).await.expect("snapshot");
+        let (rowid, seen) = by_id(&b, &def, &old, 1).await.expect("the row");
+        let newer = row(&def, 1, Some(2), Some("newer"));
+        set(&a, &first, &def, 1, Some(&newer)).await.expect("set");
+        let mut stands = vec![7];
+        let refused = hold(&b, &second, &def, rowid, Some(LockWait::NoWait), &mut stands).await;
+        assert!(matches!(refused, Err(Error::RowLocked)));
+        for wait in [None, Some(LockWait::SkipLocked)] {
+            let held = hold(&b, &second, &def, rowid, wait, &mut stands).await.expect("a look");
+            assert!(held.is_none() && stands.is_empty());
+        }
+        let ending = async {
+            db.env.sleep(std::time::Duration::from_millis(20)).await;
+            first.commit(&a).await.expect("committed");
+        };
+        let waiting = hold(&b, &second, &def, rowid, Some(LockWait::Wait), &mut stands);
+        let (held, ()) = futures::join!(waiting, ending);
+        let held = held.expect("a look").expect("held");
+        assert!(stands == newer && stands != seen);
+        let new = row(&def, 1, Some(3), None);
+        let wait = LockWait::Wait;
+        let done = update_held(&b, &second, &def, held, &old, &stands, &new, wait).await;
+        assert_eq!(done.expect("updated"), Change::Done);
+        // Its own change counts, and a deleted row is not there to be held.
+        let held = hold(&b, &second, &def, rowid, Some(wait), &mut stands).await.expect("a look");
+        assert_eq!(stands, new);
+        let held = held.expect("held");
+        let done = delete_held(&b, &second, &def, held, &old, &new, wait).await;
+        assert_eq!(done.expect("deleted"), Change::Done);
+        let gone = hold(&b, &second, &def, rowid, Some(wait), &mut stands).await.expect("a look");
+        assert!(gone.is_none());
+        second.commit(&b).await.expect("committed");
+        // REPEATABLE READ takes no row but its snapshot's.
+        let snap = third.snapshot(&b).await.expect("snapshot");
+        let (rowid, _) = by_id(&b, &def, &snap, 2).await.expect("the row");
+        let held = hold(&b, &third, &def, rowid, Some(wait), &mut stands).await.expect("a look");
+        assert!(held.is_none());
+        third.rollback(&b).await.expect("rolled back");
+        let snap = db.begin().snapshot(&a).await.expect("snapshot");
         assert_eq!(check_indexes(&a, &def, &snap).await, 1);
     });
 }

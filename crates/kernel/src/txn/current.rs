@@ -7,13 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{Dba, Scn, Xid, itl};
+use block::{Dba, Mode, Scn, Xid, itl};
 use observe::{Ctx, WaitEvent};
 
 use super::core::Core;
 use super::modify::LockState;
 use super::status::TxStatus;
 use super::transaction::Transaction;
+use crate::cache::Pin;
 use crate::error::Result;
 
 /// The ITL of a block, as the reading transaction may judge it.
@@ -96,6 +97,44 @@ impl Transaction {
                 Err(unknown) => unknown,
             };
             // What is told of a transaction holds for the block as it is read after the answer.
+            for xid in unknown {
+                told.push((xid, core.status(ctx, xid).await?));
+            }
+        }
+    }
+}
+
+impl Transaction {
+    /// [`Transaction::read_current`] of a block that the caller goes on to change: it comes in X,
+    /// with all that a change needs, and stays here while the pin is held. Nothing may be awaited
+    /// under the pin but the change (hazard H15).
+    ///
+    /// # Errors
+    /// As [`Transaction::ready`] and [`Transaction::read_current`].
+    pub async fn hold_current<R: Send>(
+        &self,
+        ctx: &Ctx,
+        dba: Dba,
+        mut f: impl FnMut(&[u8], &CurrentView) -> R + Send,
+    ) -> Result<(Pin, R)> {
+        let core = self.core().clone();
+        self.ready(ctx).await?;
+        let own = self.xid();
+        let mut told: Vec<(Xid, TxStatus)> = Vec::new();
+        let pin = core.cache.pin(ctx, dba, Mode::X).await?;
+        loop {
+            let looked = {
+                let b = pin.read();
+                judge(&core, &b, own, &told).map(|(view, newest)| (f(&b, &view), newest))
+            };
+            let unknown = match looked {
+                Ok((out, newest)) => {
+                    self.raise_floor(newest);
+                    return Ok((pin, out));
+                }
+                Err(unknown) => unknown,
+            };
+            told.clear();
             for xid in unknown {
                 told.push((xid, core.status(ctx, xid).await?));
             }
