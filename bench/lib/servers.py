@@ -133,8 +133,10 @@ class PostgreSQL(Server):
 class Skein(Server):
     name = "Skein"
 
-    def __init__(self, work, cache_mb=CACHE_MB, instances=1, settings=(), lun_size="512M"):
-        self.bin, self.dir = os.environ["SKEIN_BIN"], f"{work}/db"
+    def __init__(
+        self, work, cache_mb=CACHE_MB, instances=1, settings=(), lun_size="512M", program=None
+    ):
+        self.bin, self.dir = program or os.environ["SKEIN_BIN"], f"{work}/db"
         command = [self.bin, "init", self.dir, "--port-base", "0", "--lun-size", lun_size]
         command += ["--instances", str(instances)]
         for name, value in (("db_cache_size", f"{cache_mb}M"), *settings):

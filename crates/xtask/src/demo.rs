@@ -7,9 +7,12 @@ use std::process::Command;
 
 use crate::run::{self, RunDir};
 
+/// The one benchmark that needs a second build.
+const GRANT_CHECK: &str = "grant-check";
+
 /// Builds `skein` and the programs of `lab` and puts copies of them into one folder.
-fn build_into(dir: &RunDir) -> Result<Option<PathBuf>, String> {
-    let build = ["build", "--release", "-p", "skein-cli", "-p", "skein-lab", "--bins"];
+fn build_into(dir: &RunDir, profile: &str) -> Result<Option<PathBuf>, String> {
+    let build = ["build", "--profile", profile, "-p", "skein-cli", "-p", "skein-lab", "--bins"];
     let Some(executables) = run::build(&build)? else {
         return Ok(None);
     };
@@ -27,7 +30,7 @@ fn build_into(dir: &RunDir) -> Result<Option<PathBuf>, String> {
 /// from then on and removes it at its end.
 pub fn demo(args: &[String]) -> Result<bool, String> {
     let mut dir = RunDir::new("demo")?;
-    let Some(bin) = build_into(&dir)? else {
+    let Some(bin) = build_into(&dir, "release")? else {
         return Ok(false);
     };
     dir.keep();
@@ -41,7 +44,7 @@ pub fn demo(args: &[String]) -> Result<bool, String> {
 /// Runs `skein-chaos`; it works in a folder of its own, which it keeps if it fails.
 pub fn chaos(args: &[String]) -> Result<bool, String> {
     let dir = RunDir::new("chaos")?;
-    let Some(bin) = build_into(&dir)? else {
+    let Some(bin) = build_into(&dir, "release")? else {
         return Ok(false);
     };
     let mut command = Command::new(bin.join("skein-chaos"));
@@ -50,8 +53,27 @@ pub fn chaos(args: &[String]) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// Runs `bench/NAME` with a fresh build.
+/// Builds `skein` once more, without the check of rights to blocks.
+fn build_granted(dir: &RunDir, profile: &str) -> Result<Option<PathBuf>, String> {
+    let what = ["-p", "skein-cli", "--bin", "skein", "--features", "skein-cli/granted"];
+    let Some(executables) = run::build(&[&["build", "--profile", profile], &what[..]].concat())?
+    else {
+        return Ok(None);
+    };
+    let exe = executables.iter().find(|e| e.target == "skein");
+    let exe = exe.ok_or("the build made no executable skein")?;
+    let copy = dir.path().join("bin/skein-granted");
+    fs::copy(&exe.path, &copy).map_err(|e| format!("copy skein-granted: {e}"))?;
+    Ok(Some(copy))
+}
+
+/// Runs `bench/NAME` with a fresh build: of the profile `dist`, or with `--release` of the one that
+/// tests use.
 pub fn bench(args: &[String]) -> Result<bool, String> {
+    let (profile, args) = match args.split_first() {
+        Some((first, rest)) if first == "--release" => ("release", rest),
+        _ => ("dist", args),
+    };
     let folder = run::root().join("bench");
     let Some((name, rest)) = args.split_first() else {
         let entries = fs::read_dir(&folder).map_err(|e| format!("read bench/: {e}"))?;
@@ -67,10 +89,17 @@ pub fn bench(args: &[String]) -> Result<bool, String> {
         return Err(format!("there is no bench/{name}"));
     }
     let dir = RunDir::new("bench")?;
-    let Some(bin) = build_into(&dir)? else {
+    let Some(bin) = build_into(&dir, profile)? else {
         return Ok(false);
     };
-    let status = Command::new(&script)
+    let mut command = Command::new(&script);
+    if name == GRANT_CHECK {
+        let Some(granted) = build_granted(&dir, profile)? else {
+            return Ok(false);
+        };
+        command.env("SKEIN_GRANTED_BIN", granted);
+    }
+    let status = command
         .args(rest)
         .current_dir(run::root())
         .env("SKEIN_BIN", bin.join("skein"))

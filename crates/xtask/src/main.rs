@@ -26,7 +26,9 @@ usage: cargo x COMMAND
                   (`cargo x chaos --help`)
   demo [ARGS]     builds Skein and demonstrates it (`cargo x demo --help`)
   bless           rewrites goldens and generated pages; review the difference
-  bench [NAME]    runs bench/NAME against a fresh build; without a name lists what there is
+  bench [NAME]    runs bench/NAME against a build of the profile `dist`, the first of which
+                  takes long (`bench --release NAME`: of the one that tests use); without a
+                  name lists what there is
 
 Build products go to CARGO_TARGET_DIR, by default ~/.cache/skein/target.";
 

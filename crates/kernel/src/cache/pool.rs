@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
-use super::buffer::{Buffer, Pin, State};
+use super::buffer::{Buffer, GRANTED, Pin, State};
 use super::step::Carry;
 use crate::clock::ScnClock;
 use crate::error::{Error, Result};
@@ -166,7 +166,11 @@ impl Cache {
     }
 
     /// Switches the fast path; the caller has frozen requests (hazard C5).
+    ///
+    /// # Panics
+    /// In a build that checks no rights, when another instance is there.
     pub fn set_alone(&self, alone: bool) {
+        assert!(alone || !GRANTED, "a build with the feature `granted` runs one instance alone");
         self.alone.store(alone, Ordering::SeqCst);
     }
 
@@ -350,9 +354,7 @@ impl Cache {
     ) -> std::result::Result<R, F> {
         let Some(buffer) = self.lookup(dba) else { return Err(f) };
         let st = buffer.latch().read();
-        let (true, Some(image)) = (st.holder.readable(), st.image.as_deref()) else {
-            return Err(f);
-        };
+        let Some(image) = st.readable() else { return Err(f) };
         ctx.bump(Stat::ConsistentGets, 1);
         let out = f(image);
         drop(st);
@@ -391,9 +393,7 @@ impl Cache {
             } else {
                 let st = buffer.latch().read();
                 // Enough under the latch, even while a peer waits for the block.
-                if st.holder.readable()
-                    && let Some(image) = st.image.as_deref()
-                {
+                if let Some(image) = st.readable() {
                     ctx.bump(Stat::ConsistentGets, 1);
                     let out = f(image);
                     drop(st);
