@@ -25,6 +25,11 @@ use crate::mutant::{Mutant, broken};
 /// CR copies served of an unchanged block in X before it becomes S (fairness).
 pub const CR_SERVED_BEFORE_DOWNGRADE: u8 = 4;
 
+/// Flushes that a block to be shipped waits for while who comes may still use it: it stays here that
+/// long anyway. What is changed then needs the next flush, so that this is a peer's longest wait for
+/// users who came after it.
+pub const FLUSHES_SHARED: u8 = 1;
+
 /// A holder sits in every buffer header: a thirtieth of the block it stands for, no more.
 const _: () = assert!(size_of::<Holder>() * 30 <= block::BLOCK_BYTES);
 
@@ -110,12 +115,15 @@ impl Holder {
     }
 
     /// Whether a new pin in `mode` may be taken now. False while a peer waits for the block: local
-    /// newcomers queue behind it.
+    /// newcomers queue behind it, but for those who come while it waits for its first flush.
     #[must_use]
     pub fn admits(&self, mode: Mode) -> bool {
         let waiting = match &self.duty {
             None => false,
             Some(Duty::Forward { mode: Mode::S, .. }) => mode == Mode::X,
+            Some(Duty::Forward { flushes, .. }) => {
+                !self.flushing || !(1..=FLUSHES_SHARED).contains(flushes)
+            }
             Some(_) => true,
         };
         self.readable() && self.mode >= mode && !waiting
@@ -304,6 +312,7 @@ impl Holder {
             HolderMsg::Grant { grant } => self.grant(&grant, facts, out),
             HolderMsg::Forward { to, mode, req_id, seq, past_images, timings } => {
                 let (since_us, flush_since_us) = (facts.now_us, None);
+                let flushes = 0;
                 let duty = Duty::Forward {
                     to,
                     mode,
@@ -313,6 +322,7 @@ impl Holder {
                     timings,
                     since_us,
                     flush_since_us,
+                    flushes,
                 };
                 if self.park(duty, facts) {
                     if self.mode == Mode::N {
@@ -538,8 +548,9 @@ impl Holder {
             return;
         }
         if facts.dirty && !facts.redo_durable && !broken(Mutant::ShipBeforeFlush) {
-            if let Duty::Forward { flush_since_us, .. } = duty {
+            if let Duty::Forward { flush_since_us, flushes, .. } = duty {
                 flush_since_us.get_or_insert(facts.now_us);
+                *flushes = flushes.saturating_add(u8::from(!self.flushing));
             }
             if !self.flushing {
                 self.flushing = true;

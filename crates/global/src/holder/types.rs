@@ -36,6 +36,8 @@ pub enum Duty {
         timings: Timings,
         since_us: u64,
         flush_since_us: Option<u64>,
+        /// Flushes begun for it.
+        flushes: u8,
     },
     Invalidate {
         seq: Seq,
