@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast;
 use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind};
 
-pub(crate) use self::query::shown_name;
+pub(crate) use self::query::{TARGETS_MAX, shown_name};
 pub(crate) use expr::{column_of_query, number, placeholder_index};
 pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
 

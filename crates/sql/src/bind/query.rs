@@ -633,7 +633,7 @@ impl Binder<'_> {
 }
 
 /// Most entries of a select list, as in PostgreSQL.
-const TARGETS_MAX: usize = 1664;
+pub(crate) const TARGETS_MAX: usize = 1664;
 
 /// What columns may be qualified with: schema, if one is given, and name.
 fn names_of_from(from: &TableWithJoins, out: &mut Vec<(Option<String>, String)>) {
