@@ -46,6 +46,7 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(at, Arc::new(JoinSides));
     rules.insert(at + 1, Arc::new(IndexJoins));
     rules.insert(at + 2, Arc::new(IndexOrder));
+    rules.push(Arc::new(crate::filter_order::FilterOrder));
     // What stands between a join and its scans is settled.
     rules.push(Arc::new(crate::join_keys::KeysOfJoins));
     rules.push(Arc::new(crate::gather::Gathers));

@@ -5,7 +5,7 @@
 
 use crate::arith::rescale;
 use crate::cast::trim_zeros;
-use crate::datetime::{EPOCH_DAYS, EPOCH_US};
+use crate::datetime::{day_of_plan, plan_day, plan_us, us_of_plan};
 use crate::error::{PgError, Result};
 use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of, enum_of_zone};
 use block::Rowid;
@@ -117,9 +117,9 @@ impl Builder {
             }
             (Builder::Text(b), Datum::Text(v)) => b.append(v.as_bytes())?,
             (Builder::Bytea(b), Datum::Bytea(v)) => b.append_value(v),
-            (Builder::Date(b), Datum::Date(v)) => b.append_value(v.saturating_add(EPOCH_DAYS)),
+            (Builder::Date(b), Datum::Date(v)) => b.append_value(plan_day(*v)),
             (Builder::Timestamp(b), Datum::Timestamp(v) | Datum::Timestamptz(v)) => {
-                b.append_value(v.saturating_add(EPOCH_US));
+                b.append_value(plan_us(*v));
             }
             (Builder::Uuid(b), Datum::Uuid(v)) => b.append_value(v)?,
             (Builder::Time(b), Datum::Time(v)) => b.append_value(*v),
@@ -207,7 +207,7 @@ impl Builder {
             Builder::Int8(b) if data.len() == 8 => b.append_value(stored_integer(data)),
             Builder::Date(b) if data.len() == 4 => {
                 let days = i32::try_from(stored_integer(data)).unwrap_or_default();
-                b.append_value(days.saturating_add(EPOCH_DAYS));
+                b.append_value(plan_day(days));
             }
             Builder::Text(b) => b.append(data)?,
             Builder::Numeric(b, to) => match stored_numeric(data) {
@@ -512,9 +512,9 @@ impl ColumnReader {
             }
             ColumnReader::Text(a) => Datum::Text(a.value(row)),
             ColumnReader::Bytea(a) => Datum::Bytea(a.value(row)),
-            ColumnReader::Date(a) => Datum::Date(a.value(row).saturating_sub(EPOCH_DAYS)),
+            ColumnReader::Date(a) => Datum::Date(day_of_plan(a.value(row))),
             ColumnReader::Timestamp { array, zoned } => {
-                let us = array.value(row).saturating_sub(EPOCH_US);
+                let us = us_of_plan(array.value(row));
                 if *zoned { Datum::Timestamptz(us) } else { Datum::Timestamp(us) }
             }
             ColumnReader::Uuid(a) => Datum::Uuid(a.value(row).try_into().unwrap_or_default()),

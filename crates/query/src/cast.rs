@@ -273,11 +273,9 @@ pub fn cast(datum: &Datum<'_>, ty: ColType, mode: CastMode, env: &FormatEnv) -> 
         (Datum::Int4(v), TypeKind::Bool) => Value::Bool(*v != 0),
         (Datum::Bytea(v), TypeKind::Bytea) => Value::Bytea((*v).into()),
         (Datum::Date(v), TypeKind::Date) => Value::Date(*v),
-        (Datum::Date(v), TypeKind::Timestamp) => {
-            Value::Timestamp(i64::from(*v) * datetime::US_PER_DAY)
-        }
+        (Datum::Date(v), TypeKind::Timestamp) => Value::Timestamp(datetime::midnight(*v)),
         (Datum::Date(v), TypeKind::Timestamptz) => {
-            Value::Timestamptz(env.zone.to_utc(i64::from(*v) * datetime::US_PER_DAY))
+            Value::Timestamptz(env.zone.to_utc(datetime::midnight(*v)))
         }
         (Datum::Timestamp(v), TypeKind::Timestamp) => Value::Timestamp(*v),
         (Datum::Timestamp(v), TypeKind::Timestamptz) => Value::Timestamptz(env.zone.to_utc(*v)),
@@ -340,10 +338,13 @@ const fn is_number_kind(kind: TypeKind) -> bool {
 }
 
 fn local(us: i64, env: &FormatEnv) -> i64 {
-    us + i64::from(env.zone.offset_at(us)) * datetime::US_PER_SECOND
+    env.zone.local(us)
 }
 
 fn days(us: i64) -> Result<i32> {
+    if datetime::is_infinite(us) {
+        return Ok(if us == i64::MAX { i32::MAX } else { i32::MIN });
+    }
     i32::try_from(us.div_euclid(datetime::US_PER_DAY)).map_err(|_| PgError::out_of_range("date"))
 }
 

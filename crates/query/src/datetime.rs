@@ -95,13 +95,16 @@ impl Zone {
     /// Microseconds since 2000-01-01 on the clocks of the zone.
     #[must_use]
     pub fn local(&self, us: i64) -> i64 {
+        if is_infinite(us) {
+            return us;
+        }
         us.saturating_add(i64::from(self.offset_at(us)) * US_PER_SECOND)
     }
 
     /// Seconds east of Greenwich at an instant.
     #[must_use]
     pub fn offset_at(&self, us: i64) -> i32 {
-        let seconds = (us + EPOCH_US).div_euclid(US_PER_SECOND);
+        let seconds = us.saturating_add(EPOCH_US).div_euclid(US_PER_SECOND);
         chrono::DateTime::from_timestamp(seconds, 0).map_or(0, |at| {
             self.tz.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc()
         })
@@ -110,7 +113,7 @@ impl Zone {
     /// What the zone's time is called at an instant: `CEST`, `UTC`, `+02`.
     #[must_use]
     pub fn abbreviation_at(&self, us: i64) -> String {
-        let seconds = (us + EPOCH_US).div_euclid(US_PER_SECOND);
+        let seconds = us.saturating_add(EPOCH_US).div_euclid(US_PER_SECOND);
         let named = self.listed.zip(chrono::DateTime::from_timestamp(seconds, 0));
         let name = named.and_then(|(zone, at)| {
             zone.offset_from_utc_datetime(&at.naive_utc()).abbreviation().map(str::to_owned)
@@ -133,7 +136,7 @@ impl Zone {
     /// put forward, as if they were not yet.
     #[must_use]
     pub fn to_utc(&self, local_us: i64) -> i64 {
-        if self.utc {
+        if self.utc || is_infinite(local_us) {
             return local_us;
         }
         let with = |offset: i32| local_us.saturating_sub(i64::from(offset) * US_PER_SECOND);
@@ -233,8 +236,16 @@ fn push_date_part(days: i32, out: &mut Vec<u8>) -> bool {
     before_christ
 }
 
+/// The word for an infinite date or instant.
+fn push_infinite(after: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(if after { b"infinity" } else { b"-infinity" });
+}
+
 /// Appends a date.
 pub fn push_date(days: i32, out: &mut Vec<u8>) {
+    if matches!(days, i32::MIN | i32::MAX) {
+        return push_infinite(days == i32::MAX, out);
+    }
     if push_date_part(days, out) {
         out.extend_from_slice(b" BC");
     }
@@ -267,6 +278,9 @@ fn split_days(us: i64) -> (i32, i64) {
 
 /// Appends a timestamp without time zone.
 pub fn push_timestamp(us: i64, out: &mut Vec<u8>) {
+    if matches!(us, i64::MIN | i64::MAX) {
+        return push_infinite(us == i64::MAX, out);
+    }
     let (days, time) = split_days(us);
     let before_christ = push_date_part(days, out);
     out.push(b' ');
@@ -278,6 +292,9 @@ pub fn push_timestamp(us: i64, out: &mut Vec<u8>) {
 
 /// Appends an instant in local time with its offset.
 pub fn push_timestamptz(us: i64, zone: &Zone, out: &mut Vec<u8>) {
+    if matches!(us, i64::MIN | i64::MAX) {
+        return push_infinite(us == i64::MAX, out);
+    }
     let offset = zone.offset_at(us);
     let (days, time) = split_days(us + i64::from(offset) * US_PER_SECOND);
     let before_christ = push_date_part(days, out);
@@ -441,12 +458,90 @@ fn parse_offset(text: &str) -> Option<i32> {
     Some(if negative { -seconds } else { seconds })
 }
 
-/// Reads a date.
+/// Whether an instant is before or after all others.
+#[must_use]
+pub const fn is_infinite(us: i64) -> bool {
+    matches!(us, i64::MIN | i64::MAX)
+}
+
+/// The first instant of a day; an infinite day's is infinite.
+#[must_use]
+pub const fn midnight(days: i32) -> i64 {
+    match days {
+        i32::MIN => i64::MIN,
+        i32::MAX => i64::MAX,
+        days => days as i64 * US_PER_DAY,
+    }
+}
+
+/// A day as plans count it, from 1970.
+#[must_use]
+pub const fn plan_day(days: i32) -> i32 {
+    if days == i32::MIN { days } else { days.saturating_add(EPOCH_DAYS) }
+}
+
+/// The day that plans count so.
+#[must_use]
+pub const fn day_of_plan(days: i32) -> i32 {
+    if days == i32::MAX { days } else { days.saturating_sub(EPOCH_DAYS) }
+}
+
+/// An instant as plans count it, from 1970.
+#[must_use]
+pub const fn plan_us(us: i64) -> i64 {
+    if us == i64::MIN { us } else { us.saturating_add(EPOCH_US) }
+}
+
+/// The instant that plans count so.
+#[must_use]
+pub const fn us_of_plan(us: i64) -> i64 {
+    if us == i64::MAX { us } else { us.saturating_sub(EPOCH_US) }
+}
+
+/// Last day of a date, as in PostgreSQL: in the year 5874897.
+const DAYS_MAX: i32 = 2_145_031_948;
+/// Instants from here on are out of range: plans count them from 1970, so that the last ones are of
+/// the year 294247 (in PostgreSQL: 294276).
+const TIMESTAMP_END: i64 = i64::MAX - EPOCH_US;
+/// First day of dates and of instants: in the year 4714 BC.
+const DAYS_MIN: i32 = -2_451_545;
+
+/// `infinity` or `-infinity`: whether it is the first.
+fn infinity(text: &str) -> Option<bool> {
+    let word = text.trim().to_ascii_lowercase();
+    match word.strip_prefix(['-', '+']).unwrap_or(&word) {
+        "infinity" | "inf" => Some(!word.starts_with('-')),
+        _ => None,
+    }
+}
+
+fn in_range(us: i64, text: &str) -> Result<i64> {
+    if (i64::from(DAYS_MIN) * US_PER_DAY..TIMESTAMP_END).contains(&us) {
+        return Ok(us);
+    }
+    Err(PgError::new("22008", format!("timestamp out of range: \"{text}\"")))
+}
+
+/// Microseconds of a local time, if there are as many.
+fn local_us(parts: &Parts, text: &str) -> Result<i64> {
+    let us = i64::from(parts.days).checked_mul(US_PER_DAY);
+    let us = us.and_then(|us| us.checked_add(parts.time_us));
+    in_range(us.unwrap_or(i64::MAX), text)
+}
+
+/// Reads a date; `i32::MAX` and `i32::MIN` are the infinite ones.
 ///
 /// # Errors
 /// 22007 or 22008.
 pub fn parse_date(text: &str, now_us: i64) -> Result<i32> {
-    Ok(parse_parts("date", text, now_us)?.days)
+    if let Some(after) = infinity(text) {
+        return Ok(if after { i32::MAX } else { i32::MIN });
+    }
+    let days = parse_parts("date", text, now_us)?.days;
+    if (DAYS_MIN..=DAYS_MAX).contains(&days) {
+        return Ok(days);
+    }
+    Err(PgError::new("22008", format!("date out of range: \"{text}\"")))
 }
 
 /// Reads a time of day; of a timestamp, its time.
@@ -495,13 +590,16 @@ fn plausible_time(text: &str) -> bool {
     text.contains(':') && text.bytes().all(|b| b.is_ascii_digit() || b == b':' || b == b'.')
 }
 
-/// Reads a timestamp; a time zone in the text is ignored, as PostgreSQL does.
+/// Reads a timestamp; a time zone in the text is ignored, as PostgreSQL does. `i64::MAX` and
+/// `i64::MIN` are the infinite ones.
 ///
 /// # Errors
 /// 22007 or 22008.
 pub fn parse_timestamp(text: &str, now_us: i64) -> Result<i64> {
-    let parts = parse_parts("timestamp", text, now_us)?;
-    Ok(i64::from(parts.days) * US_PER_DAY + parts.time_us)
+    if let Some(after) = infinity(text) {
+        return Ok(if after { i64::MAX } else { i64::MIN });
+    }
+    local_us(&parse_parts("timestamp", text, now_us)?, text)
 }
 
 /// Reads an instant; without a zone in the text it is local to `zone`.
@@ -509,13 +607,17 @@ pub fn parse_timestamp(text: &str, now_us: i64) -> Result<i64> {
 /// # Errors
 /// 22007 or 22008.
 pub fn parse_timestamptz(text: &str, zone: &Zone, now_us: i64) -> Result<i64> {
+    if let Some(after) = infinity(text) {
+        return Ok(if after { i64::MAX } else { i64::MIN });
+    }
     let parts = parse_parts("timestamp with time zone", text, now_us)?;
-    let local = i64::from(parts.days) * US_PER_DAY + parts.time_us;
-    Ok(match (parts.offset_s, parts.zone) {
+    let local = local_us(&parts, text)?;
+    let us = match (parts.offset_s, parts.zone) {
         (Some(offset), _) => local - i64::from(offset) * US_PER_SECOND,
         (None, Some(named)) => named.to_utc(local),
         (None, None) => zone.to_utc(local),
-    })
+    };
+    in_range(us, text)
 }
 
 #[cfg(test)]
@@ -539,6 +641,23 @@ mod tests {
         assert_eq!(parse_date("2024-02-29", 0).unwrap(), 8825);
         assert_eq!(parse_date("2023-02-29", 0).unwrap_err().code, "22008");
         assert_eq!(parse_date("yesterdayish", 0).unwrap_err().code, "22007");
+    }
+
+    #[test]
+    fn infinite_dates_stay_so() {
+        for (word, days, us) in
+            [("infinity", i32::MAX, i64::MAX), ("-Infinity", i32::MIN, i64::MIN)]
+        {
+            assert_eq!(parse_date(word, 0).unwrap(), days);
+            assert_eq!(parse_timestamp(word, 0).unwrap(), us);
+            assert_eq!(midnight(days), us);
+            assert_eq!(day_of_plan(plan_day(days)), days);
+            assert_eq!(us_of_plan(plan_us(us)), us);
+            assert_eq!(text(|out| push_timestamp(us, out)), word.to_ascii_lowercase());
+        }
+        assert_eq!(parse_date("5874898-01-01", 0).unwrap_err().code, "22008");
+        assert_eq!(parse_timestamp("294277-01-01", 0).unwrap_err().code, "22008");
+        assert_eq!(day_of_plan(plan_day(DAYS_MAX)), DAYS_MAX);
     }
 
     #[test]

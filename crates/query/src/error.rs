@@ -306,7 +306,8 @@ fn schema_error(text: &str) -> PgError {
     if text.contains("No field named") {
         let rest = text.split("No field named ").nth(1).unwrap_or("?");
         let end = rest.find(['\n', ' ']).unwrap_or(rest.len());
-        PgError::undefined_column(rest[..end].trim_end_matches('.').replace('"', ""))
+        let name = rest[..end].trim_end_matches('.').replace('"', "");
+        PgError::undefined_column(name.trim_start_matches("$outer."))
     } else if text.contains("Ambiguous") {
         PgError::new("42702", text)
     } else {

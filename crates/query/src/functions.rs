@@ -9,6 +9,7 @@
 //! parameters), but for its time zone, for which a plan is made.
 
 mod binary;
+mod coalesce;
 mod format;
 mod formatting;
 mod keywords;
@@ -22,6 +23,7 @@ mod strings;
 mod transcendental;
 mod typed;
 
+pub use coalesce::coalesce;
 pub use series::set_function;
 pub use typed::{Typed, missing};
 

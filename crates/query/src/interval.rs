@@ -378,6 +378,9 @@ fn scaled(v: Interval, scale: impl Fn(f64) -> f64) -> Result<Interval> {
 /// 22008.
 pub fn shift(us: i64, by: Interval) -> Result<i64> {
     let range = || PgError::new("22008", "timestamp out of range");
+    if crate::datetime::is_infinite(us) {
+        return Ok(us);
+    }
     let mut us = us;
     if by.months != 0 {
         let days = i32::try_from(us.div_euclid(US_PER_DAY)).map_err(|_| range())?;

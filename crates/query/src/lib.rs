@@ -29,6 +29,7 @@ pub mod explain;
 mod expr_planner;
 mod extremes;
 mod facts;
+mod filter_order;
 pub mod functions;
 mod gather;
 mod given;

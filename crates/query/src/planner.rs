@@ -172,6 +172,7 @@ impl Planner {
         let mut ours: Vec<_> = builtin_functions(env).into_iter().map(|f| f.into_udf()).collect();
         ours.extend(typed_functions(env).into_iter().map(Typed::into_udf));
         ours.push(crate::functions::row_uuid_function());
+        ours.push(Arc::new(crate::functions::coalesce()));
         ours.push(crate::type_names::pg_typeof());
         ours.push(crate::expand::expand_function());
         ours.extend(crate::enum_functions::enum_functions());
@@ -218,8 +219,12 @@ impl Planner {
         let raw = self.raw_plan(statement, tables, params)?;
         let raw = object_names::in_result(raw, tables)?;
         let params = param_types(&raw, params)?;
+        if raw.schema().fields().len() > TARGETS_MAX {
+            let text = format!("target lists can have at most {TARGETS_MAX} entries");
+            return Err(PgError::new("54011", text));
+        }
         let plan = crate::apply::optimized(&self.state, &raw, params.len())?;
-        let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();
+        let columns = result_columns(&raw, &plan);
         let reusable = !has_parameters(&plan)?;
         let zone_name = tables.zone_name.clone();
         Ok(PlannedQuery { plan, columns, params, reusable, zone_name })
@@ -232,8 +237,9 @@ impl Planner {
         tables: &TableSet,
     ) -> Result<(LogicalPlan, Vec<PgColumn>)> {
         let raw = self.raw_plan(statement, tables, &[])?;
-        let columns = raw.schema().fields().iter().map(|f| PgColumn::of_field(f)).collect();
-        Ok((crate::apply::optimized(&self.state, &raw, 0)?, columns))
+        let plan = crate::apply::optimized(&self.state, &raw, 0)?;
+        let columns = result_columns(&raw, &plan);
+        Ok((plan, columns))
     }
 
     /// An optimised expression, ready to be computed.
@@ -337,6 +343,24 @@ impl Planner {
         }
         Ok(execute_stream(plan, task)?)
     }
+}
+
+/// Most columns of a result, as in PostgreSQL.
+const TARGETS_MAX: usize = 1664;
+
+/// What a plan's columns are to clients: as they were written, but of the types that branches of
+/// CASE and UNION agree on, which only the optimised plan has.
+fn result_columns(raw: &LogicalPlan, plan: &LogicalPlan) -> Vec<PgColumn> {
+    let (written, agreed) = (raw.schema().fields(), plan.schema().fields());
+    debug_assert_eq!(written.len(), agreed.len(), "an optimised plan has the same columns");
+    let columns = written.iter().zip(agreed).map(|(written, agreed)| {
+        let column = PgColumn::of_field(written);
+        let of_result = PgColumn::of_field(agreed);
+        let same = written.data_type() == agreed.data_type()
+            || (column.col_type().is_some() && column.col_type() == of_result.col_type());
+        if same { column } else { PgColumn { name: column.name, ..of_result } }
+    });
+    columns.collect()
 }
 
 /// Lines that show a plan.

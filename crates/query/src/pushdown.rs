@@ -8,7 +8,7 @@
 use crate::arith::Op;
 use crate::arrow_rows::{ColumnReader, arrow_interval, interval_of, single_column};
 use crate::cast::CastMode;
-use crate::datetime::{EPOCH_DAYS, EPOCH_US};
+use crate::datetime::{day_of_plan, plan_day, plan_us, us_of_plan};
 use crate::functions::arithmetic_of;
 use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar, common_number};
@@ -37,7 +37,9 @@ struct Typed {
 #[must_use]
 pub fn convert_filter(expr: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
     let typed = convert(expr, columns)?;
-    matches!(typed.kind, Some(TypeKind::Bool)).then_some(typed.scalar)
+    // What the optimizer makes of `false AND NULL`, after the scan has said what it takes.
+    let null = matches!(typed.scalar, Scalar::Const(Value::Null));
+    (null || matches!(typed.kind, Some(TypeKind::Bool))).then_some(typed.scalar)
 }
 
 /// Filters of a scan as conditions on the table's columns, if all of them are of a kind that scans
@@ -296,7 +298,7 @@ pub fn value_of(value: &ScalarValue) -> Option<Value> {
         ScalarValue::FixedSizeBinary(16, Some(v)) => Value::Uuid(v.as_slice().try_into().ok()?),
         ScalarValue::Time64Microsecond(Some(v)) => Value::Time(*v),
         ScalarValue::IntervalMonthDayNano(Some(v)) => Value::Interval(interval_of(*v)),
-        ScalarValue::Date32(Some(v)) => Value::Date(v.checked_sub(EPOCH_DAYS)?),
+        ScalarValue::Date32(Some(v)) => Value::Date(day_of_plan(*v)),
         ScalarValue::TimestampMicrosecond(Some(v), zone) => timestamp(*v, zone.is_some())?,
         ScalarValue::TimestampNanosecond(Some(v), zone) => {
             timestamp(v.div_euclid(1000), zone.is_some())?
@@ -315,7 +317,7 @@ pub fn value_of(value: &ScalarValue) -> Option<Value> {
 }
 
 fn timestamp(unix_us: i64, zoned: bool) -> Option<Value> {
-    let us = unix_us.checked_sub(EPOCH_US)?;
+    let us = us_of_plan(unix_us);
     Some(if zoned { Value::Timestamptz(us) } else { Value::Timestamp(us) })
 }
 
@@ -340,7 +342,7 @@ pub fn scalar_value_of(value: &Value, ty: ColType) -> ScalarValue {
         }
         Value::Text(v) => ScalarValue::Utf8(Some(v.to_string())),
         Value::Bytea(v) => ScalarValue::Binary(Some(v.to_vec())),
-        Value::Date(v) => ScalarValue::Date32(Some(v.saturating_add(EPOCH_DAYS))),
+        Value::Date(v) => ScalarValue::Date32(Some(plan_day(*v))),
         Value::Uuid(v) => ScalarValue::FixedSizeBinary(16, Some(v.to_vec())),
         Value::Time(v) => ScalarValue::Time64Microsecond(Some(*v)),
         // A time part of more than 292 years has no counterpart.
@@ -359,11 +361,9 @@ pub fn scalar_value_of(value: &Value, ty: ColType) -> ScalarValue {
             _ => ScalarValue::Null,
         },
         Value::Jsonb(v) => ScalarValue::BinaryView(Some(v.as_bytes().to_vec())),
-        Value::Timestamp(v) => {
-            ScalarValue::TimestampMicrosecond(Some(v.saturating_add(EPOCH_US)), None)
-        }
+        Value::Timestamp(v) => ScalarValue::TimestampMicrosecond(Some(plan_us(*v)), None),
         Value::Timestamptz(v) => {
-            ScalarValue::TimestampMicrosecond(Some(v.saturating_add(EPOCH_US)), Some(UTC.into()))
+            ScalarValue::TimestampMicrosecond(Some(plan_us(*v)), Some(UTC.into()))
         }
     }
 }

@@ -6,7 +6,9 @@
 
 use crate::arith::Op;
 use crate::cast::{to_f64, to_numeric};
-use crate::datetime::{EPOCH_US, US_PER_DAY, US_PER_SECOND, Zone, civil, days_of};
+use crate::datetime::{
+    EPOCH_US, US_PER_DAY, US_PER_SECOND, Zone, civil, days_of, is_infinite, midnight,
+};
 use crate::error::{PgError, Result};
 use crate::functions::RowFunction;
 use crate::interval;
@@ -64,7 +66,7 @@ pub fn operator(op: Op, a: TypeKind, b: TypeKind, env: FormatEnv) -> Option<Arc<
 /// A date or instant as microseconds.
 fn instant(datum: &Datum<'_>) -> Option<i64> {
     match datum {
-        Datum::Date(days) => Some(i64::from(*days) * US_PER_DAY),
+        Datum::Date(days) => Some(midnight(*days)),
         Datum::Timestamp(us) | Datum::Timestamptz(us) => Some(*us),
         _ => None,
     }
@@ -81,6 +83,9 @@ fn local_instant(datum: &Datum<'_>, zone: &Zone) -> Option<i64> {
 /// An instant moved by an interval: its months and days are those of the zone's calendar.
 pub(crate) fn shift_zoned(us: i64, by: Interval, zone: &Zone) -> Result<i64> {
     let range = || PgError::new("22008", "timestamp out of range");
+    if is_infinite(us) {
+        return Ok(us);
+    }
     let mut us = us;
     if by.months != 0 || by.days != 0 {
         let calendar = Interval { us: 0, ..by };
@@ -105,7 +110,8 @@ fn combine(op: Op, a: &Datum<'_>, b: &Datum<'_>, zone: &Zone) -> Result<Value> {
             Value::Time(moved.rem_euclid(US_PER_DAY))
         }
         (Datum::Date(day), Datum::Time(us)) | (Datum::Time(us), Datum::Date(day)) => {
-            Value::Timestamp(i64::from(*day) * US_PER_DAY + us)
+            let start = midnight(*day);
+            Value::Timestamp(if is_infinite(start) { start } else { start + us })
         }
         (Datum::Timestamptz(at), Datum::Interval(by))
         | (Datum::Interval(by), Datum::Timestamptz(at)) => {
@@ -131,6 +137,9 @@ fn combine(op: Op, a: &Datum<'_>, b: &Datum<'_>, zone: &Zone) -> Result<Value> {
                 other => instant(other),
             };
             let (a, b) = (side(a).ok_or_else(mismatch)?, side(b).ok_or_else(mismatch)?);
+            if is_infinite(a) || is_infinite(b) {
+                return Err(PgError::new("22008", "cannot subtract infinite timestamps"));
+            }
             Value::Interval(interval::of_span(a - b))
         }
     })
@@ -166,6 +175,9 @@ fn extract_type(fields: &[FieldRef], values: &[Option<&ScalarValue>]) -> Result<
 /// The value of a field with its scale.
 fn extract(field: &str, datum: &Datum<'_>, zone: &Zone) -> Result<(i128, u8)> {
     let field = field.to_ascii_lowercase();
+    if instant(datum).is_some_and(is_infinite) {
+        return Err(PgError::unsupported("a field of an infinite date or timestamp"));
+    }
     let (name, found) = match datum {
         Datum::Interval(v) => ("interval", of_interval(&field, *v)),
         Datum::Time(us) => ("time without time zone", of_time(&field, *us)),
@@ -315,13 +327,21 @@ fn date_trunc_type(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<Co
 fn date_trunc(field: &str, datum: &Datum<'_>, zone: &Zone) -> Result<Value> {
     let unit = field.to_ascii_lowercase();
     let unit = unit.as_str();
+    match datum {
+        Datum::Timestamp(us) if is_infinite(*us) => return Ok(Value::Timestamp(*us)),
+        Datum::Timestamptz(us) if is_infinite(*us) => return Ok(Value::Timestamptz(*us)),
+        Datum::Date(days) if is_infinite(midnight(*days)) => {
+            return Ok(Value::Timestamptz(midnight(*days)));
+        }
+        _ => {}
+    }
     Ok(match datum {
         Datum::Interval(v) => Value::Interval(trunc_interval(unit, *v)?),
         Datum::Time(us) => Value::Interval(trunc_interval(unit, interval::of_us(*us))?),
         Datum::Timestamp(us) => Value::Timestamp(trunc_instant(unit, *us, "without")?),
         Datum::Timestamptz(us) => Value::Timestamptz(trunc_zoned(unit, *us, zone)?),
         Datum::Date(days) => {
-            let us = zone.to_utc(i64::from(*days) * US_PER_DAY);
+            let us = zone.to_utc(midnight(*days));
             Value::Timestamptz(trunc_zoned(unit, us, zone)?)
         }
         Datum::Text(text) => {
@@ -358,7 +378,6 @@ type Shift = Box<dyn Fn(i64) -> i64>;
 
 /// `timezone(zone, x)`, which is `x AT TIME ZONE zone`.
 fn at_time_zone(zone: &Datum<'_>, datum: &Datum<'_>, session: &Zone) -> Result<Value> {
-    let range = || PgError::new("22008", "timestamp out of range");
     let (to_utc, to_local): (Shift, Shift) = match zone {
         Datum::Text(name) => {
             let zone = Zone::named(name)?;
@@ -381,10 +400,7 @@ fn at_time_zone(zone: &Datum<'_>, datum: &Datum<'_>, session: &Zone) -> Result<V
     Ok(match datum {
         Datum::Timestamp(us) => Value::Timestamptz(to_utc(*us)),
         Datum::Timestamptz(us) => Value::Timestamp(to_local(*us)),
-        Datum::Date(days) => {
-            let us = i64::from(*days).checked_mul(US_PER_DAY).ok_or_else(range)?;
-            Value::Timestamp(to_local(session.to_utc(us)))
-        }
+        Datum::Date(days) => Value::Timestamp(to_local(session.to_utc(midnight(*days)))),
         Datum::Text(text) => {
             let us = crate::datetime::parse_timestamptz(text, session, 0)?;
             Value::Timestamp(to_local(us))
@@ -551,7 +567,7 @@ pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
         let field = text_of(&args[0])?;
         // A date is a timestamp here.
         let value = match &args[1] {
-            Datum::Date(days) => Datum::Timestamp(i64::from(*days) * US_PER_DAY),
+            Datum::Date(days) => Datum::Timestamp(midnight(*days)),
             other => *other,
         };
         let (v, scale) = extract(field, &value, &zone)?;

@@ -17,6 +17,8 @@ const READ_BYTES_MAX: usize = 256 * 1024;
 /// Longest message of the kinds that carry statements, parameters and rows. A row has at most
 /// 16 MiB, and twice that as hexadecimal text.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest message that is read past, so that its sender may go on; what claims more is no message.
+const REFUSED_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Longest message of the other kinds.
 const SHORT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// Longest startup packet, as in PostgreSQL.
@@ -33,20 +35,48 @@ pub struct Input {
     wanted: usize,
     /// The last read filled the buffer: there is probably more.
     streaming: bool,
+    refused: Option<Refused>,
+}
+
+/// A statement or its parameters, longer than is taken: it is read past.
+struct Refused {
+    tag: u8,
+    len: usize,
+    /// Bytes of it that have not arrived yet.
+    left: usize,
+}
+
+/// What has arrived.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// A complete message: its tag and where its body is.
+    Message(u8, Range<usize>),
+    /// The last byte of a message that was too long, with its tag and length.
+    TooLong(u8, usize),
 }
 
 impl Default for Input {
     fn default() -> Input {
-        Input { buf: vec![0; IDLE_BYTES], start: 0, end: 0, wanted: 0, streaming: false }
+        Input {
+            buf: vec![0; IDLE_BYTES],
+            start: 0,
+            end: 0,
+            wanted: 0,
+            streaming: false,
+            refused: None,
+        }
     }
 }
 
 impl Input {
-    /// The next complete message: its tag and where its body is. `None` asks for more bytes.
+    /// The next message. `None` asks for more bytes.
     ///
     /// # Errors
     /// A protocol violation: unknown tag, impossible length.
-    pub fn next_message(&mut self) -> Result<Option<(u8, Range<usize>)>, Report> {
+    pub fn next_message(&mut self) -> Result<Option<Arrived>, Report> {
+        if self.refused.is_some() {
+            return Ok(self.read_past());
+        }
         let have = &self.buf[self.start..self.end];
         let Some((header, _)) = have.split_first_chunk::<5>() else {
             if let Some(tag) = have.first() {
@@ -57,9 +87,29 @@ impl Input {
         };
         let tag = header[0];
         check_tag(tag)?;
-        let limit = if may_be_long(tag) { MESSAGE_BYTES_MAX } else { SHORT_MESSAGE_BYTES_MAX };
+        let limit = match tag {
+            b'Q' | b'P' | b'B' => REFUSED_BYTES_MAX,
+            tag if may_be_long(tag) => MESSAGE_BYTES_MAX,
+            _ => SHORT_MESSAGE_BYTES_MAX,
+        };
         let len = checked_len([header[1], header[2], header[3], header[4]], 4, limit)?;
-        Ok(self.take(1 + len, 5).map(|body| (tag, body)))
+        if len > MESSAGE_BYTES_MAX {
+            self.refused = Some(Refused { tag, len, left: 1 + len });
+            return Ok(self.read_past());
+        }
+        Ok(self.take(1 + len, 5).map(|body| Arrived::Message(tag, body)))
+    }
+
+    fn read_past(&mut self) -> Option<Arrived> {
+        let refused = self.refused.as_mut()?;
+        let here = refused.left.min(self.end - self.start);
+        refused.left -= here;
+        self.start += here;
+        self.wanted = 0;
+        if refused.left > 0 {
+            return None;
+        }
+        self.refused.take().map(|refused| Arrived::TooLong(refused.tag, refused.len))
     }
 
     /// The next complete packet of the startup phase, which has no tag: where its body is.
@@ -203,7 +253,8 @@ mod tests {
                 rest = after;
                 while !part.is_empty() {
                     input.fill(&mut part).unwrap();
-                    while let Some((tag, body)) = input.next_message().unwrap() {
+                    while let Some(arrived) = input.next_message().unwrap() {
+                        let Arrived::Message(tag, body) = arrived else { panic!("{arrived:?}") };
                         seen.push((tag, input.body(body).len()));
                     }
                 }
@@ -231,6 +282,24 @@ mod tests {
             assert_eq!(e.code(), "08P01", "{bytes:?}");
             assert_eq!(input.buf.len(), IDLE_BYTES);
         }
+    }
+
+    #[test]
+    fn a_message_too_long_is_read_past() {
+        let len = MESSAGE_BYTES_MAX + 1;
+        let header = [&b"Q"[..], &u32::try_from(len).unwrap().to_be_bytes()].concat();
+        let mut input = Input::default();
+        input.fill(&mut &header[..]).unwrap();
+        let part = vec![b'x'; 1 << 20];
+        let mut left = len - 4;
+        while left > 0 {
+            assert_eq!(input.next_message().unwrap(), None);
+            assert!(input.buf.len() <= STREAM_BYTES + IDLE_BYTES, "{}", input.buf.len());
+            left -= input.fill(&mut &part[..left.min(part.len())]).unwrap();
+        }
+        assert_eq!(input.next_message().unwrap(), Some(Arrived::TooLong(b'Q', len)));
+        input.fill(&mut &b"S\0\0\0\x04"[..]).unwrap();
+        assert!(matches!(input.next_message().unwrap(), Some(Arrived::Message(b'S', _))));
     }
 
     #[test]

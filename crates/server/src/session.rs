@@ -7,7 +7,7 @@
 //! Reads block the thread: it is the session's own. Everything else is awaited.
 
 use crate::engine::{ClientWaits, Fetched, Parameters, Session};
-use crate::input::Input;
+use crate::input::{Arrived, Input, MESSAGE_BYTES_MAX};
 use crate::message::{Bind, DecodeError, Frontend, Target, decode};
 use crate::output::Output;
 use crate::registry::{Entry, Registry};
@@ -176,7 +176,20 @@ impl<S: Session> Conn<S> {
         loop {
             loop {
                 let (tag, body) = match input.next_message() {
-                    Ok(Some(message)) => message,
+                    Ok(Some(Arrived::Message(tag, body))) => (tag, body),
+                    Ok(Some(Arrived::TooLong(tag, len))) => {
+                        if self.skip_to_sync {
+                            continue;
+                        }
+                        link.entry.set_busy(true);
+                        let text =
+                            format!("message of {len} bytes is longer than {MESSAGE_BYTES_MAX}");
+                        let report = Report::error("54000", text);
+                        if let Next::Close = self.failed(report, via(tag)).boxed_local().await {
+                            return;
+                        }
+                        continue;
+                    }
                     Ok(None) => break,
                     Err(report) => return self.out.report(&report),
                 };

@@ -14,6 +14,10 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 /// The sum of weights up to which a statement was measured to need half a session's stack.
 const WEIGHT_MAX: u32 = 3000;
 
+/// Brackets, CASE and signs in one another. The parser gives up at a little more, but not always
+/// with an error that says so.
+const NESTING_MAX: u32 = 90;
+
 /// Of one more table to join.
 const JOIN_WEIGHT: u32 = 10;
 
@@ -75,6 +79,9 @@ struct Level {
     queries: u32,
     /// Commas part tables.
     in_from: bool,
+    /// CASEs without their END, and what was nested outside.
+    cases: u32,
+    nested: u32,
 }
 
 /// Refuses a statement whose tree would be too deep.
@@ -85,10 +92,31 @@ pub(crate) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut outer: Vec<Level> = Vec::new();
     let (mut sum, mut here) = (0, Level::default());
     let mut before = Keyword::NoKeyword;
+    // Signs and NOTs in a row, each of which stands in the one before.
+    let mut signs = 0;
     for token in tokens.iter().map(|t| &t.token) {
         match token {
+            Token::Whitespace(_) => {}
+            Token::Minus | Token::Plus | Token::Tilde => signs += 1,
+            other => match keyword(other) {
+                Keyword::NOT => signs += 1,
+                word => {
+                    signs = 0;
+                    match word {
+                        Keyword::CASE => here.cases += 1,
+                        Keyword::END => here.cases = here.cases.saturating_sub(1),
+                        _ => {}
+                    }
+                }
+            },
+        }
+        if here.nested + here.cases + signs > NESTING_MAX {
+            return Err(PgError::new("54001", "stack depth limit exceeded"));
+        }
+        match token {
             Token::LParen | Token::LBracket | Token::LBrace => {
-                outer.push(std::mem::take(&mut here));
+                let nested = here.nested + here.cases + 1;
+                outer.push(std::mem::replace(&mut here, Level { nested, ..Level::default() }));
             }
             Token::RParen | Token::RBracket | Token::RBrace => {
                 sum -= here.operators + here.queries;
@@ -155,6 +183,14 @@ mod tests {
         let half = format!("({})", "1 + ".repeat(700));
         assert!(passes(&format!("{half} + {half} + {half}")));
         assert!(passes(")) ] }"));
+        for (open, close) in
+            [("(", ")"), ("case when true then ", " end"), ("not ", ""), ("- ", "")]
+        {
+            let nested = |count| format!("select {}1{}", open.repeat(count), close.repeat(count));
+            assert!(passes(&nested(80)), "{open}");
+            assert!(!passes(&nested(91)), "{open}");
+        }
+        assert!(passes(&"case when a then 1 else -1 end, not (b), ".repeat(20_000)));
         let list = "a is distinct from b, ".repeat(20_000);
         assert!(passes(&format!("select {list} 1 from t order by {list} 1")));
     }

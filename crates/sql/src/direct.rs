@@ -5,7 +5,7 @@
 //! another shape is left alone.
 
 use crate::bind::scalar::ScalarBinder;
-use crate::bind::{Params, ident_name, output_name, table_parts};
+use crate::bind::{Params, TARGETS_MAX, ident_name, output_name, table_parts};
 use crate::generated::{Overriding, check_assigned, given_counts};
 use crate::plan::{Direct, DirectSelect, LockKind, RowAccess};
 use crate::{PgError, Result};
@@ -223,6 +223,10 @@ pub(crate) fn lock_kind(query: &Query, table_alias: &str) -> Result<Option<LockK
 pub(crate) fn bind_values(ast: &Ast, params: &mut Params) -> Result<Option<Bound>> {
     let Ast::Query(query) = ast else { return Ok(None) };
     let Some(select) = plain_query(query) else { return Ok(None) };
+    // Too many are refused where all other queries are bound.
+    if select.projection.len() > TARGETS_MAX {
+        return Ok(None);
+    }
     let mut output = Vec::with_capacity(select.projection.len());
     let mut columns = Vec::with_capacity(select.projection.len());
     for item in &select.projection {

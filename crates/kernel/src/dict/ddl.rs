@@ -86,7 +86,8 @@ pub async fn create_table(
 
 pub(super) fn check_columns(columns: &[ColumnDef]) -> Result<()> {
     if columns.len() > COLUMNS_MAX {
-        return Err(Error::Invalid(format!("tables can have at most {COLUMNS_MAX} columns")));
+        let text = format!("tables can have at most {COLUMNS_MAX} columns");
+        return Err(Error::Raised { sqlstate: "54011", text });
     }
     for (i, column) in columns.iter().enumerate() {
         check_name(&column.name)?;

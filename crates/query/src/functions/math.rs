@@ -479,8 +479,12 @@ const fn one(body: One) -> Body {
 }
 
 fn is_finite(a: &[Datum<'_>]) -> Result<Value> {
-    // Dates and times without end are no values here.
-    Ok(Value::Bool(!a[0].is_null()))
+    Ok(Value::Bool(match &a[0] {
+        Datum::Date(days) => !matches!(days, &i32::MIN | &i32::MAX),
+        Datum::Timestamp(us) | Datum::Timestamptz(us) => !crate::datetime::is_infinite(*us),
+        // Intervals without end are no values here.
+        _ => true,
+    }))
 }
 
 pub(super) const LINES: &[Line] = &[

@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast;
 use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind};
 
-pub(crate) use self::query::shown_name;
+pub(crate) use self::query::{TARGETS_MAX, shown_name};
 pub(crate) use expr::{column_of_query, number, placeholder_index};
 pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
 
@@ -246,7 +246,24 @@ pub(crate) struct Binder<'a> {
     /// Whether something stands before what is bound in FROM: only then is there a lateral join.
     after_first: bool,
     depth: usize,
+    /// What stands in FROM of the queries around what is bound, the innermost last: schema, if it
+    /// was given, and name.
+    scopes: Vec<Vec<(Option<String>, String)>>,
+    /// Scalar subqueries around what is bound.
+    scalar_depth: usize,
+    /// Expressions and queries bound so far.
+    bound: usize,
 }
+
+/// Expressions of one statement. What is written twice by the binder, nested often enough, would
+/// take all memory there is.
+const BOUND_MAX: usize = 3_000_000;
+
+/// Scalar subqueries in scalar subqueries: the library plans each once more for each around it.
+const SCALAR_DEPTH_MAX: usize = 14;
+
+/// Schema of names that mean what stands further out; no schema is called so.
+pub(crate) const OUTER: &str = "$outer";
 
 /// Nesting at which a statement is refused before the stack is at risk.
 const DEPTH_MAX: usize = 200;
@@ -263,6 +280,9 @@ impl<'a> Binder<'a> {
             sets_found: false,
             after_first: false,
             depth: 0,
+            scopes: Vec::new(),
+            scalar_depth: 0,
+            bound: 0,
         }
     }
 
@@ -291,10 +311,31 @@ impl<'a> Binder<'a> {
 
     fn enter(&mut self) -> Result<()> {
         self.depth += 1;
+        self.bound += 1;
         if self.depth > DEPTH_MAX {
             return Err(PgError::new("54001", "stack depth limit exceeded"));
         }
+        if self.bound > BOUND_MAX {
+            return Err(PgError::new("54001", "statement is too complex"));
+        }
         Ok(())
+    }
+
+    /// A qualified name that means something further out: with a schema, so that it is not taken
+    /// for a field of a column that is called as its qualifier.
+    fn outer_name(&self, parts: &[String]) -> Option<ast::Expr> {
+        let [qualifier, column] = parts else { return None };
+        let (own, around) = self.scopes.split_last()?;
+        let called = |scope: &[(Option<String>, String)]| {
+            scope.iter().find(|(_, name)| name == qualifier).map(|(schema, _)| schema.clone())
+        };
+        if called(own).is_some() {
+            return None;
+        }
+        let schema = around.iter().rev().find_map(|scope| called(scope))?;
+        let schema = schema.unwrap_or_else(|| OUTER.to_owned());
+        let parts = [&schema, qualifier, column].map(|part| ast::Ident::with_quote('"', part));
+        Some(ast::Expr::CompoundIdentifier(parts.to_vec()))
     }
 
     fn placeholder(at: usize) -> ast::Expr {

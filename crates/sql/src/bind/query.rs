@@ -216,6 +216,19 @@ impl Binder<'_> {
     }
 
     fn select(&mut self, select: &mut Select) -> Result<()> {
+        if select.projection.len() > TARGETS_MAX {
+            let text = format!("target lists can have at most {TARGETS_MAX} entries");
+            return Err(PgError::new("54011", text));
+        }
+        let mut names = Vec::new();
+        select.from.iter().for_each(|from| names_of_from(from, &mut names));
+        self.scopes.push(names);
+        self.select_in_scope(select)?;
+        self.scopes.pop();
+        Ok(())
+    }
+
+    fn select_in_scope(&mut self, select: &mut Select) -> Result<()> {
         self.table_numbers(select)?;
         self.empty_select(select)?;
         let Select {
@@ -615,6 +628,32 @@ impl Binder<'_> {
         match window {
             WindowType::WindowSpec(spec) => self.window_spec(spec),
             WindowType::NamedWindow(_) => Ok(()),
+        }
+    }
+}
+
+/// Most entries of a select list, as in PostgreSQL.
+pub(crate) const TARGETS_MAX: usize = 1664;
+
+/// What columns may be qualified with: schema, if one is given, and name.
+fn names_of_from(from: &TableWithJoins, out: &mut Vec<(Option<String>, String)>) {
+    let joined = from.joins.iter().map(|join| &join.relation);
+    for factor in std::iter::once(&from.relation).chain(joined) {
+        match factor {
+            TableFactor::Table { alias: Some(alias), .. }
+            | TableFactor::Derived { alias: Some(alias), .. }
+            | TableFactor::Function { alias: Some(alias), .. }
+            | TableFactor::UNNEST { alias: Some(alias), .. }
+            | TableFactor::NestedJoin { alias: Some(alias), .. } => {
+                out.push((None, ident_name(&alias.name)));
+            }
+            TableFactor::Table { name, .. } | TableFactor::Function { name, .. } => {
+                out.extend(table_parts(name));
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                names_of_from(table_with_joins, out);
+            }
+            _ => {}
         }
     }
 }

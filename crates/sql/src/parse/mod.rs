@@ -194,6 +194,11 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
     let dialect = OwnDialect;
     let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| {
         let position = char_position(text, error.location);
+        let escaped = error.message.contains("Unterminated encoded string literal");
+        if escaped && has_end(&text[byte_offset(text, error.location)..]) {
+            let text = "invalid byte sequence for encoding \"UTF8\"";
+            return PgError { position, ..PgError::new("22021", text) };
+        }
         PgError { position, ..PgError::syntax(error.message) }
     })?;
     let mut out = Vec::new();
@@ -209,6 +214,19 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
         }
     }
     Ok(out)
+}
+
+/// Whether the `E'...'` at the beginning has an end: an error in it is one of a character it names.
+fn has_end(text: &str) -> bool {
+    let mut bytes = text.bytes().skip_while(|byte| *byte != b'\'').skip(1);
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => drop(bytes.next()),
+            b'\'' => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The one statement of `text`.

@@ -16,7 +16,7 @@ mod tests;
 use super::strings::{made, text};
 use super::typed::{Body, Line};
 use crate::cast::to_numeric;
-use crate::datetime::{EPOCH_US, US_PER_DAY, Zone};
+use crate::datetime::{EPOCH_US, US_PER_DAY, Zone, is_infinite};
 use crate::error::{PgError, Result};
 use kernel::row::{Datum, Value};
 
@@ -61,7 +61,11 @@ fn ordinal(digits: &str, upper: bool) -> Result<&'static str> {
 /// A timestamp, instant or interval as text; NULL for an empty template.
 fn instant_to_char(a: &[Datum<'_>], zone: &Zone) -> Result<Value> {
     let template = text(&a[1])?;
-    if template.is_empty() {
+    let infinite = match &a[0] {
+        Datum::Timestamp(us) | Datum::Timestamptz(us) => is_infinite(*us),
+        _ => false,
+    };
+    if template.is_empty() || infinite {
         return Ok(Value::Null);
     }
     made(match &a[0] {

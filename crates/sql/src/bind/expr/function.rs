@@ -396,6 +396,9 @@ fn first_value(args: &[Expr]) -> Option<Expr> {
     if args.len() < 2 || !args.iter().any(|arg| text_of(arg).is_some()) {
         return None;
     }
+    let mut flat = Vec::new();
+    flattened(args, &mut flat);
+    let args = &flat[..];
     let (last, rest) = args.split_last()?;
     let conditions = rest
         .iter()
@@ -411,6 +414,27 @@ fn first_value(args: &[Expr]) -> Option<Expr> {
         conditions,
         else_result: Some(Box::new(last.clone())),
     })
+}
+
+/// The arguments, those of a `coalesce` among them in its place: all but the last stand twice in the
+/// CASE, and so would theirs.
+fn flattened(args: &[Expr], out: &mut Vec<Expr>) {
+    for arg in args {
+        let inner = match arg {
+            Expr::Function(call) => match &call.name.0[..] {
+                [name] => name
+                    .as_ident()
+                    .filter(|name| name.value.eq_ignore_ascii_case("coalesce"))
+                    .and_then(|_| plain_args(call).ok()),
+                _ => None,
+            },
+            _ => None,
+        };
+        match inner {
+            Some(inner) => flattened(&inner, out),
+            None => out.push(arg.clone()),
+        }
+    }
 }
 
 /// `decode(x, a, 1, b, 2, 3)`: NULL equals NULL here.

@@ -28,7 +28,7 @@ pub(in crate::bind) use forms::{integer_series, listening_factor, series_query, 
 pub(super) use function::plain_args;
 pub(super) use session::session_function;
 
-use super::{Binder, ident_name, object_parts, refuse, subquery};
+use super::{Binder, SCALAR_DEPTH_MAX, ident_name, object_parts, refuse, subquery};
 use crate::{PgError, Result};
 use build::{string, text_of};
 use datafusion::sql::sqlparser::ast::{
@@ -64,7 +64,8 @@ impl Binder<'_> {
             Expr::Identifier(ident) => self.identifier(ident).map(|new| replace(expr, new)),
             Expr::CompoundIdentifier(parts) => {
                 let parts: Vec<String> = parts.iter().map(ident_name).collect();
-                self.compound(&parts).map(|new| replace(expr, new))
+                let outer = self.outer_name(&parts);
+                self.compound(&parts).map(|new| replace(expr, new.or(outer)))
             }
             Expr::Value(_) => self.value(expr),
             Expr::Nested(inner)
@@ -114,10 +115,17 @@ impl Binder<'_> {
             Expr::Exists { subquery, negated: _ } => self.query(subquery),
             Expr::Subquery(_) => {
                 subquery::as_single_value(expr);
+                self.scalar_depth += 1;
+                if self.scalar_depth > SCALAR_DEPTH_MAX {
+                    return Err(PgError::new("54001", "stack depth limit exceeded")
+                        .with_hint("Too many subqueries stand in one another."));
+                }
                 match expr {
                     Expr::Subquery(subquery) => self.query(subquery),
                     other => self.single_value(other),
-                }
+                }?;
+                self.scalar_depth -= 1;
+                Ok(())
             }
             Expr::AnyOp { .. } | Expr::AllOp { .. } => self.any_all(expr),
             Expr::Like { any: false, expr: a, pattern, escape_char, negated: _ }
@@ -190,6 +198,10 @@ impl Binder<'_> {
                 Ok(())
             }
             Expr::Array(array) => {
+                // Before the planner looks at them, once for each way through the levels.
+                if array.elem.iter().any(|item| matches!(item, Expr::Array(_))) {
+                    return refuse("an array of several dimensions");
+                }
                 cast::type_alike(&mut array.elem.iter_mut().collect::<Vec<_>>());
                 self.all(&mut array.elem)
             }
