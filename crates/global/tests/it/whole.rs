@@ -1,7 +1,7 @@
-//! One small world, whole: three instances, one block, at most two requests of each, of any kind, at
-//! any moment, and one crash of any instance anywhere; every order in which channels deliver (FIFO
-//! within a channel) and I/O ends. Each state is checked against the invariants, each end must be
-//! at rest, and the frontier must be empty when the exploration ends.
+//! One small world, whole: three instances, one block, at most two requests of each, of any kind,
+//! at any moment, and one crash of any instance anywhere; every order in which channels deliver
+//! (FIFO within a channel) and I/O ends. Each state is checked against the invariants, each end
+//! must be at rest, and the frontier must be empty when the exploration ends.
 //!
 //! Here nobody chooses who does what ([`crate::exhaustive`] explores chosen plans, with more kinds
 //! of acts): what a state may go on with is all that it has not used up. States are told apart by

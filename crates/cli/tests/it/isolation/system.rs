@@ -150,8 +150,8 @@ async fn ours(monitor: &Client, sid: Sid) -> Option<Wait> {
     stands.then(|| row.join(" "))
 }
 
-/// Whether a mode of a lock is kept from who asks for it by somebody's hold, or by somebody who asks
-/// too. A hold of its own that it wants to raise is not told apart.
+/// Whether a mode of a lock is kept from who asks for it by somebody's hold, or by somebody who
+/// asks too. A hold of its own that it wants to raise is not told apart.
 async fn lock_is_taken(monitor: &Client, object: u64, wanted: &str) -> bool {
     let sql = format!(
         "select coalesce(lmode, request) from gv$lock \
