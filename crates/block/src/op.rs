@@ -519,6 +519,9 @@ fn get_positions(r: &mut Reader<'_>) -> Result<Vec<u16>, DecodeError> {
     (0..n).map(|_| r.u16()).collect()
 }
 
+/// No block has so many slots: each takes two bytes of its directory.
+const SLOTS_MAX: usize = crate::BLOCK_BYTES / 2;
+
 /// Ascending slots as runs: count (u16), then first slot and length (u16 each).
 fn put_runs(out: &mut Vec<u8>, slots: &[u16]) {
     let runs: Vec<&[u16]> = slots.chunk_by(|a, b| a.checked_add(1) == Some(*b)).collect();
@@ -531,10 +534,15 @@ fn put_runs(out: &mut Vec<u8>, slots: &[u16]) {
 
 fn get_runs(r: &mut Reader<'_>) -> Result<Vec<u16>, DecodeError> {
     let n = r.u16()?;
-    let mut slots = Vec::new();
+    let mut slots: Vec<u16> = Vec::new();
     for _ in 0..n {
         let (first, count) = (r.u16()?, r.u16()?);
         let end = first.checked_add(count).ok_or(r.error())?;
+        // A few bytes stand for many slots: for no more than a block has.
+        let follows = slots.last().is_none_or(|last| *last < first);
+        if !follows || usize::from(end) > SLOTS_MAX {
+            return Err(r.error());
+        }
         slots.extend(first..end);
     }
     Ok(slots)

@@ -225,6 +225,9 @@ pub fn parse(bytes: &[u8]) -> Result<Record, DecodeError> {
     parse_raw(bytes)?.decode()
 }
 
+/// Address, version and length of a vector.
+const VECTOR_BYTES_MIN: usize = 28;
+
 fn parse_raw(bytes: &[u8]) -> Result<RawRecord<'_>, DecodeError> {
     let mut r = Reader::new(bytes);
     let length_bytes = r.u32()?;
@@ -242,7 +245,8 @@ fn parse_raw(bytes: &[u8]) -> Result<RawRecord<'_>, DecodeError> {
         _ => return Err(r.error()),
     };
     let n = r.u16()?;
-    let mut vectors = Vec::with_capacity(usize::from(n));
+    // A forged count reserves no more than its bytes could hold.
+    let mut vectors = Vec::with_capacity(usize::from(n).min(bytes.len() / VECTOR_BYTES_MIN));
     for _ in 0..n {
         let dba = Dba::from_u64(r.u64()?);
         let mut before = Version { format: Scn(r.u64()?), count: r.u64()? };

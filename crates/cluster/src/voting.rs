@@ -26,7 +26,8 @@ use crate::Error;
 
 /// Bytes of a slot.
 pub const SLOT_BYTES: u64 = 4096;
-const RECORD_BYTES: usize = 512;
+/// Length of a control record and of a slot.
+pub const RECORD_BYTES: usize = 512;
 const MAGIC: &[u8; 8] = b"SKEINVOT";
 const FORMAT_VERSION: u32 = 1;
 /// The longest address in a slot.
@@ -113,7 +114,8 @@ pub fn bit(instance: InstanceNo) -> u16 {
     1 << instance.0
 }
 
-fn seal(record: &mut [u8]) {
+/// Writes a record's checksum.
+pub fn seal(record: &mut [u8]) {
     record[..4].fill(0);
     let crc = crc32c::crc32c(record);
     record[..4].copy_from_slice(&crc.to_le_bytes());
@@ -178,7 +180,8 @@ fn finish(mut out: Vec<u8>) -> Vec<u8> {
 }
 
 impl Control {
-    fn encode(&self) -> Vec<u8> {
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; 4];
         out.extend_from_slice(&self.sequence.to_le_bytes());
         out.extend_from_slice(&self.epoch.to_le_bytes());
@@ -187,7 +190,9 @@ impl Control {
         finish(out)
     }
 
-    fn decode(block: &[u8]) -> Option<Control> {
+    /// `None`: the bytes are no such record, or only partly written.
+    #[must_use]
+    pub fn decode(block: &[u8]) -> Option<Control> {
         let mut f = unseal(block)?;
         Some(Control {
             sequence: f.u64()?,
@@ -199,7 +204,8 @@ impl Control {
 }
 
 impl Slot {
-    fn encode(&self) -> Vec<u8> {
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; 4];
         out.push(self.state as u8);
         for v in [self.incarnation, self.pid_start, self.heartbeat, self.epoch, self.done_epoch] {
@@ -218,7 +224,9 @@ impl Slot {
         finish(out)
     }
 
-    fn decode(block: &[u8]) -> Option<Slot> {
+    /// `None`: the bytes are no such record, or only partly written.
+    #[must_use]
+    pub fn decode(block: &[u8]) -> Option<Slot> {
         let mut f = unseal(block)?;
         let state = SlotState::from_u8(f.u8()?)?;
         let [incarnation, pid_start, heartbeat, epoch, done_epoch] =

@@ -22,6 +22,8 @@ usage: cargo x COMMAND
   sim [SEED] [--scenario FILE] [--minutes M]
                   one scenario (see crates/sim/scenarios), from one seed or from many
   mutants [NAME]  looks for a seed that notices each rule that can be broken
+  fuzz [TARGET] [--seconds N] [--seed S]
+                  feeds decoders with damaged bytes, 60 s each
   chaos [SEED]    real processes under a load and SIGKILL, their histories checked
                   (`cargo x chaos --help`)
   demo [ARGS]     builds Skein and demonstrates it (`cargo x demo --help`)
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::command(),
         "sim" => test::sim(rest),
         "mutants" => test::mutants(rest),
+        "fuzz" => test::fuzz(rest),
         "chaos" => demo::chaos(rest),
         "demo" => demo::demo(rest),
         "bless" => test::bless(),

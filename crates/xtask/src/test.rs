@@ -192,6 +192,18 @@ fn run_scenario(args: &[String], features: &[&str]) -> Result<bool, String> {
     Ok(status.success())
 }
 
+/// Feeds decoders with damaged bytes.
+pub fn fuzz(args: &[String]) -> Result<bool, String> {
+    const PACKAGE: &str = "skein-fuzz";
+    let build = ["build", "--release", "-p", PACKAGE, "--bin", PACKAGE];
+    let Some(executables) = run::build(&build)? else { return Ok(false) };
+    let exe = executables.iter().find(|e| e.target == PACKAGE && !e.test);
+    let exe = exe.ok_or("cargo has built no fuzzer")?;
+    let dir = RunDir::new("fuzz")?;
+    let status = Command::new(dir.take(exe)?).current_dir(run::root()).args(args).status();
+    Ok(status.map_err(|e| format!("run {PACKAGE}: {e}"))?.success())
+}
+
 /// Looks for a seed that catches each mutant, or the one named; ten minutes each.
 pub fn mutants(args: &[String]) -> Result<bool, String> {
     let wanted = |name: &str| args.is_empty() || args.iter().any(|arg| arg == name);

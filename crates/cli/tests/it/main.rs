@@ -11,6 +11,7 @@ mod db;
 mod ddl;
 mod dump;
 mod faults;
+mod isolation;
 mod keys;
 mod life;
 mod members;

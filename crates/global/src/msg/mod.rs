@@ -30,6 +30,8 @@ use crate::wire::{DecodeError, Reader, Wire, wire_newtype, wire_struct};
 pub const FRAME_VERSION: u8 = 1;
 /// The most messages in a frame.
 pub const FRAME_MESSAGES_MAX: usize = 4096;
+/// Length and class: a message has at least these.
+const MESSAGE_BYTES_MIN: usize = 5;
 
 /// Number of a membership; grows by at least one with every change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -188,7 +190,7 @@ impl Frame {
         if count > FRAME_MESSAGES_MAX {
             return Err(DecodeError::Limit { what: "messages in a frame", value: count as u64 });
         }
-        let mut messages = Vec::with_capacity(count.min(r.left()));
+        let mut messages = Vec::with_capacity(count.min(r.left() / MESSAGE_BYTES_MIN));
         for _ in 0..count {
             messages.push(Message::read(&mut r)?);
         }

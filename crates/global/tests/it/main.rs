@@ -6,4 +6,5 @@ mod exhaustive;
 mod master;
 mod membership;
 mod script;
+mod whole;
 mod world;

@@ -60,6 +60,8 @@ pub struct Node {
     pub master_no: InstanceNo,
     pub alive: bool,
     pub waiting: Vec<Session>,
+    /// Requests it has numbered, where each instance counts its own.
+    pub asked: u64,
     /// Changes to make as soon as X is here (explorations).
     pub auto_change: bool,
 }
@@ -84,6 +86,8 @@ pub struct World {
     /// What waits for the directory to be rebuilt.
     pub for_master: Vec<(InstanceNo, InstanceNo, MasterMsg)>,
     pub next_req: u64,
+    /// Each instance counts its requests: the same states are reached in whatever order they ask.
+    pub own_numbers: bool,
     pub trace: Vec<String>,
     pub tracing: bool,
     pub now_us: u64,
@@ -126,6 +130,7 @@ impl World {
             master_no: InstanceNo(master),
             alive: true,
             waiting: Vec::new(),
+            asked: 0,
             auto_change: false,
         };
         World {
@@ -141,6 +146,7 @@ impl World {
             open: true,
             for_master: Vec::new(),
             next_req: 0,
+            own_numbers: false,
             trace: Vec::new(),
             tracing: false,
             now_us: 0,
@@ -311,8 +317,9 @@ impl World {
             return;
         }
         self.node(i).waiting.push(session);
-        self.next_req += 1;
-        let req_id = ReqId(u64::from(i.0) * 1000 + self.next_req);
+        let number = if self.own_numbers { &mut self.node(i).asked } else { &mut self.next_req };
+        *number += 1;
+        let req_id = ReqId(u64::from(i.0) * 1000 + *number);
         self.step(i, HolderEvent::Want { want: session.want, req_id });
     }
 

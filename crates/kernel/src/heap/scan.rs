@@ -12,7 +12,7 @@ use observe::Ctx;
 use super::HeapSeg;
 use super::chain::{self, Stub};
 use crate::error::{Error, Result};
-use crate::read::{self, Expect};
+use crate::read::{self, Expect, YOUNGER};
 use crate::txn::Snapshot;
 
 /// Blocks of one granule, at the most.
@@ -262,6 +262,10 @@ pub async fn scan(ctx: &Ctx, seg: &HeapSeg, snap: &Snapshot) -> Result<Scan> {
 /// As [`scan`].
 pub async fn scan_granules(ctx: &Ctx, seg: &HeapSeg, snap: &Snapshot) -> Result<Vec<Granule>> {
     let mut granules = Vec::new();
+    // An empty segment has no block that would tell (hazard H20).
+    if seg.birth > snap.scn() && !snap.made_itself(seg.obj, seg.birth) {
+        return Err(Error::too_old(snap.scn(), YOUNGER));
+    }
     for (first, count) in snap.core().space.scan_ranges(ctx, *seg).await? {
         let end = first.block + count;
         let mut at = first.block;

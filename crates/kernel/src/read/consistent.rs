@@ -12,6 +12,9 @@ use super::sight::{Eye, Sight, all_visible, known_of, left, take_back};
 use crate::error::{Error, Result};
 use crate::txn::{COPIES_MAX, Core, CrCopy, Snapshot, TxStatus};
 
+/// Why a snapshot older than its segment sees nothing of it (hazard H20).
+pub const YOUNGER: &str = "the object was created or truncated later";
+
 /// What the reader expects the block to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Expect {
@@ -30,7 +33,7 @@ impl Expect {
             && layout::birth(b) == self.birth
         {
             if self.birth > scn && !snap.made_itself(self.obj, self.birth) {
-                return Err(Error::too_old(scn, "the object was created or truncated later"));
+                return Err(Error::too_old(scn, YOUNGER));
             }
             return Ok(true);
         }

@@ -273,6 +273,9 @@ fn h20_a_snapshot_older_than_a_truncation_is_refused() {
         txn.commit(&db.ctx).await?;
         let reader = db.begin(Isolation::ReadCommitted);
         let new = dict::table(&db.ctx, &reader, "public", "t").await?.expect("it is there");
+        // Empty: no block tells how young it is.
+        let empty = table::scan(&db.ctx, &new, &old).await.err();
+        assert!(matches!(empty, Some(Error::SnapshotTooOld(_))), "{empty:?}");
         let filler = db.begin(Isolation::ReadCommitted);
         for _ in 0..50 {
             table::insert(&db.ctx, &filler, &new, &db.row(1, 500)).await?;
