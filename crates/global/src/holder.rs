@@ -25,9 +25,9 @@ use crate::mutant::{Mutant, broken};
 /// CR copies served of an unchanged block in X before it becomes S (fairness).
 pub const CR_SERVED_BEFORE_DOWNGRADE: u8 = 4;
 
-/// Flushes that a block to be shipped waits for while who comes may still use it: it stays here that
-/// long anyway. What is changed then needs the next flush, so that this is a peer's longest wait for
-/// users who came after it.
+/// Flushes that a block to be shipped waits for while who comes may still use it: it stays here
+/// that long anyway. What is changed then needs the next flush, so that this is a peer's longest
+/// wait for users who came after it.
 pub const FLUSHES_SHARED: u8 = 1;
 
 /// A holder sits in every buffer header: a thirtieth of the block it stands for, no more.

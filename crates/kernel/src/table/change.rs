@@ -108,9 +108,10 @@ async fn update_entries(
     Ok(Change::Done)
 }
 
-/// Gets the row at `rowid`, which the statement's snapshot shows under a unique key, for its change:
-/// puts it into `out` (cleared first) as it stands. With `wait`, whoever has it locked is awaited.
-/// `None`: it must be looked at through the snapshot, for what it is or for the rules of its table.
+/// Gets the row at `rowid`, which the statement's snapshot shows under a unique key, for its
+/// change: puts it into `out` (cleared first) as it stands. With `wait`, whoever has it locked is
+/// awaited. `None`: it must be looked at through the snapshot, for what it is or for the rules of
+/// its table.
 ///
 /// # Errors
 /// As [`update`].

@@ -416,8 +416,8 @@ fn first_value(args: &[Expr]) -> Option<Expr> {
     })
 }
 
-/// The arguments, those of a `coalesce` among them in its place: all but the last stand twice in the
-/// CASE, and so would theirs.
+/// The arguments, those of a `coalesce` among them in its place: all but the last stand twice in
+/// the CASE, and so would theirs.
 fn flattened(args: &[Expr], out: &mut Vec<Expr>) {
     for arg in args {
         let inner = match arg {
