@@ -12,7 +12,12 @@ use crate::{Target, seeds};
 
 pub const ALL: &[Target] = &[
     Target { name: "block", seeds: seeds::blocks, mend: mend_block, decode: block },
-    Target { name: "redo", seeds: seeds::redo_records, mend: mend_redo, decode: redo_record },
+    Target {
+        name: "redo",
+        seeds: seeds::redo_records,
+        mend: |b| mend_redo(b),
+        decode: redo_record,
+    },
     Target { name: "undo", seeds: seeds::undo_records, mend: |_| (), decode: undo_record },
     Target { name: "peer", seeds: seeds::frames, mend: |_| (), decode: peer },
     Target { name: "voting", seeds: seeds::voting, mend: mend_voting, decode: voting },
@@ -82,7 +87,7 @@ fn walk(b: &[u8], kind: Kind) {
 }
 
 /// Length and checksum.
-fn mend_redo(b: &mut Vec<u8>) {
+fn mend_redo(b: &mut [u8]) {
     if b.len() >= 8 {
         let len = u32::try_from(b.len()).expect("short");
         b[..4].copy_from_slice(&len.to_le_bytes());

@@ -17,6 +17,7 @@ pub struct Sid {
 /// What a session waits for; two looks that are equal saw the same wait.
 pub type Wait = String;
 
+#[allow(clippy::large_enum_variant)] // there is one of it
 pub enum System {
     /// A client of each instance looks on.
     Skein {
