@@ -70,27 +70,15 @@ async fn add(
     amount: i64,
     longer: &str,
 ) -> Result<()> {
-    let wait = LockWait::Wait;
     loop {
         let snap = txn.snapshot(ctx).await?;
         let account = read_account(ctx, def, &snap, id).await?;
         let account = account.ok_or_else(|| Error::UndefinedObject(format!("account {id}")))?;
-        let Account { rowid, mut row, mut balance } = account;
-        // Half of the changes take the row as it stands.
-        let mut stands = Vec::new();
-        let held = match amount % 2 {
-            0 => table::hold(ctx, txn, def, rowid, Some(wait), &mut stands).await?,
-            _ => None,
-        };
-        if held.is_some() {
-            (balance, row) = (int(def, &stands, 1), stands);
-        }
+        let Account { rowid, row, balance } = account;
         let new =
             def.encode(&[Datum::Int8(id), Datum::Int8(balance + amount), Datum::Text(longer)]);
-        let change = match held {
-            Some(held) => table::update_held(ctx, txn, def, held, &snap, &row, &new, wait).await?,
-            None => table::update(ctx, txn, def, rowid, &snap, &row, &new, wait).await?,
-        };
+        let wait = LockWait::Wait;
+        let change = table::update(ctx, txn, def, rowid, &snap, &row, &new, wait).await?;
         match change {
             Change::Done => return Ok(()),
             Change::Newer(_) => {}
