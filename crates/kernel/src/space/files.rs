@@ -64,6 +64,11 @@ impl Reservation<'_> {
 
     /// Takes the units and applies `ops` (index into `blocks`, operation) in the same redo record.
     pub fn commit(self, blocks: &[&Pin], ops: Vec<(usize, Op)>) -> Scn {
+        self.commit_and(blocks, ops, || ())
+    }
+
+    /// As `commit`; `then` runs before anybody else may give or take extents.
+    pub fn commit_and(self, blocks: &[&Pin], ops: Vec<(usize, Op)>, then: impl FnOnce()) -> Scn {
         let mut pins = Vec::with_capacity(blocks.len() + 1);
         pins.push(&self.map);
         pins.extend_from_slice(blocks);
@@ -72,7 +77,9 @@ impl Reservation<'_> {
         for (i, op) in ops {
             change.push(i + 1, op);
         }
-        change.commit(Xid::NONE, RecordKind::Change).scn
+        let scn = change.commit(Xid::NONE, RecordKind::Change).scn;
+        then();
+        scn
     }
 }
 
@@ -111,14 +118,26 @@ impl Space {
         blocks.ok_or_else(|| Error::Invariant(format!("there is no file {file}")))
     }
 
+    /// While the guard lives nobody else of this instance gives or takes extents, of whatever file.
+    ///
+    /// # Errors
+    /// The session was interrupted.
+    pub async fn lock(&self, ctx: &Ctx, file: u16) -> Result<impl Sized + use<'_>> {
+        self.units(ctx, file).await
+    }
+
+    async fn units(&self, ctx: &Ctx, file: u16) -> Result<MutexGuard<'_, ()>> {
+        let p = [enq_p1(*b"TS", 6), u64::from(file), 0];
+        Ok(ctx.wait_or_cancel(WaitEvent::EnqTs, p, self.units.lock()).await?)
+    }
+
     /// Finds `blocks` free blocks side by side, growing the file if there are none.
     ///
     /// # Errors
     /// [`Error::DiskFull`]: the disk group has no room; nothing has changed.
     pub async fn reserve(&self, ctx: &Ctx, file: u16, blocks: u32) -> Result<Reservation<'_>> {
         debug_assert!(blocks > 0 && blocks.is_multiple_of(UNIT_BLOCKS));
-        let p = [enq_p1(*b"TS", 6), u64::from(file), 0];
-        let units = ctx.wait_or_cancel(WaitEvent::EnqTs, p, self.units.lock()).await?;
+        let units = self.units(ctx, file).await?;
         let mut grown = 0;
         loop {
             if let Some((map, run)) = self.find_units(ctx, file, blocks / UNIT_BLOCKS).await? {
@@ -200,8 +219,7 @@ impl Space {
         extents: &[Extent],
         owner: Option<(Dba, ReleaseCheck<'_>)>,
     ) -> Result<()> {
-        let p = [enq_p1(*b"TS", 6), 0, 0];
-        let _units = ctx.wait_or_cancel(WaitEvent::EnqTs, p, self.units.lock()).await?;
+        let _units = self.units(ctx, 0).await?;
         let mut runs: BTreeMap<Dba, Vec<(u32, u32)>> = BTreeMap::new();
         for e in extents {
             let (map, unit) = map_of(e.first.file, e.first.block);

@@ -2,6 +2,7 @@
 
 mod batch;
 mod crash;
+mod full;
 
 use std::ops::Bound;
 use std::sync::Arc;

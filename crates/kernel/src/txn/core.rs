@@ -19,7 +19,7 @@ use crate::clock::ScnClock;
 use crate::error::{Error, Result};
 use crate::redo::Log;
 use crate::space::Space;
-use crate::undo::{Cursor, Segment};
+use crate::undo::{Cursor, Segment, Supply};
 
 /// Gates for index splits: enough that two indexes rarely share one.
 pub const INDEX_GATES: usize = 64;
@@ -254,23 +254,32 @@ impl Core {
         self.segments.read().values().cloned().collect()
     }
 
+    /// Where undo blocks come from, as of now.
+    pub(super) fn undo_supply(&self) -> Supply<'_> {
+        Supply {
+            cache: &self.cache,
+            space: &self.space,
+            own: &self.own,
+            horizon: self.horizon(),
+            retention_us: self.undo_retention_us(),
+        }
+    }
+
     /// Begins a transaction in one of the own segments, spread evenly.
     pub(super) async fn begin_undo(&self, ctx: &Ctx) -> Result<Cursor> {
         let own = self.own.read().clone();
         if own.is_empty() {
             return Err(Error::Invariant("the instance has no undo segment".to_owned()));
         }
-        let horizon = self.horizon();
+        let supply = self.undo_supply();
         let mut rounds = 0;
         let start = self.next_segment.fetch_add(1, Ordering::Relaxed);
         loop {
             for i in 0..own.len() {
                 let segment = &own[(start + i) % own.len()];
                 // The first round prefers slots whose outcome no snapshot needs any more.
-                let limit = if rounds == 0 { horizon } else { Scn::MAX };
-                let retention = self.undo_retention_us();
-                let cursor = segment.begin(ctx, &self.cache, &self.space, limit, retention).await?;
-                if let Some(cursor) = cursor {
+                let youngest = if rounds == 0 { supply.horizon } else { Scn::MAX };
+                if let Some(cursor) = segment.begin(ctx, &supply, youngest).await? {
                     return Ok(cursor);
                 }
             }

@@ -245,9 +245,9 @@ impl Transaction {
         let mut borrowed = self.borrow_cursor(ctx).await?;
         let cursor = borrowed.cursor.as_mut().expect("just begun");
         let own = cursor.xid;
-        let retention = core.undo_retention_us();
-        let horizon = core.horizon();
-        cursor.prepare(ctx, &core.cache, &core.space, horizon, retention).await?;
+        let supply = core.undo_supply();
+        cursor.prepare(ctx, &supply).await?;
+        let horizon = supply.horizon;
         let exact = self.inner.lock().snapshot.as_ref().map_or(Scn::MAX, Snapshot::scn);
         let limits = Limits { exact, horizon };
         let (mut remote, mut f) = (Vec::new(), f);
@@ -278,8 +278,7 @@ impl Transaction {
         let _turn = self.turn.lock().await;
         let mut borrowed = self.borrow_cursor(ctx).await?;
         let cursor = borrowed.cursor.as_mut().expect("just begun");
-        let retention = core.undo_retention_us();
-        cursor.prepare(ctx, &core.cache, &core.space, core.horizon(), retention).await
+        cursor.prepare(ctx, &core.undo_supply()).await
     }
 
     async fn borrow_cursor(&self, ctx: &Ctx) -> Result<Borrowed<'_>> {

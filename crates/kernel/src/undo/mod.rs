@@ -1,9 +1,11 @@
 #![doc = include_str!("README.md")]
 
 mod segment;
+mod supply;
 
 pub(crate) use segment::extents_of;
 pub use segment::{
     Cursor, Segment, TxMem, UNDO_EXTENT_BLOCKS, UNDO_FILE, UNDO_HEADER_FILE, UndoReport,
     format_header, header_dba, segments_of,
 };
+pub use supply::Supply;

@@ -18,11 +18,12 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
+use super::supply::Supply;
 use crate::cache::{Cache, Pin};
 use crate::change::Change;
 use crate::error::{Error, Result};
 use crate::shown::{SEGMENTS_SHOWN, Shown, TxShown};
-use crate::space::{self, Space};
+use crate::space;
 
 /// File of the undo blocks.
 pub const UNDO_FILE: u16 = 3;
@@ -31,9 +32,6 @@ pub const UNDO_FILE: u16 = 3;
 pub const UNDO_HEADER_FILE: u16 = 63;
 /// Blocks of the smallest undo extent, of which the others are multiples.
 pub const UNDO_EXTENT_BLOCKS: u32 = 128;
-/// A segment of so many blocks (400 MiB) grows for what its transactions still need, no longer to
-/// keep what they have left: a load of many small transactions would else take the whole group.
-const RETAINED_BLOCKS_MAX: u32 = 51_200;
 /// Undo segments an instance is born with.
 const SEGMENTS_PER_INSTANCE: u16 = SEGMENTS_SHOWN;
 /// So many transactions of one slot at most can be lost with the redo that a crash takes along: the
@@ -106,30 +104,32 @@ impl MemSlot {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Extent {
-    first: Dba,
-    blocks: u32,
-    active: u32,
-    last_scn: Scn,
-    last_end: Micros,
+pub(super) struct Extent {
+    pub first: Dba,
+    pub blocks: u32,
+    /// Running transactions that have blocks of it.
+    pub active: u32,
+    /// Of the newest transaction that had blocks of it: its end.
+    pub last_scn: Scn,
+    pub last_end: Micros,
 }
 
-struct Inner {
+pub(super) struct Inner {
     slots: Vec<MemSlot>,
     /// Slots that may be used anew, oldest end first.
     reuse: VecDeque<u16>,
     /// Numbers given out lie above it.
     seq_floor: u32,
     forgotten: Scn,
-    extents: Vec<Extent>,
-    current: usize,
-    next_block: u32,
-    pool: Vec<(Dba, usize)>,
+    pub extents: Vec<Extent>,
+    pub current: usize,
+    pub next_block: u32,
+    pub pool: Vec<(Dba, usize)>,
     /// Reserved but unformatted blocks.
-    spares: Vec<(Dba, usize)>,
+    pub spares: Vec<(Dba, usize)>,
     waiters: FxHashMap<u16, Arc<Notify>>,
     /// Found active at loading: their records may lie in any extent.
-    left_by_crash: Vec<Xid>,
+    pub left_by_crash: Vec<Xid>,
 }
 
 /// What `v$rollstat`-like reports show.
@@ -144,7 +144,7 @@ pub struct UndoReport {
 pub struct Segment {
     pub usn: u16,
     pub header: Arc<Pin>,
-    inner: Mutex<Inner>,
+    pub(super) inner: Mutex<Inner>,
     /// Where others of the machine see the states; `None` for an adopted segment: they ask.
     shown: Option<Arc<Shown>>,
 }
@@ -327,32 +327,28 @@ impl Segment {
         self.inner.lock().forgotten
     }
 
-    /// Begins a transaction here: a slot and an undo block. `None`: no slot is free.
+    /// Begins a transaction here: a slot and an undo block. `None`: no slot is free whose last
+    /// transaction ended at `youngest` or before.
     ///
     /// # Errors
     /// No undo space; a disk error.
     pub async fn begin(
         self: &Arc<Segment>,
         ctx: &Ctx,
-        cache: &Arc<Cache>,
-        space: &Space,
-        horizon: Scn,
-        retention_us: u64,
+        supply: &Supply<'_>,
+        youngest: Scn,
     ) -> Result<Option<Cursor>> {
-        let Some(xid) = self.take_slot(horizon) else { return Ok(None) };
+        let Some(xid) = self.take_slot(youngest) else { return Ok(None) };
         let pooled = self.inner.lock().take_pooled();
         let block = match pooled {
-            Some((dba, extent)) => match cache.pin(ctx, dba, Mode::X).await {
+            Some((dba, extent)) => match supply.cache.pin(ctx, dba, Mode::X).await {
                 Ok(pin) => Ok((pin, extent, false)),
                 Err(e) => {
                     self.inner.lock().extents[extent].active -= 1;
                     Err(e)
                 }
             },
-            None => self
-                .new_block(ctx, cache, space, horizon, retention_us)
-                .await
-                .map(|(p, extent)| (p, extent, true)),
+            None => self.new_block(ctx, supply).await.map(|(p, extent)| (p, extent, true)),
         };
         let (pin, extent, fresh) = match block {
             Ok(b) => b,
@@ -385,14 +381,8 @@ impl Segment {
 
     /// A block for undo, pinned for formatting. Its extent counts as in use by one more from before
     /// the first wait on: until then nobody else may enter it anew.
-    async fn new_block(
-        &self,
-        ctx: &Ctx,
-        cache: &Arc<Cache>,
-        space: &Space,
-        horizon: Scn,
-        retention_us: u64,
-    ) -> Result<(Pin, usize)> {
+    async fn new_block(&self, ctx: &Ctx, supply: &Supply<'_>) -> Result<(Pin, usize)> {
+        let Supply { cache, horizon, retention_us, .. } = *supply;
         loop {
             let found = {
                 let mut inner = self.inner.lock();
@@ -416,72 +406,7 @@ impl Segment {
                     }
                 }
             }
-            self.extend(ctx, space).await?;
-        }
-    }
-
-    /// Adds an extent, or with no room takes the oldest that no active transaction needs.
-    async fn extend(&self, ctx: &Ctx, space: &Space) -> Result<()> {
-        let count = self.inner.lock().extents.len();
-        if self.inner.lock().steal_instead() {
-            return Ok(());
-        }
-        match self.reserve(ctx, space, count).await {
-            Ok(reserved) => {
-                let space::Extent { first, blocks } = reserved.extent();
-                let at = {
-                    let mut inner = self.inner.lock();
-                    if inner.extents.len() >= UNDO_EXTENTS_MAX {
-                        return Ok(()); // Others were quicker: the caller looks again.
-                    }
-                    inner.extents.push(Extent {
-                        first,
-                        blocks,
-                        active: 0,
-                        last_scn: Scn::ZERO,
-                        last_end: Micros(0),
-                    });
-                    inner.current = inner.extents.len() - 1;
-                    inner.next_block = 0;
-                    inner.current
-                };
-                let list = u16::try_from(OFF_EXTENT_LIST + 8 * at).expect("inside a block");
-                let count = block::bytes::u16_of(at + 1);
-                let op = Op::Patch(vec![
-                    block::op::patch_u16(block::bytes::u16_of(OFF_EXTENTS), count),
-                    (list, pack(first, blocks).to_le_bytes().to_vec()),
-                ]);
-                // Taken and linked in one record: a crash loses no space.
-                reserved.commit(&[&self.header], vec![(0, op)]);
-                Ok(())
-            }
-            Err(e @ Error::DiskFull { .. }) => {
-                let mut inner = self.inner.lock();
-                if inner.steal() { Ok(()) } else { Err(e) }
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Space for the next extent of a segment that has `count`: the more it has the larger it is,
-    /// so that one transaction may change as much as the group holds. Where there is no run of that
-    /// size a smaller one will do.
-    async fn reserve<'a>(
-        &self,
-        ctx: &Ctx,
-        space: &'a Space,
-        count: usize,
-    ) -> Result<space::Reservation<'a>> {
-        if count >= UNDO_EXTENTS_MAX {
-            let what = format!("undo segment {} is at its limit", self.usn);
-            return Err(Error::DiskFull { what });
-        }
-        let mut blocks = extent_blocks(count);
-        loop {
-            match space.reserve(ctx, UNDO_FILE, blocks).await {
-                Err(Error::DiskFull { .. }) if blocks > UNDO_EXTENT_BLOCKS => blocks /= 8,
-                other => return other,
-            }
+            self.extend(ctx, supply).await?;
         }
     }
 
@@ -544,18 +469,9 @@ impl Segment {
     }
 }
 
-/// Blocks of the extent that a segment with `count` extents gets next.
-fn extent_blocks(count: usize) -> u32 {
-    match count {
-        0..64 => UNDO_EXTENT_BLOCKS,
-        64..192 => 8 * UNDO_EXTENT_BLOCKS,
-        _ => 64 * UNDO_EXTENT_BLOCKS,
-    }
-}
-
 /// An extent as its segment's header has it: the address of its first block below, above it how
 /// often it is as long as the smallest, less one.
-fn pack(first: Dba, blocks: u32) -> u64 {
+pub(super) fn pack(first: Dba, blocks: u32) -> u64 {
     first.to_u64() | u64::from(blocks / UNDO_EXTENT_BLOCKS - 1) << 48
 }
 
@@ -600,7 +516,7 @@ impl Inner {
         Some(self.advance())
     }
 
-    fn enter(&mut self, extent: usize) {
+    pub fn enter(&mut self, extent: usize) {
         self.pool.retain(|&(_, e)| e != extent);
         self.spares.retain(|&(_, e)| e != extent);
         self.current = extent;
@@ -613,27 +529,6 @@ impl Inner {
         self.next_block += 1;
         (dba, self.current)
     }
-
-    /// Steals where the segment is large enough that it need not grow for retention's sake.
-    fn steal_instead(&mut self) -> bool {
-        let blocks: u32 = self.extents.iter().map(|e| e.blocks).sum();
-        blocks >= RETAINED_BLOCKS_MAX && self.steal()
-    }
-
-    /// Enters the extent whose transactions ended first, retention or not.
-    fn steal(&mut self) -> bool {
-        if !self.left_by_crash.is_empty() {
-            return false;
-        }
-        let idle = (0..self.extents.len()).filter(|&i| self.extents[i].active == 0);
-        match idle.min_by_key(|&i| self.extents[i].last_end) {
-            Some(i) => {
-                self.enter(i);
-                true
-            }
-            None => false,
-        }
-    }
 }
 
 impl Cursor {
@@ -642,20 +537,13 @@ impl Cursor {
     ///
     /// # Errors
     /// No undo space.
-    pub async fn prepare(
-        &mut self,
-        ctx: &Ctx,
-        cache: &Arc<Cache>,
-        space: &Space,
-        horizon: Scn,
-        retention_us: u64,
-    ) -> Result<()> {
+    pub async fn prepare(&mut self, ctx: &Ctx, supply: &Supply<'_>) -> Result<()> {
         let roomy = self.fresh || undo::fits(&self.block.read(), undo::UNDO_RECORD_BYTES_MAX);
         if roomy || self.spare.is_some() {
             return Ok(());
         }
         let segment = self.segment.clone();
-        let (pin, extent) = segment.new_block(ctx, cache, space, horizon, retention_us).await?;
+        let (pin, extent) = segment.new_block(ctx, supply).await?;
         self.spare = Some((Arc::new(pin), extent));
         Ok(())
     }
@@ -698,11 +586,5 @@ mod tests {
         }
         // As segments made before sizes were kept have them.
         assert_eq!(unpack(first.to_u64()), (first, UNDO_EXTENT_BLOCKS));
-    }
-
-    #[test]
-    fn a_segment_has_room_for_a_large_transaction() {
-        let blocks: u64 = (0..UNDO_EXTENTS_MAX).map(|n| u64::from(extent_blocks(n))).sum();
-        assert!(blocks * 8192 > 10 << 30, "{blocks} blocks at most");
     }
 }
