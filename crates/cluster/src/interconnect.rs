@@ -86,6 +86,8 @@ impl Default for InterconnectConfig {
 const PROBE_EPOCH: u64 = 0;
 /// Between two attempts to make a channel.
 const RETRY: Duration = Duration::from_millis(3);
+/// Between two attempts to reach who is probed.
+const PROBE_RETRY: Duration = Duration::from_millis(50);
 /// Handshakes under way that others have begun.
 const HANDSHAKES_MAX: usize = 64;
 
@@ -517,10 +519,20 @@ impl Interconnect {
         self.link(link.peer.instance).is_some_and(|l| Arc::ptr_eq(&l, link)) && !link.is_broken()
     }
 
-    /// Makes the outgoing channel of one class, trying again while the peer is not ready.
-    /// Whether the interconnect of instance `to` answers at `addr`. That something there accepts a
-    /// connection proves nothing: it may be a proxy, or the backlog of who is stopped.
-    pub async fn answers(&self, to: InstanceNo, addr: &str) -> bool {
+    /// Whether the interconnect of instance `to` answers at `addr` in this time. That something
+    /// there accepts a connection proves nothing: it may be a proxy, or the backlog of who is
+    /// stopped. Nor does one connection that breaks: what has broken the channels may still be at
+    /// it, and a member's life hangs on the answer. So it is asked again until the time is over.
+    pub async fn answers(&self, to: InstanceNo, addr: &str, within: Duration) -> bool {
+        let asked = async {
+            while !self.ask_once(to, addr).await {
+                self.env.sleep(PROBE_RETRY).await;
+            }
+        };
+        self.env.timeout(within, asked).await.is_ok()
+    }
+
+    async fn ask_once(&self, to: InstanceNo, addr: &str) -> bool {
         let Ok(mut conn) = self.env.connect(addr).await else { return false };
         let hello = Hello { asker: self.me, epoch: PROBE_EPOCH, class: Class::Epochs, to };
         let verdict = handshake::ask(&self.env, &mut conn, &self.secret, &hello).await;
@@ -528,6 +540,7 @@ impl Interconnect {
         verdict.is_some()
     }
 
+    /// Makes the outgoing channel of one class, trying again while the peer is not ready.
     async fn make_channel(
         self: Arc<Self>,
         epoch: u64,

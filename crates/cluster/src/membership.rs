@@ -404,16 +404,14 @@ fn start_probe(shared: &Arc<Shared>, epoch: u64, peers: Vec<(InstanceNo, String)
         let (shared, state) = (Arc::clone(shared), Arc::clone(&state));
         let env = shared.env.clone();
         env.clone().spawn_task("probe", Lane::Background, async move {
-            let asked = async {
-                match shared.interconnect.get() {
-                    Some(interconnect) => interconnect.answers(peer, &addr).await,
-                    None => env.connect(&addr).await.is_ok(),
-                }
+            let within = shared.config.probe;
+            let answers = match shared.interconnect.get() {
+                Some(interconnect) => interconnect.answers(peer, &addr, within).await,
+                None => matches!(env.timeout(within, env.connect(&addr)).await, Ok(Ok(_))),
             };
-            let answer = env.timeout(shared.config.probe, asked).await;
             let reached = {
                 let mut state = state.lock();
-                if matches!(answer, Ok(true)) {
+                if answers {
                     state.reached |= bit(peer);
                 }
                 state.open -= 1;

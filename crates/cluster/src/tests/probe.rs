@@ -10,7 +10,8 @@ fn only_an_interconnect_with_the_secret_answers_a_probe() {
     let env = cluster.world.env(9);
     let answers = |addr: String| {
         let net = nets[&1].clone();
-        cluster.world.block_on(async move { net.answers(InstanceNo(2), &addr).await })
+        let within = Duration::from_millis(700);
+        cluster.world.block_on(async move { net.answers(InstanceNo(2), &addr, within).await })
     };
     assert!(answers(nets[&2].addr().to_owned()));
     assert_eq!(nets[&2].refused(), 0, "a probe is no intruder");
@@ -27,4 +28,27 @@ fn only_an_interconnect_with_the_secret_answers_a_probe() {
     assert!(!answers(other.interconnect.addr().to_owned()));
     // Both go on: nothing has been broken by it.
     assert!(cluster.settled(&[1, 2], Duration::from_secs(1)));
+}
+
+/// What breaks channels may break the connection of a probe too.
+#[test]
+fn a_probe_that_breaks_is_made_again() {
+    let cluster = Cluster::formed(12, 2);
+    let net = cluster.nets.lock()[&1].clone();
+    let env = cluster.world.env(9);
+    let mut listener = cluster.world.block_on(env.listen("127.0.0.1:0")).unwrap();
+    let addr = listener.local_addr();
+    let at = addr.clone();
+    env.clone().spawn_task("breaks the first", Lane::Background, async move {
+        for _ in 0..3 {
+            listener.accept().await.unwrap().sender.close();
+        }
+        drop(listener);
+        let secret = SECRET;
+        let other = Interconnect::start(&env, InstanceNo(2), 1, secret, &at, quick().1).await;
+        std::future::pending::<()>().await;
+        drop(other);
+    });
+    let within = Duration::from_millis(700);
+    assert!(cluster.world.block_on(async move { net.answers(InstanceNo(2), &addr, within).await }));
 }
