@@ -22,20 +22,12 @@ end
 
 sysbench.cmdline.commands = { prepare = {load} }
 
-local INT = sysbench.sql.type.INT
+package.path = debug.getinfo(1, "S").source:match("^@(.*/)") .. "?.lua;" .. package.path
+local statements = require("statements")
+local exec = statements.exec
 local con, stmts
 
-local function prepare(sql, params)
-   local s = {stmt = con:prepare(sql), par = {}}
-   for i = 1, params do s.par[i] = s.stmt:bind_create(INT) end
-   if params > 0 then s.stmt:bind_param(unpack(s.par)) end
-   return s
-end
-
-local function exec(s, ...)
-   for i, v in ipairs({...}) do s.par[i]:set(v) end
-   s.stmt:execute()
-end
+local function prepare(sql, params) return statements.prepare(con, sql, params) end
 
 function thread_init()
    con = sysbench.sql.driver():connect()

@@ -3,8 +3,8 @@
 The client speaks the protocol over the Unix socket in the database's folder, which lets in the
 operating-system user who owns it.
 """
-import json
 import contextlib
+import json
 import os
 import re
 import shutil
