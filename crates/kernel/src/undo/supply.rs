@@ -2,8 +2,8 @@
 //! segments of the instance.
 //!
 //! Promises: with no room in the group, undo that no running transaction needs is given up, oldest
-//! first, wherever in the instance it lies, before a change is refused for want of space. Must never
-//! give up what rollback needs, nor let an extent belong to two segments at any crash point.
+//! first, wherever in the instance it lies, before a change is refused for want of space. Must
+//! never give up what rollback needs, nor let an extent belong to two segments at any crash point.
 
 use std::sync::Arc;
 
