@@ -80,10 +80,12 @@ fn a_range_is_never_larger_than_the_cache_says() {
         "alter session set tracefile_identifier = 'quick'; alter session set sql_trace = true;";
     db.sql(1, &format!("{on} {take}"));
     let trace = std::fs::read_dir(db.dir().join("trace")).unwrap().next().unwrap().unwrap();
-    let report = db_report(&trace.path().display().to_string());
-    let changes = report.split("****\n").find(|block| block.contains("update seq$ set"));
-    let changes = changes.unwrap_or_else(|| panic!("{report}"));
-    assert!(changes.contains("\nExecute     20 "), "{changes}");
+    // The file is written behind the session's back.
+    crate::db::wait_until("the trace has twenty changes, and no more", || {
+        let report = db_report(&trace.path().display().to_string());
+        let changes = report.split("****\n").find(|block| block.contains("update seq$ set"));
+        changes.is_some_and(|changes| changes.contains("\nExecute     20 "))
+    });
     assert_eq!(last_number(&db, "quick"), 400);
 }
 

@@ -13,7 +13,7 @@ use observe::{Ctx, Stat, WaitEvent};
 
 use super::node::Node;
 use super::recover::{CALL_MEMORY, CALL_PAST_IMAGE};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::txn::{CrCopy, Peers, TxStatus};
 
 /// How often each instance tells the others its oldest snapshot.
@@ -286,13 +286,16 @@ impl Node {
                 self.horizons.lock().insert(from, oldest);
             }
             TxnMessage::UndoBlock { req_id, addr } => {
-                let image = self
-                    .cache
-                    .lookup(addr)
-                    .and_then(|b| b.latch().read().image.as_ref().map(|i| i.to_vec()))
-                    .unwrap_or_default();
-                let reply = TxnMessage::UndoBlockReply { req_id, addr, image };
-                self.send(from, Message::Txn(reply));
+                let buffer = self.cache.lookup(addr);
+                let image =
+                    buffer.and_then(|b| b.latch().read().image.as_ref().map(|i| i.to_vec()));
+                match image {
+                    Some(image) => {
+                        let reply = TxnMessage::UndoBlockReply { req_id, addr, image };
+                        self.send(from, Message::Txn(reply));
+                    }
+                    None => self.read_undo_for(from, req_id, addr),
+                }
             }
             TxnMessage::Call { req_id, kind, body } => self.serve_call(from, req_id, kind, body),
             TxnMessage::TransactionStateReply { req_id, .. }
@@ -309,6 +312,22 @@ impl Node {
             }
             TxnMessage::AwaitCancel { .. } => {}
         }
+    }
+
+    /// Reads an undo block for a peer. The peer must not do that itself: what is on disk may be
+    /// torn, or from before redo that is still being applied here, or be written this very moment.
+    fn read_undo_for(&self, to: InstanceNo, req_id: global::msg::ReqId, addr: Dba) {
+        let (node, epoch) = (self.arc(), self.view().epoch);
+        self.env.spawn_task("undo read", Lane::Serve, async move {
+            let image = match node.cache.read(&node.ctx, addr, <[u8]>::to_vec).await {
+                Ok(image) => image,
+                // The peer finds the damage itself, and names it.
+                Err(Error::Corrupt { .. } | Error::Disk(_)) => Vec::new(),
+                // This instance closes: the next epoch has the peer ask somebody else.
+                Err(_) => return,
+            };
+            node.send_if_in(epoch, to, TxnMessage::UndoBlockReply { req_id, addr, image });
+        });
     }
 
     /// The segment is being adopted: answer when it is loaded.
