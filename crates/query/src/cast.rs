@@ -112,7 +112,7 @@ fn parse_float8(text: &str) -> Result<f64> {
 /// Reads a decimal number with its scale.
 ///
 /// # Errors
-/// 22P02; 22003 beyond 38 digits.
+/// 22P02; 22003 beyond 38 digits; 0A000 for what is no number.
 pub fn parse_numeric(text: &str) -> Result<(i128, u8)> {
     let invalid = || PgError::invalid_text("numeric", text);
     let too_large = || {
@@ -120,6 +120,10 @@ pub fn parse_numeric(text: &str) -> Result<(i128, u8)> {
             .with_detail("Numeric values have at most 38 digits here.")
     };
     let trimmed = text.trim();
+    let word = trimmed.trim_start_matches(['-', '+']);
+    if ["nan", "inf", "infinity"].iter().any(|known| word.eq_ignore_ascii_case(known)) {
+        return Err(PgError::unsupported(format!("the numeric value {trimmed}")));
+    }
     let (mantissa, exponent) = match trimmed.find(['e', 'E']) {
         Some(at) => (&trimmed[..at], trimmed[at + 1..].parse::<i32>().map_err(|_| invalid())?),
         None => (trimmed, 0),

@@ -323,6 +323,12 @@ fn plan_error(text: &str) -> PgError {
     if text.contains("not found") && text.contains("table") {
         return PgError::new("42P01", text);
     }
+    if text.contains("Aggregate functions are not allowed in the WHERE") {
+        return PgError::new("42803", "aggregate functions are not allowed in WHERE");
+    }
+    if text.contains("filter with non-boolean predicate") {
+        return PgError::new("42804", "argument of WHERE must be type boolean");
+    }
     if text.contains("must appear in the GROUP BY") || text.contains("must be part of GROUP BY") {
         return PgError::new("42803", text);
     }

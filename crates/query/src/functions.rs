@@ -12,6 +12,7 @@ mod binary;
 mod coalesce;
 mod format;
 mod formatting;
+mod json_sets;
 mod keywords;
 mod math;
 mod operators;
@@ -24,6 +25,7 @@ mod transcendental;
 mod typed;
 
 pub use coalesce::coalesce;
+pub use json_sets::json_set;
 pub use series::set_function;
 pub use typed::{Typed, missing};
 
@@ -383,6 +385,7 @@ pub fn typed_functions(env: FormatEnv) -> Vec<Typed> {
         regex::LINES,
         operators::LINES,
         series::LINES,
+        json_sets::LINES,
     ]
     .concat();
     typed::functions(&all, env)

@@ -35,6 +35,7 @@ mod gather;
 mod given;
 pub mod implied;
 mod index_join;
+mod interruptible;
 pub mod interval;
 mod interval_aggregates;
 mod join_keys;

@@ -12,6 +12,7 @@ use crate::estimate::TableSize;
 use crate::expr_planner::PgExprPlanner;
 use crate::extremes::IndexExtremes;
 use crate::functions::{Typed, builtin_functions, cast_of, missing, typed_functions};
+use crate::interruptible::{self, Planning};
 use crate::known::with_parameter_types;
 use crate::object_names;
 use crate::ordering::with_order_keys;
@@ -52,6 +53,7 @@ use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlT
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind, Value};
+use observe::Ctx;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -70,6 +72,8 @@ pub struct TableSet {
     relations: BTreeMap<(Option<String>, String), Relation>,
     functions: BTreeMap<String, Arc<ScalarUDF>>,
     sizes: BTreeMap<ObjId, TableSize>,
+    /// Whose statement it is: it may be cancelled while it is planned.
+    ctx: Option<Ctx>,
     /// What the meaning of a statement depends on beside its names.
     env: FormatEnv,
     zone_name: Arc<str>,
@@ -83,9 +87,17 @@ impl TableSet {
             relations: BTreeMap::new(),
             functions: BTreeMap::new(),
             sizes: BTreeMap::new(),
+            ctx: None,
             env,
             zone_name: Arc::from(zone_name),
         }
+    }
+
+    /// For a statement that may be cancelled while it is planned.
+    #[must_use]
+    pub fn of_session(mut self, ctx: &Ctx) -> TableSet {
+        self.ctx = Some(ctx.clone());
+        self
     }
 
     /// Adds how large a table is.
@@ -166,6 +178,9 @@ impl Planner {
             .with_default_features()
             .with_optimizer_rule(Arc::new(IndexExtremes))
             .with_physical_optimizer_rules(physical_rules());
+        let state = builder.build();
+        let rules = interruptible::with_checks(&state.optimizer().rules);
+        let builder = SessionStateBuilder::new_from_existing(state).with_optimizer_rules(rules);
         let mut state = builder.build();
         crate::known::keep_known(&mut state)?;
         let env = FormatEnv::plain();
@@ -216,7 +231,9 @@ impl Planner {
         tables: &TableSet,
         params: &[Option<ColType>],
     ) -> Result<PlannedQuery> {
+        let _planning = Planning::of(tables.ctx.as_ref());
         let raw = self.raw_plan(statement, tables, params)?;
+        interruptible::check()?;
         let raw = object_names::in_result(raw, tables)?;
         let params = param_types(&raw, params)?;
         if raw.schema().fields().len() > TARGETS_MAX {

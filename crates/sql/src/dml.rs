@@ -532,12 +532,20 @@ impl Session {
                 if !done.insert(rowid.to_u64()) || self.changed_by_a_part(&plan.table, rowid) {
                     continue;
                 }
-                let fate = self.modify_row(plan, &params, &snapshot, rowid, old, &rows, i).await?;
-                if let Fate::Changed = fate {
+                for (param, column) in &plan.beside {
+                    output.set_param(*param, rows.readers[*column].get(i).to_value());
+                }
+                let out = &mut output;
+                let fate = self.modify_row(plan, &params, &snapshot, (rowid, old), (&rows, i), out);
+                if let Fate::Changed = fate.await? {
                     count += 1;
                     self.note_change(&plan.table, rowid);
                     let row = self.row.clone();
                     self.output_row(&plan.table, &mut output, &snapshot, rowid, row, sink).await?;
+                    // The next row has other values in the parameters.
+                    if !plan.beside.is_empty() {
+                        self.flush_output(&mut output, &snapshot, sink).await?;
+                    }
                 }
             }
         }
@@ -547,16 +555,14 @@ impl Session {
     }
 
     /// Changes one row; what is to be returned is in `self.row` afterwards.
-    #[allow(clippy::too_many_arguments)] // one caller; a struct would only rename them
     async fn modify_row(
         &mut self,
         plan: &ModifyPlan,
         params: &[Value],
         snapshot: &Snapshot,
-        rowid: Rowid,
-        old: &[u8],
-        rows: &TargetRows,
-        at: usize,
+        (rowid, old): (Rowid, &[u8]),
+        (rows, at): (&TargetRows, usize),
+        output: &mut Output<'_>,
     ) -> Result<Fate> {
         let (txn, wait, table) = (self.transaction()?, self.lock_wait(), &plan.table);
         let env = self.format_env();
@@ -586,7 +592,11 @@ impl Session {
                     let again =
                         self.look_again(&plan.query, params, &snapshot, rowid, &row).await?;
                     let Some(batch) = again else { return Ok(Fate::Skipped) };
-                    set = TargetRows::new(&batch)?.new_values(0, plan, &env)?;
+                    let fresh = TargetRows::new(&batch)?;
+                    set = fresh.new_values(0, plan, &env)?;
+                    for (param, column) in &plan.beside {
+                        output.set_param(*param, fresh.readers[*column].get(0).to_value());
+                    }
                     old = row;
                 }
             }
@@ -760,5 +770,11 @@ impl<'p> Output<'p> {
         encoder: RowEncoder,
     ) -> Self {
         Output { returning, params, encoder, waiting: Vec::new() }
+    }
+
+    fn set_param(&mut self, at: usize, value: Value) {
+        if let Some(slot) = self.params.get_mut(at) {
+            *slot = value;
+        }
     }
 }

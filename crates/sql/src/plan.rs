@@ -222,6 +222,9 @@ pub(crate) struct ModifyPlan {
     /// Columns that get new values; `None` for DELETE.
     pub(crate) set: Option<Vec<usize>>,
     pub(crate) returning: Option<crate::returning::Returning>,
+    /// Parameters of RETURNING that hold what the target's row was joined with: position, and the
+    /// column of the query that gives it.
+    pub(crate) beside: Vec<(usize, usize)>,
 }
 
 /// INSERT of a query's rows.

@@ -110,7 +110,10 @@ pub fn set_function(name: &str) -> Option<&'static str> {
         "regexp_matches" => "$regexp_matches",
         "regexp_split_to_table" => "$regexp_split_to_table",
         "string_to_table" => "$string_to_table",
-        _ => return None,
+        other => match super::json_set(other) {
+            Some([(made, _)]) => made,
+            _ => return None,
+        },
     })
 }
 

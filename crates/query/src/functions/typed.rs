@@ -115,6 +115,8 @@ fn kind_of_name(name: &str) -> TypeKind {
         "interval" => TypeKind::Interval,
         "time" => TypeKind::Time,
         "uuid" => TypeKind::Uuid,
+        "json" => TypeKind::Json,
+        "jsonb" => TypeKind::Jsonb,
         other => {
             assert_eq!(other, "text", "a type in a table of functions");
             TypeKind::Text

@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast;
 use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind};
 
-pub(crate) use self::query::{TARGETS_MAX, shown_name};
+pub(crate) use self::query::{TARGETS_MAX, names_of_from, shown_name};
 pub(crate) use expr::{column_of_query, number, placeholder_index};
 pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
 
@@ -53,6 +53,8 @@ pub(crate) enum SessionFn {
     StartTime,
     Advisory(Advisory),
     RandomUuid,
+    /// A column of a relation beside the target of UPDATE or DELETE: known row by row.
+    Beside(ColType),
 }
 
 /// What a function on advisory locks does.
@@ -104,11 +106,15 @@ impl SessionFn {
     }
 
     pub(crate) const fn result(self) -> ColType {
+        if let SessionFn::Beside(ty) = self {
+            return ty;
+        }
         if matches!(self, SessionFn::CurrentSchemas | SessionFn::ListeningChannels) {
             return ColType::array_of(TypeKind::Text);
         }
         ColType::new(match self {
             SessionFn::CurrentSchemas | SessionFn::ListeningChannels => TypeKind::Array,
+            SessionFn::Beside(ty) => ty.kind,
             SessionFn::Now | SessionFn::ClockTimestamp | SessionFn::StartTime => {
                 TypeKind::Timestamptz
             }
@@ -249,6 +255,8 @@ pub(crate) struct Binder<'a> {
     /// What stands in FROM of the queries around what is bound, the innermost last: schema, if it
     /// was given, and name.
     scopes: Vec<Vec<(Option<String>, String)>>,
+    /// Functions in FROM whose alias means their only column too: it, and the column.
+    set_aliases: Vec<(String, String)>,
     /// Scalar subqueries around what is bound.
     scalar_depth: usize,
     /// Expressions and queries bound so far.
@@ -281,6 +289,7 @@ impl<'a> Binder<'a> {
             after_first: false,
             depth: 0,
             scopes: Vec::new(),
+            set_aliases: Vec::new(),
             scalar_depth: 0,
             bound: 0,
         }
@@ -338,7 +347,7 @@ impl<'a> Binder<'a> {
         Some(ast::Expr::CompoundIdentifier(parts.to_vec()))
     }
 
-    fn placeholder(at: usize) -> ast::Expr {
+    pub(crate) fn placeholder(at: usize) -> ast::Expr {
         let name = format!("${}", at + 1);
         ast::Expr::Value(ast::Value::Placeholder(name).into())
     }

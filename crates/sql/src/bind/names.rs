@@ -60,7 +60,7 @@ fn expr_name(expr: &Expr) -> Option<String> {
         Expr::Case { else_result, .. } => {
             else_result.as_ref().and_then(|e| column_name(e)).or_else(|| Some("case".to_owned()))
         }
-        Expr::Exists { .. } => Some("exists".to_owned()),
+        Expr::Exists { negated: false, .. } => Some("exists".to_owned()),
         Expr::Extract { .. } => Some("extract".to_owned()),
         Expr::Ceil { .. } => Some("ceil".to_owned()),
         Expr::Floor { .. } => Some("floor".to_owned()),

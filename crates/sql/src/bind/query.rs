@@ -223,7 +223,10 @@ impl Binder<'_> {
         let mut names = Vec::new();
         select.from.iter().for_each(|from| names_of_from(from, &mut names));
         self.scopes.push(names);
+        let known = self.set_aliases.len();
+        select.from.iter().for_each(|from| set_aliases(from, &mut self.set_aliases));
         self.select_in_scope(select)?;
+        self.set_aliases.truncate(known);
         self.scopes.pop();
         Ok(())
     }
@@ -424,7 +427,7 @@ impl Binder<'_> {
                 }
                 plain_alias(alias.as_ref())?;
                 if let Some(args) = args
-                    && let Some(arrays) = unnested(name, &args.args)?
+                    && let Some(arrays) = unnested(name, &args.args, alias)?
                 {
                     let ordinality = *with_ordinality;
                     return self.unnest(factor, &arrays, ordinality);
@@ -486,7 +489,7 @@ impl Binder<'_> {
                 self.query(subquery)?;
             }
             TableFactor::Function { lateral: _, name, args, with_ordinality, alias } => {
-                if let Some(arrays) = unnested(name, args)? {
+                if let Some(arrays) = unnested(name, args, alias)? {
                     let ordinality = *with_ordinality;
                     return self.unnest(factor, &arrays, ordinality);
                 }
@@ -636,7 +639,7 @@ impl Binder<'_> {
 pub(crate) const TARGETS_MAX: usize = 1664;
 
 /// What columns may be qualified with: schema, if one is given, and name.
-fn names_of_from(from: &TableWithJoins, out: &mut Vec<(Option<String>, String)>) {
+pub(crate) fn names_of_from(from: &TableWithJoins, out: &mut Vec<(Option<String>, String)>) {
     let joined = from.joins.iter().map(|join| &join.relation);
     for factor in std::iter::once(&from.relation).chain(joined) {
         match factor {
@@ -791,10 +794,11 @@ pub(crate) fn shown_name(name: &str) -> &str {
     name.split(MARK).next().unwrap_or(name)
 }
 
-/// The arguments of a call of `unnest`.
+/// The arrays of a call of `unnest`, or those that a function on json gives.
 fn unnested(
     name: &datafusion::sql::sqlparser::ast::ObjectName,
     args: &[FunctionArg],
+    alias: &mut Option<TableAlias>,
 ) -> Result<Option<Vec<Expr>>> {
     let parts = object_parts(name)?;
     let called = match &parts[..] {
@@ -802,12 +806,50 @@ fn unnested(
         [schema, name] if schema == "pg_catalog" => name,
         _ => return Ok(None),
     };
-    if called != "unnest" {
+    let of_json = ::query::functions::json_set(called);
+    if called != "unnest" && of_json.is_none() {
         return Ok(None);
     }
     let all = args.iter().map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr.clone()),
         _ => refuse("named arguments"),
     });
-    all.collect::<Result<_>>().map(Some)
+    let all = all.collect::<Result<Vec<Expr>>>()?;
+    let Some(columns) = of_json else { return Ok(Some(all)) };
+    let [document] = &all[..] else {
+        return Err(PgError::new("42883", format!("function {called}(...) does not exist")));
+    };
+    let alias = alias.get_or_insert_with(|| TableAlias {
+        explicit: true,
+        name: Ident::new(called.clone()),
+        columns: Vec::new(),
+        at: None,
+    });
+    for (_, column) in columns.iter().skip(alias.columns.len()) {
+        let name = Ident::with_quote('"', *column);
+        alias.columns.push(TableAliasColumnDef { name, data_type: None });
+    }
+    let made = columns.iter().map(|(made, _)| super::expr::call(made, vec![document.clone()]));
+    Ok(Some(made.collect()))
+}
+
+/// Functions in FROM of one column, which their alias alone means too: it, and the column.
+fn set_aliases(from: &TableWithJoins, out: &mut Vec<(String, String)>) {
+    let joined = from.joins.iter().map(|join| &join.relation);
+    for factor in std::iter::once(&from.relation).chain(joined) {
+        let (TableFactor::Table { name, alias: Some(alias), args: Some(_), .. }
+        | TableFactor::Function { name, alias: Some(alias), .. }) = factor
+        else {
+            continue;
+        };
+        let called = object_parts(name).ok().and_then(|mut parts| parts.pop());
+        let Some([(_, column)]) = called.as_deref().and_then(::query::functions::json_set) else {
+            continue;
+        };
+        let column = match alias.columns.first() {
+            Some(column) => ident_name(&column.name),
+            None => (*column).to_owned(),
+        };
+        out.push((ident_name(&alias.name), column));
+    }
 }

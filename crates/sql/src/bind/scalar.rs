@@ -270,8 +270,14 @@ impl<'a> ScalarBinder<'a> {
             Literal::DollarQuotedString(text) => untyped(Value::Text(text.value.as_str().into())),
             Literal::Placeholder(name) => {
                 let at = placeholder_index(name)?;
-                let Some(ty) = self.params.types.get(at) else { return Ok(None) };
-                Ok(Some(Typed { scalar: Scalar::Param(at), ty: *ty }))
+                let hidden = at.checked_sub(self.params.types.len());
+                let hidden = hidden.and_then(|at| self.params.hidden.get(at));
+                let ty = match (self.params.types.get(at), hidden) {
+                    (Some(ty), _) => *ty,
+                    (None, Some(call)) => Some(call.function.result()),
+                    (None, None) => return Ok(None),
+                };
+                Ok(Some(Typed { scalar: Scalar::Param(at), ty }))
             }
             _ => Ok(None),
         }

@@ -16,8 +16,15 @@ use std::sync::Arc;
 
 impl Session {
     pub(super) async fn create_index(&mut self, create: &ast::CreateIndex) -> Result<String> {
-        if create.concurrently
-            || !create.include.is_empty()
+        if create.concurrently {
+            if self.txn.as_ref().is_some_and(|txn| txn.explicit) {
+                let text = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
+                return Err(PgError::new("25001", text));
+            }
+            let text = "the table is locked against changes while its index is made";
+            self.notice(Severity::Notice, text.to_owned());
+        }
+        if !create.include.is_empty()
             || !create.index_options.is_empty()
             || !create.alter_options.is_empty()
             || create.nulls_distinct == Some(false)

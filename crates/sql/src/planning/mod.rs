@@ -1,5 +1,6 @@
 //! From a statement to a plan: the direct path if the shape fits, else DataFusion, else a command.
 
+mod beside;
 mod modify;
 mod through;
 
@@ -271,7 +272,8 @@ impl Session {
         references: &References,
         params: &mut Params,
     ) -> Result<(TableSet, Vec<(ObjId, u64)>, bool)> {
-        let mut set = TableSet::new(self.format_env(), &self.settings.zone_name);
+        let mut set =
+            TableSet::new(self.format_env(), &self.settings.zone_name).of_session(&self.ctx);
         let mut tables = Vec::new();
         let mut once = references.catalog_functions;
         let roles = self.roles_version().await?;

@@ -4,6 +4,7 @@
 //! What it promises: the statement's assignments are checked before anything is planned. What it
 //! must never do: hand DML to the library, which would forget clauses.
 
+use super::beside::Beside;
 use super::through::Through;
 use super::{Planned, note_parameter, quoted, select_query};
 use crate::access::Target;
@@ -216,6 +217,8 @@ impl Session {
         }
         let mut references = binder.references;
         references.add_target(&table);
+        let named = through.as_deref().map_or(&table, |through| &through.view).clone();
+        let beside = Beside::add(&from, returning, &named, &mut items);
         from.insert(0, TableWithJoins { relation: factor, joins: Vec::new() });
         let query = Query { with, ..select_query(items, from, selection)? };
         let (mut set_of, tables, once) = self.relations(&references, params).await?;
@@ -224,6 +227,12 @@ impl Session {
         }
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set_of, &params.all_types())?;
+        let mut returning = returning.map(<[SelectItem]>::to_vec);
+        let mut given_beside = Vec::new();
+        if let (Some(beside), Some(items)) = (&beside, &mut returning) {
+            (*items, given_beside) =
+                beside.as_params(items, &planned.columns, &named, &alias, params)?;
+        }
         for (i, at) in set.iter().flatten().enumerate() {
             if let (Some(given), Some(false)) = (planned.columns.get(i + 2), untyped.get(i + 2)) {
                 assign::check(&table.columns[*at], given)?;
@@ -233,12 +242,13 @@ impl Session {
             None => (None, Vec::new()),
             Some(items) => {
                 let own = through.as_deref();
-                let (r, c) = self.plan_returning_of(items, &table, &alias, own, params).await?;
+                let (r, c) = self.plan_returning_of(&items, &table, &alias, own, params).await?;
                 (Some(r), c)
             }
         };
         let returns_rows = returning.is_some();
-        let plan = ModifyPlan { table, query: QueryPlan::new(planned), set, returning };
+        let (query, beside) = (QueryPlan::new(planned), given_beside);
+        let plan = ModifyPlan { table, query, set, returning, beside };
         let kind = Kind::Modify(Box::new(plan));
         let mut planned = Planned { kind, tables, columns, returns_rows, once };
         if let Some(through) = &through {
@@ -332,8 +342,21 @@ impl Session {
             let schema = named.schema.clone();
             path = Some((self.path_version().await?, !self.is_first(&schema).await?));
         }
-        if insert.source.is_none() && through.is_some() {
-            return Err(PgError::unsupported("INSERT of DEFAULT VALUES through a view"));
+        if let (None, Some(through)) = (&insert.source, &through) {
+            // As the default of any one column that is the table's.
+            let mut places = 0..through.columns.len();
+            let first = places.find(|at| through.column(*at, Verb::Insert).is_ok());
+            let shown = &through.view.columns[first.unwrap_or(0)].name;
+            let Parsed::Sql(values) = crate::parse::parse_single("values (default)")?.parsed else {
+                return Err(PgError::internal("a row of defaults"));
+            };
+            let Ast::Query(values) = *values else {
+                return Err(PgError::internal("a row of defaults"));
+            };
+            let mut own = insert.clone();
+            own.source = Some(values);
+            own.columns = vec![ObjectName::from(vec![quoted(shown)])];
+            return Box::pin(self.plan_insert_select(&own, params)).await;
         }
         let source = insert.source.as_ref().ok_or_else(|| PgError::syntax("no values"))?;
         let mut query = (**source).clone();

@@ -43,6 +43,7 @@ impl Session {
     ) -> Result<Value> {
         let text = |text: &str| Value::Text(text.into());
         Ok(match function {
+            SessionFn::Beside(_) => Value::Null,
             SessionFn::Now => Value::Timestamptz(env.now_us),
             SessionFn::ClockTimestamp => Value::Timestamptz(self.ctx.env.wall_us() - EPOCH_US),
             SessionFn::StartTime => {

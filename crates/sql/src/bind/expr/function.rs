@@ -237,9 +237,6 @@ impl Binder<'_> {
         const SETS: &[&str] = &[
             "json_each",
             "json_each_text",
-            "json_array_elements",
-            "json_array_elements_text",
-            "json_object_keys",
             "json_populate_record",
             "json_to_record",
             "json_to_recordset",

@@ -32,7 +32,7 @@ use super::{Binder, SCALAR_DEPTH_MAX, ident_name, object_parts, refuse, subquery
 use crate::{PgError, Result};
 use build::{string, text_of};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Interval, Subscript,
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Ident, Interval, Subscript,
     UnaryOperator, Value,
 };
 
@@ -61,7 +61,19 @@ impl Binder<'_> {
             return self.expr(expr);
         }
         match expr {
-            Expr::Identifier(ident) => self.identifier(ident).map(|new| replace(expr, new)),
+            Expr::Identifier(ident) => {
+                let name = ident_name(ident);
+                let set = self
+                    .set_aliases
+                    .iter()
+                    .rfind(|(alias, column)| *alias == name && *column != name);
+                if let Some((_, column)) = set {
+                    let parts = [&name, column].map(|part| Ident::with_quote('"', part));
+                    *expr = Expr::CompoundIdentifier(parts.to_vec());
+                    return self.expr(expr);
+                }
+                self.identifier(ident).map(|new| replace(expr, new))
+            }
             Expr::CompoundIdentifier(parts) => {
                 let parts: Vec<String> = parts.iter().map(ident_name).collect();
                 let outer = self.outer_name(&parts);
