@@ -25,7 +25,7 @@ mod transcendental;
 mod typed;
 
 pub use coalesce::coalesce;
-pub use json_sets::json_set;
+pub use json_sets::{gives_json_set, json_set};
 pub use series::set_function;
 pub use typed::{Typed, missing};
 

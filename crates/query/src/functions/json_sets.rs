@@ -86,6 +86,12 @@ pub fn json_set(name: &str) -> Option<&'static [(&'static str, &'static str)]> {
     })
 }
 
+/// Whether a function gives a column of such a set, as an array.
+#[must_use]
+pub fn gives_json_set(name: &str) -> bool {
+    LINES.iter().any(|(line, _)| line.split('(').next() == Some(name))
+}
+
 const fn many(body: Many) -> Body {
     Body::Many(body)
 }

@@ -9,6 +9,7 @@
 
 mod empty;
 mod expr;
+mod from;
 mod names;
 mod query;
 pub(crate) mod scalar;

@@ -28,6 +28,9 @@ pub(super) struct Beside {
     first: usize,
 }
 
+/// Parameters, and for each the column of the statement's query that gives its value.
+pub(super) type Given = Vec<(usize, usize)>;
+
 /// A column of them in the statement's query, and the parameter it becomes in RETURNING.
 struct Found {
     relation: String,
@@ -95,7 +98,7 @@ impl Beside {
         target: &TableDef,
         alias: &str,
         params: &mut Params,
-    ) -> Result<(Vec<SelectItem>, Vec<(usize, usize)>)> {
+    ) -> Result<(Vec<SelectItem>, Given)> {
         let (mut found, mut given) = (Vec::new(), Vec::new());
         let mut relation = None;
         for (at, column) in columns.iter().enumerate().skip(self.first) {
@@ -142,6 +145,9 @@ impl Beside {
                 let relation = object_parts(name)?.pop().unwrap_or_default();
                 if self.names.contains(&relation) {
                     out.extend(found.iter().filter(|one| one.relation == relation).map(shown));
+                } else if relation == alias {
+                    let all = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+                    out.extend(super::modify::expand_wildcard(all, target, alias));
                 } else {
                     out.push(item.clone());
                 }

@@ -32,7 +32,11 @@ impl Binder<'_> {
             let shown = function.name.to_string();
             return Err(PgError::new("42883", format!("function {shown} does not exist")));
         }
-        if name.starts_with('$') && name != query::single::SINGLE && name != "$array_ordinals" {
+        if name.starts_with('$')
+            && name != query::single::SINGLE
+            && name != "$array_ordinals"
+            && !query::functions::gives_json_set(&name)
+        {
             return Err(PgError::new("42883", format!("function {name} does not exist")));
         }
         if function.uses_odbc_syntax || !matches!(function.parameters, FunctionArguments::None) {
