@@ -1,4 +1,4 @@
-//! Sequences made and dropped.
+//! Sequences made, changed and dropped.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::ids::next_obj;
 use super::names::{check_name, check_schema, undefined};
 use super::records::{at, object_by_obj, sequence_values};
 use super::state::{exclude, newest, of};
-use super::store::{self, obj};
+use super::store::{self, Record, obj};
 use crate::error::{Error, Result};
 use crate::row::Value;
 use crate::txn::Transaction;
@@ -89,17 +89,69 @@ pub async fn set_sequence_table(
     sequence: &SequenceDef,
     table: Option<ObjId>,
 ) -> Result<()> {
+    let value = table.map_or(Value::Null, |table| Value::Int8(table.0.into()));
+    change_sequence(ctx, txn, sequence, |_| Ok(vec![(at::SEQ_TABLE, value.clone())])).await
+}
+
+/// Changes by which rules a sequence goes on and, with `restart`, what it gives next. Part of the
+/// transaction, unlike `setval`. The values that instances hold are lost.
+///
+/// # Errors
+/// [`Error::Invalid`] if the rules contradict each other, or how far the sequence has got;
+/// [`Error::UndefinedObject`] if somebody else dropped it.
+pub async fn alter_sequence(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    sequence: &SequenceDef,
+    new: &NewSequence,
+    restart: Option<i64>,
+) -> Result<()> {
+    check_sequence(new)?;
+    change_sequence(ctx, txn, sequence, |row| {
+        let at = restart.map_or_else(|| row.int(at::SEQ_HIGHWATER), Ok)?;
+        if at < new.min {
+            let (min, text) = (new.min, "cannot be less than MINVALUE");
+            return Err(Error::Invalid(format!("RESTART value ({at}) {text} ({min})")));
+        }
+        if at > new.max {
+            let (max, text) = (new.max, "cannot be greater than MAXVALUE");
+            return Err(Error::Invalid(format!("RESTART value ({at}) {text} ({max})")));
+        }
+        let def = SequenceDef {
+            start: new.start,
+            increment: new.increment,
+            min: new.min,
+            max: new.max,
+            cache: new.cache,
+            cycle: new.cycle,
+            order: new.order,
+            ..sequence.clone()
+        };
+        // All but the number, and the table, which is changed by itself.
+        let values = sequence_values(&def);
+        let mut set: Vec<(usize, Value)> =
+            (1..at::SEQ_TABLE).map(|i| (i, values[i].to_value())).collect();
+        if restart.is_some() {
+            set.push((at::SEQ_HIGHWATER, Value::Int8(at)));
+            set.push((at::SEQ_USED, Value::Bool(false)));
+        }
+        Ok(set)
+    })
+    .await
+}
+
+async fn change_sequence(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    sequence: &SequenceDef,
+    change: impl FnMut(&Record) -> Result<Vec<(usize, Value)>> + Send,
+) -> Result<()> {
     exclude(ctx, txn, sequence.obj).await?;
     let snap = newest(txn)?;
     let object = object_by_obj(ctx, of(txn.core())?, &snap, sequence.obj).await?;
     let object = object.ok_or_else(|| undefined("sequence", &sequence.name))?;
     let fixed = of(txn.core())?.fixed(Fixed::Seq);
-    let value = table.map_or(Value::Null, |table| Value::Int8(table.0.into()));
-    let found = store::change(ctx, txn, fixed, 0, &[obj(sequence.obj)], |_| {
-        Ok(vec![(at::SEQ_TABLE, value.clone())])
-    })
-    .await?;
-    if !found {
+    if !store::change(ctx, txn, fixed, 0, &[obj(sequence.obj)], change).await? {
         return Err(undefined("sequence", &sequence.name));
     }
     new_version(ctx, txn, &object).await

@@ -52,6 +52,8 @@ pub(super) mod at {
     pub const REF_COLUMNS: usize = 3;
     pub const REF_VALIDATED: usize = 11;
     pub const SEQ_TABLE: usize = 8;
+    pub const SEQ_HIGHWATER: usize = 9;
+    pub const SEQ_USED: usize = 10;
     pub const TYPE_SCHEMA: usize = 1;
     pub const TYPE_NAME: usize = 2;
     pub const TYPE_OWNER: usize = 3;

@@ -77,7 +77,7 @@ impl Session {
             ColumnChange::DropIdentity { if_exists } => {
                 (is_identity(def.generated), "an identity column", *if_exists)
             }
-            ColumnChange::SetGenerated { .. } => {
+            ColumnChange::SetGenerated { .. } | ColumnChange::Sequence(_) => {
                 (is_identity(def.generated), "an identity column", false)
             }
             ColumnChange::DropExpression { if_exists } => {
@@ -95,13 +95,16 @@ impl Session {
             self.notice(Severity::Notice, format!("{text}, skipping"));
             return Ok(());
         }
+        if let ColumnChange::Sequence(spec) = change {
+            return self.alter_sequence_of(table, &table.columns[at], spec).await;
+        }
         let default = def.default.clone();
         match change {
             ColumnChange::SetGenerated { always: true } => def.generated = Some(Generated::Always),
             ColumnChange::SetGenerated { always: false } => {
                 def.generated = Some(Generated::ByDefault);
             }
-            ColumnChange::AddIdentity { .. } => {}
+            ColumnChange::AddIdentity { .. } | ColumnChange::Sequence(_) => {}
             ColumnChange::DropIdentity { .. } | ColumnChange::DropExpression { .. } => {
                 def.generated = None;
                 def.default = None;

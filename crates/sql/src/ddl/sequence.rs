@@ -8,8 +8,9 @@ use crate::parse::SequenceSpec;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{Expr, SequenceOptions};
-use kernel::dict::{self, ColumnDef, NewSequence, SequenceDef};
+use kernel::dict::{self, ColumnDef, NewSequence, SequenceDef, TableDef};
 use kernel::row::{ColType, TypeKind};
+use std::sync::Arc;
 
 /// Values an instance takes of a sequence at once, unless it says otherwise.
 const SEQUENCE_CACHE: i64 = 20;
@@ -76,6 +77,7 @@ impl Session {
         sequence: &SequenceDef,
         owner: Option<&(Option<String>, String, String)>,
     ) -> Result<()> {
+        self.check_owner("sequence", &sequence.name, sequence.owner).await?;
         let table = match owner {
             None => None,
             Some((schema, name, column)) => {
@@ -99,6 +101,61 @@ impl Session {
             return Err(PgError::new("0A000", "cannot change ownership of identity sequence"));
         }
         dict::set_sequence_table(&self.ctx, &txn, sequence, table).await?;
+        Ok(())
+    }
+
+    /// ALTER SEQUENCE with options.
+    pub(super) async fn alter_sequence(
+        &mut self,
+        sequence: &SequenceDef,
+        spec: &SequenceSpec,
+    ) -> Result<()> {
+        self.check_owner("sequence", &sequence.name, sequence.owner).await?;
+        if spec.type_name.is_some() {
+            return super::refuse("AS in ALTER SEQUENCE");
+        }
+        let whole = SequenceSpec {
+            start: spec.start.or(Some(sequence.start)),
+            increment: spec.increment.or(Some(sequence.increment)),
+            min: spec.min.or(Some(Some(sequence.min))),
+            max: spec.max.or(Some(Some(sequence.max))),
+            cache: spec.cache.or(Some(sequence.cache)),
+            cycle: spec.cycle.or(Some(sequence.cycle)),
+            order: spec.order.or(Some(sequence.order)),
+            ..SequenceSpec::default()
+        };
+        let new = sequence_def(&sequence.schema, &sequence.name, sequence.owner, &whole, None)?;
+        let restart = spec.restart.map(|value| value.unwrap_or(new.start));
+        let txn = self.transaction()?;
+        Ok(dict::alter_sequence(&self.ctx, &txn, sequence, &new, restart).await?)
+    }
+
+    /// The sequence of an identity column.
+    pub(super) async fn alter_sequence_of(
+        &mut self,
+        table: &TableDef,
+        column: &ColumnDef,
+        spec: &SequenceSpec,
+    ) -> Result<()> {
+        let txn = self.transaction()?;
+        for sequence in dict::sequences(&self.ctx, &txn).await? {
+            let called = crate::catalog::calls_sequence(table, &sequence);
+            if called.is_some_and(|called| called.name == column.name) {
+                self.alter_sequence(&sequence, spec).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sequences of these tables begin anew.
+    pub(super) async fn restart_sequences(&mut self, tables: &[Arc<TableDef>]) -> Result<()> {
+        let txn = self.transaction()?;
+        let spec = SequenceSpec { restart: Some(None), ..SequenceSpec::default() };
+        for sequence in dict::sequences(&self.ctx, &txn).await? {
+            if tables.iter().any(|table| sequence.table == Some(table.obj)) {
+                self.alter_sequence(&sequence, &spec).await?;
+            }
+        }
         Ok(())
     }
 
@@ -128,7 +185,7 @@ pub(super) fn identity_spec(options: &[SequenceOptions]) -> Result<SequenceSpec>
             SequenceOptions::StartWith(expr, _) => spec.start = Some(sequence_number(expr)?),
             SequenceOptions::Cache(expr) => spec.cache = Some(sequence_number(expr)?),
             // The library's flag says NO CYCLE.
-            SequenceOptions::Cycle(no) => spec.cycle = !no,
+            SequenceOptions::Cycle(no) => spec.cycle = Some(!no),
         }
     }
     Ok(spec)
@@ -186,8 +243,8 @@ fn sequence_def(
         min,
         max,
         cache,
-        cycle: spec.cycle,
-        order: spec.order,
+        cycle: spec.cycle.unwrap_or(false),
+        order: spec.order.unwrap_or(false),
         table: None,
     })
 }

@@ -139,9 +139,6 @@ impl Session {
         if truncate.partitions.is_some() || truncate.on_cluster.is_some() {
             return refuse("this form of TRUNCATE");
         }
-        if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
-            return refuse("RESTART IDENTITY");
-        }
         let mut tables = Vec::new();
         for target in &truncate.table_names {
             let table = self.table_of(&target.name).await?;
@@ -152,6 +149,9 @@ impl Session {
         let tables = self.with_referring(tables, cascade).await?;
         for table in &tables {
             self.check_relation(table, Privileges::TRUNCATE).await?;
+        }
+        if matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart)) {
+            self.restart_sequences(&tables).await?;
         }
         let txn = self.transaction()?;
         for table in tables {

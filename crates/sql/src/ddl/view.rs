@@ -248,7 +248,7 @@ impl Session {
     pub(crate) async fn alter_relation(&mut self, alter: &AlterRelation) -> Result<String> {
         let AlterRelation { kind, if_exists, schema, name, action } = alter;
         let done = Ok(format!("ALTER {kind}"));
-        if let RelationAction::OwnedBy(owner) = action {
+        if let RelationAction::OwnedBy(_) | RelationAction::Options(_) = action {
             let Some(sequence) = self.find_sequence(schema.as_deref(), name).await? else {
                 if *if_exists {
                     let text = format!("relation \"{name}\" does not exist, skipping");
@@ -257,7 +257,15 @@ impl Session {
                 }
                 return Err(PgError::undefined_table(name));
             };
-            Box::pin(self.own_by(&sequence, owner.as_ref())).await?;
+            match action {
+                RelationAction::Options(spec) => {
+                    Box::pin(self.alter_sequence(&sequence, spec)).await?;
+                }
+                RelationAction::OwnedBy(owner) => {
+                    Box::pin(self.own_by(&sequence, owner.as_ref())).await?;
+                }
+                _ => {}
+            }
             return done;
         }
         if let ("TYPE", RelationAction::SetSchema(to)) = (*kind, action) {
@@ -300,7 +308,7 @@ impl Session {
             RelationAction::RenameColumn { old, new } => {
                 self.rename_view_column(&def, old, new).await?;
             }
-            RelationAction::OwnedBy(_) => {}
+            RelationAction::OwnedBy(_) | RelationAction::Options(_) => {}
         }
         done
     }

@@ -106,6 +106,8 @@ pub enum RelationAction {
     },
     /// Of a sequence: schema, table and column; `None` for NONE.
     OwnedBy(Option<(Option<String>, String, String)>),
+    /// Of a sequence: the options that are to change.
+    Options(Box<SequenceSpec>),
 }
 
 /// What becomes of a column that gets its values by itself.
@@ -120,6 +122,8 @@ pub enum ColumnChange {
     SetGenerated {
         always: bool,
     },
+    /// Options of its sequence.
+    Sequence(Box<SequenceSpec>),
     /// With a sequence that has a name of its own.
     AddIdentity {
         always: bool,
@@ -127,7 +131,7 @@ pub enum ColumnChange {
     },
 }
 
-/// `CREATE SEQUENCE`, its options in any order, the field's spellings included.
+/// `CREATE` or `ALTER SEQUENCE`, its options in any order, the field's spellings included.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SequenceSpec {
     pub schema: Option<String>,
@@ -141,8 +145,10 @@ pub struct SequenceSpec {
     pub min: Option<Option<i64>>,
     pub max: Option<Option<i64>>,
     pub cache: Option<i64>,
-    pub cycle: bool,
-    pub order: bool,
+    pub cycle: Option<bool>,
+    pub order: Option<bool>,
+    /// Of `ALTER SEQUENCE`; `Some(None)`: from its start.
+    pub restart: Option<Option<i64>>,
 }
 
 /// What a statement is.
@@ -582,6 +588,7 @@ mod tests {
             increment: Some(3),
             cache: Some(1),
             max: Some(None),
+            order: Some(false),
             ..SequenceSpec::default()
         };
         let text = "create sequence s start with -5 nocache no maxvalue increment by 3 noorder";

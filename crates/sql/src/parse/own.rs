@@ -350,13 +350,16 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
             ColumnChange::DropIdentity { if_exists: words.take("if") && words.take("exists") }
         } else if dropped && words.take("expression") {
             ColumnChange::DropExpression { if_exists: words.take("if") && words.take("exists") }
-        } else if !dropped && words.take("set") && words.take("generated") {
+        } else if !dropped && words.follows("set", "generated") {
+            words.expect(&["set", "generated"])?;
             let always = words.take("always");
             let by_default = !always && words.take("by") && words.take("default");
             if !always && !by_default {
                 return Err(words.near());
             }
             ColumnChange::SetGenerated { always }
+        } else if let Some(spec) = parse_identity_options(words)? {
+            ColumnChange::Sequence(Box::new(spec))
         } else {
             return Ok(None);
         };
@@ -369,6 +372,12 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
             true => None,
             false => Some(owning_column(words)?),
         })
+    } else if kind == "SEQUENCE" && is_sequence_option(words) {
+        let mut spec = SequenceSpec::default();
+        while !words.at_end() {
+            altered_option(words, &mut spec)?;
+        }
+        RelationAction::Options(Box::new(spec))
     } else if kind == "VIEW" && words.take("rename") {
         if words.take("to") {
             RelationAction::Rename(words.name()?)
@@ -444,6 +453,55 @@ fn parse_sequence(mut words: Words<'_>) -> Result<Option<Own>> {
     Ok(Some(Own::CreateSequence(Box::new(spec))))
 }
 
+const SEQUENCE_OPTIONS: [&str; 14] = [
+    "as",
+    "increment",
+    "start",
+    "minvalue",
+    "maxvalue",
+    "cache",
+    "cycle",
+    "order",
+    "nominvalue",
+    "nomaxvalue",
+    "nocache",
+    "nocycle",
+    "noorder",
+    "no",
+];
+
+fn is_sequence_option(words: &Words<'_>) -> bool {
+    words.is("restart") || SEQUENCE_OPTIONS.iter().any(|word| words.is(word))
+}
+
+/// An option of `ALTER SEQUENCE`.
+fn altered_option(words: &mut Words<'_>, spec: &mut SequenceSpec) -> Result<()> {
+    if !words.take("restart") {
+        return sequence_option(words, spec);
+    }
+    let value =
+        words.take("with") || !(words.at_end() || words.is("set") || is_sequence_option(words));
+    spec.restart = Some(if value { Some(words.number()?) } else { None });
+    Ok(())
+}
+
+/// `RESTART ..` and `SET option ..` of an identity column; anything else is left to the library.
+fn parse_identity_options(words: &mut Words<'_>) -> Result<Option<SequenceSpec>> {
+    let options: Vec<&str> = SEQUENCE_OPTIONS.into_iter().filter(|word| *word != "as").collect();
+    let set = |words: &Words<'_>| options.iter().any(|word| words.follows("set", word));
+    if !words.is("restart") && !set(words) {
+        return Ok(None);
+    }
+    let mut spec = SequenceSpec::default();
+    while !words.at_end() {
+        if !words.is("restart") {
+            words.expect(&["set"])?;
+        }
+        altered_option(words, &mut spec)?;
+    }
+    Ok(Some(spec))
+}
+
 /// One option of a sequence.
 fn sequence_option(words: &mut Words<'_>, spec: &mut SequenceSpec) -> Result<()> {
     if words.take("as") {
@@ -461,9 +519,9 @@ fn sequence_option(words: &mut Words<'_>, spec: &mut SequenceSpec) -> Result<()>
     } else if words.take("cache") {
         spec.cache = Some(words.number()?);
     } else if words.take("cycle") {
-        spec.cycle = true;
+        spec.cycle = Some(true);
     } else if words.take("order") {
-        spec.order = true;
+        spec.order = Some(true);
     } else if words.take("nominvalue") {
         spec.min = Some(None);
     } else if words.take("nomaxvalue") {
@@ -471,16 +529,16 @@ fn sequence_option(words: &mut Words<'_>, spec: &mut SequenceSpec) -> Result<()>
     } else if words.take("nocache") {
         spec.cache = Some(1);
     } else if words.take("nocycle") {
-        spec.cycle = false;
+        spec.cycle = Some(false);
     } else if words.take("noorder") {
-        spec.order = false;
+        spec.order = Some(false);
     } else if words.take("no") {
         if words.take("minvalue") {
             spec.min = Some(None);
         } else if words.take("maxvalue") {
             spec.max = Some(None);
         } else if words.take("cycle") {
-            spec.cycle = false;
+            spec.cycle = Some(false);
         } else {
             return Err(words.near());
         }
