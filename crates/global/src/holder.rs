@@ -15,7 +15,7 @@ mod types;
 use block::{Dba, InstanceNo, Mode, Scn, Version, Xid};
 
 pub use self::types::{Duty, Facts, HolderEffect, HolderEvent, Ship};
-use self::types::{Image, Pending, cap_us};
+use self::types::{Image, Pending};
 use crate::msg::{
     BlockInfo, Grant, Have, HolderMsg, Holding, MasterMsg, Promoted, ReqId, Seq, Source, Timings,
     Want,
@@ -782,21 +782,6 @@ impl Holder {
         out.extend(self.taken_unacked.map(HolderEffect::ToMaster));
         if let Some(seq) = self.releasing {
             out.push(HolderEffect::ToMaster(MasterMsg::Released { seq }));
-        }
-    }
-}
-
-impl Duty {
-    fn timings(&self, now_us: u64) -> Timings {
-        let Duty::Forward { timings, since_us, flush_since_us, .. } = *self else {
-            return Timings::default();
-        };
-        let flush_from = flush_since_us.unwrap_or(now_us);
-        Timings {
-            pin_us: cap_us(flush_from.saturating_sub(since_us)),
-            flush_us: cap_us(now_us.saturating_sub(flush_from)),
-            serve_us: cap_us(now_us.saturating_sub(since_us)),
-            ..timings
         }
     }
 }

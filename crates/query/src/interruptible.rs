@@ -68,3 +68,40 @@ pub(crate) fn with_checks(rules: &[Rule]) -> Vec<Rule> {
     let check: Rule = Arc::new(Check);
     rules.iter().flat_map(|rule| [check.clone(), rule.clone()]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::optimizer::Optimizer;
+    use env::simulated::{SimConfig, SimWorld};
+    use observe::{Observer, SessionKind};
+
+    #[test]
+    fn planning_ends_with_its_statement_and_nobody_elses() {
+        let world = SimWorld::new(1, SimConfig::default());
+        let observer = Observer::new(world.env(1), 1);
+        let (mine, others) =
+            (observer.ctx(SessionKind::User, "a"), observer.ctx(SessionKind::User, "b"));
+        assert!(check().is_ok(), "nobody plans");
+        let planning = Planning::of(Some(&mine));
+        assert!(check().is_ok());
+        mine.session.cancel_flag().cancel();
+        assert_eq!(PgError::from(check().unwrap_err()).code, "57014");
+        {
+            // A query that is planned while another one is.
+            let _inner = Planning::of(Some(&others));
+            assert!(check().is_ok());
+        }
+        assert!(check().is_err());
+        drop(planning);
+        assert!(check().is_ok());
+    }
+
+    #[test]
+    fn each_rule_comes_after_a_look() {
+        let rules = Optimizer::default().rules;
+        let checked = with_checks(&rules);
+        assert_eq!(checked.len(), 2 * rules.len());
+        assert!(checked.iter().step_by(2).all(|rule| rule.name() == "check_interrupt"));
+    }
+}

@@ -179,3 +179,19 @@ pub enum HolderEffect {
 pub fn cap_us(us: u64) -> u32 {
     u32::try_from(us).unwrap_or(u32::MAX)
 }
+
+impl Duty {
+    /// Where the time went that a peer has waited here.
+    pub(super) fn timings(&self, now_us: u64) -> Timings {
+        let Duty::Forward { timings, since_us, flush_since_us, .. } = *self else {
+            return Timings::default();
+        };
+        let flush_from = flush_since_us.unwrap_or(now_us);
+        Timings {
+            pin_us: cap_us(flush_from.saturating_sub(since_us)),
+            flush_us: cap_us(now_us.saturating_sub(flush_from)),
+            serve_us: cap_us(now_us.saturating_sub(since_us)),
+            ..timings
+        }
+    }
+}

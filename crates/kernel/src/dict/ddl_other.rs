@@ -33,8 +33,8 @@ pub async fn create_sequence(
     let object = ObjectDef {
         obj: next_obj(ctx, core).await?,
         owner: new.owner,
-        schema: new.schema,
-        name: new.name,
+        schema: new.schema.clone(),
+        name: new.name.clone(),
         kind: ObjectKind::Sequence,
         acl: None,
         created: core.current_scn(),
@@ -42,11 +42,17 @@ pub async fn create_sequence(
         form: 0,
     };
     let object = add_object(ctx, txn, object).await?;
-    let def = SequenceDef {
-        obj: object.obj,
-        schema: object.schema,
-        name: object.name,
-        owner: object.owner,
+    let def = definition(object.obj, object.version, new);
+    store::insert(ctx, txn, of(core)?.fixed(Fixed::Seq), &sequence_values(&def)).await?;
+    Ok(Arc::new(def))
+}
+
+fn definition(obj: ObjId, version: u64, new: NewSequence) -> SequenceDef {
+    SequenceDef {
+        obj,
+        schema: new.schema,
+        name: new.name,
+        owner: new.owner,
         acl: None,
         start: new.start,
         increment: new.increment,
@@ -56,10 +62,8 @@ pub async fn create_sequence(
         cycle: new.cycle,
         order: new.order,
         table: new.table,
-        version: object.version,
-    };
-    store::insert(ctx, txn, of(core)?.fixed(Fixed::Seq), &sequence_values(&def)).await?;
-    Ok(Arc::new(def))
+        version,
+    }
 }
 
 fn check_sequence(new: &NewSequence) -> Result<()> {
@@ -103,34 +107,26 @@ pub async fn alter_sequence(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     sequence: &SequenceDef,
-    new: &NewSequence,
+    new: NewSequence,
     restart: Option<i64>,
 ) -> Result<()> {
-    check_sequence(new)?;
+    check_sequence(&new)?;
+    let def = definition(sequence.obj, sequence.version, new);
+    // All but the number, and the table, which is changed by itself.
+    let values = sequence_values(&def);
+    let rules: Vec<(usize, Value)> =
+        (1..at::SEQ_TABLE).map(|i| (i, values[i].to_value())).collect();
     change_sequence(ctx, txn, sequence, |row| {
         let at = restart.map_or_else(|| row.int(at::SEQ_HIGHWATER), Ok)?;
-        if at < new.min {
-            let (min, text) = (new.min, "cannot be less than MINVALUE");
+        if at < def.min {
+            let (min, text) = (def.min, "cannot be less than MINVALUE");
             return Err(Error::Invalid(format!("RESTART value ({at}) {text} ({min})")));
         }
-        if at > new.max {
-            let (max, text) = (new.max, "cannot be greater than MAXVALUE");
+        if at > def.max {
+            let (max, text) = (def.max, "cannot be greater than MAXVALUE");
             return Err(Error::Invalid(format!("RESTART value ({at}) {text} ({max})")));
         }
-        let def = SequenceDef {
-            start: new.start,
-            increment: new.increment,
-            min: new.min,
-            max: new.max,
-            cache: new.cache,
-            cycle: new.cycle,
-            order: new.order,
-            ..sequence.clone()
-        };
-        // All but the number, and the table, which is changed by itself.
-        let values = sequence_values(&def);
-        let mut set: Vec<(usize, Value)> =
-            (1..at::SEQ_TABLE).map(|i| (i, values[i].to_value())).collect();
+        let mut set = rules.clone();
         if restart.is_some() {
             set.push((at::SEQ_HIGHWATER, Value::Int8(at)));
             set.push((at::SEQ_USED, Value::Bool(false)));

@@ -131,6 +131,7 @@ impl Peers for Node {
                     {
                         return Ok(IoBuf::copy_from(&image));
                     }
+                    // The owner could not read it: here the error has a session that is told.
                     Some(TxnMessage::UndoBlockReply { .. }) => {
                         return self.cache.read_block(ctx, addr).await;
                     }

@@ -127,7 +127,7 @@ impl Session {
         let new = sequence_def(&sequence.schema, &sequence.name, sequence.owner, &whole, None)?;
         let restart = spec.restart.map(|value| value.unwrap_or(new.start));
         let txn = self.transaction()?;
-        Ok(dict::alter_sequence(&self.ctx, &txn, sequence, &new, restart).await?)
+        Ok(dict::alter_sequence(&self.ctx, &txn, sequence, new, restart).await?)
     }
 
     /// The sequence of an identity column.

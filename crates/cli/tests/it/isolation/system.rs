@@ -17,7 +17,6 @@ pub struct Sid {
 /// What a session waits for; two looks that are equal saw the same wait.
 pub type Wait = String;
 
-#[allow(clippy::large_enum_variant)] // there is one of it
 pub enum System {
     /// A client of each instance looks on.
     Skein {
@@ -25,7 +24,7 @@ pub enum System {
         monitors: BTreeMap<u16, Client>,
     },
     PostgreSql {
-        config: Config,
+        config: Box<Config>,
         monitor: Client,
     },
 }
@@ -63,7 +62,7 @@ impl System {
 
     /// By a connection string, of a database that this test may do with as it likes.
     pub async fn postgresql(url: &str) -> System {
-        let config: Config = url.parse().expect("a connection string");
+        let config: Box<Config> = Box::new(url.parse().expect("a connection string"));
         let monitor = connect(&config).await;
         System::PostgreSql { config, monitor }
     }
