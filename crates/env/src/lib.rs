@@ -163,8 +163,6 @@ pub trait EnvImpl: Send + Sync {
     fn may_write_here(&self) -> bool {
         false
     }
-    /// Lets whoever is ready to run on this processor run first.
-    fn give_way(&self) {}
     /// For [`Env::eager`]: whether to look again at once instead of sleeping.
     fn linger(&self, _: &mut Lingering) -> bool {
         false

@@ -20,10 +20,6 @@ const GIVE_WAY_EVERY_US: u64 = 30;
 const PAUSE_FIRST_US: u64 = 1_000;
 const PAUSE_MAX_US: u64 = 256_000;
 
-/// A thread that gives its processor away without need gets it back within this time, unless who
-/// has it works for something else.
-const GIVEN_AWAY_US: u64 = 1_000;
-
 /// When something that has been in vain is tried again.
 struct Pause {
     /// Not before this time since the process started, µs.
@@ -65,7 +61,6 @@ pub(super) struct Linger {
     started: Instant,
     threads: AtomicUsize,
     pause: Pause,
-    giving_way: Pause,
 }
 
 impl Linger {
@@ -79,7 +74,6 @@ impl Linger {
             started: Instant::now(),
             threads: AtomicUsize::new(0),
             pause: Pause::new(),
-            giving_way: Pause::new(),
         }
     }
 
@@ -136,22 +130,6 @@ impl Linger {
     fn leave(&self, l: &mut Lingering) {
         self.threads.fetch_sub(1, Ordering::Relaxed);
         *l = Lingering::Over;
-    }
-
-    /// Lets others of this processor run first. One who computes keeps it for milliseconds: then
-    /// nobody gives way for a while.
-    pub(super) fn give_way(&self) {
-        let before_us = self.now_us();
-        if !self.giving_way.is_over(before_us) {
-            return;
-        }
-        std::thread::yield_now();
-        let now_us = self.now_us();
-        if now_us - before_us > GIVEN_AWAY_US {
-            self.giving_way.in_vain(now_us);
-        } else {
-            self.giving_way.succeeded();
-        }
     }
 }
 

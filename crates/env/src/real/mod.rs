@@ -329,12 +329,6 @@ impl EnvImpl for RealEnv {
         may_block()
     }
 
-    fn give_way(&self) {
-        if may_block() {
-            self.linger.give_way();
-        }
-    }
-
     fn linger(&self, lingering: &mut Lingering) -> bool {
         may_block() && self.linger.again(lingering)
     }

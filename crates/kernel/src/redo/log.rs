@@ -8,12 +8,14 @@ use block::redo::{self, Body, RECORD_HEADER_BYTES, RecordKind, Stamp};
 use block::{InstanceNo, Rba, Scn, Xid};
 use disk::Group;
 use env::{Env, IoBuf, Lane};
+use futures::future::{Either, select};
 use observe::{Ctx, Stat, WaitEvent};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::control::{ThreadState, ThreadStatus, read_thread, write_thread};
 use super::files::{LOG_SECTOR_BYTES, LogFileHeader, Ring};
+use super::flights::{Flights, Taken};
 use super::waiters::Waiters;
 use crate::clock::ScnClock;
 use crate::error::{Error, Result};
@@ -26,14 +28,18 @@ pub struct LogConfig {
     pub buffer_bytes: usize,
 }
 
-/// A buffer that has been written is kept for the next turn up to this capacity: new memory costs
+/// Buffers that have been written are kept to be filled again up to this capacity: new memory costs
 /// a page fault for each 4 KiB.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
+/// Stretches of redo that are written at the same time: who finds one on its way need not wait for
+/// it before its own goes out. More would make many small writes of what could be one.
+const WRITES_AT_ONCE: usize = 2;
+
 struct Buffer {
     bytes: Vec<u8>,
-    /// Empty: the buffer written last, to be filled next.
-    spare: Vec<u8>,
+    /// Empty: buffers that were written, to be filled again.
+    spare: Vec<Vec<u8>>,
     /// Position of `bytes[0]`.
     start: Rba,
     prev_crc: u32,
@@ -71,37 +77,47 @@ pub struct Log {
     limit: AtomicU64,
     checkpoint: AtomicU64,
     wanted: AtomicU64,
-    /// Somebody has had to wait for another's write since the last one began.
-    crowded: AtomicBool,
     wake: Notify,
     flushed: Waiters,
     room: Notify,
     closing: AtomicBool,
     /// Extra time each flush takes, for experiments (`_lgwr_flush_delay_us`).
     delay_us: AtomicU64,
-    /// Whose turn it is to write. Holds what was taken out of the buffer and is not durable yet.
-    turn: tokio::sync::Mutex<Option<Taken>>,
+    /// What was taken out of the buffer and is not durable yet. Taken before `buffer`.
+    flights: Mutex<Flights>,
     /// The log writer's, once it runs: writes are counted as its own whoever does them.
     writer: OnceLock<Ctx>,
 }
 
-/// Redo taken out of the buffer to be written.
-struct Taken {
-    bytes: Vec<u8>,
-    start: Rba,
-    /// How many of the bytes are written.
-    written: usize,
+/// A stretch of redo in the hands of whoever writes it. That may be a session, which may go away in
+/// the middle: the log writer goes on then.
+struct Writing<'a> {
+    log: &'a Log,
+    taken: Option<Taken>,
 }
 
-/// A session that writes for itself may go away in the middle: the log writer goes on then.
-struct HandOver<'a>(Option<&'a Log>);
+impl Writing<'_> {
+    fn blocks(&self) -> u64 {
+        self.taken.as_ref().map_or(0, |taken| (taken.bytes.len() / block::BLOCK_BYTES) as u64)
+    }
+}
 
-impl Drop for HandOver<'_> {
+impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        if let Some(log) = self.0 {
-            log.wake.notify_one();
+        if let Some(taken) = self.taken.take() {
+            self.log.flights.lock().abandon(taken);
+            self.log.wake.notify_one();
         }
     }
+}
+
+/// What there is to write.
+enum Next<'a> {
+    Stretch(Writing<'a>),
+    /// Everything is durable.
+    Nothing,
+    /// All is on its way, or as much as may be at once: who ends tells those who wait.
+    Busy,
 }
 
 impl Log {
@@ -153,13 +169,17 @@ impl Log {
             limit: AtomicU64::new(0),
             checkpoint: AtomicU64::new(first.0),
             wanted: AtomicU64::new(0),
-            crowded: AtomicBool::new(false),
             wake: Notify::new(),
             flushed: Waiters::default(),
             room: Notify::new(),
             closing: AtomicBool::new(false),
             delay_us: AtomicU64::new(0),
-            turn: tokio::sync::Mutex::new(None),
+            flights: Mutex::new(Flights::new(
+                std::env::var("X_FLIGHTS")
+                    .ok()
+                    .and_then(|v| v.parse().ok())
+                    .unwrap_or(WRITES_AT_ONCE),
+            )),
             writer: OnceLock::new(),
         });
         log.set_limit(first);
@@ -202,6 +222,11 @@ impl Log {
     #[must_use]
     pub fn durable(&self) -> Rba {
         Rba(self.durable.load(Ordering::SeqCst))
+    }
+
+    /// Redo below this position is durable or on its way.
+    fn taken(&self) -> Rba {
+        self.buffer.lock().start
     }
 
     /// Where the next record will stand.
@@ -322,45 +347,36 @@ impl Log {
         }
     }
 
-    /// As [`Log::flushed`]. If nobody is writing, and the caller's thread may, it writes what is in
-    /// the buffer itself: waking the log writer and being woken by it costs more than the write.
-    /// Who comes meanwhile waits, and one of those is woken to write for all of them.
+    /// As [`Log::flushed`]. If the caller's thread may write, and not too many do, it writes what is
+    /// in the buffer itself: waking the log writer and being woken by it costs more than the write.
+    /// Who finds too many waits, and one of those is woken to write for all of them.
     pub async fn flush(&self, upto: Rba) {
         if !self.env.may_write_here() || self.delay_us.load(Ordering::Relaxed) > 0 {
             return self.flushed(upto).await;
         }
         loop {
-            // Before the look at the turn: who has it tells whom it finds after giving it up.
+            // Before the look at what is on its way: who writes it tells whom it finds afterwards.
             let waiting = self.flushed.join(upto, true);
             if self.durable() >= upto {
                 return;
             }
-            let Ok(mut turn) = self.turn.try_lock() else {
-                self.crowded.store(true, Ordering::Relaxed);
+            if self.taken() >= upto {
+                waiting.await;
+                continue;
+            }
+            let Next::Stretch(mut writing) = self.next_stretch() else {
                 waiting.await;
                 continue;
             };
             drop(waiting);
-            self.wanted.fetch_max(upto.0, Ordering::SeqCst);
-            if self.crowded.swap(false, Ordering::Relaxed) {
-                // Who is about to commit on this processor does so first, and is in this write.
-                self.env.give_way();
-            }
-            let mut hand_over = HandOver(Some(self));
             let began = self.env.now();
-            match Box::pin(self.write_buffer(&mut turn)).await {
-                Ok(false) => {}
-                Ok(true) => {
-                    if let Some(writer) = self.writer.get() {
-                        let us = self.env.now().since(began);
-                        writer.record_wait(WaitEvent::LogFileParallelWrite, us);
-                    }
-                }
-                Err(e) => self.env.abort_instance(&format!("redo cannot be written: {e}")),
+            if let Err(e) = Box::pin(self.write(&mut writing)).await {
+                self.env.abort_instance(&format!("redo cannot be written: {e}"));
             }
-            hand_over.0 = None;
-            drop(turn);
-            self.flushed.tell(self.durable());
+            if let Some(writer) = self.writer.get() {
+                let us = self.env.now().since(began);
+                writer.record_wait(WaitEvent::LogFileParallelWrite, us);
+            }
         }
     }
 
@@ -378,10 +394,10 @@ impl Log {
         // Set once: a log has one writer.
         let _ = self.writer.set(ctx.clone());
         self.env.spawn_task("LGWR", Lane::Log, async move {
+            // Told that there is room for another write: the only one who was.
+            let mut told = false;
             loop {
-                let more = log.durable() < Rba(log.wanted.load(Ordering::SeqCst))
-                    || log.buffer.lock().bytes.len() > log.config.buffer_bytes / 3;
-                if !more {
+                if !std::mem::take(&mut told) && !log.is_writer_needed() {
                     if log.closing.load(Ordering::SeqCst) {
                         return;
                     }
@@ -395,56 +411,89 @@ impl Log {
                         .await;
                     continue;
                 }
-                let mut turn = log.turn.lock().await;
-                let blocks = log.buffer.lock().bytes.len() / block::BLOCK_BYTES;
-                let write = log.write_buffer(&mut turn);
-                let p = [1, blocks as u64, 1];
-                if let Err(e) = ctx.wait(WaitEvent::LogFileParallelWrite, p, write).await {
-                    log.env.abort_instance(&format!("LGWR cannot write: {e}"));
+                let waiting = log.flushed.join(log.next(), true);
+                match log.next_stretch() {
+                    Next::Stretch(mut writing) => {
+                        drop(waiting);
+                        let blocks = writing.blocks();
+                        let write = log.write(&mut writing);
+                        let p = [1, blocks, 1];
+                        if let Err(e) = ctx.wait(WaitEvent::LogFileParallelWrite, p, write).await {
+                            log.env.abort_instance(&format!("LGWR cannot write: {e}"));
+                        }
+                    }
+                    Next::Nothing => {}
+                    // Whoever writes may go away, and then calls.
+                    Next::Busy => {
+                        let called = std::pin::pin!(log.wake.notified());
+                        let either = select(waiting, called);
+                        let woken = ctx.wait(WaitEvent::RdbmsIpcMessage, [0; 3], either).await;
+                        told = matches!(woken, Either::Left(_));
+                    }
                 }
-                drop(turn);
-                log.flushed.tell(log.durable());
             }
         });
     }
 
-    /// Takes what is in the buffer, pads it to a sector and writes it; or what somebody else has
-    /// taken and not finished. The caller has the turn, and tells who waits once it has given it
-    /// up. False: there was nothing.
-    async fn write_buffer(&self, turn: &mut Option<Taken>) -> Result<bool> {
-        if turn.is_none() {
-            let mut buffer = self.buffer.lock();
-            let used = buffer.bytes.len();
-            if used == 0 {
-                self.wanted.store(self.durable().0, Ordering::SeqCst);
-                return Ok(false);
-            }
-            let sector = usize::try_from(LOG_SECTOR_BYTES).expect("small");
-            let mut fill = used.next_multiple_of(sector) - used;
-            if fill > 0 && fill < RECORD_HEADER_BYTES {
-                fill += sector;
-            }
-            if fill > 0 {
-                let stamp = Stamp {
-                    rba: buffer.next(),
-                    incarnation: self.incarnation,
-                    prev_crc: buffer.prev_crc,
-                    scn: self.clock.current(),
-                    xid: Xid::NONE,
-                    kind: RecordKind::Pad,
-                };
-                buffer.prev_crc = redo::encode_pad(&stamp, fill, &mut buffer.bytes);
-                self.count(Stat::RedoWastage, fill as u64);
-            }
-            let start = buffer.start;
-            buffer.start = buffer.next();
-            let spare = std::mem::take(&mut buffer.spare);
-            let bytes = std::mem::replace(&mut buffer.bytes, spare);
-            drop(buffer);
-            *turn = Some(Taken { bytes, start, written: 0 });
-            self.room.notify_waiters();
+    fn is_writer_needed(&self) -> bool {
+        self.durable() < Rba(self.wanted.load(Ordering::SeqCst))
+            || self.buffer.lock().bytes.len() > self.config.buffer_bytes / 3
+            || self.flights.lock().has_abandoned()
+    }
+
+    /// Takes what is in the buffer, padded to a sector, or what somebody else has taken and not
+    /// finished.
+    fn next_stretch(&self) -> Next<'_> {
+        let mut flights = self.flights.lock();
+        if let Some(taken) = flights.take_abandoned() {
+            return Next::Stretch(Writing { log: self, taken: Some(taken) });
         }
-        let Some(taken) = turn.as_mut() else { return Ok(false) };
+        let mut buffer = self.buffer.lock();
+        let used = buffer.bytes.len();
+        if used == 0 && flights.is_empty() {
+            // All of it is durable. With the locks: who wants more appends it first.
+            self.wanted.store(self.durable().0, Ordering::SeqCst);
+            return Next::Nothing;
+        }
+        if used == 0 {
+            return Next::Busy;
+        }
+        let sector = usize::try_from(LOG_SECTOR_BYTES).expect("small");
+        let mut fill = used.next_multiple_of(sector) - used;
+        if fill > 0 && fill < RECORD_HEADER_BYTES {
+            fill += sector;
+        }
+        let file_end = self.position.lock().first.0 + self.ring.capacity_bytes;
+        let alone = buffer.next().0 + fill as u64 > file_end;
+        if !flights.may_take(alone) {
+            return Next::Busy;
+        }
+        if fill > 0 {
+            let stamp = Stamp {
+                rba: buffer.next(),
+                incarnation: self.incarnation,
+                prev_crc: buffer.prev_crc,
+                scn: self.clock.current(),
+                xid: Xid::NONE,
+                kind: RecordKind::Pad,
+            };
+            buffer.prev_crc = redo::encode_pad(&stamp, fill, &mut buffer.bytes);
+            self.count(Stat::RedoWastage, fill as u64);
+        }
+        let start = buffer.start;
+        buffer.start = buffer.next();
+        let spare = buffer.spare.pop().unwrap_or_default();
+        let bytes = std::mem::replace(&mut buffer.bytes, spare);
+        drop(buffer);
+        let taken = flights.take(bytes, start, alone);
+        drop(flights);
+        self.room.notify_waiters();
+        Next::Stretch(Writing { log: self, taken: Some(taken) })
+    }
+
+    /// Writes a stretch, and tells those who wait.
+    async fn write(&self, writing: &mut Writing<'_>) -> Result<()> {
+        let Some(taken) = writing.taken.as_mut() else { return Ok(()) };
         let began = self.env.now();
         let delay = self.delay_us.load(Ordering::Relaxed);
         if delay > 0 {
@@ -454,18 +503,30 @@ impl Log {
         self.count(Stat::RedoWrites, 1);
         self.count(Stat::RedoBlocksWritten, taken.bytes.len() as u64 / 512);
         self.count(Stat::RedoWriteTime, self.env.now().since(began));
-        let durable = Rba(taken.start.0 + taken.bytes.len() as u64);
-        self.durable.store(durable.0, Ordering::SeqCst);
-        if let Some(shown) = self.shown.get() {
-            shown.set_durable(durable);
-        }
-        if let Some(Taken { mut bytes, .. }) = turn.take()
-            && bytes.capacity() <= SPARE_BYTES_MAX
-        {
+        let Some(Taken { mut bytes, .. }) = self.landed(writing) else { return Ok(()) };
+        self.flushed.tell(self.durable(), self.taken());
+        if bytes.capacity() <= SPARE_BYTES_MAX {
             bytes.clear();
-            self.buffer.lock().spare = bytes;
+            let mut buffer = self.buffer.lock();
+            if buffer.spare.len() < WRITES_AT_ONCE {
+                buffer.spare.push(bytes);
+            }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// The stretch is written: the log may be durable further now.
+    fn landed(&self, writing: &mut Writing<'_>) -> Option<Taken> {
+        let taken = writing.taken.take()?;
+        let mut flights = self.flights.lock();
+        if let Some(durable) = flights.written(&taken) {
+            // With the lock: whoever ends next has the higher position.
+            self.durable.store(durable.0, Ordering::SeqCst);
+            if let Some(shown) = self.shown.get() {
+                shown.set_durable(durable);
+            }
+        }
+        Some(taken)
     }
 
     fn count(&self, stat: Stat, n: u64) {

@@ -2,8 +2,11 @@
 
 mod control;
 mod files;
+mod flights;
 mod log;
 mod scan;
+#[cfg(test)]
+mod tests;
 mod waiters;
 
 pub use control::{

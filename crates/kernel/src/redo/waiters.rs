@@ -48,19 +48,21 @@ impl Waiters {
         Waiting { all: self, number }
     }
 
-    /// What is below `durable` has been written, and nobody has the turn.
-    pub(super) fn tell(&self, durable: Rba) {
+    /// What is below `durable` has been written, what is below `taken` is on its way, and there is
+    /// room for another write.
+    pub(super) fn tell(&self, durable: Rba, taken: Rba) {
         let mut wakers = Vec::new();
         let mut queue = self.0.lock();
         // One that has been chosen and has not run yet is enough.
-        let mut chosen = queue.waiting.iter().any(|e| e.told && e.upto > durable);
+        let mut chosen = queue.waiting.iter().any(|e| e.told && e.upto > taken);
         for entry in &mut queue.waiting {
-            if entry.told || (entry.upto > durable && (chosen || !entry.may_write)) {
+            let chosen_now = !chosen && entry.may_write && entry.upto > taken;
+            if entry.told || !(entry.upto <= durable || chosen_now) {
                 continue;
             }
             entry.told = true;
             wakers.extend(entry.waker.take());
-            chosen |= entry.upto > durable;
+            chosen |= chosen_now;
         }
         drop(queue);
         wakers.into_iter().for_each(Waker::wake);
@@ -122,12 +124,24 @@ mod tests {
         let mut b = all.join(Rba(30), true);
         let mut c = all.join(Rba(40), true);
         assert!(![&mut a, &mut lazy, &mut b, &mut c].into_iter().any(ready));
-        all.tell(Rba(10));
+        all.tell(Rba(10), Rba(10));
         assert_eq!([&mut a, &mut lazy, &mut b, &mut c].map(ready), [true, false, true, false]);
-        all.tell(Rba(40));
+        all.tell(Rba(40), Rba(40));
         assert_eq!([&mut lazy, &mut c].map(ready), [true, true]);
         drop((a, b));
         assert_eq!(all.0.lock().waiting.len(), 0);
+    }
+
+    #[test]
+    fn who_is_on_its_way_is_not_chosen() {
+        let all = Waiters::default();
+        let mut a = all.join(Rba(10), true);
+        let mut b = all.join(Rba(20), true);
+        assert!(!ready(&mut a) && !ready(&mut b));
+        all.tell(Rba(5), Rba(10));
+        assert!(!ready(&mut a) && ready(&mut b));
+        all.tell(Rba(10), Rba(20));
+        assert!(ready(&mut a));
     }
 
     #[test]
@@ -136,8 +150,8 @@ mod tests {
         let mut a = all.join(Rba(10), true);
         let mut b = all.join(Rba(20), true);
         assert!(!ready(&mut a) && !ready(&mut b));
-        all.tell(Rba(5));
-        all.tell(Rba(6));
+        all.tell(Rba(5), Rba(5));
+        all.tell(Rba(6), Rba(6));
         assert!(ready(&mut a) && !ready(&mut b));
     }
 
@@ -147,7 +161,7 @@ mod tests {
         let mut a = all.join(Rba(10), true);
         let mut b = all.join(Rba(20), true);
         assert!(!ready(&mut a) && !ready(&mut b));
-        all.tell(Rba(5));
+        all.tell(Rba(5), Rba(5));
         drop(a);
         assert!(ready(&mut b));
     }
