@@ -177,7 +177,7 @@ async fn change_index(
 }
 
 /// Gives an object another name, which the transaction has then touched too.
-async fn rename_object(
+pub(super) async fn rename_object(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     object: &ObjectDef,

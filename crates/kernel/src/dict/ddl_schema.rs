@@ -10,6 +10,7 @@ use block::ObjId;
 use observe::Ctx;
 
 use super::ddl::{drop_table, lock_for_ddl, new_version, touch_object};
+use super::ddl_alter::rename_object;
 use super::ddl_foreign::drop_foreign_key;
 use super::ddl_other::drop_sequence;
 use super::ddl_type::drop_types_in;
@@ -157,6 +158,35 @@ pub async fn set_schema(
         let key = [obj(def.obj), store::int4(*position)?];
         let col = dict.fixed(Fixed::Col);
         store::change(ctx, txn, col, 0, &key, |_| Ok(changes.clone())).await?;
+    }
+    Ok(())
+}
+
+/// Gives a sequence another name or moves it to another schema. Defaults that call it are the
+/// caller's to change.
+///
+/// # Errors
+/// [`Error::DuplicateObject`] if the name is taken there; [`Error::UndefinedObject`],
+/// [`Error::Invalid`].
+pub async fn move_sequence(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    sequence: &SequenceDef,
+    schema: &str,
+    name: &str,
+) -> Result<()> {
+    exclude(ctx, txn, sequence.obj).await?;
+    let dict = of(txn.core())?;
+    let object = object_by_obj(ctx, dict, &newest(txn)?, sequence.obj).await?;
+    let mut object = object.ok_or_else(|| undefined("sequence", &sequence.name))?;
+    if object.name != name {
+        rename_object(ctx, txn, &object, name).await?;
+        name.clone_into(&mut object.name);
+        new_version(ctx, txn, &object).await?;
+    }
+    if object.schema != schema {
+        check_schema(ctx, txn, schema).await?;
+        move_object(ctx, txn, &object, schema).await?;
     }
     Ok(())
 }

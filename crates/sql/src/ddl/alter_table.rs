@@ -47,6 +47,14 @@ impl Session {
             self.notice(Severity::Notice, format!("relation \"{name}\" does not exist, skipping"));
             return done();
         }
+        if let [AlterTableOperation::RenameTable { table_name: RenameTableNameKind::To(to) }] =
+            &alter.operations[..]
+            && let (None, to) = table_parts(to)?
+            && self.find_table(schema.as_deref(), &name).await?.is_none()
+            && Box::pin(self.rename_other(schema.as_deref(), &name, &to)).await?
+        {
+            return done();
+        }
         let table = self.table_of(&alter.name).await?;
         self.check_owner("table", &table.name, table.owner).await?;
         let txn = self.transaction()?;

@@ -15,6 +15,7 @@ mod foreign;
 mod identity;
 mod index;
 mod predicate;
+mod rename;
 mod rewrite;
 mod schema;
 mod sequence;

@@ -184,8 +184,8 @@ impl Session {
         Ok(())
     }
 
-    /// ALTER TABLE and ALTER VIEW .. SET SCHEMA.
-    pub(super) async fn set_schema(&mut self, def: &Arc<TableDef>, schema: &str) -> Result<()> {
+    /// Whether something may be moved into a schema.
+    pub(super) async fn check_move(&mut self, schema: &str) -> Result<()> {
         if dict::RESERVED_SCHEMAS.contains(&schema) || schema.starts_with(dict::TEMP_PREFIX) {
             return refuse(format!("moving into schema \"{schema}\""));
         }
@@ -193,7 +193,13 @@ impl Session {
         if dict::schemas(&self.ctx, &txn).await?.find(schema).is_none() {
             return Err(missing_schema(schema));
         }
-        self.check_create_in(schema).await?;
+        self.check_create_in(schema).await
+    }
+
+    /// ALTER TABLE and ALTER VIEW .. SET SCHEMA.
+    pub(super) async fn set_schema(&mut self, def: &Arc<TableDef>, schema: &str) -> Result<()> {
+        self.check_move(schema).await?;
+        let txn = self.transaction()?;
         if def.schema == schema {
             return Ok(());
         }
@@ -215,13 +221,15 @@ impl Session {
         }
         let done = dict::set_schema(&self.ctx, &txn, def, &sequences, &defaults, schema).await;
         done.map_err(|error| match error {
-            kernel::Error::DuplicateObject(what) => {
-                PgError::new("42P07", format!("{what} already exists in schema \"{schema}\""))
-            }
+            kernel::Error::DuplicateObject(what) => exists_in(&what, schema),
             other => other.into(),
         })?;
         let change =
             Change::Object { obj: def.obj, schema: schema.to_owned(), name: def.name.clone() };
         self.rewrite_views(def, &change).await
     }
+}
+
+pub(super) fn exists_in(what: &str, schema: &str) -> PgError {
+    PgError::new("42P07", format!("{what} already exists in schema \"{schema}\""))
 }

@@ -244,37 +244,17 @@ impl Session {
         Ok(())
     }
 
-    /// ALTER .. SET SCHEMA and ALTER VIEW .. RENAME.
+    /// ALTER .. SET SCHEMA, ALTER VIEW .. RENAME, and what [`Session::alter_other`] does.
     pub(crate) async fn alter_relation(&mut self, alter: &AlterRelation) -> Result<String> {
         let AlterRelation { kind, if_exists, schema, name, action } = alter;
         let done = Ok(format!("ALTER {kind}"));
-        if let RelationAction::OwnedBy(_) | RelationAction::Options(_) = action {
-            let Some(sequence) = self.find_sequence(schema.as_deref(), name).await? else {
-                if *if_exists {
-                    let text = format!("relation \"{name}\" does not exist, skipping");
-                    self.notice(Severity::Notice, text);
-                    return done;
-                }
-                return Err(PgError::undefined_table(name));
-            };
-            match action {
-                RelationAction::Options(spec) => {
-                    Box::pin(self.alter_sequence(&sequence, spec)).await?;
-                }
-                RelationAction::OwnedBy(owner) => {
-                    Box::pin(self.own_by(&sequence, owner.as_ref())).await?;
-                }
-                _ => {}
-            }
-            return done;
+        if let "INDEX" | "SEQUENCE" = *kind {
+            return Box::pin(self.alter_other(alter)).await;
         }
         if let ("TYPE", RelationAction::SetSchema(to)) = (*kind, action) {
             return Box::pin(self.set_type_schema(schema.as_deref(), name, to)).await;
         }
         let Some(def) = self.find_table(schema.as_deref(), name).await? else {
-            if *kind == "SEQUENCE" {
-                return refuse("ALTER SEQUENCE .. SET SCHEMA");
-            }
             let shown = match schema {
                 Some(schema) => format!("{schema}.{name}"),
                 None => name.clone(),
@@ -287,9 +267,8 @@ impl Session {
             }
             return Err(missing);
         };
-        if *kind == "SEQUENCE" || (*kind == "VIEW" && def.view.is_none()) {
-            let text = format!("\"{name}\" is not a {}", kind.to_lowercase());
-            return Err(PgError::new("42809", text));
+        if *kind == "VIEW" && def.view.is_none() {
+            return Err(PgError::new("42809", format!("\"{name}\" is not a view")));
         }
         self.check_owner(super::depend::kind_of(&def), name, def.owner).await?;
         let txn = self.transaction()?;

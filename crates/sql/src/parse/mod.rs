@@ -10,6 +10,7 @@ mod lift;
 mod own;
 mod procedures;
 mod storage;
+mod unsupported;
 
 pub use lift::Lifted;
 pub(crate) use lift::lift;
@@ -81,10 +82,10 @@ pub enum Own {
     },
 }
 
-/// What of `ALTER TABLE`, `ALTER VIEW` and `ALTER SEQUENCE` the library does not parse.
+/// What of `ALTER TABLE`, `ALTER VIEW`, `ALTER INDEX` and `ALTER SEQUENCE` the library does not parse.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AlterRelation {
-    /// `TABLE`, `VIEW` or `SEQUENCE`.
+    /// `TABLE`, `VIEW`, `INDEX`, `SEQUENCE` or `TYPE`.
     pub kind: &'static str,
     pub if_exists: bool,
     pub schema: Option<String>,
@@ -516,6 +517,10 @@ fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> PgE
         }
         return PgError::syntax(format!("syntax error: {message}"));
     };
+    if let Some(what) = unsupported::wanted(tokens, location) {
+        let position = char_position(text, location);
+        return PgError { position, ..PgError::unsupported(what) };
+    }
     let found = tokens.iter().find(|t| t.span.start == location).map(|t| t.token.to_string());
     let shown = match found {
         Some(token) => format!("syntax error at or near \"{token}\""),

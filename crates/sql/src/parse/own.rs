@@ -313,13 +313,19 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
     Ok(None)
 }
 
-/// `ALTER .. SET SCHEMA`, and `ALTER VIEW .. RENAME`.
+/// `ALTER .. SET SCHEMA`, `ALTER VIEW`, `INDEX` and `SEQUENCE .. RENAME`.
 fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
     words.at = 0;
     if !words.take("alter") {
         return Ok(None);
     }
-    let kinds = [("table", "TABLE"), ("view", "VIEW"), ("sequence", "SEQUENCE"), ("type", "TYPE")];
+    let kinds = [
+        ("table", "TABLE"),
+        ("view", "VIEW"),
+        ("index", "INDEX"),
+        ("sequence", "SEQUENCE"),
+        ("type", "TYPE"),
+    ];
     let Some((_, kind)) = kinds.into_iter().find(|(word, _)| words.take(word)) else {
         return Ok(None);
     };
@@ -330,7 +336,10 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
     let _ = kind == "TABLE" && words.take("only");
     let Ok((schema, name)) = words.qualified() else { return Ok(None) };
     let action = if words.take("set") {
-        if !words.take("schema") {
+        if kind == "VIEW" && !words.is("schema") {
+            return Err(PgError::unsupported("ALTER VIEW .. SET"));
+        }
+        if kind == "INDEX" || !words.take("schema") {
             return Ok(None);
         }
         RelationAction::SetSchema(words.name()?)
@@ -378,9 +387,13 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
             altered_option(words, &mut spec)?;
         }
         RelationAction::Options(Box::new(spec))
-    } else if kind == "VIEW" && words.take("rename") {
+    } else if kind == "VIEW" && (words.is("alter") || words.is("reset")) {
+        return Err(PgError::unsupported("ALTER VIEW .. ALTER COLUMN and RESET"));
+    } else if matches!(kind, "VIEW" | "INDEX" | "SEQUENCE") && words.take("rename") {
         if words.take("to") {
             RelationAction::Rename(words.name()?)
+        } else if kind != "VIEW" {
+            return Err(words.near());
         } else {
             let _ = words.take("column");
             let old = words.name()?;

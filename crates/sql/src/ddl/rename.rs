@@ -1,0 +1,197 @@
+//! Other names and schemas of indexes and sequences, whichever statement says so.
+//!
+//! What it promises: the defaults that call a sequence call it by its new name. What it must never
+//! do: leave a default behind that names nothing.
+
+use super::{named, refuse};
+use crate::parse::{AlterRelation, RelationAction};
+use crate::sequence::split_name;
+use crate::session::Session;
+use crate::{PgError, Result, Severity, direct};
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, visit_expressions_mut,
+};
+use kernel::dict::{self, SequenceDef};
+use query::functions::quote_ident;
+use std::ops::ControlFlow;
+
+impl Session {
+    /// ALTER INDEX and ALTER SEQUENCE.
+    pub(super) async fn alter_other(&mut self, alter: &AlterRelation) -> Result<String> {
+        let AlterRelation { kind, if_exists, schema, name, action } = alter;
+        let found = if *kind == "INDEX" {
+            match action {
+                RelationAction::Rename(to) => {
+                    self.rename_index(schema.as_deref(), name, to).await?
+                }
+                _ => return refuse("this form of ALTER INDEX"),
+            }
+        } else {
+            self.change_sequence(schema.as_deref(), name, action).await?
+        };
+        if !found {
+            if self.find_table(schema.as_deref(), name).await?.is_some() {
+                let article = if *kind == "INDEX" { "an" } else { "a" };
+                let text = format!("\"{name}\" is not {article} {}", kind.to_lowercase());
+                return Err(PgError::new("42809", text));
+            }
+            if !if_exists {
+                return Err(PgError::undefined_table(match schema {
+                    Some(schema) => format!("{schema}.{name}"),
+                    None => name.clone(),
+                }));
+            }
+            let text = format!("relation \"{name}\" does not exist, skipping");
+            self.notice(Severity::Notice, text);
+        }
+        Ok(format!("ALTER {kind}"))
+    }
+
+    /// ALTER TABLE .. RENAME TO of something else than a table; whether there is such a thing.
+    pub(super) async fn rename_other(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+        to: &str,
+    ) -> Result<bool> {
+        if self.rename_index(schema, name, to).await? {
+            return Ok(true);
+        }
+        self.change_sequence(schema, name, &RelationAction::Rename(to.to_owned())).await
+    }
+
+    async fn rename_index(&mut self, schema: Option<&str>, name: &str, to: &str) -> Result<bool> {
+        self.begin_if_needed();
+        let txn = self.transaction()?;
+        for schema in self.schemas_for(schema).await? {
+            let found = dict::object(&self.ctx, &txn, &schema, name).await?;
+            let Some(found) = found.filter(|o| o.kind == dict::ObjectKind::Index) else {
+                continue;
+            };
+            self.check_owner("index", name, found.owner).await?;
+            for table in dict::tables(&self.ctx, &txn).await? {
+                let Some(index) = table.all_indexes().find(|i| i.obj == found.obj) else {
+                    continue;
+                };
+                let done = dict::rename_index(&self.ctx, &txn, &table, index, to).await;
+                done.map_err(|error| named(error, to))?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// ALTER SEQUENCE; whether there is one of that name.
+    async fn change_sequence(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+        action: &RelationAction,
+    ) -> Result<bool> {
+        let Some(sequence) = self.find_sequence(schema, name).await? else { return Ok(false) };
+        match action {
+            RelationAction::Options(spec) => self.alter_sequence(&sequence, spec).await?,
+            RelationAction::OwnedBy(owner) => self.own_by(&sequence, owner.as_ref()).await?,
+            RelationAction::Rename(to) => {
+                let schema = sequence.schema.clone();
+                self.move_sequence(&sequence, &schema, to).await?;
+            }
+            RelationAction::SetSchema(to) => {
+                self.check_owner("sequence", name, sequence.owner).await?;
+                self.check_move(to).await?;
+                if *to == sequence.schema {
+                    return Ok(true);
+                }
+                if let Some(table) = sequence.table {
+                    let txn = self.transaction()?;
+                    let table = dict::table_by_obj(&self.ctx, &txn, table).await?;
+                    let table = table.map_or_else(String::new, |table| table.name.clone());
+                    let text = "cannot move an owned sequence into another schema";
+                    let detail = format!("Sequence \"{name}\" is linked to table \"{table}\".");
+                    return Err(PgError::new("0A000", text).with_detail(detail));
+                }
+                let name = sequence.name.clone();
+                self.move_sequence(&sequence, to, &name).await?;
+            }
+            RelationAction::RenameColumn { .. } | RelationAction::Column { .. } => {
+                return refuse("this form of ALTER SEQUENCE");
+            }
+        }
+        Ok(true)
+    }
+
+    async fn move_sequence(
+        &mut self,
+        sequence: &SequenceDef,
+        schema: &str,
+        name: &str,
+    ) -> Result<()> {
+        self.check_owner("sequence", &sequence.name, sequence.owner).await?;
+        let by_name = self.find_sequence(None, &sequence.name).await?;
+        let by_name = by_name.is_some_and(|found| found.obj == sequence.obj);
+        let to = format!("{}.{}", quote_ident(schema), quote_ident(name));
+        let txn = self.transaction()?;
+        for table in dict::tables(&self.ctx, &txn).await? {
+            let mut columns = super::alter_column::kept(&table);
+            let mut changed = false;
+            for column in &mut columns {
+                let Some(text) = &column.def.default else { continue };
+                let new = renamed(text, sequence, by_name, &to)?;
+                changed |= new.is_some();
+                column.def.default = new.or_else(|| column.def.default.take());
+            }
+            if changed {
+                self.set_columns(&table, columns, false).await?;
+            }
+        }
+        let done = dict::move_sequence(&self.ctx, &txn, sequence, schema, name).await;
+        done.map_err(|error| match error {
+            kernel::Error::DuplicateObject(_) if schema != sequence.schema => {
+                super::schema::exists_in(&format!("relation \"{name}\""), schema)
+            }
+            other => named(other, name),
+        })
+    }
+}
+
+/// A default's text with a sequence's new name, if it calls that sequence.
+fn renamed(
+    text: &str,
+    sequence: &SequenceDef,
+    by_name: bool,
+    to: &str,
+) -> Result<Option<String>> {
+    if !text.contains(sequence.name.as_str()) {
+        return Ok(None);
+    }
+    let means = |literal: &str| match &split_name(literal)[..] {
+        [name] => by_name && *name == sequence.name,
+        [schema, name] => *schema == sequence.schema && *name == sequence.name,
+        _ => false,
+    };
+    let mut expr = direct::parse_expr(text)?;
+    let mut changed = false;
+    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |expr| {
+        let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
+        let calls = ["nextval", "currval", "setval"];
+        let called = call.name.to_string().to_lowercase();
+        if let FunctionArguments::List(list) = &mut call.args
+            && calls.contains(&called.rsplit('.').next().unwrap_or_default())
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))) = list.args.first_mut()
+        {
+            let literal = match arg {
+                Expr::Cast { expr, .. } => &mut **expr,
+                other => other,
+            };
+            if let Expr::Value(value) = literal
+                && let Value::SingleQuotedString(name) = &mut value.value
+                && means(name)
+            {
+                to.clone_into(name);
+                changed = true;
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    Ok(changed.then(|| expr.to_string()))
+}
