@@ -52,8 +52,15 @@ impl Flights {
     pub(super) fn may_take(&self, alone: bool) -> bool {
         match self.queue.back() {
             None => true,
-            Some(last) => !alone && !last.alone && self.queue.len() < self.at_once_max,
+            // Those that are written count too, up to twice as many: one that does not end must
+            // not have the others run far ahead of what is durable.
+            Some(last) => !alone && !last.alone && self.has_room(),
         }
+    }
+
+    fn has_room(&self) -> bool {
+        let writing = self.queue.iter().filter(|f| !matches!(f.state, State::Written)).count();
+        writing < self.at_once_max && self.queue.len() < 2 * self.at_once_max
     }
 
     /// The next stretch; the caller has asked [`Flights::may_take`].
@@ -111,10 +118,24 @@ mod tests {
         let [a, b, c] = [0, 10, 20].map(|start| take(&mut flights, start, false).unwrap());
         assert!(take(&mut flights, 30, false).is_none(), "three at once");
         assert_eq!(flights.written(&b), None);
+        let d = take(&mut flights, 30, false).expect("room again");
         assert_eq!(flights.written(&a), Some(Rba(20)));
         assert!(!flights.is_empty());
-        assert_eq!(flights.written(&c), Some(Rba(30)));
+        assert_eq!(flights.written(&d), None);
+        assert_eq!(flights.written(&c), Some(Rba(40)));
         assert!(flights.is_empty());
+    }
+
+    #[test]
+    fn nobody_runs_far_ahead_of_one_that_does_not_end() {
+        let mut flights = Flights::new(2);
+        let stuck = take(&mut flights, 0, false).unwrap();
+        for start in [10, 20, 30] {
+            let one = take(&mut flights, start, false).unwrap();
+            assert_eq!(flights.written(&one), None);
+        }
+        assert!(take(&mut flights, 40, false).is_none());
+        assert_eq!(flights.written(&stuck), Some(Rba(40)));
     }
 
     #[test]

@@ -174,12 +174,7 @@ impl Log {
             room: Notify::new(),
             closing: AtomicBool::new(false),
             delay_us: AtomicU64::new(0),
-            flights: Mutex::new(Flights::new(
-                std::env::var("X_FLIGHTS")
-                    .ok()
-                    .and_then(|v| v.parse().ok())
-                    .unwrap_or(WRITES_AT_ONCE),
-            )),
+            flights: Mutex::new(Flights::new(WRITES_AT_ONCE)),
             writer: OnceLock::new(),
         });
         log.set_limit(first);
@@ -411,7 +406,8 @@ impl Log {
                         .await;
                     continue;
                 }
-                let waiting = log.flushed.join(log.next(), true);
+                let upto = log.next();
+                let waiting = log.flushed.join(upto, true);
                 match log.next_stretch() {
                     Next::Stretch(mut writing) => {
                         drop(waiting);
@@ -428,7 +424,7 @@ impl Log {
                         let called = std::pin::pin!(log.wake.notified());
                         let either = select(waiting, called);
                         let woken = ctx.wait(WaitEvent::RdbmsIpcMessage, [0; 3], either).await;
-                        told = matches!(woken, Either::Left(_));
+                        told = matches!(woken, Either::Left(_)) && log.durable() < upto;
                     }
                 }
             }
@@ -504,7 +500,7 @@ impl Log {
         self.count(Stat::RedoBlocksWritten, taken.bytes.len() as u64 / 512);
         self.count(Stat::RedoWriteTime, self.env.now().since(began));
         let Some(Taken { mut bytes, .. }) = self.landed(writing) else { return Ok(()) };
-        self.flushed.tell(self.durable(), self.taken());
+        // Before somebody is told who takes the buffer.
         if bytes.capacity() <= SPARE_BYTES_MAX {
             bytes.clear();
             let mut buffer = self.buffer.lock();
@@ -512,6 +508,7 @@ impl Log {
                 buffer.spare.push(bytes);
             }
         }
+        self.flushed.tell(self.durable(), self.taken());
         Ok(())
     }
 

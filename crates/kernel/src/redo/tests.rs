@@ -46,3 +46,15 @@ fn everybody_is_told_whoever_writes() {
         assert!(t.core.log.next() >= durable, "seed {seed}");
     }
 }
+
+#[test]
+fn a_crash_in_the_middle_loses_nothing_acknowledged() {
+    for seed in 100..116 {
+        let mut t = TestInstance::new(seed, 256);
+        let limit = Duration::from_micros(t.env.random() % 2_000);
+        let ended = t.run(t.env.timeout(limit, join_all((0..6).map(|who| one(&t, who)))));
+        let durable = t.core.log.durable();
+        t.crash();
+        assert!(t.core.log.next() >= durable, "seed {seed}, ended: {}", ended.is_ok());
+    }
+}

@@ -93,10 +93,12 @@ impl Drop for Waiting<'_> {
         let mut queue = self.all.0.lock();
         let Some(at) = queue.waiting.iter().position(|e| e.number == self.number) else { return };
         let gone = queue.waiting.remove(at).expect("found");
-        // It may have been the one that was to write: the next takes its place. That its own redo
-        // was durable is not known here; one look too many costs little.
+        // It may have been the one that was to write: the one whose redo is last takes its place,
+        // since that of others may be on its way. That its own redo was durable is not known here;
+        // one look too many costs little.
         if gone.told && gone.may_write {
-            let next = queue.waiting.iter_mut().find(|e| e.may_write && !e.told);
+            let others = queue.waiting.iter_mut().filter(|e| e.may_write && !e.told);
+            let next = others.max_by_key(|e| e.upto);
             let waker = next.and_then(|next| {
                 next.told = true;
                 next.waker.take()
