@@ -181,7 +181,7 @@ pub(crate) fn predicate_text(table: &TableDef, condition: &Condition) -> String 
     }
 }
 
-fn quote_literal(text: &str) -> String {
+pub(super) fn quote_literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

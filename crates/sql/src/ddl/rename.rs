@@ -3,13 +3,14 @@
 //! What it promises: the defaults that call a sequence call it by its new name. What it must never
 //! do: leave a default behind that names nothing.
 
+use super::predicate::quote_literal;
 use super::{named, refuse};
-use crate::parse::{AlterRelation, RelationAction};
+use crate::parse::{AlterRelation, RelationAction, byte_offset};
 use crate::sequence::split_name;
 use crate::session::Session;
 use crate::{PgError, Result, Severity, direct};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, visit_expressions_mut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, visit_expressions,
 };
 use kernel::dict::{self, SequenceDef};
 use query::functions::quote_ident;
@@ -155,12 +156,7 @@ impl Session {
 }
 
 /// A default's text with a sequence's new name, if it calls that sequence.
-fn renamed(
-    text: &str,
-    sequence: &SequenceDef,
-    by_name: bool,
-    to: &str,
-) -> Result<Option<String>> {
+fn renamed(text: &str, sequence: &SequenceDef, by_name: bool, to: &str) -> Result<Option<String>> {
     if !text.contains(sequence.name.as_str()) {
         return Ok(None);
     }
@@ -169,29 +165,38 @@ fn renamed(
         [schema, name] => *schema == sequence.schema && *name == sequence.name,
         _ => false,
     };
-    let mut expr = direct::parse_expr(text)?;
-    let mut changed = false;
-    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |expr| {
+    let expr = direct::parse_expr(text)?;
+    let mut literals = Vec::new();
+    let _: ControlFlow<()> = visit_expressions(&expr, |expr| {
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
         let calls = ["nextval", "currval", "setval"];
         let called = call.name.to_string().to_lowercase();
-        if let FunctionArguments::List(list) = &mut call.args
+        if let FunctionArguments::List(list) = &call.args
             && calls.contains(&called.rsplit('.').next().unwrap_or_default())
-            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))) = list.args.first_mut()
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))) = list.args.first()
         {
             let literal = match arg {
-                Expr::Cast { expr, .. } => &mut **expr,
+                Expr::Cast { expr, .. } => &**expr,
                 other => other,
             };
             if let Expr::Value(value) = literal
-                && let Value::SingleQuotedString(name) = &mut value.value
+                && let Value::SingleQuotedString(name) = &value.value
                 && means(name)
             {
-                to.clone_into(name);
-                changed = true;
+                let (start, end) = (value.span.start, value.span.end);
+                literals.push(byte_offset(text, start)..byte_offset(text, end));
             }
         }
         ControlFlow::Continue(())
     });
-    Ok(changed.then(|| expr.to_string()))
+    if literals.is_empty() {
+        return Ok(None);
+    }
+    // The last one first: the others stay where they are. All else is as it was written.
+    literals.sort_by_key(|range| std::cmp::Reverse(range.start));
+    let mut new = text.to_owned();
+    for range in literals {
+        new.replace_range(range, &quote_literal(to));
+    }
+    Ok(Some(new))
 }

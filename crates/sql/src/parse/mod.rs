@@ -253,7 +253,7 @@ pub(crate) fn is_space(token: &Token) -> bool {
 }
 
 /// Byte offset of a location.
-fn byte_offset(text: &str, location: Location) -> usize {
+pub(crate) fn byte_offset(text: &str, location: Location) -> usize {
     let (mut line, mut column) = (1, 1);
     for (at, c) in text.char_indices() {
         if line == location.line && column == location.column {
@@ -321,8 +321,11 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     let rest = parser.peek_token();
     if rest.token != Token::EOF {
         let position = char_position(text, rest.span.start);
-        let message = format!("syntax error at or near \"{}\"", rest.token);
-        return Err(PgError { position, ..PgError::syntax(message) });
+        let error = match unsupported::wanted(tokens, rest.span.start) {
+            Some(what) => PgError::unsupported(what),
+            None => PgError::syntax(format!("syntax error at or near \"{}\"", rest.token)),
+        };
+        return Err(PgError { position, ..error });
     }
     Ok(Statement { text: own_text, parsed: Parsed::Sql(Box::new(ast)), param_count })
 }
