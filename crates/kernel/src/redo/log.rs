@@ -342,9 +342,9 @@ impl Log {
         }
     }
 
-    /// As [`Log::flushed`]. If the caller's thread may write, and not too many do, it writes what is
-    /// in the buffer itself: waking the log writer and being woken by it costs more than the write.
-    /// Who finds too many waits, and one of those is woken to write for all of them.
+    /// As [`Log::flushed`]. If the caller's thread may write, and not too many do, it writes what
+    /// is in the buffer itself: waking the log writer and being woken by it costs more than the
+    /// write. Who finds too many waits, and one of those is woken to write for all of them.
     pub async fn flush(&self, upto: Rba) {
         if !self.env.may_write_here() || self.delay_us.load(Ordering::Relaxed) > 0 {
             return self.flushed(upto).await;

@@ -14,8 +14,8 @@ fn append(log: &Log) -> Rba {
     end
 }
 
-/// Sessions that write for themselves, some of which go away in the middle, and others that have the
-/// log writer do it.
+/// Sessions that write for themselves, some of which go away in the middle, and others that have
+/// the log writer do it.
 async fn one(t: &TestInstance, who: usize) {
     for _ in 0..4 {
         t.env.sleep(Duration::from_micros(t.env.random() % 100)).await;

@@ -82,7 +82,8 @@ pub enum Own {
     },
 }
 
-/// What of `ALTER TABLE`, `ALTER VIEW`, `ALTER INDEX` and `ALTER SEQUENCE` the library does not parse.
+/// What of `ALTER TABLE`, `ALTER VIEW`, `ALTER INDEX` and `ALTER SEQUENCE` the library does not
+/// parse.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AlterRelation {
     /// `TABLE`, `VIEW`, `INDEX`, `SEQUENCE` or `TYPE`.

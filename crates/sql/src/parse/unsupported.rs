@@ -1,7 +1,7 @@
 //! What PostgreSQL would understand and the library does not parse.
 //!
-//! What it promises: such a statement is told 0A000 with its name, and not that its syntax is wrong.
-//! What it must never do: hide an error in a statement that is supported.
+//! What it promises: such a statement is told 0A000 with its name, and not that its syntax is
+//! wrong. What it must never do: hide an error in a statement that is supported.
 
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
