@@ -131,7 +131,7 @@ statistics! {
     RedoWrites: "redo writes", Redo, Count, "Writes by the log writer.";
     RedoBlocksWritten: "redo blocks written", Redo, Count, "Sectors of redo written.";
     RedoWastage: "redo wastage", Redo, Bytes, "Redo written only to fill a sector.";
-    RedoWriteTime: "redo write time", Redo, Micros, "Time of the log writer's writes.";
+    RedoWriteTime: "redo write time", Redo, Micros, "Time of the writes of redo, whoever writes it. Two that overlap count twice.";
     RedoSynchWrites: "redo synch writes", Redo, Count, "Commits that waited for the log writer.";
     RedoLogSpaceRequests: "redo log space requests", Redo, Count,
         "Waits for space in the log files.";

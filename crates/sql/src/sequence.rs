@@ -150,8 +150,10 @@ pub(crate) fn split_name(text: &str) -> Vec<String> {
     let mut parts = Vec::new();
     let mut part = String::new();
     let mut quoted = false;
-    for c in text.chars() {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
         match c {
+            '"' if quoted && chars.peek() == Some(&'"') => part.extend(chars.next()),
             '"' => quoted = !quoted,
             '.' if !quoted => parts.push(std::mem::take(&mut part)),
             c if quoted => part.push(c),

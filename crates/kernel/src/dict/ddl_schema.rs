@@ -129,8 +129,8 @@ async fn move_object(
     new_version(ctx, txn, &moved).await
 }
 
-/// Moves a table or a view, with its indexes and the sequences given, to another schema. `defaults`
-/// are the texts of columns' defaults from then on, by position.
+/// Moves a table or a view, with its indexes and the sequences given, to another schema. Defaults
+/// that call these are the caller's to change.
 ///
 /// # Errors
 /// [`Error::DuplicateObject`] if a name is taken there; [`Error::UndefinedObject`].
@@ -139,7 +139,6 @@ pub async fn set_schema(
     txn: &Arc<Transaction>,
     table: &TableDef,
     sequences: &[Arc<SequenceDef>],
-    defaults: &[(usize, String)],
     schema: &str,
 ) -> Result<()> {
     check_schema(ctx, txn, schema).await?;
@@ -152,12 +151,6 @@ pub async fn set_schema(
         exclude(ctx, txn, number).await?;
         let part = object_by_obj(ctx, dict, &newest(txn)?, number).await?;
         move_object(ctx, txn, &part.ok_or_else(|| undefined("relation", name))?, schema).await?;
-    }
-    for (position, text) in defaults {
-        let changes = vec![(at::COL_DEFAULT, Value::Text(text.as_str().into()))];
-        let key = [obj(def.obj), store::int4(*position)?];
-        let col = dict.fixed(Fixed::Col);
-        store::change(ctx, txn, col, 0, &key, |_| Ok(changes.clone())).await?;
     }
     Ok(())
 }

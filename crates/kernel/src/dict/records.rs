@@ -37,7 +37,6 @@ pub(super) mod at {
     pub const COL_TYPE: usize = 3;
     pub const COL_MODIFIER: usize = 4;
     pub const COL_NOT_NULL: usize = 5;
-    pub const COL_DEFAULT: usize = 6;
     pub const COL_COMMENT: usize = 8;
     pub const COL_ACL: usize = 10;
     pub const SCHEMA_OWNER: usize = 2;

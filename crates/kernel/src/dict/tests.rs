@@ -496,7 +496,7 @@ fn schemas_are_one_list_and_hold_objects() {
         let def = create_table(&w.ctx, &txn, accounts()).await.expect("a new table");
         let inside = NewTable { schema: "s".into(), indexes: Vec::new(), ..accounts() };
         create_table(&w.ctx, &txn, inside).await.expect("the same name elsewhere");
-        let taken = set_schema(&w.ctx, &txn, &def, &[], &[], "s").await;
+        let taken = set_schema(&w.ctx, &txn, &def, &[], "s").await;
         assert!(matches!(taken, Err(Error::DuplicateObject(_))));
         assert!(is_current(&other, SCHEMAS_OBJ, before.version));
         txn.commit(&w.ctx).await.expect("commit");
@@ -509,7 +509,7 @@ fn schemas_are_one_list_and_hold_objects() {
         let inside = table(&w.ctx, &txn, "s", "accounts").await.expect("read").expect("there");
         drop_table(&w.ctx, &txn, &inside).await.expect("dropped");
         let def = w.find(&txn).await.expect("there");
-        set_schema(&w.ctx, &txn, &def, &[], &[], "s").await.expect("moved");
+        set_schema(&w.ctx, &txn, &def, &[], "s").await.expect("moved");
         assert!(w.find(&txn).await.is_none());
         let moved = table(&w.ctx, &txn, "s", "accounts").await.expect("read").expect("there");
         let index = object(&w.ctx, &txn, "s", "accounts_pkey").await.expect("read");

@@ -255,15 +255,17 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             let default = table
                 .and_then(|t| t.columns.iter().find(|x| x.name == *column))
                 .and_then(|x| x.default.as_deref());
-            Ok(default.and_then(sequence_of_default).map_or(Value::Null, text))
+            let name = default.and_then(sequence_of_default);
+            Ok(name.map_or(Value::Null, |name| text(name.replace("''", "'"))))
         }),
     ]);
     all
 }
 
-/// The name of the sequence that a default takes its values from.
+/// The name of the sequence that a default takes its values from, its apostrophes doubled.
 pub(super) fn sequence_of_default(default: &str) -> Option<&str> {
-    default.strip_prefix("nextval('")?.split('\'').next()
+    let name = default.strip_prefix("nextval('")?.strip_suffix("')")?;
+    (!name.replace("''", "").contains('\'')).then_some(name)
 }
 
 pub(crate) fn relation_oid(catalog: &Catalog, name: &str) -> Option<i64> {

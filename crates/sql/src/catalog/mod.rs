@@ -216,7 +216,6 @@ fn calls(column: &ColumnDef, sequence: &SequenceDef) -> bool {
     let name = column.default.as_deref().and_then(functions::sequence_of_default);
     match name.map(split_name).as_deref() {
         Some([schema, name]) => *schema == sequence.schema && *name == sequence.name,
-        Some([name]) => *name == sequence.name,
         _ => false,
     }
 }

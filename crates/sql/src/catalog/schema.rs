@@ -219,7 +219,7 @@ fn columns(catalog: &Catalog) -> Rows {
                 text(table.name.as_str()),
                 text(column.name.as_str()),
                 number(i64::try_from(i + 1).unwrap_or(0)),
-                plain_default(column),
+                plain_default(catalog, column),
                 text(if column.not_null { "NO" } else { "YES" }),
                 text(if own.is_some() { "USER-DEFINED".to_owned() } else { plain.to_string() }),
                 length.map_or(Value::Null, number),
@@ -265,9 +265,9 @@ pub(super) fn is_updatable(catalog: &Catalog, view: &TableDef) -> bool {
     updatable_columns(catalog, view).contains(&true)
 }
 
-fn plain_default(column: &ColumnDef) -> Value {
+fn plain_default(catalog: &Catalog, column: &ColumnDef) -> Value {
     let default = column.default.as_deref().filter(|_| column.generated.is_none());
-    default.map_or(Value::Null, |text_of| text(super::pg::shown_default(column, text_of)))
+    default.map_or(Value::Null, |text_of| text(super::pg::shown_default(catalog, column, text_of)))
 }
 
 fn schemata(catalog: &Catalog) -> Rows {

@@ -19,7 +19,6 @@ use crate::{PgError, Result, Severity, direct};
 use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, Expr, Ident, SelectItem};
 use kernel::dict::{self, AlteredColumn, ColumnDef, Generated, TableDef};
 use kernel::row::{ColType, TypeKind, stored_value};
-use query::functions::quote_ident;
 use query::scalar::EvalContext;
 use std::sync::Arc;
 
@@ -76,11 +75,11 @@ impl Session {
             column.def.not_null = true;
         }
         if let Some(options) = column.sequence.take() {
-            let mut sequence =
+            let sequence =
                 self.own_sequence(&table.schema, &table.name, &mut column.def, &options).await?;
-            sequence.table = Some(table.obj);
-            let txn = self.transaction()?;
-            dict::create_sequence(&self.ctx, &txn, sequence).await?;
+            self.make_owned(sequence, table.obj).await?;
+        } else {
+            self.bind_sequences(&mut column.def).await?;
         }
         let new = self.place_column(table, column.def).await?;
         self.add_constraints(&new, constraints, true).await
@@ -148,11 +147,9 @@ impl Session {
         let table = &self.without_computed(table, name, cascade).await?;
         let at = direct::column_position(table, name)?;
         let dependents = self.dependents_of(table, Some(name)).await?;
-        if !dependents.is_empty() {
-            let shown = self.shown_relation(table).await?;
-            let what = format!("column {} of table {shown}", quote_ident(name));
-            self.drop_dependents(&what, dependents, cascade).await?;
-        }
+        let shown = self.shown_relation(table).await?;
+        let what = format!("column {name} of table {shown}");
+        self.drop_dependents(&what, dependents, cascade).await?;
         // What is said of the column goes with it.
         let table = self.altered(table).await?;
         let table = &self.without_checks(&table, name).await?;
@@ -162,7 +159,7 @@ impl Session {
         let new = self.set_columns(table, columns, true).await?;
         self.refill(table, &new, &sources, None).await?;
         // The sequence of a serial column goes with it.
-        self.drop_sequence_of(table, dropped.default.as_deref()).await
+        self.drop_sequence_of(table, dropped.default.as_deref(), &what, cascade).await
     }
 
     pub(super) async fn rename_column(
@@ -223,11 +220,9 @@ impl Session {
             return Ok(table.clone());
         }
         let shown = self.shown_relation(table).await?;
-        let on = format!("column {} of table {shown}", quote_ident(column));
-        let them: Vec<String> = names
-            .iter()
-            .map(|name| format!("column {} of table {shown}", quote_ident(name)))
-            .collect();
+        let on = format!("column {column} of table {shown}");
+        let them: Vec<String> =
+            names.iter().map(|name| format!("column {name} of table {shown}")).collect();
         if !cascade {
             let said: Vec<String> =
                 them.iter().map(|one| format!("{one} depends on {on}")).collect();
@@ -300,6 +295,7 @@ impl Session {
             }
             AlterColumnOperation::SetDefault { value } => {
                 def.default = Some(super::column::default_text(value, def.ty));
+                self.bind_sequences(def).await?;
                 check_default(def)?;
             }
             AlterColumnOperation::DropDefault => def.default = None,

@@ -1,5 +1,5 @@
 //! What depends on what is dropped or changed: views on what they read, foreign keys on the table
-//! they refer to.
+//! they refer to, defaults on sequences.
 //!
 //! What it promises: nothing that a view reads or a key refers to goes without it, and it only with
 //! CASCADE. The messages are PostgreSQL's. What it must never do: look before what is dropped is
@@ -17,6 +17,8 @@ pub(super) enum Thing {
     View(Arc<TableDef>),
     /// A foreign key and the table that it is of.
     Key(Arc<TableDef>, Arc<ForeignKeyDef>),
+    /// A table and the column of it whose default calls a sequence.
+    Default(ObjId, String),
 }
 
 impl Thing {
@@ -24,6 +26,7 @@ impl Thing {
         match self {
             Thing::View(view) => view.obj,
             Thing::Key(_, key) => key.obj,
+            Thing::Default(table, _) => *table,
         }
     }
 }
@@ -71,7 +74,7 @@ impl Session {
     ) -> Result<Vec<Dependent>> {
         let shown = format!("{} {}", kind_of(def), self.shown_relation(def).await?);
         let shown = match column {
-            Some(column) => format!("column {} of {shown}", quote_ident(column)),
+            Some(column) => format!("column {column} of {shown}"),
             None => shown,
         };
         let readers = self.readers_of(def.obj, column.unwrap_or("")).await?;
@@ -146,6 +149,7 @@ impl Session {
             Thing::Key(child, key) => {
                 dict::drop_foreign_key(&self.ctx, &txn, child, &key.name).await?;
             }
+            Thing::Default(table, column) => self.drop_default(*table, column).await?,
         }
         Ok(())
     }
@@ -189,6 +193,8 @@ impl Session {
                 }
             }
         }
+        let goes = |obj| locked.iter().any(|other| other.obj == obj);
+        dependents.extend(self.defaults_on_owned(goes).await?);
         let what = match &locked[..] {
             [one] => format!("{} {}", kind_of(one), self.shown_relation(one).await?),
             _ => "desired object(s)".to_owned(),

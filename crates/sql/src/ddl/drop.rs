@@ -45,7 +45,7 @@ impl Session {
                     is_found
                 }
                 ObjectType::Index => self.drop_index(in_schema, &object, cascade).await?,
-                ObjectType::Sequence => self.drop_sequence(in_schema, &object).await?,
+                ObjectType::Sequence => self.drop_sequence(in_schema, &object, cascade).await?,
                 ObjectType::Schema => self.drop_schema(&object, cascade).await?,
                 ObjectType::Type => Box::pin(self.drop_type(in_schema, &object, cascade)).await?,
                 other => return refuse(format!("DROP {other}")),

@@ -8,7 +8,8 @@ use crate::parse::{ColumnChange, SequenceSpec};
 use crate::session::Session;
 use crate::{PgError, Result, Severity, direct};
 use datafusion::sql::sqlparser::ast::{GeneratedAs, SequenceOptions};
-use kernel::dict::{self, Generated, TableDef};
+use kernel::dict::{Generated, TableDef};
+use query::functions::quote_ident;
 use std::sync::Arc;
 
 fn is_identity(generated: Option<Generated>) -> bool {
@@ -52,10 +53,8 @@ impl Session {
             return refused("already has a default value");
         }
         let schema = &table.schema;
-        let mut sequence = self.own_sequence_of(schema, &table.name, def, spec).await?;
-        sequence.table = Some(table.obj);
-        let txn = self.transaction()?;
-        dict::create_sequence(&self.ctx, &txn, sequence).await?;
+        let sequence = self.own_sequence_of(schema, &table.name, def, spec).await?;
+        self.make_owned(sequence, table.obj).await?;
         def.generated = Some(if always { Generated::Always } else { Generated::ByDefault });
         self.set_columns(table, columns, false).await.map(|_| ())
     }
@@ -112,25 +111,8 @@ impl Session {
         }
         self.set_columns(table, columns, false).await?;
         if matches!(change, ColumnChange::DropIdentity { .. }) {
-            self.drop_sequence_of(table, default.as_deref()).await?;
-        }
-        Ok(())
-    }
-
-    /// Drops the sequence that the default of a column called.
-    pub(super) async fn drop_sequence_of(
-        &mut self,
-        table: &TableDef,
-        default: Option<&str>,
-    ) -> Result<()> {
-        let txn = self.transaction()?;
-        for sequence in dict::sequences(&self.ctx, &txn).await? {
-            let quote = query::functions::quote_ident;
-            let called =
-                format!("nextval('{}.{}')", quote(&sequence.schema), quote(&sequence.name));
-            if sequence.table == Some(table.obj) && default == Some(called.as_str()) {
-                dict::drop_sequence(&self.ctx, &txn, &sequence).await?;
-            }
+            let what = format!("identity of column {}", quote_ident(column));
+            self.drop_sequence_of(table, default.as_deref(), &what, false).await?;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ mod rename;
 mod rewrite;
 mod schema;
 mod sequence;
+mod sequence_use;
 mod table;
 mod table_as;
 mod temporary;

@@ -3,18 +3,13 @@
 //! What it promises: the defaults that call a sequence call it by its new name. What it must never
 //! do: leave a default behind that names nothing.
 
-use super::predicate::quote_literal;
+use super::sequence_use::qualified;
 use super::{named, refuse};
-use crate::parse::{AlterRelation, RelationAction, byte_offset};
-use crate::sequence::split_name;
+use crate::parse::{AlterRelation, RelationAction};
 use crate::session::Session;
-use crate::{PgError, Result, Severity, direct};
-use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, visit_expressions,
-};
+use crate::{PgError, Result, Severity};
 use kernel::dict::{self, SequenceDef};
-use query::functions::quote_ident;
-use std::ops::ControlFlow;
+use kernel::txn::TmMode;
 
 impl Session {
     /// ALTER INDEX and ALTER SEQUENCE.
@@ -95,6 +90,9 @@ impl Session {
             RelationAction::OwnedBy(owner) => self.own_by(&sequence, owner.as_ref()).await?,
             RelationAction::Rename(to) => {
                 let schema = sequence.schema.clone();
+                if *to == sequence.name {
+                    return Err(named(kernel::Error::DuplicateObject(to.clone()), to));
+                }
                 self.move_sequence(&sequence, &schema, to).await?;
             }
             RelationAction::SetSchema(to) => {
@@ -128,23 +126,9 @@ impl Session {
         name: &str,
     ) -> Result<()> {
         self.check_owner("sequence", &sequence.name, sequence.owner).await?;
-        let by_name = self.find_sequence(None, &sequence.name).await?;
-        let by_name = by_name.is_some_and(|found| found.obj == sequence.obj);
-        let to = format!("{}.{}", quote_ident(schema), quote_ident(name));
+        self.hold_sequence(sequence.obj, TmMode::X).await?;
+        self.rename_in_defaults(sequence, &qualified(schema, name)).await?;
         let txn = self.transaction()?;
-        for table in dict::tables(&self.ctx, &txn).await? {
-            let mut columns = super::alter_column::kept(&table);
-            let mut changed = false;
-            for column in &mut columns {
-                let Some(text) = &column.def.default else { continue };
-                let new = renamed(text, sequence, by_name, &to)?;
-                changed |= new.is_some();
-                column.def.default = new.or_else(|| column.def.default.take());
-            }
-            if changed {
-                self.set_columns(&table, columns, false).await?;
-            }
-        }
         let done = dict::move_sequence(&self.ctx, &txn, sequence, schema, name).await;
         done.map_err(|error| match error {
             kernel::Error::DuplicateObject(_) if schema != sequence.schema => {
@@ -153,50 +137,4 @@ impl Session {
             other => named(other, name),
         })
     }
-}
-
-/// A default's text with a sequence's new name, if it calls that sequence.
-fn renamed(text: &str, sequence: &SequenceDef, by_name: bool, to: &str) -> Result<Option<String>> {
-    if !text.contains(sequence.name.as_str()) {
-        return Ok(None);
-    }
-    let means = |literal: &str| match &split_name(literal)[..] {
-        [name] => by_name && *name == sequence.name,
-        [schema, name] => *schema == sequence.schema && *name == sequence.name,
-        _ => false,
-    };
-    let expr = direct::parse_expr(text)?;
-    let mut literals = Vec::new();
-    let _: ControlFlow<()> = visit_expressions(&expr, |expr| {
-        let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
-        let calls = ["nextval", "currval", "setval"];
-        let called = call.name.to_string().to_lowercase();
-        if let FunctionArguments::List(list) = &call.args
-            && calls.contains(&called.rsplit('.').next().unwrap_or_default())
-            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))) = list.args.first()
-        {
-            let literal = match arg {
-                Expr::Cast { expr, .. } => &**expr,
-                other => other,
-            };
-            if let Expr::Value(value) = literal
-                && let Value::SingleQuotedString(name) = &value.value
-                && means(name)
-            {
-                let (start, end) = (value.span.start, value.span.end);
-                literals.push(byte_offset(text, start)..byte_offset(text, end));
-            }
-        }
-        ControlFlow::Continue(())
-    });
-    if literals.is_empty() {
-        return Ok(None);
-    }
-    // The last one first: the others stay where they are. All else is as it was written.
-    literals.sort_by_key(|range| std::cmp::Reverse(range.start));
-    let mut new = text.to_owned();
-    for range in literals {
-        new.replace_range(range, &quote_literal(to));
-    }
-    Ok(Some(new))
 }

@@ -5,12 +5,14 @@
 
 use super::depend::{Thing, depended_on, kind_of};
 use super::refuse;
+use super::sequence_use::qualified;
 use crate::bind::{ident_name, object_parts};
 use crate::session::Session;
 use crate::view::Change;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{ObjectName, SchemaName};
 use kernel::dict::{self, AclKind, Privileges, SchemaDef, TableDef};
+use kernel::txn::TmMode;
 use query::functions::quote_ident;
 use std::sync::Arc;
 
@@ -129,7 +131,7 @@ impl Session {
         let mut said: Vec<String> =
             told.iter().map(|one| format!("{one} depends on schema {shown}")).collect();
         // What stands outside and depends on what is inside goes too.
-        let (mut views, mut keys) = (Vec::new(), Vec::new());
+        let (mut views, mut others) = (Vec::new(), Vec::new());
         for def in &relations {
             for one in self.dependents_of(def, None).await? {
                 let goes = |obj| relations.iter().any(|other| other.obj == obj);
@@ -146,15 +148,28 @@ impl Session {
                     }
                     Thing::Key(child, key) => {
                         let outside = !goes(child.obj);
-                        keys.push(Thing::Key(child, key));
+                        others.push(Thing::Key(child, key));
                         outside
                     }
+                    // No default calls a relation.
+                    Thing::Default(..) => false,
                 };
                 if outside {
                     said.push(one.said);
                     told.push(one.shown);
                 }
             }
+        }
+        let goes = |obj| relations.iter().any(|other| other.obj == obj);
+        let mut defaults = self.defaults_on_owned(goes).await?;
+        for one in &sequences {
+            self.hold_sequence(one.obj, TmMode::X).await?;
+            defaults.extend(self.defaults_on(one, goes).await?);
+        }
+        for one in defaults {
+            said.push(one.said);
+            told.push(one.shown);
+            others.push(one.what);
         }
         if told.is_empty() {
             return Ok(());
@@ -164,8 +179,8 @@ impl Session {
         }
         self.notice_cascade(&told);
         relations.extend(views);
-        for key in &keys {
-            self.drop_dependent(key).await?;
+        for other in &others {
+            self.drop_dependent(other).await?;
         }
         let views = relations.iter().filter(|def| def.view.is_some());
         for view in views {
@@ -208,18 +223,12 @@ impl Session {
             .into_iter()
             .filter(|one| one.table == Some(def.obj))
             .collect();
-        let mut defaults = Vec::new();
         for one in &sequences {
-            let name = quote_ident(&one.name);
-            let old = format!("nextval('{}.{name}')", quote_ident(&one.schema));
-            let new = format!("nextval('{}.{name}')", quote_ident(schema));
-            for (i, column) in def.columns.iter().enumerate() {
-                if column.default.as_ref() == Some(&old) {
-                    defaults.push((i, new.clone()));
-                }
-            }
+            self.hold_sequence(one.obj, TmMode::X).await?;
+            self.rename_in_defaults(one, &qualified(schema, &one.name)).await?;
         }
-        let done = dict::set_schema(&self.ctx, &txn, def, &sequences, &defaults, schema).await;
+        let def = &self.altered(def).await?;
+        let done = dict::set_schema(&self.ctx, &txn, def, &sequences, schema).await;
         done.map_err(|error| match error {
             kernel::Error::DuplicateObject(what) => exists_in(&what, schema),
             other => other.into(),

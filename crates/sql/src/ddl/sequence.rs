@@ -7,8 +7,9 @@ use super::named;
 use crate::parse::SequenceSpec;
 use crate::session::Session;
 use crate::{PgError, Result};
+use block::ObjId;
 use datafusion::sql::sqlparser::ast::{Expr, SequenceOptions};
-use kernel::dict::{self, ColumnDef, NewSequence, SequenceDef, TableDef};
+use kernel::dict::{self, AclKind, ColumnDef, NewSequence, SequenceDef, TableDef};
 use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
@@ -65,10 +66,17 @@ impl Session {
             return super::refuse("a sequence of an identity column in another schema");
         }
         let new = sequence_def(schema, &name, self.owner(), spec, Some(column.ty))?;
-        let quoted = query::functions::quote_ident(&name);
-        let schema = query::functions::quote_ident(schema);
-        column.default = Some(format!("nextval('{schema}.{quoted}')"));
+        let named = super::predicate::quote_literal(&super::sequence_use::qualified(schema, &name));
+        column.default = Some(format!("nextval({named})"));
         Ok(new)
+    }
+
+    /// Makes the sequence of a column of a table.
+    pub(super) async fn make_owned(&mut self, new: NewSequence, table: ObjId) -> Result<()> {
+        let new = NewSequence { table: Some(table), ..new };
+        let txn = self.transaction()?;
+        let made = dict::create_sequence(&self.ctx, &txn, new).await?;
+        self.give_default_rights(AclKind::Sequence, &made.schema, made.obj).await
     }
 
     /// ALTER SEQUENCE .. OWNED BY: the sequence goes with the table of that column from now on.
@@ -158,16 +166,6 @@ impl Session {
         }
         Ok(())
     }
-
-    /// Whether there was such a sequence; it is gone now.
-    pub(super) async fn drop_sequence(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
-        let Some(sequence) = self.find_sequence(schema, name).await? else { return Ok(false) };
-        let (in_schema, owner) = (&sequence.schema, sequence.owner);
-        self.check_droppable("sequence", name, in_schema, owner).await?;
-        let txn = self.transaction()?;
-        dict::drop_sequence(&self.ctx, &txn, &sequence).await?;
-        Ok(true)
-    }
 }
 
 /// The options of an identity column.
@@ -198,7 +196,7 @@ fn sequence_number(expr: &Expr) -> Result<i64> {
 fn sequence_def(
     schema: &str,
     name: &str,
-    owner: block::ObjId,
+    owner: ObjId,
     spec: &SequenceSpec,
     ty: Option<ColType>,
 ) -> Result<NewSequence> {

@@ -81,6 +81,8 @@ impl Session {
         for column in &mut columns {
             if let Some(options) = column.sequence.take() {
                 owned.push(self.own_sequence(&schema, &name, &mut column.def, &options).await?);
+            } else {
+                self.bind_sequences(&mut column.def).await?;
             }
         }
         let new = NewTable {
@@ -100,10 +102,8 @@ impl Session {
         let table = dict::create_table(&self.ctx, &txn, new).await.map_err(|e| named(e, &name))?;
         self.note_at_commit(&table, create.on_commit);
         self.give_default_rights(AclKind::Relation, &table.schema, table.obj).await?;
-        for mut sequence in owned {
-            sequence.table = Some(table.obj);
-            let made = dict::create_sequence(&self.ctx, &txn, sequence).await?;
-            self.give_default_rights(AclKind::Sequence, &made.schema, made.obj).await?;
+        for sequence in owned {
+            self.make_owned(sequence, table.obj).await?;
         }
         let table = self.altered(&table).await?;
         if has_rules(&table) {

@@ -225,7 +225,7 @@ impl Session {
             let relation = self.shown_relation(&def).await?;
             for column in &def.columns {
                 if column.ty.enum_type().is_some_and(|own| own.obj == ty.obj) {
-                    let one = format!("column {} of table {relation}", quote_ident(&column.name));
+                    let one = format!("column {} of table {relation}", column.name);
                     said.push(format!("{one} depends on {shown}"));
                     told.push(one);
                     columns.push((Arc::clone(&def), column.name.clone()));

@@ -10,6 +10,7 @@ use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, 
 use crate::catalog::rows::{Rows, TEXTS, int, text, texts};
 use crate::catalog::{Catalog, functions, rights};
 use crate::ddl::is_temporary;
+use crate::sequence::split_name;
 use block::ObjId;
 use kernel::dict::{Acl, CheckOption, ColumnDef, Generated, SUPERUSER_OBJ, TableDef};
 use kernel::row::{TypeKind, Value};
@@ -265,15 +266,24 @@ pub(super) fn default_oid(table: &TableDef, column: usize) -> i64 {
     id % i64::from(u32::MAX)
 }
 
-/// A default as PostgreSQL writes it: with the type of a literal.
-pub(in crate::catalog) fn shown_default(column: &ColumnDef, default: &str) -> String {
+/// A default as PostgreSQL writes it: with the type of a literal, and a sequence without its schema
+/// if it is found so.
+pub(in crate::catalog) fn shown_default(
+    catalog: &Catalog,
+    column: &ColumnDef,
+    default: &str,
+) -> String {
     if column.generated.is_some() {
         return default.to_owned();
     }
-    if let Some(sequence) = functions::sequence_of_default(default)
-        && default.len() == sequence.len() + "nextval('')".len()
-    {
-        return format!("nextval('{sequence}'::regclass)");
+    if let Some(sequence) = functions::sequence_of_default(default) {
+        let shown = match &split_name(&sequence.replace("''", "'"))[..] {
+            [schema, name] if catalog.is_visible(schema, name) => {
+                quote_ident(name).replace('\'', "''")
+            }
+            _ => sequence.to_owned(),
+        };
+        return format!("nextval('{shown}'::regclass)");
     }
     let inner = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     match inner {
@@ -308,7 +318,7 @@ pub(super) fn defaults(catalog: &Catalog) -> Rows {
                 int(default_oid(table, i)),
                 oid_of(table.obj),
                 Value::Int2(number),
-                text(shown_default(column, default)),
+                text(shown_default(catalog, column, default)),
             ]);
         }
     }
