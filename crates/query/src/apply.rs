@@ -123,18 +123,26 @@ pub(crate) fn optimized(
     raw: &LogicalPlan,
     first_param: usize,
 ) -> DfResult<LogicalPlan> {
-    let first = state.optimize(raw).and_then(|plan| in_order(state, plan));
     if !has_subquery(raw)? {
-        return first;
+        return in_order(state, state.optimize(raw)?);
     }
-    if let Ok(plan) = &first
-        && !has_leftover(plan)?
-    {
-        return first;
+    let (raw, further_out) = crate::further_out::noted(raw)?;
+    // DataFusion takes a column of a query further out for one of the next.
+    let mut first = None;
+    if !further_out {
+        let plan = state.optimize(&raw).and_then(|plan| in_order(state, plan));
+        if let Ok(done) = &plan
+            && !has_leftover(done)?
+        {
+            return plan;
+        }
+        first = Some(plan);
     }
     let mut rewriter = Rewriter { state, next: first_param, names: 0, found: false };
-    let rewritten = rewriter.rewrite(raw.clone())?;
-    if !rewriter.found {
+    let rewritten = rewriter.rewrite(raw)?;
+    if let Some(first) = first
+        && !rewriter.found
+    {
         return first;
     }
     let plan = in_order(state, state.optimize(&rewritten)?)?;

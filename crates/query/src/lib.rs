@@ -31,6 +31,7 @@ mod extremes;
 mod facts;
 mod filter_order;
 pub mod functions;
+mod further_out;
 mod gather;
 mod given;
 pub mod implied;
