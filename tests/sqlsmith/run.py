@@ -7,6 +7,7 @@ end, and a process that has panicked."""
 import collections
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,8 @@ STATEMENTS = 1000
 STATEMENT_TIMEOUT = "5s"
 # A statement that answers neither by then nor to its timeout hangs.
 HANGS_AFTER_S = 60
+# What is refused most often is what is most worth doing next.
+REFUSALS_SHOWN = 25
 PASSWORD = "secret"
 
 minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
@@ -40,13 +43,14 @@ def connect(port):
 
 
 def answer(con, text):
-    """The SQLSTATE of what a statement ends with; None: the connection is gone."""
+    """The SQLSTATE of what a statement ends with, None if the connection is gone; and what is said."""
     try:
         with con.transaction(force_rollback=True):
             con.execute(text)
-        return "00000"
+        return "00000", ""
     except psycopg.Error as e:
-        return e.sqlstate if e.sqlstate and not con.broken else None
+        said = (str(e).splitlines() or [""])[0]
+        return (e.sqlstate if e.sqlstate and not con.broken else None), said
 
 
 def statements(port, seed):
@@ -71,12 +75,15 @@ def main(folder):
         with open(tables, encoding="utf-8") as f:
             con.execute(f.read())
         codes, bad, begun, turn, slowest = collections.Counter(), [], time.monotonic(), seed, 0.0
+        refusals = collections.Counter()
         while time.monotonic() - begun < minutes * 60:
             for text in statements(port, turn):
                 at = time.monotonic()
                 if at - begun >= minutes * 60:
                     break
-                code = answer(con, text)
+                code, said = answer(con, text)
+                if code in ("0A000", "42601", "42883"):
+                    refusals[f"{code} {re.sub(r'[0-9]+', '#', said)[:140]}"] += 1
                 took = time.monotonic() - at
                 slowest = max(slowest, took)
                 codes[code or "lost"] += 1
@@ -94,6 +101,8 @@ def main(folder):
         total = sum(codes.values())
         shown = ", ".join(f"{code}: {count}" for code, count in codes.most_common())
         print(f"{total} statements of seeds {seed} to {turn - 1}; {shown}; slowest {slowest:.1f} s")
+        for said, count in refusals.most_common(REFUSALS_SHOWN):
+            print(f"{count:7} {said}")
         assert codes["00000"] > 0, "not one statement was carried out: the generator is of no use"
         print(f"{len(bad)} internal errors, lost connections or hangs, {panics} panics")
         return 1 if bad or panics else 0

@@ -330,7 +330,7 @@ impl Rewriter<'_> {
                 let any = matches!(quantifier, SetQuantifier::Any);
                 (compared(plan, value, *op, any)?, Gives::Value, false)
             }
-            _ => return Ok(None),
+            _ => return self.staying(expr),
         };
         let mut schema = outer.as_ref().clone();
         for expr in &met.computed {
@@ -352,6 +352,17 @@ impl Rewriter<'_> {
         met.added.push((None, Arc::new(field)));
         let column = Expr::Column(Column::new_unqualified(name));
         Ok(Some(if negated { Expr::Not(Box::new(column)) } else { column }))
+    }
+
+    /// A subquery that stays, with what is in it rewritten; `None` for what is none.
+    fn staying(&mut self, expr: &Expr) -> DfResult<Option<Expr>> {
+        let mut expr = expr.clone();
+        let Some(subquery) = crate::further_out::subquery_of(&mut expr) else { return Ok(None) };
+        if !has_subquery(&subquery.subquery)? {
+            return Ok(None);
+        }
+        subquery.subquery = Arc::new(self.rewrite(subquery.subquery.as_ref().clone())?);
+        Ok(Some(expr))
     }
 
     /// A reference to the value of an expression over the outer row.

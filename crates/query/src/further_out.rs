@@ -5,8 +5,8 @@
 //! subquery has noted all of them. What it must never do: note a column that a query between has.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchemaRef, Result as DfResult};
-use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
+use datafusion::common::{DFSchemaRef, Result as DfResult, Spans};
+use datafusion::logical_expr::{Expr, LogicalPlan, Subquery, SubqueryAlias};
 use std::sync::Arc;
 
 /// The plan with all outer columns noted, and whether some were missing.
@@ -30,10 +30,22 @@ impl Noting {
         let mut plan = plan
             .map_children(|child| {
                 let mut named = Vec::new();
+                let mut child = self.plan(child, &mut named)?;
                 // The rows beside a lateral subquery are around it, and in this query.
-                let known = beside.iter().filter(|_| is_lateral(&child)).cloned();
-                let known: Vec<DFSchemaRef> = known.collect();
-                let child = self.plan(child, &mut named)?;
+                let mut known: Vec<DFSchemaRef> = beside.iter().cloned().collect();
+                let lateral = is_lateral(&child);
+                if !lateral && named.iter().any(|column| has(&known, column)) {
+                    // The library has not seen that it is one. Of those whose own nodes name a
+                    // column around them it does.
+                    match child.all_out_ref_exprs().iter().any(|column| has(&known, column)) {
+                        true => known.clear(),
+                        false => {
+                            child = self.lateral(child, &named)?;
+                        }
+                    }
+                } else if !lateral {
+                    known.clear();
+                }
                 add(free, named.into_iter().filter(|column| !has(&known, column)));
                 Ok(Transformed::yes(child))
             })?
@@ -62,6 +74,22 @@ impl Noting {
             })
         })?;
         Ok(plan.data)
+    }
+
+    /// The plan as a lateral subquery, under its alias.
+    fn lateral(&mut self, plan: LogicalPlan, named: &[Expr]) -> DfResult<LogicalPlan> {
+        self.missing = true;
+        let lateral = |subquery| {
+            let outer_ref_columns = named.to_vec();
+            LogicalPlan::Subquery(Subquery { subquery, outer_ref_columns, spans: Spans::new() })
+        };
+        Ok(match plan {
+            LogicalPlan::SubqueryAlias(SubqueryAlias { input, alias, .. }) => {
+                let input = Arc::new(lateral(input));
+                LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(input, alias)?)
+            }
+            plan => lateral(Arc::new(plan)),
+        })
     }
 
     fn note(&mut self, subquery: &mut Subquery, named: &[Expr]) {
@@ -100,7 +128,8 @@ fn is_lateral(plan: &LogicalPlan) -> bool {
     }
 }
 
-fn subquery_of(expr: &mut Expr) -> Option<&mut Subquery> {
+/// The subquery that an expression is.
+pub(crate) fn subquery_of(expr: &mut Expr) -> Option<&mut Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery) => Some(subquery),
         Expr::Exists(exists) => Some(&mut exists.subquery),

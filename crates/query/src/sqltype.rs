@@ -2,8 +2,8 @@
 
 use crate::error::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart,
-    TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
+    ObjectNamePart, TimezoneInfo,
 };
 use datafusion::sql::sqlparser::tokenizer::{Location, Span};
 use kernel::row::{ColType, TypeKind};
@@ -191,7 +191,13 @@ fn custom_type(name: &ObjectName, modifiers: &[String]) -> Result<Option<ColType
         "xml" | "inet" | "cidr" | "macaddr" | "money" | "timetz" | "bit" | "varbit" | "point" => {
             return Err(PgError::unsupported(format!("type {lower}")));
         }
-        _ => return Err(PgError::new("42704", format!("type \"{name}\" does not exist"))),
+        other => {
+            let missing = || PgError::new("42704", format!("type \"{name}\" does not exist"));
+            // As catalogs call arrays.
+            let element = other.strip_prefix('_').ok_or_else(missing)?;
+            let element = DataType::Custom(vec![Ident::new(element)].into(), Vec::new());
+            return array_type(&element).map(Some).map_err(|_| missing());
+        }
     };
     Ok(Some(ColType::new(kind)))
 }

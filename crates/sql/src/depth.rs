@@ -164,7 +164,7 @@ mod tests {
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     fn passes(text: &str) -> bool {
-        let tokens = Tokenizer::new(&OwnDialect, text).tokenize_with_location().unwrap();
+        let tokens = Tokenizer::new(&OwnDialect::default(), text).tokenize_with_location().unwrap();
         check(&tokens).is_ok()
     }
 

@@ -9,10 +9,26 @@ use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The dialect that statements are read in.
-#[derive(Debug)]
-pub(crate) struct OwnDialect;
+#[derive(Debug, Default)]
+pub(crate) struct OwnDialect {
+    /// `a JOIN b JOIN c ON .. ON ..` is read as PostgreSQL does. The parser would take what follows
+    /// a NATURAL JOIN for a part of it: where that word is, such joins need parentheses.
+    joins_nest: bool,
+}
+
+impl OwnDialect {
+    /// The dialect for a statement.
+    pub(crate) fn of(tokens: &[TokenWithSpan]) -> OwnDialect {
+        let natural = |token: &TokenWithSpan| match &token.token {
+            Token::Word(word) => word.keyword == Keyword::NATURAL,
+            _ => false,
+        };
+        OwnDialect { joins_nest: !tokens.iter().any(natural) }
+    }
+}
 
 const LIKE: PostgreSqlDialect = PostgreSqlDialect {};
 
@@ -32,6 +48,10 @@ impl Dialect for OwnDialect {
 
     fn supports_named_fn_args_with_expr_name(&self) -> bool {
         false
+    }
+
+    fn supports_left_associative_joins_without_parens(&self) -> bool {
+        !self.joins_nest
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
@@ -125,7 +145,9 @@ mod tests {
     fn nested_calls_are_read_in_time_that_grows_with_their_depth() {
         // Read twice at each level, forty levels would take longer than anybody lives.
         let text = format!("{}1{}", "abs(".repeat(40), ")".repeat(40));
-        let parsed = Parser::new(&OwnDialect).try_with_sql(&text).and_then(|mut p| p.parse_expr());
+        let parsed = Parser::new(&OwnDialect::default())
+            .try_with_sql(&text)
+            .and_then(|mut p| p.parse_expr());
         assert_eq!(parsed.map(|e| e.to_string()), Ok(text));
     }
 
@@ -133,7 +155,8 @@ mod tests {
     fn is_distinct_from_binds_closer_than_and_and_or() {
         for form in ["IS DISTINCT FROM", "IS NOT DISTINCT FROM"] {
             let text = format!("a {form} b + 1 AND c {form} d OR e");
-            let parser = Parser::new(&OwnDialect).try_with_sql(&text);
+            let dialect = OwnDialect::default();
+            let parser = Parser::new(&dialect).try_with_sql(&text);
             let parsed = parser.and_then(|mut p| p.parse_expr()).expect("an expression");
             let Expr::BinaryOp { left, right, .. } = parsed else { panic!("{parsed:?}") };
             let sides = (left.to_string(), right.to_string());
@@ -144,7 +167,8 @@ mod tests {
     #[test]
     fn named_arguments_are_read() {
         let text = "f(a => 1, b := 2)";
-        let parsed = Parser::new(&OwnDialect).try_with_sql(text).and_then(|mut p| p.parse_expr());
+        let parsed =
+            Parser::new(&OwnDialect::default()).try_with_sql(text).and_then(|mut p| p.parse_expr());
         assert_eq!(parsed.map(|e| e.to_string()), Ok(text.to_owned()));
     }
 }

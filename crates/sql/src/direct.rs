@@ -371,7 +371,7 @@ pub(crate) fn default_of(table: &TableDef, column: usize) -> Result<Option<Expr>
 pub(crate) fn parse_expr(text: &str) -> Result<Expr> {
     use crate::dialect::OwnDialect;
     use datafusion::sql::sqlparser::parser::Parser;
-    Parser::new(&OwnDialect)
+    Parser::new(&OwnDialect::default())
         .try_with_sql(text)
         .and_then(|mut parser| parser.parse_expr())
         .map_err(|error| PgError::internal(format!("default \"{text}\": {error}")))

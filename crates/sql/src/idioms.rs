@@ -51,7 +51,8 @@ fn is(ident: &Ident, name: &str) -> bool {
 }
 
 fn parsed(text: &str) -> Result<Query> {
-    let parsed = Parser::new(&OwnDialect).try_with_sql(text).and_then(|mut p| p.parse_query());
+    let parsed =
+        Parser::new(&OwnDialect::default()).try_with_sql(text).and_then(|mut p| p.parse_query());
     let query = parsed.map_err(|error| PgError::internal(format!("{text}: {error}")))?;
     Ok(*query)
 }

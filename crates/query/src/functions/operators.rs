@@ -90,11 +90,22 @@ fn similar(a: &[Datum<'_>]) -> Result<Value> {
     truth(super::regex::matches(text(&a[0])?, &pattern, false)?)
 }
 
+/// A percentage of TABLESAMPLE as a probability.
+fn chance(a: &[Datum<'_>]) -> Result<Value> {
+    match &a[0] {
+        Datum::Float8(percent) if (0.0..=100.0).contains(percent) => {
+            Ok(Value::Float8(percent / 100.0))
+        }
+        _ => Err(PgError::new("2202H", "sample percentage must be between 0 and 100")),
+    }
+}
+
 const fn one(body: One) -> Body {
     Body::One(body)
 }
 
 pub(super) const LINES: &[Line] = &[
+    ("$chance(float8) float8", one(chance)),
     ("$bit_and(int2, int2) int2", one(|a| bits(a, |x, y| x & y))),
     ("$bit_and(int4, int4) int4", one(|a| bits(a, |x, y| x & y))),
     ("$bit_and(int8, int8) int8", one(|a| bits(a, |x, y| x & y))),

@@ -26,6 +26,10 @@ impl Binder<'_> {
             *lateral = self.after_first;
             return self.series_bounds(subquery);
         }
+        if let TableFactor::Table { sample: sample @ Some(_), .. } = factor {
+            let sample = sample.take();
+            *factor = super::sample::sampled(factor.clone(), sample)?;
+        }
         self.enter()?;
         match factor {
             TableFactor::Table {
@@ -37,14 +41,11 @@ impl Binder<'_> {
                 with_ordinality,
                 partitions,
                 json_path,
-                sample,
+                sample: _,
                 index_hints,
             } => {
                 if version.is_some() {
                     return refuse("AS OF");
-                }
-                if sample.is_some() {
-                    return refuse("TABLESAMPLE");
                 }
                 if !with_hints.is_empty()
                     || !partitions.is_empty()

@@ -12,6 +12,7 @@ mod expr;
 mod from;
 mod names;
 mod query;
+mod sample;
 pub(crate) mod scalar;
 mod subquery;
 mod tableoid;

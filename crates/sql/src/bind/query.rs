@@ -370,11 +370,14 @@ impl Binder<'_> {
                 | JoinOperator::LeftOuter(on)
                 | JoinOperator::Right(on)
                 | JoinOperator::RightOuter(on)
-                | JoinOperator::FullOuter(on)
-                | JoinOperator::CrossJoin(on) => match on {
+                | JoinOperator::FullOuter(on) => match on {
                     JoinConstraint::On(expr) => self.expr(expr)?,
-                    JoinConstraint::Using(_) | JoinConstraint::Natural | JoinConstraint::None => {}
+                    JoinConstraint::Using(_) | JoinConstraint::Natural => {}
+                    JoinConstraint::None => {
+                        return Err(PgError::syntax("syntax error: JOIN without ON or USING"));
+                    }
                 },
+                JoinOperator::CrossJoin(JoinConstraint::None) => {}
                 _ => return refuse("this kind of join"),
             }
         }

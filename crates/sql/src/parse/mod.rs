@@ -199,7 +199,7 @@ impl Statement {
 /// # Errors
 /// 42601.
 pub fn split(text: &str) -> Result<Vec<Statement>> {
-    let dialect = OwnDialect;
+    let dialect = OwnDialect::default();
     let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| {
         let position = char_position(text, error.location);
         let escaped = error.message.contains("Unterminated encoded string literal");
@@ -313,7 +313,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         Some((word, rest)) => (Some(*word), &rest[..]),
         None => (None, tokens),
     };
-    let dialect = OwnDialect;
+    let dialect = OwnDialect::of(tokens);
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(RECURSION_MAX)
         .with_tokens_with_locations(crate::words::with_tables(with_known_words(tokens)));

@@ -35,6 +35,7 @@ impl Binder<'_> {
         if name.starts_with('$')
             && name != query::single::SINGLE
             && name != "$array_ordinals"
+            && name != crate::bind::sample::CHANCE
             && !query::functions::gives_json_set(&name)
         {
             return Err(PgError::new("42883", format!("function {name} does not exist")));
