@@ -9,6 +9,7 @@ use crate::arrow_rows::ColumnReader;
 use crate::error::PgError;
 use crate::join_keys::JoinKeys;
 use crate::pushdown::scalar_value_of;
+use crate::row_calls::Calls;
 use crate::shared::{Shared, SharedExec, SharedRows};
 use crate::state::{ExecState, SharedState};
 use crate::types::col_type_of;
@@ -75,6 +76,9 @@ impl ExtensionPlanner for ApplyPlanner {
     ) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
         if let (Some(shared), [input]) = (node.as_any().downcast_ref::<Shared>(), physical_inputs) {
             return Ok(Some(Arc::new(SharedExec::new(input.clone(), shared.number))));
+        }
+        if let (Some(calls), [input]) = (node.as_any().downcast_ref::<Calls>(), physical_inputs) {
+            return Ok(Some(calls.physical(input.clone())));
         }
         let Some(apply) = node.as_any().downcast_ref::<Apply>() else { return Ok(None) };
         let ([logical], [input]) = (logical_inputs, physical_inputs) else { return Ok(None) };
@@ -384,6 +388,7 @@ impl Work {
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
             parallel: false,
+            calls: self.state.calls.clone(),
         };
         let config = self.task.session_config().clone().with_extension(Arc::new(state));
         let task = TaskContext::new(

@@ -54,6 +54,7 @@ pub mod planner;
 mod provider;
 mod pushdown;
 mod recursive;
+pub mod row_calls;
 pub mod scalar;
 mod scan;
 mod selectivity;

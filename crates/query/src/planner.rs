@@ -187,6 +187,7 @@ impl Planner {
         let mut ours: Vec<_> = builtin_functions(env).into_iter().map(|f| f.into_udf()).collect();
         ours.extend(typed_functions(env).into_iter().map(Typed::into_udf));
         ours.push(crate::functions::row_uuid_function());
+        ours.extend(crate::row_calls::row_functions());
         ours.push(Arc::new(crate::functions::coalesce()));
         ours.push(crate::type_names::pg_typeof());
         ours.push(crate::expand::expand_function());
@@ -235,6 +236,7 @@ impl Planner {
         let raw = self.raw_plan(statement, tables, params)?;
         interruptible::check()?;
         let raw = object_names::in_result(raw, tables)?;
+        let raw = crate::row_calls::with_calls(raw)?;
         let params = param_types(&raw, params)?;
         if raw.schema().fields().len() > TARGETS_MAX {
             let text = format!("target lists can have at most {TARGETS_MAX} entries");

@@ -1,6 +1,7 @@
 //! What one execution of a plan works with. Plans are shared; this is not.
 
 use crate::join_keys::JoinKeys;
+use crate::row_calls::RowCalls;
 use crate::shared::SharedRows;
 use crate::wire::FormatEnv;
 use block::Rowid;
@@ -32,6 +33,8 @@ pub struct ExecState {
     pub parallel: bool,
     /// What several of its steps read.
     pub shared: SharedRows,
+    /// Where its rows send their calls, if somebody answers.
+    pub calls: Option<RowCalls>,
 }
 
 /// A state as it travels in DataFusion's task context.

@@ -15,7 +15,6 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, Ident, SelectItem, UnaryOperator, visit_expressions,
     visit_expressions_mut,
 };
-use futures::StreamExt;
 use kernel::dict::{ColumnDef, Generated, TableDef};
 use kernel::row::{Datum, RowView, TypeKind, Value};
 use query::PgColumn;
@@ -274,7 +273,7 @@ impl Session {
                 let rows = vec![(block::Rowid::from_u64(0), row.clone())];
                 let state = self.state_over(&[], &snapshot, rows);
                 let mut stream = self.open_query(plan, state).await?;
-                while let Some(batch) = stream.next().await {
+                while let Some(batch) = self.next_batch(&mut stream).await {
                     let batch = batch?;
                     if batch.num_rows() > 0 {
                         let readers = query::planner::readers(&batch)?;
@@ -354,7 +353,7 @@ impl Session {
                 let rows = vec![(block::Rowid::from_u64(0), row.to_vec())];
                 let state = self.state_over(&params, &snapshot, rows);
                 let mut stream = self.open_query(plan, state).await?;
-                while let Some(batch) = stream.next().await {
+                while let Some(batch) = self.next_batch(&mut stream).await {
                     let batch = batch?;
                     let readers = query::planner::readers(&batch)?;
                     let broken = |reader: &query::ColumnReader| {

@@ -19,7 +19,6 @@ use datafusion::sql::sqlparser::ast::{
     self, ConflictTarget, Expr, Ident, OnConflictAction, OnInsert, Query, SelectItem,
     Statement as Ast, TableWithJoins, Visit, Visitor, visit_expressions_mut,
 };
-use futures::StreamExt;
 use kernel::dict::{ColumnDef, IndexDef, KEY_EXPR, Privileges, TableDef};
 use kernel::row::{Datum, RowTypes, RowView, Value, encode_row};
 use kernel::table::{self, Change};
@@ -512,7 +511,7 @@ impl Session {
             NewValues::Query(plan) => {
                 let state = self.state_over(params, statement, vec![(rowid, pair)]);
                 let mut stream = self.open_query(plan, state).await?;
-                while let Some(batch) = stream.next().await {
+                while let Some(batch) = self.next_batch(&mut stream).await {
                     let batch = batch?;
                     if batch.num_rows() == 0 {
                         continue;

@@ -14,7 +14,6 @@ use crate::plan::{Direct, Kind, RowDefault};
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result, direct};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, Statement as Ast};
-use futures::StreamExt;
 use kernel::dict::{Generated, Privileges, TableDef};
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value};
 use query::cast::parse_text;
@@ -387,7 +386,7 @@ impl Session {
                 let state = self.exec_state(params).await?;
                 let mut stream = self.open_query(query, state).await?;
                 let mut rows = 0;
-                while let Some(batch) = stream.next().await {
+                while let Some(batch) = self.next_batch(&mut stream).await {
                     let batch = batch?;
                     let readers = query::planner::readers(&batch)?;
                     for i in 0..batch.num_rows() {

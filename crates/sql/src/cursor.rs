@@ -339,7 +339,8 @@ impl Session {
         let mut nowhere = Nowhere::default();
         match &plan.kind {
             Kind::Query(query) if query.lock.is_none() => {
-                let state = self.exec_state(params).await?;
+                // Rows come whenever they are fetched: nobody would answer their calls.
+                let state = self.exec_state_unanswered(params).await?;
                 return Ok((Some(self.open_query(query, state).await?), Vec::new()));
             }
             Kind::Query(query) => {

@@ -18,7 +18,6 @@ use crate::{PgError, Result};
 use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
-use futures::StreamExt;
 use kernel::dict::{IndexDef, TableDef};
 use kernel::row::{ColType, Datum, RowTypes, RowView, Value, decode_key, encode_key};
 use kernel::table::{self, Change, Held, LockWait};
@@ -469,7 +468,7 @@ impl Session {
     ) -> Result<Option<RecordBatch>> {
         let state = self.state_over(params, snapshot, vec![(rowid, row.to_vec())]);
         let mut stream = self.open_query(plan, state).await?;
-        while let Some(batch) = stream.next().await {
+        while let Some(batch) = self.next_batch(&mut stream).await {
             let batch = batch?;
             if batch.num_rows() > 0 {
                 return Ok(Some(batch));
@@ -494,6 +493,7 @@ impl Session {
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
             parallel: false,
+            calls: Some(self.row_calls.clone()),
         })
     }
 
@@ -518,12 +518,13 @@ impl Session {
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
             parallel: false,
+            calls: Some(self.row_calls.clone()),
         });
         let mut stream = self.open_query(&plan.query, state).await?;
         let mut count = 0usize;
         // A join may find a row several times; it is changed once.
         let mut done = BTreeSet::new();
-        while let Some(batch) = stream.next().await {
+        while let Some(batch) = self.next_batch(&mut stream).await {
             let batch = batch?;
             let rows = TargetRows::new(&batch)?;
             for i in 0..batch.num_rows() {
@@ -620,7 +621,7 @@ impl Session {
         let mut stream = self.open_query(plan, state).await?;
         let mut sent = 0u64;
         'all: while sent < limit {
-            let Some(batch) = stream.next().await else { break };
+            let Some(batch) = self.next_batch(&mut stream).await else { break };
             let batch = batch?;
             let rows = TargetRows::at_end(&batch)?;
             for i in 0..batch.num_rows() {
@@ -742,7 +743,7 @@ impl Session {
         let rows = std::mem::take(&mut output.waiting);
         let state = self.state_over(&output.params, snapshot, rows);
         let mut stream = self.open_query(plan, state).await?;
-        while let Some(batch) = stream.next().await {
+        while let Some(batch) = self.next_batch(&mut stream).await {
             let batch = batch?;
             let readers = query::planner::readers(&batch)?;
             for i in 0..batch.num_rows() {

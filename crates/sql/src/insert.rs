@@ -12,7 +12,6 @@ use crate::session::Session;
 use crate::{PgError, Result};
 use block::Rowid;
 use block::bytes::ByteList;
-use futures::StreamExt;
 use kernel::dict::TableDef;
 use kernel::row::{Datum, RowView, Value};
 use kernel::table;
@@ -183,7 +182,7 @@ impl Session {
         let (mut count, mut written) = (0usize, Written::default());
         let mut values: Vec<Value> = vec![Value::Null; table.columns.len()];
         let (mut batch, mut row) = (RowBatch::default(), Vec::new());
-        while let Some(found) = stream.next().await {
+        while let Some(found) = self.next_batch(&mut stream).await {
             let found = found?;
             let readers = query::planner::readers(&found)?;
             for i in 0..found.num_rows() {

@@ -25,7 +25,6 @@ use datafusion::sql::sqlparser::ast::{
     MergeInsertKind, ObjectName, SelectItem, Statement as Ast, TableFactor, TableWithJoins,
     helpers::attached_token::AttachedToken, visit_expressions,
 };
-use futures::StreamExt;
 use kernel::dict::{Privileges, TableDef};
 use kernel::row::{Datum, Value};
 use kernel::table::{self, Change};
@@ -355,7 +354,7 @@ impl Session {
         let snapshot = state.snapshot.clone();
         let mut stream = self.open_query(&plan.query, state).await?;
         let (mut count, mut done) = (0usize, BTreeSet::new());
-        while let Some(batch) = stream.next().await {
+        while let Some(batch) = self.next_batch(&mut stream).await {
             let batch = batch?;
             let rows = TargetRows::new(&batch)?;
             for i in 0..batch.num_rows() {
@@ -444,7 +443,7 @@ impl Session {
     ) -> Result<Option<RecordBatch>> {
         let state: Arc<ExecState> = self.state_over(params, snapshot, vec![(rowid, row.to_vec())]);
         let mut stream = self.open_query(&plan.query, state).await?;
-        while let Some(batch) = stream.next().await {
+        while let Some(batch) = self.next_batch(&mut stream).await {
             let batch = batch?;
             let rows = TargetRows::new(&batch)?;
             let found = (0..batch.num_rows()).find(|i| !rows.readers[0].get(*i).is_null());

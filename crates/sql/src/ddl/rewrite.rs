@@ -12,7 +12,6 @@ use crate::returning::Returning;
 use crate::session::Session;
 use crate::{PgError, Result};
 use block::Rowid;
-use futures::StreamExt;
 use kernel::dict::{Generated, TableDef};
 use kernel::row::{Datum, RowView, Value};
 use kernel::txn::Snapshot;
@@ -147,7 +146,7 @@ impl Session {
             Returning::Query(plan) => {
                 let state = self.state_over(&params, snapshot, rows.clone());
                 let mut stream = self.open_query(plan, state).await?;
-                while let Some(batch) = stream.next().await {
+                while let Some(batch) = self.next_batch(&mut stream).await {
                     let batch = batch?;
                     let readers = query::planner::readers(&batch)?;
                     for i in 0..batch.num_rows() {

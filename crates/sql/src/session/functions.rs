@@ -5,12 +5,19 @@
 //! never do: sleep or wait so that the client cannot cancel it.
 
 use super::Session;
-use crate::bind::{HiddenCall, SessionFn};
+use crate::bind::{HiddenCall, SessionFn, session_function};
 use crate::{PgError, Result};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::Result as DfResult;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use futures::future::{Either, select};
 use kernel::row::{ColType, TypeKind, Value};
 use kernel::txn::TxStatus;
 use query::datetime::EPOCH_US;
+use query::row_calls::RowCall;
 use query::wire::FormatEnv;
+use std::pin::pin;
 
 impl Session {
     /// Calls a function of the session.
@@ -24,6 +31,36 @@ impl Session {
         let args: Result<Vec<Value>> =
             call.args.iter().map(|arg| arg.eval(&cx).map(query::scalar::Val::into_value)).collect();
         self.call_function(call.function, &args?, &env).await
+    }
+
+    /// The next rows of a query. Their calls are answered meanwhile.
+    pub(crate) async fn next_batch(
+        &mut self,
+        stream: &mut SendableRecordBatchStream,
+    ) -> Option<DfResult<RecordBatch>> {
+        loop {
+            let call = {
+                let called = pin!(self.called.recv());
+                match select(stream.next(), called).await {
+                    Either::Left((batch, _)) => return batch,
+                    Either::Right((call, _)) => call?,
+                }
+            };
+            let value = Box::pin(self.row_call(&call)).await;
+            call.answer(value);
+        }
+    }
+
+    async fn row_call(&mut self, call: &RowCall) -> Result<Value> {
+        let function = session_function(&call.function)
+            .ok_or_else(|| PgError::internal(format!("rows call {}", call.function)))?;
+        // These are strict in PostgreSQL, which is to say that they do nothing then.
+        if function != SessionFn::Notify && call.args.contains(&Value::Null) {
+            return Ok(Value::Null);
+        }
+        self.ctx.check_interrupt()?;
+        let env = self.format_env();
+        self.call_function(function, &call.args, &env).await
     }
 
     /// Calls of a default, for one row.

@@ -31,9 +31,11 @@ use block::ObjId;
 use kernel::instance::Instance;
 use observe::Ctx;
 use query::datetime::EPOCH_US;
+use query::row_calls::{RowCall, RowCalls};
 use query::wire::FormatEnv;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use transaction::{Mark, Txn};
 
 /// One connection's session.
@@ -57,6 +59,9 @@ pub struct Session {
     pub(crate) user_locks: UserLocks,
     pub(crate) listening: Listening,
     pub(crate) last_sequence: Option<i64>,
+    pub(crate) row_calls: RowCalls,
+    /// What rows call while the session waits for them.
+    pub(super) called: mpsc::UnboundedReceiver<RowCall>,
     pub(crate) copy: Option<CopyIn>,
     /// What plans depend on besides the text.
     pub(crate) plan_context: Arc<str>,
@@ -105,6 +110,7 @@ impl Session {
         let database = Database::of(&instance)?;
         let settings = Settings::new(user, startup)?;
         let user_locks = UserLocks::new(instance.core.clone());
+        let (row_calls, called) = RowCalls::new();
         let mut session = Session {
             instance,
             database,
@@ -122,6 +128,8 @@ impl Session {
             user_locks,
             listening: Listening::default(),
             last_sequence: None,
+            row_calls,
+            called,
             copy: None,
             plan_context: Arc::from(""),
             row: Vec::new(),

@@ -11,7 +11,7 @@ use crate::kept::KeptRows;
 use crate::plan::{Kind, Plan, Prepared};
 use crate::{PgError, Result};
 use datafusion::execution::SendableRecordBatchStream;
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use kernel::row::Value;
 use observe::Stat;
 use query::ColumnReader;
@@ -239,7 +239,7 @@ impl Session {
                 return Ok(Fetched::Suspended);
             }
             self.ctx.check_interrupt()?;
-            match open.stream.next().await {
+            match self.next_batch(&mut open.stream).await {
                 None => return Ok(Fetched::Complete(format!("SELECT {sent}"))),
                 Some(batch) => {
                     let batch = batch?;

@@ -194,6 +194,18 @@ impl Session {
         self.exec_state_with(params, false).await
     }
 
+    /// The same for rows that must not call functions with an effect.
+    pub(crate) async fn exec_state_unanswered(
+        &mut self,
+        params: Vec<Value>,
+    ) -> Result<Arc<ExecState>> {
+        let mut state = self.exec_state(params).await?;
+        if let Some(state) = Arc::get_mut(&mut state) {
+            state.calls = None;
+        }
+        Ok(state)
+    }
+
     /// The same; whether tasks may help.
     pub(crate) async fn exec_state_with(
         &mut self,
@@ -211,6 +223,7 @@ impl Session {
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
             parallel,
+            calls: Some(self.row_calls.clone()),
         }))
     }
 }

@@ -13,7 +13,6 @@ use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value as AstValue};
-use futures::StreamExt;
 use kernel::row::Value;
 use query::explain::Visits;
 use std::sync::Arc;
@@ -204,7 +203,7 @@ impl Session {
         if let Some((physical, values)) = query {
             let state = self.exec_state_with(values, true).await?;
             let mut stream = self.database.planner.execute(physical, state, false)?;
-            while let Some(batch) = stream.next().await {
+            while let Some(batch) = self.next_batch(&mut stream).await {
                 rows += u64::try_from(batch?.num_rows()).unwrap_or(0);
                 self.ctx.check_interrupt()?;
             }

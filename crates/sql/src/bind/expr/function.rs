@@ -207,10 +207,17 @@ impl Binder<'_> {
                 self.all(given.iter_mut())?;
                 return Ok(Some(call(name, given)));
             }
+            let calls = session.per_row() && session != SessionFn::RandomUuid;
+            if calls && !self.one_row {
+                return self.of_each_row(name, session, given).map(Some);
+            }
             let unknown = session.argument(given.len());
-            for arg in given {
+            for arg in &given {
                 let constants = ScalarBinder::constants(self.params);
-                args.push(constants.bind_argument(arg, unknown)?);
+                match constants.bind_argument(arg.clone(), unknown) {
+                    Err(_) if calls => return self.of_each_row(name, session, given).map(Some),
+                    bound => args.push(bound?),
+                }
             }
             return self.hidden(session, args).map(Some);
         }

@@ -6,7 +6,7 @@
 use super::build::call;
 use crate::bind::{Advisory, Binder, HiddenCall, SessionFn, refuse};
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{Expr, Ident};
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Ident};
 
 impl Binder<'_> {
     /// Words that look like columns but are functions.
@@ -41,6 +41,31 @@ impl Binder<'_> {
         self.hidden(function, vec![sequence]).map(Some)
     }
 
+    /// A call that each row makes for itself.
+    pub(super) fn of_each_row(
+        &mut self,
+        name: &str,
+        function: SessionFn,
+        given: Vec<Expr>,
+    ) -> Result<Expr> {
+        let (text, int8) = (DataType::Text, DataType::BigInt(None));
+        let types = match (function, given.len()) {
+            (SessionFn::NextVal, 1) => vec![text],
+            (SessionFn::SetVal, 2) => vec![text, int8],
+            (SessionFn::SetVal, 3) => vec![text, int8, DataType::Boolean],
+            (SessionFn::Notify, 2) => vec![text.clone(), text],
+            (SessionFn::Sleep, 1) => vec![DataType::DoublePrecision],
+            (SessionFn::ClockTimestamp | SessionFn::Advisory(Advisory::UnlockAll), 0) => vec![],
+            (SessionFn::Advisory(Advisory::UnlockAll), _) => return Err(no_function(name)),
+            (SessionFn::Advisory(_), 1) => vec![int8],
+            (SessionFn::Advisory(_), 2) => vec![DataType::Int(None), DataType::Int(None)],
+            _ => return Err(no_function(name)),
+        };
+        let mut args: Vec<Expr> = given.into_iter().zip(types).map(typed).collect();
+        self.all(args.iter_mut())?;
+        Ok(call(&query::row_calls::called(name), args))
+    }
+
     /// A parameter in place of a call.
     pub(super) fn hidden(&mut self, function: SessionFn, args: Vec<query::Scalar>) -> Result<Expr> {
         if function == SessionFn::RandomUuid && !self.one_row {
@@ -49,20 +74,33 @@ impl Binder<'_> {
             return Ok(call("$row_uuid", vec![Binder::placeholder(seed)]));
         }
         if function.per_row() && !self.one_row {
-            return Err(PgError::unsupported(
-                "a function with an effect in a query over several rows",
-            )
-            .with_hint(
-                "Sequences can be used in column defaults, VALUES and SELECT without FROM.",
-            ));
+            return refuse("this form of a function with an effect");
         }
         let at = self.params.add_hidden(HiddenCall { function, args });
         Ok(Binder::placeholder(at))
     }
 }
 
+fn no_function(name: &str) -> PgError {
+    PgError::new("42883", format!("function {name} does not exist with these arguments"))
+}
+
+/// An argument as the function takes it; the name of a sequence may be called one.
+fn typed((arg, data_type): (Expr, DataType)) -> Expr {
+    let arg = match arg {
+        Expr::Cast { expr, data_type: DataType::Regclass, .. }
+            if data_type == DataType::Text && matches!(*expr, Expr::Value(_)) =>
+        {
+            *expr
+        }
+        other => other,
+    };
+    let (kind, expr) = (CastKind::Cast, Box::new(arg));
+    Expr::Cast { kind, expr, data_type, array: false, format: None }
+}
+
 /// The function of the session with this name.
-pub(in crate::bind) fn session_function(name: &str) -> Option<SessionFn> {
+pub(crate) fn session_function(name: &str) -> Option<SessionFn> {
     Some(match name {
         "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => {
             SessionFn::Now
@@ -91,4 +129,18 @@ pub(in crate::bind) fn session_function(name: &str) -> Option<SessionFn> {
         "gen_random_uuid" => SessionFn::RandomUuid,
         other => SessionFn::Advisory(Advisory::named(other)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rows_call_are_functions_of_the_session_with_the_same_results() {
+        for (name, result) in query::row_calls::FUNCTIONS {
+            let function = session_function(name).unwrap_or_else(|| panic!("{name}"));
+            assert!(function.per_row(), "{name}");
+            assert_eq!(function.result().kind, *result, "{name}");
+        }
+    }
 }
