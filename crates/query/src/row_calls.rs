@@ -41,7 +41,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// What a function that rows call is named in a plan: this, and its name.
-const PREFIX: &str = "$row_";
+const PREFIX: &str = "$row_calls_";
 
 /// The functions that rows can call, by the names that users know, and what they give.
 pub const FUNCTIONS: &[(&str, TypeKind)] = &[
@@ -411,6 +411,10 @@ impl ExecutionPlan for CallsExec {
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
         vec![Distribution::SinglePartition]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {

@@ -80,7 +80,11 @@ impl Session {
                 };
                 let used = args.get(2) != Some(&Value::Bool(false));
                 let txn = self.transaction()?;
-                seq::setval(&self.ctx, &txn, &def, value, used).await?;
+                let set = seq::setval(&self.ctx, &txn, &def, value, used).await;
+                set.map_err(|error| match error {
+                    kernel::Error::Invalid(text) => PgError::new("22003", text),
+                    other => other.into(),
+                })?;
                 if used {
                     self.note_value(&def, value);
                 }

@@ -7,7 +7,7 @@
 
 use super::expr::{placeholder_index, plain_args, session_function};
 use super::{HiddenCall, Params, SessionFn, ident_name, object_parts};
-use crate::{PgError, Result};
+use crate::Result;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, CastKind, Expr, UnaryOperator, Value as Literal,
 };
@@ -45,21 +45,24 @@ impl<'a> ScalarBinder<'a> {
         ScalarBinder { table: None, params }
     }
 
-    /// An argument of a function of the session.
-    pub(crate) fn bind_argument(mut self, expr: Expr, unknown: TypeKind) -> Result<Scalar> {
+    /// An argument of a function of the session; `None` for what has to be planned.
+    pub(crate) fn bind_argument(
+        mut self,
+        expr: &Expr,
+        unknown: TypeKind,
+    ) -> Result<Option<Scalar>> {
         // A name that says it is one of a relation.
         let expr = match expr {
-            Expr::Cast { expr: inner, data_type: ast::DataType::Regclass, .. } => *inner,
+            Expr::Cast { expr: inner, data_type: ast::DataType::Regclass, .. } => inner,
             other => other,
         };
-        let typed = self.bind(&expr)?;
-        let typed = typed.ok_or_else(|| PgError::unsupported(format!("the argument {expr}")))?;
+        let Some(typed) = self.bind(expr)? else { return Ok(None) };
         if let Scalar::Param(at) = typed.scalar
             && let Some(slot @ None) = self.params.types.get_mut(at)
         {
             *slot = Some(ColType::new(unknown));
         }
-        Ok(typed.scalar)
+        Ok(Some(typed.scalar))
     }
 
     /// The expression with its type; text where nothing tells.
@@ -494,8 +497,10 @@ impl<'a> ScalarBinder<'a> {
         let mut args = Vec::new();
         let given = plain_args(function)?;
         let unknown = session.argument(given.len());
-        for arg in given {
-            args.push(ScalarBinder::constants(self.params).bind_argument(arg, unknown)?);
+        for arg in &given {
+            let constants = ScalarBinder::constants(self.params);
+            let Some(arg) = constants.bind_argument(arg, unknown)? else { return Ok(None) };
+            args.push(arg);
         }
         self.session(session, args)
     }

@@ -214,9 +214,10 @@ impl Binder<'_> {
             let unknown = session.argument(given.len());
             for arg in &given {
                 let constants = ScalarBinder::constants(self.params);
-                match constants.bind_argument(arg.clone(), unknown) {
-                    Err(_) if calls => return self.of_each_row(name, session, given).map(Some),
-                    bound => args.push(bound?),
+                match constants.bind_argument(arg, unknown)? {
+                    Some(bound) => args.push(bound),
+                    None if calls => return self.of_each_row(name, session, given).map(Some),
+                    None => return refuse(format!("the argument {arg}")),
                 }
             }
             return self.hidden(session, args).map(Some);
