@@ -4,6 +4,7 @@
 
 use crate::conflict::{EXPRESSION, PREDICATE};
 use crate::parse::{is_space, is_word};
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// What is an expression among the columns of ON CONFLICT stands there as a name that begins with
@@ -45,6 +46,20 @@ pub(crate) fn with_predicates(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
     }
     out.extend_from_slice(&tokens[copied..]);
     out
+}
+
+/// `pg_catalog.substring(..)` is a call as any other, whatever the word means by itself.
+pub(crate) fn with_plain_names(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for at in 2..tokens.len() {
+        if tokens[at - 1].token == Token::Period
+            && is_word(&tokens[at - 2].token, "pg_catalog")
+            && tokens.get(at + 1).is_some_and(|next| next.token == Token::LParen)
+            && let Token::Word(word) = &mut tokens[at].token
+        {
+            word.keyword = Keyword::NoKeyword;
+        }
+    }
+    tokens
 }
 
 /// `FETCH FIRST (amount) ROWS ONLY` as `LIMIT (amount)`, wherever it stands.

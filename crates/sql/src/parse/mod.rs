@@ -378,7 +378,8 @@ pub(crate) fn is_word(token: &Token, word: &str) -> bool {
 /// What the library knows by one of PostgreSQL's two names only: COPY's options are switched `on`
 /// and `off` as well as `true` and `false`.
 fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
-    let mut out = crate::words::with_fetch_amounts(tokens.to_vec());
+    let out = crate::words::with_fetch_amounts(tokens.to_vec());
+    let mut out = crate::words::with_plain_names(out);
     let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));
     let Some(first) = used.next() else { return out };
     if is_word(&out[first].token, "create") {

@@ -18,7 +18,7 @@ use crate::returning::Returning;
 use crate::session::Session;
 use crate::{PgError, Result, direct};
 use datafusion::sql::sqlparser::ast::{
-    self, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SelectItem, SetExpr,
+    self, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Parens, Query, SelectItem, SetExpr,
     Statement as Ast, TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind,
     visit_expressions,
 };
@@ -360,18 +360,22 @@ impl Session {
         }
         let source = insert.source.as_ref().ok_or_else(|| PgError::syntax("no values"))?;
         let mut query = (**source).clone();
-        values_as_selects(&mut query)?;
         let named = through.as_ref().map_or(&table, |through| &through.view).clone();
         // As columns of what the statement names.
         let mut columns = direct::insert_columns(insert, &named)?;
+        let named_columns = columns.clone();
         let returning = insert.returning.as_deref();
         let reads = self.reads_of_target(&named, &target.alias, Vec::new(), returning, None)?;
-        let (wanted, into) = (Privileges::INSERT, Some(&columns[..]));
+        let (wanted, into) = (Privileges::INSERT, Some(&named_columns[..]));
         self.check_target(Target { table: &named, wanted, columns: into, reads }).await?;
         if let Some(through) = &through {
             self.check_through(through, wanted, into).await?;
-            through.put_defaults(&mut query, &mut columns)?;
         }
+        put_defaults(&table, &mut query, &mut columns, |at| match &through {
+            Some(through) => through.column(at, Verb::Insert),
+            None => Ok(at),
+        })?;
+        values_as_selects(&mut query)?;
         let read_by = self.read_by(&query);
         note_values_parameters(&query, &columns, &named, params)?;
         let env = self.format_env();
@@ -469,6 +473,40 @@ fn set_position(at: usize, value: &Expr, table: &TableDef, set: &mut Vec<usize>)
     }
     set.push(at);
     Ok(at)
+}
+
+/// DEFAULT in VALUES as what it stands for; columns that have nothing else are left out. `place`
+/// says which column of the table a column of the statement's is.
+fn put_defaults(
+    table: &TableDef,
+    query: &mut Query,
+    columns: &mut Vec<usize>,
+    place: impl Fn(usize) -> Result<usize>,
+) -> Result<()> {
+    let SetExpr::Values(values) = &mut *query.body else { return Ok(()) };
+    let width = values.rows.first().map_or(0, |row| row.content.len());
+    if values.rows.iter().any(|row| row.content.len() != width) || width > columns.len() {
+        return Ok(());
+    }
+    let all_default =
+        |rows: &[Parens<Vec<Expr>>], i| rows.iter().all(|r| direct::is_default(&r.content[i]));
+    // Columns without a value at all have their defaults anyway.
+    let mut left = width;
+    for i in (0..width).rev() {
+        if all_default(&values.rows, i) && left > 1 {
+            place(columns[i])?;
+            values.rows.iter_mut().for_each(|row| drop(row.content.remove(i)));
+            columns.remove(i);
+            left -= 1;
+            continue;
+        }
+        for row in &mut values.rows {
+            if direct::is_default(&row.content[i]) {
+                row.content[i] = default_expr(table, place(columns[i])?)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What DEFAULT stands for in an assignment.

@@ -5,13 +5,13 @@
 //! changed; what is done to each relation on the way down is a right of the owner of the view above
 //! it. What it must never do: write a column that is not one of the table's.
 
-use super::{Planned, default_expr, hidden_items, quoted, select_query, target_factor};
+use super::{Planned, hidden_items, quoted, select_query, target_factor};
 use crate::bind::{Binder, Params, ident_name, table_parts};
 use crate::check::{self, Place};
 use crate::conflict::PlannedConflict;
 use crate::ddl::{Verb, not_updatable, query_of, why_not, why_not_written};
 use crate::session::Session;
-use crate::{PgError, Result, direct};
+use crate::{PgError, Result};
 use block::ObjId;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, OnConflictAction, OnInsert, Query, Select, SelectItem, SetExpr,
@@ -156,32 +156,6 @@ impl Through {
                 let name = &self.table.columns[*at].name;
                 let text = format!("multiple assignments to same column \"{name}\"");
                 return Err(PgError::syntax(text));
-            }
-        }
-        Ok(())
-    }
-
-    /// DEFAULT in VALUES as what it stands for; columns that have nothing else are left out.
-    pub(crate) fn put_defaults(&self, query: &mut Query, columns: &mut Vec<usize>) -> Result<()> {
-        let SetExpr::Values(values) = &mut *query.body else { return Ok(()) };
-        let width = values.rows.first().map_or(0, |row| row.content.len());
-        if values.rows.iter().any(|row| row.content.len() != width) || width > columns.len() {
-            return Ok(());
-        }
-        columns.truncate(width);
-        for i in (0..width).rev() {
-            let mut cells = values.rows.iter_mut().map(|row| &mut row.content[i]);
-            if cells.all(|cell| direct::is_default(cell)) && columns.len() > 1 {
-                self.column(columns[i], Verb::Insert)?;
-                values.rows.iter_mut().for_each(|row| drop(row.content.remove(i)));
-                columns.remove(i);
-                continue;
-            }
-            for row in &mut values.rows {
-                if direct::is_default(&row.content[i]) {
-                    let at = self.column(columns[i], Verb::Insert)?;
-                    row.content[i] = default_expr(&self.table, at)?;
-                }
             }
         }
         Ok(())
