@@ -77,6 +77,12 @@ pub struct RowCall {
 }
 
 impl RowCall {
+    /// Whether the row still waits: its query may have ended meanwhile.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        !self.answer.is_closed()
+    }
+
     /// Who asked may have gone away.
     pub fn answer(self, value: Result<Value>) {
         let _ = self.answer.send(value);

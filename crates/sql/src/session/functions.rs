@@ -46,8 +46,11 @@ impl Session {
                     Either::Right((call, _)) => call?,
                 }
             };
-            let value = Box::pin(self.row_call(&call)).await;
-            call.answer(value);
+            // One of a statement that has been cancelled must do nothing any more.
+            if call.is_wanted() {
+                let value = Box::pin(self.row_call(&call)).await;
+                call.answer(value);
+            }
         }
     }
 
