@@ -24,11 +24,8 @@ pub struct MembershipConfig {
     pub heartbeat: Duration,
     /// Silence after which a member is evicted.
     pub misscount: Duration,
-    /// Between two looks at locks and the control record, while the membership changes.
+    /// Between two looks at locks and the control record.
     pub poll: Duration,
-    /// The same while nothing is under way, at most a quarter of `heartbeat`. Who dies is seen
-    /// sooner, by the link that breaks.
-    pub poll_settled: Duration,
     /// How long a peer may take to answer a probe.
     pub probe: Duration,
 }
@@ -39,16 +36,8 @@ impl Default for MembershipConfig {
             heartbeat: Duration::from_millis(250),
             misscount: Duration::from_secs(3),
             poll: Duration::from_millis(15),
-            poll_settled: Duration::from_millis(60),
             probe: Duration::from_millis(700),
         }
-    }
-}
-
-impl MembershipConfig {
-    /// Heartbeats are written, and silence is counted, from one look to the next.
-    pub(crate) fn poll_settled(&self) -> Duration {
-        self.poll_settled.min(self.heartbeat / 4).max(self.poll)
     }
 }
 
@@ -261,11 +250,6 @@ impl Membership {
         written
     }
 
-    #[cfg(test)]
-    pub(crate) fn is_settled(&self, view: &VotingView) -> bool {
-        self.0.machine.lock().is_settled(view)
-    }
-
     /// What the voting file shows now.
     ///
     /// # Errors
@@ -286,8 +270,6 @@ struct Round {
     written: bool,
     /// The world has changed by our own hand: look again at once.
     again: bool,
-    /// Nothing is under way.
-    settled: bool,
     stop: bool,
 }
 
@@ -297,13 +279,9 @@ async fn drive(shared: Arc<Shared>, events: mpsc::Sender<MembershipEvent>) {
     // Since when every attempt has failed. A success is a round that has written the slot.
     let mut failing: Option<Micros> = None;
     loop {
-        let mut poll = shared.config.poll;
         match round(&shared, &events, &mut reconfiguration).await {
             Ok(Round { stop: true, .. }) => return,
             Ok(round) => {
-                if round.settled {
-                    poll = shared.config.poll_settled();
-                }
                 if round.written {
                     failing = None;
                 }
@@ -324,7 +302,7 @@ async fn drive(shared: Arc<Shared>, events: mpsc::Sender<MembershipEvent>) {
                 }
             }
         }
-        let _ = env.timeout(poll, shared.poke.notified()).await;
+        let _ = env.timeout(shared.config.poll, shared.poke.notified()).await;
     }
 }
 
@@ -369,7 +347,6 @@ async fn round(
             failed.get_or_insert(e);
         }
     }
-    result.settled = shared.machine.lock().is_settled(&view);
     failed.map_or(Ok(result), Err)
 }
 
