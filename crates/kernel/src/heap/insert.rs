@@ -82,7 +82,8 @@ async fn fill_block(
 ) -> Result<(block::Dba, Filled)> {
     let core = txn.core();
     let hint = u64::from(ctx.session.sid());
-    let dba = core.space.block_for_insert(ctx, *seg, need, hint, tries).await?;
+    let waiting = rows.len() - from;
+    let (dba, share) = core.space.block_for_insert(ctx, *seg, need, waiting, hint, tries).await?;
     txn.ready(ctx).await?;
     let pin = core.cache.pin(ctx, dba, Mode::X).await?;
     let target = Target { obj: seg.obj, birth: seg.birth };
@@ -92,7 +93,7 @@ async fn fill_block(
             if !super::scan::is_own(b, seg) {
                 return Step::Stop(Many::Done(Filled { slots: Vec::new(), full: Some((0, 0)) }));
             }
-            try_insert_many(b, view, horizon, rows, from)
+            try_insert_many(b, view, horizon, rows, (from, share))
         };
         let filled = match txn.change_block(ctx, &pin, target, f).await? {
             Outcome::Changed(Many::Done(filled)) | Outcome::Stopped(Many::Done(filled)) => filled,
@@ -119,20 +120,20 @@ enum Many {
     Again,
 }
 
-/// Takes as many rows from `from` on as the block has room for.
+/// Takes as many rows from `from` on as the block has room for, at most its share.
 fn try_insert_many(
     b: &[u8],
     view: &View<'_>,
     horizon: block::Scn,
     list: &ByteList,
-    from: usize,
+    (from, share): (usize, usize),
 ) -> Step<Many> {
     let count = rows::slot_count(b);
     let mut free = rows::free_bytes(b).saturating_sub(view.itl_room());
     let mut free_slots = (0..=u16::MAX).filter(|&s| s >= count || rows::get(b, s).is_none());
     let (mut slots, mut taken) = (Vec::new(), ByteList::new());
     let mut full = None;
-    for at in from..list.len() {
+    for at in from..from.saturating_add(share).min(list.len()) {
         let row = list.get(at);
         if row.len() > ROW_PIECE_BYTES_MAX {
             break;
@@ -195,7 +196,7 @@ pub(super) async fn insert_piece(
     let hint = u64::from(ctx.session.sid());
     let mut tries = 0;
     loop {
-        let dba = core.space.block_for_insert(ctx, *seg, need, hint, tries).await?;
+        let (dba, _) = core.space.block_for_insert(ctx, *seg, need, 1, hint, tries).await?;
         txn.ready(ctx).await?;
         let pin = core.cache.pin(ctx, dba, Mode::X).await?;
         let target = Target { obj: seg.obj, birth: seg.birth };

@@ -630,11 +630,12 @@ fn an_update_waits_for_room_in_the_transaction_list() {
     t.rig.world.block_on(async {
         let txn = t.rig.begin();
         let mut rowids = Vec::new();
-        for i in 0..60 {
+        for i in 0..120 {
             rowids.push(t.insert(&txn, &row_of(100, i)).await);
         }
         txn.commit(t.ctx()).await.unwrap();
-        let dba = rowids[0].dba;
+        // One that is full.
+        let dba = rowids[60].dba;
         rowids.retain(|r| r.dba == dba);
         let waits = || {
             let event = observe::WaitEvent::EnqTxAllocateItl;
@@ -761,4 +762,24 @@ async fn random_history(t: &Table, mut model: Rows) -> Rows {
     let rows = t.all(&t.now()).await;
     assert_eq!(rows.len(), model.len() + 1);
     rows
+}
+
+/// A short load goes through all slots of all segments; who asks later for a row as it was before
+/// must still be told when each of its changes was committed.
+#[test]
+fn a_held_snapshot_is_told_the_ends_of_all_that_came_after_it() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let rowid = t.insert_committed(b"first").await;
+        let before = t.now();
+        let mut middle = None;
+        for i in 0..3000_u32 {
+            t.set_committed(rowid, &i.to_be_bytes()).await;
+            if i == 1500 {
+                middle = Some(t.now());
+            }
+        }
+        assert_eq!(t.get(&before, rowid).await.unwrap(), b"first");
+        assert_eq!(t.get(&middle.unwrap(), rowid).await.unwrap(), 1500_u32.to_be_bytes());
+    });
 }

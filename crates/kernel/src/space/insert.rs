@@ -42,11 +42,45 @@ const FREED_MAX: usize = 64;
 /// After so many blocks that turned out too full an insert gets one that was never used.
 const TRIES_BEFORE_FRESH: u32 = 3;
 
+/// Rows of which the data blocks of a segment's first extent get so many each, one after the other,
+/// before any gets more: the few rows of a small table, each changed by many sessions, are not to
+/// make one hot block of it. Rows that come together are dealt out evenly.
+const FIRST_ROWS: [usize; 6] = [2, 2, 4, 8, 16, 32];
+/// Ordinal of the first data block: the header and a FreeMap come before.
+const FIRST_ORDINAL: u32 = 2;
+
+/// How many of its first rows a block has, one of a segment's first extent.
+#[derive(Clone, Copy, Debug)]
+struct FirstRows {
+    /// Which of the blocks it is.
+    index: usize,
+    taken: usize,
+}
+
+impl FirstRows {
+    fn of(spare: Spare) -> Option<FirstRows> {
+        let index = usize::try_from(spare.ordinal.checked_sub(FIRST_ORDINAL)?).ok()?;
+        (spare.class == CLASS_RAW && index < FIRST_ROWS.len())
+            .then_some(FirstRows { index, taken: 0 })
+    }
+
+    /// Rows it may still take, when so many wait to be inserted.
+    fn left(self, waiting: usize) -> usize {
+        let share = match waiting {
+            0 | 1 => FIRST_ROWS[self.index],
+            _ => waiting.div_ceil(FIRST_ROWS.len() - self.index).max(2),
+        };
+        share.saturating_sub(self.taken)
+    }
+}
+
 /// A block being inserted into.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     dba: Dba,
     ordinal: u32,
+    /// Until it, and the others like it, have their first rows.
+    first: Option<FirstRows>,
     /// Bytes free for a row, as far as known here.
     room: usize,
     /// What will be free once deleted rows may be purged.
@@ -106,6 +140,29 @@ impl Pool {
     fn retire(&mut self, open: Open) {
         let class = class_of(open.potential);
         self.retired.insert(open.ordinal, if class < WORTH_CLASS { 0 } else { class });
+    }
+
+    /// Whether there is a block of the first extent that has none of its first rows yet.
+    fn has_first(&self) -> bool {
+        self.spare.iter().any(|s| FirstRows::of(*s).is_some())
+    }
+
+    /// The open block, if it can take a row of `need` bytes of so many that wait; with how many of
+    /// them it may be given.
+    fn offer(&mut self, slot: usize, need: usize, waiting: usize) -> Option<(Dba, usize)> {
+        let others = self.has_first();
+        let open = self.open[slot].as_mut().filter(|o| o.room >= need)?;
+        let Some(first) = &mut open.first else { return Some((open.dba, usize::MAX)) };
+        let share = first.left(waiting).min(waiting.max(1));
+        if share > 0 {
+            first.taken += share;
+            return Some((open.dba, share));
+        }
+        if others {
+            return None;
+        }
+        open.first = None;
+        Some((open.dba, usize::MAX))
     }
 
     /// Takes a spare with `need` bytes of room; only one never used if `fresh`.
@@ -193,6 +250,7 @@ impl Space {
     /// the caller looks again under the latch and, if it has not, says so ([`Space::note_full`])
     /// and
     /// comes back with `tries` raised by one. `hint` (the session) chooses among the open blocks.
+    /// With it comes how many of the `rows` that wait to be inserted it is to be given at most.
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::ObjectGone`], or the session was interrupted.
@@ -201,18 +259,18 @@ impl Space {
         ctx: &Ctx,
         id: SegmentId,
         need_bytes: usize,
+        rows: usize,
         hint: u64,
         tries: u32,
-    ) -> Result<Dba> {
+    ) -> Result<(Dba, usize)> {
         let segment = self.segment(id);
         let slot = usize::try_from(hint % OPEN_BLOCKS as u64).unwrap_or(0);
         let fresh = tries >= TRIES_BEFORE_FRESH;
         loop {
             let spare = {
                 let mut pool = segment.pool();
-                match pool.open[slot] {
-                    Some(open) if open.room >= need_bytes => return Ok(open.dba),
-                    _ => {}
+                if let Some(offer) = pool.offer(slot, need_bytes, rows) {
+                    return Ok(offer);
                 }
                 pool.take_spare(need_bytes, fresh)
             };
@@ -221,10 +279,7 @@ impl Space {
                 continue;
             };
             match self.open_block(ctx, &segment, spare).await {
-                Ok(open) => {
-                    self.install(&segment, slot, open);
-                    return Ok(open.dba);
-                }
+                Ok(open) => self.install(&segment, slot, open),
                 Err(e) => {
                     segment.pool().spare.push_front(spare);
                     return Err(e);
@@ -238,7 +293,8 @@ impl Space {
         let id = segment.id;
         let dba = self.dba(ctx, segment, spare.ordinal).await?;
         let room = spare.room();
-        let open = Open { dba, ordinal: spare.ordinal, room, potential: room };
+        let first = FirstRows::of(spare);
+        let open = Open { dba, ordinal: spare.ordinal, first, room, potential: room };
         if spare.class != CLASS_RAW {
             return Ok(open);
         }
@@ -263,7 +319,10 @@ impl Space {
         let mut pool = segment.pool();
         let partly_used = pool.spare.iter().filter(|s| s.class != CLASS_RAW).count();
         match pool.open[slot].replace(open) {
-            Some(old) if old.room >= KEEP_ROOM && partly_used < CLAIM_MAX => {
+            // One that has its first rows waits: what comes next goes behind them, not between.
+            Some(old)
+                if old.first.is_none() && old.room >= KEEP_ROOM && partly_used < CLAIM_MAX =>
+            {
                 let class = class_of(old.room);
                 pool.spare.push_back(Spare { ordinal: old.ordinal, class, fresh: false });
             }

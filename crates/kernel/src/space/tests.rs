@@ -152,7 +152,7 @@ fn two_instances_insert_into_different_blocks() {
         let mut owners = std::collections::BTreeMap::new();
         for round in 0..200u64 {
             for (k, space) in spaces.iter().enumerate() {
-                let dba = space.block_for_insert(&rig.ctx, id, 1000, round, 0).await.unwrap();
+                let dba = space.block_for_insert(&rig.ctx, id, 1000, 1, round, 0).await.unwrap().0;
                 assert_eq!(*owners.entry(dba).or_insert(k), k, "{dba} serves two instances");
                 space.note_full(id, dba, 0, 0);
             }
@@ -179,11 +179,11 @@ fn an_instance_that_comes_back_takes_up_its_claims() {
         let hwm = async |id: SegmentId| {
             rig.core.space.segment_info(&rig.ctx, id.header).await.unwrap().hwm
         };
-        let first = rig.core.space.block_for_insert(&rig.ctx, heap, 1000, 0, 0).await.unwrap();
+        let first = rig.core.space.block_for_insert(&rig.ctx, heap, 1000, 1, 0, 0).await.unwrap().0;
         let leaf = rig.core.space.alloc_block(&rig.ctx, index.header).await.unwrap();
         let before = (hwm(heap).await, hwm(index).await);
         let space = Space::new(rig.core.cache.clone(), InstanceNo(1));
-        let again = space.block_for_insert(&rig.ctx, heap, 1000, 0, 0).await.unwrap();
+        let again = space.block_for_insert(&rig.ctx, heap, 1000, 1, 0, 0).await.unwrap().0;
         assert_eq!(again, first, "formatted, and not formatted again");
         let lost = space.alloc_block(&rig.ctx, index.header).await.unwrap();
         assert_eq!(lost, leaf, "it was never formatted");
@@ -199,7 +199,7 @@ fn room_noted_is_used_before_the_segment_grows() {
     rig.world.block_on(async {
         let mut blocks = Vec::new();
         for _ in 0..300 {
-            let dba = space.block_for_insert(&rig.ctx, id, 1000, 0, 0).await.unwrap();
+            let dba = space.block_for_insert(&rig.ctx, id, 1000, 1, 0, 0).await.unwrap().0;
             space.note_full(id, dba, 0, 0);
             blocks.push(dba);
         }
@@ -212,7 +212,7 @@ fn room_noted_is_used_before_the_segment_grows() {
         let mut reused = std::collections::BTreeSet::new();
         for s in [&other, space] {
             for _ in 0..100 {
-                let dba = s.block_for_insert(&rig.ctx, id, 1000, 0, 0).await.unwrap();
+                let dba = s.block_for_insert(&rig.ctx, id, 1000, 1, 0, 0).await.unwrap().0;
                 s.note_full(id, dba, 0, 0);
                 reused.insert(dba);
             }
@@ -250,7 +250,7 @@ fn a_claimed_block_is_raw_until_it_is_formatted() {
     let id = segment(&rig, 7, SegmentKind::Heap);
     rig.world.block_on(async {
         let space = &rig.core.space;
-        let dba = space.block_for_insert(&rig.ctx, id, 1000, 0, 0).await.unwrap();
+        let dba = space.block_for_insert(&rig.ctx, id, 1000, 1, 0, 0).await.unwrap().0;
         let next = Dba::new(dba.file, dba.block + 1);
         assert!(space.is_raw(&rig.ctx, id, next).await.unwrap());
         drop(rig.core.cache.pin(&rig.ctx, next, Mode::S).await.unwrap());

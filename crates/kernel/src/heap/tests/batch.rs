@@ -107,3 +107,41 @@ fn a_batch_uses_the_room_of_deleted_rows() {
         assert!(t.blocks().await <= 2 * blocks, "{} blocks, {blocks} before", t.blocks().await);
     });
 }
+
+/// A small table whose rows are all changed all the time is no hot block.
+#[test]
+fn the_first_rows_of_a_table_are_spread_and_keep_their_order() {
+    let blocks = |rowids: &[Rowid]| {
+        let mut counts: Vec<(block::Dba, usize)> = Vec::new();
+        for rowid in rowids {
+            match counts.last_mut() {
+                Some((dba, count)) if *dba == rowid.dba => *count += 1,
+                _ => counts.push((rowid.dba, 1)),
+            }
+        }
+        counts.into_iter().map(|(_, count)| count).collect::<Vec<_>>()
+    };
+    let t = table();
+    t.rig.world.block_on(async {
+        let mut rowids = Vec::new();
+        for i in 0..80 {
+            rowids.push(t.insert_committed(&row_of(40, i)).await);
+        }
+        assert!(rowids.is_sorted());
+        assert_eq!(blocks(&rowids), [2, 2, 4, 8, 16, 48], "the last goes on");
+    });
+    let cases: [(usize, &[usize]); 4] =
+        [(1, &[1]), (16, &[3, 3, 3, 3, 2, 2]), (160, &[27, 27, 27, 27, 26, 26]), (5, &[2, 2, 1])];
+    for (count, expected) in cases {
+        let t = table();
+        t.rig.world.block_on(async {
+            let rows = list((0..count).map(|i| row_of(40, i as u8)));
+            let txn = t.rig.begin();
+            let rowids = t.insert_many(&txn, &rows).await;
+            txn.commit(t.ctx()).await.unwrap();
+            assert!(rowids.is_sorted());
+            assert_eq!(blocks(&rowids), expected, "{count} rows");
+            t.verify().await;
+        });
+    }
+}
