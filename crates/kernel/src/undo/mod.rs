@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod past;
 mod segment;
 mod supply;
 

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
+use super::past::Past;
 use super::supply::Supply;
 use crate::cache::{Cache, Pin};
 use crate::change::Change;
@@ -120,7 +121,9 @@ pub(super) struct Inner {
     reuse: VecDeque<u16>,
     /// Numbers given out lie above it.
     seq_floor: u32,
+    /// Of all slots used anew: what a restart goes by.
     forgotten: Scn,
+    past: Past,
     pub extents: Vec<Extent>,
     pub current: usize,
     pub next_block: u32,
@@ -214,6 +217,7 @@ impl Segment {
             reuse,
             seq_floor,
             forgotten,
+            past: Past::new(forgotten),
             // What is there may be needed by readers and by rollback: begin with the oldest extent
             // only after its retention.
             current: extents.len(),
@@ -272,7 +276,7 @@ impl Segment {
             std::cmp::Ordering::Greater if slot.loaded < xid.seq && xid.seq <= inner.seq_floor => {
                 Ok(TxMem::Free)
             }
-            std::cmp::Ordering::Greater => Err(inner.forgotten),
+            std::cmp::Ordering::Greater => inner.past.end_of(xid),
         }
     }
 
@@ -302,17 +306,22 @@ impl Segment {
         slot.state
     }
 
-    /// Takes a slot for a new transaction; `None` if all are active.
-    fn take_slot(&self, horizon: Scn) -> Option<Xid> {
+    /// Takes a slot for a new transaction; `None` if all are active, or most of them ended later
+    /// than `youngest`. No snapshot is older than `horizon`.
+    fn take_slot(&self, youngest: Scn, horizon: Scn) -> Option<Xid> {
         let mut inner = self.inner.lock();
         let i = inner.reuse.pop_front()?;
         let old = inner.slots[usize::from(i)];
         // Young slots wait their turn while another segment has older ones.
-        if old.ended() > horizon && inner.reuse.len() > usize::from(TX_SLOT_COUNT) / 2 {
+        if old.ended() > youngest && inner.reuse.len() > usize::from(TX_SLOT_COUNT) / 2 {
             inner.reuse.push_front(i);
             return None;
         }
         inner.forgotten = inner.forgotten.max(old.ended());
+        if old.ended() > Scn::ZERO {
+            let ended = Xid { usn: self.usn, slot: i, seq: old.seq };
+            inner.past.remember(ended, old.state, old.ended(), horizon);
+        }
         let seq = old.seq.max(inner.seq_floor) + 1;
         let new = MemSlot { seq, state: TxMem::Active, ended: Scn::ZERO, ..old };
         inner.slots[usize::from(i)] = new;
@@ -338,7 +347,7 @@ impl Segment {
         supply: &Supply<'_>,
         youngest: Scn,
     ) -> Result<Option<Cursor>> {
-        let Some(xid) = self.take_slot(youngest) else { return Ok(None) };
+        let Some(xid) = self.take_slot(youngest, supply.horizon) else { return Ok(None) };
         let pooled = self.inner.lock().take_pooled();
         let block = match pooled {
             Some((dba, extent)) => match supply.cache.pin(ctx, dba, Mode::X).await {
