@@ -7,7 +7,7 @@ mod targets;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mutate::Mutator;
@@ -48,7 +48,10 @@ pub struct Report {
 }
 
 fn corpus(target: &Target) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fuzz").join(target.name)
+    // Of the checkout that runs, which need not be the one that was built last.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR");
+    let here = here.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    here.join("../../tests/fuzz").join(target.name)
 }
 
 fn kept_inputs(target: &Target) -> Vec<Vec<u8>> {
