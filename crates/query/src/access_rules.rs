@@ -50,6 +50,7 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     // What stands between a join and its scans is settled.
     rules.push(Arc::new(crate::join_keys::KeysOfJoins));
     rules.push(Arc::new(crate::gather::Gathers));
+    rules.push(Arc::new(crate::append::Appends));
     rules
 }
 

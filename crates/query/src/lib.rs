@@ -11,6 +11,7 @@
 mod access_rules;
 mod aggregates;
 pub mod analyze;
+mod append;
 mod apply;
 mod apply_exec;
 pub mod arith;

@@ -45,9 +45,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{
-    ExecutionPlan, ExecutionPlanProperties, displayable, execute_stream,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, Statement};
@@ -357,10 +355,10 @@ impl Planner {
             HashMap::new(),
             self.runtime.clone(),
         ));
-        if plan.output_partitioning().partition_count() == 1 {
-            return Ok(plan.execute(0, task)?);
+        match plan.output_partitioning().partition_count() {
+            1 => Ok(plan.execute(0, task)?),
+            _ => Err(PgError::internal("a plan of several partitions")),
         }
-        Ok(execute_stream(plan, task)?)
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::expr::row_in_condition;
 use super::{Binder, ident_name, output_name, refuse, table_parts};
+use crate::parse::Parsed;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, Fetch, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator,
     LimitClause, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, TableFactor,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor,
     TableWithJoins, WildcardAdditionalOptions, WindowSpec, WindowType, With,
 };
 
@@ -27,9 +28,32 @@ fn rows_as_exists(condition: &mut Expr) -> Result<()> {
     }
 }
 
+/// VALUES as a branch of UNION: the library looks for its columns under the first branch's names
+/// when a third one is of another type.
+fn select_from_values(branch: &mut SetExpr) -> Result<()> {
+    if !matches!(branch, SetExpr::Values(_)) {
+        return Ok(());
+    }
+    let text = "select * from (values (1)) as \"*VALUES*\"";
+    let no_skeleton = || PgError::internal("no skeleton");
+    let Parsed::Sql(ast) = crate::parse::parse_single(text)?.parsed else {
+        return Err(no_skeleton());
+    };
+    let Statement::Query(mut query) = *ast else { return Err(no_skeleton()) };
+    if let SetExpr::Select(select) = &mut *query.body
+        && let [TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }] =
+            &mut select.from[..]
+    {
+        std::mem::swap(&mut *subquery.body, branch);
+    }
+    *branch = *query.body;
+    Ok(())
+}
+
 impl Binder<'_> {
     pub(super) fn query(&mut self, query: &mut Query) -> Result<()> {
         self.enter()?;
+        crate::with::check_run_once(query)?;
         self.drop_partitions(query);
         self.drop_useless_order(query);
         let Query {
@@ -183,8 +207,10 @@ impl Binder<'_> {
                     return refuse("BY NAME");
                 }
                 self.enter()?;
-                self.set_expr(left)?;
-                self.set_expr(right)?;
+                for side in [left, right] {
+                    select_from_values(side)?;
+                    self.set_expr(side)?;
+                }
                 self.depth -= 1;
                 Ok(())
             }

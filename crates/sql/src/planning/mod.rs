@@ -471,9 +471,12 @@ impl Session {
             return refuse("GROUP BY clause");
         }
         let [one] = &select.from[..] else { return refuse("several tables in FROM") };
-        let TableFactor::Table { name, alias, args: None, .. } = &one.relation else {
+        let TableFactor::Table { name, alias, args: None, sample, .. } = &one.relation else {
             return refuse("something else than a table in FROM");
         };
+        if sample.is_some() {
+            return refuse("TABLESAMPLE");
+        }
         if !one.joins.is_empty() {
             return refuse("a join");
         }

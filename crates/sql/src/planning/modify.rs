@@ -55,9 +55,12 @@ impl Session {
         if !from.joins.is_empty() {
             return Err(PgError::syntax("syntax error at or near \"JOIN\""));
         }
-        let TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
+        let TableFactor::Table { name, alias, args: None, sample, .. } = &from.relation else {
             return Err(PgError::syntax("a table name is expected"));
         };
+        if sample.is_some() {
+            return Err(PgError::syntax("syntax error at or near \"TABLESAMPLE\""));
+        }
         let (schema, name) = crate::bind::table_parts(name)?;
         let alias = alias.as_ref().map_or_else(|| name.clone(), |a| ident_name(&a.name));
         match self.find_relation(schema.as_deref(), &name).await? {
@@ -375,9 +378,9 @@ impl Session {
             Some(through) => through.column(at, Verb::Insert),
             None => Ok(at),
         })?;
+        note_values_parameters(&query, &columns, &named, params)?;
         values_as_selects(&mut query)?;
         let read_by = self.read_by(&query);
-        note_values_parameters(&query, &columns, &named, params)?;
         let env = self.format_env();
         let mut binder = Binder::new(params, &env);
         binder.bind_query(&mut query)?;
@@ -645,6 +648,18 @@ pub(crate) fn assigned_pairs(
     }
 }
 
+/// A union of selects, in their order, no deeper nested than it has to be.
+fn all_of(selects: &[String]) -> String {
+    match selects {
+        [] => String::new(),
+        [one] => one.clone(),
+        _ => {
+            let (left, right) = selects.split_at(selects.len() / 2);
+            format!("({}) union all ({})", all_of(left), all_of(right))
+        }
+    }
+}
+
 /// VALUES with subqueries as a union of selects: the library evaluates VALUES before it runs
 /// anything.
 fn values_as_selects(query: &mut Query) -> Result<()> {
@@ -661,7 +676,7 @@ fn values_as_selects(query: &mut Query) -> Result<()> {
         format!("select {}", all.join(", "))
     };
     let rows: Vec<String> = values.rows.iter().map(select).collect();
-    let Parsed::Sql(ast) = crate::parse::parse_single(&rows.join(" union all "))?.parsed else {
+    let Parsed::Sql(ast) = crate::parse::parse_single(&all_of(&rows))?.parsed else {
         return Err(PgError::internal("no skeleton"));
     };
     if let Ast::Query(selects) = *ast {
