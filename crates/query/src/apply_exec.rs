@@ -78,7 +78,7 @@ impl ExtensionPlanner for ApplyPlanner {
             return Ok(Some(Arc::new(SharedExec::new(input.clone(), shared.number))));
         }
         if let (Some(calls), [input]) = (node.as_any().downcast_ref::<Calls>(), physical_inputs) {
-            return Ok(Some(calls.physical(input.clone())));
+            return calls.physical(input.clone()).map(Some);
         }
         let Some(apply) = node.as_any().downcast_ref::<Apply>() else { return Ok(None) };
         let ([logical], [input]) = (logical_inputs, physical_inputs) else { return Ok(None) };

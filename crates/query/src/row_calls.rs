@@ -179,6 +179,8 @@ pub(crate) struct Calls {
     input: LogicalPlan,
     calls: Vec<Call>,
     added: Vec<(Option<TableReference>, FieldRef)>,
+    /// Whoever reads the rows may have enough after any of them: none may call before it is asked.
+    row_by_row: bool,
     schema: DFSchemaRef,
 }
 
@@ -187,16 +189,20 @@ impl Calls {
         input: LogicalPlan,
         calls: Vec<Call>,
         added: Vec<(Option<TableReference>, FieldRef)>,
+        row_by_row: bool,
     ) -> DfResult<Calls> {
         let known = input.schema().iter().map(|(q, f)| (q.cloned(), f.clone()));
         let fields = known.chain(added.iter().cloned()).collect();
         let schema = DFSchema::new_with_metadata(fields, HashMap::new())?;
-        Ok(Calls { input, calls, added, schema: Arc::new(schema) })
+        Ok(Calls { input, calls, added, row_by_row, schema: Arc::new(schema) })
     }
 
-    pub(crate) fn physical(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    pub(crate) fn physical(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let schema: SchemaRef = Arc::new(self.schema.as_arrow().clone());
-        Arc::new(CallsExec::new(input, self.calls.clone().into(), schema))
+        Ok(Arc::new(CallsExec::new(input, self.calls.clone().into(), self.row_by_row, schema)?))
     }
 }
 
@@ -237,7 +243,7 @@ impl UserDefinedLogicalNodeCore for Calls {
         mut inputs: Vec<LogicalPlan>,
     ) -> DfResult<Calls> {
         let input = inputs.pop().ok_or_else(|| PgError::internal("calls without input"))?;
-        Calls::new(input, self.calls.clone(), self.added.clone())
+        Calls::new(input, self.calls.clone(), self.added.clone(), self.row_by_row)
     }
 }
 
@@ -248,10 +254,38 @@ fn names(calls: &[Call]) -> String {
 
 /// The plan with columns in place of calls.
 pub(crate) fn with_calls(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    if !calls_in(&plan)? {
+        return Ok(plan);
+    }
+    let mut row_by_row = false;
+    plan.apply_with_subqueries(|node| {
+        row_by_row |= match node {
+            LogicalPlan::Limit(_) => true,
+            LogicalPlan::Sort(sort) => sort.fetch.is_some(),
+            _ => false,
+        };
+        node.apply_expressions(|expr| {
+            check_places(expr)?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
     let plan = plan.transform_down_with_subqueries(sorted_first)?.data;
     let mut named = 0;
-    let done = plan.transform_up_with_subqueries(|node| columns_of_calls(node, &mut named))?;
+    let done =
+        plan.transform_up_with_subqueries(|node| columns_of_calls(node, &mut named, row_by_row))?;
     Ok(done.data)
+}
+
+/// Whether there are calls in a plan, or in a subquery of it.
+fn calls_in(plan: &LogicalPlan) -> DfResult<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found |= has_call(expr)?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(found)
 }
 
 /// Rows are sorted before they make calls, unless these decide the order.
@@ -285,7 +319,11 @@ fn sorted_first(node: LogicalPlan) -> DfResult<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(shown)))
 }
 
-fn columns_of_calls(node: LogicalPlan, named: &mut usize) -> DfResult<Transformed<LogicalPlan>> {
+fn columns_of_calls(
+    node: LogicalPlan,
+    named: &mut usize,
+    row_by_row: bool,
+) -> DfResult<Transformed<LogicalPlan>> {
     let mut found = false;
     node.apply_expressions(|expr| {
         found |= has_call(expr)?;
@@ -302,7 +340,6 @@ fn columns_of_calls(node: LogicalPlan, named: &mut usize) -> DfResult<Transforme
     let (mut computed, mut calls, mut added) = (Vec::new(), Vec::new(), Vec::new());
     let names = NamePreserver::new(&node);
     let mapped = node.map_expressions(|expr| {
-        check_places(&expr)?;
         let saved = names.save(&expr);
         let mapped = expr.transform_up(|part| {
             let Some(function) = call_of(&part) else { return Ok(Transformed::no(part)) };
@@ -327,7 +364,7 @@ fn columns_of_calls(node: LogicalPlan, named: &mut usize) -> DfResult<Transforme
     })?;
     let all = own.into_iter().map(Expr::Column).chain(computed).collect();
     let input = LogicalPlan::Projection(Projection::try_new(all, Arc::new(input))?);
-    let node = Calls::new(input, calls, added)?;
+    let node = Calls::new(input, calls, added, row_by_row)?;
     let below = LogicalPlan::Extension(Extension { node: Arc::new(node) });
     let exprs = mapped.data.expressions();
     let plan = mapped.data.with_new_exprs(exprs, vec![below])?;
@@ -350,6 +387,20 @@ fn has_call(expr: &Expr) -> DfResult<bool> {
     expr.exists(|part| Ok(call_of(part).is_some()))
 }
 
+/// Whether there are calls in an expression, or in a subquery of it.
+fn has_call_inside(expr: &Expr) -> DfResult<bool> {
+    expr.exists(|part| {
+        let subquery = match part {
+            Expr::ScalarSubquery(subquery) => subquery,
+            Expr::Exists(exists) => &exists.subquery,
+            Expr::InSubquery(within) => &within.subquery,
+            Expr::SetComparison(comparison) => &comparison.subquery,
+            _ => return Ok(call_of(part).is_some()),
+        };
+        calls_in(&subquery.subquery)
+    })
+}
+
 /// Refuses calls that may have to be left out, and calls in the arguments of others.
 fn check_places(expr: &Expr) -> DfResult<()> {
     expr.apply(|part| {
@@ -361,9 +412,11 @@ fn check_places(expr: &Expr) -> DfResult<()> {
             Expr::ScalarFunction(_) if call_of(part).is_some() => "an argument of another one",
             _ => return Ok(TreeNodeRecursion::Continue),
         };
+        // What a call is given by a subquery has been worked out before.
+        let is_call = call_of(part).is_some();
         let mut inside = false;
         part.apply_children(|child| {
-            inside |= has_call(child)?;
+            inside |= if is_call { has_call(child)? } else { has_call_inside(child)? };
             Ok(TreeNodeRecursion::Continue)
         })?;
         if inside {
@@ -378,19 +431,30 @@ fn check_places(expr: &Expr) -> DfResult<()> {
 struct CallsExec {
     input: Arc<dyn ExecutionPlan>,
     calls: Arc<[Call]>,
+    row_by_row: bool,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
 }
 
 impl CallsExec {
-    fn new(input: Arc<dyn ExecutionPlan>, calls: Arc<[Call]>, schema: SchemaRef) -> CallsExec {
+    fn new(
+        input: Arc<dyn ExecutionPlan>,
+        calls: Arc<[Call]>,
+        row_by_row: bool,
+        schema: SchemaRef,
+    ) -> DfResult<CallsExec> {
+        // What is known of the input's columns stays so: they come first, in the order they had.
+        let known = input.properties().equivalence_properties();
+        let mut equivalences = EquivalenceProperties::new(schema.clone());
+        equivalences.add_equivalence_group(known.eq_group().clone())?;
+        equivalences.add_orderings(known.oeq_class().iter().map(|order| order.iter().cloned()));
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema.clone()),
+            equivalences,
             Partitioning::UnknownPartitioning(1),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        CallsExec { input, calls, schema, properties: Arc::new(properties) }
+        Ok(CallsExec { input, calls, row_by_row, schema, properties: Arc::new(properties) })
     }
 }
 
@@ -439,7 +503,8 @@ impl ExecutionPlan for CallsExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let input = children.pop().ok_or_else(|| PgError::internal("calls without input"))?;
-        Ok(Arc::new(CallsExec::new(input, self.calls.clone(), self.schema.clone())))
+        let (calls, schema) = (self.calls.clone(), self.schema.clone());
+        Ok(Arc::new(CallsExec::new(input, calls, self.row_by_row, schema)?))
     }
 
     fn execute(
@@ -454,8 +519,18 @@ impl ExecutionPlan for CallsExec {
         let to = state.calls.clone();
         let to = to.ok_or_else(|| PgError::unsupported("a function with an effect here"))?;
         let input = self.input.execute(partition, task)?;
-        let (calls, schema) = (self.calls.clone(), self.schema.clone());
-        let stream = input.then(move |batch| {
+        let (calls, schema, row_by_row) =
+            (self.calls.clone(), self.schema.clone(), self.row_by_row);
+        let parts = move |batch: DfResult<RecordBatch>| {
+            let parts: Vec<DfResult<RecordBatch>> = match batch {
+                Ok(batch) if row_by_row => {
+                    (0..batch.num_rows()).map(|row| Ok(batch.slice(row, 1))).collect()
+                }
+                other => vec![other],
+            };
+            futures::stream::iter(parts)
+        };
+        let stream = input.flat_map(parts).then(move |batch| {
             let (to, calls, schema) = (to.clone(), calls.clone(), schema.clone());
             async move { Ok(with_results(&to, &calls, schema, &batch?).await?) }
         });

@@ -127,6 +127,17 @@ pub(crate) fn normal(expr: &Expr, place: Place) -> Result<Expr> {
                 } else if AGGREGATES.contains(&name.as_str()) {
                     let text = format!("aggregate functions are not allowed in {of}s");
                     PgError::new("42803", text)
+                } else if query::row_calls::FUNCTIONS.iter().any(|(known, _)| *known == name) {
+                    match place {
+                        Place::Check => PgError::unsupported(format!("{name}() in a {of}")),
+                        Place::Generated => {
+                            PgError::new("42P17", "generation expression is not immutable")
+                        }
+                        Place::Index => {
+                            let text = "functions in index expression must be marked IMMUTABLE";
+                            PgError::new("42P17", text)
+                        }
+                    }
                 } else {
                     return ControlFlow::Continue(());
                 }

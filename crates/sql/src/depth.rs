@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 /// The sum of weights up to which a statement was measured to need half a session's stack.
 const WEIGHT_MAX: u32 = 3000;
 
-/// Brackets, CASE and signs in one another. The parser gives up at a little more, but not always
+/// Brackets, CASE, signs and joins in one another. The parser gives up at a little more, but not always
 /// with an error that says so.
 const NESTING_MAX: u32 = 90;
 
@@ -82,6 +82,30 @@ struct Level {
     /// CASEs without their END, and what was nested outside.
     cases: u32,
     nested: u32,
+    /// Joins whose condition is still to come: each next one stands in them.
+    joins: u32,
+    /// Of the join begun by NATURAL or CROSS, which has none.
+    without_condition: bool,
+}
+
+impl Level {
+    /// Joins take twice the stack that brackets take.
+    fn depth(&self) -> u32 {
+        self.nested + self.cases + 2 * self.joins
+    }
+
+    fn see(&mut self, word: Keyword) {
+        match word {
+            Keyword::CASE => self.cases += 1,
+            Keyword::END => self.cases = self.cases.saturating_sub(1),
+            Keyword::NATURAL | Keyword::CROSS => self.without_condition = true,
+            Keyword::JOIN if self.without_condition => self.without_condition = false,
+            Keyword::JOIN => self.joins += 1,
+            Keyword::ON | Keyword::USING => self.joins = self.joins.saturating_sub(1),
+            Keyword::SELECT => self.joins = 0,
+            _ => {}
+        }
+    }
 }
 
 /// Refuses a statement whose tree would be too deep.
@@ -102,20 +126,16 @@ pub(crate) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
                 Keyword::NOT => signs += 1,
                 word => {
                     signs = 0;
-                    match word {
-                        Keyword::CASE => here.cases += 1,
-                        Keyword::END => here.cases = here.cases.saturating_sub(1),
-                        _ => {}
-                    }
+                    here.see(word);
                 }
             },
         }
-        if here.nested + here.cases + signs > NESTING_MAX {
+        if here.depth() + signs > NESTING_MAX {
             return Err(PgError::new("54001", "stack depth limit exceeded"));
         }
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => {
-                let nested = here.nested + here.cases + 1;
+                let nested = here.depth() + 1;
                 outer.push(std::mem::replace(&mut here, Level { nested, ..Level::default() }));
             }
             Token::RParen | Token::RBracket | Token::RBrace => {
@@ -191,6 +211,12 @@ mod tests {
             assert!(!passes(&nested(91)), "{open}");
         }
         assert!(passes(&"case when a then 1 else -1 end, not (b), ".repeat(20_000)));
+        let joined = |count| {
+            format!("select * from t {}{}", "join t ".repeat(count), "on true ".repeat(count))
+        };
+        assert!(passes(&joined(40)) && !passes(&joined(46)));
+        assert!(passes(&format!("select * from t {}", "join t on true ".repeat(70))));
+        assert!(passes(&format!("select * from t {}", "natural left join t ".repeat(70))));
         let list = "a is distinct from b, ".repeat(20_000);
         assert!(passes(&format!("select {list} 1 from t order by {list} 1")));
     }

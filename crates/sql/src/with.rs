@@ -1,4 +1,5 @@
-//! WITH around statements that change rows: `WITH x AS (DELETE ... RETURNING *) INSERT ...`.
+//! WITH around statements that change rows: `WITH x AS (DELETE ... RETURNING *) INSERT ...`. And of
+//! queries that do something, or have chance in them, and are named more than once.
 //!
 //! What it promises: all parts work on one snapshot, each is run once and to its end, and they know
 //! of each other only by what they return. What it must never do: change a row twice.
@@ -11,12 +12,15 @@ use crate::session::{Fetched, Portal, Session};
 use crate::{PgError, Result};
 use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::sql::sqlparser::ast::{Cte, Query, SetExpr, Statement as Ast, With};
+use datafusion::sql::sqlparser::ast::{
+    Cte, Expr, ObjectName, Query, SetExpr, Statement as Ast, TableFactor, Visit, Visitor, With,
+};
 use kernel::dict::TableDef;
 use kernel::row::Value;
 use kernel::txn::Snapshot;
 use query::{GivenRows, Relation};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A statement of several parts.
@@ -68,6 +72,82 @@ fn changing(query: &Query) -> Option<&Ast> {
     }
 }
 
+/// Finds calls that give something else each time.
+struct Volatile;
+
+impl Visitor for Volatile {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let name = match expr {
+            Expr::Function(function) => function.name.0.last(),
+            _ => None,
+        };
+        let name = name.and_then(|part| part.as_ident()).map(ident_name);
+        let volatile = name.is_some_and(|name| {
+            let known = query::row_calls::FUNCTIONS.iter().any(|(function, _)| *function == name);
+            known || matches!(name.as_str(), "random" | "random_normal" | "gen_random_uuid")
+        });
+        if volatile { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::Table { sample: Some(_), .. } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Counts how often a query names a relation without its schema.
+struct Named<'a> {
+    name: &'a str,
+    times: usize,
+}
+
+impl Visitor for Named<'_> {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+        if let [only] = &relation.0[..]
+            && only.as_ident().is_some_and(|ident| ident_name(ident) == self.name)
+        {
+            self.times += 1;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether a query of a WITH clause has to be run once for all who read it: it would give each of
+/// them something else.
+fn runs_first(cte: &Cte, query: &Query) -> bool {
+    let name = ident_name(&cte.alias.name);
+    let mut named = Named { name: &name, times: 0 };
+    let _ = query.visit(&mut named);
+    let mut of_itself = Named { name: &name, times: 0 };
+    let _ = cte.query.visit(&mut of_itself);
+    of_itself.times == 0 && named.times > 1 && cte.query.visit(&mut Volatile).is_break()
+}
+
+/// Refuses a query of a WITH clause that would have to be run first, where that cannot be.
+///
+/// # Errors
+/// 0A000.
+pub(crate) fn check_run_once(query: &Query) -> Result<()> {
+    let all = query.with.iter().flat_map(|with| &with.cte_tables);
+    match all.clone().find(|cte| runs_first(cte, query)) {
+        None => Ok(()),
+        Some(cte) => {
+            let name = ident_name(&cte.alias.name);
+            let text = format!(
+                "reading WITH query \"{name}\" more than once, which has a function that gives \
+                 something else each time, other than at the top level of a statement"
+            );
+            Err(PgError::unsupported(text))
+        }
+    }
+}
+
 fn nested() -> PgError {
     let text = "WITH clause containing a data-modifying statement must be at the top level";
     PgError::new("0A000", text)
@@ -94,7 +174,8 @@ impl Session {
         params: &mut Params,
     ) -> Result<Option<Planned>> {
         let parts = query.with.iter().flat_map(|with| &with.cte_tables);
-        let any = parts.clone().any(|cte| changing(&cte.query).is_some());
+        let mut all = parts.clone();
+        let any = all.any(|cte| changing(&cte.query).is_some() || runs_first(cte, query));
         if !any && changing(query).is_none() {
             return Ok(None);
         }
@@ -109,12 +190,22 @@ impl Session {
         if let Some(with) = &query.with {
             let mut reading = With { cte_tables: Vec::new(), ..with.clone() };
             for cte in &with.cte_tables {
-                let Some(statement) = changing(&cte.query) else {
+                let statement = changing(&cte.query);
+                if statement.is_none() && !runs_first(cte, query) {
                     reading.cte_tables.push(cte.clone());
                     continue;
+                }
+                let with = joined(&reading, cte.query.with.as_ref())?;
+                let planned = match statement {
+                    Some(statement) => {
+                        self.parts.with = with;
+                        self.plan_part(statement, params).await?
+                    }
+                    None => {
+                        let query = Query { with, ..(*cte.query).clone() };
+                        Box::pin(self.plan_query(&query, params)).await?
+                    }
                 };
-                self.parts.with = joined(&reading, cte.query.with.as_ref())?;
-                let planned = self.plan_part(statement, params).await?;
                 tables.extend(planned.tables);
                 once |= planned.once;
                 let columns = renamed(cte, planned.columns)?;
@@ -198,11 +289,27 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         for part in &plan.parts {
-            let (encoder, rows) = self.encoder(&part.columns, &[]).into_rows();
-            let mut nowhere = Nowhere::default();
-            let run = self.run_changing(&part.kind, params.clone(), encoder, &mut nowhere);
-            Box::pin(run).await?;
-            let rows = std::mem::take(&mut *rows.lock());
+            let rows = match &part.kind {
+                Kind::Query(query) => {
+                    let state = self.exec_state_with(params.clone(), true).await?;
+                    let mut stream = Box::pin(self.open_query(query, state)).await?;
+                    let mut rows: Vec<Vec<Value>> = Vec::new();
+                    while let Some(batch) = self.next_batch(&mut stream).await {
+                        let batch = batch?;
+                        let readers = query::planner::readers(&batch)?;
+                        let row = |at| readers.iter().map(|r| r.get(at).to_value()).collect();
+                        rows.extend((0..batch.num_rows()).map(row));
+                    }
+                    rows
+                }
+                kind => {
+                    let (encoder, rows) = self.encoder(&part.columns, &[]).into_rows();
+                    let mut nowhere = Nowhere::default();
+                    let run = self.run_changing(kind, params.clone(), encoder, &mut nowhere);
+                    Box::pin(run).await?;
+                    std::mem::take(&mut *rows.lock())
+                }
+            };
             let batch = match &part.rows {
                 Some(given) => given.batch(&rows)?,
                 None => {

@@ -96,6 +96,7 @@ impl Session {
         if !query.locks.is_empty() {
             return refuse("FOR UPDATE in a view");
         }
+        crate::with::check_run_once(query)?;
         // As it was written: its errors are the statement's.
         Box::pin(self.make_plan(&statement_of(query), &[])).await?;
         let mut query = self.with_types(query).await?;
