@@ -319,10 +319,9 @@ impl Space {
         let mut pool = segment.pool();
         let partly_used = pool.spare.iter().filter(|s| s.class != CLASS_RAW).count();
         match pool.open[slot].replace(open) {
-            // One that has its first rows waits: what comes next goes behind them, not between.
-            Some(old)
-                if old.first.is_none() && old.room >= KEEP_ROOM && partly_used < CLAIM_MAX =>
-            {
+            // What comes next goes behind its rows, not between: it is as good as full.
+            Some(old) if old.first.is_some() => pool.retire(Open { potential: 0, ..old }),
+            Some(old) if old.room >= KEEP_ROOM && partly_used < CLAIM_MAX => {
                 let class = class_of(old.room);
                 pool.spare.push_back(Spare { ordinal: old.ordinal, class, fresh: false });
             }
