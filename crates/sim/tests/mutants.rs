@@ -16,7 +16,7 @@ const CAUGHT: &[(Mutant, &str, u64)] = &[
     (Mutant::SkipScnBroadcast, "mutants", 1),
     (Mutant::ForgetWriteDuty, "mutants", 2),
     (Mutant::AcceptStaleEpoch, "late-words", 3),
-    (Mutant::AnswerBeforeFlush, "stalls", 5),
+    (Mutant::AnswerBeforeFlush, "hasty-readers", 5),
     (Mutant::ReuseUndoEarly, "mutants", 7),
 ];
 

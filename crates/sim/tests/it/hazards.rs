@@ -125,38 +125,6 @@ impl Db {
 }
 
 #[test]
-fn h2_a_commit_known_by_a_bound_only_is_visible_or_too_old() {
-    let db = Db::new(1, 4096, 900);
-    db.run(async {
-        // More blocks than a commit cleans out, so that some are left to their readers.
-        let rowids = db.fill(600, 900).await?;
-        let old = db.now().await?;
-        let txn = db.begin(Isolation::ReadCommitted);
-        for &rowid in &rowids {
-            db.set(&txn, rowid, 1, 900).await?;
-        }
-        txn.commit(&db.ctx).await?;
-        // Until its slot has been used anew.
-        let busy = db.fill(1, 10).await?[0];
-        for n in 0..3000 {
-            db.set_committed(busy, n, 10).await?;
-        }
-        let new = db.now().await?;
-        let mut too_old = 0;
-        for &rowid in &rowids {
-            match db.get(&old, rowid).await {
-                Ok(n) => assert_eq!(n, 0, "row {rowid}"),
-                Err(Error::SnapshotTooOld(_)) => too_old += 1,
-                Err(e) => return Err(e),
-            }
-            assert_eq!(db.get(&new, rowid).await?, 1);
-        }
-        assert!(too_old > 0, "no commit was forgotten: the test proves nothing");
-        Ok(())
-    });
-}
-
-#[test]
 fn h4_an_entry_taken_over_does_not_show_what_the_snapshot_must_not_see() {
     let db = Db::new(2, 1024, 900);
     db.run(async {

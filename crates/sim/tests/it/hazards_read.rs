@@ -13,7 +13,9 @@ use kernel::undo::UNDO_FILE;
 use observe::{Stat, TransferClass, TransferKind};
 use sim::Cluster;
 
-use crate::rows::{Outcome, Session, cluster, flush, insert_key, keyed, make, run, wait};
+use crate::rows::{
+    Outcome, Session, cluster, flush, insert_key, keyed, make, make_in_one_block, run, wait,
+};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -290,7 +292,7 @@ fn h1_readers_see_whole_transactions_over_the_death_of_a_changer() {
 #[test]
 fn h3_changes_are_taken_back_in_the_order_of_their_exact_scns() {
     let cluster = cluster(4, 3);
-    let rowids = make(&cluster, 1, 4, 200);
+    let rowids = make_in_one_block(&cluster, 1, 4, 200);
     let sessions = [1, 2, 3].map(|k| Session::new(&cluster, k));
     let mut snaps: Vec<(Vec<i64>, Vec<Snapshot>)> = Vec::new();
     let mut now = vec![0; rowids.len()];

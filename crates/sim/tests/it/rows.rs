@@ -77,6 +77,24 @@ pub fn make(cluster: &Cluster, k: u8, count: usize, len: usize) -> Vec<Rowid> {
     })
 }
 
+/// As [`make`], with all rows in one block: behind others, over which the first blocks of a table
+/// are spread.
+pub fn make_in_one_block(cluster: &Cluster, k: u8, count: usize, len: usize) -> Vec<Rowid> {
+    make(cluster, k, 64, 1);
+    let session = Session::new(cluster, k);
+    run(cluster, async {
+        let txn = session.begin(Isolation::ReadCommitted);
+        let mut rowids = Vec::new();
+        for _ in 0..count {
+            let row = session.row(0, len);
+            rowids.push(table::insert(&session.ctx, &txn, &session.def, &row).await?);
+        }
+        txn.commit(&session.ctx).await?;
+        assert!(rowids.iter().all(|rowid| rowid.dba == rowids[0].dba));
+        Ok(rowids)
+    })
+}
+
 /// A session on one instance that works on table `t`.
 #[derive(Clone)]
 pub struct Session {

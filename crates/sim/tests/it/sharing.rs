@@ -44,7 +44,8 @@ async fn make(instance: &Arc<Instance>, ctx: &Ctx) -> Result<()> {
     let columns = [("id", TypeKind::Int8), ("n", TypeKind::Int8)];
     let new = plain_table("t", &columns, vec![primary_key("t")]);
     let def = dict::create_table(ctx, &txn, new).await?;
-    for id in 1..=3 {
+    // The first rows of a table are spread over several blocks.
+    for id in (101..=164).chain(1..=3) {
         let row = def.encode(&[Datum::Int8(id), Datum::Int8(0)]);
         table::insert(ctx, &txn, &def, &row).await?;
     }
