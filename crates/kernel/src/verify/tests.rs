@@ -626,9 +626,6 @@ fn an_index_that_differs_from_its_table_is_found() {
         db.write(leaf, &whole);
     }
     // A row that no longer belongs into the partial index.
-    let dba = db.block(DATA_FILE, |b| {
-        layout::kind(b) == BlockKind::Heap && layout::obj(b) == db.def.obj && plain(b).is_some()
-    });
     let three = |b: &[u8]| {
         (0..rows::slot_count(b)).find(|s| {
             let row = rows::get(b, *s).filter(|r| r.flags == 0);
@@ -638,6 +635,10 @@ fn an_index_that_differs_from_its_table_is_found() {
             })
         })
     };
+    let dba = db.block(DATA_FILE, |b| {
+        let own = layout::kind(b) == BlockKind::Heap && layout::obj(b) == db.def.obj;
+        own && three(b).is_some()
+    });
     db.edit(dba, |b| {
         let slot = three(b).expect("a row of the partial index");
         let bytes = rows::get(b, slot).expect("a row").bytes.to_vec();
