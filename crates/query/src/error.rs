@@ -291,6 +291,8 @@ fn shared(error: &DataFusionError) -> PgError {
         },
         DataFusionError::Shared(inner) => shared(inner),
         DataFusionError::Context(_, inner) => shared(inner),
+        DataFusionError::Execution(text) => execution_error(text.clone()),
+        DataFusionError::ResourcesExhausted(text) => PgError::new("53200", text.clone()),
         other => PgError::internal(other.strip_backtrace()),
     }
 }

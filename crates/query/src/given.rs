@@ -9,7 +9,7 @@ use crate::types::{PgColumn, PgType, arrow_type, field_with_meta};
 use crate::{Result, single_column};
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result as DfResult;
@@ -35,19 +35,29 @@ pub struct GivenRows {
 }
 
 impl GivenRows {
-    /// With these columns.
+    /// With these columns; `given`: the Arrow types of the first of them, as far as they are known.
     ///
     /// # Errors
     /// 0A000 for a type that no table can have.
-    pub fn new(number: usize, columns: &[PgColumn]) -> Result<GivenRows> {
+    pub fn new(number: usize, columns: &[PgColumn], given: &[DataType]) -> Result<GivenRows> {
         let mut types = Vec::with_capacity(columns.len());
         let mut fields = Vec::with_capacity(columns.len());
-        for column in columns {
-            let ty = column.col_type().ok_or_else(|| {
+        for (at, column) in columns.iter().enumerate() {
+            let mut ty = column.col_type().ok_or_else(|| {
                 PgError::unsupported(format!("the type of column \"{}\" here", column.name))
             })?;
+            // An array's modifier is the type of its elements.
+            if ty.element().is_none() {
+                ty.modifier = column.typmod;
+            }
             let shown = PgType { oid: column.oid, typmod: column.typmod };
-            fields.push(field_with_meta(&column.name, arrow_type(ty), shown));
+            let own = arrow_type(ty);
+            // A numeric of no declared scale has the digits that it was computed with.
+            let data_type = match (given.get(at), &own) {
+                (Some(known @ DataType::Decimal128(..)), DataType::Decimal128(..)) => known.clone(),
+                _ => own,
+            };
+            fields.push(field_with_meta(&column.name, data_type, shown));
             types.push(ty);
         }
         Ok(GivenRows { number, types, schema: Arc::new(Schema::new(fields)) })
