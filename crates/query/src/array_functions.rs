@@ -7,7 +7,7 @@ use crate::array::{array_value, literal_items, parse_array};
 use crate::cast::{CastMode, cast, kind_of, parse_text};
 use crate::error::{PgError, Result};
 use crate::functions::{ReturnsFn, RowFunction};
-use crate::scalar::{CmpOp, compare};
+use crate::scalar::{CmpOp, compare, like};
 use crate::types::{col_type_of, oid, pg_type_of_field};
 use crate::wire::{FormatEnv, to_text};
 use datafusion::arrow::datatypes::FieldRef;
@@ -261,6 +261,22 @@ fn operators(env: FormatEnv) -> Vec<RowFunction> {
         })
         .returning(array_of_args),
     ];
+    for (name, fold_case) in [("$any_like", false), ("$any_ilike", true)] {
+        all.push(RowFunction::new(name, Some(2), BOOL, true, move |args| {
+            let Datum::Text(text) = args[0] else { return Err(no_function("LIKE ANY")) };
+            let mut unknown = false;
+            for pattern in view(&args[1], "LIKE ANY")?.iter() {
+                match pattern {
+                    Datum::Text(pattern) if like(text, pattern, fold_case)? => {
+                        return Ok(Value::Bool(true));
+                    }
+                    Datum::Null => unknown = true,
+                    _ => {}
+                }
+            }
+            Ok(if unknown { Value::Null } else { Value::Bool(false) })
+        }));
+    }
     for (name, op) in QUANTIFIED {
         for (word, any) in [("any", true), ("all", false)] {
             let name = format!("${word}_{name}");

@@ -89,6 +89,11 @@ const AGGREGATES: [&str; 14] = [
     "listagg",
 ];
 
+/// Whether a function of this name is one over many rows.
+pub(crate) fn is_aggregate(name: &str) -> bool {
+    AGGREGATES.contains(&name)
+}
+
 /// Whether a function over many rows is called in an expression.
 pub(crate) fn has_aggregate(expr: &Expr) -> bool {
     visit_expressions(expr, |part| match part {

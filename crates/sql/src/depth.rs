@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 /// The sum of weights up to which a statement was measured to need half a session's stack.
 const WEIGHT_MAX: u32 = 3000;
 
-/// Brackets, CASE, signs and joins in one another. The parser gives up at a little more, but not always
-/// with an error that says so.
+/// Brackets, CASE, signs and joins in one another. The parser gives up at a little more, but not
+/// always with an error that says so.
 const NESTING_MAX: u32 = 90;
 
 /// Of one more table to join.

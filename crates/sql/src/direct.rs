@@ -198,11 +198,6 @@ pub(crate) fn lock_kind(query: &Query, table_alias: &str) -> Result<Option<LockK
             Err(PgError::unsupported("several FOR clauses"))
         };
     };
-    if lock.lock_type == ast::LockType::Share {
-        return Err(
-            PgError::unsupported("FOR SHARE").with_hint("Row locks are exclusive; use FOR UPDATE.")
-        );
-    }
     if let Some(of) = &lock.of {
         let (_, name) = table_parts(of)?;
         if name != table_alias {
@@ -212,11 +207,7 @@ pub(crate) fn lock_kind(query: &Query, table_alias: &str) -> Result<Option<LockK
             ));
         }
     }
-    Ok(Some(match lock.nonblock {
-        None => LockKind::Wait,
-        Some(ast::NonBlock::Nowait) => LockKind::NoWait,
-        Some(ast::NonBlock::SkipLocked) => LockKind::SkipLocked,
-    }))
+    Ok(Some(crate::locking::kind_of(lock)))
 }
 
 /// A SELECT without FROM.

@@ -10,7 +10,7 @@
 
 use crate::check::{has_generated, has_rules};
 use crate::encode::{RowEncoder, RowSink, ValueRef};
-use crate::plan::{Direct, DirectSelect, LockRows, ModifyPlan, QueryPlan, RowAccess};
+use crate::plan::{Direct, DirectSelect, ModifyPlan, QueryPlan, RowAccess};
 use crate::returning::Returning;
 use crate::session::Session;
 use crate::target_rows::TargetRows;
@@ -458,7 +458,7 @@ impl Session {
 
     /// The same query over one row of its target, as it is now; `None` if the row no longer belongs
     /// to it.
-    async fn look_again(
+    pub(crate) async fn look_again(
         &mut self,
         plan: &QueryPlan,
         params: &[Value],
@@ -599,100 +599,6 @@ impl Session {
                         output.set_param(*param, fresh.readers[*column].get(0).to_value());
                     }
                     old = row;
-                }
-            }
-        }
-    }
-
-    /// SELECT ... FOR UPDATE: locks each row, then sends it as it is now.
-    pub(crate) async fn run_locking(
-        &mut self,
-        plan: &QueryPlan,
-        params: Vec<Value>,
-        mut encoder: RowEncoder,
-        sink: &mut dyn RowSink,
-    ) -> Result<String> {
-        self.check_writable("SELECT FOR UPDATE")?;
-        let Some(lock) = &plan.lock else { return Err(PgError::internal("no lock")) };
-        let mut skip = self.bound(lock.offset.as_ref(), &params)?.unwrap_or(0);
-        let limit = self.bound(lock.limit.as_ref(), &params)?.unwrap_or(u64::MAX);
-        let snapshot = self.snapshot().await?;
-        let state = self.exec_state(params.clone()).await?;
-        let mut stream = self.open_query(plan, state).await?;
-        let mut sent = 0u64;
-        'all: while sent < limit {
-            let Some(batch) = self.next_batch(&mut stream).await else { break };
-            let batch = batch?;
-            let rows = TargetRows::at_end(&batch)?;
-            for i in 0..batch.num_rows() {
-                if sent == limit {
-                    break 'all;
-                }
-                self.ctx.check_interrupt()?;
-                let locked = self.lock_row(plan, lock, &params, &snapshot, &rows, i).await?;
-                let (readers, at, fresh);
-                match locked {
-                    None => continue,
-                    Some(None) => {
-                        readers = &rows.readers;
-                        at = i;
-                    }
-                    Some(Some(batch)) => {
-                        fresh = query::planner::readers(&batch)?;
-                        readers = &fresh;
-                        at = 0;
-                    }
-                }
-                if skip > 0 {
-                    skip -= 1;
-                    continue;
-                }
-                encoder.encode(|c| Ok(ValueRef::Ref(readers[c].get(at))), sink.row())?;
-                sink.flush_if_large();
-                sent += 1;
-            }
-        }
-        Ok(format!("SELECT {sent}"))
-    }
-
-    fn bound(&self, scalar: Option<&Scalar>, params: &[Value]) -> Result<Option<u64>> {
-        let Some(scalar) = scalar else { return Ok(None) };
-        let env = self.format_env();
-        match scalar.eval(&EvalContext { row: None, params, env: &env })?.datum() {
-            Datum::Int8(v) => match u64::try_from(v) {
-                Ok(v) => Ok(Some(v)),
-                Err(_) => Err(PgError::new("2201W", "LIMIT must not be negative")),
-            },
-            _ => Ok(None),
-        }
-    }
-
-    /// Locks one row: `None` to leave it out, else the row's new version if there is one.
-    async fn lock_row(
-        &mut self,
-        plan: &QueryPlan,
-        lock: &LockRows,
-        params: &[Value],
-        snapshot: &Snapshot,
-        rows: &TargetRows,
-        at: usize,
-    ) -> Result<Option<Option<RecordBatch>>> {
-        let (rowid, _) = rows.get(at)?;
-        let txn = self.transaction()?;
-        let wait = lock.kind.wait(self.settings.lock_timeout_us);
-        let mut snapshot = snapshot.clone();
-        let mut fresh = None;
-        loop {
-            let change = table::lock(&self.ctx, &txn, &lock.table, rowid, &snapshot, wait).await;
-            match change.map_err(|error| row_error(error, &lock.table))? {
-                Change::Done => return Ok(Some(fresh)),
-                Change::Gone | Change::Skipped => return Ok(None),
-                Change::Newer(row) => {
-                    snapshot = self.later_snapshot().await?;
-                    match self.look_again(plan, params, &snapshot, rowid, &row).await? {
-                        None => return Ok(None),
-                        some => fresh = some,
-                    }
                 }
             }
         }

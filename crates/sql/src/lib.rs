@@ -35,6 +35,7 @@ mod idioms;
 mod insert;
 mod kept;
 mod key_exprs;
+mod locking;
 mod log_on;
 mod merge;
 mod named_types;

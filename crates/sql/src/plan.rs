@@ -178,6 +178,15 @@ pub(crate) enum LockKind {
 }
 
 impl LockKind {
+    /// Of two that are asked for the one that waits less.
+    pub(crate) fn hastier(self, other: LockKind) -> LockKind {
+        match (self, other) {
+            (LockKind::NoWait, _) | (_, LockKind::NoWait) => LockKind::NoWait,
+            (LockKind::SkipLocked, _) | (_, LockKind::SkipLocked) => LockKind::SkipLocked,
+            (LockKind::Wait, LockKind::Wait) => LockKind::Wait,
+        }
+    }
+
     pub(crate) fn wait(self, timeout_us: u64) -> LockWait {
         match self {
             LockKind::NoWait => LockWait::NoWait,
@@ -205,14 +214,23 @@ impl QueryPlan {
     }
 }
 
-/// The last two columns of the query are the row's address and bytes; they are locked and not
-/// shown.
+/// The last columns of the query are address and bytes of a row of each target; these rows are
+/// locked, and the columns not shown.
 pub(crate) struct LockRows {
-    pub(crate) table: Arc<TableDef>,
-    pub(crate) kind: LockKind,
+    pub(crate) targets: Vec<LockTarget>,
+    /// Whether the one target is all that the query reads: a row that has changed meanwhile is
+    /// looked at again by itself.
+    pub(crate) alone: bool,
     /// Limit and offset count locked rows.
     pub(crate) limit: Option<Scalar>,
     pub(crate) offset: Option<Scalar>,
+}
+
+/// A table of a query whose rows are locked, and the name it goes by there.
+pub(crate) struct LockTarget {
+    pub(crate) table: Arc<TableDef>,
+    pub(crate) alias: String,
+    pub(crate) kind: LockKind,
 }
 
 /// UPDATE or DELETE: the query gives address, row, and then the new values of `set`.

@@ -22,15 +22,21 @@ impl TargetRows {
         Ok(TargetRows { readers: query::planner::readers(batch)?, rowid: 0 })
     }
 
-    /// As the last two columns.
-    pub(crate) fn at_end(batch: &RecordBatch) -> Result<TargetRows> {
+    /// As the last columns, two for each of so many targets.
+    pub(crate) fn at_end(batch: &RecordBatch, targets: usize) -> Result<TargetRows> {
         let readers = query::planner::readers(batch)?;
-        let rowid = readers.len().saturating_sub(2);
+        let rowid = readers.len().saturating_sub(2 * targets);
         Ok(TargetRows { readers, rowid })
     }
 
     pub(crate) fn get(&self, i: usize) -> Result<(Rowid, &[u8])> {
-        match (self.readers[self.rowid].get(i), self.readers[self.rowid + 1].get(i)) {
+        self.get_of(0, i)
+    }
+
+    /// Of the target of this number.
+    pub(crate) fn get_of(&self, target: usize, i: usize) -> Result<(Rowid, &[u8])> {
+        let rowid = self.rowid + 2 * target;
+        match (self.readers[rowid].get(i), self.readers[rowid + 1].get(i)) {
             (Datum::Int8(rowid), Datum::Bytea(row)) => {
                 Ok((Rowid::from_u64(rowid.cast_unsigned()), row))
             }

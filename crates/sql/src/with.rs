@@ -6,12 +6,14 @@
 
 use crate::bind::{Params, ident_name};
 use crate::encode::{Nowhere, RowEncoder, RowSink};
+use crate::locking::{Shown, Taken, locks_inside, taken_column, taken_name};
 use crate::plan::Kind;
 use crate::planning::Planned;
 use crate::session::{Fetched, Portal, Session};
 use crate::{PgError, Result};
-use block::Rowid;
+use block::{ObjId, Rowid};
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, ObjectName, Query, SetExpr, Statement as Ast, TableFactor, Visit, Visitor, With,
 };
@@ -52,6 +54,27 @@ pub(crate) struct Parts {
     pub(crate) with: Option<With>,
     /// Names of the parts planned so far; one without rows cannot be read.
     pub(crate) given: Vec<(String, Option<Arc<GivenRows>>)>,
+}
+
+/// Parts that are planned already.
+#[derive(Default)]
+struct Before {
+    parts: Vec<Part>,
+    tables: Vec<(ObjId, u64)>,
+    once: bool,
+}
+
+impl Before {
+    /// The plan of the statement whose last part this is.
+    fn followed_by(mut self, planned: Planned) -> Planned {
+        self.tables.extend(planned.tables);
+        let kind = if self.parts.is_empty() {
+            planned.kind
+        } else {
+            Kind::With(Box::new(WithPlan { parts: self.parts, main: planned.kind }))
+        };
+        Planned { kind, tables: self.tables, once: self.once | planned.once, ..planned }
+    }
 }
 
 /// What the parts of the running statement share.
@@ -118,15 +141,48 @@ impl Visitor for Named<'_> {
     }
 }
 
+/// How often something names the relation.
+fn times_named<T: Visit>(name: &str, within: &T) -> usize {
+    let mut named = Named { name, times: 0 };
+    let _ = within.visit(&mut named);
+    named.times
+}
+
+/// Whether a query of a WITH clause gives something else each time, itself or by way of another one
+/// that it reads.
+fn is_volatile(cte: &Cte, all: &[Cte]) -> bool {
+    let before = all.iter().take_while(|other| !std::ptr::eq(*other, cte));
+    let mut read =
+        before.filter(|other| times_named(&ident_name(&other.alias.name), &cte.query) > 0);
+    cte.query.visit(&mut Volatile).is_break() || read.any(|other| is_volatile(other, all))
+}
+
 /// Whether a query of a WITH clause has to be run once for all who read it: it would give each of
 /// them something else.
 fn runs_first(cte: &Cte, query: &Query) -> bool {
     let name = ident_name(&cte.alias.name);
-    let mut named = Named { name: &name, times: 0 };
-    let _ = query.visit(&mut named);
-    let mut of_itself = Named { name: &name, times: 0 };
-    let _ = cte.query.visit(&mut of_itself);
-    of_itself.times == 0 && named.times > 1 && cte.query.visit(&mut Volatile).is_break()
+    let all = query.with.as_ref().map_or(&[][..], |with| &with.cte_tables);
+    times_named(&name, &cte.query) == 0 && times_named(&name, query) > 1 && is_volatile(cte, all)
+}
+
+/// The queries of a statement's WITH clause that one which was taken out of it, as `$lockedN`, may
+/// read.
+fn readable_by(taken: &str, query: &Query, with: Option<&With>) -> Result<Option<With>> {
+    let Some(with) = with else { return Ok(None) };
+    let all = &with.cte_tables;
+    let at = all.iter().position(|cte| times_named(taken, &cte.query) > 0);
+    let before = &all[..at.unwrap_or(all.len())];
+    for cte in all {
+        let name = ident_name(&cte.alias.name);
+        let named = times_named(&name, query) > 0;
+        if named && (changing(&cte.query).is_some() || is_volatile(cte, all)) {
+            let text = format!("reading WITH query \"{name}\" in a subquery with FOR UPDATE");
+            return Err(PgError::unsupported(text));
+        }
+    }
+    let plain = before.iter().filter(|cte| changing(&cte.query).is_none()).cloned().collect();
+    let readable = With { cte_tables: plain, ..with.clone() };
+    joined(&readable, query.with.as_ref())
 }
 
 /// Refuses a query of a WITH clause that would have to be run first, where that cannot be.
@@ -180,13 +236,73 @@ impl Session {
             return Ok(None);
         }
         self.parts = Parts::default();
-        let planned = self.plan_parts(query, params).await;
+        let planned = self.plan_parts(query, Before::default(), params).await;
         self.parts = Parts::default();
         planned.map(Some)
     }
 
-    async fn plan_parts(&mut self, query: &Query, params: &mut Params) -> Result<Planned> {
-        let (mut parts, mut tables, mut once) = (Vec::new(), Vec::new(), false);
+    /// Plans a statement with queries inside that lock rows: each is a part that is run first.
+    /// `None` if there is none.
+    pub(crate) async fn plan_locking_parts(
+        &mut self,
+        statement: &Ast,
+        params: &mut Params,
+    ) -> Result<Option<Planned>> {
+        if !locks_inside(statement) {
+            return Ok(None);
+        }
+        self.parts = Parts::default();
+        let planned = Box::pin(self.plan_after_locks(statement, params)).await;
+        self.parts = Parts::default();
+        planned.map(Some)
+    }
+
+    async fn plan_after_locks(&mut self, statement: &Ast, params: &mut Params) -> Result<Planned> {
+        let mut statement = statement.clone();
+        let mut queries = Taken::out_of(&mut statement)?.queries;
+        let mut before = Before::default();
+        for number in 0..queries.len() {
+            let name = taken_name(number);
+            let with = match &statement {
+                Ast::Query(query) => readable_by(&name, &queries[number], query.with.as_ref())?,
+                _ => queries[number].with.clone(),
+            };
+            let query = Query { with, ..queries[number].clone() };
+            let planned = Box::pin(self.plan_query(&query, params)).await;
+            let planned = planned.map_err(|error| match error.code {
+                "42703" | "42P01" => error.with_hint(
+                    "A query with FOR UPDATE inside of another one is run first: it cannot name \
+                     the other's columns.",
+                ),
+                _ => error,
+            })?;
+            before.tables.extend(planned.tables);
+            let mut shown = Shown::new(number, &planned.columns)?;
+            shown.put_into(&mut statement);
+            queries.iter_mut().for_each(|query| shown.put_into(query));
+            let mut columns = planned.columns.clone();
+            for (at, column) in columns.iter_mut().enumerate() {
+                column.name = taken_column(at);
+            }
+            let types = arrow_types(&planned.kind);
+            let rows = Some(Arc::new(GivenRows::new(number, &columns, &types)?));
+            self.parts.given.push((name, rows.clone()));
+            before.parts.push(Part { kind: planned.kind, rows, columns: planned.columns });
+        }
+        if let Ast::Query(query) = &statement {
+            return self.plan_parts(query, before, params).await;
+        }
+        let planned = self.plan_part(&statement, params).await?;
+        Ok(before.followed_by(planned))
+    }
+
+    async fn plan_parts(
+        &mut self,
+        query: &Query,
+        before: Before,
+        params: &mut Params,
+    ) -> Result<Planned> {
+        let Before { mut parts, mut tables, mut once } = before;
         if let Some(with) = &query.with {
             let mut reading = With { cte_tables: Vec::new(), ..with.clone() };
             for cte in &with.cte_tables {
@@ -209,8 +325,9 @@ impl Session {
                 tables.extend(planned.tables);
                 once |= planned.once;
                 let columns = renamed(cte, planned.columns)?;
+                let types = arrow_types(&planned.kind);
                 let rows = match planned.returns_rows {
-                    true => Some(Arc::new(GivenRows::new(parts.len(), &columns)?)),
+                    true => Some(Arc::new(GivenRows::new(parts.len(), &columns, &types)?)),
                     false => None,
                 };
                 self.parts.given.push((ident_name(&cte.alias.name), rows.clone()));
@@ -225,14 +342,7 @@ impl Session {
                 self.plan_query(&Query { with, ..query.clone() }, params).await?
             }
         };
-        tables.extend(planned.tables);
-        once |= planned.once;
-        let kind = if parts.is_empty() {
-            planned.kind
-        } else {
-            Kind::With(Box::new(WithPlan { parts, main: planned.kind }))
-        };
-        Ok(Planned { kind, tables, once, ..planned })
+        Ok(Before { parts, tables, once }.followed_by(planned))
     }
 
     async fn plan_part(&mut self, statement: &Ast, params: &mut Params) -> Result<Planned> {
@@ -290,7 +400,7 @@ impl Session {
     ) -> Result<Fetched> {
         for part in &plan.parts {
             let rows = match &part.kind {
-                Kind::Query(query) => {
+                Kind::Query(query) if query.lock.is_none() => {
                     let state = self.exec_state_with(params.clone(), true).await?;
                     let mut stream = Box::pin(self.open_query(query, state)).await?;
                     let mut rows: Vec<Vec<Value>> = Vec::new();
@@ -305,8 +415,13 @@ impl Session {
                 kind => {
                     let (encoder, rows) = self.encoder(&part.columns, &[]).into_rows();
                     let mut nowhere = Nowhere::default();
-                    let run = self.run_changing(kind, params.clone(), encoder, &mut nowhere);
-                    Box::pin(run).await?;
+                    let params = params.clone();
+                    if let Kind::Query(query) = kind {
+                        Box::pin(self.run_locking(query, params, encoder, &mut nowhere)).await?;
+                    } else {
+                        let run = self.run_changing(kind, params, encoder, &mut nowhere);
+                        Box::pin(run).await?;
+                    }
                     std::mem::take(&mut *rows.lock())
                 }
             };
@@ -372,6 +487,16 @@ fn joined(outer: &With, inner: Option<&With>) -> Result<Option<With>> {
         all.cte_tables.extend(inner.cte_tables.iter().cloned());
     }
     Ok((!all.cte_tables.is_empty()).then_some(all))
+}
+
+/// The types of a query's columns as they come; of what changes rows none are known.
+fn arrow_types(kind: &Kind) -> Vec<DataType> {
+    match kind {
+        Kind::Query(query) => {
+            query.query.plan.schema().fields().iter().map(|f| f.data_type().clone()).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The columns a part returns, under the names its alias gives them.

@@ -5,7 +5,7 @@
 use crate::conflict::{EXPRESSION, PREDICATE};
 use crate::parse::{is_space, is_word};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 /// What is an expression among the columns of ON CONFLICT stands there as a name that begins with
 /// [`EXPRESSION`]. The index predicate stands among the columns, as a name that begins with
@@ -90,6 +90,112 @@ pub(crate) fn with_fetch_amounts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWit
         !gone.iter().any(|(_, all)| all.contains(&(at - 1)))
     });
     tokens
+}
+
+/// `FOR NO KEY UPDATE` as `FOR UPDATE`, `FOR KEY SHARE` as `FOR SHARE`, and for each of several
+/// relations that OF names a clause of its own; LIMIT behind the clause goes before it.
+pub(crate) fn with_row_locks(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|t| is_word(&t.token, "for")) {
+        return tokens;
+    }
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let is = |n: usize, token: &Token| used.get(n).is_some_and(|at| tokens[*at].token == *token);
+    let (mut out, mut copied) = (Vec::with_capacity(tokens.len()), 0);
+    for n in 0..used.len() {
+        let (strength, mut next) = if !word(n, "for") || used[n] < copied {
+            continue;
+        } else if word(n + 1, "no") && word(n + 2, "key") && word(n + 3, "update") {
+            ("UPDATE", n + 4)
+        } else if word(n + 1, "key") && word(n + 2, "share") {
+            ("SHARE", n + 3)
+        } else if word(n + 1, "update") {
+            ("UPDATE", n + 2)
+        } else if word(n + 1, "share") {
+            ("SHARE", n + 2)
+        } else {
+            continue;
+        };
+        let mut names = Vec::new();
+        if word(next, "of") {
+            next += 1;
+            let mut from = next;
+            while next < used.len() && matches!(tokens[used[next]].token, Token::Word(_)) {
+                next += 1;
+                while is(next, &Token::Period) {
+                    next += 2;
+                }
+                names.push((from, next));
+                if !is(next, &Token::Comma) {
+                    break;
+                }
+                next += 1;
+                from = next;
+            }
+        }
+        let waits = next;
+        if word(next, "nowait") {
+            next += 1;
+        } else if word(next, "skip") && word(next + 1, "locked") {
+            next += 2;
+        }
+        // A LIMIT behind the clause is as good as one before it.
+        let end = if ["limit", "offset", "fetch"].iter().any(|part| word(next, part)) {
+            let mut depth = 0;
+            let mut end = next;
+            while let Some(at) = used.get(end) {
+                match tokens[*at].token {
+                    Token::LParen => depth += 1,
+                    Token::RParen if depth == 0 => break,
+                    Token::RParen => depth -= 1,
+                    Token::SemiColon => break,
+                    _ => {
+                        let behind = ["returning", "on", "with", "for"];
+                        if depth == 0 && behind.iter().any(|part| word(end, part)) {
+                            break;
+                        }
+                    }
+                }
+                end += 1;
+            }
+            end
+        } else {
+            next
+        };
+        if next > used.len() || (names.len() < 2 && waits == n + 2 && end == next) {
+            continue;
+        }
+        out.extend_from_slice(&tokens[copied..used[n]]);
+        for at in next..end {
+            out.push(tokens[used[at]].clone());
+            let span = tokens[used[at]].span;
+            out.push(TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span });
+        }
+        let span = tokens[used[n]].span;
+        let put = |out: &mut Vec<TokenWithSpan>, token| {
+            out.push(TokenWithSpan { token, span });
+            out.push(TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span });
+        };
+        let all = if names.is_empty() { vec![None] } else { names.into_iter().map(Some).collect() };
+        for name in all {
+            put(&mut out, Token::make_keyword("FOR"));
+            put(&mut out, Token::make_keyword(strength));
+            if let Some((from, to)) = name {
+                put(&mut out, Token::make_keyword("OF"));
+                for at in from..to {
+                    out.push(tokens[used[at]].clone());
+                }
+                out.push(TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span });
+            }
+            for at in waits..next {
+                put(&mut out, tokens[used[at]].token.clone());
+            }
+        }
+        copied = used.get(end).copied().unwrap_or(tokens.len());
+    }
+    out.extend_from_slice(&tokens[copied..]);
+    out
 }
 
 /// `CREATE VIEW v AS ... WITH [LOCAL | CASCADED] CHECK OPTION` as `CREATE VIEW v

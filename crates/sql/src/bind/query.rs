@@ -6,9 +6,9 @@ use crate::parse::Parsed;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, Fetch, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator,
-    LimitClause, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor,
-    TableWithJoins, WildcardAdditionalOptions, WindowSpec, WindowType, With,
+    LimitClause, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Parens, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement,
+    TableFactor, TableWithJoins, Values, WildcardAdditionalOptions, WindowSpec, WindowType, With,
 };
 
 /// Rows looked for in subqueries by a condition, or by a part of it that AND joins.
@@ -26,6 +26,42 @@ fn rows_as_exists(condition: &mut Expr) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// A union of selects, in their order, no deeper nested than it has to be.
+fn all_of(selects: &[String]) -> String {
+    match selects {
+        [] => String::new(),
+        [one] => one.clone(),
+        _ => {
+            let (left, right) = selects.split_at(selects.len() / 2);
+            format!("({}) union all ({})", all_of(left), all_of(right))
+        }
+    }
+}
+
+/// VALUES as a union of selects, one for each row, with the same names.
+pub(crate) fn union_of_values(values: &Values) -> Result<SetExpr> {
+    let select = |row: &Parens<Vec<Expr>>| {
+        let named = |(at, value): (usize, &Expr)| format!("{value} as column{}", at + 1);
+        let all: Vec<String> = row.content.iter().enumerate().map(named).collect();
+        format!("select {}", all.join(", "))
+    };
+    let rows: Vec<String> = values.rows.iter().map(select).collect();
+    let Parsed::Sql(ast) = crate::parse::parse_single(&all_of(&rows))?.parsed else {
+        return Err(PgError::internal("no skeleton"));
+    };
+    match *ast {
+        Statement::Query(query) => Ok(*query.body),
+        _ => Err(PgError::internal("no skeleton")),
+    }
+}
+
+/// Whether rows of VALUES are columns of something else, as they are in LATERAL: the library takes
+/// no two columns for values of one.
+fn has_columns(values: &Values) -> bool {
+    let is_column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    values.rows.len() > 1 && values.rows.iter().any(|row| row.content.iter().any(is_column))
 }
 
 /// VALUES as a branch of UNION: the library looks for its columns under the first branch's names
@@ -213,6 +249,10 @@ impl Binder<'_> {
                 }
                 self.depth -= 1;
                 Ok(())
+            }
+            SetExpr::Values(values) if has_columns(values) => {
+                *body = union_of_values(values)?;
+                self.set_expr(body)
             }
             SetExpr::Values(values) => {
                 super::expr::type_literals(values);

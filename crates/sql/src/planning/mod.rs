@@ -4,10 +4,9 @@ mod beside;
 mod modify;
 mod through;
 
-use modify::expand_wildcard;
 pub(crate) use modify::{
-    Aimed, assigned_pairs, column_default, default_expr, hidden_items, row_default, set_column,
-    target_factor,
+    Aimed, assigned_pairs, column_default, default_expr, expand_wildcard, hidden_items,
+    row_default, set_column, target_factor,
 };
 
 pub(crate) use through::{VIEW_CHECK, shown_columns};
@@ -18,20 +17,20 @@ use crate::cache::PlanKey;
 use crate::ddl::is_select_into;
 use crate::encode::column_of;
 use crate::parse::{Own, Parsed, Statement};
-use crate::plan::{Direct, Kind, LockRows, Plan, QueryPlan};
+use crate::plan::{Direct, Kind, Plan, QueryPlan};
 use crate::session::Session;
 use crate::utility::ExplainOptions;
 use crate::{PgError, Result, direct};
 use block::ObjId;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement as Ast,
-    TableAlias, TableFactor, TableWithJoins,
+    TableFactor, TableWithJoins,
 };
 use kernel::dict::{self, Privileges, TableDef};
 use kernel::row::{ColType, TypeKind};
 use observe::Stat;
 use query::types::{col_type_of_oid, oid};
-use query::{PgColumn, Relation, Scalar, TARGET_CATALOG, TableSet, TableSize};
+use query::{PgColumn, Relation, TableSet, TableSize};
 use std::sync::{Arc, OnceLock};
 
 /// Blocks from which on tasks help to read a table: PostgreSQL's `min_parallel_table_scan_size`.
@@ -197,6 +196,11 @@ impl Session {
         if let Some(mut planned) = self.plan_direct(ast, &mut params).await? {
             planned.tables.extend(named);
             return Ok(planned.into_plan(params, None));
+        }
+        if let Some(mut planned) = Box::pin(self.plan_locking_parts(ast, &mut params)).await? {
+            planned.tables.extend(named);
+            let inferred = planned.kind.param_types();
+            return Ok(planned.into_plan(params, inferred));
         }
         let mut planned = match ast {
             Ast::Query(query) => match Box::pin(self.plan_with(query, &mut params)).await? {
@@ -432,81 +436,29 @@ impl Session {
         binder.bind_query(&mut query)?;
         let references = References { read_by, ..binder.references };
         if let Some(lock) = &lock {
-            Box::pin(self.check_columns(&lock.table, Privileges::UPDATE, &[])).await?;
-            add_hidden_columns(&mut query, &lock.table)?;
+            for target in &lock.rows.targets {
+                Box::pin(self.check_columns(&target.table, Privileges::UPDATE, &[])).await?;
+            }
+            lock.add_hidden_columns(&mut query)?;
         }
-        let (set, tables, once) = self.relations(&references, params).await?;
+        let (mut set, tables, once) = self.relations(&references, params).await?;
+        for target in lock.iter().flat_map(|lock| &lock.rows.targets) {
+            // The definition at hand, whatever the name stands for by now.
+            let table = &target.table;
+            set.insert(Some(&table.schema), &table.name, Relation::Table(table.clone()));
+        }
         let statement = Ast::Query(Box::new(query));
         let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
         let mut columns = planned.columns.clone();
-        if lock.is_some() {
-            columns.truncate(columns.len().saturating_sub(2));
+        if let Some(lock) = &lock {
+            columns.truncate(columns.len().saturating_sub(2 * lock.rows.targets.len()));
         }
         for column in &mut columns {
             column.name = shown_name(&column.name).to_owned();
         }
         let mut plan = QueryPlan::new(planned);
-        plan.lock = lock;
+        plan.lock = lock.map(|lock| lock.rows);
         Ok(Planned { kind: Kind::Query(Box::new(plan)), tables, columns, returns_rows: true, once })
-    }
-
-    /// Takes FOR UPDATE and LIMIT off the query: rows are locked, then counted.
-    async fn take_lock_clause(
-        &mut self,
-        query: &mut Query,
-        params: &mut Params,
-    ) -> Result<LockRows> {
-        let refuse = |what: &str| {
-            Err(PgError::new("0A000", format!("FOR UPDATE is not allowed with {what}")))
-        };
-        let SetExpr::Select(select) = &*query.body else {
-            return refuse("UNION/INTERSECT/EXCEPT or VALUES");
-        };
-        if select.distinct.is_some() {
-            return refuse("DISTINCT clause");
-        }
-        let grouped =
-            !matches!(&select.group_by, ast::GroupByExpr::Expressions(all, _) if all.is_empty());
-        if grouped || select.having.is_some() {
-            return refuse("GROUP BY clause");
-        }
-        let [one] = &select.from[..] else { return refuse("several tables in FROM") };
-        let TableFactor::Table { name, alias, args: None, sample, .. } = &one.relation else {
-            return refuse("something else than a table in FROM");
-        };
-        if sample.is_some() {
-            return refuse("TABLESAMPLE");
-        }
-        if !one.joins.is_empty() {
-            return refuse("a join");
-        }
-        let (schema, name) = crate::bind::table_parts(name)?;
-        let alias = alias.as_ref().map_or_else(|| name.clone(), |a| ident_name(&a.name));
-        let kind = direct::lock_kind(query, &alias)?
-            .ok_or_else(|| PgError::internal("a query without a lock clause"))?;
-        let Relation::Table(table) = self.find_relation(schema.as_deref(), &name).await? else {
-            return refuse("a view");
-        };
-        query.locks.clear();
-        let (mut limit, mut offset) = (None, None);
-        if let Some(clause) = query.limit_clause.take() {
-            let ast::LimitClause::LimitOffset { limit: l, offset: o, limit_by } = clause else {
-                return refuse("this form of LIMIT");
-            };
-            if !limit_by.is_empty() {
-                return refuse("LIMIT BY");
-            }
-            let mut scalar = |expr: Option<Expr>| -> Result<Option<Scalar>> {
-                let Some(expr) = expr else { return Ok(None) };
-                let int8 = ColType::new(TypeKind::Int8);
-                let mut binder = crate::bind::scalar::ScalarBinder::constants(params);
-                let bound = binder.bind_assignment(&expr, int8)?;
-                bound.map(Some).ok_or_else(|| PgError::unsupported("this LIMIT with FOR UPDATE"))
-            };
-            limit = scalar(l)?;
-            offset = scalar(o.map(|o| o.value))?;
-        }
-        Ok(LockRows { table, kind, limit, offset })
     }
 }
 
@@ -579,36 +531,8 @@ pub(crate) fn note_parameter(expr: &Expr, ty: ColType, params: &mut Params) -> R
     Ok(())
 }
 
-fn quoted(name: &str) -> Ident {
+pub(crate) fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
-}
-
-/// Puts the hidden columns at the end of a bound query over one table.
-fn add_hidden_columns(query: &mut Query, table: &Arc<TableDef>) -> Result<()> {
-    let SetExpr::Select(select) = &mut *query.body else {
-        return Err(PgError::internal("a lock without a select"));
-    };
-    let Some(TableWithJoins { relation: TableFactor::Table { name, alias, .. }, .. }) =
-        select.from.first_mut()
-    else {
-        return Err(PgError::internal("a lock without a table"));
-    };
-    let shown = alias.as_ref().map_or_else(|| table.name.clone(), |a| ident_name(&a.name));
-    *name =
-        ObjectName::from(vec![quoted(TARGET_CATALOG), quoted(&table.schema), quoted(&table.name)]);
-    if alias.is_none() {
-        *alias = Some(TableAlias {
-            explicit: true,
-            name: quoted(&shown),
-            columns: Vec::new(),
-            at: None,
-        });
-    }
-    let items = std::mem::take(&mut select.projection);
-    select.projection =
-        items.into_iter().flat_map(|item| expand_wildcard(item, table, &shown)).collect();
-    select.projection.extend(hidden_items(&shown));
-    Ok(())
 }
 
 /// `SELECT items FROM from WHERE selection`.

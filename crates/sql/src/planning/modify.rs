@@ -604,7 +604,7 @@ pub(crate) fn hidden_items(alias: &str) -> Vec<SelectItem> {
         .collect()
 }
 
-pub(super) fn expand_wildcard(item: SelectItem, table: &TableDef, alias: &str) -> Vec<SelectItem> {
+pub(crate) fn expand_wildcard(item: SelectItem, table: &TableDef, alias: &str) -> Vec<SelectItem> {
     match item {
         SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => table
             .columns
@@ -648,18 +648,6 @@ pub(crate) fn assigned_pairs(
     }
 }
 
-/// A union of selects, in their order, no deeper nested than it has to be.
-fn all_of(selects: &[String]) -> String {
-    match selects {
-        [] => String::new(),
-        [one] => one.clone(),
-        _ => {
-            let (left, right) = selects.split_at(selects.len() / 2);
-            format!("({}) union all ({})", all_of(left), all_of(right))
-        }
-    }
-}
-
 /// VALUES with subqueries as a union of selects: the library evaluates VALUES before it runs
 /// anything.
 fn values_as_selects(query: &mut Query) -> Result<()> {
@@ -671,16 +659,6 @@ fn values_as_selects(query: &mut Query) -> Result<()> {
     if holds.is_continue() {
         return Ok(());
     }
-    let select = |row: &ast::Parens<Vec<Expr>>| {
-        let all: Vec<String> = row.content.iter().map(ToString::to_string).collect();
-        format!("select {}", all.join(", "))
-    };
-    let rows: Vec<String> = values.rows.iter().map(select).collect();
-    let Parsed::Sql(ast) = crate::parse::parse_single(&all_of(&rows))?.parsed else {
-        return Err(PgError::internal("no skeleton"));
-    };
-    if let Ast::Query(selects) = *ast {
-        query.body = selects.body;
-    }
+    *query.body = crate::bind::union_of_values(values)?;
     Ok(())
 }

@@ -121,7 +121,11 @@ fn is_json(arg: Option<&Expr>) -> Result<bool> {
 fn parts(kind: &Kind) -> Option<(&QueryPlan, Option<String>)> {
     Some(match kind {
         Kind::Query(query) => {
-            let above = |lock: &crate::plan::LockRows| format!("Lock Rows on {}", lock.table.name);
+            let above = |lock: &crate::plan::LockRows| {
+                let names: Vec<&str> =
+                    lock.targets.iter().map(|target| target.table.name.as_str()).collect();
+                format!("Lock Rows on {}", names.join(", "))
+            };
             (query, query.lock.as_ref().map(above))
         }
         Kind::Modify(modify) => {

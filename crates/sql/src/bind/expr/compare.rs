@@ -107,6 +107,61 @@ impl Binder<'_> {
 }
 
 impl Binder<'_> {
+    /// `x LIKE ANY (array)`: of a list as many conditions as it has items.
+    pub(super) fn like_any(&mut self, expr: &mut Expr) -> Result<()> {
+        let (function, negated, value, pattern) = match &*expr {
+            Expr::Like { negated, expr, pattern, escape_char: None, .. } => {
+                ("$any_like", *negated, expr, pattern)
+            }
+            Expr::ILike { negated, expr, pattern, escape_char: None, .. } => {
+                ("$any_ilike", *negated, expr, pattern)
+            }
+            other => return refuse(format!("the expression {other}")),
+        };
+        let items = array_items(pattern)?.filter(|items| items.len() <= LIST_MAX);
+        let Some(items) = items else {
+            if negated {
+                return refuse(format!("the expression {expr}"));
+            }
+            let text = kernel::row::ColType::array_of(kernel::row::TypeKind::Text);
+            self.expect_type(pattern, text);
+            let (mut value, mut pattern) = ((**value).clone(), (**pattern).clone());
+            self.all([&mut value, &mut pattern])?;
+            *expr = call(function, vec![value, pattern]);
+            return Ok(());
+        };
+        let one = |item: Expr| {
+            let mut one = expr.clone();
+            if let Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } = &mut one {
+                *any = false;
+                **pattern = item;
+            }
+            one
+        };
+        let parts = joined(items.into_iter().map(one).collect(), &BinaryOperator::Or);
+        let parts = parts.unwrap_or_else(|| Expr::Value(Value::Boolean(false).into()));
+        let mut all = Expr::Nested(Box::new(parts));
+        self.expr(&mut all)?;
+        *expr = all;
+        Ok(())
+    }
+
+    /// A parameter that stands alone, maybe in brackets, is of this type.
+    fn expect_type(&mut self, expr: &Expr, ty: kernel::row::ColType) {
+        match expr {
+            Expr::Nested(inner) => self.expect_type(inner, ty),
+            Expr::Value(value) => {
+                if let Value::Placeholder(name) = &value.value
+                    && let Ok(at) = super::literal::placeholder_index(name)
+                    && let Some(slot @ None) = self.params.types.get_mut(at)
+                {
+                    *slot = Some(ty);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// A parameter that is an array beside a typed parameter or cast has such elements.
     fn type_of_array(&mut self, left: &Expr, right: &Expr) {
         let Expr::Value(value) = right else { return };

@@ -140,6 +140,7 @@ impl Binder<'_> {
                 Ok(())
             }
             Expr::AnyOp { .. } | Expr::AllOp { .. } => self.any_all(expr),
+            Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => self.like_any(expr),
             Expr::Like { any: false, expr: a, pattern, escape_char, negated: _ }
             | Expr::ILike { any: false, expr: a, pattern, escape_char, negated: _ } => {
                 match escape_char {
