@@ -164,8 +164,8 @@ impl Planner {
         options.sql_parser.map_string_types_to_utf8view = false;
         options.sql_parser.parse_float_as_decimal = true;
         options.execution.time_zone = Some(crate::types::UTC.to_owned());
-        // Branches of UNION ALL may be columns of two tables, which the logical plan keeps apart from
-        // the physical one's columns of none.
+        // Branches of UNION ALL may be columns of two tables: the logical plan says which, the
+        // physical one does not.
         options.execution.skip_physical_aggregate_schema_check = true;
         options.optimizer.repartition_joins = false;
         options.optimizer.repartition_aggregations = false;
