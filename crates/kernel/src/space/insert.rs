@@ -150,19 +150,17 @@ impl Pool {
     /// The open block, if it can take a row of `need` bytes of so many that wait; with how many of
     /// them it may be given.
     fn offer(&mut self, slot: usize, need: usize, waiting: usize) -> Option<(Dba, usize)> {
-        let others = self.has_first();
-        let open = self.open[slot].as_mut().filter(|o| o.room >= need)?;
-        let Some(first) = &mut open.first else { return Some((open.dba, usize::MAX)) };
+        let open = self.open[slot].filter(|open| open.room >= need)?;
+        let Some(first) = open.first else { return Some((open.dba, usize::MAX)) };
         let share = first.left(waiting).min(waiting.max(1));
-        if share > 0 {
-            first.taken += share;
-            return Some((open.dba, share));
-        }
-        if others {
-            return None;
-        }
-        open.first = None;
-        Some((open.dba, usize::MAX))
+        let taken = FirstRows { taken: first.taken + share, ..first };
+        let (first, share) = match share {
+            0 if self.has_first() => return None,
+            0 => (None, usize::MAX),
+            _ => (Some(taken), share),
+        };
+        self.open[slot] = Some(Open { first, ..open });
+        Some((open.dba, share))
     }
 
     /// Takes a spare with `need` bytes of room; only one never used if `fresh`.

@@ -12,8 +12,9 @@ use rustc_hash::FxHashMap;
 
 use super::segment::TxMem;
 
-/// Ends remembered by one segment, for a snapshot that stays very long (some 5 MB).
-const PAST_MAX: usize = 1 << 17;
+/// Ends remembered by one segment, for a snapshot that stays very long: some 4 MB, and 40 MB of
+/// an instance's ten.
+const PAST_MAX: usize = 1 << 16;
 
 #[derive(Default)]
 pub(super) struct Past {
