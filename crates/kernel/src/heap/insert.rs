@@ -9,7 +9,10 @@ use block::{Mode, Rowid, rows};
 use observe::Ctx;
 
 use super::settle::{plan, potential_bytes};
-use super::{HeapSeg, RESERVE_BYTES, ROW_BYTES_MAX, ROW_PIECE_BYTES_MAX, chain};
+use super::{
+    HeapSeg, REPLACE_RESERVE_BYTES, RESERVE_BYTES, ROW_BYTES_MAX, ROW_PIECE_BYTES_MAX, chain,
+};
+use crate::cache::Pin;
 use crate::error::{Error, Result};
 use crate::txn::{Outcome, Step, Target, Transaction, View};
 
@@ -20,6 +23,9 @@ use crate::txn::{Outcome, Step, Target, Transaction, View};
 /// there then: the caller rolls its statement back.
 pub async fn insert(ctx: &Ctx, txn: &Arc<Transaction>, seg: &HeapSeg, row: &[u8]) -> Result<Rowid> {
     if row.len() <= ROW_PIECE_BYTES_MAX {
+        if let Some(rowid) = insert_back(ctx, txn, seg, row).await? {
+            return Ok(rowid);
+        }
         return insert_piece(ctx, txn, seg, 0, row).await;
     }
     if row.len() > ROW_BYTES_MAX {
@@ -177,10 +183,61 @@ enum Tried {
     Done(u16),
     /// Rows were settled: try the same block again.
     Again,
-    Full {
-        room_bytes: usize,
-        potential_bytes: usize,
-    },
+    Full(Full),
+}
+
+/// What a block has, where a row does not fit.
+struct Full {
+    room_bytes: usize,
+    potential_bytes: usize,
+}
+
+/// Inserts a row into a block that this transaction has deleted one from, if it has and there is
+/// room: rows that are replaced stay with those they were stored with, so that a range of them
+/// remains a few blocks, and the block is here already.
+async fn insert_back(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &HeapSeg,
+    row: &[u8],
+) -> Result<Option<Rowid>> {
+    let Some(dba) = txn.take_vacated(*seg) else { return Ok(None) };
+    txn.ready(ctx).await?;
+    let pin = txn.core().cache.pin(ctx, dba, Mode::X).await?;
+    let tried = try_block(ctx, txn, seg, &pin, REPLACE_RESERVE_BYTES, 0, row).await?;
+    Ok(tried.ok().map(|slot| Rowid { dba, slot }))
+}
+
+/// Inserts bytes into a block, leaving `reserve` of it; [`Full`]: they do not fit.
+async fn try_block(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    seg: &HeapSeg,
+    pin: &Pin,
+    reserve: usize,
+    flags: u8,
+    bytes: &[u8],
+) -> Result<std::result::Result<u16, Full>> {
+    let target = Target { obj: seg.obj, birth: seg.birth };
+    loop {
+        let horizon = txn.core().horizon();
+        let f = |b: &[u8], view: &View<'_>| {
+            if !super::scan::is_own(b, seg) {
+                return Step::Stop(Tried::Full(Full { room_bytes: 0, potential_bytes: 0 }));
+            }
+            try_insert(b, view, horizon, reserve, flags, bytes)
+        };
+        match txn.change_block(ctx, pin, target, f).await? {
+            Outcome::Changed(Tried::Done(slot)) => return Ok(Ok(slot)),
+            Outcome::Stopped(Tried::Full(full)) => return Ok(Err(full)),
+            // Other blocks have room in their ITL: no reason to wait here.
+            Outcome::NoItl(_) => {
+                let potential_bytes = potential_bytes(&pin.read());
+                return Ok(Err(Full { room_bytes: 0, potential_bytes }));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Inserts bytes that fit one block, wherever there is room.
@@ -199,28 +256,14 @@ pub(super) async fn insert_piece(
         let (dba, _) = core.space.block_for_insert(ctx, *seg, need, 1, hint, tries).await?;
         txn.ready(ctx).await?;
         let pin = core.cache.pin(ctx, dba, Mode::X).await?;
-        let target = Target { obj: seg.obj, birth: seg.birth };
-        let (room, potential) = loop {
-            let horizon = core.horizon();
-            let f = |b: &[u8], view: &View<'_>| {
-                if !super::scan::is_own(b, seg) {
-                    return Step::Stop(Tried::Full { room_bytes: 0, potential_bytes: 0 });
-                }
-                try_insert(b, view, horizon, flags, bytes)
-            };
-            match txn.change_block(ctx, &pin, target, f).await? {
-                Outcome::Changed(Tried::Done(slot)) => return Ok(Rowid { dba, slot }),
-                Outcome::Stopped(Tried::Full { room_bytes, potential_bytes }) => {
-                    break (room_bytes, potential_bytes);
-                }
-                // Other blocks have room in their ITL: no reason to wait here.
-                Outcome::NoItl(_) => break (0, potential_bytes(&pin.read())),
-                _ => {}
-            }
+        let tried = try_block(ctx, txn, seg, &pin, RESERVE_BYTES, flags, bytes).await?;
+        let full = match tried {
+            Ok(slot) => return Ok(Rowid { dba, slot }),
+            Err(full) => full,
         };
         drop(pin);
         // Below what is needed whatever was found, so that this block is not offered again.
-        core.space.note_full(*seg, dba, room.min(need - 1), potential);
+        core.space.note_full(*seg, dba, full.room_bytes.min(need - 1), full.potential_bytes);
         tries += 1;
         ctx.check_interrupt()?;
     }
@@ -235,12 +278,13 @@ fn try_insert(
     b: &[u8],
     view: &View<'_>,
     horizon: block::Scn,
+    reserve: usize,
     flags: u8,
     bytes: &[u8],
 ) -> Step<Tried> {
     let free = rows::free_bytes(b);
     // The first row of a block need not leave room: nothing else is there to grow.
-    let reserve = if rows::slot_count(b) == 0 { 0 } else { RESERVE_BYTES };
+    let reserve = if rows::slot_count(b) == 0 { 0 } else { reserve };
     let need = row_bytes(bytes) + reserve + view.itl_room();
     if free >= need {
         let slot = rows::free_slot(b);
@@ -252,5 +296,5 @@ fn try_insert(
     if !plan.slots.is_empty() && free + plan.gain_bytes >= need {
         return Step::Redo { op: Op::Settle { slots: plan.slots }, out: Tried::Again };
     }
-    Step::Stop(Tried::Full { room_bytes: free, potential_bytes: potential_bytes(b) })
+    Step::Stop(Tried::Full(Full { room_bytes: free, potential_bytes: potential_bytes(b) }))
 }

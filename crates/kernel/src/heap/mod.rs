@@ -43,6 +43,10 @@ pub const ROW_BYTES_MAX: usize = 16 << 20;
 pub const ROW_PIECE_BYTES_MAX: usize = 7000;
 /// Room an insert leaves in a block for its rows to grow.
 const RESERVE_BYTES: usize = 800;
+/// Room left by an insert in the place of a row that its transaction has deleted from the block:
+/// that row's bytes will come free, so it is only to tide over other transactions' entries until
+/// then.
+const REPLACE_RESERVE_BYTES: usize = 200;
 /// Bytes of an undo record's inverse besides the row itself (tag, slot, flags, lock, length).
 const RESTORE_FIXED_BYTES: usize = 7;
 

@@ -369,6 +369,7 @@ impl<'a> Work<'a> {
                 let potential = if deleted { potential_bytes(&pin.read()) } else { 0 };
                 drop(pin);
                 if deleted {
+                    self.txn.vacate(*self.seg, dba);
                     note_room(self.ctx, self.txn, self.seg, dba, potential).await?;
                 }
                 Ok(out)

@@ -466,6 +466,36 @@ fn deleted_rows_make_room_once_every_snapshot_sees_them_gone() {
 }
 
 #[test]
+fn a_row_that_is_replaced_stays_in_its_block() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let mut rowids = Vec::new();
+        for i in 0..200 {
+            rowids.push(t.insert_committed(&row_of(200, i as u8)).await);
+        }
+        let (homes, blocks) = (rowids.clone(), t.blocks().await);
+        for round in 0..2000 {
+            let at = round * 37 % rowids.len();
+            let txn = t.rig.begin();
+            t.remove(&txn, rowids[at]).await;
+            let point = txn.savepoint();
+            rowids[at] = t.insert(&txn, &row_of(200, round as u8)).await;
+            if round % 71 == 0 {
+                // What is taken back took its place as well; it finds another one.
+                txn.rollback_to(t.ctx(), point).await.unwrap();
+                rowids[at] = t.insert(&txn, &row_of(200, round as u8)).await;
+            }
+            txn.commit(t.ctx()).await.unwrap();
+        }
+        let at_home = rowids.iter().zip(&homes).filter(|(now, then)| now.dba == then.dba).count();
+        assert!(at_home > 150, "{at_home} of 200 rows are where they were");
+        assert_eq!(t.blocks().await, blocks);
+        assert_eq!(t.all(&t.now()).await.len(), 200);
+        t.verify().await;
+    });
+}
+
+#[test]
 fn pieces_of_old_versions_make_room() {
     let t = table();
     t.rig.world.block_on(async {

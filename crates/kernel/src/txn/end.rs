@@ -83,6 +83,7 @@ impl Transaction {
         }
         let empty = Inner {
             put_off: Vec::new(),
+            vacated: Vec::new(),
             kept_parents: FxHashSet::default(),
             cursor: None,
             snapshot: None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use block::{ObjId, Scn, UndoNo, Xid};
+use block::{Dba, ObjId, Scn, UndoNo, Xid};
 use observe::Ctx;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
@@ -13,6 +13,7 @@ use super::pending::PutOff;
 use super::snapshot::Snapshot;
 use crate::cache::Buffer;
 use crate::error::{Error, Result};
+use crate::space::SegmentId;
 use crate::undo::Cursor;
 
 /// Isolation levels offered.
@@ -37,12 +38,25 @@ pub(super) struct Inner {
     pub changed: Vec<Arc<Buffer>>,
     /// What is left to be done before the statement or the transaction ends.
     pub put_off: Vec<PutOff>,
+    /// Blocks that rows were deleted from, the last one last, and how many: new rows of the same
+    /// segment go there.
+    pub vacated: Vec<Vacated>,
     /// Parents that rows of this transaction keep from going, see `table::foreign`.
     pub kept_parents: FxHashSet<Box<[u8]>>,
     pub on_commit: Vec<Hook>,
     pub on_rollback: Vec<Hook>,
     pub ended: bool,
 }
+
+/// Rows that a transaction has deleted from a block, less those it has inserted there since.
+pub(super) struct Vacated {
+    segment: SegmentId,
+    dba: Dba,
+    rows: usize,
+}
+
+/// Blocks remembered for new rows; of more deletes the latest count.
+const VACATED_BLOCKS_MAX: usize = 8;
 
 /// Blocks remembered for cleanout at commit; more are left to whoever finds them.
 pub(super) const CLEANOUT_BLOCKS_MAX: usize = 64;
@@ -78,6 +92,7 @@ impl Transaction {
                 snapshot: None,
                 changed: Vec::new(),
                 put_off: Vec::new(),
+                vacated: Vec::new(),
                 kept_parents: FxHashSet::default(),
                 on_commit: Vec::new(),
                 on_rollback: Vec::new(),
@@ -188,6 +203,33 @@ impl Transaction {
     #[must_use]
     pub fn savepoint(&self) -> Savepoint {
         Savepoint(self.inner.lock().cursor.as_ref().map_or(UndoNo(0), |c| c.undo_no))
+    }
+
+    /// A row of the segment was deleted from this block.
+    pub(crate) fn vacate(&self, segment: SegmentId, dba: Dba) {
+        let vacated = &mut self.inner.lock().vacated;
+        if let Some(last) = vacated.last_mut().filter(|v| v.dba == dba && v.segment == segment) {
+            last.rows += 1;
+            return;
+        }
+        if vacated.len() == VACATED_BLOCKS_MAX {
+            vacated.remove(0);
+        }
+        vacated.push(Vacated { segment, dba, rows: 1 });
+    }
+
+    /// A block for one new row of the segment, in the place of one deleted from it; each deleted
+    /// row is counted once. It may be full all the same.
+    pub(crate) fn take_vacated(&self, segment: SegmentId) -> Option<Dba> {
+        let vacated = &mut self.inner.lock().vacated;
+        let at = vacated.iter().rposition(|v| v.segment == segment)?;
+        let found = &mut vacated[at];
+        found.rows -= 1;
+        let dba = found.dba;
+        if found.rows == 0 {
+            vacated.remove(at);
+        }
+        Some(dba)
     }
 
     /// Runs `f` once the transaction has durably committed, before its locks are released.
