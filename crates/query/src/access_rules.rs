@@ -269,7 +269,8 @@ fn joined_column(work: &ScanWork, inner: &Arc<dyn PhysicalExpr>) -> Option<usize
         | TypeKind::Time
         | TypeKind::Enum => inner.downcast_ref::<Column>().is_some(),
         // Their keys are not what DataFusion compares.
-        TypeKind::Float8
+        TypeKind::Float4
+        | TypeKind::Float8
         | TypeKind::Interval
         | TypeKind::Json
         | TypeKind::Jsonb

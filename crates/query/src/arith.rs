@@ -39,6 +39,20 @@ integer_op!(int4, i32, "integer");
 integer_op!(int8, i64, "bigint");
 
 /// # Errors
+/// As [`float8`].
+pub fn float4(op: Op, a: f32, b: f32) -> Result<f32> {
+    let out = match op {
+        Op::Add => a + b,
+        Op::Sub => a - b,
+        Op::Mul => a * b,
+        Op::Div | Op::Mod if b == 0.0 => return Err(PgError::division_by_zero()),
+        Op::Div => a / b,
+        Op::Mod => a % b,
+    };
+    in_range(op, f64::from(a), f64::from(b), f64::from(out)).map(|()| out)
+}
+
+/// # Errors
 /// 22012, and 22003 where a finite operand gives an infinite result.
 pub fn float8(op: Op, a: f64, b: f64) -> Result<f64> {
     let out = match op {
@@ -49,6 +63,11 @@ pub fn float8(op: Op, a: f64, b: f64) -> Result<f64> {
         Op::Div => a / b,
         Op::Mod => a % b,
     };
+    in_range(op, a, b, out).map(|()| out)
+}
+
+/// Whether finite operands gave a number.
+fn in_range(op: Op, a: f64, b: f64, out: f64) -> Result<()> {
     if out.is_infinite() && a.is_finite() && b.is_finite() {
         return Err(PgError::new("22003", "value out of range: overflow"));
     }
@@ -60,7 +79,7 @@ pub fn float8(op: Op, a: f64, b: f64) -> Result<f64> {
     if out == 0.0 && vanished {
         return Err(PgError::new("22003", "value out of range: underflow"));
     }
-    Ok(out)
+    Ok(())
 }
 
 fn numeric_overflow() -> PgError {

@@ -37,6 +37,7 @@ enum Builder {
     Int2(Int16Builder),
     Int4(Int32Builder),
     Int8(Int64Builder),
+    Float4(Float32Builder),
     Float8(Float64Builder),
     Numeric(Decimal128Builder, u8),
     Text(Texts),
@@ -67,6 +68,7 @@ impl Builder {
             TypeKind::Int2 => Builder::Int2(Int16Builder::new()),
             TypeKind::Int4 => Builder::Int4(Int32Builder::new()),
             TypeKind::Int8 => Builder::Int8(Int64Builder::new()),
+            TypeKind::Float4 => Builder::Float4(Float32Builder::new()),
             TypeKind::Float8 => Builder::Float8(Float64Builder::new()),
             TypeKind::Numeric => {
                 let (_, scale) =
@@ -106,6 +108,7 @@ impl Builder {
             (Builder::Int2(b), Datum::Int2(v)) => b.append_value(*v),
             (Builder::Int4(b), Datum::Int4(v)) => b.append_value(*v),
             (Builder::Int8(b), Datum::Int8(v)) => b.append_value(*v),
+            (Builder::Float4(b), Datum::Float4(v)) => b.append_value(*v),
             (Builder::Float8(b), Datum::Float8(v)) => b.append_value(*v),
             (Builder::Numeric(b, to), Datum::Numeric(v, scale)) => {
                 let v = if scale == to { Some(*v) } else { rescale(*v, *scale, *to) };
@@ -147,6 +150,7 @@ impl Builder {
             Builder::Int2(b) => b.append_null(),
             Builder::Int4(b) => b.append_null(),
             Builder::Int8(b) => b.append_null(),
+            Builder::Float4(b) => b.append_null(),
             Builder::Float8(b) => b.append_null(),
             Builder::Numeric(b, _) => b.append_null(),
             Builder::Text(b) => b.append_null(),
@@ -172,6 +176,7 @@ impl Builder {
             Builder::Int2(b) => Arc::new(b.finish()),
             Builder::Int4(b) => Arc::new(b.finish()),
             Builder::Int8(b) => Arc::new(b.finish()),
+            Builder::Float4(b) => Arc::new(b.finish()),
             Builder::Float8(b) => Arc::new(b.finish()),
             Builder::Numeric(b, _) => Arc::new(b.finish()),
             Builder::Text(b) => Arc::new(b.finish()?),
@@ -388,6 +393,7 @@ pub enum ColumnReader {
     Int4(Int32Array),
     Int8(Int64Array),
     UInt8(UInt64Array),
+    Float4(Float32Array),
     Float8(Float64Array),
     Numeric {
         array: Decimal128Array,
@@ -442,9 +448,8 @@ impl ColumnReader {
             DataType::UInt32 => ColumnReader::Int8(down(&to(&DataType::Int64)?)?),
             DataType::UInt64 => ColumnReader::UInt8(down(array)?),
             DataType::Float64 => ColumnReader::Float8(down(array)?),
-            DataType::Float16 | DataType::Float32 => {
-                ColumnReader::Float8(down(&to(&DataType::Float64)?)?)
-            }
+            DataType::Float32 => ColumnReader::Float4(down(array)?),
+            DataType::Float16 => ColumnReader::Float4(down(&to(&DataType::Float32)?)?),
             DataType::Decimal128(..) => {
                 let array: Decimal128Array = down(array)?;
                 let scale = u8::try_from(array.scale()).unwrap_or(0);
@@ -504,6 +509,7 @@ impl ColumnReader {
                 Ok(v) => Datum::Int8(v),
                 Err(_) => Datum::Numeric(i128::from(a.value(row)), 0),
             },
+            ColumnReader::Float4(a) => Datum::Float4(a.value(row)),
             ColumnReader::Float8(a) => Datum::Float8(a.value(row)),
             ColumnReader::Numeric { array, scale, trim } => {
                 let (v, scale) = (array.value(row), *scale);
@@ -536,6 +542,7 @@ impl ColumnReader {
             ColumnReader::Int4(a) => a.is_null(row),
             ColumnReader::Int8(a) => a.is_null(row),
             ColumnReader::UInt8(a) => a.is_null(row),
+            ColumnReader::Float4(a) => a.is_null(row),
             ColumnReader::Float8(a) => a.is_null(row),
             ColumnReader::Numeric { array, .. } => array.is_null(row),
             ColumnReader::Text(a) => a.is_null(row),

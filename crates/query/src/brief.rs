@@ -256,7 +256,7 @@ fn sorted(
     let as_keys = |column: usize| {
         let kind = work.types[column].kind;
         crate::access_rules::orders_as_keys(kind)
-            && !matches!(kind, TypeKind::Float8 | TypeKind::Numeric)
+            && !matches!(kind, TypeKind::Float4 | TypeKind::Float8 | TypeKind::Numeric)
     };
     let possible = order.iter().all(|(column, _)| as_keys(*column));
     possible.then_some((work, Shape::Sorted(Sorted { columns, order, distinct, limit })))

@@ -31,6 +31,7 @@ pub fn parse_text(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
         TypeKind::Int2 => Value::Int2(parse_int(text, "smallint")?),
         TypeKind::Int4 => Value::Int4(parse_int(text, "integer")?),
         TypeKind::Int8 => Value::Int8(parse_int(text, "bigint")?),
+        TypeKind::Float4 => Value::Float4(parse_float4(text)?),
         TypeKind::Float8 => Value::Float8(parse_float8(text)?),
         TypeKind::Numeric => {
             let (value, scale) = parse_numeric(text)?;
@@ -89,24 +90,29 @@ fn parse_int<T: std::str::FromStr<Err = std::num::ParseIntError>>(
 }
 
 fn parse_float8(text: &str) -> Result<f64> {
+    parse_float(text, "double precision", f64::is_infinite, |v| v == 0.0)
+}
+
+fn parse_float4(text: &str) -> Result<f32> {
+    parse_float(text, "real", f32::is_infinite, |v| v == 0.0)
+}
+
+fn parse_float<T: std::str::FromStr + Copy>(
+    text: &str,
+    type_name: &str,
+    is_infinite: fn(T) -> bool,
+    is_zero: fn(T) -> bool,
+) -> Result<T> {
     let trimmed = text.trim();
-    let value = match trimmed.to_ascii_lowercase().as_str() {
-        "nan" => f64::NAN,
-        "infinity" | "inf" | "+infinity" => f64::INFINITY,
-        "-infinity" | "-inf" => f64::NEG_INFINITY,
-        _ => {
-            let parsed: f64 =
-                trimmed.parse().map_err(|_| PgError::invalid_text("double precision", text))?;
-            if parsed.is_infinite() {
-                return Err(PgError::new(
-                    "22003",
-                    format!("\"{text}\" is out of range for type double precision"),
-                ));
-            }
-            parsed
-        }
-    };
-    Ok(value)
+    let parsed: T = trimmed.parse().map_err(|_| PgError::invalid_text(type_name, text))?;
+    let digits = trimmed.split(['e', 'E']).next().unwrap_or_default();
+    let written_infinite = digits.contains(['i', 'I']);
+    let written_zero = !digits.bytes().any(|b| matches!(b, b'1'..=b'9'));
+    if is_infinite(parsed) && !written_infinite || is_zero(parsed) && !written_zero {
+        let text = format!("\"{text}\" is out of range for type {type_name}");
+        return Err(PgError::new("22003", text));
+    }
+    Ok(parsed)
 }
 
 /// Reads a decimal number with its scale.
@@ -337,7 +343,12 @@ fn cast_jsonb(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
 const fn is_number_kind(kind: TypeKind) -> bool {
     matches!(
         kind,
-        TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8 | TypeKind::Float8 | TypeKind::Numeric
+        TypeKind::Int2
+            | TypeKind::Int4
+            | TypeKind::Int8
+            | TypeKind::Float4
+            | TypeKind::Float8
+            | TypeKind::Numeric
     )
 }
 
@@ -355,7 +366,12 @@ fn days(us: i64) -> Result<i32> {
 const fn is_number(datum: &Datum<'_>) -> bool {
     matches!(
         datum,
-        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Float8(_) | Datum::Numeric(..)
+        Datum::Int2(_)
+            | Datum::Int4(_)
+            | Datum::Int8(_)
+            | Datum::Float4(_)
+            | Datum::Float8(_)
+            | Datum::Numeric(..)
     )
 }
 
@@ -378,6 +394,7 @@ pub const fn kind_of(datum: &Datum<'_>) -> Option<TypeKind> {
         Datum::Int2(_) => TypeKind::Int2,
         Datum::Int4(_) => TypeKind::Int4,
         Datum::Int8(_) => TypeKind::Int8,
+        Datum::Float4(_) => TypeKind::Float4,
         Datum::Float8(_) => TypeKind::Float8,
         Datum::Numeric(..) => TypeKind::Numeric,
         Datum::Text(_) => TypeKind::Text,
@@ -404,6 +421,7 @@ fn cast_number(number: &Datum<'_>, kind: TypeKind, ty: ColType) -> Option<Result
             i32::try_from(v).map(Value::Int4).map_err(|_| PgError::out_of_range("integer"))
         }),
         TypeKind::Int8 => to_i64(number, "bigint").map(Value::Int8),
+        TypeKind::Float4 => to_f32(number).map(Value::Float4),
         TypeKind::Float8 => to_f64(number).map(Value::Float8),
         TypeKind::Numeric => to_numeric(number).and_then(|(v, scale)| fit_numeric(v, scale, ty)),
         _ => return None,
@@ -419,6 +437,7 @@ fn to_i64(number: &Datum<'_>, type_name: &str) -> Result<i64> {
         Datum::Numeric(v, scale) => {
             rescale(*v, *scale, 0).and_then(|v| i64::try_from(v).ok()).ok_or_else(range)
         }
+        Datum::Float4(v) => to_i64(&Datum::Float8(f64::from(*v)), type_name),
         #[allow(clippy::cast_possible_truncation)] // the range is checked before
         Datum::Float8(v) => {
             let rounded = v.round_ties_even();
@@ -442,12 +461,37 @@ pub fn to_f64(number: &Datum<'_>) -> Result<f64> {
         Datum::Int2(v) => f64::from(*v),
         Datum::Int4(v) => f64::from(*v),
         Datum::Int8(v) => *v as f64,
+        Datum::Float4(v) => f64::from(*v),
         Datum::Float8(v) => *v,
         // Through text: a division would round twice.
         numeric => to_text(numeric, &FormatEnv::plain())
             .parse()
             .map_err(|_| PgError::out_of_range("double precision"))?,
     })
+}
+
+/// A number as real.
+///
+/// # Errors
+/// 22003 if it is too large or too small for one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)] // what the conversion means
+pub fn to_f32(number: &Datum<'_>) -> Result<f32> {
+    match number {
+        Datum::Float4(v) => Ok(*v),
+        Datum::Float8(v) => {
+            let out = *v as f32;
+            if out.is_infinite() && v.is_finite() {
+                return Err(PgError::new("22003", "value out of range: overflow"));
+            }
+            if out == 0.0 && *v != 0.0 {
+                return Err(PgError::new("22003", "value out of range: underflow"));
+            }
+            Ok(out)
+        }
+        Datum::Int8(v) => Ok(*v as f32),
+        Datum::Numeric(..) => parse_float4(&to_text(number, &FormatEnv::plain())),
+        other => to_f64(other).map(|v| v as f32),
+    }
 }
 
 /// A number as numeric.
@@ -460,6 +504,10 @@ pub fn to_numeric(number: &Datum<'_>) -> Result<(i128, u8)> {
         Datum::Int4(v) => Ok((i128::from(*v), 0)),
         Datum::Int8(v) => Ok((i128::from(*v), 0)),
         Datum::Numeric(v, scale) => Ok((*v, *scale)),
+        Datum::Float4(v) if v.is_finite() => {
+            // 6 significant digits, as PostgreSQL converts.
+            parse_numeric(&format!("{v:.5e}")).map(|(v, scale)| trim_zeros(v, scale))
+        }
         Datum::Float8(v) if v.is_finite() => {
             // 15 significant digits, as PostgreSQL converts.
             parse_numeric(&format!("{v:.14e}")).map(|(v, scale)| trim_zeros(v, scale))

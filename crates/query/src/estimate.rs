@@ -91,7 +91,7 @@ fn value_bytes(ty: ColType) -> f64 {
     match ty.kind {
         TypeKind::Bool => 1.0,
         TypeKind::Int2 => 2.0,
-        TypeKind::Int4 | TypeKind::Date => 4.0,
+        TypeKind::Int4 | TypeKind::Float4 | TypeKind::Date => 4.0,
         TypeKind::Int8
         | TypeKind::Float8
         | TypeKind::Timestamp

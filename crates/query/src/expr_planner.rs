@@ -188,10 +188,17 @@ fn computable(lt: &DataType, rt: &DataType) -> bool {
     }
 }
 
-/// Of double precision there is no `%`.
+/// Whether numbers of these types compare as double precision though one of them is real.
+pub(crate) fn unlike_real(lt: &DataType, rt: &DataType) -> bool {
+    lt != rt && (*lt == DataType::Float32 || *rt == DataType::Float32) && computable(lt, rt)
+}
+
+/// Of real and double precision there is no `%`.
 fn no_remainder(op: Op, lt: &DataType, rt: &DataType) -> Result<(), PgError> {
     let (Some(a), Some(b)) = (col_type_of(lt), col_type_of(rt)) else { return Ok(()) };
-    if op == Op::Mod && common_number(a.kind, b.kind) == Some(TypeKind::Float8) {
+    let floating =
+        matches!(common_number(a.kind, b.kind), Some(TypeKind::Float4 | TypeKind::Float8));
+    if op == Op::Mod && floating {
         return Err(no_operator(&BinaryOperator::Modulo, lt, rt));
     }
     Ok(())
@@ -445,6 +452,10 @@ impl ExprPlanner for PgExprPlanner {
         let left = as_instant(left, &lt, &rt, self.env);
         let right = as_instant(right, &rt, &lt, self.env);
         let (left, right) = (order_key(left, &lt), order_key(right, &rt));
+        let (left, right) = match unlike_real(&lt, &rt) {
+            true => (cast_expr(left, DataType::Float64), cast_expr(right, DataType::Float64)),
+            false => (left, right),
+        };
         Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }))
     }
 
@@ -454,6 +465,9 @@ impl ExprPlanner for PgExprPlanner {
     ) -> DfResult<PlannerResult<RawAggregateExpr>> {
         let name = expr.func.name().to_owned();
         check_arguments(&name, &mut expr.args);
+        if name == "sum" {
+            expr.func = crate::real_sum::sum();
+        }
         if name != "avg" {
             return Ok(PlannerResult::Original(expr));
         }
@@ -468,6 +482,9 @@ impl ExprPlanner for PgExprPlanner {
         let name = expr.func_def.name().to_owned();
         if matches!(expr.func_def, WindowFunctionDefinition::AggregateUDF(_)) {
             check_arguments(&name, &mut expr.args);
+        }
+        if name == "sum" {
+            expr.func_def = WindowFunctionDefinition::AggregateUDF(crate::real_sum::sum());
         }
         if !matches!(name.as_str(), "avg" | "ntile") {
             return Ok(PlannerResult::Original(expr));

@@ -216,10 +216,11 @@ fn ty(kind: TypeKind) -> ColType {
 
 const OPS: [(Op, &str); 5] =
     [(Op::Add, "add"), (Op::Sub, "sub"), (Op::Mul, "mul"), (Op::Div, "div"), (Op::Mod, "mod")];
-const KINDS: [(TypeKind, &str); 4] = [
+const KINDS: [(TypeKind, &str); 5] = [
     (TypeKind::Int2, "int2"),
     (TypeKind::Int4, "int4"),
     (TypeKind::Int8, "int8"),
+    (TypeKind::Float4, "float4"),
     (TypeKind::Float8, "float8"),
 ];
 

@@ -75,6 +75,7 @@ pub(crate) fn json_of(datum: &Datum<'_>, env: &FormatEnv) -> Result<String> {
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Numeric(..) => {
             out = to_text(datum, env);
         }
+        Datum::Float4(v) if v.is_finite() => out = to_text(datum, env),
         Datum::Float8(v) if v.is_finite() => out = to_text(datum, env),
         Datum::Timestamp(_) | Datum::Timestamptz(_) => {
             let mut text = to_text(datum, env).replacen(' ', "T", 1);

@@ -54,6 +54,7 @@ mod ordering;
 pub mod planner;
 mod provider;
 mod pushdown;
+mod real_sum;
 mod recursive;
 pub mod row_calls;
 pub mod scalar;

@@ -22,7 +22,8 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
+    Aggregate, Between, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
+    Projection,
 };
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use std::sync::Arc;
@@ -229,6 +230,12 @@ fn rewrite_exprs(plan: LogicalPlan, env: FormatEnv) -> DfResult<LogicalPlan> {
     Ok(done.data)
 }
 
+/// Whether one side is real and another a number of another type.
+fn real_among(expr: &Expr, others: &[Expr], schema: &DFSchema) -> bool {
+    let ty = |one: &Expr| one.get_type(schema).unwrap_or(DataType::Null);
+    others.iter().any(|other| crate::expr_planner::unlike_real(&ty(expr), &ty(other)))
+}
+
 fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Transformed<Expr>> {
     let kind = |expr: &Expr| kind_of(expr, schema);
     Ok(match expr {
@@ -240,6 +247,19 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
                 .collect::<DfResult<_>>()?;
             let expr = Box::new(order_key(*expr, &ty));
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
+        }
+        Expr::InList(InList { expr, list, negated }) if real_among(&expr, &list, schema) => {
+            let double = |one: Expr| datafusion::logical_expr::cast(one, DataType::Float64);
+            let list = list.into_iter().map(double).collect();
+            Transformed::yes(Expr::InList(InList { expr: Box::new(double(*expr)), list, negated }))
+        }
+        Expr::Between(Between { expr, negated, low, high })
+            if real_among(&expr, &[(*low).clone(), (*high).clone()], schema) =>
+        {
+            let double =
+                |one: Expr| Box::new(datafusion::logical_expr::cast(one, DataType::Float64));
+            let (expr, low, high) = (double(*expr), double(*low), double(*high));
+            Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
         }
         Expr::InSubquery(InSubquery { expr, mut subquery, negated }) if keyed(kind(&expr)) => {
             let ty = expr.get_type(schema)?;

@@ -280,6 +280,7 @@ pub fn value_of(value: &ScalarValue) -> Option<Value> {
         ScalarValue::Int32(Some(v)) => Value::Int4(*v),
         ScalarValue::Int64(Some(v)) => Value::Int8(*v),
         ScalarValue::UInt64(Some(v)) => Value::Numeric(i128::from(*v), 0),
+        ScalarValue::Float32(Some(v)) => Value::Float4(*v),
         ScalarValue::Float64(Some(v)) => Value::Float8(*v),
         ScalarValue::Decimal128(Some(v), _, scale) => {
             Value::Numeric(*v, u8::try_from(*scale).ok()?)
@@ -331,6 +332,7 @@ pub fn scalar_value_of(value: &Value, ty: ColType) -> ScalarValue {
         Value::Int2(v) => ScalarValue::Int16(Some(*v)),
         Value::Int4(v) => ScalarValue::Int32(Some(*v)),
         Value::Int8(v) => ScalarValue::Int64(Some(*v)),
+        Value::Float4(v) => ScalarValue::Float32(Some(*v)),
         Value::Float8(v) => ScalarValue::Float64(Some(*v)),
         Value::Numeric(v, scale) => {
             let to = (*scale).max(if ty.precision_scale().is_some() { *scale } else { 0 });

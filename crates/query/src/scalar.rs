@@ -9,7 +9,7 @@
 //! as parameters.
 
 use crate::arith::{self, Op};
-use crate::cast::{CastMode, cast, to_f64, to_numeric};
+use crate::cast::{CastMode, cast, to_f32, to_f64, to_numeric};
 use crate::error::{PgError, Result};
 use crate::json::Json;
 use crate::wire::{FormatEnv, to_text};
@@ -282,13 +282,17 @@ fn as_i64(datum: &Datum<'_>) -> Option<i64> {
     }
 }
 
+const fn is_float(datum: &Datum<'_>) -> bool {
+    matches!(datum, Datum::Float4(_) | Datum::Float8(_))
+}
+
 fn compare_numbers(a: &Datum<'_>, b: &Datum<'_>) -> Result<Ordering> {
     let is_number =
-        |d: &Datum<'_>| as_i64(d).is_some() || matches!(d, Datum::Float8(_) | Datum::Numeric(..));
+        |d: &Datum<'_>| as_i64(d).is_some() || is_float(d) || matches!(d, Datum::Numeric(..));
     if !is_number(a) || !is_number(b) {
         return Err(PgError::new("42883", "operator does not exist for these types"));
     }
-    if !matches!(a, Datum::Float8(_)) && !matches!(b, Datum::Float8(_)) {
+    if !is_float(a) && !is_float(b) {
         return Ok(compare_numerics(to_numeric(a)?, to_numeric(b)?));
     }
     // The key encoding has SQL's order: NaN last.
@@ -326,6 +330,7 @@ pub fn arithmetic(op: Op, kind: TypeKind, a: &Datum<'_>, b: &Datum<'_>) -> Resul
             let (a, b) = (as_i64(a).ok_or_else(mismatch)?, as_i64(b).ok_or_else(mismatch)?);
             integer(op, kind, a, b)?
         }
+        TypeKind::Float4 => Datum::Float4(arith::float4(op, to_f32(a)?, to_f32(b)?)?),
         TypeKind::Float8 => Datum::Float8(arith::float8(op, to_f64(a)?, to_f64(b)?)?),
         TypeKind::Numeric => {
             let (v, scale) = arith::numeric(op, to_numeric(a)?, to_numeric(b)?)?;
@@ -356,6 +361,7 @@ fn negate(datum: &Datum<'_>) -> Result<Val<'static>> {
         Datum::Int2(v) => Datum::Int2(v.checked_neg().ok_or_else(|| overflow("smallint"))?),
         Datum::Int4(v) => Datum::Int4(v.checked_neg().ok_or_else(|| overflow("integer"))?),
         Datum::Int8(v) => Datum::Int8(v.checked_neg().ok_or_else(|| overflow("bigint"))?),
+        Datum::Float4(v) => Datum::Float4(-v),
         Datum::Float8(v) => Datum::Float8(-v),
         Datum::Numeric(v, scale) => Datum::Numeric(-v, *scale),
         Datum::Interval(v) => Datum::Interval(crate::interval::negate(*v)?),
@@ -363,18 +369,25 @@ fn negate(datum: &Datum<'_>) -> Result<Val<'static>> {
     }))
 }
 
-/// The kind in which two numbers are computed with.
+/// The kind in which two numbers are computed with. Real is only that with its like; with any other
+/// number it is double precision, as PostgreSQL's operators are.
 #[must_use]
 pub fn common_number(a: TypeKind, b: TypeKind) -> Option<TypeKind> {
+    if a == TypeKind::Float4 && b == a {
+        return Some(a);
+    }
     let rank = |kind| match kind {
         TypeKind::Int2 => Some(0),
         TypeKind::Int4 => Some(1),
         TypeKind::Int8 => Some(2),
         TypeKind::Numeric => Some(3),
-        TypeKind::Float8 => Some(4),
+        TypeKind::Float4 | TypeKind::Float8 => Some(4),
         _ => None,
     };
-    Some(if rank(a)? >= rank(b)? { a } else { b })
+    Some(match if rank(a)? >= rank(b)? { a } else { b } {
+        TypeKind::Float4 => TypeKind::Float8,
+        kind => kind,
+    })
 }
 
 /// `LIKE` with `\` as escape.

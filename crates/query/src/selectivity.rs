@@ -314,7 +314,9 @@ fn histogram_below(bounds: &[Value], value: &Value, key: &[u8]) -> Option<f64> {
 fn number(value: &Value) -> Option<f64> {
     let datum = value.as_datum();
     match datum {
-        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Float8(_) => to_f64(&datum).ok(),
+        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Float4(_) | Datum::Float8(_) => {
+            to_f64(&datum).ok()
+        }
         _ if crate::cast::kind_of(&datum) == Some(TypeKind::Numeric) => to_f64(&datum).ok(),
         _ => None,
     }

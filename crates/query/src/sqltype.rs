@@ -26,9 +26,14 @@ pub fn col_type_of_sql(sql: &DataType) -> Result<Option<ColType>> {
         DataType::DoublePrecision
         | DataType::Float8
         | DataType::Double(ExactNumberInfo::None)
-        | DataType::Float(_)
-        | DataType::Real
-        | DataType::Float4 => plain(TypeKind::Float8),
+        | DataType::Float(ExactNumberInfo::None) => plain(TypeKind::Float8),
+        DataType::Real | DataType::Float4 => plain(TypeKind::Float4),
+        DataType::Float(ExactNumberInfo::Precision(bits)) => match bits {
+            0 => Err(PgError::new("22023", "precision for type float must be at least 1 bit")),
+            1..=24 => plain(TypeKind::Float4),
+            25..=53 => plain(TypeKind::Float8),
+            _ => Err(PgError::new("22023", "precision for type float must be less than 54 bits")),
+        },
         DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => {
             numeric_type(*info).map(Some)
         }
@@ -153,7 +158,8 @@ fn custom_type(name: &ObjectName, modifiers: &[String]) -> Result<Option<ColType
         "int2" | "smallint" => TypeKind::Int2,
         "int4" | "int" | "integer" => TypeKind::Int4,
         "int8" | "bigint" | "oid" | "regclass" | "regtype" | "xid" => TypeKind::Int8,
-        "float8" | "float4" => TypeKind::Float8,
+        "float4" => TypeKind::Float4,
+        "float8" => TypeKind::Float8,
         "number" | "numeric" | "decimal" => {
             let numbers: Result<Vec<u64>> = modifiers
                 .iter()

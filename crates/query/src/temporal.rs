@@ -31,7 +31,12 @@ fn no_function(name: &str) -> PgError {
 const fn is_number(kind: TypeKind) -> bool {
     matches!(
         kind,
-        TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8 | TypeKind::Float8 | TypeKind::Numeric
+        TypeKind::Int2
+            | TypeKind::Int4
+            | TypeKind::Int8
+            | TypeKind::Float4
+            | TypeKind::Float8
+            | TypeKind::Numeric
     )
 }
 

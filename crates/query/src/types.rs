@@ -115,6 +115,7 @@ impl PgType {
             TypeKind::Int2 => oid::INT2,
             TypeKind::Int4 => oid::INT4,
             TypeKind::Int8 => oid::INT8,
+            TypeKind::Float4 => oid::FLOAT4,
             TypeKind::Float8 => oid::FLOAT8,
             TypeKind::Numeric => oid::NUMERIC,
             TypeKind::Text => oid::TEXT,
@@ -172,7 +173,7 @@ const fn array_oid(code: i32) -> u32 {
     0
 }
 
-const ARRAY_OIDS: [(TypeKind, u32); 18] = [
+const ARRAY_OIDS: [(TypeKind, u32); 19] = [
     (TypeKind::Bool, 1000),
     (TypeKind::Bytea, 1001),
     (TypeKind::Int2, 1005),
@@ -181,6 +182,7 @@ const ARRAY_OIDS: [(TypeKind, u32); 18] = [
     (TypeKind::Char, 1014),
     (TypeKind::Varchar, 1015),
     (TypeKind::Int8, 1016),
+    (TypeKind::Float4, 1021),
     (TypeKind::Float8, 1022),
     (TypeKind::Timestamp, 1115),
     (TypeKind::Date, 1182),
@@ -257,6 +259,7 @@ pub fn arrow_type(ty: ColType) -> DataType {
         TypeKind::Int2 => DataType::Int16,
         TypeKind::Int4 => DataType::Int32,
         TypeKind::Int8 => DataType::Int64,
+        TypeKind::Float4 => DataType::Float32,
         TypeKind::Float8 => DataType::Float64,
         TypeKind::Numeric => {
             let (precision, scale) =
@@ -300,7 +303,8 @@ pub fn col_type_of(ty: &DataType) -> Option<ColType> {
         DataType::Int8 | DataType::Int16 | DataType::UInt8 => ColType::new(TypeKind::Int2),
         DataType::Int32 | DataType::UInt16 => ColType::new(TypeKind::Int4),
         DataType::Int64 | DataType::UInt32 | DataType::UInt64 => ColType::new(TypeKind::Int8),
-        DataType::Float16 | DataType::Float32 | DataType::Float64 => ColType::new(TypeKind::Float8),
+        DataType::Float16 | DataType::Float32 => ColType::new(TypeKind::Float4),
+        DataType::Float64 => ColType::new(TypeKind::Float8),
         DataType::Decimal128(precision, scale) => {
             if *precision == NUMERIC_PRECISION || *scale < 0 {
                 ColType::new(TypeKind::Numeric)
@@ -356,7 +360,14 @@ fn same_family(oid: u32, ty: &DataType) -> bool {
     match ty {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => !matches!(
             oid,
-            oid::BOOL | oid::INT2 | oid::INT4 | oid::INT8 | oid::FLOAT8 | oid::NUMERIC | oid::OID
+            oid::BOOL
+                | oid::INT2
+                | oid::INT4
+                | oid::INT8
+                | oid::FLOAT4
+                | oid::FLOAT8
+                | oid::NUMERIC
+                | oid::OID
         ),
         DataType::Int64 => oid == oid::INT8 || is_object_number(oid),
         DataType::Decimal128(..) => oid == oid::NUMERIC,
@@ -380,7 +391,6 @@ fn same_family(oid: u32, ty: &DataType) -> bool {
 fn pg_type_of(ty: &DataType) -> PgType {
     match ty {
         DataType::Decimal128(..) | DataType::Decimal256(..) => PgType::new(oid::NUMERIC),
-        DataType::Float32 => PgType::new(oid::FLOAT4),
         other => col_type_of(other).map_or(PgType::new(oid::TEXT), PgType::of),
     }
 }
@@ -417,7 +427,8 @@ pub fn col_type_of_oid(oid: u32) -> Option<ColType> {
         oid::INT2 => TypeKind::Int2,
         oid::INT4 => TypeKind::Int4,
         oid::INT8 => TypeKind::Int8,
-        oid::FLOAT4 | oid::FLOAT8 => TypeKind::Float8,
+        oid::FLOAT4 => TypeKind::Float4,
+        oid::FLOAT8 => TypeKind::Float8,
         oid::NUMERIC => TypeKind::Numeric,
         oid::TEXT | oid::NAME | oid::CHAR => TypeKind::Text,
         oid::VARCHAR => TypeKind::Varchar,
@@ -435,8 +446,6 @@ pub fn col_type_of_oid(oid: u32) -> Option<ColType> {
         oid::OIDVECTOR | oid::OID_ARRAY => return Some(ColType::array_of(TypeKind::Int8)),
         oid::CHAR_ARRAY | oid::NAME_ARRAY => return Some(ColType::array_of(TypeKind::Text)),
         other if is_object_number(other) => TypeKind::Int8,
-        // Elements of real are double precision here, as columns of it would be.
-        1021 => return Some(ColType::array_of(TypeKind::Float8)),
         other => {
             let found = ARRAY_OIDS.iter().find(|(_, oid)| *oid == other);
             return found.map(|(kind, _)| ColType::array_of(*kind));

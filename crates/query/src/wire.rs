@@ -37,7 +37,8 @@ pub fn push_text(datum: &Datum<'_>, env: &FormatEnv, out: &mut Vec<u8>) {
         Datum::Int2(v) => push_int(i64::from(*v), out),
         Datum::Int4(v) => push_int(i64::from(*v), out),
         Datum::Int8(v) => push_int(*v, out),
-        Datum::Float8(v) => push_float8(*v, out),
+        Datum::Float4(v) => push_float(f64::from(*v), *v, 1e6, out),
+        Datum::Float8(v) => push_float(*v, *v, 1e15, out),
         Datum::Numeric(v, scale) => push_numeric(*v, *scale, out),
         Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => out.extend_from_slice(v.as_bytes()),
         Datum::Bytea(v) => {
@@ -91,7 +92,14 @@ pub fn push_int(value: i64, out: &mut Vec<u8>) {
 }
 
 /// Shortest digits that read back the same; an exponent below 1e-4 and from 1e15 on.
-fn push_float8(value: f64, out: &mut Vec<u8>) {
+/// Appends the fewest digits that mean `shown`, which is `value` in the precision of its type; from
+/// `large` on with an exponent.
+fn push_float<T: std::fmt::Display + std::fmt::LowerExp>(
+    value: f64,
+    shown: T,
+    large: f64,
+    out: &mut Vec<u8>,
+) {
     if value.is_nan() {
         out.extend_from_slice(b"NaN");
         return;
@@ -100,8 +108,8 @@ fn push_float8(value: f64, out: &mut Vec<u8>) {
         out.extend_from_slice(if value > 0.0 { b"Infinity" } else { b"-Infinity" });
         return;
     }
-    if value != 0.0 && !(1e-4..1e15).contains(&value.abs()) {
-        let shown = format!("{value:e}");
+    if value != 0.0 && !(1e-4..large).contains(&value.abs()) {
+        let shown = format!("{shown:e}");
         let (mantissa, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
         let (sign, digits) = match exponent.strip_prefix('-') {
             Some(digits) => ('-', digits),
@@ -109,7 +117,7 @@ fn push_float8(value: f64, out: &mut Vec<u8>) {
         };
         out.extend_from_slice(format!("{mantissa}e{sign}{digits:0>2}").as_bytes());
     } else {
-        out.extend_from_slice(format!("{value}").as_bytes());
+        out.extend_from_slice(format!("{shown}").as_bytes());
     }
 }
 
@@ -177,10 +185,11 @@ pub fn push_binary(datum: &Datum<'_>, type_oid: u32, out: &mut Vec<u8>) -> Resul
             out.extend_from_slice(&v.days.to_be_bytes());
             out.extend_from_slice(&v.months.to_be_bytes());
         }
-        #[allow(clippy::cast_possible_truncation)] // the column is a float4
+        #[allow(clippy::cast_possible_truncation)] // a column of the catalog that is a float4
         Datum::Float8(v) if type_oid == oid::FLOAT4 => {
             out.extend_from_slice(&(*v as f32).to_be_bytes());
         }
+        Datum::Float4(v) => out.extend_from_slice(&v.to_be_bytes()),
         Datum::Float8(v) => out.extend_from_slice(&v.to_be_bytes()),
         Datum::Numeric(v, scale) => push_binary_numeric(*v, *scale, out),
         // Such objects have been turned into their names, for a client that reads text.
@@ -270,6 +279,7 @@ fn decode_binary(bytes: &[u8], ty: ColType, type_oid: u32) -> Result<Value> {
             Value::Int8(i64::from(u32::from_be_bytes(array(bytes)?)))
         }
         TypeKind::Int8 => Value::Int8(i64::from_be_bytes(array(bytes)?)),
+        TypeKind::Float4 => Value::Float4(f32::from_be_bytes(array(bytes)?)),
         TypeKind::Float8 if type_oid == oid::FLOAT4 => {
             Value::Float8(f64::from(f32::from_be_bytes(array(bytes)?)))
         }

@@ -511,9 +511,12 @@ fn bind_of(value: &Value, env: &query::wire::FormatEnv) -> Bind {
     };
     let text = ColText::of(value, env);
     let (type_code, quoted) = match kind {
-        TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8 | TypeKind::Float8 | TypeKind::Numeric => {
-            (2, false)
-        }
+        TypeKind::Int2
+        | TypeKind::Int4
+        | TypeKind::Int8
+        | TypeKind::Float4
+        | TypeKind::Float8
+        | TypeKind::Numeric => (2, false),
         TypeKind::Date => (12, true),
         TypeKind::Timestamp | TypeKind::Timestamptz => (180, true),
         TypeKind::Bytea => (23, true),

@@ -60,6 +60,7 @@ pub(super) fn fits(kind: TypeKind, value: &Datum<'_>) -> bool {
         Datum::Int2(_) => kind == TypeKind::Int2,
         Datum::Int4(_) => kind == TypeKind::Int4,
         Datum::Int8(_) => kind == TypeKind::Int8,
+        Datum::Float4(_) => kind == TypeKind::Float4,
         Datum::Float8(_) => kind == TypeKind::Float8,
         Datum::Numeric(..) => kind == TypeKind::Numeric,
         Datum::Text(_) => kind.is_text(),
@@ -82,7 +83,7 @@ fn data_bytes_of(value: &Datum<'_>) -> usize {
         Datum::Null => 0,
         Datum::Bool(_) => 1,
         Datum::Int2(_) => 2,
-        Datum::Int4(_) | Datum::Date(_) => 4,
+        Datum::Int4(_) | Datum::Float4(_) | Datum::Date(_) => 4,
         Datum::Int8(_)
         | Datum::Float8(_)
         | Datum::Timestamp(_)
@@ -111,6 +112,7 @@ pub(super) fn append_data(value: &Datum<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(&v.days.to_le_bytes());
             out.extend_from_slice(&v.months.to_le_bytes());
         }
+        Datum::Float4(v) => out.extend_from_slice(&v.to_le_bytes()),
         Datum::Float8(v) => out.extend_from_slice(&v.to_le_bytes()),
         Datum::Enum(v) => out.extend_from_slice(&v.position.to_le_bytes()),
         Datum::Numeric(v, scale) => {
@@ -388,6 +390,7 @@ pub(super) fn decode(ty: ColType, data: &[u8]) -> Datum<'_> {
         TypeKind::Int2 => Datum::Int2(i16::from_le_bytes(array(data))),
         TypeKind::Int4 => Datum::Int4(i32::from_le_bytes(array(data))),
         TypeKind::Int8 => Datum::Int8(i64::from_le_bytes(array(data))),
+        TypeKind::Float4 => Datum::Float4(f32::from_le_bytes(array(data))),
         TypeKind::Float8 => Datum::Float8(f64::from_le_bytes(array(data))),
         TypeKind::Date => Datum::Date(i32::from_le_bytes(array(data))),
         TypeKind::Timestamp => Datum::Timestamp(i64::from_le_bytes(array(data))),

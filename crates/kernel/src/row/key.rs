@@ -47,6 +47,8 @@ fn encode_one(value: &Datum<'_>, out: &mut Vec<u8>) {
         Datum::Int8(v) | Datum::Timestamp(v) | Datum::Timestamptz(v) | Datum::Time(v) => {
             out.extend_from_slice(&(v ^ i64::MIN).to_be_bytes());
         }
+        // As wide as double precision, in whose order they are: keys of the two compare.
+        Datum::Float4(v) => out.extend_from_slice(&float_bits(f64::from(*v)).to_be_bytes()),
         Datum::Float8(v) => out.extend_from_slice(&float_bits(*v).to_be_bytes()),
         Datum::Enum(v) => out.extend_from_slice(&(v.position ^ i64::MIN).to_be_bytes()),
         Datum::Numeric(v, scale) => encode_numeric(*v, *scale, out),
@@ -156,6 +158,11 @@ fn take_array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], KeyError> {
     take(rest, N)?.try_into().map_err(|_| KeyError("cut off"))
 }
 
+fn take_float(rest: &mut &[u8]) -> Result<f64, KeyError> {
+    let bits = u64::from_be_bytes(take_array(rest)?);
+    Ok(f64::from_bits(if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits }))
+}
+
 fn decode_one(ty: ColType, rest: &mut &[u8]) -> Result<Value, KeyError> {
     Ok(match ty.kind {
         TypeKind::Bool => Value::Bool(take(rest, 1)?[0] != 0),
@@ -167,11 +174,9 @@ fn decode_one(ty: ColType, rest: &mut &[u8]) -> Result<Value, KeyError> {
         TypeKind::Timestamptz => {
             Value::Timestamptz(i64::from_be_bytes(take_array(rest)?) ^ i64::MIN)
         }
-        TypeKind::Float8 => {
-            let bits = u64::from_be_bytes(take_array(rest)?);
-            let bits = if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits };
-            Value::Float8(f64::from_bits(bits))
-        }
+        #[allow(clippy::cast_possible_truncation)] // it came from one
+        TypeKind::Float4 => Value::Float4(take_float(rest)? as f32),
+        TypeKind::Float8 => Value::Float8(take_float(rest)?),
         TypeKind::Numeric => decode_numeric(rest)?,
         TypeKind::Text | TypeKind::Varchar | TypeKind::Char => Value::Text(decode_text(rest)?),
         TypeKind::Json => Value::Json(decode_text(rest)?),

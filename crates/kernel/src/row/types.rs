@@ -27,11 +27,12 @@ pub enum TypeKind {
     Array,
     /// The modifier names a definition of this process, in the dictionary the type's object.
     Enum,
+    Float4,
 }
 
 impl TypeKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [TypeKind; 20] = [
+    pub const ALL: [TypeKind; 21] = [
         TypeKind::Bool,
         TypeKind::Int2,
         TypeKind::Int4,
@@ -52,6 +53,7 @@ impl TypeKind {
         TypeKind::Jsonb,
         TypeKind::Array,
         TypeKind::Enum,
+        TypeKind::Float4,
     ];
 
     /// The number stored in the dictionary.
@@ -78,6 +80,7 @@ impl TypeKind {
             TypeKind::Jsonb => 18,
             TypeKind::Array => 19,
             TypeKind::Enum => 20,
+            TypeKind::Float4 => 21,
         }
     }
 
@@ -105,7 +108,7 @@ impl TypeKind {
         match self {
             TypeKind::Bool => Some(1),
             TypeKind::Int2 => Some(2),
-            TypeKind::Int4 | TypeKind::Date => Some(4),
+            TypeKind::Int4 | TypeKind::Float4 | TypeKind::Date => Some(4),
             TypeKind::Int8
             | TypeKind::Float8
             | TypeKind::Timestamp
@@ -225,6 +228,7 @@ impl fmt::Display for ColType {
             TypeKind::Int2 => "smallint",
             TypeKind::Int4 => "integer",
             TypeKind::Int8 => "bigint",
+            TypeKind::Float4 => "real",
             TypeKind::Float8 => "double precision",
             TypeKind::Numeric => "numeric",
             TypeKind::Text => "text",

@@ -60,6 +60,7 @@ fn number(v: (i128, u8)) -> Value {
 
 fn abs(a: &[Datum<'_>]) -> Result<Value> {
     Ok(match &a[0] {
+        Datum::Float4(v) => Value::Float4(v.abs()),
         Datum::Float8(v) => Value::Float8(v.abs()),
         Datum::Numeric(v, scale) => Value::Numeric(v.abs(), *scale),
         whole => as_like(whole, i128::from(integer(whole)?).abs())?,
@@ -491,6 +492,7 @@ pub(super) const LINES: &[Line] = &[
     ("abs(int2) int2", one(abs)),
     ("abs(int4) int4", one(abs)),
     ("abs(int8) int8", one(abs)),
+    ("abs(float4) float4", one(abs)),
     ("abs(float8) float8", one(abs)),
     ("abs(numeric) numeric:first", one(abs)),
     ("sign(float8) float8", one(sign)),

@@ -106,6 +106,7 @@ fn kind_of_name(name: &str) -> TypeKind {
         "int2" => TypeKind::Int2,
         "int4" => TypeKind::Int4,
         "int8" => TypeKind::Int8,
+        "float4" => TypeKind::Float4,
         "float8" => TypeKind::Float8,
         "numeric" => TypeKind::Numeric,
         "bytea" => TypeKind::Bytea,
@@ -183,9 +184,12 @@ enum Category {
 
 fn category(kind: TypeKind) -> Category {
     match kind {
-        TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8 | TypeKind::Float8 | TypeKind::Numeric => {
-            Category::Number
-        }
+        TypeKind::Int2
+        | TypeKind::Int4
+        | TypeKind::Int8
+        | TypeKind::Float4
+        | TypeKind::Float8
+        | TypeKind::Numeric => Category::Number,
         TypeKind::Text | TypeKind::Varchar | TypeKind::Char => Category::String,
         TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz => Category::Instant,
         other => Category::Other(other),
@@ -210,7 +214,8 @@ fn implicit(from: TypeKind, to: TypeKind) -> bool {
         TypeKind::Int4 => 2,
         TypeKind::Int8 => 3,
         TypeKind::Numeric => 4,
-        TypeKind::Float8 => 5,
+        TypeKind::Float4 => 5,
+        TypeKind::Float8 => 6,
         TypeKind::Date => 11,
         TypeKind::Timestamp => 12,
         TypeKind::Timestamptz => 13,
@@ -468,6 +473,7 @@ fn has_kind(datum: &Datum<'_>, kind: TypeKind) -> bool {
         Datum::Int2(_) => kind == TypeKind::Int2,
         Datum::Int4(_) => kind == TypeKind::Int4,
         Datum::Int8(_) => kind == TypeKind::Int8,
+        Datum::Float4(_) => kind == TypeKind::Float4,
         Datum::Float8(_) => kind == TypeKind::Float8,
         Datum::Numeric(..) => kind == TypeKind::Numeric,
         Datum::Text(_) => kind.is_text(),

@@ -121,6 +121,7 @@ impl ScanWork {
                 self.types[column].kind,
                 // Their keys forget trailing zeros, the sign of zero, the form of the value.
                 TypeKind::Numeric
+                    | TypeKind::Float4
                     | TypeKind::Float8
                     | TypeKind::Interval
                     | TypeKind::Jsonb

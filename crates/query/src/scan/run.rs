@@ -524,7 +524,7 @@ fn key_value(datum: &Datum<'_>, ty: ColType, state: &ExecState) -> Result<KeyVal
     let ty = ty.without_limit();
     if let Datum::Float8(v) = datum
         && !v.is_finite()
-        && ty.kind != TypeKind::Float8
+        && !matches!(ty.kind, TypeKind::Float4 | TypeKind::Float8)
     {
         return Ok(KeyValue::None);
     }

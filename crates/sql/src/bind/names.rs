@@ -112,6 +112,7 @@ fn type_name(ty: &DataType) -> String {
             kernel::row::TypeKind::Int2 => "int2",
             kernel::row::TypeKind::Int4 => "int4",
             kernel::row::TypeKind::Int8 => "int8",
+            kernel::row::TypeKind::Float4 => "float4",
             kernel::row::TypeKind::Float8 => "float8",
             kernel::row::TypeKind::Numeric => "numeric",
             kernel::row::TypeKind::Text => "text",

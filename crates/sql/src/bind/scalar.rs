@@ -370,7 +370,7 @@ impl<'a> ScalarBinder<'a> {
         let Some((a, b)) = self.pair(left, right, true)? else { return Ok(None) };
         let (Some(ta), Some(tb)) = (a.ty, b.ty) else { return Ok(None) };
         let Some(kind) = common_number(ta.kind, tb.kind) else { return Ok(None) };
-        if op == Op::Mod && kind == TypeKind::Float8 {
+        if op == Op::Mod && matches!(kind, TypeKind::Float4 | TypeKind::Float8) {
             return Ok(None);
         }
         let scalar = fold(Scalar::Arith(op, kind, Box::new((a.scalar, b.scalar))))?;

@@ -8,7 +8,7 @@ use crate::ddl::is_temporary;
 use crate::planning::shown_columns;
 use Shape::{Int4, Name, Other, Text};
 use kernel::dict::{CheckOption, ColumnDef, Generated, TableDef};
-use kernel::row::Value;
+use kernel::row::{ColType, TypeKind, Value};
 use query::types::{PgType, oid};
 
 /// Whether there is a view of this name.
@@ -188,6 +188,7 @@ fn columns(catalog: &Catalog) -> Rows {
         ("data_type", Text),
         ("character_maximum_length", Int4),
         ("numeric_precision", Int4),
+        ("numeric_precision_radix", Int4),
         ("numeric_scale", Int4),
         ("udt_name", Name),
         ("is_identity", Text),
@@ -206,7 +207,7 @@ fn columns(catalog: &Catalog) -> Rows {
             };
             let computed = column.generated == Some(Generated::Stored);
             let plain = column.ty.without_limit();
-            let precision = column.ty.precision_scale();
+            let [precision, radix, scale] = digits(column.ty);
             let number = |n: i64| Value::Int4(i32::try_from(n).unwrap_or(i32::MAX));
             let length = column.ty.length().and_then(|n| i64::try_from(n).ok());
             let udt = PgType::of(plain).oid;
@@ -221,10 +222,15 @@ fn columns(catalog: &Catalog) -> Rows {
                 number(i64::try_from(i + 1).unwrap_or(0)),
                 plain_default(catalog, column),
                 text(if column.not_null { "NO" } else { "YES" }),
-                text(if own.is_some() { "USER-DEFINED".to_owned() } else { plain.to_string() }),
+                text(match (own, plain.element()) {
+                    (Some(_), _) => "USER-DEFINED".to_owned(),
+                    (_, Some(_)) => "ARRAY".to_owned(),
+                    _ => plain.to_string(),
+                }),
                 length.map_or(Value::Null, number),
-                precision.map_or(Value::Null, |(p, _)| number(p.into())),
-                precision.map_or(Value::Null, |(_, s)| number(s.into())),
+                precision.map_or(Value::Null, number),
+                radix.map_or(Value::Null, number),
+                scale.map_or(Value::Null, number),
                 text(udt),
                 text(if identity.is_some() { "YES" } else { "NO" }),
                 opt_text(identity),
@@ -235,6 +241,22 @@ fn columns(catalog: &Catalog) -> Rows {
         }
     }
     rows
+}
+
+/// Precision, its radix, and scale of numbers.
+fn digits(ty: ColType) -> [Option<i64>; 3] {
+    let precision = ty.precision_scale();
+    match ty.kind {
+        TypeKind::Int2 => [Some(16), Some(2), Some(0)],
+        TypeKind::Int4 => [Some(32), Some(2), Some(0)],
+        TypeKind::Int8 => [Some(64), Some(2), Some(0)],
+        TypeKind::Float4 => [Some(24), Some(2), None],
+        TypeKind::Float8 => [Some(53), Some(2), None],
+        TypeKind::Numeric => {
+            [precision.map(|(p, _)| p.into()), Some(10), precision.map(|(_, s)| s.into())]
+        }
+        _ => [None; 3],
+    }
 }
 
 fn yes_or_no(yes: bool) -> &'static str {

@@ -133,9 +133,6 @@ pub(super) fn column_type(sql: &DataType) -> Result<(ColType, Option<Vec<Sequenc
         }
     }
     match sql {
-        DataType::Real | DataType::Float4 => {
-            return refuse("type real").map_err(|e: PgError| e.with_hint("Use double precision."));
-        }
         DataType::Timestamp(Some(n), _) if *n < 6 => {
             return refuse("a precision of timestamps other than 6");
         }

@@ -123,7 +123,9 @@ fn referred(
 
 /// Whether values of the two columns can be compared; `name` is the key's.
 fn check_types(name: &str, child: (&str, ColType), parent: (&str, ColType)) -> Result<()> {
-    use kernel::row::TypeKind::{Char, Date, Float8, Int2, Int4, Int8, Numeric, Text, Timestamp};
+    use kernel::row::TypeKind::{
+        Char, Date, Float4, Float8, Int2, Int4, Int8, Numeric, Text, Timestamp,
+    };
     use kernel::row::TypeKind::{Timestamptz, Varchar};
     if foreign::comparable(child.1.kind, parent.1.kind) {
         return Ok(());
@@ -131,7 +133,9 @@ fn check_types(name: &str, child: (&str, ColType), parent: (&str, ColType)) -> R
     // PostgreSQL casts the one to the other, or compares them as they are.
     let casts = matches!(
         (child.1.kind, parent.1.kind),
-        (Int2 | Int4 | Int8 | Numeric, Float8)
+        (Int2 | Int4 | Int8 | Numeric, Float4 | Float8)
+            | (Float4, Float8)
+            | (Float8, Float4)
             | (Date | Timestamp | Timestamptz, Date | Timestamp | Timestamptz)
             | (Char, Text | Varchar)
             | (Text | Varchar, Char)

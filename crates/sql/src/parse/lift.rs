@@ -35,15 +35,17 @@ impl Lifted {
             && self.values.iter().zip(params).all(|((written, _), ty)| match written {
                 Written::Quoted => true,
                 Written::Integer => is_number(ty.kind),
-                Written::Decimal => matches!(ty.kind, TypeKind::Numeric | TypeKind::Float8),
+                Written::Decimal => {
+                    matches!(ty.kind, TypeKind::Numeric | TypeKind::Float4 | TypeKind::Float8)
+                }
             });
         fits.then(|| self.values.iter().map(|(_, text)| &**text))
     }
 }
 
 fn is_number(kind: TypeKind) -> bool {
-    use TypeKind::{Float8, Int2, Int4, Int8, Numeric};
-    matches!(kind, Int2 | Int4 | Int8 | Numeric | Float8)
+    use TypeKind::{Float4, Float8, Int2, Int4, Int8, Numeric};
+    matches!(kind, Int2 | Int4 | Int8 | Numeric | Float4 | Float8)
 }
 
 /// `INSERT INTO … VALUES (…) …` with at least one plain value; `None`: anything else.

@@ -79,6 +79,7 @@ fn instant_to_char(a: &[Datum<'_>], zone: &Zone) -> Result<Value> {
 fn number_to_char(a: &[Datum<'_>]) -> Result<Value> {
     let template = text(&a[1])?;
     made(match &a[0] {
+        Datum::Float4(v) => numbers::of_float(f64::from(*v), template)?,
         Datum::Float8(v) => numbers::of_float(*v, template)?,
         Datum::Int4(v) => numbers::of_integer(i64::from(*v), template)?,
         Datum::Int8(v) => numbers::of_integer(*v, template)?,
@@ -127,6 +128,7 @@ pub(super) const LINES: &[Line] = &[
     ("to_char(int4, text) text", Body::One(number_to_char)),
     ("to_char(int8, text) text", Body::One(number_to_char)),
     ("to_char(numeric, text) text", Body::One(number_to_char)),
+    ("to_char(float4, text) text", Body::One(number_to_char)),
     ("to_char(float8, text) text", Body::One(number_to_char)),
     ("to_number(text, text) numeric:15", Body::One(to_number)),
     ("to_date(text, text) date", Body::One(to_date)),

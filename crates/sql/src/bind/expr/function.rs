@@ -349,6 +349,7 @@ fn cast_function(name: &str) -> Option<DataType> {
         "int2" => DataType::Int2(None),
         "int4" => DataType::Int4(None),
         "int8" => DataType::Int8(None),
+        "float4" => DataType::Float4,
         "float8" => DataType::Float8,
         _ => return None,
     })
