@@ -267,6 +267,27 @@ impl Machine {
         out
     }
 
+    /// Whether nothing is under way in the cluster, and nothing is left to be written down.
+    #[must_use]
+    pub fn is_settled(&self, view: &VotingView) -> bool {
+        let control = &view.control;
+        let at_work = |life: &Life| {
+            self.slot_of(view, *life).is_some_and(|s| {
+                s.state == SlotState::Open
+                    && (s.epoch, s.done_epoch) == (control.epoch, control.epoch)
+                    && s.broken | s.hung == 0
+            })
+        };
+        let others = |instance| control.member(instance).is_none() && view.is_locked(instance);
+        self.is_member
+            && !self.dirty
+            && view.unfinished.is_none()
+            && control.evicting.is_empty()
+            && self.alive(view).len() == control.members.len()
+            && control.members.iter().all(at_work)
+            && !view.instances().any(others)
+    }
+
     fn watch(&mut self, view: &VotingView, passed_us: u64) {
         for instance in view.instances().filter(|i| *i != self.me.instance) {
             let track = self.tracks.entry(instance).or_default();

@@ -24,8 +24,10 @@ pub struct MembershipConfig {
     pub heartbeat: Duration,
     /// Silence after which a member is evicted.
     pub misscount: Duration,
-    /// Between two looks at locks and the control record.
+    /// Between two looks at locks and the control record, while the membership changes.
     pub poll: Duration,
+    /// The same while nothing is under way. Who dies is seen sooner, by the link that breaks.
+    pub poll_settled: Duration,
     /// How long a peer may take to answer a probe.
     pub probe: Duration,
 }
@@ -36,6 +38,7 @@ impl Default for MembershipConfig {
             heartbeat: Duration::from_millis(250),
             misscount: Duration::from_secs(3),
             poll: Duration::from_millis(15),
+            poll_settled: Duration::from_millis(60),
             probe: Duration::from_millis(700),
         }
     }
@@ -250,6 +253,11 @@ impl Membership {
         written
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_settled(&self, view: &VotingView) -> bool {
+        self.0.machine.lock().is_settled(view)
+    }
+
     /// What the voting file shows now.
     ///
     /// # Errors
@@ -270,6 +278,8 @@ struct Round {
     written: bool,
     /// The world has changed by our own hand: look again at once.
     again: bool,
+    /// Nothing is under way.
+    settled: bool,
     stop: bool,
 }
 
@@ -279,9 +289,13 @@ async fn drive(shared: Arc<Shared>, events: mpsc::Sender<MembershipEvent>) {
     // Since when every attempt has failed. A success is a round that has written the slot.
     let mut failing: Option<Micros> = None;
     loop {
+        let mut poll = shared.config.poll;
         match round(&shared, &events, &mut reconfiguration).await {
             Ok(Round { stop: true, .. }) => return,
             Ok(round) => {
+                if round.settled {
+                    poll = shared.config.poll_settled;
+                }
                 if round.written {
                     failing = None;
                 }
@@ -302,7 +316,7 @@ async fn drive(shared: Arc<Shared>, events: mpsc::Sender<MembershipEvent>) {
                 }
             }
         }
-        let _ = env.timeout(shared.config.poll, shared.poke.notified()).await;
+        let _ = env.timeout(poll, shared.poke.notified()).await;
     }
 }
 
@@ -347,6 +361,7 @@ async fn round(
             failed.get_or_insert(e);
         }
     }
+    result.settled = shared.machine.lock().is_settled(&view);
     failed.map_or(Ok(result), Err)
 }
 

@@ -214,6 +214,7 @@ async fn kernel(
                         Ok(()) => {
                             log.lock().push((now, Seen::Linked(me.0, r.epoch)));
                             membership.epoch_done(r.epoch);
+                            membership.set_open();
                         }
                         Err(ConnectError::Unreachable(peer)) => {
                             membership.report_broken(peer, r.epoch);
@@ -275,9 +276,33 @@ fn an_instance_alone_sends_nothing() {
 }
 
 #[test]
+fn a_cluster_is_settled_unless_something_is_under_way() {
+    let cluster = Cluster::formed(1, 2);
+    let settled = || {
+        let membership = cluster.memberships.lock()[&1].clone();
+        let view = cluster.world.block_on(membership.view()).unwrap();
+        membership.is_settled(&view)
+    };
+    cluster.world.run_for(Duration::from_secs(1));
+    assert!(settled());
+    cluster.start(cluster.world.env(3), 3);
+    assert!(cluster.world.run_until(Duration::from_millis(100), || !settled()), "one joins");
+    assert!(cluster.settled(&[1, 2, 3], Duration::from_secs(1)));
+    cluster.world.run_for(Duration::from_millis(200));
+    assert!(settled());
+    cluster.world.crash(2);
+    assert!(!settled(), "one has gone");
+    assert!(cluster.settled(&[1, 3], Duration::from_millis(200)));
+    cluster.world.run_for(Duration::from_millis(200));
+    assert!(settled());
+}
+
+#[test]
 fn a_crash_gives_the_survivors_one_new_epoch_within_50_ms() {
     for seed in 0..30 {
         let cluster = Cluster::formed(seed, 3);
+        // Until nobody looks often any more, and then at any moment between two looks.
+        cluster.world.run_for(Duration::from_millis(1000 + 7 * seed));
         let (before, _) = cluster.epoch_of(1).unwrap();
         let victim = (seed % 3) as u8 + 1;
         let survivors: Vec<u8> = (1..=3).filter(|i| *i != victim).collect();

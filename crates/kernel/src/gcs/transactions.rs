@@ -16,8 +16,12 @@ use super::recover::{CALL_MEMORY, CALL_PAST_IMAGE};
 use crate::error::{Error, Result};
 use crate::txn::{CrCopy, Peers, TxStatus};
 
-/// How often each instance tells the others its oldest snapshot.
-const HORIZON_EVERY: Duration = Duration::from_millis(50);
+/// How often each instance tells the others its oldest snapshot if it has changed.
+const HORIZON_EVERY: Duration = Duration::from_millis(100);
+
+/// Of how many times it tells it once though it has not changed: who enters an epoch late has not
+/// heard what was said before.
+const HORIZON_UNCHANGED: u32 = 20;
 
 fn to_state(status: TxStatus) -> TxnState {
     match status {
@@ -248,6 +252,7 @@ impl Node {
     pub(super) fn start_horizons(self: &Arc<Node>) {
         let node = self.clone();
         self.env.spawn_task("horizon", Lane::Serve, async move {
+            let (mut told, mut unsaid) = (None, 0);
             loop {
                 node.env.sleep(HORIZON_EVERY).await;
                 if node.cache.is_alone() {
@@ -258,6 +263,12 @@ impl Node {
                 if node.cache.is_frozen() {
                     continue;
                 }
+                let now = Some((node.view().epoch, oldest));
+                if std::mem::replace(&mut told, now) == now && unsaid < HORIZON_UNCHANGED {
+                    unsaid += 1;
+                    continue;
+                }
+                unsaid = 0;
                 for &to in node.view().members.iter().filter(|m| **m != node.me) {
                     node.send(to, Message::Txn(TxnMessage::Horizon { oldest }));
                 }
