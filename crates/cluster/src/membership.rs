@@ -26,7 +26,8 @@ pub struct MembershipConfig {
     pub misscount: Duration,
     /// Between two looks at locks and the control record, while the membership changes.
     pub poll: Duration,
-    /// The same while nothing is under way. Who dies is seen sooner, by the link that breaks.
+    /// The same while nothing is under way, at most a quarter of `heartbeat`. Who dies is seen
+    /// sooner, by the link that breaks.
     pub poll_settled: Duration,
     /// How long a peer may take to answer a probe.
     pub probe: Duration,
@@ -41,6 +42,13 @@ impl Default for MembershipConfig {
             poll_settled: Duration::from_millis(60),
             probe: Duration::from_millis(700),
         }
+    }
+}
+
+impl MembershipConfig {
+    /// Heartbeats are written, and silence is counted, from one look to the next.
+    pub(crate) fn poll_settled(&self) -> Duration {
+        self.poll_settled.min(self.heartbeat / 4).max(self.poll)
     }
 }
 
@@ -294,7 +302,7 @@ async fn drive(shared: Arc<Shared>, events: mpsc::Sender<MembershipEvent>) {
             Ok(Round { stop: true, .. }) => return,
             Ok(round) => {
                 if round.settled {
-                    poll = shared.config.poll_settled;
+                    poll = shared.config.poll_settled();
                 }
                 if round.written {
                     failing = None;

@@ -298,6 +298,17 @@ fn a_cluster_is_settled_unless_something_is_under_way() {
 }
 
 #[test]
+fn looks_are_never_rarer_than_heartbeats() {
+    // A settled cluster with short times: who stands still for longer than they allow is put out.
+    for heartbeat_ms in [20, 30, 60, 250] {
+        let heartbeat = Duration::from_millis(heartbeat_ms);
+        let config = MembershipConfig { heartbeat, ..MembershipConfig::default() };
+        assert!(config.poll_settled() <= heartbeat.max(config.poll), "{heartbeat_ms}");
+        assert!(config.poll_settled() >= config.poll, "{heartbeat_ms}");
+    }
+}
+
+#[test]
 fn a_crash_gives_the_survivors_one_new_epoch_within_50_ms() {
     for seed in 0..30 {
         let cluster = Cluster::formed(seed, 3);
