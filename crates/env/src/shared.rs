@@ -9,6 +9,7 @@
 //! but the owner write into words or frames.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::NonNull;
@@ -320,10 +321,18 @@ impl SharedView {
         let frame = usize::try_from(frame).ok().filter(|f| *f < self.layout.frames)?;
         let first = (self.layout.words_bytes() + frame * self.layout.frame_bytes) / 8;
         let words = self.rest.words(first, self.layout.frame_bytes / 8);
-        let mut out = vec![0; self.layout.frame_bytes];
-        for (to, word) in out.as_chunks_mut().0.iter_mut().zip(words) {
-            *to = word.load(Ordering::Relaxed).to_ne_bytes();
+        let mut out: Vec<u8> = Vec::with_capacity(self.layout.frame_bytes);
+        let room = &mut out.spare_capacity_mut()[..self.layout.frame_bytes];
+        let (to, rest) = room.as_chunks_mut();
+        assert!(rest.is_empty() && to.len() == words.len(), "frames are of whole words");
+        for (to, word) in to.iter_mut().zip(words) {
+            *to = word.load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new);
         }
+        // SAFETY: as many words as the frame has were written just now, and they fill it.
+        #[allow(unsafe_code)]
+        unsafe {
+            out.set_len(self.layout.frame_bytes)
+        };
         Some(out)
     }
 }

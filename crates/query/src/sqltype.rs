@@ -69,9 +69,6 @@ pub fn col_type_of_sql(sql: &DataType) -> Result<Option<ColType>> {
 
 /// `type[]`; how many dimensions are written means nothing, as in PostgreSQL.
 fn array_type(element: &DataType) -> Result<ColType> {
-    if let DataType::Real | DataType::Float4 = element {
-        return Err(PgError::unsupported("an array of type real"));
-    }
     let Some(ty) = col_type_of_sql(element)? else {
         return Err(PgError::unsupported(format!("an array of type {element}")));
     };

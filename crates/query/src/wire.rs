@@ -37,8 +37,10 @@ pub fn push_text(datum: &Datum<'_>, env: &FormatEnv, out: &mut Vec<u8>) {
         Datum::Int2(v) => push_int(i64::from(*v), out),
         Datum::Int4(v) => push_int(i64::from(*v), out),
         Datum::Int8(v) => push_int(*v, out),
-        Datum::Float4(v) => push_float(f64::from(*v), *v, 1e6, out),
-        Datum::Float8(v) => push_float(*v, *v, 1e15, out),
+        Datum::Float4(v) => {
+            push_float(f64::from(*v), *v, (1e-4..1e6).contains(&v.abs()), out);
+        }
+        Datum::Float8(v) => push_float(*v, *v, (1e-4..1e15).contains(&v.abs()), out),
         Datum::Numeric(v, scale) => push_numeric(*v, *scale, out),
         Datum::Text(v) | Datum::Json(v) | Datum::Jsonb(v) => out.extend_from_slice(v.as_bytes()),
         Datum::Bytea(v) => {
@@ -92,12 +94,12 @@ pub fn push_int(value: i64, out: &mut Vec<u8>) {
 }
 
 /// Shortest digits that read back the same; an exponent below 1e-4 and from 1e15 on.
-/// Appends the fewest digits that mean `shown`, which is `value` in the precision of its type; from
-/// `large` on with an exponent.
+/// Appends the fewest digits that mean `shown`, which is `value` in the precision of its type; with
+/// an exponent unless it is `plain`.
 fn push_float<T: std::fmt::Display + std::fmt::LowerExp>(
     value: f64,
     shown: T,
-    large: f64,
+    plain: bool,
     out: &mut Vec<u8>,
 ) {
     if value.is_nan() {
@@ -108,7 +110,7 @@ fn push_float<T: std::fmt::Display + std::fmt::LowerExp>(
         out.extend_from_slice(if value > 0.0 { b"Infinity" } else { b"-Infinity" });
         return;
     }
-    if value != 0.0 && !(1e-4..large).contains(&value.abs()) {
+    if value != 0.0 && !plain {
         let shown = format!("{shown:e}");
         let (mantissa, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
         let (sign, digits) = match exponent.strip_prefix('-') {
