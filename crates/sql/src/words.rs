@@ -240,6 +240,101 @@ pub(crate) fn with_check_option(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWith
     tokens
 }
 
+/// Stands for a clause LIKE among the columns of a new table.
+pub(crate) const LIKE: &str = "$like";
+
+/// The clauses `LIKE src INCLUDING ALL EXCLUDING INDEXES` among the columns of CREATE TABLE as
+/// columns `"$like" "$like"('.src', '+all', '-indexes')`: the parts of the name after a point, what
+/// is included after a plus.
+pub(crate) fn with_like(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|t| is_word(&t.token, "like")) {
+        return tokens;
+    }
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let open = used.iter().position(|at| tokens[*at].token == Token::LParen);
+    let Some(open) = open else { return tokens };
+    let word = |n: usize, word: &str| is_word(&tokens[used[n]].token, word);
+    if !(1..open).any(|n| word(n, "table")) || (1..open).any(|n| word(n, "as")) {
+        return tokens;
+    }
+    let Some(close) = closing(&tokens, &used, open) else { return tokens };
+    let (mut out, mut copied, mut depth, mut first) =
+        (Vec::with_capacity(tokens.len()), 0, 0usize, open + 1);
+    for n in open + 1..=close {
+        match tokens[used[n]].token {
+            Token::LParen => depth += 1,
+            Token::RParen if n < close => depth -= 1,
+            Token::Comma | Token::RParen if depth == 0 => {
+                let element: Vec<&Token> =
+                    used[first..n].iter().map(|at| &tokens[*at].token).collect();
+                if let Some(words) = like_words(&element) {
+                    out.extend_from_slice(&tokens[copied..used[first]]);
+                    let span = tokens[used[first]].span;
+                    out.extend(words.into_iter().map(|token| TokenWithSpan { token, span }));
+                    copied = used[n];
+                }
+                first = n + 1;
+            }
+            _ => {}
+        }
+    }
+    out.extend_from_slice(&tokens[copied..]);
+    out
+}
+
+/// What a clause LIKE becomes; `None` for what is none.
+fn like_words(element: &[&Token]) -> Option<Vec<Token>> {
+    const OPTIONS: [&str; 10] = [
+        "all",
+        "comments",
+        "compression",
+        "constraints",
+        "defaults",
+        "generated",
+        "identity",
+        "indexes",
+        "statistics",
+        "storage",
+    ];
+    let name = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_some() => Some(word.value.clone()),
+        Token::Word(word) => Some(word.value.to_lowercase()),
+        _ => None,
+    };
+    let (like, mut rest) = element.split_first()?;
+    if !is_word(like, "like") {
+        return None;
+    }
+    let mut words = Vec::new();
+    loop {
+        let (first, after) = rest.split_first()?;
+        words.push(format!(".{}", name(first)?));
+        rest = after;
+        match rest.split_first() {
+            Some((Token::Period, after)) => rest = after,
+            _ => break,
+        }
+    }
+    for option in rest.chunks(2) {
+        let [verb, what] = option else { return None };
+        let sign = match () {
+            () if is_word(verb, "including") => '+',
+            () if is_word(verb, "excluding") => '-',
+            () => return None,
+        };
+        let what = OPTIONS.iter().find(|known| is_word(what, known))?;
+        words.push(format!("{sign}{what}"));
+    }
+    let marked = || Token::make_word(LIKE, Some('"'));
+    let mut out = vec![marked(), marked(), Token::LParen];
+    for word in words {
+        out.extend([Token::SingleQuotedString(word), Token::Comma]);
+    }
+    out.pop();
+    out.push(Token::RParen);
+    Some(out)
+}
+
 /// Stands for the column of an action that does nothing.
 pub(crate) const NOTHING: &str = "$nothing";
 /// Stands for the columns of an INSERT of defaults alone.

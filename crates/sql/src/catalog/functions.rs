@@ -252,9 +252,13 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             };
             let oid = relation_oid(c, table);
             let table = c.tables.iter().find(|t| Some(i64::from(t.obj.0)) == oid);
-            let default = table
-                .and_then(|t| t.columns.iter().find(|x| x.name == *column))
-                .and_then(|x| x.default.as_deref());
+            let column = table.and_then(|t| t.columns.iter().find(|x| x.name == *column));
+            // One that only serves the column is not the column's own.
+            let owned = c.sequences.iter().any(|sequence| {
+                sequence.table == table.map(|t| t.obj)
+                    && column.is_some_and(|column| super::calls(column, sequence))
+            });
+            let default = column.and_then(|x| x.default.as_deref()).filter(|_| owned);
             let name = default.and_then(sequence_of_default);
             Ok(name.map_or(Value::Null, |name| text(name.replace("''", "'"))))
         }),

@@ -5,8 +5,10 @@
 
 use super::constraint::{Constraints, constraint_of, plain_characteristics};
 use super::refuse;
+use super::sequence::identity_spec;
 use crate::bind::{ident_name, object_parts};
 use crate::check::{Place, normal};
+use crate::parse::SequenceSpec;
 use crate::planning::column_default;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
@@ -20,7 +22,7 @@ use query::sqltype::col_type_of_sql;
 pub(super) struct Column {
     pub(super) def: ColumnDef,
     /// `serial` and identity: a sequence of its own.
-    pub(super) sequence: Option<Vec<SequenceOptions>>,
+    pub(super) sequence: Option<SequenceSpec>,
 }
 
 pub(super) fn declare_column(
@@ -111,6 +113,7 @@ pub(super) fn declare_column(
     if computed.is_some() {
         def.default = computed;
     }
+    let sequence = sequence.as_deref().map(identity_spec).transpose()?;
     Ok(Column { def, sequence })
 }
 

@@ -80,6 +80,8 @@ impl Session {
         let Some(name) = schema else { return Ok(true) };
         let txn = self.transaction()?;
         if dict::RESERVED_SCHEMAS.contains(&name)
+            || name == super::PG_TEMP
+            || self.is_own_temporary(name)
             || dict::schemas(&self.ctx, &txn).await?.find(name).is_some()
         {
             return Ok(true);

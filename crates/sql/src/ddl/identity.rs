@@ -53,7 +53,7 @@ impl Session {
             return refused("already has a default value");
         }
         let schema = &table.schema;
-        let sequence = self.own_sequence_of(schema, &table.name, def, spec).await?;
+        let sequence = self.own_sequence(schema, &table.name, def, spec).await?;
         self.make_owned(sequence, table.obj).await?;
         def.generated = Some(if always { Generated::Always } else { Generated::ByDefault });
         self.set_columns(table, columns, false).await.map(|_| ())

@@ -14,6 +14,7 @@ mod drop;
 mod foreign;
 mod identity;
 mod index;
+mod like;
 mod predicate;
 mod rename;
 mod rewrite;

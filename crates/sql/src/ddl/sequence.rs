@@ -44,18 +44,6 @@ impl Session {
         schema: &str,
         table: &str,
         column: &mut ColumnDef,
-        options: &[SequenceOptions],
-    ) -> Result<NewSequence> {
-        let spec = identity_spec(options)?;
-        self.own_sequence_of(schema, table, column, &spec).await
-    }
-
-    /// The same with options that say the sequence's name.
-    pub(super) async fn own_sequence_of(
-        &mut self,
-        schema: &str,
-        table: &str,
-        column: &mut ColumnDef,
         spec: &SequenceSpec,
     ) -> Result<NewSequence> {
         let name = match &*spec.name {
@@ -165,6 +153,20 @@ impl Session {
             }
         }
         Ok(())
+    }
+}
+
+/// The options of a sequence that is to be like another.
+pub(super) fn like_spec(sequence: &SequenceDef) -> SequenceSpec {
+    SequenceSpec {
+        start: Some(sequence.start),
+        increment: Some(sequence.increment),
+        min: Some(Some(sequence.min)),
+        max: Some(Some(sequence.max)),
+        cache: Some(sequence.cache),
+        cycle: Some(sequence.cycle),
+        order: Some(sequence.order),
+        ..SequenceSpec::default()
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::column::{Column, check_default, declare_column};
 use super::constraint::{Constraints, one_primary_key, taken_name};
+use super::like::Like;
 use super::table_as::{Made, bare_names};
 use super::temporary::is_temporary;
 use super::{named, refuse};
@@ -50,23 +51,20 @@ impl Session {
         if self.is_made(&schema, &name, create.if_not_exists).await? {
             return Ok("CREATE TABLE".to_owned());
         }
-        let mut columns: Vec<Column> = Vec::with_capacity(create.columns.len());
         let mut constraints = Constraints::default();
-        for column in &create.columns {
-            let declared = declare_column(column, &name, &mut constraints, columns.len())?;
-            if columns.iter().any(|c| c.def.name == declared.def.name) {
-                return Err(PgError::new(
-                    "42701",
-                    format!("column \"{}\" specified more than once", declared.def.name),
-                ));
-            }
-            columns.push(declared);
-        }
+        let (mut columns, likes) =
+            self.declared_columns(&create.columns, &name, &mut constraints).await?;
         let names: Vec<String> = columns.iter().map(|c| c.def.name.clone()).collect();
         for constraint in &create.constraints {
             constraints.add(constraint, &name, &names)?;
         }
-        let checks = constraints.named_checks(&name, &names, &[])?;
+        let mut checks = constraints.named_checks(&name, &names, &[])?;
+        for (check, text) in likes.iter().flat_map(Like::checks) {
+            if checks.iter().any(|(known, _)| *known == check) {
+                return Err(taken_name(&check, &name));
+            }
+            checks.push((check, text));
+        }
         let (indexes, foreign) = (constraints.indexes, constraints.foreign);
         one_primary_key(&indexes, &name)?;
         if let Some(twice) = indexes.iter().find(|i| checks.iter().any(|c| c.0 == i.name)) {
@@ -105,6 +103,9 @@ impl Session {
         for sequence in owned {
             self.make_owned(sequence, table.obj).await?;
         }
+        for like in &likes {
+            self.like_indexes(like, &table).await?;
+        }
         let table = self.altered(&table).await?;
         if has_rules(&table) {
             // No rows yet: this sees whether conditions and expressions can be bound.
@@ -115,6 +116,37 @@ impl Session {
             self.add_foreign_key(&table, key).await?;
         }
         Ok("CREATE TABLE".to_owned())
+    }
+
+    /// The columns in their order, those of LIKE among them, and the clauses LIKE.
+    async fn declared_columns(
+        &mut self,
+        declared: &[ast::ColumnDef],
+        table: &str,
+        constraints: &mut Constraints,
+    ) -> Result<(Vec<Column>, Vec<Like>)> {
+        let mut columns: Vec<Column> = Vec::with_capacity(declared.len());
+        let mut likes = Vec::new();
+        for column in declared {
+            let new = match self.like_of(column).await? {
+                None => vec![declare_column(column, table, constraints, columns.len())?],
+                Some(like) => {
+                    let new = self.like_columns(&like).await?;
+                    likes.push(like);
+                    new
+                }
+            };
+            for column in new {
+                if columns.iter().any(|known| known.def.name == column.def.name) {
+                    return Err(PgError::new(
+                        "42701",
+                        format!("column \"{}\" specified more than once", column.def.name),
+                    ));
+                }
+                columns.push(column);
+            }
+        }
+        Ok((columns, likes))
     }
 
     pub(super) fn table_option(&mut self, option: &SqlOption) -> Result<()> {

@@ -384,7 +384,7 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));
     let Some(first) = used.next() else { return out };
     if is_word(&out[first].token, "create") {
-        let out = crate::words::with_check_option(out);
+        let out = crate::words::with_like(crate::words::with_check_option(out));
         return with_column_types(with_identity_options(out));
     }
     if is_word(&out[first].token, "alter") {
