@@ -10,7 +10,7 @@ use crate::error::{PgError, Result};
 use crate::interval::{self, parse_interval};
 use crate::json::Json;
 use crate::wire::{FormatEnv, reject_nul, to_text};
-use kernel::row::{ArrayView, ColType, Datum, EnumValue, TypeKind, Value};
+use kernel::row::{ArrayView, ColType, Datum, EnumValue, Interval, PRECISION_MAX, TypeKind, Value};
 
 /// Who asks for a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ pub enum CastMode {
 /// # Errors
 /// 22P02, 22003, 22007, 22008, 22001.
 pub fn parse_text(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
-    Ok(match ty.kind {
+    let value = match ty.kind {
         TypeKind::Bool => Value::Bool(parse_bool(text)?),
         TypeKind::Int2 => Value::Int2(parse_int(text, "smallint")?),
         TypeKind::Int4 => Value::Int4(parse_int(text, "integer")?),
@@ -59,7 +59,28 @@ pub fn parse_text(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
         TypeKind::Enum => Value::Enum(ty.enum_value(text).ok_or_else(|| {
             PgError::new("22P02", format!("invalid input value for enum {ty}: \"{text}\""))
         })?),
-    })
+    };
+    Ok(fit_time(value, ty))
+}
+
+/// A point in time or an interval with as many digits of a second as its type has: halves go away
+/// from zero, which is the year 2000.
+fn fit_time(value: Value, ty: ColType) -> Value {
+    let Some(digits) = ty.precision().filter(|digits| *digits < PRECISION_MAX) else {
+        return value;
+    };
+    let unit = 10i64.pow(u32::from(PRECISION_MAX - digits));
+    let rounded = |us: i64| match us.checked_add(us.signum() * (unit / 2)) {
+        Some(sum) if !datetime::is_infinite(us) => sum / unit * unit,
+        _ => us,
+    };
+    match value {
+        Value::Timestamp(us) => Value::Timestamp(rounded(us)),
+        Value::Timestamptz(us) => Value::Timestamptz(rounded(us)),
+        Value::Time(us) => Value::Time(rounded(us)),
+        Value::Interval(v) => Value::Interval(Interval { us: rounded(v.us), ..v }),
+        other => other,
+    }
 }
 
 /// # Errors
@@ -265,7 +286,7 @@ fn parse_bytea(text: &str) -> Result<Vec<u8>> {
 /// 42846 if there is no such conversion, else as [`parse_text`].
 pub fn cast(datum: &Datum<'_>, ty: ColType, mode: CastMode, env: &FormatEnv) -> Result<Value> {
     let no_cast = || PgError::new("42846", format!("cannot cast type {} to {ty}", name_of(datum)));
-    Ok(match (datum, ty.kind) {
+    let value = match (datum, ty.kind) {
         (Datum::Null, _) => Value::Null,
         (Datum::Text(text), kind) if kind.is_text() => {
             Value::Text(fit_text(text, ty, mode)?.into())
@@ -313,7 +334,8 @@ pub fn cast(datum: &Datum<'_>, ty: ColType, mode: CastMode, env: &FormatEnv) -> 
             cast_number(number, kind, ty).ok_or_else(no_cast)??
         }
         _ => return Err(no_cast()),
-    })
+    };
+    Ok(fit_time(value, ty))
 }
 
 /// A value of a type as one of the same type, perhaps in another version of it.

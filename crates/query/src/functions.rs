@@ -541,8 +541,6 @@ pub fn format_type(type_oid: i64, modifier: i64) -> String {
     let modifier = i32::try_from(modifier).unwrap_or(-1);
     match type_oid {
         oid::FLOAT4 => "real".to_owned(),
-        oid::INTERVAL => "interval".to_owned(),
-        oid::TIME => "time without time zone".to_owned(),
         other if other_type_name(other).is_some() => {
             other_type_name(other).unwrap_or_default().to_owned()
         }

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     ObjectNamePart, TimezoneInfo,
 };
 use datafusion::sql::sqlparser::tokenizer::{Location, Span};
-use kernel::row::{ColType, TypeKind};
+use kernel::row::{ColType, PRECISION_MAX, TypeKind};
 
 /// Longest `varchar(n)` and `char(n)`, as in PostgreSQL.
 const LENGTH_MAX: u64 = 10_485_760;
@@ -47,17 +47,19 @@ pub fn col_type_of_sql(sql: &DataType) -> Result<Option<ColType>> {
         }
         DataType::Bytea => plain(TypeKind::Bytea),
         DataType::Date => plain(TypeKind::Date),
-        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
-            plain(TypeKind::Timestamp)
+        DataType::Timestamp(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            Ok(Some(timed(TypeKind::Timestamp, *digits)))
         }
-        DataType::Timestamp(..) => plain(TypeKind::Timestamptz),
+        DataType::Timestamp(digits, _) => Ok(Some(timed(TypeKind::Timestamptz, *digits))),
         DataType::Regclass => plain(TypeKind::Int8),
         DataType::Custom(name, modifiers) => custom_type(name, modifiers),
         DataType::Uuid => plain(TypeKind::Uuid),
-        DataType::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
-            plain(TypeKind::Time)
+        DataType::Time(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            Ok(Some(timed(TypeKind::Time, *digits)))
         }
-        DataType::Interval { fields: None, precision: None } => plain(TypeKind::Interval),
+        DataType::Interval { fields: None, precision } => {
+            Ok(Some(timed(TypeKind::Interval, *precision)))
+        }
         DataType::JSON => plain(TypeKind::Json),
         DataType::JSONB => plain(TypeKind::Jsonb),
         DataType::Array(
@@ -102,6 +104,12 @@ fn numeric_type(info: ExactNumberInfo) -> Result<ColType> {
             format!("NUMERIC scale {scale} must be between 0 and precision {precision}"),
         )),
     }
+}
+
+/// A type of times; more digits of a second than there are mean all there are.
+fn timed(kind: TypeKind, digits: Option<u64>) -> ColType {
+    let fit = |digits: u64| u8::try_from(digits).unwrap_or(PRECISION_MAX).min(PRECISION_MAX);
+    digits.map_or(ColType::new(kind), |digits| ColType::with_precision(kind, fit(digits)))
 }
 
 fn text_type(kind: TypeKind, length: Option<&CharacterLength>) -> Result<ColType> {
@@ -183,6 +191,19 @@ fn custom_type(name: &ObjectName, modifiers: &[String]) -> Result<Option<ColType
         "bpchar" => TypeKind::Char,
         "text" | "clob" | "name" | "char" | "regproc" | "unknown" | "cstring" => TypeKind::Text,
         "bytea" | "raw" | "blob" => TypeKind::Bytea,
+        "timestamp" | "timestamptz" | "time" | "interval" if !modifiers.is_empty() => {
+            let kind = match lower.as_str() {
+                "timestamp" => TypeKind::Timestamp,
+                "timestamptz" => TypeKind::Timestamptz,
+                "time" => TypeKind::Time,
+                _ => TypeKind::Interval,
+            };
+            let [digits] = modifiers else {
+                return Err(PgError::new("22023", "invalid type modifier"));
+            };
+            let digits = digits.parse().map_err(|_| PgError::syntax("invalid type modifier"))?;
+            return Ok(Some(timed(kind, Some(digits))));
+        }
         "date" => TypeKind::Date,
         "timestamp" => TypeKind::Timestamp,
         "timestamptz" => TypeKind::Timestamptz,

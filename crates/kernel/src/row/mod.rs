@@ -18,4 +18,4 @@ pub use codec::{
 pub use datum::{Datum, Interval, Value};
 pub use enums::{EnumLabel, EnumPlace, EnumType, EnumValue};
 pub use key::{KeyError, decode_key, decode_key_prefix, encode_key, key_prefix_end};
-pub use types::{ColType, RowTypes, TypeKind};
+pub use types::{ColType, PRECISION_MAX, RowTypes, TypeKind};

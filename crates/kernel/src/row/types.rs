@@ -128,6 +128,11 @@ impl TypeKind {
     }
 }
 
+/// In the modifier of an interval: that it may have all fields.
+const INTERVAL_FIELDS: i32 = 0x7fff << 16;
+/// Digits of a second's fraction, at most.
+pub const PRECISION_MAX: u8 = 6;
+
 /// A column's type: its kind and PostgreSQL's `atttypmod` (-1: none).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ColType {
@@ -155,6 +160,14 @@ impl ColType {
             kind: TypeKind::Numeric,
             modifier: (((precision as i32) << 16) | scale as i32) + 4,
         }
+    }
+
+    /// `timestamp(digits)`, `timestamptz`, `time` and `interval`: how many digits of a second's
+    /// fraction there are.
+    #[must_use]
+    pub const fn with_precision(kind: TypeKind, digits: u8) -> ColType {
+        let fields = if matches!(kind, TypeKind::Interval) { INTERVAL_FIELDS } else { 0 };
+        ColType { kind, modifier: fields | digits as i32 }
     }
 
     /// An array of elements of this kind.
@@ -215,6 +228,19 @@ impl ColType {
         let packed = self.modifier - 4;
         Some((u8::try_from(packed >> 16).ok()?, u8::try_from(packed & 0xffff).ok()?))
     }
+
+    /// The digits of a second's fraction that values have; `None`: as many as there can be.
+    #[must_use]
+    pub fn precision(self) -> Option<u8> {
+        let timed = matches!(
+            self.kind,
+            TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Time | TypeKind::Interval
+        );
+        if !timed || self.modifier < 0 {
+            return None;
+        }
+        u8::try_from(self.modifier & 0xffff).ok().filter(|digits| *digits <= PRECISION_MAX)
+    }
 }
 
 /// As PostgreSQL's `format_type` writes it.
@@ -236,10 +262,9 @@ impl fmt::Display for ColType {
             TypeKind::Char => "character",
             TypeKind::Bytea => "bytea",
             TypeKind::Date => "date",
-            TypeKind::Timestamp => "timestamp without time zone",
-            TypeKind::Timestamptz => "timestamp with time zone",
+            TypeKind::Timestamp | TypeKind::Timestamptz => "timestamp",
             TypeKind::Uuid => "uuid",
-            TypeKind::Time => "time without time zone",
+            TypeKind::Time => "time",
             TypeKind::Interval => "interval",
             TypeKind::Json => "json",
             TypeKind::Jsonb => "jsonb",
@@ -253,7 +278,14 @@ impl fmt::Display for ColType {
         if let Some((precision, scale)) = self.precision_scale() {
             write!(f, "({precision},{scale})")?;
         }
-        Ok(())
+        if let Some(digits) = self.precision() {
+            write!(f, "({digits})")?;
+        }
+        f.write_str(match self.kind {
+            TypeKind::Timestamp | TypeKind::Time => " without time zone",
+            TypeKind::Timestamptz => " with time zone",
+            _ => "",
+        })
     }
 }
 

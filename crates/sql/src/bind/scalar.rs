@@ -5,7 +5,7 @@
 //! leaves alone (`None`) for
 //! DataFusion. An error is one that the statement has in any case.
 
-use super::expr::{placeholder_index, plain_args, session_function};
+use super::expr::{placeholder_index, plain_args, rounded_now, session_function};
 use super::{HiddenCall, Params, SessionFn, ident_name, object_parts};
 use crate::Result;
 use datafusion::sql::sqlparser::ast::{
@@ -492,6 +492,9 @@ impl<'a> ScalarBinder<'a> {
             "current_database" | "current_catalog" => return text("skein"),
             "coalesce" | "nvl" => return self.coalesce(&plain_args(function)?),
             _ => {}
+        }
+        if let Some(rounded) = rounded_now(&name, function)? {
+            return self.bind(&rounded);
         }
         let Some(session) = session_function(&name) else { return Ok(None) };
         let mut args = Vec::new();

@@ -8,7 +8,7 @@ use crate::ddl::is_temporary;
 use crate::planning::shown_columns;
 use Shape::{Int4, Name, Other, Text};
 use kernel::dict::{CheckOption, ColumnDef, Generated, TableDef};
-use kernel::row::{ColType, TypeKind, Value};
+use kernel::row::{ColType, PRECISION_MAX, TypeKind, Value};
 use query::types::{PgType, oid};
 
 /// Whether there is a view of this name.
@@ -176,6 +176,17 @@ const ROUTINES: &str = "specific_catalog specific_schema specific_name routine_c
     result_cast_scope_catalog result_cast_scope_schema result_cast_scope_name \
     result_cast_maximum_cardinality result_cast_dtd_identifier";
 
+/// The digits of a second's fraction in a column, as the view tells them: none in a date.
+fn digits_of(ty: ColType) -> Option<u8> {
+    match ty.kind {
+        TypeKind::Date => Some(0),
+        TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Time | TypeKind::Interval => {
+            Some(ty.precision().unwrap_or(PRECISION_MAX))
+        }
+        _ => None,
+    }
+}
+
 fn columns(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
         ("table_catalog", Name),
@@ -190,6 +201,7 @@ fn columns(catalog: &Catalog) -> Rows {
         ("numeric_precision", Int4),
         ("numeric_precision_radix", Int4),
         ("numeric_scale", Int4),
+        ("datetime_precision", Int4),
         ("udt_name", Name),
         ("is_identity", Text),
         ("identity_generation", Text),
@@ -231,6 +243,7 @@ fn columns(catalog: &Catalog) -> Rows {
                 precision.map_or(Value::Null, number),
                 radix.map_or(Value::Null, number),
                 scale.map_or(Value::Null, number),
+                digits_of(column.ty).map_or(Value::Null, |digits| number(digits.into())),
                 text(udt),
                 text(if identity.is_some() { "YES" } else { "NO" }),
                 opt_text(identity),

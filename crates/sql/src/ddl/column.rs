@@ -136,9 +136,6 @@ pub(super) fn column_type(sql: &DataType) -> Result<(ColType, Option<Vec<Sequenc
         }
     }
     match sql {
-        DataType::Timestamp(Some(n), _) if *n < 6 => {
-            return refuse("a precision of timestamps other than 6");
-        }
         DataType::Regclass => return refuse("a column of type regclass"),
         _ => {}
     }

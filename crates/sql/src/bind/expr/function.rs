@@ -5,7 +5,7 @@
 
 use super::array::collect_into_array;
 use super::build::{binary, call, number, string, text_of};
-use super::session::session_function;
+use super::session::{rounded_now, session_function};
 use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Binder, SessionFn, object_parts, refuse};
 use crate::{PgError, Result};
@@ -191,6 +191,10 @@ impl Binder<'_> {
 
     /// Functions of the session, and those that are written in another way.
     fn special_function(&mut self, name: &str, function: &Function) -> Result<Option<Expr>> {
+        if let Some(mut rounded) = rounded_now(name, function)? {
+            self.cast(&mut rounded)?;
+            return Ok(Some(rounded));
+        }
         if let Some(session) = session_function(name) {
             let mut args = Vec::new();
             let given = plain_args(function)?;

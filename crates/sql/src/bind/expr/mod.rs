@@ -26,7 +26,7 @@ pub(crate) use build::number;
 pub(super) use cast::type_literals;
 pub(in crate::bind) use forms::{integer_series, listening_factor, series_query, set_query};
 pub(super) use function::plain_args;
-pub(crate) use session::session_function;
+pub(crate) use session::{rounded_now, session_function};
 
 use super::{Binder, SCALAR_DEPTH_MAX, ident_name, object_parts, refuse, subquery};
 use crate::{PgError, Result};

@@ -4,9 +4,12 @@
 //! do: hide a call that each row needs for itself.
 
 use super::build::call;
+use super::function::plain_args;
 use crate::bind::{Advisory, Binder, HiddenCall, SessionFn, refuse};
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Ident};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Function, FunctionArguments, Ident, TimezoneInfo,
+};
 
 impl Binder<'_> {
     /// Words that look like columns but are functions.
@@ -97,6 +100,28 @@ fn typed((arg, data_type): (Expr, DataType)) -> Expr {
     };
     let (kind, expr) = (CastKind::Cast, Box::new(arg));
     Expr::Cast { kind, expr, data_type, array: false, format: None }
+}
+
+/// `current_timestamp(n)` and `localtimestamp(n)` as casts; `None`: another call.
+pub(crate) fn rounded_now(name: &str, function: &Function) -> Result<Option<Expr>> {
+    let zone = match name {
+        "current_timestamp" => TimezoneInfo::WithTimeZone,
+        "localtimestamp" => TimezoneInfo::WithoutTimeZone,
+        _ => return Ok(None),
+    };
+    let given = plain_args(function)?;
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let [digits] = &given[..] else { return Err(no_function(name)) };
+    let digits = digits
+        .to_string()
+        .parse()
+        .map_err(|_| PgError::syntax(format!("syntax error at or near \"{digits}\"")))?;
+    let data_type = DataType::Timestamp(Some(digits), zone);
+    let function = Function { args: FunctionArguments::None, ..function.clone() };
+    let (kind, expr) = (CastKind::Cast, Box::new(Expr::Function(function)));
+    Ok(Some(Expr::Cast { kind, expr, data_type, array: false, format: None }))
 }
 
 /// The function of the session with this name.
