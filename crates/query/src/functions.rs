@@ -33,6 +33,7 @@ use crate::arith::{self, Op};
 use crate::arrow_rows::{ColumnReader, single_column};
 use crate::cast::{CastMode, cast, to_numeric};
 use crate::error::{PgError, Result};
+use crate::rows::{Form, holds_rows, written};
 use crate::scalar::arithmetic;
 use crate::types::{PgType, arrow_type, col_type_of, field_with_meta};
 use crate::wire::FormatEnv;
@@ -68,6 +69,8 @@ pub struct RowFunction {
     returns_by: Option<ReturnsFn>,
     /// NULL for a NULL argument, without a call.
     strict: bool,
+    /// How rows among the arguments are given to it; `None`: it takes none.
+    rows: Option<(Form, FormatEnv)>,
     eval: Box<RowFn>,
 }
 
@@ -97,6 +100,7 @@ impl RowFunction {
             shown: PgType::of(returns),
             returns_by: None,
             strict,
+            rows: None,
             eval: Box::new(eval),
         }
     }
@@ -112,6 +116,13 @@ impl RowFunction {
     #[must_use]
     pub fn returning(mut self, by: ReturnsFn) -> RowFunction {
         self.returns_by = Some(by);
+        self
+    }
+
+    /// With arguments that may be rows: it is given them in this form.
+    #[must_use]
+    pub(crate) const fn taking_rows(mut self, form: Form, env: FormatEnv) -> RowFunction {
+        self.rows = Some((form, env));
         self
     }
 
@@ -169,6 +180,10 @@ impl ScalarUDFImpl for RowFunction {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+        if self.rows.is_none() && args.arg_fields.iter().any(|arg| holds_rows(arg.data_type())) {
+            let what = format!("a row as an argument of {}", self.name);
+            return Err(PgError::unsupported(what).into());
+        }
         if let Some(by) = self.returns_by {
             let ty = by(args.arg_fields, args.scalar_arguments)?;
             let shown = PgType::new(PgType::of(ty).oid);
@@ -183,7 +198,13 @@ impl ScalarUDFImpl for RowFunction {
         let mut readers = Vec::with_capacity(args.args.len());
         for (arg, field) in args.args.iter().zip(&args.arg_fields) {
             let array = arg.to_array(rows)?;
-            readers.push(ColumnReader::new(&array, field)?);
+            readers.push(match self.rows.filter(|_| holds_rows(array.data_type())) {
+                Some((form, env)) => {
+                    let (array, field) = written(&array, field, form, &env)?;
+                    ColumnReader::new(&array, &field)?
+                }
+                None => ColumnReader::new(&array, field)?,
+            });
         }
         let mut values = Vec::with_capacity(readers.len());
         let mut out = Vec::with_capacity(rows);
@@ -280,6 +301,7 @@ pub fn cast_of(name: &str, env: FormatEnv) -> Option<Arc<ScalarUDF>> {
     let function = RowFunction::new(name, Some(1), to, true, move |args| {
         cast(&args[0], to, CastMode::Explicit, &env)
     });
+    let function = if kind.is_text() { function.taking_rows(Form::Text, env) } else { function };
     Some(function.into_udf())
 }
 

@@ -7,7 +7,8 @@
 use crate::arrow_rows::ColumnReader;
 use crate::error::{PgError, Result};
 use crate::json::Json;
-use crate::json_functions::{check_values, json_of, push_member};
+use crate::json_functions::{json_of, push_member};
+use crate::rows::{Form, holds_rows, written};
 use crate::types::arrow_type;
 use crate::wire::FormatEnv;
 use datafusion::arrow::array::{Array, ArrayRef, BinaryArray, ListArray, StringArray};
@@ -79,10 +80,7 @@ impl AggregateUDFImpl for JsonAggregate {
         &self.signature
     }
 
-    fn return_type(&self, types: &[DataType]) -> DfResult<DataType> {
-        let fields: Vec<FieldRef> =
-            types.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
-        check_values(&fields)?;
+    fn return_type(&self, _types: &[DataType]) -> DfResult<DataType> {
         Ok(arrow_type(if self.binary { JSONB } else { JSON }))
     }
 
@@ -100,8 +98,13 @@ impl AggregateUDFImpl for JsonAggregate {
             })
             .collect::<DfResult<Vec<SortField>>>()?;
         let order = if order.is_empty() { None } else { Some(RowConverter::new(order)?) };
+        // Elements that have parts stand in lines of their own.
+        let first = args.expr_fields.first().map(|field| field.data_type());
+        let structured =
+            matches!(first, Some(DataType::Struct(_) | DataType::List(_) | DataType::LargeList(_)));
         Ok(Box::new(Collected {
             object: self.object,
+            between: if structured && !self.object { ", \n " } else { ", " },
             binary: self.binary,
             distinct: args.is_distinct,
             fields: args.expr_fields.to_vec(),
@@ -137,6 +140,7 @@ impl AggregateUDFImpl for JsonAggregate {
 #[derive(Debug)]
 struct Collected {
     object: bool,
+    between: &'static str,
     binary: bool,
     distinct: bool,
     fields: Vec<FieldRef>,
@@ -155,9 +159,15 @@ impl Collected {
 
 impl Accumulator for Collected {
     fn update_batch(&mut self, values: &[ArrayRef]) -> DfResult<()> {
-        let readers: Result<Vec<ColumnReader>> =
-            values.iter().zip(&self.fields).map(|(a, f)| ColumnReader::new(a, f)).collect();
-        let readers = readers?;
+        let reader = |(array, field): (&ArrayRef, &FieldRef)| {
+            if !holds_rows(array.data_type()) {
+                return ColumnReader::new(array, field);
+            }
+            let (array, field) = written(array, field, Form::Json, &self.env)?;
+            ColumnReader::new(&array, &field)
+        };
+        let readers = values.iter().zip(&self.fields).map(reader);
+        let readers = readers.collect::<Result<Vec<ColumnReader>>>()?;
         let keys = match &mut self.order {
             Some(order) => Some(order.convert_columns(&values[readers.len()..])?),
             None => None,
@@ -193,7 +203,7 @@ impl Accumulator for Collected {
             self.rows.dedup_by(|a, b| a.0 == b.0);
         }
         let texts: Vec<&str> = self.rows.iter().map(|row| &*row.1).collect();
-        let body = texts.join(", ");
+        let body = texts.join(self.between);
         let text = if self.object { format!("{{ {body} }}") } else { format!("[{body}]") };
         Ok(if self.binary {
             ScalarValue::BinaryView(Some(Json::parse(&text)?.to_jsonb()?.into_bytes()))

@@ -1,12 +1,12 @@
 //! Operators and functions of json and jsonb.
 //!
 //! What it promises: a part of a json value is given as it was written; what is made as jsonb is in
-//! normal form. Left out: functions that give several rows, paths of SQL/JSON, rows and arrays as
-//! values.
+//! normal form. Left out: functions that give several rows, paths of SQL/JSON.
 
 use crate::error::{PgError, Result};
 use crate::functions::{ReturnsFn, RowFunction};
 use crate::json::{Json, Parts, parts, push_string};
+use crate::rows::Form;
 use crate::types::col_type_of;
 use crate::wire::{FormatEnv, to_text};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
@@ -49,20 +49,64 @@ fn as_first(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> 
     found.filter(|ty| matches!(ty.kind, TypeKind::Json | TypeKind::Jsonb)).ok_or_else(no_operator)
 }
 
-/// Refuses arguments that have no JSON form here.
-pub(crate) fn check_values(fields: &[FieldRef]) -> Result<()> {
-    match fields.iter().any(|f| matches!(f.data_type(), DataType::Struct(_))) {
-        true => Err(PgError::unsupported("a row as JSON")),
-        false => Ok(()),
+/// The type of a function that wants a row, or an array, as its first argument.
+fn wants(name: &str, fields: &[FieldRef], wanted: fn(&DataType) -> bool) -> Result<ColType> {
+    let ty = fields.first().map_or(&DataType::Null, |field| field.data_type());
+    if wanted(ty) && fields.len() <= 2 {
+        return Ok(JSON);
     }
+    let shown = |field: &FieldRef| match field.data_type() {
+        DataType::Struct(_) => "record".to_owned(),
+        DataType::Null => "unknown".to_owned(),
+        ty => col_type_of(ty).map_or_else(|| ty.to_string(), |ty| ty.without_limit().to_string()),
+    };
+    let all: Vec<String> = fields.iter().map(shown).collect();
+    let text = format!("function {name}({}) does not exist", all.join(", "));
+    Err(PgError::new("42883", text))
 }
 
-fn values_as_json(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
-    check_values(fields).map(|()| JSON)
+fn row_wanted(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+    wants("row_to_json", fields, |ty| matches!(ty, DataType::Struct(_)))
 }
 
-fn values_as_jsonb(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
-    check_values(fields).map(|()| JSONB)
+fn array_wanted(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+    wants("array_to_json", fields, |ty| matches!(ty, DataType::List(_) | DataType::LargeList(_)))
+}
+
+/// A document with each of its parts in a line of its own, if that is asked for.
+fn in_lines(text: String, lines: Option<&Datum<'_>>) -> Result<Value> {
+    const BETWEEN: &str = ",\n ";
+    if !matches!(lines, Some(Datum::Bool(true))) {
+        return Ok(Value::Json(text.into()));
+    }
+    let all = match parts(&text)? {
+        Parts::Scalar(_) => return Ok(Value::Json(text.as_str().into())),
+        Parts::Array(all) => format!("[{}]", all.join(BETWEEN)),
+        Parts::Object(members) => {
+            let member = |(key, value): (String, &str)| {
+                let mut out = String::new();
+                push_string(&key, &mut out);
+                format!("{out}:{value}")
+            };
+            let all: Vec<String> = members.into_iter().map(member).collect();
+            format!("{{{}}}", all.join(BETWEEN))
+        }
+    };
+    Ok(Value::Json(all.into()))
+}
+
+/// `row_to_json` and `array_to_json`.
+fn whole_to_json(env: FormatEnv) -> Vec<RowFunction> {
+    let both: [(&str, ReturnsFn); 2] =
+        [("row_to_json", row_wanted), ("array_to_json", array_wanted)];
+    let function = |(name, wanted): (&str, ReturnsFn)| {
+        RowFunction::new(name, None, JSON, true, move |args| {
+            in_lines(json_of(&args[0], &env)?, args.get(1))
+        })
+        .returning(wanted)
+        .taking_rows(Form::Json, env)
+    };
+    both.into_iter().map(function).collect()
 }
 
 /// A value of SQL as JSON text.
@@ -496,6 +540,7 @@ fn operators(env: FormatEnv) -> Vec<RowFunction> {
 /// All of them, for a session in the time zone of `env`.
 pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
     let mut all = operators(env);
+    all.extend(whole_to_json(env));
     for (name, binary) in [("json", false), ("jsonb", true)] {
         let made = move |text: String| -> Result<Value> {
             Ok(if binary {
@@ -505,25 +550,24 @@ pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
             })
         };
         let ty = if binary { JSONB } else { JSON };
-        let values: ReturnsFn = if binary { values_as_jsonb } else { values_as_json };
         let named = |tail: &str| format!("{name}_{tail}");
         all.push(
             RowFunction::new(&named("build_object"), None, ty, false, move |args| {
                 made(build_object(args, binary, &env)?)
             })
-            .returning(values),
+            .taking_rows(Form::Json, env),
         );
         all.push(
             RowFunction::new(&named("build_array"), None, ty, false, move |args| {
                 made(build_array(args, &env)?)
             })
-            .returning(values),
+            .taking_rows(Form::Json, env),
         );
         all.push(
             RowFunction::new(&format!("to_{name}"), Some(1), ty, true, move |args| {
                 made(json_of(&args[0], &env)?)
             })
-            .returning(values),
+            .taking_rows(Form::Json, env),
         );
         all.push(RowFunction::new(&named("typeof"), Some(1), TEXT, true, |args| {
             let name = match parts(document(&args[0])?)? {

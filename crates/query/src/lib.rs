@@ -57,6 +57,7 @@ mod pushdown;
 mod real_sum;
 mod recursive;
 pub mod row_calls;
+pub mod rows;
 pub mod scalar;
 mod scan;
 mod selectivity;

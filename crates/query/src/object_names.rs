@@ -7,6 +7,7 @@
 
 use crate::functions::RowFunction;
 use crate::planner::TableSet;
+use crate::rows::{ROW, holds_rows, shown_oid, text_function};
 use crate::types::{PgType, is_vector, names_objects, oid, pg_type_of_field};
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -74,6 +75,11 @@ fn named(expr: Expr, type_oid: u32, tables: &TableSet) -> Option<Expr> {
 fn part_of(mut expr: Expr, schema: &DFSchema, tables: &TableSet) -> Expr {
     let Expr::ScalarFunction(call) = &mut expr else { return expr };
     let name = call.func.name();
+    if name == ROW {
+        call.args =
+            std::mem::take(&mut call.args).into_iter().map(|value| padded(value, schema)).collect();
+        return expr;
+    }
     let to_text = name.starts_with("$cast_")
         && call.func.return_type(&[]).is_ok_and(|ty| ty == crate::types::arrow_type(TEXT));
     let subscripts =
@@ -113,6 +119,24 @@ fn part_of(mut expr: Expr, schema: &DFSchema, tables: &TableSet) -> Expr {
         }
     }
     expr
+}
+
+/// A value of type char(n) with the blanks at its end that are not stored.
+fn padded(value: Expr, schema: &DFSchema) -> Expr {
+    let field: Option<(_, std::sync::Arc<Field>)> = value.to_field(schema).ok();
+    let ty = field.map(|(_, field)| pg_type_of_field(&field));
+    let Some(PgType { oid: oid::BPCHAR, typmod }) = ty else { return value };
+    let length = ColType { kind: TypeKind::Char, modifier: typmod }.length();
+    let Some(length) = length else { return value };
+    let name = format!("$padded_{length}");
+    let function = RowFunction::new(&name, Some(1), TEXT, true, move |args| match &args[0] {
+        Datum::Text(text) => {
+            let missing = length.saturating_sub(text.chars().count());
+            Ok(Value::Text(format!("{text}{}", " ".repeat(missing)).into()))
+        }
+        other => Ok(other.to_value()),
+    });
+    Expr::ScalarFunction(ScalarFunction::new_udf(function.into_udf(), vec![value]))
 }
 
 fn vector_text() -> RowFunction {
@@ -159,18 +183,25 @@ fn vector_subscripts() -> RowFunction {
     })
 }
 
-/// The plan of a statement with names in its result. Clients are told of the objects' type.
+/// The plan of a statement with names in its result, and rows as they are written. Clients are told
+/// of the objects' type.
 pub(crate) fn in_result(plan: LogicalPlan, tables: &TableSet) -> DfResult<LogicalPlan> {
     let schema = plan.schema().clone();
     let is_named = |field: &Field| {
         let ty = pg_type_of_field(field);
         names_objects(ty.oid) && !matches!(field.data_type(), DataType::Utf8)
     };
-    if !schema.fields().iter().any(|field| is_named(field)) {
+    let is_rows = |field: &Field| holds_rows(field.data_type());
+    if !schema.fields().iter().any(|field| is_named(field) || is_rows(field)) {
         return Ok(plan);
     }
     let exprs = schema.iter().map(|(qualifier, field)| {
         let column = Expr::Column(Column::from((qualifier, field)));
+        if is_rows(field) {
+            let function = text_function(shown_oid(field.data_type()), tables.format_env());
+            let text = Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![column]));
+            return text.alias_qualified(qualifier.cloned(), field.name());
+        }
         let PgType { oid: type_oid, .. } = pg_type_of_field(field);
         match named(column.clone(), type_oid, tables).filter(|_| is_named(field)) {
             Some(name) => name.alias_qualified(qualifier.cloned(), field.name()),

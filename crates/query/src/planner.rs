@@ -123,6 +123,10 @@ impl TableSet {
         self.functions.get(name).cloned()
     }
 
+    pub(crate) const fn format_env(&self) -> FormatEnv {
+        self.env
+    }
+
     fn get(&self, schema: Option<&str>, name: &str) -> Option<&Relation> {
         self.relations.get(&(schema.map(str::to_owned), name.to_owned()))
     }
@@ -192,6 +196,7 @@ impl Planner {
         ours.push(Arc::new(crate::functions::coalesce()));
         ours.push(crate::type_names::pg_typeof());
         ours.push(crate::expand::expand_function());
+        ours.push(crate::rows::row_function());
         ours.extend(crate::enum_functions::enum_functions());
         for function in ours {
             use datafusion::execution::FunctionRegistry;

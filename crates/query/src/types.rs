@@ -47,7 +47,9 @@ pub mod oid {
     pub const REGTYPE: u32 = 2206;
     pub const REGNAMESPACE: u32 = 4089;
     pub const REGROLE: u32 = 4096;
+    pub const RECORD: u32 = 2249;
     pub const VOID: u32 = 2278;
+    pub const RECORD_ARRAY: u32 = 2287;
     pub const UUID: u32 = 2950;
     pub const JSONB: u32 = 3802;
 }

@@ -198,6 +198,9 @@ pub fn push_binary(datum: &Datum<'_>, type_oid: u32, out: &mut Vec<u8>) -> Resul
         Datum::Text(_) if names_objects(type_oid) => {
             return Err(PgError::unsupported("binary output of an object's name; cast it to oid"));
         }
+        Datum::Text(_) if matches!(type_oid, oid::RECORD | oid::RECORD_ARRAY) => {
+            return Err(PgError::unsupported("binary output of a row; cast it to text"));
+        }
         Datum::Text(v) | Datum::Json(v) => out.extend_from_slice(v.as_bytes()),
         Datum::Jsonb(v) => {
             out.push(JSONB_VERSION);

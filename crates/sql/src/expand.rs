@@ -47,6 +47,9 @@ impl Session {
         }
         let mut settled = Ast::Query(Box::new(crate::ddl::query_of(own)?));
         let named = Box::pin(self.settle_types(&mut settled)).await?;
+        if let Some(with_rows) = Box::pin(self.settle_rows(&settled)).await? {
+            settled = with_rows;
+        }
         let Ast::Query(mut query) = settled else {
             return Err(PgError::internal("a view without a query"));
         };

@@ -52,6 +52,7 @@ mod trace;
 mod user_locks;
 mod utility;
 mod view;
+mod whole_rows;
 mod with;
 mod words;
 

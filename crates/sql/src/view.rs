@@ -9,7 +9,8 @@ use crate::bind::{ident_name, object_parts, output_name, table_parts};
 use crate::{PgError, Result};
 use block::ObjId;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint,
+    JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Values,
     VisitMut, VisitorMut, visit_relations,
 };
@@ -366,6 +367,28 @@ impl Fixer<'_> {
         Some(self.used(&alias, obj, &column))
     }
 
+    /// All columns are read by a name that stands for a whole row. The name stays: the row has what
+    /// columns there are then.
+    fn whole_row(&mut self, name: &str) {
+        let named = |items: &Vec<Item>| items.iter().find(|item| item.alias == name).cloned();
+        let Some(item) = self.scopes.iter().rev().find_map(named) else { return };
+        if let Some(obj) = item.obj {
+            self.uses.extend(item.columns.into_iter().map(|column| Use { obj, column }));
+        }
+    }
+
+    /// [`Fixer::whole_row`] for the arguments that are written `name.*`.
+    fn whole_rows_in(&mut self, function: &Function) {
+        let FunctionArguments::List(list) = &function.args else { return };
+        for arg in &list.args {
+            if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) = arg
+                && let Some(name) = object_parts(name).ok().and_then(|mut parts| parts.pop())
+            {
+                self.whole_row(&name);
+            }
+        }
+    }
+
     fn used(&mut self, alias: &str, obj: Option<ObjId>, column: &str) -> Expr {
         let mut shown = column.to_owned();
         if let Some(obj) = obj {
@@ -425,7 +448,17 @@ impl VisitorMut for Walk<'_, '_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<PgError> {
         let fixed = match &*expr {
-            Expr::Identifier(ident) => self.fixer.column(ident),
+            Expr::Identifier(ident) => {
+                let column = self.fixer.column(ident);
+                if column.is_none() {
+                    self.fixer.whole_row(&ident_name(ident));
+                }
+                column
+            }
+            Expr::Function(function) => {
+                self.fixer.whole_rows_in(function);
+                None
+            }
             Expr::CompoundIdentifier(parts) => self.fixer.qualified(parts),
             _ => None,
         };

@@ -384,6 +384,12 @@ impl Binder<'_> {
                 if !modifiers.is_empty() {
                     return refuse("this form of GROUP BY");
                 }
+                // `(a, b)` is no row here: the columns are grouped by one after the other.
+                while let Some(at) = all.iter().position(|expr| matches!(expr, Expr::Tuple(_))) {
+                    if let Expr::Tuple(fields) = all.remove(at) {
+                        all.splice(at..at, fields);
+                    }
+                }
                 all.iter_mut().filter(|expr| !is_number(expr)).try_for_each(|expr| self.expr(expr))
             }
         }

@@ -185,6 +185,8 @@ impl Session {
             settled = named.is_some().then_some(own);
         }
         let ast = settled.as_ref().unwrap_or(ast);
+        let with_rows = Box::pin(self.settle_rows(ast)).await?;
+        let ast = with_rows.as_ref().unwrap_or(ast);
         let mut types = Vec::with_capacity(declared.len());
         for oid in declared {
             types.push(match Box::pin(self.type_of_oid(*oid)).await? {

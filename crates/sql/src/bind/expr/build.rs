@@ -17,7 +17,7 @@ pub(super) fn string(text: impl Into<String>) -> Expr {
 }
 
 /// A call of a function by its exact name.
-pub(in crate::bind) fn call(name: &str, args: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::with_quote('"', name)]),

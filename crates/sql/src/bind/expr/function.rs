@@ -35,6 +35,7 @@ impl Binder<'_> {
         if name.starts_with('$')
             && name != query::single::SINGLE
             && name != "$array_ordinals"
+            && name != query::rows::ROW
             && name != crate::bind::sample::CHANCE
             && !query::functions::gives_json_set(&name)
         {
@@ -82,7 +83,6 @@ impl Binder<'_> {
         }
         let known = match name.as_str() {
             "nvl" => "coalesce",
-            "array_to_json" => "to_json",
             "variance" => "var_samp",
             "every" => "bool_and",
             "array_agg" | "count" => name.as_str(),
@@ -257,7 +257,6 @@ impl Binder<'_> {
             "json_populate_record",
             "json_to_record",
             "json_to_recordset",
-            "row_to_json",
         ];
         if SETS.contains(&name.replacen("jsonb_", "json_", 1).as_str()) {
             return refuse(format!("function {name}"));

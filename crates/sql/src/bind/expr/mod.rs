@@ -21,8 +21,7 @@ pub(crate) use rows::column_of_query;
 pub(in crate::bind) use rows::row_in_condition;
 
 pub(super) use array::{options_table, unnest_query};
-pub(super) use build::call;
-pub(crate) use build::number;
+pub(crate) use build::{call, number};
 pub(super) use cast::type_literals;
 pub(in crate::bind) use forms::{integer_series, listening_factor, series_query, set_query};
 pub(super) use function::plain_args;
@@ -218,7 +217,12 @@ impl Binder<'_> {
                 cast::type_alike(&mut array.elem.iter_mut().collect::<Vec<_>>());
                 self.all(&mut array.elem)
             }
-            Expr::Tuple(all) => self.all(all),
+            Expr::Tuple(all) => {
+                let mut row = rows::as_value(std::mem::take(all));
+                self.expr(&mut row)?;
+                *expr = row;
+                Ok(())
+            }
             Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
                 sets.iter_mut().try_for_each(|set| self.all(set))
             }

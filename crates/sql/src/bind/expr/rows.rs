@@ -3,10 +3,20 @@
 //! What it promises: NULL in a field counts as SQL has it. A row that is looked for in a condition
 //! of its own becomes EXISTS, which a join can stand for.
 
+use super::build::{call, string};
 use super::compare::row_of;
 use crate::direct::parse_expr;
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SelectItem, SetExpr};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SelectItem, SetExpr, Value};
+
+/// `row(a, b)` where it is a value: its fields have no names but these.
+pub(super) fn as_value(fields: Vec<Expr>) -> Expr {
+    let mut args = vec![Expr::Value(Value::Boolean(true).into())];
+    for (i, field) in fields.into_iter().enumerate() {
+        args.extend([string(format!("f{}", i + 1)), field]);
+    }
+    call(query::rows::ROW, args)
+}
 
 /// The subquery's columns by the names they are given here.
 fn named(count: usize) -> (String, Vec<String>) {
