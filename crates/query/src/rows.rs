@@ -2,7 +2,8 @@
 //!
 //! What it promises: a row goes through a plan as a structure of its columns, so that it is
 //! grouped, compared and aggregated as one value; functions on JSON write it as an object,
-//! everything else as PostgreSQL writes a record. What it must never do: come out as an Arrow structure.
+//! everything else as PostgreSQL writes a record. What it must never do: come out as an Arrow
+//! structure.
 
 use crate::array::push_array;
 use crate::arrow_rows::ColumnReader;

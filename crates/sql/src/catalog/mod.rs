@@ -6,6 +6,7 @@
 //! come from live state. What it
 //! must never do: cache a view's rows in a plan.
 
+mod columns;
 mod constraints;
 mod functions;
 mod known;

@@ -3,13 +3,13 @@
 use super::Catalog;
 use super::constraints;
 use super::rights;
-use super::rows::{Rows, Shape, int, opt_text, text};
+use super::rows::{Rows, Shape, int, text};
 use crate::ddl::is_temporary;
 use crate::planning::shown_columns;
 use Shape::{Int4, Name, Other, Text};
-use kernel::dict::{CheckOption, ColumnDef, Generated, TableDef};
-use kernel::row::{ColType, PRECISION_MAX, TypeKind, Value};
-use query::types::{PgType, oid};
+use kernel::dict::{CheckOption, ColumnDef, TableDef};
+use kernel::row::Value;
+use query::types::oid;
 
 /// Whether there is a view of this name.
 pub(super) fn is_known(name: &str) -> bool {
@@ -41,7 +41,7 @@ pub(super) fn is_known(name: &str) -> bool {
 pub(super) fn view(catalog: &Catalog, name: &str) -> Option<Rows> {
     Some(match name {
         "tables" => tables(catalog),
-        "columns" => columns(catalog),
+        "columns" => super::columns::columns(catalog),
         "schemata" => schemata(catalog),
         "views" => views(catalog),
         "routines" => routines(),
@@ -176,103 +176,7 @@ const ROUTINES: &str = "specific_catalog specific_schema specific_name routine_c
     result_cast_scope_catalog result_cast_scope_schema result_cast_scope_name \
     result_cast_maximum_cardinality result_cast_dtd_identifier";
 
-/// The digits of a second's fraction in a column, as the view tells them: none in a date.
-fn digits_of(ty: ColType) -> Option<u8> {
-    match ty.kind {
-        TypeKind::Date => Some(0),
-        TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Time | TypeKind::Interval => {
-            Some(ty.precision().unwrap_or(PRECISION_MAX))
-        }
-        _ => None,
-    }
-}
-
-fn columns(catalog: &Catalog) -> Rows {
-    let mut rows = Rows::new(&[
-        ("table_catalog", Name),
-        ("table_schema", Name),
-        ("table_name", Name),
-        ("column_name", Name),
-        ("ordinal_position", Int4),
-        ("column_default", Text),
-        ("is_nullable", Text),
-        ("data_type", Text),
-        ("character_maximum_length", Int4),
-        ("numeric_precision", Int4),
-        ("numeric_precision_radix", Int4),
-        ("numeric_scale", Int4),
-        ("datetime_precision", Int4),
-        ("udt_name", Name),
-        ("is_identity", Text),
-        ("identity_generation", Text),
-        ("is_generated", Text),
-        ("generation_expression", Text),
-        ("is_updatable", Text),
-    ]);
-    for table in catalog.relations() {
-        let updatable = updatable_columns(catalog, table);
-        for (i, column) in table.columns.iter().enumerate() {
-            let identity = match column.generated {
-                Some(Generated::Always) => Some("ALWAYS"),
-                Some(Generated::ByDefault) => Some("BY DEFAULT"),
-                _ => None,
-            };
-            let computed = column.generated == Some(Generated::Stored);
-            let plain = column.ty.without_limit();
-            let [precision, radix, scale] = digits(column.ty);
-            let number = |n: i64| Value::Int4(i32::try_from(n).unwrap_or(i32::MAX));
-            let length = column.ty.length().and_then(|n| i64::try_from(n).ok());
-            let udt = PgType::of(plain).oid;
-            let own = column.ty.enum_type();
-            let known = super::known::TYPES.find(udt.into()).map_or("", |ty| ty.text(1));
-            let udt = own.map_or(known, |def| &def.name);
-            rows.push(vec![
-                text("skein"),
-                text(table.schema.as_str()),
-                text(table.name.as_str()),
-                text(column.name.as_str()),
-                number(i64::try_from(i + 1).unwrap_or(0)),
-                plain_default(catalog, column),
-                text(if column.not_null { "NO" } else { "YES" }),
-                text(match (own, plain.element()) {
-                    (Some(_), _) => "USER-DEFINED".to_owned(),
-                    (_, Some(_)) => "ARRAY".to_owned(),
-                    _ => plain.to_string(),
-                }),
-                length.map_or(Value::Null, number),
-                precision.map_or(Value::Null, number),
-                radix.map_or(Value::Null, number),
-                scale.map_or(Value::Null, number),
-                digits_of(column.ty).map_or(Value::Null, |digits| number(digits.into())),
-                text(udt),
-                text(if identity.is_some() { "YES" } else { "NO" }),
-                opt_text(identity),
-                text(if computed { "ALWAYS" } else { "NEVER" }),
-                opt_text(column.default.as_deref().filter(|_| computed)),
-                text(yes_or_no(updatable[i])),
-            ]);
-        }
-    }
-    rows
-}
-
-/// Precision, its radix, and scale of numbers.
-fn digits(ty: ColType) -> [Option<i64>; 3] {
-    let precision = ty.precision_scale();
-    match ty.kind {
-        TypeKind::Int2 => [Some(16), Some(2), Some(0)],
-        TypeKind::Int4 => [Some(32), Some(2), Some(0)],
-        TypeKind::Int8 => [Some(64), Some(2), Some(0)],
-        TypeKind::Float4 => [Some(24), Some(2), None],
-        TypeKind::Float8 => [Some(53), Some(2), None],
-        TypeKind::Numeric => {
-            [precision.map(|(p, _)| p.into()), Some(10), precision.map(|(_, s)| s.into())]
-        }
-        _ => [None; 3],
-    }
-}
-
-fn yes_or_no(yes: bool) -> &'static str {
+pub(super) fn yes_or_no(yes: bool) -> &'static str {
     if yes { "YES" } else { "NO" }
 }
 
@@ -300,7 +204,7 @@ pub(super) fn is_updatable(catalog: &Catalog, view: &TableDef) -> bool {
     updatable_columns(catalog, view).contains(&true)
 }
 
-fn plain_default(catalog: &Catalog, column: &ColumnDef) -> Value {
+pub(super) fn plain_default(catalog: &Catalog, column: &ColumnDef) -> Value {
     let default = column.default.as_deref().filter(|_| column.generated.is_none());
     default.map_or(Value::Null, |text_of| text(super::pg::shown_default(catalog, column, text_of)))
 }

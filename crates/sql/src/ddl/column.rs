@@ -135,9 +135,8 @@ pub(super) fn column_type(sql: &DataType) -> Result<(ColType, Option<Vec<Sequenc
             return Ok((ColType::new(kind), Some(Vec::new())));
         }
     }
-    match sql {
-        DataType::Regclass => return refuse("a column of type regclass"),
-        _ => {}
+    if *sql == DataType::Regclass {
+        return refuse("a column of type regclass");
     }
     match col_type_of_sql(sql)? {
         Some(ty) => Ok((ty, None)),

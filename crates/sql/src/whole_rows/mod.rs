@@ -1,9 +1,9 @@
 //! Names of relations where a value stands: `row_to_json(t)` means the whole row.
 //!
 //! What it promises: such a name becomes a row of the relation's columns, in their order, before
-//! the statement is bound; a column of that name, wherever it is in scope, comes first. Where an outer
-//! join has made a row up, the row is NULL. What it must never do: touch a statement without such
-//! names.
+//! the statement is bound; a column of that name, wherever it is in scope, comes first. Where an
+//! outer join has made a row up, the row is NULL. What it must never do: touch a statement without
+//! such names.
 
 mod from;
 mod walk;
