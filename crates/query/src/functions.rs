@@ -489,7 +489,6 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
         Ok(Value::Bool(false))
     }));
     for name in [
-        "shobj_description",
         "pg_tablespace_location",
         "pg_get_function_sqlbody",
         "pg_get_triggerdef",

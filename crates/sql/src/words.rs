@@ -240,6 +240,31 @@ pub(crate) fn with_check_option(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWith
     tokens
 }
 
+/// Stands for the word in COMMENT ON CONSTRAINT.
+pub(crate) const CONSTRAINT: &str = "$constraint";
+
+/// `COMMENT ON CONSTRAINT c ON t IS ..` as one on a COLLATION `"$constraint".t.c`: the library does
+/// not know the one, and here is none of the other.
+pub(crate) fn with_constraint_comment(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let end = (5..used.len()).find(|n| word(*n, "is"));
+    let (Some(end), true) = (end, word(2, "constraint") && word(4, "on")) else { return tokens };
+    let span = tokens[used[2]].span;
+    let mut name = vec![tokens[used[3]].clone()];
+    let mut out = tokens[..used[2]].to_vec();
+    let put = |token| TokenWithSpan { token, span };
+    out.extend([put(Token::make_keyword("COLLATION")), put(Token::Whitespace(Whitespace::Space))]);
+    out.extend([put(Token::make_word(CONSTRAINT, Some('"'))), put(Token::Period)]);
+    out.extend(used[5..end].iter().map(|at| tokens[*at].clone()));
+    out.push(put(Token::Period));
+    out.append(&mut name);
+    out.push(put(Token::Whitespace(Whitespace::Space)));
+    out.extend_from_slice(&tokens[used[end]..]);
+    out
+}
+
 /// Stands for a clause LIKE among the columns of a new table.
 pub(crate) const LIKE: &str = "$like";
 

@@ -11,10 +11,11 @@ use block::ObjId;
 use observe::Ctx;
 
 use super::ddl_alter::insert_check;
+use super::ddl_comment::forget_comments;
 use super::ddl_foreign::drop_all_foreign_keys;
 use super::ddl_index::{add_index, check_index, drop_index_rows, replace_index_segment};
 use super::ddl_type::hold_types;
-use super::def::{ColumnDef, NewTable, ObjectDef, ObjectKind, SequenceDef, TableDef};
+use super::def::{CheckDef, ColumnDef, NewTable, ObjectDef, ObjectKind, SequenceDef, TableDef};
 use super::fixed::{Fixed, RESERVED_SCHEMAS};
 use super::ids::{next_obj, next_version};
 use super::lookup::table_by_obj;
@@ -75,7 +76,8 @@ pub async fn create_table(
         store::insert(ctx, txn, dict.fixed(Fixed::Col), &values).await?;
     }
     for (name, expr) in new.checks {
-        insert_check(ctx, txn, number, name, expr, true).await?;
+        let check = next_obj(ctx, txn.core()).await?;
+        insert_check(ctx, txn, number, CheckDef { obj: check, name, expr, valid: true }).await?;
     }
     for index in new.indexes {
         let def = own_table(ctx, txn, &object).await?;
@@ -209,6 +211,7 @@ pub(super) async fn drop_object(
     object: &ObjectDef,
 ) -> Result<()> {
     delete_all(ctx, txn, Fixed::Obj, 0, object.obj).await?;
+    forget_comments(ctx, txn, object.obj).await?;
     touch_object(txn, object)
 }
 
@@ -241,6 +244,9 @@ pub async fn drop_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> 
     }
     for sequence in owned_sequences(ctx, txn, def.obj).await? {
         super::ddl_other::drop_sequence(ctx, txn, &sequence).await?;
+    }
+    for check in &def.checks {
+        forget_comments(ctx, txn, check.obj).await?;
     }
     for table in [Fixed::Con, Fixed::TabStat, Fixed::ColStat] {
         delete_all(ctx, txn, table, 0, def.obj).await?;

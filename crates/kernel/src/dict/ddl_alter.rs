@@ -12,6 +12,7 @@ use observe::Ctx;
 use super::ddl::{
     check_columns, delete_all, lock_for_ddl, new_version, own_table, replace_segments, touch_object,
 };
+use super::ddl_comment::forget_comments;
 use super::ddl_foreign::move_foreign_keys;
 use super::ddl_index::{check_unreferenced, drop_index_rows};
 use super::ddl_type::hold_types;
@@ -248,12 +249,9 @@ pub(super) async fn insert_check(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     table: ObjId,
-    name: String,
-    expr: String,
-    valid: bool,
+    def: CheckDef,
 ) -> Result<()> {
-    check_name(&name)?;
-    let def = CheckDef { obj: next_obj(ctx, txn.core()).await?, name, expr, valid };
+    check_name(&def.name)?;
     let con = of(txn.core())?.fixed(Fixed::Con);
     match store::insert(ctx, txn, con, &check_values(table, &def)).await {
         Err(Error::UniqueViolation { .. }) => {
@@ -276,6 +274,7 @@ pub async fn set_check(
     new: Option<(String, String, bool)>,
 ) -> Result<Arc<TableDef>> {
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    let mut number = None;
     if let Some(name) = old {
         let con = of(txn.core())?.fixed(Fixed::Con);
         let snap = newest(txn)?;
@@ -283,9 +282,18 @@ pub async fn set_check(
         let row = store::one(ctx, &snap, con, 0, &key).await?;
         let row = row.ok_or_else(|| undefined("constraint", name))?;
         store::delete(ctx, txn, con, &snap, &row).await?;
+        number = Some(row.obj(2)?);
     }
-    if let Some((name, expr, valid)) = new {
-        insert_check(ctx, txn, def.obj, name, expr, valid).await?;
+    match (new, number) {
+        (Some((name, expr, valid)), number) => {
+            let obj = match number {
+                Some(number) => number,
+                None => next_obj(ctx, txn.core()).await?,
+            };
+            insert_check(ctx, txn, def.obj, CheckDef { obj, name, expr, valid }).await?;
+        }
+        (None, Some(number)) => forget_comments(ctx, txn, number).await?,
+        (None, None) => {}
     }
     new_version(ctx, txn, &object).await?;
     own_table(ctx, txn, &object).await

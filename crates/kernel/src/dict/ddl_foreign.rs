@@ -10,6 +10,7 @@ use std::sync::Arc;
 use observe::Ctx;
 
 use super::ddl::{lock_for_ddl, new_version, own_table};
+use super::ddl_comment::forget_comments;
 use super::def::{ForeignKeyDef, ObjectDef, TableDef};
 use super::fixed::Fixed;
 use super::ids::next_obj;
@@ -97,6 +98,7 @@ pub async fn drop_foreign_key(
 ) -> Result<()> {
     let (child, parent, key) = lock_both(ctx, txn, child, name).await?;
     delete_row(ctx, txn, &key).await?;
+    forget_comments(ctx, txn, key.obj).await?;
     both_new(ctx, txn, &child, &parent).await
 }
 
@@ -171,6 +173,7 @@ pub(super) async fn drop_all_foreign_keys(
     for key in &def.foreign {
         if key.parent == def.obj {
             delete_row(ctx, txn, key).await?;
+            forget_comments(ctx, txn, key.obj).await?;
         } else {
             drop_foreign_key(ctx, txn, def, &key.name).await?;
         }

@@ -10,6 +10,7 @@ use block::ObjId;
 use observe::Ctx;
 
 use super::acl::{Acl, AclKind};
+use super::ddl_comment::forget_comments;
 use super::ddl_schema::change_list_of;
 use super::def::{ObjectKind, TableDef, UserDef};
 use super::fixed::{Fixed, ROLES_OBJ, ROLES_VERSION, SUPERUSER, SUPERUSER_OBJ};
@@ -282,5 +283,6 @@ pub async fn drop_user(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<
     let row = row.ok_or_else(|| undefined("role", name))?;
     debug_assert_eq!(row.text_or_null(at::USER_VERIFIER)?, user.verifier.as_deref());
     store::delete(ctx, txn, dict.fixed(Fixed::User), &snap, &row).await?;
+    forget_comments(ctx, txn, user.obj).await?;
     touch_user(txn, user.obj, name)
 }

@@ -11,6 +11,7 @@ use observe::Ctx;
 
 use super::ddl::{drop_table, lock_for_ddl, new_version, touch_object};
 use super::ddl_alter::rename_object;
+use super::ddl_comment::forget_comments;
 use super::ddl_foreign::drop_foreign_key;
 use super::ddl_other::drop_sequence;
 use super::ddl_type::drop_types_in;
@@ -100,6 +101,7 @@ pub async fn drop_schema(ctx: &Ctx, txn: &Arc<Transaction>, schema: &SchemaDef) 
     let (table, snap) = (of(txn.core())?.fixed(Fixed::Schema), newest(txn)?);
     let row = store::one(ctx, &snap, table, 0, &[Datum::Text(&schema.name)]).await?;
     store::delete(ctx, txn, table, &snap, &row.ok_or_else(gone)?).await?;
+    forget_comments(ctx, txn, schema.obj).await?;
     touch(txn, |touched| {
         touched.objects.insert(SCHEMAS_OBJ, None);
     })

@@ -121,12 +121,13 @@ pub(crate) enum Fixed {
     Enum,
     TabStat,
     ColStat,
+    Comment,
 }
 
 use TypeKind::{Bool, Bytea, Float8, Int4, Int8, Text};
 
 /// All of them. `obj$` by number and by name; `ind$` by number and by table.
-pub(super) const TABLES: [FixedTable; 19] = [
+pub(super) const TABLES: [FixedTable; 20] = [
     FixedTable {
         obj: ObjId(2),
         name: "obj$",
@@ -394,6 +395,12 @@ pub(super) const TABLES: [FixedTable; 19] = [
             ("histogram", Bytea, false),
         ],
         indexes: &[FixedIndex { obj: ObjId(47), name: "i_colstat1", columns: &[0, 1] }],
+    },
+    FixedTable {
+        obj: ObjId(50),
+        name: "comment$",
+        columns: &[("obj", Int8, true), ("kind", Text, true), ("comment", Text, true)],
+        indexes: &[FixedIndex { obj: ObjId(51), name: "i_comment1", columns: &[0, 1] }],
     },
 ];
 

@@ -6,6 +6,7 @@ mod cache;
 mod condition;
 mod ddl;
 mod ddl_alter;
+mod ddl_comment;
 mod ddl_foreign;
 mod ddl_index;
 mod ddl_other;
@@ -41,6 +42,7 @@ pub use ddl_alter::{
     alter_columns, lock_definition, rename_index, rename_table, set_check, set_comment,
     set_index_expressions,
 };
+pub use ddl_comment::{CommentDef, Described, comment_on, comments};
 pub use ddl_foreign::{
     add_foreign_key, drop_foreign_key, rename_foreign_key, validate_foreign_key,
 };

@@ -22,7 +22,7 @@ mod words;
 pub(crate) use identity::Identity;
 pub(crate) use read::{ReadBy, Target};
 pub use role::set_password_hasher;
-pub(crate) use statement::Access;
+pub(crate) use statement::{Access, RoleName};
 pub(crate) use words::parse;
 
 use crate::session::Session;

@@ -219,14 +219,18 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
         }),
         make("obj_description", None, TEXT, |c, args| {
             let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
-            let of_class = args.get(1).is_none_or(|class| *class == Datum::Text("pg_class"));
             let class = match args.get(1) {
-                Some(Datum::Text(name)) => *name,
-                _ => "",
+                None => None,
+                Some(Datum::Text(name)) => Some(*name),
+                Some(_) => return Ok(Value::Null),
             };
+            if let Some(said) = c.comment(class, oid) {
+                return Ok(text(said));
+            }
             let mut all = c.relations();
+            let of_class = class.is_none_or(|class| class == "pg_class");
             let table = all.find(|table| of_class && i64::from(table.obj.0) == oid);
-            let known = match class {
+            let known = match class.unwrap_or("") {
                 "pg_type" => {
                     let known = TYPES.find(oid).map(|line| line.text(20));
                     known.or_else(|| c.user_type(oid)?.comment.as_deref())
@@ -236,6 +240,12 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             };
             let comment = table.and_then(|table| table.comment.as_deref()).or(known);
             Ok(comment.filter(|text| !text.is_empty()).map_or(Value::Null, text))
+        }),
+        make("shobj_description", Some(2), TEXT, |c, args| {
+            let (Some(oid), Datum::Text(class)) = (number(&args[0]), &args[1]) else {
+                return Ok(Value::Null);
+            };
+            Ok(c.shared_comment(class, oid).map_or(Value::Null, text))
         }),
         make("col_description", Some(2), TEXT, |c, args| {
             let (Some(oid), Some(column)) = (number(&args[0]), number(&args[1])) else {

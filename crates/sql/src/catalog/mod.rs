@@ -7,6 +7,7 @@
 //! must never do: cache a view's rows in a plan.
 
 mod columns;
+mod comments;
 mod constraints;
 mod functions;
 mod known;
@@ -30,8 +31,8 @@ use crate::{PgError, Result};
 use block::ObjId;
 use datafusion::datasource::MemTable;
 use kernel::dict::{
-    self, ColumnDef, Generated, Privileges, Roles, Schemas, SequenceDef, TableDef, TableStats,
-    TypeDef, Types, UserDef,
+    self, ColumnDef, CommentDef, Generated, Privileges, Roles, Schemas, SequenceDef, TableDef,
+    TableStats, TypeDef, Types, UserDef,
 };
 use kernel::instance::Instance;
 use kernel::row::Value;
@@ -41,6 +42,7 @@ use query::functions::quote_ident;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+pub(crate) use comments::DATABASE_OID;
 pub(crate) use functions::{SetByRows, relation_oid};
 pub(crate) use pg::{KEYWORDS, is_empty_view, system_name};
 pub(crate) use rows::{Rows, Shape};
@@ -91,6 +93,8 @@ pub(crate) struct Catalog {
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) sequences: Vec<Arc<SequenceDef>>,
     pub(crate) types: Arc<Types>,
+    /// Comments that are in no definition.
+    pub(crate) comments: Vec<CommentDef>,
     pub(crate) users: Vec<Arc<UserDef>>,
     pub(crate) roles: Arc<Roles>,
     /// What is known of tables; of their columns only where a view shows it.
@@ -215,7 +219,7 @@ impl Catalog {
 /// Whether a column takes its values from a sequence.
 fn calls(column: &ColumnDef, sequence: &SequenceDef) -> bool {
     let name = column.default.as_deref().and_then(functions::sequence_of_default);
-    match name.map(split_name).as_deref() {
+    match name.map(|name| split_name(&name.replace("''", "'"))).as_deref() {
         Some([schema, name]) => *schema == sequence.schema && *name == sequence.name,
         _ => false,
     }
@@ -258,6 +262,7 @@ impl Session {
             schemas: dict::schemas(&self.ctx, &txn).await?,
             sequences: dict::sequences(&self.ctx, &txn).await?,
             types: dict::types(&self.ctx, &txn).await?,
+            comments: dict::comments(&self.ctx, &txn).await?,
             users: self.roles().await?.all.clone(),
             roles: self.roles().await?,
             statistics: BTreeMap::new(),

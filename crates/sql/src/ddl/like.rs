@@ -4,6 +4,7 @@
 //! What it must never do: tie the tables to each other.
 
 use super::column::Column;
+use super::comment::constraint_obj;
 use super::constraint::several_primary_keys;
 use super::refuse;
 use super::sequence::like_spec;
@@ -13,7 +14,8 @@ use crate::words::LIKE;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast;
 use kernel::dict::{
-    self, ColumnDef, Generated, KEY_EXPR, KeyExpr, NewIndex, ObjectKind, Privileges, TableDef,
+    self, CheckDef, ColumnDef, CommentDef, Described, Generated, KEY_EXPR, KeyExpr, NewIndex,
+    ObjectKind, Privileges, TableDef,
 };
 use query::Relation;
 use std::sync::Arc;
@@ -35,10 +37,14 @@ impl Like {
         said.is_some_and(|option| option.starts_with('+'))
     }
 
-    /// Names and texts of the CHECK constraints that come along.
+    /// The CHECK constraints that come along.
+    fn checks_of(&self) -> &[CheckDef] {
+        if self.takes("constraints") { &self.source.checks } else { &[] }
+    }
+
+    /// Their names and texts.
     pub(super) fn checks(&self) -> impl Iterator<Item = (String, String)> {
-        let taken = if self.takes("constraints") { &self.source.checks[..] } else { &[] };
-        taken.iter().map(|check| (check.name.clone(), check.expr.clone()))
+        self.checks_of().iter().map(|check| (check.name.clone(), check.expr.clone()))
     }
 }
 
@@ -137,12 +143,18 @@ impl Session {
         }))
     }
 
-    /// Makes the indexes that come along, on a table which has just been made.
+    /// Makes the indexes that come along, on a table which has just been made, and notes what is
+    /// said of them and of constraints.
     pub(super) async fn like_indexes(&mut self, like: &Like, table: &TableDef) -> Result<()> {
-        if !like.takes("indexes") {
-            return Ok(());
-        }
         let mut indexes: Vec<_> = like.source.all_indexes().cloned().collect();
+        if !like.takes("indexes") {
+            indexes.clear();
+        }
+        let mut comments = Vec::new();
+        if like.takes("comments") {
+            let txn = self.transaction()?;
+            comments = dict::comments(&self.ctx, &txn).await?;
+        }
         indexes.sort_by_key(|index| index.obj);
         for index in indexes {
             let table = self.altered(table).await?;
@@ -183,7 +195,24 @@ impl Session {
                 predicate,
                 exprs,
             };
+            // A constraint that an index stands for is made anew: nothing is said of it.
+            let of_index =
+                |said: &&CommentDef| said.on == Described::Relation && said.obj == index.obj;
+            let said = comments.iter().find(of_index);
+            let name = new.name.clone();
             self.build_index(&table, new).await?;
+            let Some(said) = said else { continue };
+            let made = self.altered(&table).await?;
+            let made = made.all_indexes().find(|made| made.name == name).ok_or_else(lost)?;
+            let on = (said.on, made.obj);
+            self.note_comment(on, table.obj, Some(&said.text)).await?;
+        }
+        for check in like.checks_of() {
+            for said in comments.iter().filter(|said| said.obj == check.obj) {
+                if let Some(made) = constraint_obj(table, &check.name) {
+                    self.note_comment((said.on, made), table.obj, Some(&said.text)).await?;
+                }
+            }
         }
         Ok(())
     }

@@ -390,6 +390,9 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     if is_word(&out[first].token, "alter") {
         return with_identity_options(out);
     }
+    if is_word(&out[first].token, "comment") {
+        return crate::words::with_constraint_comment(out);
+    }
     if is_word(&out[first].token, "merge") {
         return crate::words::with_merge_actions(out);
     }

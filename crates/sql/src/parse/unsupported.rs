@@ -63,7 +63,7 @@ pub(super) fn wanted(tokens: &[TokenWithSpan], location: Location) -> Option<Str
     }
     let verb = match first {
         "create" if word(1) == "or" && word(2) == "replace" => 3,
-        "comment" if word(1) == "on" => 2,
+        "comment" if word(1) == "on" && word(2) != "constraint" => 2,
         "create" | "alter" | "drop" => 1,
         _ => 0,
     };

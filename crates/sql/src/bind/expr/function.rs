@@ -105,6 +105,7 @@ impl Binder<'_> {
             | "pg_get_function_identity_arguments"
             | "pg_get_function_result"
             | "obj_description"
+            | "shobj_description"
             | "format_type"
             | "pg_type_is_visible"
             | "col_description"

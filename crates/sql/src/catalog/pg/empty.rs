@@ -18,7 +18,6 @@ pub(super) fn empty(name: &str) -> Option<Rows> {
             ("matviewowner", Name),
             ("definition", Text),
         ],
-        "pg_shdescription" => &[("objoid", Oid), ("classoid", Oid), ("description", Text)],
         "pg_inherits" => {
             &[("inhrelid", Oid), ("inhparent", Oid), ("inhseqno", Int4), ("inhdetachpending", Bool)]
         }

@@ -146,6 +146,7 @@ pub(super) fn view(
         "pg_constraint" => indexes::constraints(catalog),
         "pg_attrdef" => relations::defaults(catalog),
         "pg_description" => relations::descriptions(catalog),
+        "pg_shdescription" => relations::shared_descriptions(catalog),
         "pg_database" => database::databases(catalog),
         "pg_roles" | "pg_authid" => roles::roles(catalog),
         "pg_user" => roles::users(catalog),

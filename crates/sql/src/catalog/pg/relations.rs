@@ -328,11 +328,8 @@ pub(super) fn defaults(catalog: &Catalog) -> Rows {
 pub(super) fn descriptions(catalog: &Catalog) -> Rows {
     let mut rows =
         Rows::new(&[("objoid", Oid), ("classoid", Oid), ("objsubid", Int4), ("description", Text)]);
-    // What PostgreSQL says of the schema that every database begins with.
-    let public = catalog.schema_oid("public");
-    if public != 0 {
-        let said = text("standard public schema");
-        rows.push(vec![int(public), int(2615), Value::Int4(0), said]);
+    for (class, oid, said) in catalog.comments_on_own() {
+        rows.push(vec![int(oid), int(class), Value::Int4(0), text(said)]);
     }
     for ty in &catalog.types.all {
         let Some(comment) = &ty.comment else { continue };
@@ -349,6 +346,15 @@ pub(super) fn descriptions(catalog: &Catalog) -> Rows {
                 text(comment.as_str()),
             ]);
         }
+    }
+    rows
+}
+
+/// Comments on roles and the database.
+pub(super) fn shared_descriptions(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[("objoid", Oid), ("classoid", Oid), ("description", Text)]);
+    for (class, oid, said) in catalog.comments_on_shared() {
+        rows.push(vec![int(oid), int(class), text(said)]);
     }
     rows
 }
