@@ -248,10 +248,14 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
             let expr = Box::new(order_key(*expr, &ty));
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
         }
+        // A list has one type with what is looked for in it: real with whole numbers and numerics.
         Expr::InList(InList { expr, list, negated }) if real_among(&expr, &list, schema) => {
-            let double = |one: Expr| datafusion::logical_expr::cast(one, DataType::Float64);
-            let list = list.into_iter().map(double).collect();
-            Transformed::yes(Expr::InList(InList { expr: Box::new(double(*expr)), list, negated }))
+            let double = |one: &Expr| one.get_type(schema).ok() == Some(DataType::Float64);
+            let of_doubles = double(&expr) || list.iter().any(double);
+            let ty = if of_doubles { DataType::Float64 } else { DataType::Float32 };
+            let same = |one: Expr| datafusion::logical_expr::cast(one, ty.clone());
+            let list = list.into_iter().map(&same).collect();
+            Transformed::yes(Expr::InList(InList { expr: Box::new(same(*expr)), list, negated }))
         }
         Expr::Between(Between { expr, negated, low, high })
             if real_among(&expr, &[(*low).clone(), (*high).clone()], schema) =>

@@ -15,7 +15,7 @@ use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind, Value};
 use query::Scalar;
 use query::arith::Op;
-use query::cast::{CastMode, parse_numeric, parse_text};
+use query::cast::{CastMode, cast, parse_numeric, parse_text};
 use query::scalar::{CmpOp, common_number};
 use query::sqltype::col_type_of_sql;
 use query::wire::FormatEnv;
@@ -401,7 +401,20 @@ impl<'a> ScalarBinder<'a> {
         let Some(ty) = value.ty.filter(|ty| ty.kind != TypeKind::Json) else { return Ok(None) };
         let mut items = Vec::with_capacity(list.len());
         for item in list {
-            let Some(item) = self.bind(item)? else { return Ok(None) };
+            let Some(mut item) = self.bind(item)? else { return Ok(None) };
+            if let Some(other) = item.ty
+                && (other.kind == TypeKind::Float4) != (ty.kind == TypeKind::Float4)
+            {
+                // A list has one type with what is looked for in it: real with whole numbers and
+                // numerics, though an operator between the two would compare double precision.
+                let Scalar::Const(value) = &item.scalar else { return Ok(None) };
+                if ty.kind != TypeKind::Float4 || other.kind == TypeKind::Float8 {
+                    return Ok(None);
+                }
+                let real = ColType::new(TypeKind::Float4);
+                let value = cast(&value.as_datum(), real, CastMode::Explicit, &FormatEnv::plain())?;
+                item = Typed { scalar: Scalar::Const(value), ty: Some(real) };
+            }
             if let Some(other) = item.ty
                 && other.kind != ty.kind
                 && common_number(other.kind, ty.kind).is_none()
