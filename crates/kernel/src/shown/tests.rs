@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use block::{BLOCK_BYTES, Dba, Rba, Scn, Xid, layout};
 use env::{Env, IoBuf, SharedView};
@@ -151,6 +151,7 @@ fn a_copy_is_never_torn() {
     image[body.clone()].fill(0);
     let mut place = shown.show(dba, None, &mut image, Rba::ZERO);
     let done = AtomicBool::new(false);
+    let taken = AtomicU32::new(0);
     let copies = std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut n = 0u8;
@@ -159,6 +160,14 @@ fn a_copy_is_never_torn() {
                 n = n.wrapping_add(1);
                 image[body.clone()].fill(n);
                 place = shown.show(dba, place, &mut image, Rba::ZERO);
+                // Without a pause the reader, on a processor of its own, would never come through.
+                let before = taken.load(Ordering::SeqCst);
+                while n.is_multiple_of(16)
+                    && taken.load(Ordering::SeqCst) == before
+                    && !done.load(Ordering::SeqCst)
+                {
+                    std::hint::spin_loop();
+                }
             }
         });
         let mut copies = 0;
@@ -167,6 +176,7 @@ fn a_copy_is_never_torn() {
         while changes < 1000 {
             let Some(copy) = peer.copy(dba) else { continue };
             copies += 1;
+            taken.fetch_add(1, Ordering::SeqCst);
             let first = copy[body.start];
             assert!(copy[body.clone()].iter().all(|b| *b == first), "a torn copy");
             changes += u32::from(first != last);
