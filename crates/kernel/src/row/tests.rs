@@ -40,13 +40,14 @@ fn samples() -> Vec<Vec<Datum<'static>>> {
         Datum::Interval(Interval { months: -1, days: -2, us: -3 }),
         Datum::Json("{ \"a\":1}"),
         Datum::Jsonb("{\"a\": 1}"),
+        Datum::Float4(-2.5),
         // {7,NULL}
         Datum::Array(&[3, 2, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0x80, 7, 0, 0, 0]),
         Datum::Enum(mood().enum_value("sad").expect("a label")),
     ];
     let mut every_other = full.clone();
     every_other.iter_mut().step_by(2).for_each(|d| *d = Datum::Null);
-    vec![full, every_other, vec![Datum::Null; 20]]
+    vec![full, every_other, vec![Datum::Null; 21]]
 }
 
 #[test]
@@ -148,6 +149,16 @@ fn keys_order_as_values() {
         vec![Datum::Int2(i16::MIN), Datum::Int2(-1), Datum::Int2(0), Datum::Int2(i16::MAX)],
         vec![Datum::Int4(i32::MIN), Datum::Int4(-1), Datum::Int4(0), Datum::Int4(7), Datum::Null],
         vec![Datum::Int8(i64::MIN), Datum::Int8(-256), Datum::Int8(255), Datum::Int8(256)],
+        vec![
+            Datum::Float4(f32::NEG_INFINITY),
+            Datum::Float4(-f32::MIN_POSITIVE),
+            Datum::Float4(0.0),
+            // The same order as of double precision.
+            Datum::Float8(0.1),
+            Datum::Float4(0.1),
+            Datum::Float4(f32::MAX),
+            Datum::Float4(f32::NAN),
+        ],
         vec![
             Datum::Float8(f64::NEG_INFINITY),
             Datum::Float8(-1e300),
