@@ -492,13 +492,26 @@ impl VisitorMut for Walk<'_, '_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<PgError>> {
-        match self.rewriter.before(expr) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(Box::new(error)),
+        if let Err(error) = self.rewriter.before(expr) {
+            return ControlFlow::Break(Box::new(error));
         }
+        // The name of a field is no name of a relation: not while the parts are visited.
+        for field in fields_accessed(expr) {
+            if let Expr::Identifier(name) = &*field {
+                *field = Expr::CompoundIdentifier(vec![name.clone()]);
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<PgError>> {
+        for field in fields_accessed(expr) {
+            if let Expr::CompoundIdentifier(parts) = &*field
+                && let [name] = &parts[..]
+            {
+                *field = Expr::Identifier(name.clone());
+            }
+        }
         if let Expr::Identifier(ident) = &*expr {
             let name = ident_name(ident);
             if !self.rewriter.is_column(&name)
@@ -509,6 +522,18 @@ impl VisitorMut for Walk<'_, '_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// The names behind points of `(a).b.c`.
+fn fields_accessed(expr: &mut Expr) -> impl Iterator<Item = &mut Expr> {
+    let chain = match expr {
+        Expr::CompoundFieldAccess { access_chain, .. } => &mut access_chain[..],
+        _ => &mut [],
+    };
+    chain.iter_mut().filter_map(|access| match access {
+        AccessExpr::Dot(field) => Some(field),
+        AccessExpr::Subscript(_) => None,
+    })
 }
 
 /// A query with nothing in it, in the place of one that is put aside.
