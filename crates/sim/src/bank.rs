@@ -18,6 +18,10 @@ use parking_lot::Mutex;
 use crate::load::{Counts, Load, is_disk_trouble};
 use crate::tables::{all_rows, by_key, find, indexes_agree, int, numbers};
 
+/// Columns of an account.
+const BALANCE: usize = 1;
+const LAST: usize = 2;
+
 /// Money each account starts with.
 const START_BALANCE: i64 = 1000;
 
@@ -49,6 +53,16 @@ struct Account {
     rowid: Rowid,
     row: Vec<u8>,
     balance: i64,
+    /// The transfer that has given it this balance; 0: none.
+    last: i64,
+}
+
+/// What a transfer does to one account.
+struct Entry<'a> {
+    transfer: i64,
+    account: i64,
+    amount: i64,
+    filler: &'a str,
 }
 
 async fn read_account(
@@ -59,24 +73,30 @@ async fn read_account(
 ) -> Result<Option<Account>> {
     let index = def.primary_key().expect("account has a primary key");
     let found = by_key(ctx, def, index, snap, id).await?;
-    Ok(found.map(|(rowid, row)| Account { rowid, balance: int(def, &row, 1), row }))
+    Ok(found.map(|(rowid, row)| {
+        let (balance, last) = (int(def, &row, BALANCE), int(def, &row, LAST));
+        Account { rowid, row, balance, last }
+    }))
 }
 
+/// Changes an account. Whose balance it has been shown may not go away any more.
 async fn add(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     def: &TableDef,
-    id: i64,
-    amount: i64,
-    longer: &str,
+    ledger: &Mutex<Ledger>,
+    Entry { transfer, account: id, amount, filler }: Entry<'_>,
 ) -> Result<()> {
     loop {
         let snap = txn.snapshot(ctx).await?;
         let account = read_account(ctx, def, &snap, id).await?;
         let account = account.ok_or_else(|| Error::UndefinedObject(format!("account {id}")))?;
-        let Account { rowid, row, balance } = account;
-        let new =
-            def.encode(&[Datum::Int8(id), Datum::Int8(balance + amount), Datum::Text(longer)]);
+        let Account { rowid, row, balance, last } = account;
+        if last != 0 {
+            ledger.lock().witnessed.insert(last);
+        }
+        let numbers = [id, balance + amount, transfer].map(Datum::Int8);
+        let new = def.encode(&[&numbers[..], &[Datum::Text(filler)]].concat());
         let wait = LockWait::Wait;
         let change = table::update(ctx, txn, def, rowid, &snap, &row, &new, wait).await?;
         match change {
@@ -104,7 +124,8 @@ async fn transfer(
     let done: Result<()> = async {
         let accounts = find(ctx, &txn, "account").await?;
         let entries = find(ctx, &txn, "ledger").await?;
-        add(ctx, &txn, &accounts, from, -amount, filler).await?;
+        let change = |account, amount| Entry { transfer: id, account, amount, filler };
+        add(ctx, &txn, &accounts, ledger, change(from, -amount)).await?;
         let before = txn.savepoint();
         let row = entries.encode(&[
             Datum::Int8(id),
@@ -117,7 +138,7 @@ async fn transfer(
             txn.rollback_to(ctx, before).await?;
         }
         table::insert(ctx, &txn, &entries, &row).await?;
-        add(ctx, &txn, &accounts, to, amount, filler).await
+        add(ctx, &txn, &accounts, ledger, change(to, amount)).await
     }
     .await;
     match done {
@@ -157,7 +178,7 @@ async fn total(ctx: &Ctx, instance: &Arc<Instance>) -> Result<(i64, Vec<i64>)> {
     let accounts = all_rows(ctx, &account, &snap).await;
     let entries = all_rows(ctx, &entry, &snap).await;
     txn.rollback(ctx).await?;
-    let sum = accounts?.values().map(|row| int(&account, row, 1)).sum();
+    let sum = accounts?.values().map(|row| int(&account, row, BALANCE)).sum();
     Ok((sum, entries?.values().map(|row| int(&entry, row, 0)).collect()))
 }
 
@@ -180,7 +201,7 @@ impl Bank {
 
     async fn fill(&self, ctx: &Ctx, instance: &Arc<Instance>) -> Result<()> {
         let txn = instance.begin(ctx, Isolation::ReadCommitted);
-        dict::create_table(ctx, &txn, numbers("account", &["id", "balance"], true)).await?;
+        dict::create_table(ctx, &txn, numbers("account", &["id", "balance", "last"], true)).await?;
         let columns = ["id", "src", "dst", "amount"];
         dict::create_table(ctx, &txn, numbers("ledger", &columns, false)).await?;
         txn.commit(ctx).await?;
@@ -188,8 +209,12 @@ impl Bank {
         let def = find(ctx, &txn, "account").await?;
         for id in 0..self.accounts {
             let filler = "x".repeat(usize::try_from(id % 37).expect("small"));
-            let row =
-                def.encode(&[Datum::Int8(id), Datum::Int8(START_BALANCE), Datum::Text(&filler)]);
+            let row = def.encode(&[
+                Datum::Int8(id),
+                Datum::Int8(START_BALANCE),
+                Datum::Int8(0),
+                Datum::Text(&filler),
+            ]);
             table::insert(ctx, &txn, &def, &row).await?;
         }
         txn.commit(ctx).await?;
@@ -271,8 +296,12 @@ impl Bank {
             assert!(seen.contains_key(id), "transfer {id} was seen, and is gone");
         }
         for row in accounts.values() {
-            let (id, balance) = (int(&account, row, 0), int(&account, row, 1));
+            let (id, balance) = (int(&account, row, 0), int(&account, row, BALANCE));
             assert!(expected[&id] == balance, "account {id}: {balance}, not {}", expected[&id]);
+            let last = int(&account, row, LAST);
+            let by = seen.get(&last);
+            let right = last == 0 || by.is_some_and(|(from, to, _)| id == *from || id == *to);
+            assert!(right, "account {id} was changed last by transfer {last}, {by:?}");
         }
         Ok(())
     }

@@ -36,7 +36,8 @@ pub enum Fault {
     LateWords,
     /// The disks are slow for one instance.
     SlowDisk,
-    /// The log writer of one instance stands still for a while; half of the time that is its end.
+    /// The log of one instance stands still for a while, whoever writes it; half of the time that
+    /// is the end of the instance.
     LogStall,
     /// Messages take up to twenty milliseconds.
     Delay,
@@ -258,7 +259,16 @@ impl Run<'_> {
         self.cluster.world.hold_tasks(k, "LGWR");
         // Nobody may take it for one that hangs.
         let limit = self.scenario.misscount / 3;
-        self.calm(u64::try_from(limit.as_micros()).expect("some seconds"));
+        let limit_us = u64::try_from(limit.as_micros()).expect("some seconds");
+        // Sessions write redo themselves.
+        self.cluster.world.set_fault(DiskFault {
+            instance: Some(k),
+            path_contains: "/luns/".to_owned(),
+            kind: FaultKind::SlowWritesUs(limit_us),
+            probability: 1.0,
+        });
+        self.calm(limit_us);
+        self.cluster.world.clear_faults();
         if self.pick(2) == 0 {
             // What it was about to write has been seen by nobody.
             self.cluster.world.crash(k);

@@ -21,7 +21,7 @@ const MUTANTS: [(&str, &str); 8] = [
     ("skip-scn-broadcast", "mutants"),
     ("forget-write-duty", "mutants"),
     ("accept-stale-epoch", "late-words"),
-    ("answer-before-flush", "hasty-readers"),
+    ("answer-before-flush", "stalls"),
     ("reuse-undo-early", "mutants"),
 ];
 /// The crates that do not depend on DataFusion: tests without a long build.

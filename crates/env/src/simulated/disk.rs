@@ -44,8 +44,17 @@ pub enum FaultKind {
     ShortRead,
     /// Every I/O takes this much longer.
     SlowUs(u64),
+    /// Every write and sync takes this much longer.
+    SlowWritesUs(u64),
     /// Growing a file fails with ENOSPC.
     Full,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Io {
+    Read,
+    Write,
+    Sync,
 }
 
 #[derive(Default)]
@@ -215,12 +224,22 @@ impl World {
         })
     }
 
-    fn io_delay_us(&mut self, pid: u32, path: &Path, range: (u64, u64)) -> u64 {
+    fn io_delay_us(&mut self, pid: u32, path: &Path, io: Io) -> u64 {
         let instance = self.instance_of(pid);
         let text = path.to_string_lossy();
+        let range = match io {
+            Io::Read => self.config.disk_read_us,
+            Io::Write => self.config.disk_write_us,
+            Io::Sync => self.config.disk_sync_us,
+        };
         let mut delay = self.rng.between(range);
         for fault in &self.disk.faults {
-            if let FaultKind::SlowUs(us) = fault.kind
+            let slow = match fault.kind {
+                FaultKind::SlowUs(us) => Some(us),
+                FaultKind::SlowWritesUs(us) if io != Io::Read => Some(us),
+                _ => None,
+            };
+            if let Some(us) = slow
                 && fault.instance.is_none_or(|i| i == instance)
                 && text.contains(&fault.path_contains)
                 && self.rng.chance(fault.probability)
@@ -305,8 +324,7 @@ impl RawFile for SimFile {
         let (done, result) = oneshot::channel();
         let (pid, path) = (self.pid, Arc::clone(&self.path));
         let mut world = self.shared.lock();
-        let range = world.config.disk_read_us;
-        let delay = world.io_delay_us(pid, &path, range);
+        let delay = world.io_delay_us(pid, &path, Io::Read);
         let fails = world.meets(pid, &path, FaultKind::ReadError);
         let short = world.meets(pid, &path, FaultKind::ShortRead);
         world.after(delay, move |world| {
@@ -333,8 +351,7 @@ impl RawFile for SimFile {
         if !world.is_alive(self.pid) {
             return Box::pin(std::future::pending());
         }
-        let range = world.config.disk_write_us;
-        let delay = world.io_delay_us(self.pid, &self.path, range);
+        let delay = world.io_delay_us(self.pid, &self.path, Io::Write);
         let size = world.disk.files.get(self.path.as_path()).map_or(0, |f| f.size_bytes);
         if offset_bytes + buf.len() as u64 > size
             && world.meets(self.pid, &self.path, FaultKind::Full)
@@ -363,8 +380,7 @@ impl RawFile for SimFile {
         let (done, result) = oneshot::channel();
         let (pid, path) = (self.pid, Arc::clone(&self.path));
         let mut world = self.shared.lock();
-        let range = world.config.disk_sync_us;
-        let delay = world.io_delay_us(pid, &path, range);
+        let delay = world.io_delay_us(pid, &path, Io::Sync);
         let fails = world.meets(pid, &path, FaultKind::WriteError);
         world.after(delay, move |world| {
             if !world.is_alive(pid) {

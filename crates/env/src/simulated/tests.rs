@@ -204,6 +204,14 @@ fn disk_faults_hit_the_instance_and_file_they_name() {
     let start = world.now();
     world.block_on(async { read(&file, 0).await.unwrap() });
     assert!(world.now().since(start) > 1_000_000);
+    world.clear_faults();
+    world.set_fault(fault(FaultKind::SlowWritesUs(1_000_000)));
+    let start = world.now();
+    world.block_on(async { read(&file, 0).await.unwrap() });
+    assert!(world.now().since(start) < 1_000_000);
+    world.block_on(async { write(&file, 0, 1).await.unwrap() });
+    assert!(world.now().since(start) > 1_000_000);
+    world.clear_faults();
     assert!(world.block_on(read(&file, 8192)).is_err(), "past the end");
     assert!(world.block_on(read(&file, 512)).is_err(), "unaligned");
     assert!(one.open(path, plain(true, true)).is_err(), "exists");
