@@ -143,9 +143,14 @@ impl Ctx {
 
     /// Counts a wait that code measured itself and that no future stands for (a blocking call).
     pub fn record_wait(&self, event: WaitEvent, us: u64) {
+        self.record_wait_at(event, [0; 3], us);
+    }
+
+    /// As [`Ctx::record_wait`], with the event's parameters.
+    pub fn record_wait_at(&self, event: WaitEvent, p: [u64; 3], us: u64) {
         self.session.totals.add_wait(event, us, false);
         if self.traced() {
-            self.trace_wait(event, [0; 3], us, self.env.now());
+            self.trace_wait(event, p, us, self.env.now());
         }
     }
 

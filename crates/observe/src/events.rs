@@ -96,6 +96,11 @@ wait_events! {
     TornBlockRecheck: "torn block recheck", UserIo, ["blocks", "round", ""],
         "Recovery looks again, after a pause, at blocks that failed their checks: somebody may be \
          writing them (a name of our own).";
+    DirectPathReadTemp: "direct path read temp", UserIo, ["file number", "first dba", "block cnt"],
+        "A step reads back what it has written to a temporary file.";
+    DirectPathWriteTemp: "direct path write temp", UserIo,
+        ["file number", "first dba", "block cnt"],
+        "A sort, a group or a join writes what it may not hold in memory to a temporary file.";
     DbFileParallelWrite: "db file parallel write", SystemIo, ["requests", "interrupt", "timeout"],
         "The block writer waits for a batch of data block writes.";
     DataFileInitWrite: "Data file init write", UserIo, ["count", "intr", "timeout"],

@@ -112,6 +112,10 @@ statistics! {
     PhysicalWrites: "physical writes", Cache, Blocks, "Blocks written to disk.";
     PhysicalWriteRequests: "physical write total IO requests", Cache, Count,
         "Write requests for data blocks.";
+    PhysicalReadsDirectTemp: "physical reads direct temporary tablespace", Cache, Blocks,
+        "Blocks of temporary files read: sorts, groups and joins that do not fit into memory.";
+    PhysicalWritesDirectTemp: "physical writes direct temporary tablespace", Cache, Blocks,
+        "Blocks written to temporary files.";
     DbwrCheckpointBuffers: "DBWR checkpoint buffers written", Cache, Blocks,
         "Blocks written so that a checkpoint could move on.";
     DbwrLruBuffers: "DBWR lru buffers written", Cache, Blocks,

@@ -51,6 +51,8 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.push(Arc::new(crate::join_keys::KeysOfJoins));
     rules.push(Arc::new(crate::gather::Gathers));
     rules.push(Arc::new(crate::append::Appends));
+    // What steps are is settled: the others know hash joins and windows by their names.
+    rules.push(Arc::new(crate::bounds::Bounds));
     rules
 }
 

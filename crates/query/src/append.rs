@@ -67,13 +67,13 @@ fn appended(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 
 /// Reads the partitions of its input in turn.
 #[derive(Debug)]
-struct AppendExec {
+pub(crate) struct AppendExec {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }
 
 impl AppendExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> AppendExec {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>) -> AppendExec {
         let mut known = input.equivalence_properties().clone();
         known.clear_orderings();
         known.clear_per_partition_constants();

@@ -117,7 +117,7 @@ struct InnerExec {
     binds: Vec<(usize, usize)>,
 }
 
-struct ApplyExec {
+pub(crate) struct ApplyExec {
     input: Arc<dyn ExecutionPlan>,
     inners: Arc<[InnerExec]>,
     schema: SchemaRef,

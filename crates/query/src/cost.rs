@@ -14,7 +14,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> (f64, f64) {
     if plan.downcast_ref::<IndexJoinExec>().is_some() {
         return (first, all + n * ROW * LOOKUP_ROWS + rows * ROW * LOOKUP_ROWS);
     }
-    if let (Some(join), [left, right]) = (plan.downcast_ref::<HashJoinExec>(), &inputs[..]) {
+    if let (Some(join), [left, right]) = (crate::bounds::hash_join(plan), &inputs[..]) {
         let keys = times(join.on().len());
         let startup = left.1 + rows_in[0] * (keys + ROW) + right.0;
         return (startup, startup + right.1 - right.0 + rows_in[1] * keys + rows * ROW);

@@ -253,9 +253,17 @@ impl From<ArrowError> for PgError {
                     Err(inner) => PgError::internal(inner),
                 },
             },
+            ArrowError::IoError(text, e) => {
+                of_io(&e).unwrap_or_else(|| PgError::new("58030", text))
+            }
             other => PgError::new("22000", other.to_string()),
         }
     }
+}
+
+/// Our own error, on its way through what only knows the system's.
+fn of_io(e: &std::io::Error) -> Option<PgError> {
+    e.get_ref()?.downcast_ref::<PgError>().cloned()
 }
 
 impl From<DataFusionError> for PgError {
@@ -272,7 +280,7 @@ impl From<DataFusionError> for PgError {
             },
             DataFusionError::SQL(inner, _) => PgError::syntax(inner.to_string()),
             DataFusionError::NotImplemented(text) => PgError::new("0A000", text),
-            DataFusionError::ResourcesExhausted(text) => PgError::new("53200", text),
+            DataFusionError::ResourcesExhausted(text) => out_of_memory(&text),
             DataFusionError::SchemaError(inner, _) => schema_error(&inner.to_string()),
             DataFusionError::Plan(text) => plan_error(&text),
             DataFusionError::Execution(text) => execution_error(text),
@@ -292,9 +300,23 @@ fn shared(error: &DataFusionError) -> PgError {
         DataFusionError::Shared(inner) => shared(inner),
         DataFusionError::Context(_, inner) => shared(inner),
         DataFusionError::Execution(text) => execution_error(text.clone()),
-        DataFusionError::ResourcesExhausted(text) => PgError::new("53200", text.clone()),
+        DataFusionError::ResourcesExhausted(text) => out_of_memory(text),
+        DataFusionError::ArrowError(inner, _) => match &**inner {
+            ArrowError::IoError(text, e) => {
+                of_io(e).unwrap_or_else(|| PgError::new("58030", text.clone()))
+            }
+            other => PgError::internal(other),
+        },
         other => PgError::internal(other.strip_backtrace()),
     }
+}
+
+fn out_of_memory(text: &str) -> PgError {
+    let text = text.strip_prefix(crate::memory::JOIN_REFUSED).unwrap_or(text);
+    let detail = text.strip_prefix("out of memory: ").unwrap_or(text);
+    PgError::new("53200", "out of memory").with_detail(detail).with_hint(
+        "Work areas of all statements share pga_aggregate_target; v$pgastat shows how it is used.",
+    )
 }
 
 fn schema_error(text: &str) -> PgError {

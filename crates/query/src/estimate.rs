@@ -290,7 +290,7 @@ fn volume_unlimited(plan: &Arc<dyn ExecutionPlan>) -> Volume {
         return Volume { rows, unfiltered: outer.unfiltered.max(rows) };
     }
     let inputs: Vec<Volume> = plan.children().into_iter().map(plan_volume).collect();
-    if let (Some(join), [left, right]) = (plan.downcast_ref::<HashJoinExec>(), &*inputs) {
+    if let (Some(join), [left, right]) = (crate::bounds::hash_join(plan), &*inputs) {
         let ty = *join.join_type();
         let known = matches_of(join, left.rows, right.rows)
             .and_then(|found| joined_known(ty, *left, *right, &found));

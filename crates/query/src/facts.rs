@@ -15,7 +15,6 @@ use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use kernel::dict::TableDef;
 use std::sync::Arc;
@@ -93,7 +92,7 @@ pub(crate) fn fact_at(plan: &Arc<dyn ExecutionPlan>, at: usize) -> Option<Fact> 
             }
         };
     }
-    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+    if let Some(join) = crate::bounds::hash_join(plan) {
         let at = join.projection.as_ref().map_or(Some(at), |all| all.get(at).copied())?;
         let left = join.left().schema().fields().len();
         let side = match join.join_type() {

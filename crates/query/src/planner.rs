@@ -14,11 +14,13 @@ use crate::extremes::IndexExtremes;
 use crate::functions::{Typed, builtin_functions, cast_of, missing, typed_functions};
 use crate::interruptible::{self, Planning};
 use crate::known::with_parameter_types;
+use crate::memory::{Pga, StatementMemory};
 use crate::object_names;
 use crate::ordering::with_order_keys;
 use crate::provider::{TARGET_CATALOG, TableScanSource};
 use crate::pushdown::scalar_value_of;
 use crate::state::ExecState;
+use crate::temp_files::TempSpace;
 use crate::types::{PgColumn, PgType, arrow_type, col_type_of, field_with_meta};
 use crate::wire::FormatEnv;
 use block::ObjId;
@@ -149,19 +151,22 @@ pub struct Planner {
     state: SessionState,
     config: SessionConfig,
     runtime: Arc<RuntimeEnv>,
+    pga: Arc<Pga>,
+    temp: Arc<TempSpace>,
 }
 
 impl Planner {
     /// `memory_bytes` bounds what sorts, joins and aggregations of all sessions hold before they
-    /// spill.
+    /// write to files in `temp_dir` (empty: the system's).
     ///
     /// # Errors
     /// DataFusion's.
-    pub fn new(memory_bytes: usize) -> Result<Planner> {
-        let runtime =
-            Arc::new(RuntimeEnvBuilder::new().with_memory_limit(memory_bytes, 1.0).build()?);
+    pub fn new(memory_bytes: usize, temp_dir: &str) -> Result<Planner> {
+        let (pga, temp) = (Pga::new(memory_bytes), TempSpace::new(temp_dir));
+        let runtime = Arc::new(RuntimeEnvBuilder::new().build()?);
         let mut config = SessionConfig::new()
             .with_target_partitions(1)
+            .with_batch_size(Pga::batch_rows(memory_bytes))
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false);
         let options = config.options_mut();
@@ -171,6 +176,7 @@ impl Planner {
         // Branches of UNION ALL may be columns of two tables: the logical plan says which, the
         // physical one does not.
         options.execution.skip_physical_aggregate_schema_check = true;
+        options.execution.sort_spill_reservation_bytes = Pga::sort_merge_bytes(memory_bytes);
         options.optimizer.repartition_joins = false;
         options.optimizer.repartition_aggregations = false;
         options.optimizer.repartition_sorts = false;
@@ -213,7 +219,7 @@ impl Planner {
                 state.register_udaf(aggregate)?;
             }
         }
-        Ok(Planner { state, config, runtime })
+        Ok(Planner { state, config, runtime, pga, temp })
     }
 
     fn parser_options() -> ParserOptions {
@@ -341,6 +347,18 @@ impl Planner {
         Ok(self.state.query_planner().create_physical_plan(plan, &self.state).await?)
     }
 
+    /// The work areas of the instance.
+    #[must_use]
+    pub fn pga(&self) -> &Pga {
+        &self.pga
+    }
+
+    /// Its temporary files.
+    #[must_use]
+    pub fn temp_space(&self) -> &TempSpace {
+        &self.temp
+    }
+
     /// Runs a plan. A plan that has run before is reset first.
     ///
     /// # Errors
@@ -352,6 +370,12 @@ impl Planner {
         again: bool,
     ) -> Result<SendableRecordBatchStream> {
         let plan = if again { reset_plan_states(plan.clone())? } else { plan.clone() };
+        let runtime = Arc::new(RuntimeEnv {
+            memory_pool: Arc::new(StatementMemory::new(self.pga.clone())),
+            disk_manager: Arc::new(self.temp.of_statement(&state.ctx)?),
+            cache_manager: self.runtime.cache_manager.clone(),
+            object_store_registry: self.runtime.object_store_registry.clone(),
+        });
         let config = self.config.clone().with_extension(state);
         let task = Arc::new(TaskContext::new(
             None,
@@ -361,7 +385,7 @@ impl Planner {
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),
-            self.runtime.clone(),
+            runtime,
         ));
         match plan.output_partitioning().partition_count() {
             1 => Ok(plan.execute(0, task)?),

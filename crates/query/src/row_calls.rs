@@ -428,7 +428,7 @@ fn check_places(expr: &Expr) -> DfResult<()> {
     Ok(())
 }
 
-struct CallsExec {
+pub(crate) struct CallsExec {
     input: Arc<dyn ExecutionPlan>,
     calls: Arc<[Call]>,
     row_by_row: bool,

@@ -146,7 +146,7 @@ struct Rows {
     batches: Vec<RecordBatch>,
     /// `None` at the end.
     input: Option<SendableRecordBatchStream>,
-    failed: bool,
+    failed: Option<PgError>,
     memory: MemoryReservation,
     waiting: Arc<Waiting>,
 }
@@ -235,7 +235,7 @@ impl ExecutionPlan for SharedExec {
                 let memory = MemoryConsumer::new("shared rows").register(task.memory_pool());
                 let input = Some(self.input.execute(partition, task.clone())?);
                 let waiting = Arc::default();
-                let rows = Rows { batches: Vec::new(), input, failed: false, memory, waiting };
+                let rows = Rows { batches: Vec::new(), input, failed: None, memory, waiting };
                 let rows = Arc::new(Mutex::new(rows));
                 state.shared.0.lock().entry(self.number).or_insert(rows).clone()
             }
@@ -262,9 +262,8 @@ impl Stream for Reader {
             this.at += 1;
             return Poll::Ready(Some(Ok(batch.clone())));
         }
-        if rows.failed {
-            let error = PgError::internal("rows that another part of the statement failed to read");
-            return Poll::Ready(Some(Err(error.into())));
+        if let Some(error) = &rows.failed {
+            return Poll::Ready(Some(Err(error.clone().into())));
         }
         let waiting = rows.waiting.clone();
         let Some(input) = &mut rows.input else { return Poll::Ready(None) };
@@ -291,10 +290,12 @@ impl Stream for Reader {
             },
             other => other,
         };
+        let item = item.map(|item| item.map_err(PgError::from));
         if !matches!(item, Some(Ok(_))) {
             rows.input = None;
-            rows.failed = item.is_some();
+            rows.failed = item.as_ref().and_then(|item| item.as_ref().err().cloned());
         }
+        let item = item.map(|item| item.map_err(Into::into));
         drop(rows);
         waiting.wake();
         Poll::Ready(item)

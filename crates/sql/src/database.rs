@@ -37,7 +37,7 @@ impl Database {
         }
         let memory = usize::try_from(instance.params.pga_aggregate_target())
             .map_err(|_| PgError::internal("pga_aggregate_target"))?;
-        let planner = Planner::new(memory)?;
+        let planner = Planner::new(memory, &instance.params.temp_directory())?;
         let database = Arc::new_cyclic(|own| Database {
             planner,
             cache: PlanCache::default(),

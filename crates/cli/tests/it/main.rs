@@ -31,3 +31,4 @@ mod user_locks;
 mod verify;
 mod views;
 mod wire;
+mod work_areas;

@@ -15,24 +15,28 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// What is the same on all instances of one build, and what only peers can see, while an instance
-/// closes (the tests of `sql` do).
-const CONSTANT: [&str; 2] = ["v$instance.version", "v$instance.status"];
+/// What is the same on all instances of one build, what only peers can see, while an instance
+/// closes (the tests of `sql` do), and who all clients here are.
+const CONSTANT: [&str; 3] = ["v$instance.version", "v$instance.status", "v$tempseg_usage.username"];
 
 /// What no simulated instance moves: the sockets of clients, times too short for its clock.
-const EVENTS: [&str; 6] = [
+const EVENTS: [&str; 8] = [
     "SQL*Net message from client",
     "SQL*Net message to client",
     "SQL*Net more data from client",
     "SQL*Net more data to client",
     "PL/SQL lock timer",
     "reliable message",
+    "direct path read temp",
+    "direct path write temp",
 ];
-const STATISTICS: [&str; 4] = [
+const STATISTICS: [&str; 6] = [
     "bytes received via SQL*Net from client",
     "bytes sent via SQL*Net to client",
     "SQL*Net roundtrips to/from client",
     "gc cr block build time",
+    "physical reads direct temporary tablespace",
+    "physical writes direct temporary tablespace",
 ];
 
 /// Bound for a failure.
@@ -169,6 +173,22 @@ async fn talk(client: &Client) {
     assert_eq!(sink.finish().await.expect("the copy ends"), 2);
 }
 
+/// Sessions that have sorted and grouped more than fits into memory, and are not done with it.
+async fn spill(db: &Db) -> Vec<Client> {
+    let rows = "(select repeat('x', 1000) || i as v from generate_series(1, 30000) i) r";
+    let mut clients = Vec::new();
+    for (sql, n) in [
+        (format!("select v from {rows} order by v"), 1),
+        (format!("select v, count(*) from {rows} group by v"), 2),
+    ] {
+        let client = connect(db, 1).await;
+        let held = format!("begin; declare c cursor for {sql}; fetch {n} from c");
+        client.batch_execute(&held).await.expect("a cursor over temporary files");
+        clients.push(client);
+    }
+    clients
+}
+
 /// Fails unless `sql` gives each of `names`; notes them.
 async fn note(client: &Client, kind: &'static str, sql: &str, names: &[&str]) {
     let moved = strings(client, sql).await;
@@ -181,7 +201,8 @@ async fn note(client: &Client, kind: &'static str, sql: &str, names: &[&str]) {
 /// Nothing is waited for by time: the load goes on until all has been seen.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_column_of_every_view_moves() {
-    let db = Db::open(3);
+    let db = Db::init_with(3, "256M", &["pga_aggregate_target=16M"]);
+    db.start_all();
     db.sql(1, "create table t (id int primary key, v int)");
     db.sql(1, "create table held (v int)");
     db.sql(1, "insert into held values (0)");
@@ -207,6 +228,9 @@ async fn every_column_of_every_view_moves() {
     }
     writer.batch_execute("commit").await.unwrap();
     talk(&clients[0]).await;
+    let spilling = spill(&db).await;
+    seen.look(&clients[0]).await;
+    drop(spilling);
     // A session that is traced.
     let traced = "alter session set events '10046 trace name context forever, level 12'";
     clients[0].batch_execute(traced).await.unwrap();

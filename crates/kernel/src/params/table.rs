@@ -91,7 +91,10 @@ parameters! {
         "How they do: 0 not at all, 1 by nice -20, 2 by real-time priority, which costs more \
          where instances share a machine. The alert log says if it is not allowed.";
     pga_aggregate_target: Kind::Bytes { min: 16 * MIB, max: TIB }, "256M", Startup -> u64,
-        "Memory for sorts, hashes and other work areas of all statements together.";
+        "Memory for sorts, hashes and other work areas of all statements together. What does not \
+         fit is written to temporary files.";
+    temp_directory: Kind::Text, "", Startup -> text,
+        "Folder of this machine for temporary files; empty means the system's ($TMPDIR or /tmp).";
     max_connections: Kind::Int { min: 1, max: 10_000 }, "100", Startup -> usize,
         "Number of client connections; one more is refused with 53300.";
     superuser_reserved_connections: Kind::Int { min: 0, max: 1_000 }, "3", Startup -> usize,

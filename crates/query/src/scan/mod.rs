@@ -49,7 +49,7 @@ use std::sync::Arc;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 /// Bytes of rows after which a batch is full whatever its rows.
-const BATCH_BYTES: usize = 4 << 20;
+const BATCH_BYTES: usize = 512 << 10;
 /// Rows between two looks at the cancel flag where nothing waits.
 const ROWS_PER_CHECK: usize = 256;
 

@@ -20,6 +20,7 @@ mod schema;
 mod sequences;
 mod sizes;
 mod views;
+mod work_areas;
 
 pub use peers::connect_instances;
 

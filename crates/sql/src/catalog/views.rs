@@ -33,13 +33,19 @@ const VIEWS: [(&str, Make); 17] = [
     ("v$system_event", system_event),
 ];
 
-/// Not read from counters but from files.
-const AUDIT_TRAIL: &str = "v$audit_trail";
+type MakeOfServer = fn(&Arc<Instance>) -> Rows;
+
+/// Those that the kernel knows nothing of.
+const OF_SERVER: [(&str, MakeOfServer); 3] = [
+    ("v$audit_trail", super::rights::trail),
+    ("v$pgastat", super::work_areas::pgastat),
+    ("v$tempseg_usage", super::work_areas::tempseg_usage),
+];
 
 /// The view's rows; `None` for an unknown name.
 pub(crate) fn local(instance: &Arc<Instance>, view: &str) -> Option<Rows> {
-    if view == AUDIT_TRAIL {
-        return Some(super::rights::trail(instance));
+    if let Some((_, make)) = OF_SERVER.iter().find(|(name, _)| *name == view) {
+        return Some(make(instance));
     }
     let (_, make) = VIEWS.iter().find(|(name, _)| *name == view)?;
     Some(make(instance))
@@ -47,7 +53,8 @@ pub(crate) fn local(instance: &Arc<Instance>, view: &str) -> Option<Rows> {
 
 fn fixed_table(_: &Instance) -> Rows {
     let mut rows = Rows::new(&[("name", Text)]);
-    for view in VIEWS.iter().map(|(view, _)| *view).chain([AUDIT_TRAIL]) {
+    let of_server = OF_SERVER.iter().map(|(view, _)| *view);
+    for view in VIEWS.iter().map(|(view, _)| *view).chain(of_server) {
         rows.push(vec![text(view)]);
         rows.push(vec![text(format!("g{view}"))]);
     }
