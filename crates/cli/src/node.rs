@@ -148,6 +148,7 @@ pub fn run(
         1 => Priority::Preferred,
         _ => Priority::RealTime,
     };
+    raise_open_files();
     let env = RealEnv::with_config(RealConfig {
         serve_threads,
         linger_us,
@@ -176,6 +177,17 @@ pub fn run(
         }
         ran
     })
+}
+
+/// Clients and temporary files are many: as many files as the system lets this process open.
+fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        // Without it an instance runs as well, with fewer.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }
 
 #[allow(clippy::too_many_arguments)] // The parts of one start; a struct would only rename them.
