@@ -46,6 +46,9 @@ impl Session {
             return Err(PgError::new("54001", "stack depth limit exceeded"));
         }
         let mut settled = Ast::Query(Box::new(crate::ddl::query_of(own)?));
+        if let Some(with_records) = Box::pin(self.settle_records(&settled)).await? {
+            settled = with_records;
+        }
         let named = Box::pin(self.settle_types(&mut settled)).await?;
         if let Some(with_rows) = Box::pin(self.settle_rows(&settled)).await? {
             settled = with_rows;

@@ -43,6 +43,7 @@ mod notify;
 mod parse;
 mod plan;
 mod planning;
+mod records;
 mod returning;
 mod sequence;
 mod session;

@@ -67,6 +67,21 @@ fn value_texts(a: &[Datum<'_>]) -> Result<Option<Vec<Value>>> {
     members(&a[0])?.into_iter().map(|(_, value)| shown(value)).collect::<Result<_>>().map(Some)
 }
 
+/// The document if it is an object: a row is made of it, by the function of the second argument.
+fn object(a: &[Datum<'_>]) -> Result<Value> {
+    let function = text(&a[1]);
+    let what = match parts(text(&a[0]))? {
+        Parts::Object(_) => return Ok(part(&a[0], text(&a[0]))),
+        _ if function.ends_with("recordset") => {
+            let text = format!("argument of {function} must be an array of objects");
+            return Err(PgError::new("22023", text));
+        }
+        Parts::Array(_) => "an array",
+        Parts::Scalar(_) => "a scalar",
+    };
+    Err(PgError::new("22023", format!("cannot call {function} on {what}")))
+}
+
 /// The functions that make a set's columns, as arrays, with the columns' names; `None` for a
 /// function that is none of these.
 #[must_use]
@@ -97,6 +112,8 @@ const fn many(body: Many) -> Body {
 }
 
 pub(super) const LINES: &[Line] = &[
+    ("$json_object(json, text) json", Body::One(object)),
+    ("$jsonb_object(jsonb, text) jsonb", Body::One(object)),
     ("$json_array_elements(json) json[]", many(elements)),
     ("$jsonb_array_elements(jsonb) jsonb[]", many(elements)),
     ("$json_array_elements_text(json) text[]", many(element_texts)),

@@ -110,10 +110,12 @@ impl Binder<'_> {
                 *name = parts.collect::<Vec<_>>().into();
                 self.relation(schema, table);
             }
-            TableFactor::Derived { lateral: _, subquery, alias, sample } => {
+            TableFactor::Derived { lateral, subquery, alias, sample } => {
                 if sample.is_some() {
                     return refuse("TABLESAMPLE");
                 }
+                // Of what stands first only queries further out are seen.
+                *lateral &= self.after_first;
                 plain_alias(alias.as_ref())?;
                 self.query(subquery)?;
             }

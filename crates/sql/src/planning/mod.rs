@@ -177,6 +177,8 @@ impl Session {
         let ast = own.as_ref().unwrap_or(ast);
         let without = without_dual(ast);
         let ast = without.as_ref().unwrap_or(ast);
+        let with_records = Box::pin(self.settle_records(ast)).await?;
+        let ast = with_records.as_ref().unwrap_or(ast);
         // Without types of users' own none is named: no copy of the statement is made then.
         let (mut settled, mut named) = (None, None);
         if !self.user_types().await?.all.is_empty() {
