@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use buf::IoBuf;
-pub use shared::{SharedLayout, SharedMemory, SharedView};
+pub use shared::{SharedLayout, SharedMemory, SharedView, give_copy_back};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

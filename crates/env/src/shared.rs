@@ -8,8 +8,8 @@
 //! Promises: a view stays readable after its owner's death, as it was then. Must never let anyone
 //! but the owner write into words or frames.
 
+use std::cell::RefCell;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::NonNull;
@@ -234,6 +234,31 @@ impl Drop for Frame {
     }
 }
 
+/// Copies that a thread keeps for the next: memory that its processor still has at hand. A statement
+/// makes many, one after the other, and gives them back at its end.
+const SPARE_MAX: usize = 4;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty vector with room for `bytes`.
+fn spare(bytes: usize) -> Vec<u8> {
+    let kept = SPARE.with_borrow_mut(Vec::pop);
+    kept.filter(|copy| copy.capacity() >= bytes).unwrap_or_else(|| Vec::with_capacity(bytes))
+}
+
+/// Takes back what [`SharedView::copy_frame`] has given (or anything as large).
+pub fn give_copy_back(mut copy: Vec<u8>) {
+    SPARE.with_borrow_mut(|kept| {
+        // What has grown is not kept: the next copy needs no more than a frame.
+        if kept.len() < SPARE_MAX && copy.capacity() <= 2 * IO_ALIGN_BYTES {
+            copy.clear();
+            kept.push(copy);
+        }
+    });
+}
+
 /// The memory of another instance.
 pub struct SharedView {
     layout: SharedLayout,
@@ -321,12 +346,18 @@ impl SharedView {
         let frame = usize::try_from(frame).ok().filter(|f| *f < self.layout.frames)?;
         let first = (self.layout.words_bytes() + frame * self.layout.frame_bytes) / 8;
         let words = self.rest.words(first, self.layout.frame_bytes / 8);
-        let mut out: Vec<u8> = Vec::with_capacity(self.layout.frame_bytes);
+        let mut out = spare(self.layout.frame_bytes);
         let room = &mut out.spare_capacity_mut()[..self.layout.frame_bytes];
-        let (to, rest) = room.as_chunks_mut();
+        let (to, rest) = room.as_chunks_mut::<8>();
         assert!(rest.is_empty() && to.len() == words.len(), "frames are of whole words");
         for (to, word) in to.iter_mut().zip(words) {
-            *to = word.load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new);
+            let word = word.load(Ordering::Relaxed);
+            // One store a word: an array of bytes made of it byte by byte is moved byte by byte.
+            // SAFETY: eight bytes that may be written, of whatever alignment.
+            #[allow(unsafe_code)]
+            unsafe {
+                to.as_mut_ptr().cast::<u64>().write_unaligned(word);
+            }
         }
         // SAFETY: as many words as the frame has were written just now, and they fill it.
         #[allow(unsafe_code)]
@@ -362,6 +393,26 @@ mod tests {
         assert!(memory.frame_of(&bufs[2].clone()).is_none());
         drop((bufs, memory));
         assert_eq!(view.copy_frame(frame), Some(vec![9; 8192]), "as it was");
+    }
+
+    #[test]
+    fn a_copy_given_back_serves_the_next() {
+        let memory = SharedMemory::create(LAYOUT, 3).expect("memory");
+        let view = SharedView::of(&memory).expect("a view");
+        let mut buf = memory.take_frame().expect("free");
+        buf.fill(7);
+        let frame = memory.frame_of(&buf).expect("a frame of it");
+        let copy = view.copy_frame(frame).expect("copied");
+        let at = copy.as_ptr();
+        give_copy_back(copy);
+        buf.fill(8);
+        let again = view.copy_frame(frame).expect("copied");
+        assert_eq!((again.as_ptr(), &again), (at, &vec![8; 8192]));
+        give_copy_back(Vec::with_capacity(9000));
+        give_copy_back(Vec::with_capacity(10));
+        assert_eq!(view.copy_frame(frame), Some(vec![8; 8192]), "the small one is of no use");
+        (0..9).for_each(|_| give_copy_back(vec![0; 8192]));
+        assert_eq!(SPARE.with_borrow(Vec::len), SPARE_MAX);
     }
 
     #[test]

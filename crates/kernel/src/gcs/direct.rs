@@ -95,8 +95,9 @@ impl Found {
         self.memories.iter().find(|m| m.0 == instance).map(|m| &m.1)
     }
 
-    fn that_shows(&self, dba: Dba) -> Option<&PeerMemory> {
-        self.memories.iter().find(|m| m.1.shows(dba)).map(|m| &m.1)
+    /// Who shows the block, and where.
+    fn that_shows(&self, dba: Dba) -> Option<(&PeerMemory, usize)> {
+        self.memories.iter().find_map(|(_, memory)| Some((memory, memory.place_of(dba)?)))
     }
 }
 
@@ -111,10 +112,10 @@ impl Node {
     /// The newest image of a block that another instance holds in X.
     fn look(&self, dba: Dba, scn: Scn) -> Option<Vec<u8>> {
         let found = self.looks.found();
-        let memory = found.that_shows(dba)?;
+        let (memory, place) = found.that_shows(dba)?;
         // Before the look: what is committed after it lies above the snapshot (hazard H8).
         memory.raise_clock(scn);
-        let image = memory.copy(dba)?;
+        let image = memory.copy_at(place, dba)?;
         if !self.still_in(found.epoch, memory) {
             return None;
         }

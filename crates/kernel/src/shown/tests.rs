@@ -35,16 +35,16 @@ fn a_block_is_seen_while_it_is_shown() {
     let (shown, peer) = both(8);
     let dba = Dba::new(4, 9);
     let mut image = block_of(dba);
-    assert!(!peer.shows(dba) && peer.copy(dba).is_none());
+    assert!(peer.place_of(dba).is_none() && peer.copy(dba).is_none());
     let place = shown.show(dba, None, &mut image, Rba::ZERO).expect("room");
     assert_eq!(peer.copy(dba).as_deref(), Some(&image[..]), "the image has moved into a frame");
     shown.change(place);
     image[BLOCK_BYTES - 1] = 3;
-    assert!(peer.shows(dba) && peer.copy(dba).is_none(), "it is being changed");
+    assert!(peer.place_of(dba).is_some() && peer.copy(dba).is_none(), "it is being changed");
     assert_eq!(shown.show(dba, Some(place), &mut image, Rba::ZERO), Some(place));
     assert_eq!(peer.copy(dba).map(|b| b[BLOCK_BYTES - 1]), Some(3));
     shown.hide(place);
-    assert!(!peer.shows(dba) && peer.copy(dba).is_none());
+    assert!(peer.place_of(dba).is_none() && peer.copy(dba).is_none());
 }
 
 #[test]

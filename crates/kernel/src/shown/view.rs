@@ -72,21 +72,22 @@ impl PeerMemory {
         self.view.word(place_word(place) + which)
     }
 
-    fn place_of(&self, dba: Dba) -> Option<usize> {
-        bucket(dba, self.places).find(|place| self.word(*place, ADDRESS) == dba.to_u64())
-    }
-
-    /// Whether the block is shown here, by a look that takes no care.
+    /// Where the block is shown, by a look that takes no care.
     #[must_use]
-    pub fn shows(&self, dba: Dba) -> bool {
-        self.place_of(dba).is_some()
+    pub fn place_of(&self, dba: Dba) -> Option<usize> {
+        bucket(dba, self.places).find(|place| self.word(*place, ADDRESS) == dba.to_u64())
     }
 
     /// The block as it is now, if the owner holds it in X; `None`: it does not, or is changing it,
     /// or has changed its structure and the redo of that is not durable (hazard H1).
     #[must_use]
     pub fn copy(&self, dba: Dba) -> Option<Vec<u8>> {
-        let place = self.place_of(dba)?;
+        self.copy_at(self.place_of(dba)?, dba)
+    }
+
+    /// [`PeerMemory::copy`] of a block that [`PeerMemory::place_of`] has found.
+    #[must_use]
+    pub fn copy_at(&self, place: usize, dba: Dba) -> Option<Vec<u8>> {
         for _ in 0..LOOKS {
             let version = self.word(place, VERSION);
             if version & 1 == 1 {

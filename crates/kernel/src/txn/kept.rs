@@ -11,28 +11,29 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::Dba;
+use env::give_copy_back;
 
 /// Finished copies, up to 16 KiB each (a block that outgrew itself: up to 56).
 pub const COPIES_MAX: usize = 8;
 /// Undo blocks of other instances, 8 KiB each.
 const UNDO_BLOCKS_MAX: usize = 8;
 
-/// The newest few of something, by address.
-struct Newest<T> {
-    items: VecDeque<(Dba, Arc<T>)>,
+/// The newest few images, by address.
+struct Newest {
+    items: VecDeque<(Dba, Arc<Vec<u8>>)>,
     max: usize,
 }
 
-impl<T> Newest<T> {
-    fn new(max: usize) -> Newest<T> {
+impl Newest {
+    fn new(max: usize) -> Newest {
         Newest { items: VecDeque::new(), max }
     }
 
-    fn get(&self, dba: Dba) -> Option<Arc<T>> {
+    fn get(&self, dba: Dba) -> Option<Arc<Vec<u8>>> {
         self.items.iter().rev().find(|(d, _)| *d == dba).map(|(_, item)| item.clone())
     }
 
-    fn put(&mut self, dba: Dba, item: Arc<T>) {
+    fn put(&mut self, dba: Dba, item: Arc<Vec<u8>>) {
         self.items.retain(|(d, _)| *d != dba);
         if self.items.len() == self.max {
             self.items.pop_front();
@@ -41,11 +42,18 @@ impl<T> Newest<T> {
     }
 }
 
+impl Drop for Newest {
+    fn drop(&mut self) {
+        // Those that nobody reads any more: the next statement's copies go there.
+        self.items.drain(..).filter_map(|(_, item)| Arc::into_inner(item)).for_each(give_copy_back);
+    }
+}
+
 /// Copies and undo blocks as they were at one epoch.
 pub struct Kept {
     epoch: Option<u64>,
-    copies: Newest<Vec<u8>>,
-    undo: Newest<Vec<u8>>,
+    copies: Newest,
+    undo: Newest,
 }
 
 impl Kept {
