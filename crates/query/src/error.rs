@@ -298,7 +298,8 @@ fn shared(error: &DataFusionError) -> PgError {
             None => PgError::internal(inner),
         },
         DataFusionError::Shared(inner) => shared(inner),
-        DataFusionError::Context(_, inner) => shared(inner),
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => shared(inner),
+        DataFusionError::NotImplemented(text) => PgError::new("0A000", text.clone()),
         DataFusionError::Execution(text) => execution_error(text.clone()),
         DataFusionError::ResourcesExhausted(text) => out_of_memory(text),
         DataFusionError::ArrowError(inner, _) => match &**inner {

@@ -383,6 +383,11 @@ impl ScalarUDFImpl for RowUuid {
         };
         let one = || {
             let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let arrow = args.return_field.data_type();
+        if args.number_rows == 0 {
+            // A seed that comes with each row does not come then.
+            return Ok(ColumnarValue::Array(single_column(ty(TypeKind::Uuid), arrow, &[])?));
+        }
             let mut hash = md5::Context::new();
             hash.consume(seed);
             hash.consume(number.to_be_bytes());
@@ -391,7 +396,6 @@ impl ScalarUDFImpl for RowUuid {
             Value::Uuid(random_uuid(high, low))
         };
         let all: Vec<Value> = (0..args.number_rows).map(|_| one()).collect();
-        let arrow = args.return_field.data_type();
         Ok(ColumnarValue::Array(single_column(ty(TypeKind::Uuid), arrow, &all)?))
     }
 }

@@ -106,6 +106,10 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
         }
         Expr::Like(like) if like.escape_char.is_none() => {
             let (text, pattern) = (convert(&like.expr, columns)?, convert(&like.pattern, columns)?);
+            // What an outer column is for a row can be a NULL, whose type is not seen.
+            if [&text, &pattern].iter().any(|side| side.scalar == Scalar::Const(Value::Null)) {
+                return boolean(Scalar::Const(Value::Null));
+            }
             if !text.kind?.is_text() || pattern.kind.is_some_and(|kind| !kind.is_text()) {
                 return None;
             }
