@@ -307,6 +307,7 @@ impl Planner {
 
     /// A view's query as something to select from: it becomes part of the plans that name it. Its
     /// columns are called `names`.
+        let raw = crate::recursive::with_nullable_subqueries(raw)?;
     ///
     /// # Errors
     /// As [`Planner::plan`].

@@ -1,11 +1,12 @@
-//! WITH RECURSIVE: the first query's columns and the repeated one's are to be the same fields.
+//! WITH RECURSIVE: the first query's columns and the repeated one's are to be the same fields. And
+//! subqueries in place of a value, whose fields are to be such as can be NULL.
 //!
 //! What it promises: the columns keep their types; which table they come from, and that the first
 //! query's are never NULL, is forgotten.
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result as DfResult;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, Projection, RecursiveQuery, ReturnFieldArgs,
@@ -51,6 +52,51 @@ fn plain_columns(term: &Arc<LogicalPlan>) -> DfResult<Arc<LogicalPlan>> {
     };
     let columns = term.schema().columns().into_iter().map(plain).collect();
     Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(columns, term.clone())?)))
+}
+
+/// The plan with scalar subqueries that may be NULL where they may have no row: the library takes
+/// one for what its column is.
+///
+/// # Errors
+/// The library's.
+pub(crate) fn with_nullable_subqueries(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    let rewritten = plan.transform_up_with_subqueries(|node| {
+        let node = node.map_expressions(|expr| {
+            expr.transform_up(|part| {
+                let Expr::ScalarSubquery(mut query) = part else {
+                    return Ok(Transformed::no(part));
+                };
+                let never_null = query.subquery.schema().fields().iter().any(|f| !f.is_nullable());
+                // One that is correlated becomes an outer join.
+                let alone = query.outer_ref_columns.is_empty();
+                if !never_null || !alone || has_a_row(&query.subquery) {
+                    return Ok(Transformed::no(Expr::ScalarSubquery(query)));
+                }
+                query.subquery = plain_columns(&query.subquery)?;
+                Ok(Transformed::yes(Expr::ScalarSubquery(query)))
+            })
+        })?;
+        if node.transformed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
+    })?;
+    if rewritten.transformed {
+        // What reads those columns knows them by their fields.
+        let again = rewritten
+            .data
+            .transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))?;
+        return Ok(again.data);
+    }
+    Ok(rewritten.data)
+}
+
+/// Whether the query has a row for certain: an aggregate over all rows.
+fn has_a_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => has_a_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => has_a_row(&alias.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        _ => false,
+    }
 }
 
 /// The plan with plain columns in its recursive queries.
