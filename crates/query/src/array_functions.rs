@@ -518,7 +518,9 @@ pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
                 PgError::new("54000", message)
             };
             let count = usize::try_from(count).ok().filter(|n| *n <= 134_217_727);
-            let all = vec![args[0].to_value(); count.ok_or_else(too_many)?];
+            let count = count.ok_or_else(too_many)?;
+            crate::memory::results_fit(count.saturating_mul(size_of::<Value>()))?;
+            let all = vec![args[0].to_value(); count];
             Ok(array_value(ColType::new(kind), &all))
         })
         .returning(|fields, _| {

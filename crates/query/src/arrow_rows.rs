@@ -240,7 +240,7 @@ impl Texts {
     fn append(&mut self, text: &[u8]) -> Result<()> {
         self.bytes.extend_from_slice(text);
         let end = i32::try_from(self.bytes.len());
-        self.ends.push(end.map_err(|_| PgError::internal("2 GiB of text in a batch"))?);
+        self.ends.push(end.map_err(|_| crate::error::too_much_text())?);
         Ok(())
     }
 

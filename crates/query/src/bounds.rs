@@ -8,6 +8,7 @@
 use crate::append::AppendExec;
 use crate::apply_exec::ApplyExec;
 use crate::error::PgError;
+use crate::interruptible::{Looking, looking};
 use crate::memory::JOIN_REFUSED;
 use crate::row_calls::CallsExec;
 use datafusion::arrow::array::RecordBatch;
@@ -22,7 +23,11 @@ use datafusion::physical_expr::expressions::CastExpr;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{replace_children_if_necessary, reset_plan_states};
-use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, PartitionMode,
+    SortMergeJoinExec,
+};
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::metrics::{
     Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
@@ -52,7 +57,7 @@ pub(crate) struct Bounds;
 impl PhysicalOptimizerRule for Bounds {
     fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> DfResult<Plan> {
         let rewritten = plan.transform_up(|node| {
-            let node = with_one_right_side(node)?;
+            let node = with_looks(with_one_right_side(node)?)?;
             Ok(match BoundedExec::over(&node) {
                 Some(bounded) => Transformed::yes(Arc::new(bounded) as Plan),
                 None => Transformed::no(node),
@@ -108,9 +113,26 @@ impl BoundedExec {
 
     fn over(node: &Plan) -> Option<BoundedExec> {
         let known = node.downcast_ref::<HashJoinExec>().is_some()
-            || node.downcast_ref::<WindowAggExec>().is_some();
+            || node.downcast_ref::<WindowAggExec>().is_some()
+            || is_loop(node);
         known.then(|| BoundedExec::new(node.clone()))
     }
+}
+
+/// Whether it puts each row beside each: it may work for hours on what little it reads.
+fn is_loop(plan: &Plan) -> bool {
+    plan.downcast_ref::<NestedLoopJoinExec>().is_some()
+        || plan.downcast_ref::<CrossJoinExec>().is_some()
+}
+
+/// A nested loop that ends with its statement, also while no pair of rows meets its condition.
+fn with_looks(node: Plan) -> DfResult<Plan> {
+    let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(node) };
+    let Some(filter) = join.filter() else { return Ok(node) };
+    let (indices, schema) = (filter.column_indices().to_vec(), filter.schema().clone());
+    let filter = JoinFilter::new(Looking::over(filter.expression()), indices, schema);
+    let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(filter)).build()?;
+    Ok(Arc::new(join))
 }
 
 fn may_merge(plan: &Plan) -> bool {
@@ -293,6 +315,9 @@ impl ExecutionPlan for BoundedExec {
             let held = children.map(|input| Arc::new(HeldExec { input: input.clone() }) as Plan);
             let window = replace_children_if_necessary(self.inner.clone(), held.collect())?;
             return window.execute(partition, task);
+        }
+        if is_loop(&self.inner) {
+            return Ok(looking(self.inner.execute(partition, task)?));
         }
         let branches = self.inner.output_partitioning().partition_count();
         // One table serves all branches of a UNION ALL that keep their orders.

@@ -256,9 +256,19 @@ impl From<ArrowError> for PgError {
             ArrowError::IoError(text, e) => {
                 of_io(&e).unwrap_or_else(|| PgError::new("58030", text))
             }
+            other if is_too_much_text(&other) => too_much_text(),
             other => PgError::new("22000", other.to_string()),
         }
     }
+}
+
+fn is_too_much_text(e: &ArrowError) -> bool {
+    matches!(e, ArrowError::OffsetOverflowError(_)) || e.to_string().contains("offset overflow")
+}
+
+/// A column of a batch has 31 bits for the place of a text in it.
+pub(crate) fn too_much_text() -> PgError {
+    out_of_memory("Texts of rows that are worked on together hold more than 2 GiB.")
 }
 
 /// Our own error, on its way through what only knows the system's.
@@ -306,13 +316,14 @@ fn shared(error: &DataFusionError) -> PgError {
             ArrowError::IoError(text, e) => {
                 of_io(e).unwrap_or_else(|| PgError::new("58030", text.clone()))
             }
+            other if is_too_much_text(other) => too_much_text(),
             other => PgError::internal(other),
         },
         other => PgError::internal(other.strip_backtrace()),
     }
 }
 
-fn out_of_memory(text: &str) -> PgError {
+pub(crate) fn out_of_memory(text: &str) -> PgError {
     let text = text.strip_prefix(crate::memory::JOIN_REFUSED).unwrap_or(text);
     let detail = text.strip_prefix("out of memory: ").unwrap_or(text);
     PgError::new("53200", "out of memory").with_detail(detail).with_hint(

@@ -33,6 +33,7 @@ use crate::arith::{self, Op};
 use crate::arrow_rows::{ColumnReader, single_column};
 use crate::cast::{CastMode, cast, to_numeric};
 use crate::error::{PgError, Result};
+use crate::memory::Results;
 use crate::rows::{Form, holds_rows, written};
 use crate::scalar::arithmetic;
 use crate::types::{PgType, arrow_type, col_type_of, field_with_meta};
@@ -209,12 +210,14 @@ impl ScalarUDFImpl for RowFunction {
         let mut values = Vec::with_capacity(readers.len());
         let mut out = Vec::with_capacity(rows);
         for row in 0..rows {
+        crate::interruptible::check()?;
+        let mut results = Results::default();
             values.clear();
             values.extend(readers.iter().map(|reader| reader.get(row)));
             out.push(if self.strict && values.iter().any(Datum::is_null) {
                 Value::Null
             } else {
-                (self.eval)(&values)?
+                results.counted((self.eval)(&values)?)?
             });
         }
         let arrow = args.return_field.data_type();

@@ -5,10 +5,12 @@
 //! where the step can do that; else the statement fails with 53200, alone. What it must never do:
 //! let one statement's hunger end another one.
 
+use crate::error::Result;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
+use kernel::row::Value;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,6 +29,9 @@ const JOINS: &str = "HashJoinInput";
 const SORTS: &str = "ExternalSorter";
 /// What a step that writes out may hold however many they are.
 const SPILLING_MIN_BYTES: usize = 4 << 20;
+
+/// What the values of one call may hold however small the target is: a row's length.
+const RESULT_BYTES_MIN: usize = 16 << 20;
 
 /// Work areas of all statements of an instance.
 #[derive(Debug)]
@@ -86,6 +91,11 @@ impl Pga {
         if target_bytes < 64 << 20 { 2048 } else { 8192 }
     }
 
+    /// What the values that one call of a function gives for many rows may hold.
+    pub(crate) fn result_bytes(&self) -> usize {
+        self.target_bytes.max(RESULT_BYTES_MIN)
+    }
+
     /// What one statement may hold if `large` of them hold much.
     fn bound(&self, large: usize) -> usize {
         (self.target_bytes / large.max(1)).max(self.sure_bytes)
@@ -108,6 +118,44 @@ impl Pga {
         let used = self.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.most_bytes.fetch_max(used, Ordering::Relaxed);
     }
+}
+
+/// What the values of a call for many rows hold so far.
+#[derive(Default)]
+pub(crate) struct Results {
+    bytes: usize,
+}
+
+impl Results {
+    /// The value, counted as one more.
+    ///
+    /// # Errors
+    /// 53200 if it is one too many.
+    pub(crate) fn counted(&mut self, value: Value) -> Result<Value> {
+        self.bytes = self.bytes.saturating_add(match &value {
+            Value::Text(text) => text.len(),
+            Value::Bytea(bytes) | Value::Array(bytes) => bytes.len(),
+            Value::Json(text) | Value::Jsonb(text) => text.len(),
+            _ => return Ok(value),
+        });
+        results_fit(self.bytes)?;
+        Ok(value)
+    }
+}
+
+/// Whether values that hold so much may be made, for the statement that is planned or run.
+///
+/// # Errors
+/// 53200.
+pub(crate) fn results_fit(bytes: usize) -> Result<()> {
+    let bound = crate::interruptible::result_bytes();
+    if bytes <= bound {
+        return Ok(());
+    }
+    Err(crate::error::out_of_memory(&format!(
+        "Values of a function for rows that are worked on together hold {bytes} bytes and may \
+         hold {bound}."
+    )))
 }
 
 /// The work areas of one statement.

@@ -244,7 +244,7 @@ impl Planner {
         tables: &TableSet,
         params: &[Option<ColType>],
     ) -> Result<PlannedQuery> {
-        let _planning = Planning::of(tables.ctx.as_ref());
+        let _planning = Planning::of(tables.ctx.as_ref(), self.pga.result_bytes());
         let raw = self.raw_plan(statement, tables, params)?;
         interruptible::check()?;
         let raw = object_names::in_result(raw, tables)?;
@@ -382,6 +382,7 @@ impl Planner {
             None,
             String::new(),
             config,
+        let ctx = state.ctx.clone();
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),
@@ -389,7 +390,11 @@ impl Planner {
             runtime,
         ));
         match plan.output_partitioning().partition_count() {
-            1 => Ok(plan.execute(0, task)?),
+            1 => Ok(interruptible::of_statement(
+                plan.execute(0, task)?,
+                ctx,
+                self.pga.result_bytes(),
+            )),
             _ => Err(PgError::internal("a plan of several partitions")),
         }
     }

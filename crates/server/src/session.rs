@@ -662,6 +662,11 @@ fn internal_error(panic: &(dyn std::any::Any + Send)) -> Report {
         .map(|s| (*s).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "panic".to_owned());
+    // What columns of texts say that have 31 bits for a place in them.
+    if why.contains("offset overflow") {
+        let text = "out of memory: texts of rows that are worked on together hold more than 2 GiB";
+        return Report::error("53200", text);
+    }
     Report::error("XX000", format!("internal error: {why}"))
         .with_hint("This is a bug. The session goes on; the alert log has the place.")
 }

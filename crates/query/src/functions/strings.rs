@@ -43,6 +43,11 @@ fn too_long() -> PgError {
     PgError::new("54000", "requested length too large")
 }
 
+/// Whether a text of so many bytes may be made.
+fn fits(bytes: usize) -> Result<()> {
+    if bytes > TEXT_BYTES_MAX { Err(too_long()) } else { crate::memory::results_fit(bytes) }
+}
+
 fn ascii(a: &[Datum<'_>]) -> Result<Value> {
     let first = text(&a[0])?.chars().next();
     Ok(Value::Int4(first.map_or(0, |c| u32::from(c).cast_signed())))
@@ -154,15 +159,14 @@ fn pad(a: &[Datum<'_>], on_left: bool) -> Result<Value> {
     if length.saturating_mul(4) > TEXT_BYTES_MAX {
         return Err(too_long());
     }
+    fits(length)?;
     let filling: String = fill.iter().cycle().take(length - has).collect();
     made(if on_left { filling + all } else { all.to_owned() + &filling })
 }
 
 fn repeat(a: &[Datum<'_>]) -> Result<Value> {
     let (all, count) = (text(&a[0])?, usize::try_from(integer(&a[1])?).unwrap_or(0));
-    if all.len().saturating_mul(count) > TEXT_BYTES_MAX {
-        return Err(too_long());
-    }
+    fits(all.len().saturating_mul(count))?;
     made(all.repeat(count))
 }
 
@@ -172,9 +176,7 @@ fn replace(a: &[Datum<'_>]) -> Result<Value> {
         return made(all);
     }
     let grown = all.matches(from).count().saturating_mul(to.len()).saturating_add(all.len());
-    if grown > TEXT_BYTES_MAX {
-        return Err(too_long());
-    }
+    fits(grown)?;
     made(all.replace(from, to))
 }
 

@@ -9,6 +9,7 @@ use crate::arrow_rows::{ColumnReader, single_column};
 use crate::cast::{CastMode, cast};
 use crate::datetime::Zone;
 use crate::error::{PgError, Result};
+use crate::memory::Results;
 use crate::types::{
     FREE_NUMERIC_SCALE, PgType, arrow_type, col_type_of, field_with_meta, pg_type_of_field,
 };
@@ -611,6 +612,7 @@ impl ScalarUDFImpl for Typed {
         }
         let array = call_rows(form, &readers, rows, args.return_field.data_type(), &self.env)?;
         Ok(if constant {
+        crate::interruptible::check()?;
             ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)
         } else {
             ColumnarValue::Array(array)
@@ -660,12 +662,13 @@ fn call_rows(
         let values: Vec<Datum<'_>> = datums
             .iter()
             .zip(&owned)
+    let mut results = Results::default();
             .map(|(datum, own)| own.as_ref().map_or(*datum, Value::as_datum))
             .collect();
         match form.body {
             Body::One(_) | Body::In(_) if null => out.push(Value::Null),
-            Body::One(body) => out.push(body(&values)?),
-            Body::In(body) => out.push(body(&values, &env.zone)?),
+            Body::One(body) => out.push(results.counted(body(&values)?)?),
+            Body::In(body) => out.push(results.counted(body(&values, &env.zone)?)?),
             Body::Many(_) | Body::Zoned(_) => {
                 let items = match form.body {
                     _ if null => None,
@@ -674,7 +677,9 @@ fn call_rows(
                     _ => None,
                 };
                 lengths.push(items.as_ref().map(Vec::len));
-                out.extend(items.into_iter().flatten());
+                for item in items.into_iter().flatten() {
+                    out.push(results.counted(item)?);
+                }
             }
             Body::Nested(body) => {
                 let items = if null { None } else { body(&values)? };
