@@ -277,15 +277,29 @@ fn operators(env: FormatEnv) -> Vec<RowFunction> {
             Ok(if unknown { Value::Null } else { Value::Bool(false) })
         }));
     }
-    for (name, op) in QUANTIFIED {
-        for (word, any) in [("any", true), ("all", false)] {
+    for (name, _) in QUANTIFIED {
+        for word in ["any", "all"] {
             let name = format!("${word}_{name}");
-            all.push(RowFunction::new(&name, Some(2), BOOL, false, move |args| {
-                quantified(args, op, any, &env)
-            }));
+            if !KNOWN_ARRAYS.contains(&&*name) {
+                all.push(quantified_function(&name, env));
+            }
         }
     }
     all
+}
+
+/// Those of them that look known arrays through by order.
+pub(crate) const KNOWN_ARRAYS: [&str; 2] = ["$any_eq", "$all_ne"];
+
+/// `x op ANY (array)` or `x op ALL (array)` by its name.
+///
+/// # Panics
+/// If there is none of that name.
+pub(crate) fn quantified_function(name: &str, env: FormatEnv) -> RowFunction {
+    let any = name.starts_with("$any_");
+    let found = QUANTIFIED.iter().find(|(op, _)| name.ends_with(&format!("_{op}")));
+    let (_, op) = *found.expect("an operator");
+    RowFunction::new(name, Some(2), BOOL, false, move |args| quantified(args, op, any, &env))
 }
 
 fn dimension(args: &[Datum<'_>]) -> Result<bool> {

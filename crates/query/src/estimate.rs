@@ -5,7 +5,7 @@
 //! the shape of the conditions. What it must never do: change a result.
 
 use crate::facts::{Matches, fact_of};
-use crate::scalar::{CmpOp, Scalar};
+use crate::scalar::{CmpOp, Scalar, item_count};
 use crate::scan::ScanExec;
 use crate::selectivity::Judge;
 use datafusion::common::JoinType;
@@ -19,6 +19,8 @@ use kernel::dict::{TableDef, TableStats};
 use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
+/// Items of an array that is not known yet.
+pub(crate) const ITEMS: usize = 10;
 /// Part of the rows that equal a value, of which nothing is known.
 const EQUAL: f64 = 0.005;
 /// Part of the rows on one side of a value.
@@ -180,7 +182,7 @@ fn selectivity(condition: &Scalar) -> f64 {
         Scalar::Compare(..) => ONE_SIDED,
         Scalar::IsNull(_) => EQUAL,
         #[allow(clippy::cast_precision_loss)] // small
-        Scalar::In(_, list) => (EQUAL * list.len() as f64).min(0.5),
+        Scalar::In(_, list) => (EQUAL * item_count(list, ITEMS) as f64).min(0.5),
         Scalar::Like(..) => LIKE,
         Scalar::Not(inner) => 1.0 - selectivity(inner),
         Scalar::And(sides) => selectivity(&sides.0) * selectivity(&sides.1),

@@ -198,22 +198,25 @@ impl ScalarUDFImpl for RowFunction {
         let rows = if constant { 1 } else { args.number_rows };
         let mut readers = Vec::with_capacity(args.args.len());
         for (arg, field) in args.args.iter().zip(&args.arg_fields) {
-            let array = arg.to_array(rows)?;
-            readers.push(match self.rows.filter(|_| holds_rows(array.data_type())) {
+            // What is the same for all rows is there once: it may be long.
+            let once = matches!(arg, ColumnarValue::Scalar(_));
+            let array = arg.to_array(if once { 1 } else { rows })?;
+            let reader = match self.rows.filter(|_| holds_rows(array.data_type())) {
                 Some((form, env)) => {
                     let (array, field) = written(&array, field, form, &env)?;
                     ColumnReader::new(&array, &field)?
                 }
                 None => ColumnReader::new(&array, field)?,
-            });
+            };
+            readers.push((reader, once));
         }
+        crate::interruptible::check()?;
+        let mut results = Results::default();
         let mut values = Vec::with_capacity(readers.len());
         let mut out = Vec::with_capacity(rows);
         for row in 0..rows {
-        crate::interruptible::check()?;
-        let mut results = Results::default();
             values.clear();
-            values.extend(readers.iter().map(|reader| reader.get(row)));
+            values.extend(readers.iter().map(|(one, once)| one.get(if *once { 0 } else { row })));
             out.push(if self.strict && values.iter().any(Datum::is_null) {
                 Value::Null
             } else {
@@ -380,17 +383,17 @@ impl ScalarUDFImpl for RowUuid {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let arrow = args.return_field.data_type();
+        if args.number_rows == 0 {
+            // A seed that comes with each row does not come then.
+            return Ok(ColumnarValue::Array(single_column(ty(TypeKind::Uuid), arrow, &[])?));
+        }
         let seed = args.args[0].to_array(1)?;
         let Datum::Uuid(seed) = ColumnReader::new(&seed, &args.arg_fields[0])?.get(0) else {
             return Err(PgError::internal("a seed of random UUIDs").into());
         };
         let one = || {
             let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let arrow = args.return_field.data_type();
-        if args.number_rows == 0 {
-            // A seed that comes with each row does not come then.
-            return Ok(ColumnarValue::Array(single_column(ty(TypeKind::Uuid), arrow, &[])?));
-        }
             let mut hash = md5::Context::new();
             hash.consume(seed);
             hash.consume(number.to_be_bytes());

@@ -49,6 +49,7 @@ mod json_functions;
 pub mod key_exprs;
 mod known;
 mod limits;
+pub mod lists;
 pub mod memory;
 mod object_names;
 mod ordered_sets;

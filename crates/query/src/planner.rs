@@ -11,7 +11,7 @@ use crate::error::{PgError, Result};
 use crate::estimate::TableSize;
 use crate::expr_planner::PgExprPlanner;
 use crate::extremes::IndexExtremes;
-use crate::functions::{Typed, builtin_functions, cast_of, missing, typed_functions};
+use crate::functions::{RowFunction, Typed, builtin_functions, cast_of, missing, typed_functions};
 use crate::interruptible::{self, Planning};
 use crate::known::with_parameter_types;
 use crate::memory::{Pga, StatementMemory};
@@ -197,6 +197,10 @@ impl Planner {
         let env = FormatEnv::plain();
         let mut ours: Vec<_> = builtin_functions(env).into_iter().map(|f| f.into_udf()).collect();
         ours.extend(typed_functions(env).into_iter().map(Typed::into_udf));
+        for name in crate::array_functions::KNOWN_ARRAYS {
+            ours.push(crate::lists::any_of(name, env));
+        }
+        ours.extend(crate::lists::placeholders().into_iter().map(RowFunction::into_udf));
         ours.push(crate::functions::row_uuid_function());
         ours.extend(crate::row_calls::row_functions());
         ours.push(Arc::new(crate::functions::coalesce()));
@@ -299,15 +303,16 @@ impl Planner {
         }
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
+        let raw = crate::lists::with_arrays(raw, tables.env)?;
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
         let raw = object_names::in_texts(raw, tables)?;
         let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
+        let raw = crate::recursive::with_nullable_subqueries(raw)?;
         Ok(crate::recursive::with_plain_recursion(raw)?)
     }
 
     /// A view's query as something to select from: it becomes part of the plans that name it. Its
     /// columns are called `names`.
-        let raw = crate::recursive::with_nullable_subqueries(raw)?;
     ///
     /// # Errors
     /// As [`Planner::plan`].
@@ -377,12 +382,12 @@ impl Planner {
             cache_manager: self.runtime.cache_manager.clone(),
             object_store_registry: self.runtime.object_store_registry.clone(),
         });
+        let ctx = state.ctx.clone();
         let config = self.config.clone().with_extension(state);
         let task = Arc::new(TaskContext::new(
             None,
             String::new(),
             config,
-        let ctx = state.ctx.clone();
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),
@@ -497,7 +502,9 @@ impl<'a> Context<'a> {
         if !env.zone.is_utc() {
             let ours = builtin_functions(env).into_iter().map(|function| function.into_udf());
             let typed = typed_functions(env).into_iter().map(Typed::into_udf);
-            for function in ours.chain(typed) {
+            let lists = crate::array_functions::KNOWN_ARRAYS;
+            let lists = lists.map(|name| crate::lists::any_of(name, env));
+            for function in ours.chain(typed).chain(lists) {
                 zoned.insert(function.name().to_owned(), function);
             }
             for aggregate in crate::json_aggregates::aggregates(env) {

@@ -130,6 +130,10 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
             let scalar = Scalar::Cast(Box::new(inner.scalar), ty, CastMode::Explicit);
             Some(Typed { scalar, kind: Some(ty.kind) })
         }
+        Expr::ScalarFunction(call) if matches!(call.name(), "$any_eq" | "$all_ne") => {
+            let [value, array] = &call.args[..] else { return None };
+            negated(among(value, array, columns)?, call.name() == "$all_ne")
+        }
         Expr::ScalarFunction(call) => {
             let (op, kind) = arithmetic_of(call.func.name())?;
             let [left, right] = &call.args[..] else { return None };
@@ -137,6 +141,22 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
         }
         _ => None,
     }
+}
+
+/// `value = ANY (array)` of an array that is the same for all rows.
+fn among(value: &Expr, array: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
+    let ty = match array {
+        Expr::Literal(literal, _) => literal.data_type(),
+        Expr::Placeholder(placeholder) => placeholder.field.as_ref()?.data_type().clone(),
+        Expr::Cast(cast) => cast.field.data_type().clone(),
+        _ => return None,
+    };
+    let element = col_type_of(&ty)?.element()?;
+    let value = convert(unwidened(value, columns), columns)?;
+    let array = convert(array, columns)?.scalar;
+    let same = value.kind.is_some() && comparable(value.kind, Some(element.kind));
+    (same && array.is_row_free())
+        .then(|| Scalar::In(Box::new(value.scalar), vec![Scalar::Each(Box::new(array))]))
 }
 
 fn negated(scalar: Scalar, negated: bool) -> Option<Typed> {

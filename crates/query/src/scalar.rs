@@ -14,7 +14,7 @@ use crate::error::{PgError, Result};
 use crate::json::Json;
 use crate::wire::{FormatEnv, to_text};
 pub use kernel::dict::Comparison as CmpOp;
-use kernel::row::{ColType, Datum, RowView, TypeKind, Value, encode_key};
+use kernel::row::{ArrayView, ColType, Datum, RowView, TypeKind, Value, encode_key};
 use std::cmp::Ordering;
 
 /// An expression.
@@ -35,6 +35,9 @@ pub enum Scalar {
     IsNull(Box<Scalar>),
     /// `IN` a list.
     In(Box<Scalar>, Vec<Scalar>),
+    /// In the list of IN only: the elements of an array, each of them an item. A NULL in place of
+    /// the array is one item.
+    Each(Box<Scalar>),
     Cast(Box<Scalar>, ColType, CastMode),
     Concat(Box<(Scalar, Scalar)>),
     Coalesce(Vec<Scalar>),
@@ -129,6 +132,7 @@ impl Scalar {
             Scalar::Not(inner) => truth_val(inner.truth(cx)?.map(|v| !v)),
             Scalar::IsNull(inner) => Val::Ref(Datum::Bool(inner.eval(cx)?.datum().is_null())),
             Scalar::In(inner, list) => truth_val(in_list(&inner.eval(cx)?.datum(), list, cx)?),
+            Scalar::Each(array) => array.eval(cx)?,
             Scalar::Cast(inner, ty, mode) => {
                 Val::Own(cast(&inner.eval(cx)?.datum(), *ty, *mode, cx.env)?)
             }
@@ -174,9 +178,11 @@ impl Scalar {
         visit(self);
         match self {
             Scalar::Const(_) | Scalar::Param(_) | Scalar::Column(_) => {}
-            Scalar::Neg(a) | Scalar::Not(a) | Scalar::IsNull(a) | Scalar::Cast(a, ..) => {
-                a.walk(visit)
-            }
+            Scalar::Neg(a)
+            | Scalar::Not(a)
+            | Scalar::IsNull(a)
+            | Scalar::Each(a)
+            | Scalar::Cast(a, ..) => a.walk(visit),
             Scalar::Arith(_, _, sides)
             | Scalar::Compare(_, sides)
             | Scalar::And(sides)
@@ -218,18 +224,61 @@ fn truth_val(truth: Option<bool>) -> Val<'static> {
 }
 
 fn in_list(value: &Datum<'_>, list: &[Scalar], cx: &EvalContext<'_>) -> Result<Option<bool>> {
-    if value.is_null() {
-        return Ok(None);
-    }
     let mut unknown = false;
+    let mut is_equal = |item: &Datum<'_>| {
+        let order = compare(value, item)?;
+        unknown |= order.is_none();
+        Ok::<bool, PgError>(order == Some(Ordering::Equal))
+    };
     for one in list {
-        match compare(value, &one.eval(cx)?.datum())? {
-            Some(Ordering::Equal) => return Ok(Some(true)),
-            Some(_) => {}
-            None => unknown = true,
+        let item = one.eval(cx)?;
+        match (one, item.datum()) {
+            (Scalar::Each(_), Datum::Array(bytes)) => {
+                for item in ArrayView::new(bytes).iter() {
+                    if is_equal(&item)? {
+                        return Ok(Some(true));
+                    }
+                }
+            }
+            (_, item) => {
+                if is_equal(&item)? {
+                    return Ok(Some(true));
+                }
+            }
         }
     }
     Ok(if unknown { None } else { Some(false) })
+}
+
+/// How many items a list has; of an array that is not known yet `guess`.
+pub(crate) fn item_count(list: &[Scalar], guess: usize) -> usize {
+    let count = |one: &Scalar| match one {
+        Scalar::Each(array) => match &**array {
+            Scalar::Const(Value::Array(bytes)) => ArrayView::new(bytes).len(),
+            Scalar::Const(_) => 1,
+            _ => guess,
+        },
+        _ => 1,
+    };
+    list.iter().map(count).sum()
+}
+
+/// The values of a list's items; `None` if one cannot be worked out without a row.
+pub(crate) fn item_values(list: &[Scalar], cx: &EvalContext<'_>) -> Option<Vec<Value>> {
+    let mut values = Vec::with_capacity(item_count(list, 0));
+    for one in list {
+        if !one.is_row_free() {
+            return None;
+        }
+        let item = one.eval(cx).ok()?;
+        match (one, item.datum()) {
+            (Scalar::Each(_), Datum::Array(bytes)) => {
+                values.extend(ArrayView::new(bytes).iter().map(|item| item.to_value()));
+            }
+            _ => values.push(item.into_value()),
+        }
+    }
+    Some(values)
 }
 
 fn concat(left: &Datum<'_>, right: &Datum<'_>, env: &FormatEnv) -> Val<'static> {

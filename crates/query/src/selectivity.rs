@@ -5,7 +5,8 @@
 //! never do: fail, whatever a condition does with those values.
 
 use crate::cast::{CastMode, cast, to_f64};
-use crate::scalar::{CmpOp, EvalContext, Scalar};
+use crate::estimate::ITEMS;
+use crate::scalar::{CmpOp, EvalContext, Scalar, item_count, item_values};
 use crate::wire::FormatEnv;
 use kernel::dict::{ColumnStats, TableDef};
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value, encode_key, encode_row};
@@ -14,6 +15,8 @@ use kernel::row::{ColType, Datum, RowView, TypeKind, Value, encode_key, encode_r
 const BETWEEN: f64 = 0.005;
 /// Part of the rows on one side of such a bound.
 const ONE_SIDED: f64 = 1.0 / 3.0;
+/// Items of a list that are looked at.
+const ITEMS_MAX: usize = 1_000;
 /// Values of a histogram below which what they say of a condition is not taken alone.
 const HISTOGRAM_MIN: usize = 10;
 
@@ -103,8 +106,8 @@ impl<'a> Judge<'a> {
             },
             Scalar::In(value, list) => match **value {
                 Scalar::Column(column) => self.column(column).map(|stats| {
-                    let each = list.iter().map(|one| self.equal(column, stats, one));
-                    each.sum::<f64>().min(1.0 - stats.null_fraction)
+                    let part = self.among(column, stats, list);
+                    part.min(1.0 - stats.null_fraction)
                 }),
                 _ => self.tried(condition),
             },
@@ -128,6 +131,29 @@ impl<'a> Judge<'a> {
             return Some(1.0 - stats.null_fraction);
         }
         Some(1.0 - self.one(inner, unknown) - stats.null_fraction)
+    }
+
+    /// Part of the rows with one of these in the column.
+    fn among(&self, position: usize, stats: &ColumnStats, list: &[Scalar]) -> f64 {
+        let env = FormatEnv::plain();
+        let cx = EvalContext { row: None, params: &[], env: &env };
+        let each = |one: &Scalar| match item_values(std::slice::from_ref(one), &cx) {
+            // Of a long list the first ones speak for all.
+            Some(items) => {
+                let (looked, all) = (items.len().min(ITEMS_MAX), items.len());
+                let items = items.into_iter().take(looked).map(Scalar::Const);
+                let sum: f64 = items.map(|item| self.equal(position, stats, &item)).sum();
+                #[allow(clippy::cast_precision_loss)] // a guess
+                let scale = all as f64 / looked.max(1) as f64;
+                sum * scale
+            }
+            #[allow(clippy::cast_precision_loss)] // a guess
+            None => {
+                let items = item_count(std::slice::from_ref(one), ITEMS) as f64;
+                self.equal(position, stats, one) * items
+            }
+        };
+        list.iter().map(each).sum()
     }
 
     /// Part of the rows with that value in the column.

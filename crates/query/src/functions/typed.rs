@@ -603,16 +603,18 @@ impl ScalarUDFImpl for Typed {
         let form = self.form(&args.arg_fields, &literals)?;
         let mut readers = Vec::with_capacity(args.args.len());
         for (at, (arg, field)) in args.args.iter().zip(&args.arg_fields).enumerate() {
-            let array = arg.to_array(rows)?;
+            // What is the same for all rows is there once: it may be long.
+            let once = matches!(arg, ColumnarValue::Scalar(_));
+            let array = arg.to_array(if once { 1 } else { rows })?;
             let to = match form.arg(at) {
                 Some(Arg::Kind(kind)) => Some(kind),
                 _ => None,
             };
-            readers.push((ColumnReader::new(&array, field)?, to));
+            readers.push(Argument { reader: ColumnReader::new(&array, field)?, once, to });
         }
+        crate::interruptible::check()?;
         let array = call_rows(form, &readers, rows, args.return_field.data_type(), &self.env)?;
         Ok(if constant {
-        crate::interruptible::check()?;
             ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)
         } else {
             ColumnarValue::Array(array)
@@ -638,22 +640,37 @@ fn list(arrow: &DataType, lengths: &[Option<usize>], items: ArrayRef) -> Result<
     Ok(Arc::new(ListArray::try_new(item.clone(), offsets, items, Some(nulls))?))
 }
 
+/// An argument of a call for many rows.
+struct Argument {
+    reader: ColumnReader,
+    /// There is one value for all rows.
+    once: bool,
+    to: Option<TypeKind>,
+}
+
+impl Argument {
+    fn get(&self, row: usize) -> Datum<'_> {
+        self.reader.get(if self.once { 0 } else { row })
+    }
+}
+
 fn call_rows(
     form: &Form,
-    readers: &[(ColumnReader, Option<TypeKind>)],
+    readers: &[Argument],
     rows: usize,
     arrow: &DataType,
     env: &FormatEnv,
 ) -> Result<ArrayRef> {
     let mut out = Vec::with_capacity(rows);
+    let mut results = Results::default();
     let (mut lengths, mut inner) = (Vec::new(), Vec::new());
     for row in 0..rows {
-        let datums: Vec<Datum<'_>> = readers.iter().map(|(reader, _)| reader.get(row)).collect();
+        let datums: Vec<Datum<'_>> = readers.iter().map(|one| one.get(row)).collect();
         let null = form.strict && datums.iter().any(Datum::is_null);
         let owned = datums
             .iter()
             .zip(readers)
-            .map(|(datum, (_, to))| match to {
+            .map(|(datum, Argument { to, .. })| match to {
                 Some(to) if !null && !has_kind(datum, *to) => coerced(datum, *to, env).map(Some),
                 Some(_) => Ok(None),
                 None => Ok(shown_in(datum, env)),
@@ -662,7 +679,6 @@ fn call_rows(
         let values: Vec<Datum<'_>> = datums
             .iter()
             .zip(&owned)
-    let mut results = Results::default();
             .map(|(datum, own)| own.as_ref().map_or(*datum, Value::as_datum))
             .collect();
         match form.body {

@@ -7,7 +7,7 @@
 use super::Probe;
 use crate::error::Result;
 use crate::join_keys::KeySet;
-use crate::scalar::{CmpOp, EvalContext, Scalar, compare};
+use crate::scalar::{CmpOp, EvalContext, Scalar, compare, item_values};
 use crate::state::ExecState;
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value, stored_integer, stored_numeric};
 use std::sync::Arc;
@@ -85,11 +85,6 @@ enum Test {
         op: CmpOp,
         value: Box<str>,
     },
-    /// The text equals one of these.
-    Texts {
-        column: usize,
-        values: Vec<Box<str>>,
-    },
     Compare {
         column: usize,
         op: CmpOp,
@@ -100,11 +95,69 @@ enum Test {
         op: CmpOp,
         right: usize,
     },
-    /// The column equals one of these, none of which is NULL.
+    /// The column equals one of these, or, negated, none.
     Among {
         column: usize,
-        values: Vec<Value>,
+        items: Items,
+        negated: bool,
     },
+}
+
+/// Values that a column is looked for among: in order, each once, none of them NULL.
+enum Items {
+    Integers(Vec<i64>),
+    Texts(Vec<Box<str>>),
+    Others(Vec<Value>),
+}
+
+impl Items {
+    /// `values`: of the column's family.
+    fn new(kind: TypeKind, values: Vec<Value>) -> Items {
+        if is_integer(kind)
+            && let Some(mut all) = values.iter().map(integer_of).collect::<Option<Vec<_>>>()
+        {
+            all.sort_unstable();
+            all.dedup();
+            return Items::Integers(all);
+        }
+        let text = |value: &Value| match value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        if let Some(mut all) = values.iter().map(text).collect::<Option<Vec<_>>>() {
+            all.sort_unstable();
+            all.dedup();
+            return Items::Texts(all);
+        }
+        let mut all = values;
+        all.sort_by(|a, b| in_family(&a.as_datum(), &b.as_datum()));
+        all.dedup_by(|a, b| in_family(&a.as_datum(), &b.as_datum()).is_eq());
+        Items::Others(all)
+    }
+
+    /// Whether the column's value is one of them; `None` for NULL.
+    #[inline]
+    fn have(&self, row: &RowView<'_>, column: usize) -> Option<bool> {
+        Some(match self {
+            Items::Integers(all) => all.binary_search(&stored_integer(row.raw(column)?)).is_ok(),
+            Items::Texts(all) => {
+                let data = row.raw(column)?;
+                all.binary_search_by(|one| one.as_bytes().cmp(data)).is_ok()
+            }
+            Items::Others(all) => {
+                let datum = row.get(column);
+                if datum.is_null() {
+                    return None;
+                }
+                all.binary_search_by(|one| in_family(&one.as_datum(), &datum)).is_ok()
+            }
+        })
+    }
+}
+
+/// The order of two values of one family, which always compare.
+fn in_family(a: &Datum<'_>, b: &Datum<'_>) -> std::cmp::Ordering {
+    compare(a, b).ok().flatten().unwrap_or(std::cmp::Ordering::Equal)
 }
 
 impl Filter {
@@ -186,23 +239,14 @@ impl Test {
             Test::Text { column, op, value } => {
                 holds(op, row.raw(*column).map(|data| data.cmp(value.as_bytes())))
             }
-            Test::Texts { column, values } => row
-                .raw(*column)
-                .is_some_and(|data| values.iter().any(|value| value.as_bytes() == data)),
             Test::Compare { column, op, value } => {
                 holds(op, compare(&row.get(*column), &value.as_datum())?)
             }
             Test::Columns { left, op, right } => {
                 holds(op, compare(&row.get(*left), &row.get(*right))?)
             }
-            Test::Among { column, values } => {
-                let datum = row.get(*column);
-                for value in values {
-                    if compare(&datum, &value.as_datum())?.is_some_and(std::cmp::Ordering::is_eq) {
-                        return Ok(true);
-                    }
-                }
-                false
+            Test::Among { column, items, negated } => {
+                items.have(row, *column).is_some_and(|found| found != *negated)
             }
         })
     }
@@ -242,37 +286,43 @@ fn test_of(condition: &Scalar, types: &[ColType], state: &ExecState) -> Option<T
                 _ => None,
             }
         }
-        Scalar::In(value, list) => {
-            let Scalar::Column(column) = **value else { return None };
-            let values = list.iter().map(fixed).collect::<Option<Vec<_>>>()?;
-            // A NULL in the list makes no row fit that would not without it.
-            let values: Vec<_> = values.into_iter().filter(|v| *v != Value::Null).collect();
-            let alike = values.iter().all(|value| alike(column, value));
-            if family(types[column].kind).is_none() || !alike {
-                return None;
-            }
-            let texts = values.iter().map(|value| match value {
-                Value::Text(text) => Some(text.clone()),
-                _ => None,
-            });
-            Some(match texts.collect::<Option<Vec<_>>>() {
-                Some(values) => Test::Texts { column, values },
-                None => Test::Among { column, values },
-            })
-        }
+        Scalar::In(value, list) => among(value, list, false, types, &cx),
+        Scalar::Not(inner) => match &**inner {
+            Scalar::In(value, list) => among(value, list, true, types, &cx),
+            _ => None,
+        },
         _ => None,
     }
 }
 
+/// `IN` a list that can be looked through by order, or its negation.
+fn among(
+    value: &Scalar,
+    list: &[Scalar],
+    negated: bool,
+    types: &[ColType],
+    cx: &EvalContext<'_>,
+) -> Option<Test> {
+    let Scalar::Column(column) = *value else { return None };
+    let mut values = item_values(list, cx)?;
+    if negated && values.is_empty() {
+        // True whatever the column holds.
+        return None;
+    }
+    let count = values.len();
+    values.retain(|value| *value != Value::Null);
+    if negated && values.len() < count {
+        return Some(Test::Never);
+    }
+    // Else a NULL in the list makes no row fit that would not without it.
+    let of = family(types[column].kind)?;
+    let alike = values.iter().all(|value| family_of(value) == Some(of));
+    alike.then(|| Test::Among { column, items: Items::new(types[column].kind, values), negated })
+}
+
 /// The comparison of a column of that kind with a value that it compares with.
 fn comparison(kind: TypeKind, column: usize, op: CmpOp, value: Value) -> Test {
-    let integer = match &value {
-        Value::Int2(v) => Some(i64::from(*v)),
-        Value::Int4(v) | Value::Date(v) => Some(i64::from(*v)),
-        Value::Int8(v) | Value::Timestamp(v) | Value::Timestamptz(v) | Value::Time(v) => Some(*v),
-        _ => None,
-    };
-    match (integer, value) {
+    match (integer_of(&value), value) {
         (Some(value), _) if is_integer(kind) => Test::Integer { column, op, value },
         (_, Value::Text(value)) => Test::Text { column, op, value },
         (_, Value::Numeric(wide, scale)) if kind == TypeKind::Numeric => {
@@ -282,6 +332,16 @@ fn comparison(kind: TypeKind, column: usize, op: CmpOp, value: Value) -> Test {
             }
         }
         (_, value) => Test::Compare { column, op, value },
+    }
+}
+
+/// A value that is stored as a number of fixed width.
+fn integer_of(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int2(v) => Some(i64::from(*v)),
+        Value::Int4(v) | Value::Date(v) => Some(i64::from(*v)),
+        Value::Int8(v) | Value::Timestamp(v) | Value::Timestamptz(v) | Value::Time(v) => Some(*v),
+        _ => None,
     }
 }
 

@@ -19,10 +19,10 @@ pub(crate) use run::{ScanRun, Taker, accept, append_key};
 use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
-use crate::estimate::{TableSize, rows_kept};
+use crate::estimate::{ITEMS, TableSize, rows_kept};
 use crate::gather::Share;
 use crate::implied::implies;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, item_count};
 use crate::selectivity::column_condition;
 use crate::state::{ExecState, SharedState};
 use datafusion::arrow::compute::SortOptions;
@@ -217,7 +217,7 @@ impl ScanWork {
                 EQUAL.powi(i32::try_from(equal.len()).unwrap_or(1)) * bounds
             }
             #[allow(clippy::cast_precision_loss)] // a guess
-            Access::Keys { keys, .. } => (EQUAL * keys.len() as f64).min(1.0),
+            Access::Keys { keys, .. } => (EQUAL * item_count(keys, ITEMS) as f64).min(1.0),
             Access::Full => return None,
         };
         Some(LOOKUP_ROWS + (self.size.rows * part).max(1.0) * LOOKUP_ROWS)
@@ -344,7 +344,11 @@ impl DisplayAs for ScanExec {
             }
             Access::Keys { index, keys } => {
                 let table = &work.table.name;
-                write!(f, "Index Scan using {} on {table} ({} keys)", index.name, keys.len())?;
+                write!(f, "Index Scan using {} on {table} ", index.name)?;
+                match item_count(keys, 0) {
+                    0 => write!(f, "(keys of an array)")?,
+                    count => write!(f, "({count} keys)")?,
+                }
             }
         }
         if !work.filters.is_empty() {

@@ -7,14 +7,14 @@ use crate::arrow_rows::RowBatchBuilder;
 use crate::cast::{CastMode, cast};
 use crate::error::{PgError, Result};
 use crate::gather::Share;
-use crate::scalar::{EvalContext, Scalar};
+use crate::scalar::{EvalContext, Scalar, item_count};
 use crate::state::{ExecState, SharedState};
 use crate::store;
 use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
 use kernel::dict::IndexDef;
 use kernel::row::{
-    ColType, Datum, RowView, TypeKind, Value, decode_key_prefix, encode_key, encode_row,
+    ArrayView, ColType, Datum, RowView, TypeKind, Value, decode_key_prefix, encode_key, encode_row,
 };
 use std::ops::Bound;
 use std::sync::Arc;
@@ -367,10 +367,18 @@ impl<T: Taker> ScanRun<T> {
                 };
             }
             Access::Keys { index, keys } => {
-                let mut encoded = Vec::with_capacity(keys.len());
+                let cx = EvalContext { row: None, params: &state.params, env: &state.env };
+                let mut encoded = Vec::with_capacity(item_count(keys, 0));
                 for key in keys {
-                    let key = std::slice::from_ref(key);
-                    encoded.extend(encode_values(&work, &state, index, key, &mut false)?);
+                    let value = key.eval(&cx)?;
+                    match (key, value.datum()) {
+                        (Scalar::Each(_), Datum::Array(bytes)) => {
+                            for item in ArrayView::new(bytes).iter() {
+                                encoded.extend(encode_one(&work, &state, index, &item)?);
+                            }
+                        }
+                        (_, datum) => encoded.extend(encode_one(&work, &state, index, &datum)?),
+                    }
                 }
                 encoded.sort_unstable();
                 encoded.dedup();
@@ -464,6 +472,19 @@ pub(crate) fn encode_values(
         };
     }
     Ok(Some(key))
+}
+
+/// The key of a value of the first column; `None` if no row can have it.
+fn encode_one(
+    work: &ScanWork,
+    state: &ExecState,
+    index: &IndexDef,
+    value: &Datum<'_>,
+) -> Result<Option<Vec<u8>>> {
+    let Some(column) = index.columns.first() else { return Ok(None) };
+    let mut key = Vec::with_capacity(16);
+    let ty = index.part_type(&work.table, *column);
+    Ok(append_key(value, ty, state, &mut key)?.then_some(key))
 }
 
 /// Appends a value to a key of a column of that type; false if no row can have it.

@@ -7,10 +7,54 @@ use super::array::array_items;
 use super::build::{binary, call, not, string, text_of};
 use crate::bind::{Binder, refuse};
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use std::fmt::Write as _;
 
 /// Longest list that is written out as comparisons.
 const LIST_MAX: usize = 64;
+
+/// Longest list whose items are looked at one by one when a plan is made.
+const WRITTEN_MAX: usize = 1_000;
+
+/// A list of nothing but whole numbers, or but untyped literals, and NULL: the function that looks
+/// for a value in it, and how it is written as an array.
+fn constants(list: &[Expr]) -> Option<(&'static str, String)> {
+    let mut text = String::with_capacity(list.len() * 8);
+    let literals = text_of(list.first()?).is_some();
+    for item in list {
+        text.push(if text.is_empty() { '{' } else { ',' });
+        match item {
+            Expr::Value(value) if value.value == Value::Null => text.push_str("NULL"),
+            item if literals => {
+                text.push('"');
+                for c in text_of(item)?.chars() {
+                    if matches!(c, '"' | '\\') {
+                        text.push('\\');
+                    }
+                    text.push(c);
+                }
+                text.push('"');
+            }
+            item => write!(text, "{}", whole_number(item)?).ok()?,
+        }
+    }
+    text.push('}');
+    Some((if literals { query::lists::IN_LITERALS } else { query::lists::IN_INTEGERS }, text))
+}
+
+fn whole_number(item: &Expr) -> Option<i64> {
+    let digits = |expr: &Expr| match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, false) => digits.parse::<i64>().ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    match item {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => digits(expr).map(|n| -n),
+        other => digits(other),
+    }
+}
 
 impl Binder<'_> {
     /// Written out as comparisons, where an untyped literal takes the other side's type.
@@ -39,6 +83,13 @@ impl Binder<'_> {
             return Ok(());
         }
         self.expr(value)?;
+        if list.len() > WRITTEN_MAX
+            && let Some((function, text)) = constants(list)
+        {
+            let any = call(function, vec![(**value).clone(), string(text)]);
+            *expr = not(any, *negated);
+            return Ok(());
+        }
         self.all(list.iter_mut())?;
         let untyped = list.iter().any(|e| text_of(e).is_some());
         if !untyped || list.len() > LIST_MAX {
