@@ -46,6 +46,8 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(at, Arc::new(JoinSides));
     rules.insert(at + 1, Arc::new(IndexJoins));
     rules.insert(at + 2, Arc::new(IndexOrder));
+    let sorts = rules.iter().position(|rule| rule.name() == "EnsureRequirements");
+    rules.insert(sorts.unwrap_or(at + 3), Arc::new(crate::kept_order::KeptOrder));
     rules.push(Arc::new(crate::filter_order::FilterOrder));
     // What stands between a join and its scans is settled.
     rules.push(Arc::new(crate::join_keys::KeysOfJoins));

@@ -46,6 +46,7 @@ mod join_order;
 pub mod json;
 mod json_aggregates;
 mod json_functions;
+mod kept_order;
 pub mod key_exprs;
 mod known;
 mod limits;
