@@ -37,7 +37,6 @@ const AGGREGATES: &[&str] = &[
     "max",
     "min",
     "nth_value",
-    "percentile_cont",
     "string_agg",
     "sum",
 ];

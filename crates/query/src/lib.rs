@@ -23,6 +23,7 @@ pub mod brief;
 pub mod cast;
 mod cost;
 pub mod datetime;
+mod distinct_lists;
 pub mod enum_functions;
 pub mod error;
 mod estimate;

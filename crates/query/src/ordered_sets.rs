@@ -1,11 +1,12 @@
-//! Aggregates over ordered rows: `mode` and `percentile_disc`.
+//! Aggregates over ordered rows: `mode`, `percentile_disc` and `percentile_cont`.
 //!
-//! What it promises: a value that occurs, of the argument's own type.
+//! What it promises: of the first two a value that occurs, of the argument's own type; of the third
+//! double precision, reckoned between the two values nearest to the fraction.
 
 use crate::error::PgError;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::compute::{SortOptions, sort};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::compute::{SortOptions, cast, sort};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -14,25 +15,43 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Which {
+    Mode,
+    Discrete,
+    Continuous,
+}
+
+impl Which {
+    const fn name(self) -> &'static str {
+        match self {
+            Which::Mode => "mode",
+            Which::Discrete => "percentile_disc",
+            Which::Continuous => "percentile_cont",
+        }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OrderedSet {
-    mode: bool,
+    which: Which,
     signature: Signature,
 }
 
-/// Both.
+/// All of them.
 pub(crate) fn aggregates() -> Vec<Arc<AggregateUDF>> {
-    [true, false]
-        .map(|mode| {
-            let signature = Signature::any(if mode { 1 } else { 2 }, Volatility::Immutable);
-            Arc::new(AggregateUDF::new_from_impl(OrderedSet { mode, signature }))
+    [Which::Mode, Which::Discrete, Which::Continuous]
+        .map(|which| {
+            let count = if which == Which::Mode { 1 } else { 2 };
+            let signature = Signature::any(count, Volatility::Immutable);
+            Arc::new(AggregateUDF::new_from_impl(OrderedSet { which, signature }))
         })
         .to_vec()
 }
 
 impl AggregateUDFImpl for OrderedSet {
     fn name(&self) -> &str {
-        if self.mode { "mode" } else { "percentile_disc" }
+        self.which.name()
     }
 
     fn signature(&self) -> &Signature {
@@ -40,7 +59,13 @@ impl AggregateUDFImpl for OrderedSet {
     }
 
     fn return_type(&self, types: &[DataType]) -> DfResult<DataType> {
-        Ok(types[0].clone())
+        if self.which != Which::Continuous {
+            return Ok(types[0].clone());
+        }
+        if matches!(types[1], DataType::List(_)) || !types[0].is_numeric() {
+            return Err(PgError::unsupported("percentile_cont of these types").into());
+        }
+        Ok(DataType::Float64)
     }
 
     fn supports_within_group_clause(&self) -> bool {
@@ -49,9 +74,9 @@ impl AggregateUDFImpl for OrderedSet {
 
     fn accumulator(&self, args: AccumulatorArgs) -> DfResult<Box<dyn Accumulator>> {
         let options = args.order_bys.first().map_or_else(SortOptions::default, |one| one.options);
-        let fraction = if self.mode { None } else { fraction(&args)? };
+        let fraction = if self.which == Which::Mode { None } else { fraction(self.which, &args)? };
         Ok(Box::new(Values {
-            mode: self.mode,
+            which: self.which,
             fraction,
             options: SortOptions { nulls_first: false, ..options },
             ty: args.expr_fields[0].data_type().clone(),
@@ -67,8 +92,9 @@ impl AggregateUDFImpl for OrderedSet {
 }
 
 /// Where in the order; `None` for NULL.
-fn fraction(args: &AccumulatorArgs<'_>) -> DfResult<Option<f64>> {
-    let literal = || PgError::unsupported("percentile_disc of a fraction that is not a literal");
+fn fraction(which: Which, args: &AccumulatorArgs<'_>) -> DfResult<Option<f64>> {
+    let what = format!("{} of a fraction that is not a literal", which.name());
+    let literal = || PgError::unsupported(&what);
     let expr = args.exprs.get(1).ok_or_else(literal)?;
     let batch = datafusion::arrow::array::RecordBatch::new_empty(Arc::new(
         datafusion::arrow::datatypes::Schema::empty(),
@@ -88,9 +114,19 @@ fn fraction(args: &AccumulatorArgs<'_>) -> DfResult<Option<f64>> {
     }
 }
 
+/// The value at a fraction of the way through sorted ones.
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+fn between(sorted: &ArrayRef, fraction: f64) -> DfResult<ScalarValue> {
+    let values = sorted.as_primitive::<Float64Type>().values();
+    let at = fraction * (values.len() - 1) as f64;
+    let (low, high) = (values[at.floor() as usize], values[at.ceil() as usize]);
+    let value = if low == high { low } else { low + (at - at.floor()) * (high - low) };
+    Ok(ScalarValue::Float64(Some(value)))
+}
+
 #[derive(Debug)]
 struct Values {
-    mode: bool,
+    which: Which,
     fraction: Option<f64>,
     options: SortOptions,
     ty: DataType,
@@ -114,12 +150,16 @@ impl Accumulator for Values {
     }
 
     fn evaluate(&mut self) -> DfResult<ScalarValue> {
-        let none = ScalarValue::try_from(&self.ty)?;
-        if self.all.is_empty() || !(self.mode || self.fraction.is_some()) {
-            return Ok(none);
+        let continuous = self.which == Which::Continuous;
+        if self.all.is_empty() || !(self.which == Which::Mode || self.fraction.is_some()) {
+            let ty = if continuous { &DataType::Float64 } else { &self.ty };
+            return Ok(ScalarValue::try_from(ty)?);
         }
         let array = ScalarValue::iter_to_array(self.all.clone())?;
         let sorted = sort(&array, Some(self.options))?;
+        if continuous {
+            return between(&cast(&sorted, &DataType::Float64)?, self.fraction.unwrap_or_default());
+        }
         let at = match self.fraction {
             Some(fraction) => {
                 #[allow(

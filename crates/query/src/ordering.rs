@@ -423,6 +423,13 @@ fn aggregate_call(mut call: AggregateFunction, schema: &DFSchema) -> DfResult<Ex
         let args = std::mem::take(&mut params.args);
         params.args = args.into_iter().map(|arg| key_of(arg, schema)).collect::<DfResult<_>>()?;
     }
+    if matches!(&*name, "array_agg" | "string_agg") && params.distinct {
+        // PostgreSQL sorts them to find what is distinct.
+        if params.order_by.is_empty() {
+            params.order_by.push(Sort::new(params.args[0].clone(), true, false));
+        }
+        call.func = crate::distinct_lists::of(call.func.clone());
+    }
     if json && params.distinct {
         // They take rows with one key for one.
         let arg = params.args[0].clone();
