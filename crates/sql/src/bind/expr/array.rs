@@ -9,9 +9,9 @@ use crate::bind::{object_parts, refuse};
 use crate::parse::Parsed;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
-    ObjectName, OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, Value, visit_expressions,
+    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    GroupByExpr, Ident, ObjectName, OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, Value, visit_expressions,
 };
 use std::ops::ControlFlow;
 
@@ -28,8 +28,65 @@ pub(super) fn names_column(arrays: &[Expr]) -> bool {
     found
 }
 
-/// `ARRAY(query)`: the query's one column becomes an aggregate.
+/// Whether the rows of a query are those that its FROM and WHERE give, so that an aggregate may take
+/// the place of its one column.
+fn gives_each_row(query: &Query) -> bool {
+    let SetExpr::Select(select) = &*query.body else { return false };
+    let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(all, _) if all.is_empty());
+    let plain = query.with.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && select.distinct.is_none()
+        && select.having.is_none()
+        && ungrouped;
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        &select.projection[..]
+    else {
+        return false;
+    };
+    let special: ControlFlow<()> = visit_expressions(item, |part| match part {
+        Expr::Function(function) => {
+            let name = object_parts(&function.name).ok().and_then(|mut parts| parts.pop());
+            let of_set = name.is_none_or(|name| {
+                name == "unnest" || query::functions::set_function(&name).is_some()
+            });
+            match function.over.is_some() || of_set {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    // An alias would be gone with its column.
+    let by_alias = matches!(&select.projection[..], [SelectItem::ExprWithAlias { .. }])
+        && query.order_by.is_some();
+    plain && special.is_continue() && !by_alias && !crate::bind::subquery::has_aggregate(item)
+}
+
+/// `ARRAY(query)`: the query's one column becomes an aggregate, or one is taken over its rows, whose
+/// order is kept.
 pub(super) fn collect_into_array(query: &mut Query) -> Result<()> {
+    if let SetExpr::Select(select) = &*query.body
+        && select.projection.len() > 1
+    {
+        return Err(PgError::syntax("subquery must return only one column"));
+    }
+    if !gives_each_row(query) {
+        let text = "select array_agg(all_rows.value) from (values (1)) as all_rows(value)";
+        let no_skeleton = || PgError::internal("no skeleton");
+        let Parsed::Sql(ast) = crate::parse::parse_single(text)?.parsed else {
+            return Err(no_skeleton());
+        };
+        let Statement::Query(mut whole) = *ast else { return Err(no_skeleton()) };
+        if let SetExpr::Select(select) = &mut *whole.body
+            && let [TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }] =
+                &mut select.from[..]
+        {
+            std::mem::swap(&mut **subquery, query);
+        }
+        *query = *whole;
+        return Ok(());
+    }
     let order = query.order_by.take();
     let SetExpr::Select(select) = &mut *query.body else {
         return refuse("ARRAY of a set operation");
