@@ -569,6 +569,11 @@ fn name_columns(items: &mut [SelectItem]) {
 
 pub(super) const MARK: char = '\u{1}';
 
+/// A name that is no other column's, though the client sees `name`.
+pub(crate) fn marked_name(name: &str, number: usize) -> String {
+    format!("{name}{MARK}{number}*")
+}
+
 /// An output column's name as the client sees it.
 pub(crate) fn shown_name(name: &str) -> &str {
     name.split(MARK).next().unwrap_or(name)

@@ -6,6 +6,7 @@
 //! such names.
 
 mod from;
+mod repeated;
 mod walk;
 
 use crate::bind::{ident_name, object_parts, table_parts};
@@ -14,7 +15,8 @@ use crate::{PgError, Result};
 use datafusion::catalog::TableProvider;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    Statement as Ast, TableFactor, TableObject, Visit, Visitor, visit_expressions, visit_relations,
+    Select, Statement as Ast, TableFactor, TableObject, Visit, Visitor, visit_expressions,
+    visit_relations,
 };
 use query::Relation;
 use std::collections::BTreeMap;
@@ -80,8 +82,25 @@ impl Visitor for Names {
     }
 }
 
-/// Whether a statement may name a whole row.
+/// Looks for select lists that may have a column twice.
+struct Repeating;
+
+impl Visitor for Repeating {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        match repeated::may_repeat(select) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Whether a statement may name a whole row, or a column beside a wildcard that shows it.
 fn may_name_rows(ast: &Ast) -> bool {
+    if ast.visit(&mut Repeating).is_break() {
+        return true;
+    }
     let mut names = Names::default();
     let _: ControlFlow<()> = ast.visit(&mut names);
     if let Ast::Insert(insert) = ast {

@@ -10,8 +10,9 @@ use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Distinct, Expr, FromTable, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, GroupByExpr, Insert, JoinConstraint, JoinOperator, OnConflictAction,
-    OnInsert, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Ast, TableFactor,
-    TableObject, TableWithJoins, UpdateTableFromKind, Value, Values, VisitMut, VisitorMut,
+    OnInsert, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    Statement as Ast, TableFactor, TableObject, TableWithJoins, UpdateTableFromKind, Value, Values,
+    VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -24,11 +25,21 @@ pub(super) struct Rewriter<'a> {
     pub(super) scopes: Vec<Scope>,
 }
 
+/// What stands before `.*`.
+pub(super) fn qualifier(kind: &SelectItemQualifiedWildcardKind) -> String {
+    match kind {
+        SelectItemQualifiedWildcardKind::ObjectName(name) => {
+            object_parts(name).ok().and_then(|mut parts| parts.pop()).unwrap_or_default()
+        }
+        SelectItemQualifiedWildcardKind::Expr(expr) => expr.to_string(),
+    }
+}
+
 fn text(value: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(value.to_owned()).into())
 }
 
-fn column(alias: &str, name: &str) -> Expr {
+pub(super) fn column(alias: &str, name: &str) -> Expr {
     Expr::CompoundIdentifier(vec![quoted(alias), quoted(name)])
 }
 
@@ -234,7 +245,9 @@ impl<'a> Rewriter<'a> {
         for one in &mut from {
             self.conditions(one)?;
         }
-        let names = self.items(&mut select.projection)?;
+        let each = self.each_item(&mut select.projection)?;
+        super::repeated::mark(&mut select.projection, &each);
+        let names: Vec<String> = each.into_iter().flatten().collect();
         let by_output = match &mut select.group_by {
             GroupByExpr::Expressions(all, _) => std::mem::take(all),
             GroupByExpr::All(_) => Vec::new(),
@@ -261,17 +274,19 @@ impl<'a> Rewriter<'a> {
 
     /// Rewrites a select list; the output columns' names.
     fn items(&mut self, items: &mut [SelectItem]) -> Result<Vec<String>> {
-        let mut names = Vec::new();
+        Ok(self.each_item(items)?.into_iter().flatten().collect())
+    }
+
+    /// Rewrites a select list; the names that each item gives.
+    fn each_item(&mut self, items: &mut [SelectItem]) -> Result<Vec<Vec<String>>> {
+        let mut names = Vec::with_capacity(items.len());
         for item in items {
-            match item {
-                SelectItem::Wildcard(_) => {
-                    names.extend(self.scopes.last().map(Scope::shown).unwrap_or_default());
-                }
+            names.push(match item {
+                SelectItem::Wildcard(_) => self.scopes.last().map(Scope::shown).unwrap_or_default(),
                 SelectItem::QualifiedWildcard(kind, _) => {
-                    let name = kind.to_string();
-                    let name = name.trim_end_matches(".*").trim_matches('"').to_owned();
+                    let name = qualifier(kind);
                     let found = self.find(&name).map(|(_, source)| source.columns.clone());
-                    names.extend(found.unwrap_or_default());
+                    found.unwrap_or_default()
                 }
                 _ => {
                     let name = output_name(item);
@@ -283,9 +298,9 @@ impl<'a> Rewriter<'a> {
                         let alias = quoted(name);
                         *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
                     }
-                    names.push(name.unwrap_or_else(|| "?column?".to_owned()));
+                    vec![name.unwrap_or_else(|| "?column?".to_owned())]
                 }
-            }
+            });
         }
         Ok(names)
     }
