@@ -388,6 +388,15 @@ pub(crate) fn insert_columns(insert: &ast::Insert, table: &TableDef) -> Result<V
     Ok(out)
 }
 
+/// 42601 if not all rows of VALUES have as many values as the first.
+pub(crate) fn check_widths(mut widths: impl Iterator<Item = usize>) -> Result<()> {
+    let first = widths.next();
+    match widths.all(|width| Some(width) == first) {
+        true => Ok(()),
+        false => Err(PgError::syntax("VALUES lists must all be the same length")),
+    }
+}
+
 fn bind_insert(
     insert: &ast::Insert,
     table: &Arc<TableDef>,
@@ -404,6 +413,7 @@ fn bind_insert(
             None => return Ok(None),
         },
     };
+    check_widths(rows.iter().map(|row| row.len()))?;
     let mut bound = Vec::with_capacity(rows.len());
     for row in rows {
         if row.len() > columns.len() {

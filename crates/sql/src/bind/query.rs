@@ -251,10 +251,12 @@ impl Binder<'_> {
                 Ok(())
             }
             SetExpr::Values(values) if has_columns(values) => {
+                crate::direct::check_widths(values.rows.iter().map(|row| row.content.len()))?;
                 *body = union_of_values(values)?;
                 self.set_expr(body)
             }
             SetExpr::Values(values) => {
+                crate::direct::check_widths(values.rows.iter().map(|row| row.content.len()))?;
                 super::expr::type_literals(values);
                 for row in &mut values.rows {
                     for expr in &mut row.content {
