@@ -45,6 +45,13 @@ with psycopg.connect("", autocommit=True) as con:
             copy.write_row((i, f"c{i}"))
     with con.cursor().copy("copy (select id from py_t where id >= 100) to stdout") as copy:
         assert sum(1 for _ in copy.rows()) == 100
+    with con.cursor().copy("copy (select id, name from py_t where id >= 198 order by id) to stdout (format binary)") as copy:
+        copy.set_types(["int4", "text"])
+        assert list(copy.rows()) == [(198, "c198"), (199, "c199")]
+    with con.transaction(), con.cursor("py_named") as named:
+        named.itersize = 10
+        named.execute("select id from py_t where id >= %s order by id", (190,))
+        assert [row[0] for row in named] == list(range(190, 200))
     with con.pipeline():
         first = con.execute("select count(*) from py_t")
         second = con.execute("select max(id) from py_t")

@@ -291,7 +291,23 @@ impl Session {
         self.cursors.get(name).map(|cursor| cursor.columns.clone())
     }
 
-    pub(crate) async fn declare(&mut self, declare: &Declare, text: &str) -> Result<Fetched> {
+    /// The plan of a cursor's query, for the types of its parameters.
+    pub(crate) async fn plan_cursor(
+        &mut self,
+        declare: &Declare,
+        declared: &[u32],
+    ) -> Result<Arc<Plan>> {
+        let statement = crate::parse::parse_single(&declare.query)?;
+        let is_query = matches!(&statement.parsed, Parsed::Sql(ast)
+            if matches!(**ast, Ast::Query(_)));
+        if !is_query {
+            return Err(PgError::syntax("syntax error: DECLARE CURSOR is FOR a query"));
+        }
+        self.plan_for(&statement, declared).await
+    }
+
+    pub(crate) async fn declare(&mut self, declare: &Declare, portal: &Portal) -> Result<Fetched> {
+        let text = &portal.prepared.statement.text;
         let explicit = self.txn.as_ref().is_some_and(|txn| txn.explicit);
         if !explicit && !declare.hold {
             let text = "DECLARE CURSOR can only be used in transaction blocks";
@@ -301,20 +317,19 @@ impl Session {
             let text = format!("cursor \"{}\" already exists", declare.name);
             return Err(PgError::new("42P03", text));
         }
-        let statement = crate::parse::parse_single(&declare.query)?;
-        let is_query = matches!(&statement.parsed, Parsed::Sql(ast)
-            if matches!(**ast, Ast::Query(_)));
-        if !is_query {
-            return Err(PgError::syntax("syntax error: DECLARE CURSOR is FOR a query"));
-        }
-        if statement.param_count > 0 {
+        let prepared = &portal.prepared;
+        if prepared.statement.param_count > 0 && prepared.plan.params.is_empty() {
             return Err(PgError::new("42P02", "there is no parameter $1"));
         }
-        let plan = self.plan_for(&statement, &[]).await?;
-        let params = self.call_all(&plan.hidden).await?;
+        let plan = self.plan_cursor(declare, &prepared.param_oids).await?;
+        let mut params = portal.params.clone();
+        for call in &plan.hidden {
+            let value = self.session_call(call, &params).await?;
+            params.push(value);
+        }
         let (stream, parts) = self.open_cursor(&plan, params).await?;
         let cursor = Cursor {
-            text: text.to_owned(),
+            text: (**text).to_owned(),
             hold: declare.hold,
             scroll: declare.scroll == Some(true),
             created_us: self.ctx.env.wall_us() - query::datetime::EPOCH_US,

@@ -125,7 +125,15 @@ impl Session {
                     _ => Vec::new(),
                 };
                 let rows = !columns.is_empty();
-                return Ok(command(Kind::Own(own.clone()), columns, rows));
+                let plan = command(Kind::Own(own.clone()), columns, rows);
+                return Ok(match own {
+                    // Its parameters are those of the query.
+                    Own::Declare(declare) if statement.param_count > 0 => {
+                        let query = Box::pin(self.plan_cursor(declare, declared)).await?;
+                        Plan { params: query.params.clone(), ..plan }
+                    }
+                    _ => plan,
+                });
             }
             Parsed::Unparsed | Parsed::Lifted(_) => {
                 let parsed = crate::parse::parse_single(&statement.text)?;

@@ -86,6 +86,7 @@ impl Session {
                 done
             }
             Kind::Own(own) => {
+                portal.params = params;
                 let done = Box::pin(self.run_own(own, portal, sink)).await;
                 if is_audited_own(own) {
                     self.audit(&portal.prepared.statement.text, &done);

@@ -69,9 +69,7 @@ impl Session {
                 self.trace_by_call(call).await?;
                 done("CALL")
             }
-            Own::Declare(declare) => {
-                Box::pin(self.declare(declare, &portal.prepared.statement.text)).await
-            }
+            Own::Declare(declare) => Box::pin(self.declare(declare, portal)).await,
             Own::Fetch(fetch) => Box::pin(self.fetch_cursor(fetch, portal, sink)).await,
             Own::Close(name) => self.close_cursor(name.as_deref()),
             Own::SetConstraints { names, deferred } => {
