@@ -356,9 +356,7 @@ impl Session {
     ) -> Result<u64> {
         let plan = self.plan_for(statement, &[]).await?;
         sink.copy_out(format.binary, plan.columns.len());
-        if format.binary {
-            copy_binary::push_header(sink);
-        }
+        let mut header = copy_binary::Header::default();
         if format.header {
             let names: Vec<&str> = plan.columns.iter().map(|c| c.name.as_str()).collect();
             push_header(&names, format, sink);
@@ -370,7 +368,8 @@ impl Session {
         let mut encoder = RowEncoder::new(&plan.columns, &[1], env);
         let mut push = |datums: &[Datum<'_>], line: &mut Vec<u8>, sink: &mut dyn RowSink| {
             if format.binary {
-                return copy_binary::push_row(&mut encoder, |i| Ok(Val::Ref(datums[i])), sink);
+                let value = |i: usize| Ok(Val::Ref(datums[i]));
+                return copy_binary::push_row(&mut encoder, value, &mut header, sink);
             }
             line.clear();
             for (i, datum) in datums.iter().enumerate() {
@@ -409,7 +408,7 @@ impl Session {
             _ => return Err(PgError::unsupported("COPY of this statement")),
         };
         if format.binary {
-            copy_binary::push_trailer(sink);
+            header.push_trailer(sink);
         }
         Ok(rows)
     }

@@ -7,6 +7,7 @@ use crate::copy::{CopyIn, LINE_BYTES_MAX};
 use crate::encode::{RowEncoder, RowSink};
 use crate::session::Session;
 use crate::{PgError, Result};
+use bytes::BytesMut;
 use kernel::dict::TableDef;
 use kernel::row::{RowView, Value};
 use query::PgColumn;
@@ -22,16 +23,26 @@ const HEADER_BYTES: usize = SIGNATURE.len() + 8;
 /// Flags that a reader must understand; none is.
 const CRITICAL_FLAGS: u32 = 0xffff_0000;
 
-/// What a copy begins with.
-pub(crate) fn push_header(sink: &mut dyn RowSink) {
-    let out = sink.row();
-    out.extend_from_slice(SIGNATURE);
-    out.extend_from_slice(&[0; 8]);
+/// What a copy begins with: it goes in one message with what follows, as clients expect.
+#[derive(Default)]
+pub(crate) struct Header {
+    sent: bool,
 }
 
-/// What a copy ends with.
-pub(crate) fn push_trailer(sink: &mut dyn RowSink) {
-    sink.row().extend_from_slice(&(-1_i16).to_be_bytes());
+impl Header {
+    fn message<'s>(&mut self, sink: &'s mut dyn RowSink) -> &'s mut BytesMut {
+        let out = sink.row();
+        if !std::mem::replace(&mut self.sent, true) {
+            out.extend_from_slice(SIGNATURE);
+            out.extend_from_slice(&[0; 8]);
+        }
+        out
+    }
+
+    /// What a copy ends with.
+    pub(crate) fn push_trailer(&mut self, sink: &mut dyn RowSink) {
+        self.message(sink).extend_from_slice(&(-1_i16).to_be_bytes());
+    }
 }
 
 /// One row.
@@ -41,10 +52,11 @@ pub(crate) fn push_trailer(sink: &mut dyn RowSink) {
 pub(crate) fn push_row<'v>(
     encoder: &mut RowEncoder,
     value: impl FnMut(usize) -> Result<Val<'v>>,
+    header: &mut Header,
     sink: &mut dyn RowSink,
 ) -> Result<()> {
     // The body of a DataRow message is what a copy calls a tuple.
-    encoder.encode(value, sink.row())?;
+    encoder.encode(value, header.message(sink))?;
     sink.flush_if_large();
     Ok(())
 }
@@ -180,7 +192,7 @@ impl Session {
         columns: &[usize],
         sink: &mut dyn RowSink,
     ) -> Result<u64> {
-        push_header(sink);
+        let mut header = Header::default();
         let column = |at: &usize| {
             let column = &table.columns[*at];
             PgColumn::new(column.name.clone(), PgType::of(column.ty))
@@ -197,7 +209,7 @@ impl Session {
                 .next_block(&self.ctx, |_, row| {
                     let view = RowView::new(&table.types, row);
                     let value = |i: usize| Ok(Val::Ref(view.get(columns[i])));
-                    if let Err(e) = push_row(&mut encoder, value, &mut kept) {
+                    if let Err(e) = push_row(&mut encoder, value, &mut header, &mut kept) {
                         failed.get_or_insert(e);
                     }
                     rows += 1;
@@ -208,7 +220,7 @@ impl Session {
             }
             kept.hand_out(0, sink);
             if !more {
-                push_trailer(sink);
+                header.push_trailer(sink);
                 return Ok(rows);
             }
             self.ctx.check_interrupt()?;

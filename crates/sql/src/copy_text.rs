@@ -114,6 +114,8 @@ pub(crate) struct LineSearch {
     /// Inside a quoted CSV field at `scanned`, up to which the buffer has been looked at.
     pub(crate) in_quotes: bool,
     pub(crate) scanned: usize,
+    /// Whether the byte before `scanned` is an escape.
+    after_escape: bool,
 }
 
 impl LineSearch {
@@ -124,6 +126,9 @@ impl LineSearch {
         from: usize,
         format: &Format,
     ) -> Option<usize> {
+        if format.csv && format.escape != format.quote {
+            return self.line_end_escaped(buffer, from, format);
+        }
         let mut at = self.scanned.max(from);
         let found = loop {
             let rest = &buffer[at..];
@@ -145,6 +150,24 @@ impl LineSearch {
                 break Some(here);
             }
         };
+        self.scanned = found.map_or(buffer.len(), |end| end + 1);
+        found
+    }
+}
+
+impl LineSearch {
+    /// The same of CSV whose quotes are escaped by something else than themselves.
+    fn line_end_escaped(&mut self, buffer: &[u8], from: usize, format: &Format) -> Option<usize> {
+        let begin = self.scanned.max(from);
+        let found = (begin..buffer.len()).find(|at| {
+            let byte = buffer[*at];
+            let after_escape = std::mem::take(&mut self.after_escape);
+            if byte == format.quote && !after_escape {
+                self.in_quotes = !self.in_quotes;
+            }
+            self.after_escape = self.in_quotes && byte == format.escape && !after_escape;
+            byte == b'\n' && !self.in_quotes
+        });
         self.scanned = found.map_or(buffer.len(), |end| end + 1);
         found
     }
@@ -361,6 +384,24 @@ mod tests {
 
     fn some(text: &str) -> Field<'_> {
         Some(Cow::Borrowed(text))
+    }
+
+    #[test]
+    fn quotes_may_be_escaped_by_something_else() {
+        let f = Format { escape: b'\\', ..format(true) };
+        let data = b"1,\"a\\\"b\nc\"\n2,\"\\\\\"\n";
+        for cut in 0..data.len() {
+            let (mut search, mut from, mut lines) = (LineSearch::default(), 0, Vec::new());
+            for end in [cut, data.len()] {
+                while let Some(at) = search.line_end(&data[..end], from, &f) {
+                    lines.push(std::str::from_utf8(&data[from..at]).unwrap());
+                    from = at + 1;
+                }
+            }
+            assert_eq!(lines, ["1,\"a\\\"b\nc\"", "2,\"\\\\\""], "{cut}");
+            assert_eq!(csv_fields(lines[0], &f).unwrap(), [some("1"), some("a\"b\nc")]);
+            assert_eq!(csv_fields(lines[1], &f).unwrap(), [some("2"), some("\\")]);
+        }
     }
 
     #[test]
