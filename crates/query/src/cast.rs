@@ -42,13 +42,13 @@ pub fn parse_text(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
             Value::Text(fit_text(text, ty, CastMode::Assignment)?.into())
         }
         TypeKind::Bytea => Value::Bytea(parse_bytea(text)?.into_boxed_slice()),
-        TypeKind::Date => Value::Date(datetime::parse_date(text, env.now_us)?),
-        TypeKind::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, env.now_us)?),
+        TypeKind::Date => Value::Date(datetime::parse_date(text, local_now(env))?),
+        TypeKind::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, local_now(env))?),
         TypeKind::Timestamptz => {
             Value::Timestamptz(datetime::parse_timestamptz(text, &env.zone, env.now_us)?)
         }
         TypeKind::Uuid => Value::Uuid(parse_uuid(text)?),
-        TypeKind::Time => Value::Time(datetime::parse_time_of_day(text, env.now_us)?),
+        TypeKind::Time => Value::Time(datetime::parse_time_of_day(text, local_now(env))?),
         TypeKind::Interval => Value::Interval(parse_interval(text)?),
         TypeKind::Json => {
             Json::parse(text)?;
@@ -61,6 +61,11 @@ pub fn parse_text(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
         })?),
     };
     Ok(fit_time(value, ty))
+}
+
+/// What the session's clock shows.
+fn local_now(env: &FormatEnv) -> i64 {
+    env.zone.local(env.now_us)
 }
 
 /// A point in time or an interval with as many digits of a second as its type has: halves go away

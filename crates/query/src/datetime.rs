@@ -332,18 +332,37 @@ fn field_range(text: &str) -> PgError {
     PgError::new("22008", format!("date/time field value out of range: \"{text}\""))
 }
 
-fn parse_parts(type_name: &str, text: &str, now_us: i64) -> Result<Parts> {
+/// What words like `today` are reckoned from: the time on the session's clock, and how many seconds
+/// east of Greenwich that is.
+#[derive(Clone, Copy)]
+struct Now {
+    local_us: i64,
+    offset_s: i32,
+}
+
+impl Now {
+    /// Where no zone is asked for.
+    const fn local(local_us: i64) -> Now {
+        Now { local_us, offset_s: 0 }
+    }
+}
+
+fn parse_parts(type_name: &str, text: &str, now: Now) -> Result<Parts> {
     let trimmed = text.trim();
     let (body, before_christ) = match trimmed.strip_suffix("BC").or(trimmed.strip_suffix("bc")) {
         Some(rest) => (rest.trim_end(), true),
         None => (trimmed, false),
     };
-    if let Some(parts) = special_word(body, now_us) {
+    if let Some(parts) = special_word(body, now) {
         return Ok(parts);
     }
     let date_len = body.find([' ', 'T', 't']).unwrap_or(body.len());
     let (date, rest) = body.split_at(date_len);
-    let (year, month, day) = parse_date_fields(date).ok_or_else(|| invalid(type_name, text))?;
+    let (fields, rest) = match parse_date_fields(date) {
+        Some(fields) => (fields, rest),
+        None => written_date(body).ok_or_else(|| invalid(type_name, text))?,
+    };
+    let (year, month, day) = fields;
     let year = if before_christ { 1 - year } else { year };
     let days = days_of(year, month, day).ok_or_else(|| field_range(text))?;
     let rest = rest.trim_start_matches(['T', 't']).trim();
@@ -353,7 +372,8 @@ fn parse_parts(type_name: &str, text: &str, now_us: i64) -> Result<Parts> {
     }
     let time_len = rest.find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
     let (time, zone) = rest.split_at(time_len.unwrap_or(rest.len()));
-    parts.time_us = parse_time(time).ok_or_else(|| invalid(type_name, text))?;
+    let time_us = parse_time(time).or_else(|| time_of_digits(time));
+    parts.time_us = time_us.ok_or_else(|| invalid(type_name, text))?;
     if parts.time_us > US_PER_DAY {
         return Err(field_range(text));
     }
@@ -366,20 +386,96 @@ fn parse_parts(type_name: &str, text: &str, now_us: i64) -> Result<Parts> {
     Ok(parts)
 }
 
-fn special_word(word: &str, now_us: i64) -> Option<Parts> {
-    let (today, _) = split_days(now_us);
-    let at = |days, time_us| Some(Parts { days, time_us, offset_s: Some(0), zone: None });
+fn special_word(word: &str, now: Now) -> Option<Parts> {
+    let (today, time_us) = split_days(now.local_us);
+    let at = |days, time_us, offset_s| Some(Parts { days, time_us, offset_s, zone: None });
     match word.to_ascii_lowercase().as_str() {
-        "epoch" => at(-EPOCH_DAYS, 0),
-        "now" => at(today, now_us.rem_euclid(US_PER_DAY)),
-        "today" => at(today, 0),
-        "tomorrow" => at(today + 1, 0),
-        "yesterday" => at(today - 1, 0),
+        "epoch" => at(-EPOCH_DAYS, 0, Some(0)),
+        "now" => at(today, time_us, Some(now.offset_s)),
+        "today" => at(today, 0, None),
+        "tomorrow" => at(today + 1, 0, None),
+        "yesterday" => at(today - 1, 0, None),
         _ => None,
     }
 }
 
+/// The number of a month by its name or the first three letters of it.
+fn month_named(word: &str) -> Option<u32> {
+    const NAMES: [&str; 12] = [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ];
+    let word = word.to_ascii_lowercase();
+    let at = NAMES.iter().position(|name| word == *name || word == name[..3])?;
+    u32::try_from(at + 1).ok()
+}
+
+fn is_weekday(word: &str) -> bool {
+    const NAMES: [&str; 7] =
+        ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+    let word = word.to_ascii_lowercase();
+    NAMES.iter().any(|name| word == *name || word == name[..3])
+}
+
+/// A year as it is written: of two digits it is one from 1970 to 2069.
+fn year_of(text: &str) -> Option<i64> {
+    let year: i64 = text.parse().ok()?;
+    Some(match (text.len(), year) {
+        (1 | 2, 0..70) => year + 2000,
+        (1 | 2, _) => year + 1900,
+        _ => year,
+    })
+}
+
+/// A date that names its month (`January 5, 2024`, `5 Jan 2024`, `Fri Jan 05 2024`), and what
+/// follows it.
+fn written_date(body: &str) -> Option<((i64, u32, u32), &str)> {
+    let (mut month, mut numbers) = (None, Vec::new());
+    let mut rest = body;
+    while month.is_none() || numbers.len() < 2 {
+        rest = rest.trim_start_matches([' ', ',']);
+        let end = rest.find([' ', ',']).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        if let Some(named) = month_named(word) {
+            if month.replace(named).is_some() {
+                return None;
+            }
+        } else if !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit()) {
+            numbers.push(word);
+        } else if !is_weekday(word) {
+            return None;
+        }
+        rest = after;
+    }
+    let [a, b] = numbers[..] else { return None };
+    let (year, day) = if a.len() > 2 { (a, b) } else { (b, a) };
+    Some(((year_of(year)?, month?, day.parse().ok()?), rest))
+}
+
+/// A time without colons: `1011` or `101112`.
+fn time_of_digits(time: &str) -> Option<i64> {
+    let digits = time.bytes().all(|b| b.is_ascii_digit()) && matches!(time.len(), 4 | 6);
+    let colons = || format!("{}:{}:{:0<2}", &time[..2], &time[2..4], &time[4..]);
+    if digits { parse_time(&colons()) } else { None }
+}
+
 fn parse_date_fields(date: &str) -> Option<(i64, u32, u32)> {
+    // A day by its Julian number.
+    if let Some(julian) = date.strip_prefix(['J', 'j'])
+        && let Ok(number) = julian.parse::<i32>()
+    {
+        return Some(civil(number.checked_add(DAYS_MIN)?));
+    }
     if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) {
         let year = date[..4].parse().ok()?;
         return Some((year, date[4..6].parse().ok()?, date[6..].parse().ok()?));
@@ -390,21 +486,14 @@ fn parse_date_fields(date: &str) -> Option<(i64, u32, u32)> {
     if fields.next().is_some() || [a, b, c].iter().any(|f| f.is_empty()) {
         return None;
     }
-    let month_name = |text: &str| -> Option<u32> {
-        let names =
-            ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-        let lower = text.to_ascii_lowercase();
-        let at = names.iter().position(|name| lower.starts_with(name))?;
-        u32::try_from(at + 1).ok()
-    };
-    let month = |text: &str| text.parse().ok().or_else(|| month_name(text));
+    let month = |text: &str| text.parse().ok().or_else(|| month_named(text));
     if a.len() >= 3 && a.parse::<i64>().is_ok() {
         return Some((a.parse().ok()?, month(b)?, c.parse().ok()?));
     }
-    if let Some(named) = month_name(b) {
-        return Some((c.parse().ok()?, named, a.parse().ok()?)); // 01-jan-2024
+    if let Some(named) = month_named(b) {
+        return Some((year_of(c)?, named, a.parse().ok()?)); // 01-jan-2024
     }
-    Some((c.parse().ok()?, month(a)?, b.parse().ok()?)) // month first, as DateStyle MDY says
+    Some((year_of(c)?, month(a)?, b.parse().ok()?)) // month first, as DateStyle MDY says
 }
 
 fn parse_time(time: &str) -> Option<i64> {
@@ -529,15 +618,16 @@ fn local_us(parts: &Parts, text: &str) -> Result<i64> {
     in_range(us.unwrap_or(i64::MAX), text)
 }
 
-/// Reads a date; `i32::MAX` and `i32::MIN` are the infinite ones.
+/// Reads a date; `i32::MAX` and `i32::MIN` are the infinite ones. `today` is by a session clock,
+/// which shows `local_now_us`.
 ///
 /// # Errors
 /// 22007 or 22008.
-pub fn parse_date(text: &str, now_us: i64) -> Result<i32> {
+pub fn parse_date(text: &str, local_now_us: i64) -> Result<i32> {
     if let Some(after) = infinity(text) {
         return Ok(if after { i32::MAX } else { i32::MIN });
     }
-    let days = parse_parts("date", text, now_us)?.days;
+    let days = parse_parts("date", text, Now::local(local_now_us))?.days;
     if (DAYS_MIN..=DAYS_MAX).contains(&days) {
         return Ok(days);
     }
@@ -548,26 +638,21 @@ pub fn parse_date(text: &str, now_us: i64) -> Result<i32> {
 ///
 /// # Errors
 /// 22007 or 22008.
-pub fn parse_time_of_day(text: &str, now_us: i64) -> Result<i64> {
+pub fn parse_time_of_day(text: &str, local_now_us: i64) -> Result<i64> {
     let trimmed = text.trim();
     let lower = trimmed.to_ascii_lowercase();
     if lower == "now" {
-        return Ok(now_us.rem_euclid(US_PER_DAY));
+        return Ok(local_now_us.rem_euclid(US_PER_DAY));
+    }
+    if lower == "allballs" {
+        return Ok(0);
     }
     if trimmed.contains('-') || trimmed.contains('/') {
-        return Ok(parse_parts("time", text, now_us)?.time_us);
+        return Ok(parse_parts("time", text, Now::local(local_now_us))?.time_us);
     }
     let half = [("am", 0), ("pm", 12)].into_iter().find(|(word, _)| lower.ends_with(word));
     let body = if half.is_some() { trimmed[..trimmed.len() - 2].trim_end() } else { trimmed };
-    let digits = body.bytes().all(|b| b.is_ascii_digit());
-    let us = if digits && matches!(body.len(), 4 | 6) {
-        let colons = format!("{}:{}:{:0<2}", &body[..2], &body[2..4], &body[4..]);
-        parse_time(&colons)
-    } else if body.contains(':') {
-        parse_time(body)
-    } else {
-        None
-    };
+    let us = if body.contains(':') { parse_time(body) } else { time_of_digits(body) };
     let mut us = us.ok_or_else(|| match plausible_time(body) {
         true => field_range(text),
         false => invalid("time", text),
@@ -595,11 +680,11 @@ fn plausible_time(text: &str) -> bool {
 ///
 /// # Errors
 /// 22007 or 22008.
-pub fn parse_timestamp(text: &str, now_us: i64) -> Result<i64> {
+pub fn parse_timestamp(text: &str, local_now_us: i64) -> Result<i64> {
     if let Some(after) = infinity(text) {
         return Ok(if after { i64::MAX } else { i64::MIN });
     }
-    local_us(&parse_parts("timestamp", text, now_us)?, text)
+    local_us(&parse_parts("timestamp", text, Now::local(local_now_us))?, text)
 }
 
 /// Reads an instant; without a zone in the text it is local to `zone`.
@@ -610,7 +695,8 @@ pub fn parse_timestamptz(text: &str, zone: &Zone, now_us: i64) -> Result<i64> {
     if let Some(after) = infinity(text) {
         return Ok(if after { i64::MAX } else { i64::MIN });
     }
-    let parts = parse_parts("timestamp with time zone", text, now_us)?;
+    let now = Now { local_us: zone.local(now_us), offset_s: zone.offset_at(now_us) };
+    let parts = parse_parts("timestamp with time zone", text, now)?;
     let local = local_us(&parts, text)?;
     let us = match (parts.offset_s, parts.zone) {
         (Some(offset), _) => local - i64::from(offset) * US_PER_SECOND,
@@ -641,6 +727,33 @@ mod tests {
         assert_eq!(parse_date("2024-02-29", 0).unwrap(), 8825);
         assert_eq!(parse_date("2023-02-29", 0).unwrap_err().code, "22008");
         assert_eq!(parse_date("yesterdayish", 0).unwrap_err().code, "22007");
+    }
+
+    #[test]
+    fn months_may_be_named() {
+        for written in
+            ["Jan 5 2024", "5 January 2024", "January 5, 2024", "Fri Jan 05 2024", "2024 Jan 5"]
+        {
+            assert_eq!(parse_date(written, 0).unwrap(), 8770, "{written}");
+        }
+        assert_eq!(parse_date("01/05/24", 0).unwrap(), 8770);
+        assert_eq!(parse_date("J2460315", 0).unwrap(), 8770);
+        assert_eq!(parse_date("Janus 5 2024", 0).unwrap_err().code, "22007");
+        assert_eq!(parse_date("Jan Feb 2024", 0).unwrap_err().code, "22007");
+        let at = 8770 * US_PER_DAY + 36_672 * US_PER_SECOND;
+        for written in ["20240105T101112", "Jan 5, 2024 10:11:12", "2024-01-05 101112"] {
+            assert_eq!(parse_timestamp(written, 0).unwrap(), at, "{written}");
+        }
+    }
+
+    #[test]
+    fn today_is_by_the_clock_of_the_session() {
+        let berlin = Zone::parse("Europe/Berlin").unwrap();
+        let late = 23 * 3600 * US_PER_SECOND;
+        assert_eq!(parse_date("today", berlin.local(late)).unwrap(), 1);
+        assert_eq!(parse_timestamptz("now", &berlin, late).unwrap(), late);
+        assert_eq!(parse_timestamptz("today", &berlin, late).unwrap(), late);
+        assert_eq!(parse_timestamp("now", berlin.local(late)).unwrap(), US_PER_DAY);
     }
 
     #[test]

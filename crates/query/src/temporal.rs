@@ -329,6 +329,57 @@ fn date_trunc_type(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<Co
     }
 }
 
+fn date_bin_type(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -> Result<ColType> {
+    let kind = |at: usize| fields.get(at).and_then(|f| col_type_of(f.data_type())).map(|t| t.kind);
+    let local = |kind| matches!(kind, Some(TypeKind::Timestamp | TypeKind::Text) | None);
+    match (kind(1), kind(2)) {
+        (Some(TypeKind::Text) | None, Some(TypeKind::Text) | None) => Ok(ty(TypeKind::Timestamptz)),
+        (a, b) if local(a) && local(b) => Ok(ty(TypeKind::Timestamp)),
+        _ => Ok(ty(TypeKind::Timestamptz)),
+    }
+}
+
+/// The beginning of the stretch of a length, counted from an origin, in which an instant lies.
+fn date_bin(args: &[Datum<'_>], zone: &Zone) -> Result<Value> {
+    let stride = match &args[0] {
+        Datum::Interval(stride) => *stride,
+        Datum::Text(text) => interval::parse_interval(text)?,
+        _ => return Err(no_function("date_bin")),
+    };
+    if stride.months != 0 {
+        let text = "timestamps cannot be binned into intervals containing months or years";
+        return Err(PgError::new("0A000", text));
+    }
+    let stride = i64::from(stride.days) * US_PER_DAY + stride.us;
+    if stride <= 0 {
+        return Err(PgError::new("22008", "stride must be greater than zero"));
+    }
+    let local = args[1..].iter().any(|arg| matches!(arg, Datum::Timestamp(_)))
+        && !args[1..].iter().any(|arg| matches!(arg, Datum::Timestamptz(_) | Datum::Date(_)));
+    let at = |arg: &Datum<'_>| match arg {
+        Datum::Timestamp(us) if local => Ok(*us),
+        Datum::Text(text) if local => crate::datetime::parse_timestamp(text, 0),
+        Datum::Text(text) => crate::datetime::parse_timestamptz(text, zone, 0),
+        Datum::Timestamptz(us) => Ok(*us),
+        Datum::Timestamp(us) => Ok(zone.to_utc(*us)),
+        Datum::Date(day) => Ok(zone.to_utc(midnight(*day))),
+        _ => Err(no_function("date_bin")),
+    };
+    let (from, origin) = (at(&args[1])?, at(&args[2])?);
+    let range = || PgError::new("22008", "timestamp out of range");
+    if is_infinite(origin) {
+        return Err(PgError::new("22008", "origin out of range"));
+    }
+    let binned = match is_infinite(from) {
+        true => from,
+        false => {
+            let apart = from.checked_sub(origin).ok_or_else(range)?;
+            origin + apart.div_euclid(stride) * stride
+        }
+    };
+    Ok(if local { Value::Timestamp(binned) } else { Value::Timestamptz(binned) })
+}
+
 fn date_trunc(field: &str, datum: &Datum<'_>, zone: &Zone) -> Result<Value> {
     let unit = field.to_ascii_lowercase();
     let unit = unit.as_str();
@@ -595,13 +646,26 @@ pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
         .returning(date_trunc_type),
     );
     all.push(
+        RowFunction::new("date_bin", Some(3), ty(TypeKind::Timestamptz), true, move |args| {
+            date_bin(args, &zone)
+        })
+        .returning(date_bin_type),
+    );
+    all.push(
         RowFunction::new("timezone", Some(2), ty(TypeKind::Timestamptz), true, move |args| {
             at_time_zone(&args[0], &args[1], &zone)
         })
         .returning(at_time_zone_type),
     );
     all.push(RowFunction::new("age", Some(2), ty(TypeKind::Interval), true, move |args| {
-        match (local_instant(&args[0], &zone), local_instant(&args[1], &zone)) {
+        let local = |arg: &Datum<'_>| match arg {
+            Datum::Text(text) => {
+                let us = crate::datetime::parse_timestamptz(text, &zone, 0)?;
+                Ok::<_, PgError>(Some(zone.local(us)))
+            }
+            other => Ok(local_instant(other, &zone)),
+        };
+        match (local(&args[0])?, local(&args[1])?) {
             (Some(a), Some(b)) => Ok(Value::Interval(interval::age(a, b))),
             _ => Err(no_function("age")),
         }

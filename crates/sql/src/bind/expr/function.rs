@@ -228,7 +228,7 @@ impl Binder<'_> {
             return self.hidden(session, args).map(Some);
         }
         // PostgreSQL's that are missing here.
-        const OTHERS: &[&str] = &["date_bin", "setseed"];
+        const OTHERS: &[&str] = &["setseed"];
         if OTHERS.contains(&name) {
             return refuse(format!("function {name}"));
         }

@@ -8,7 +8,7 @@ use super::function::plain_args;
 use crate::bind::{Advisory, Binder, HiddenCall, SessionFn, refuse};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArguments, Ident, TimezoneInfo,
+    CastKind, DataType, Expr, Function, FunctionArguments, Ident, ObjectName, TimezoneInfo,
 };
 
 impl Binder<'_> {
@@ -21,6 +21,7 @@ impl Binder<'_> {
             "sysdate" => SessionFn::LocalTimestamp,
             "systimestamp" => SessionFn::Now,
             "current_schema" => SessionFn::CurrentSchema,
+            "current_role" => SessionFn::CurrentUser,
             "rownum" | "rowid" | "connect_by_root" => {
                 return refuse(format!("the pseudo-column {}", ident.value));
             }
@@ -102,24 +103,31 @@ fn typed((arg, data_type): (Expr, DataType)) -> Expr {
     Expr::Cast { kind, expr, data_type, array: false, format: None }
 }
 
-/// `current_timestamp(n)` and `localtimestamp(n)` as casts; `None`: another call.
+/// `current_timestamp(n)`, `localtimestamp(n)` and `localtime` as casts; `None`: another call.
 pub(crate) fn rounded_now(name: &str, function: &Function) -> Result<Option<Expr>> {
     let zone = match name {
         "current_timestamp" => TimezoneInfo::WithTimeZone,
-        "localtimestamp" => TimezoneInfo::WithoutTimeZone,
+        "localtimestamp" | "localtime" => TimezoneInfo::WithoutTimeZone,
+        "current_time" => return Err(PgError::unsupported("type TIME WITH TIME ZONE")),
         _ => return Ok(None),
     };
-    let given = plain_args(function)?;
-    if given.is_empty() {
-        return Ok(None);
-    }
-    let [digits] = &given[..] else { return Err(no_function(name)) };
-    let digits = digits
-        .to_string()
-        .parse()
-        .map_err(|_| PgError::syntax(format!("syntax error at or near \"{digits}\"")))?;
-    let data_type = DataType::Timestamp(Some(digits), zone);
-    let function = Function { args: FunctionArguments::None, ..function.clone() };
+    let digits = match &plain_args(function)?[..] {
+        [] if name != "localtime" => return Ok(None),
+        [] => None,
+        [digits] => {
+            let wrong = |_| PgError::syntax(format!("syntax error at or near \"{digits}\""));
+            Some(digits.to_string().parse().map_err(wrong)?)
+        }
+        _ => return Err(no_function(name)),
+    };
+    let (data_type, now) = match name {
+        "localtime" => {
+            let now = ObjectName::from(vec![Ident::new("localtimestamp")]);
+            (DataType::Time(digits, zone), now)
+        }
+        _ => (DataType::Timestamp(digits, zone), function.name.clone()),
+    };
+    let function = Function { name: now, args: FunctionArguments::None, ..function.clone() };
     let (kind, expr) = (CastKind::Cast, Box::new(Expr::Function(function)));
     Ok(Some(Expr::Cast { kind, expr, data_type, array: false, format: None }))
 }
