@@ -62,6 +62,51 @@ pub(crate) fn with_plain_names(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithS
     tokens
 }
 
+/// The words before ONLY, which has no meaning where no table inherits from another one.
+const BEFORE_ONLY: [&str; 6] = ["from", "join", "update", "truncate", "table", "using"];
+
+/// `ABORT` as `ROLLBACK`, `N'..'` as a plain text, the blank that `TRIM(LEADING FROM x)` takes off,
+/// and `FROM ONLY t` as `FROM t`.
+pub(crate) fn with_spellings(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for token in &mut tokens {
+        if let Token::NationalStringLiteral(text) = &mut token.token {
+            token.token = Token::SingleQuotedString(std::mem::take(text));
+        }
+    }
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let sides = ["leading", "trailing", "both"];
+    let bare = |n: &usize| {
+        word(*n, "trim")
+            && used.get(n + 1).is_some_and(|at| tokens[*at].token == Token::LParen)
+            && sides.iter().any(|side| word(n + 2, side))
+            && word(n + 3, "from")
+    };
+    let blanks: Vec<usize> = (0..used.len()).filter(bare).map(|n| used[n + 3]).collect();
+    let abort = if word(0, "abort") { used.first().copied() } else { None };
+    let only = |n: &usize| {
+        word(*n, "only")
+            && n.checked_sub(1).is_some_and(|before| {
+                tokens[used[before]].token == Token::Comma
+                    || BEFORE_ONLY.iter().any(|known| word(before, known))
+            })
+    };
+    let only: Vec<usize> = (0..used.len()).filter(only).map(|n| used[n]).collect();
+    for at in only {
+        tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
+    for at in blanks.into_iter().rev() {
+        let token = Token::SingleQuotedString(" ".to_owned());
+        let span = tokens[at].span;
+        tokens.insert(at, TokenWithSpan { token, span });
+    }
+    if let Some(at) = abort {
+        tokens[at].token = Token::make_keyword("ROLLBACK");
+    }
+    tokens
+}
+
 /// `FETCH FIRST (amount) ROWS ONLY` as `LIMIT (amount)`, wherever it stands.
 pub(crate) fn with_fetch_amounts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !tokens.iter().any(|t| is_word(&t.token, "fetch")) {

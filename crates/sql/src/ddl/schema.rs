@@ -96,7 +96,20 @@ impl Session {
         core.lock_table(&self.ctx, &txn, obj, kernel::txn::TmMode::X, wait).await?;
         self.empty_schema(&schema, cascade).await?;
         dict::drop_schema(&self.ctx, &txn, &schema).await?;
+        self.forget_defaults(schema.obj).await?;
         Ok(true)
+    }
+
+    /// The rights that new objects get in a schema go with it.
+    async fn forget_defaults(&mut self, schema: block::ObjId) -> Result<()> {
+        let txn = self.transaction()?;
+        let roles = dict::roles(&self.ctx, &txn).await?;
+        for one in roles.defaults.iter().filter(|one| one.schema == Some(schema)) {
+            let (role, kind) = (one.role, one.kind);
+            let target = dict::AclTarget::Default { role, schema: one.schema, kind };
+            dict::change_acl(&self.ctx, &txn, target, |_| None).await?;
+        }
+        Ok(())
     }
 
     async fn empty_schema(&mut self, schema: &SchemaDef, cascade: bool) -> Result<()> {

@@ -21,6 +21,8 @@ pub(super) fn databases(catalog: &Catalog) -> Rows {
         ("datistemplate", Bool),
         ("datallowconn", Bool),
         ("datconnlimit", Int4),
+        ("datfrozenxid", Oid),
+        ("datminmxid", Oid),
         ("dattablespace", Oid),
         ("datcollate", Text),
         ("datctype", Text),
@@ -37,6 +39,9 @@ pub(super) fn databases(catalog: &Catalog) -> Rows {
         Value::Bool(false),
         Value::Bool(true),
         Value::Int4(-1),
+        // Nothing is ever frozen here.
+        int(3),
+        int(1),
         int(1663),
         text("C"),
         text("C.UTF-8"),

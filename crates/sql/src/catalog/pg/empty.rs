@@ -149,6 +149,37 @@ pub(super) fn empty(name: &str) -> Option<Rows> {
         "pg_user_mapping" => {
             &[("oid", Oid), ("umuser", Oid), ("umserver", Oid), ("umoptions", NoList)]
         }
+        "pg_user_mappings" => &[
+            ("umid", Oid),
+            ("srvid", Oid),
+            ("srvname", Name),
+            ("umuser", Oid),
+            ("usename", Name),
+            ("umoptions", NoList),
+        ],
+        "pg_available_extensions" => &[
+            ("name", Name),
+            ("default_version", Text),
+            ("installed_version", Text),
+            ("comment", Text),
+        ],
+        "pg_prepared_xacts" => {
+            &[("transaction", Oid), ("gid", Text), ("owner", Name), ("database", Name)]
+        }
+        "pg_parameter_acl" => &[("oid", Oid), ("parname", Text), ("paracl", NoList)],
+        "pg_rules" => {
+            &[("schemaname", Name), ("tablename", Name), ("rulename", Name), ("definition", Text)]
+        }
+        "pg_policies" => &[
+            ("schemaname", Name),
+            ("tablename", Name),
+            ("policyname", Name),
+            ("permissive", Text),
+            ("roles", NoList),
+            ("cmd", Text),
+            ("qual", Text),
+            ("with_check", Text),
+        ],
         "pg_init_privs" => &[
             ("objoid", Oid),
             ("classoid", Oid),

@@ -106,6 +106,12 @@ const VIEWS: &[(&str, i64)] = &[
     ("pg_stats", 12_013),
     ("pg_stat_all_tables", 12_014),
     ("pg_stat_user_tables", 12_015),
+    ("pg_user_mappings", 12_016),
+    ("pg_parameter_acl", 6243),
+    ("pg_rules", 12_017),
+    ("pg_available_extensions", 12_019),
+    ("pg_prepared_xacts", 12_020),
+    ("pg_policies", 12_018),
 ];
 
 /// Whether there is a view of this name.

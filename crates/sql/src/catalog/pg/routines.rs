@@ -377,6 +377,16 @@ pub(super) fn dependencies(catalog: &crate::catalog::Catalog) -> Rows {
     for view in &catalog.views {
         let rule = i64::from(view.obj.0);
         add(2618, rule, CLASS, rule, 0, "i");
+        // Its columns may hang on a primary key that it groups by: a dump must make that first.
+        let grouped = view.view.as_ref().is_some_and(|own| own.text.contains("GROUP BY"));
+        for table in catalog.tables.iter().filter(|_| grouped) {
+            let key = table.all_indexes().find(|index| index.primary && index.constraint.is_some());
+            if let Some(key) = key
+                && catalog.used_by(view).contains(&i64::from(table.obj.0))
+            {
+                add(2618, rule, 2606, key.obj.0.into(), 0, "n");
+            }
+        }
         for used in catalog.used_by(view) {
             add(2618, rule, CLASS, used, 0, "n");
         }

@@ -5,7 +5,7 @@
 
 use super::oid_of;
 use crate::catalog::Catalog;
-use crate::catalog::rows::Shape::{Bool, Int8, Name, Oid};
+use crate::catalog::rows::Shape::{Bool, Int8, Name, Object, Oid};
 use crate::catalog::rows::{Rows, int, text};
 use kernel::row::Value;
 use query::types::oid;
@@ -41,6 +41,7 @@ pub(super) fn sequences(catalog: &Catalog) -> Rows {
         ("schemaname", Name),
         ("sequencename", Name),
         ("sequenceowner", Name),
+        ("data_type", Object(oid::REGTYPE)),
         ("start_value", Int8),
         ("min_value", Int8),
         ("max_value", Int8),
@@ -53,6 +54,7 @@ pub(super) fn sequences(catalog: &Catalog) -> Rows {
             text(s.schema.as_str()),
             text(s.name.as_str()),
             text(catalog.roles.name(s.owner)),
+            text("bigint"),
             int(s.start),
             int(s.min),
             int(s.max),
