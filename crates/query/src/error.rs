@@ -76,7 +76,9 @@ impl PgError {
 
     #[must_use]
     pub fn notice(severity: Severity, message: impl Into<String>) -> PgError {
-        PgError { severity, ..PgError::new("00000", message) }
+        let message = message.into();
+        let code = notice_code(severity, &message);
+        PgError { severity, ..PgError::new(code, message) }
     }
 
     #[must_use]
@@ -163,6 +165,27 @@ impl PgError {
     #[must_use]
     pub fn division_by_zero() -> PgError {
         PgError::new("22012", "division by zero")
+    }
+}
+
+/// The SQLSTATE that PostgreSQL gives a notice or warning of these words.
+fn notice_code(severity: Severity, message: &str) -> &'static str {
+    if severity == Severity::Warning {
+        return match message {
+            "there is no transaction in progress" => "25P01",
+            "there is already a transaction in progress" => "25001",
+            _ if message.ends_with("can only be used in transaction blocks") => "25P01",
+            _ => "01000",
+        };
+    }
+    if !message.ends_with("already exists, skipping") {
+        return "00000";
+    }
+    match message.split(' ').next() {
+        Some("column") => "42701",
+        Some("relation") => "42P07",
+        Some("schema") => "42P06",
+        _ => "42710",
     }
 }
 
@@ -343,7 +366,10 @@ fn schema_error(text: &str) -> PgError {
         let rest = text.split("No field named ").nth(1).unwrap_or("?");
         let end = rest.find(['\n', ' ']).unwrap_or(rest.len());
         let name = rest[..end].trim_end_matches('.').replace('"', "");
-        PgError::undefined_column(name.trim_start_matches("$outer."))
+        no_column(name.trim_start_matches("$outer."), text)
+    } else if let Some((_, name)) = text.split_once("unqualified field ") {
+        let name = name.trim_start_matches("name ").replace('"', "");
+        PgError::new("42702", format!("column reference \"{name}\" is ambiguous"))
     } else if text.contains("Ambiguous") {
         PgError::new("42702", text)
     } else {
@@ -351,19 +377,95 @@ fn schema_error(text: &str) -> PgError {
     }
 }
 
+/// A column that is not there, by its name as it was written: qualified with something that is not
+/// in FROM, if none of the columns there are (which `text` lists) is of it.
+fn no_column(name: &str, text: &str) -> PgError {
+    let Some((table, _)) = name.rsplit_once('.') else { return PgError::undefined_column(name) };
+    let short = table.rsplit('.').next().unwrap_or(table);
+    let valid = text.split_once("Valid fields are ").map_or("", |(_, rest)| rest).replace('"', "");
+    let of_it = |field: &str| {
+        let field = field.trim().trim_end_matches('.');
+        field.rsplit_once('.').is_some_and(|(of, _)| of.rsplit('.').next() == Some(short))
+    };
+    match valid.split(',').any(of_it) {
+        true => PgError::new("42703", format!("column {name} does not exist")),
+        false => PgError::new("42P01", format!("missing FROM-clause entry for table \"{short}\"")),
+    }
+}
+
+/// What the library says of a plan in words of its own, and PostgreSQL's code and words for it.
+const PLAN_ERRORS: &[(&str, &str, &str)] = &[
+    (
+        "SELECT DISTINCT ON expressions must match",
+        "42P10",
+        "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+    ),
+    (
+        "For SELECT DISTINCT, ORDER BY expressions",
+        "42P10",
+        "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+    ),
+    ("LIMIT must be >= 0", "2201W", "LIMIT must not be negative"),
+    ("OFFSET must be >= 0", "2201X", "OFFSET must not be negative"),
+    (
+        "Aggregate function calls cannot be nested",
+        "42803",
+        "aggregate function calls cannot be nested",
+    ),
+    ("Step cannot be zero", "22023", "step size cannot equal zero"),
+    (
+        "UNION queries have different number of columns",
+        "42601",
+        "each UNION query must have the same number of columns",
+    ),
+    (
+        "INTERSECT queries have different number of columns",
+        "42601",
+        "each INTERSECT query must have the same number of columns",
+    ),
+    (
+        "EXCEPT queries have different number of columns",
+        "42601",
+        "each EXCEPT query must have the same number of columns",
+    ),
+    ("Too many columns! The subquery", "42601", "subquery must return only one column"),
+    (
+        "Aggregate functions are not allowed in the WHERE",
+        "42803",
+        "aggregate functions are not allowed in WHERE",
+    ),
+    ("filter with non-boolean predicate", "42804", "argument of WHERE must be type boolean"),
+    ("Unary operator 'NOT' requires a boolean", "42804", "argument of NOT must be type boolean"),
+];
+
+/// A column that is neither grouped by nor in an aggregate.
+fn ungrouped(text: &str) -> Option<PgError> {
+    let at = text.find(" must appear in the GROUP BY")?;
+    let name = text[..at].rsplit_once("column ").or_else(|| text[..at].rsplit_once(": "))?.1;
+    let name = name.replace('"', "");
+    let plain = name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
+    plain.then(|| {
+        let clause = "must appear in the GROUP BY clause or be used in an aggregate function";
+        PgError::new("42803", format!("column \"{name}\" {clause}"))
+    })
+}
+
 fn plan_error(text: &str) -> PgError {
+    if let Some((_, code, words)) = PLAN_ERRORS.iter().find(|(begin, ..)| text.contains(begin)) {
+        return PgError::new(code, *words);
+    }
+    if let Some(rest) = text.strip_prefix("WITH query name ") {
+        return PgError::new("42712", format!("WITH query name {rest}"));
+    }
+    if let Some(error) = ungrouped(text) {
+        return error;
+    }
     if text.contains("Invalid function") {
         let name = text.split('\'').nth(1).unwrap_or("?");
         return PgError::new("42883", format!("function {name} does not exist"));
     }
     if text.contains("not found") && text.contains("table") {
         return PgError::new("42P01", text);
-    }
-    if text.contains("Aggregate functions are not allowed in the WHERE") {
-        return PgError::new("42803", "aggregate functions are not allowed in WHERE");
-    }
-    if text.contains("filter with non-boolean predicate") {
-        return PgError::new("42804", "argument of WHERE must be type boolean");
     }
     if text.contains("must appear in the GROUP BY") || text.contains("must be part of GROUP BY") {
         return PgError::new("42803", text);
@@ -380,6 +482,10 @@ fn execution_error(text: String) -> PgError {
         PgError::new("22003", text)
     } else if lower.contains("divide by zero") {
         PgError::division_by_zero()
+    } else if lower.contains("aggregate with distinct, order by expressions") {
+        let text =
+            "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+        PgError::new("42P10", text)
     } else if lower.contains("more than one row") {
         PgError::new("21000", "more than one row returned by a subquery used as an expression")
     } else {

@@ -288,6 +288,7 @@ impl Session {
                     text: Arc::from(query.to_string()),
                     parsed: crate::parse::Parsed::Sql(Box::new(Ast::Query(query.clone()))),
                     param_count: 0,
+                    before: 0,
                 };
                 self.copy_query(&statement, format, sink).await?
             }

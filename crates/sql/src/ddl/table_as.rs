@@ -6,7 +6,7 @@
 use super::{named, refuse};
 use crate::bind::{ident_name, object_parts};
 use crate::encode::RowSink;
-use crate::parse::{NO_TYPE, Parsed, Statement, parse_single};
+use crate::parse::{NO_TYPE, Statement, parse_single};
 use crate::plan::{Plan, Prepared};
 use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result};
@@ -95,7 +95,7 @@ impl Session {
     /// Runs a plan that returns no rows.
     async fn run_silently(&mut self, plan: Arc<Plan>) -> Result<String> {
         let params = self.call_all(&plan.hidden).await?;
-        let statement = Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0 };
+        let statement = Statement::empty();
         let prepared = Arc::new(Prepared {
             param_oids: Vec::new(),
             columns: Vec::new(),

@@ -34,6 +34,7 @@ fn statement_of(query: &Query) -> Statement {
         text: Arc::from(query.to_string()),
         parsed: Parsed::Sql(Box::new(Ast::Query(Box::new(query.clone())))),
         param_count: 0,
+        before: 0,
     }
 }
 

@@ -7,6 +7,7 @@
 //! text after a statement's end.
 
 mod lift;
+mod located;
 mod own;
 mod procedures;
 mod storage;
@@ -14,6 +15,7 @@ mod unsupported;
 
 pub use lift::Lifted;
 pub(crate) use lift::lift;
+pub(crate) use located::located;
 pub(crate) use own::Words;
 use own::parse_own;
 
@@ -172,15 +174,17 @@ pub struct Statement {
     pub parsed: Parsed,
     /// Highest parameter number.
     pub param_count: usize,
+    /// Characters before it in the message that it came in.
+    pub before: usize,
 }
 
 impl Statement {
-    fn empty() -> Statement {
-        Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0 }
+    pub(crate) fn empty() -> Statement {
+        Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0, before: 0 }
     }
 
     pub(crate) fn unparsed(text: Arc<str>) -> Statement {
-        Statement { text, parsed: Parsed::Unparsed, param_count: 0 }
+        Statement { text, parsed: Parsed::Unparsed, ..Statement::empty() }
     }
 
     /// The commands around every transaction, which many clients send as texts; `None`: another.
@@ -206,6 +210,11 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
         if escaped && has_end(&text[byte_offset(text, error.location)..]) {
             let text = "invalid byte sequence for encoding \"UTF8\"";
             return PgError { position, ..PgError::new("22021", text) };
+        }
+        if error.message.starts_with("Unterminated string literal") {
+            let rest = &text[byte_offset(text, error.location)..];
+            let text = format!("unterminated quoted string at or near \"{rest}\"");
+            return PgError { position, ..PgError::syntax(text) };
         }
         PgError { position, ..PgError::syntax(error.message) }
     })?;
@@ -299,11 +308,15 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         .unwrap_or(0);
     // The usual message holds one statement and nothing else: no copy of its text is cut out then.
     let own_text: Arc<str> = Arc::from(slice_of(text, tokens));
+    let before = tokens
+        .iter()
+        .find(|t| !is_space(&t.token))
+        .map_or(0, |first| text[..byte_offset(text, first.span.start)].chars().count());
     if param_count > usize::from(u16::MAX) {
         return Err(PgError::new("42P02", format!("there is no parameter ${param_count}")));
     }
     if let Some(own) = parse_own(tokens)? {
-        return Ok(Statement { text: own_text, parsed: Parsed::Own(own), param_count });
+        return Ok(Statement { text: own_text, parsed: Parsed::Own(own), param_count, before });
     }
     crate::depth::check(tokens)?;
     let plain = storage::without(tokens);
@@ -328,7 +341,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         };
         return Err(PgError { position, ..error });
     }
-    Ok(Statement { text: own_text, parsed: Parsed::Sql(Box::new(ast)), param_count })
+    Ok(Statement { text: own_text, parsed: Parsed::Sql(Box::new(ast)), param_count, before })
 }
 
 /// The tokens without INSERT's clause OVERRIDING .. VALUE, which the library does not know, and
@@ -380,6 +393,7 @@ pub(crate) fn is_word(token: &Token, word: &str) -> bool {
 fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let out = crate::words::with_fetch_amounts(tokens.to_vec());
     let out = crate::words::with_row_locks(out);
+    let out = crate::words::with_spellings(out);
     let mut out = crate::words::with_plain_names(out);
     let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));
     let Some(first) = used.next() else { return out };

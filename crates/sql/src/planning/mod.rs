@@ -165,6 +165,7 @@ impl Session {
                     text: Arc::from(inner.to_string()),
                     parsed: Parsed::Sql(inner.clone()),
                     param_count: statement.param_count,
+                    before: statement.before,
                 };
                 let kind = Kind::Explain { options, statement: Box::new(inner) };
                 let shown = if options.json { TypeKind::Json } else { TypeKind::Text };

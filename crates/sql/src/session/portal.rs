@@ -8,6 +8,7 @@ use super::run::Run;
 use super::transaction::{ends_transaction, in_failed_transaction};
 use crate::encode::{RowEncoder, RowSink};
 use crate::kept::KeptRows;
+use crate::parse::located;
 use crate::plan::{Kind, Plan, Prepared};
 use crate::{PgError, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -99,7 +100,7 @@ impl Session {
                 portal.state = PortalState::Done;
                 self.set_by_rows.lock().clear();
                 self.statement_failed().boxed().await;
-                Err(error)
+                Err(located(error, &portal.prepared.statement))
             }
         }
     }

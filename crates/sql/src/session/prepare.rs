@@ -6,7 +6,7 @@
 use super::transaction::{ends_transaction, in_failed_transaction};
 use super::{Portal, PortalState, Session};
 use crate::cache::{PlanKey, TEXT_BYTES_MAX};
-use crate::parse::{Lifted, Parsed, Statement, lift, parse_single, split};
+use crate::parse::{Lifted, Parsed, Statement, lift, located, parse_single, split};
 use crate::plan::{Plan, Prepared};
 use crate::{PgError, Result};
 use bytes::Bytes;
@@ -28,7 +28,7 @@ impl Session {
         }
         if let Some(lifted) = lift(text) {
             let parsed = Parsed::Lifted(Box::new(lifted));
-            return Ok(vec![Statement { text: Arc::from(text), parsed, param_count: 0 }]);
+            return Ok(vec![Statement { text: Arc::from(text), parsed, ..Statement::empty() }]);
         }
         // What is known is one statement: nothing but its end can have been cut off here.
         if let Some(key) = self.known_text(one) {
@@ -200,7 +200,7 @@ impl Session {
             Ok(plan) => Ok(self.prepared(statement, param_oids, plan)),
             Err(error) => {
                 self.statement_failed().await;
-                Err(error)
+                Err(located(error, &statement))
             }
         }
     }

@@ -7,7 +7,7 @@ use super::explain_text::{Explained, json, lines};
 use super::{done, refuse};
 use crate::bind::ident_name;
 use crate::encode::RowSink;
-use crate::parse::{Parsed, Statement};
+use crate::parse::Statement;
 use crate::plan::{Direct, Kind, Plan, Prepared, QueryPlan};
 use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result};
@@ -214,8 +214,7 @@ impl Session {
         } else {
             let params = self.call_all(&plan.hidden).await?;
             let mut sink = CountingSink::default();
-            let statement =
-                Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0 };
+            let statement = Statement::empty();
             let prepared = Arc::new(Prepared {
                 context: self.plan_context.clone(),
                 param_oids: Vec::new(),
