@@ -63,8 +63,35 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("search_path", "\"$user\", public"),
     ("geqo", "on"),
     ("jit", "off"),
-    ("enable_seqscan", "on"),
+    ("constraint_exclusion", "partition"),
+    ("cpu_index_tuple_cost", "0.005"),
+    ("cpu_operator_cost", "0.0025"),
+    ("cpu_tuple_cost", "0.01"),
+    ("default_statistics_target", "100"),
+    ("default_text_search_config", "pg_catalog.simple"),
+    ("effective_cache_size", "4GB"),
+    ("effective_io_concurrency", "1"),
+    ("enable_bitmapscan", "on"),
+    ("enable_hashagg", "on"),
+    ("enable_hashjoin", "on"),
+    ("enable_indexonlyscan", "on"),
     ("enable_indexscan", "on"),
+    ("enable_material", "on"),
+    ("enable_mergejoin", "on"),
+    ("enable_nestloop", "on"),
+    ("enable_seqscan", "on"),
+    ("enable_sort", "on"),
+    ("enable_tidscan", "on"),
+    ("from_collapse_limit", "8"),
+    ("geqo_threshold", "12"),
+    ("hash_mem_multiplier", "2"),
+    ("join_collapse_limit", "8"),
+    ("parallel_setup_cost", "1000"),
+    ("parallel_tuple_cost", "0.1"),
+    ("plan_cache_mode", "auto"),
+    ("random_page_cost", "4"),
+    ("seq_page_cost", "1"),
+    ("temp_buffers", "8MB"),
     ("max_parallel_workers_per_gather", "2"),
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
@@ -346,6 +373,18 @@ impl Settings {
                 if !iso.contains("ISO") && !["MDY", "DMY", "YMD"].contains(&iso.trim()) {
                     return Err(PgError::unsupported("a DateStyle other than ISO"));
                 }
+                if iso.contains("DMY") || iso.contains("YMD") {
+                    let what = "a DateStyle in which months do not come first";
+                    return Err(PgError::unsupported(what));
+                }
+            }
+            "intervalstyle" => check_interval_style(value)?,
+            "extra_float_digits" => check_float_digits(value)?,
+            "client_min_messages" => {
+                if !MESSAGES.contains(&value.to_ascii_lowercase().as_str()) {
+                    let hint = format!("Available values: {}.", MESSAGES[..9].join(", "));
+                    return Err(invalid_value(name, value).with_hint(hint));
+                }
             }
             "search_path" => {
                 self.search_path = parse_name_list(value).ok_or_else(|| {
@@ -413,6 +452,58 @@ impl Settings {
 
     pub(crate) fn take_changes(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.changes)
+    }
+}
+
+/// The words of `client_min_messages`, from the least to the most important one, and two more for
+/// some of them.
+const MESSAGES: [&str; 11] = [
+    "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error", "debug",
+    "info",
+];
+
+fn invalid_value(name: &str, value: &str) -> PgError {
+    PgError::new("22023", format!("invalid value for parameter \"{name}\": \"{value}\""))
+}
+
+fn check_interval_style(value: &str) -> Result<()> {
+    match value.to_ascii_lowercase().as_str() {
+        "postgres" => Ok(()),
+        "postgres_verbose" | "sql_standard" | "iso_8601" => {
+            Err(PgError::unsupported("an IntervalStyle other than postgres"))
+        }
+        _ => {
+            let hint = "Available values: postgres, postgres_verbose, sql_standard, iso_8601.";
+            Err(invalid_value("IntervalStyle", value).with_hint(hint))
+        }
+    }
+}
+
+/// Numbers are always written with as many digits as tell them from others.
+fn check_float_digits(value: &str) -> Result<()> {
+    match value.trim().parse::<i32>() {
+        Ok(1..=3) => Ok(()),
+        Ok(-15..=0) => Err(PgError::unsupported("extra_float_digits below 1")),
+        Ok(number) => {
+            let of = "is outside the valid range for parameter \"extra_float_digits\" (-15 .. 3)";
+            Err(PgError::new("22023", format!("{number} {of}")))
+        }
+        Err(_) => Err(invalid_value("extra_float_digits", value)),
+    }
+}
+
+impl Settings {
+    /// Whether the client wants to see notices, and warnings.
+    pub(crate) fn shows(&self, severity: crate::Severity) -> bool {
+        let wanted = self.show("client_min_messages").unwrap_or_default().to_ascii_lowercase();
+        let rank = |word: &str| MESSAGES.iter().position(|known| *known == word).unwrap_or(0);
+        match severity {
+            crate::Severity::Notice => {
+                rank(&wanted) <= rank("notice") || matches!(wanted.as_str(), "debug" | "info")
+            }
+            crate::Severity::Warning => wanted != "error",
+            _ => true,
+        }
     }
 }
 

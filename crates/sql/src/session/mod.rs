@@ -197,7 +197,11 @@ impl Session {
     }
 
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
+        let mut notices = std::mem::take(&mut self.notices);
+        if !notices.is_empty() {
+            notices.retain(|notice| self.settings.shows(notice.severity));
+        }
+        notices
     }
 
     /// Settings a client must be told of.

@@ -25,11 +25,12 @@ impl Session {
     ) -> Result<Option<Fetched>> {
         let Kind::Utility(ast) = &prepared.plan.kind else { return Ok(None) };
         match &**ast {
-            Ast::StartTransaction { modes, statements, exception, modifier, .. } => {
+            Ast::StartTransaction { modes, begin, statements, exception, modifier, .. } => {
                 if !statements.is_empty() || exception.is_some() || modifier.is_some() {
                     return refuse("this form of BEGIN");
                 }
-                self.begin_block(modes).await.map(Some)
+                let tag = if *begin { "BEGIN" } else { "START TRANSACTION" };
+                self.begin_block(modes, tag).await.map(Some)
             }
             Ast::Commit { chain, modifier: None, .. } => {
                 let had = self.txn.as_ref().map(|txn| (txn.explicit, txn.failed));
@@ -62,22 +63,22 @@ impl Session {
         }
     }
 
-    async fn begin_block(&mut self, modes: &[TransactionMode]) -> Result<Fetched> {
+    async fn begin_block(&mut self, modes: &[TransactionMode], tag: &str) -> Result<Fetched> {
         if let Some(txn) = &mut self.txn {
             if txn.explicit {
                 self.notice(Severity::Warning, "there is already a transaction in progress");
-                return done("BEGIN");
+                return done(tag);
             }
             // BEGIN inside a message makes what went before it part of the block.
             if txn.used {
                 txn.explicit = true;
-                return done("BEGIN");
+                return done(tag);
             }
             self.rollback_unused().await?;
         }
         let (isolation, read_only) = self.modes(modes)?;
         self.begin(true, isolation, read_only);
-        done("BEGIN")
+        done(tag)
     }
 
     pub(super) fn modes(&self, modes: &[TransactionMode]) -> Result<(Isolation, bool)> {
