@@ -161,7 +161,10 @@ fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result
     let day = |kind| matches!(kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz);
     let bytes = |kind| kind == TypeKind::Bytea;
     let truth = |kind| kind == TypeKind::Bool;
+    let text = |kind: TypeKind| kind.is_text();
     let apart = bytes(a) != bytes(b)
+        || (text(a) && number(b))
+        || (text(b) && number(a))
         || (day(a) && (number(b) || truth(b)))
         || (day(b) && (number(a) || truth(a)))
         || (truth(a) && number(b))

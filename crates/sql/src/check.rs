@@ -213,6 +213,20 @@ pub(crate) fn chosen_name(
     name
 }
 
+/// 23502 if a column that is not generated lacks its value: a plan over the row would be told that
+/// there is one.
+fn refuse_nulls(table: &TableDef, row: &[u8]) -> Result<()> {
+    let view = RowView::new(&table.types, row);
+    let lacks = |(at, column): (usize, &ColumnDef)| {
+        column.not_null && column.generated != Some(Generated::Stored) && view.get(at).is_null()
+    };
+    if !table.columns.iter().enumerate().any(lacks) {
+        return Ok(());
+    }
+    let datums: Vec<Datum<'_>> = view.iter().collect();
+    crate::dml::encode_complete(table, &datums, &mut Vec::new())
+}
+
 impl Session {
     async fn bind_over_row(
         &mut self,
@@ -285,6 +299,7 @@ impl Session {
                 }
             }
             Returning::Query(plan) => {
+                refuse_nulls(table, row)?;
                 let snapshot = self.transaction()?.newest_snapshot()?;
                 let rows = vec![(block::Rowid::from_u64(0), row.clone())];
                 let state = self.state_over(&[], &snapshot, rows);
