@@ -12,6 +12,7 @@ mod binary;
 mod coalesce;
 mod format;
 mod formatting;
+mod hash;
 mod json_sets;
 mod keywords;
 mod math;

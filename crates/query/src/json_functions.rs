@@ -284,7 +284,7 @@ pub(crate) fn concat_function() -> RowFunction {
     })
 }
 
-/// `jsonb - key`, `jsonb - position`.
+/// `jsonb - key`, `jsonb - position`, `jsonb - keys`.
 pub(crate) fn delete_function() -> RowFunction {
     RowFunction::new("$jsonb_delete", Some(2), JSONB, true, |args| {
         let index = match &args[1] {
@@ -292,6 +292,7 @@ pub(crate) fn delete_function() -> RowFunction {
             Datum::Int4(v) => Some(i64::from(*v)),
             Datum::Int8(v) => Some(*v),
             Datum::Text(_) => None,
+            Datum::Array(_) => return without_keys(jsonb_of(&args[0])?, &path_of(&args[1])?),
             _ => return Err(no_operator()),
         };
         let whole = jsonb_of(&args[0])?;
@@ -324,8 +325,24 @@ pub(crate) fn delete_function() -> RowFunction {
     })
 }
 
+fn without_keys(whole: Json, keys: &[String]) -> Result<Value> {
+    Ok(jsonb(&match whole {
+        Json::Object(mut members) => {
+            members.retain(|member| !keys.contains(&member.0));
+            Json::Object(members)
+        }
+        Json::Array(mut all) => {
+            all.retain(|one| !matches!(one, Json::String(text) if keys.contains(text)));
+            Json::Array(all)
+        }
+        _ => return Err(PgError::new("22023", "cannot delete from scalar")),
+    }))
+}
+
 /// What a change does at the end of its path.
 enum Change<'a> {
+    /// The flag says whether it goes behind the element that the path names.
+    Insert(&'a Json, bool),
     Delete,
     /// The flag says whether a member that is not there is made.
     Set(&'a Json, bool),
@@ -340,8 +357,12 @@ fn change(whole: &mut Json, path: &[String], position: usize, what: &Change<'_>)
                 (Some(at), true, Change::Delete) => drop(members.remove(at)),
                 (Some(at), true, Change::Set(new, _)) => members[at].1 = (*new).clone(),
                 (Some(at), false, _) => change(&mut members[at].1, rest, position + 1, what)?,
-                (None, true, Change::Set(new, true)) => {
+                (None, true, Change::Set(new, true) | Change::Insert(new, _)) => {
                     members.push((key.clone(), (*new).clone()));
+                }
+                (Some(_), true, Change::Insert(..)) => {
+                    return Err(PgError::new("22023", "cannot replace existing key")
+                        .with_hint("Try using the function jsonb_set to replace key value."));
                 }
                 (None, ..) => {}
             }
@@ -360,7 +381,10 @@ fn change(whole: &mut Json, path: &[String], position: usize, what: &Change<'_>)
                 (Some(at), true, Change::Delete) => drop(all.remove(at)),
                 (Some(at), true, Change::Set(new, _)) => all[at] = (*new).clone(),
                 (Some(at), false, _) => change(&mut all[at], rest, position + 1, what)?,
-                (None, true, Change::Set(new, true)) => {
+                (Some(at), true, Change::Insert(new, after)) => {
+                    all.insert(at + usize::from(*after), (*new).clone());
+                }
+                (None, true, Change::Set(new, true) | Change::Insert(new, _)) => {
                     let end = if from_start < 0 { 0 } else { all.len() };
                     all.insert(end, (*new).clone());
                 }
@@ -448,6 +472,35 @@ fn strip_nulls(value: Json) -> Json {
         ),
         Json::Array(all) => Json::Array(all.into_iter().map(strip_nulls).collect()),
         other => other,
+    }
+}
+
+/// Without a blank between its parts, as functions of json write it.
+fn compact(value: &Json, out: &mut String) {
+    match value {
+        Json::Object(members) => {
+            out.push('{');
+            for (i, (key, value)) in members.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                push_string(key, out);
+                out.push(':');
+                compact(value, out);
+            }
+            out.push('}');
+        }
+        Json::Array(all) => {
+            out.push('[');
+            for (i, one) in all.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                compact(one, out);
+            }
+            out.push(']');
+        }
+        other => out.push_str(&other.to_text()),
     }
 }
 
@@ -611,6 +664,20 @@ pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
     }
     all.push(RowFunction::new("jsonb_strip_nulls", Some(1), JSONB, true, |args| {
         Ok(jsonb(&strip_nulls(jsonb_of(&args[0])?)))
+    }));
+    all.push(RowFunction::new("json_strip_nulls", Some(1), JSON, true, |args| {
+        let mut out = String::new();
+        compact(&strip_nulls(Json::parse(document(&args[0])?)?), &mut out);
+        Ok(Value::Json(out.into()))
+    }));
+    all.push(RowFunction::new("jsonb_insert", None, JSONB, true, |args| {
+        let after = match args.get(3) {
+            None => false,
+            Some(Datum::Bool(after)) => *after,
+            Some(_) => return Err(no_operator()),
+        };
+        let [whole, path, new, ..] = args else { return Err(no_operator()) };
+        changed(whole, path, &Change::Insert(&jsonb_of(new)?, after))
     }));
     all.push(RowFunction::new("jsonb_pretty", Some(1), TEXT, true, |args| {
         let mut out = String::new();

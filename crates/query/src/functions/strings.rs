@@ -48,6 +48,19 @@ fn fits(bytes: usize) -> Result<()> {
     if bytes > TEXT_BYTES_MAX { Err(too_long()) } else { crate::memory::results_fit(bytes) }
 }
 
+fn hashtext(a: &[Datum<'_>]) -> Result<Value> {
+    let [_, low] = super::hash::of_bytes(text(&a[0])?.as_bytes(), 0);
+    Ok(Value::Int4(low.cast_signed()))
+}
+
+fn hashtextextended(a: &[Datum<'_>]) -> Result<Value> {
+    let Datum::Int8(seed) = &a[1] else {
+        return Err(PgError::internal("a seed that is no bigint"));
+    };
+    let [high, low] = super::hash::of_bytes(text(&a[0])?.as_bytes(), seed.cast_unsigned());
+    Ok(Value::Int8((u64::from(high) << 32 | u64::from(low)).cast_signed()))
+}
+
 fn ascii(a: &[Datum<'_>]) -> Result<Value> {
     let first = text(&a[0])?.chars().next();
     Ok(Value::Int4(first.map_or(0, |c| u32::from(c).cast_signed())))
@@ -406,6 +419,8 @@ const fn many(body: Many) -> Body {
 
 pub(super) const LINES: &[Line] = &[
     ("ascii(text) int4", one(ascii)),
+    ("hashtext(text) int4", one(hashtext)),
+    ("hashtextextended(text, int8) int8", one(hashtextextended)),
     ("chr(int4) text", one(chr)),
     ("lower(text) text", one(|a| made(text(&a[0])?.chars().map(lower_of).collect::<String>()))),
     ("upper(text) text", one(|a| made(text(&a[0])?.chars().map(upper_of).collect::<String>()))),

@@ -1,7 +1,7 @@
 //! Names: identifiers folded to lower case, and the names PostgreSQL gives to result columns.
 
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, SelectItem, Value};
+use datafusion::sql::sqlparser::ast::{AccessExpr, DataType, Expr, Ident, ObjectName, SelectItem};
 
 /// An identifier, folded unless quoted.
 pub(crate) fn ident_name(ident: &Ident) -> String {
@@ -47,27 +47,46 @@ pub(crate) fn output_name(item: &SelectItem) -> Option<String> {
 }
 
 fn expr_name(expr: &Expr) -> Option<String> {
+    figured(expr).map(|(name, _)| name)
+}
+
+/// The name that an expression gives its column, and whether it is a good one: a cast around it
+/// leaves that as it is, and takes the place of another.
+fn figured(expr: &Expr) -> Option<(String, bool)> {
+    let good = |name: String| Some((name, true));
     match expr {
-        Expr::Identifier(ident) => Some(ident_name(ident)),
-        Expr::CompoundIdentifier(parts) => parts.last().map(ident_name),
-        Expr::Function(function) => function.name.0.last()?.as_ident().map(ident_name),
-        Expr::Nested(inner) => expr_name(inner),
-        Expr::Collate { expr, .. } => expr_name(expr),
-        Expr::Cast { expr, data_type, .. } => {
-            expr_name(expr).or_else(|| Some(type_name(data_type)))
+        Expr::Identifier(ident) => good(ident_name(ident)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(ident_name).and_then(good),
+        Expr::Function(function) => {
+            function.name.0.last()?.as_ident().map(ident_name).and_then(good)
         }
-        Expr::TypedString(typed) => Some(type_name(&typed.data_type)),
+        Expr::Nested(inner) => figured(inner),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(ident)) => Some(ident_name(ident)),
+                _ => None,
+            });
+            field.map_or_else(|| figured(root), good)
+        }
+        Expr::Collate { expr, .. } => figured(expr),
+        Expr::Cast { expr, data_type, .. } => match figured(expr) {
+            Some((name, true)) => good(name),
+            _ => Some((type_name(data_type), false)),
+        },
+        Expr::TypedString(typed) => Some((type_name(&typed.data_type), false)),
+        Expr::Interval(_) => Some(("interval".to_owned(), false)),
         Expr::Case { else_result, .. } => {
-            else_result.as_ref().and_then(|e| column_name(e)).or_else(|| Some("case".to_owned()))
+            let otherwise = else_result.as_ref().and_then(|otherwise| figured(otherwise));
+            Some(otherwise.filter(|(_, good)| *good).unwrap_or(("case".to_owned(), false)))
         }
-        Expr::Exists { negated: false, .. } => Some("exists".to_owned()),
-        Expr::Extract { .. } => Some("extract".to_owned()),
-        Expr::Ceil { .. } => Some("ceil".to_owned()),
-        Expr::Floor { .. } => Some("floor".to_owned()),
-        Expr::Position { .. } => Some("position".to_owned()),
-        Expr::Substring { shorthand: true, .. } => Some("substr".to_owned()),
-        Expr::Substring { .. } => Some("substring".to_owned()),
-        Expr::Overlay { .. } => Some("overlay".to_owned()),
+        Expr::Exists { negated: false, .. } => good("exists".to_owned()),
+        Expr::Extract { .. } => good("extract".to_owned()),
+        Expr::Ceil { .. } => good("ceil".to_owned()),
+        Expr::Floor { .. } => good("floor".to_owned()),
+        Expr::Position { .. } => good("position".to_owned()),
+        Expr::Substring { shorthand: true, .. } => good("substr".to_owned()),
+        Expr::Substring { .. } => good("substring".to_owned()),
+        Expr::Overlay { .. } => good("overlay".to_owned()),
         Expr::Trim { trim_where, .. } => {
             let name =
                 trim_where.as_ref().map_or("btrim", |side| match side.to_string().as_str() {
@@ -75,25 +94,16 @@ fn expr_name(expr: &Expr) -> Option<String> {
                     "TRAILING" => "rtrim",
                     _ => "btrim",
                 });
-            Some(name.to_owned())
+            good(name.to_owned())
         }
-        Expr::AtTimeZone { .. } => Some("timezone".to_owned()),
-        Expr::Array(_) => Some("array".to_owned()),
-        Expr::Interval(_) => Some("interval".to_owned()),
-        Expr::Value(value) => matches!(value.value, Value::Boolean(_)).then(|| "bool".to_owned()),
+        Expr::AtTimeZone { .. } => good("timezone".to_owned()),
+        Expr::Array(_) => good("array".to_owned()),
         Expr::Subquery(query) => match &*query.body {
             datafusion::sql::sqlparser::ast::SetExpr::Select(select) => {
-                select.projection.first().and_then(output_name)
+                select.projection.first().and_then(output_name).and_then(good)
             }
             _ => None,
         },
-        _ => None,
-    }
-}
-
-fn column_name(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => expr_name(expr),
         _ => None,
     }
 }
@@ -104,6 +114,9 @@ fn type_name(ty: &DataType) -> String {
         && let Some(last) = name.0.last().and_then(|part| part.as_ident())
     {
         return ident_name(last);
+    }
+    if matches!(ty, DataType::Regclass) {
+        return "regclass".to_owned();
     }
     let found = col_type_of_sql(ty).map(|ty| ty.map(|ty| ty.element().unwrap_or(ty)));
     match found {

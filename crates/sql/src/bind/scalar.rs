@@ -5,7 +5,7 @@
 //! leaves alone (`None`) for
 //! DataFusion. An error is one that the statement has in any case.
 
-use super::expr::{placeholder_index, plain_args, rounded_now, session_function};
+use super::expr::{interval_literal, placeholder_index, plain_args, rounded_now, session_function};
 use super::{HiddenCall, Params, SessionFn, ident_name, object_parts};
 use crate::Result;
 use datafusion::sql::sqlparser::ast::{
@@ -129,6 +129,7 @@ impl<'a> ScalarBinder<'a> {
         let typed = |scalar, ty| Ok(Some(Typed { scalar, ty: Some(ty) }));
         match expr {
             Expr::Nested(inner) => self.bind(inner),
+            Expr::Interval(interval) => self.bind(&interval_literal(interval)?),
             Expr::Identifier(ident) => {
                 let name = ident_name(ident);
                 match self.column(&name) {
@@ -138,6 +139,7 @@ impl<'a> ScalarBinder<'a> {
                         "sysdate" => self.session(SessionFn::LocalTimestamp, Vec::new()),
                         "systimestamp" => self.session(SessionFn::Now, Vec::new()),
                         "current_schema" => self.session(SessionFn::CurrentSchema, Vec::new()),
+                        "current_role" => self.session(SessionFn::CurrentUser, Vec::new()),
                         _ => Ok(None),
                     },
                 }

@@ -304,7 +304,7 @@ impl Binder<'_> {
 }
 
 /// `interval '1 day'`, `interval '3' hour`: the unit becomes part of the text.
-fn interval_literal(interval: &Interval) -> Result<Expr> {
+pub(crate) fn interval_literal(interval: &Interval) -> Result<Expr> {
     let Some(text) = text_of(&interval.value) else {
         return refuse("an interval that is not a literal");
     };
