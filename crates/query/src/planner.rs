@@ -197,6 +197,8 @@ impl Planner {
         let env = FormatEnv::plain();
         let mut ours: Vec<_> = builtin_functions(env).into_iter().map(|f| f.into_udf()).collect();
         ours.extend(typed_functions(env).into_iter().map(Typed::into_udf));
+        ours.push(crate::ties::amount_function().into_udf());
+        ours.push(crate::frames::frame_function().into_udf());
         ours.push(crate::functions::row_uuid_function());
         ours.extend(crate::row_calls::row_functions());
         ours.push(Arc::new(crate::functions::coalesce()));
@@ -300,7 +302,8 @@ impl Planner {
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
-        let raw = object_names::in_texts(raw, tables)?;
+        let raw = crate::ties::with_ties(object_names::in_texts(raw, tables)?)?;
+        let raw = crate::frames::with_frames(raw, tables.env)?;
         let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
         Ok(crate::recursive::with_plain_recursion(raw)?)
     }

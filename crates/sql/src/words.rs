@@ -62,18 +62,39 @@ pub(crate) fn with_plain_names(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithS
     tokens
 }
 
-/// `FETCH FIRST (amount) ROWS ONLY` as `LIMIT (amount)`, wherever it stands.
-pub(crate) fn with_fetch_amounts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !tokens.iter().any(|t| is_word(&t.token, "fetch")) {
+/// `OVER (w ORDER BY x ROWS 1 PRECEDING EXCLUDE TIES)` with what is excluded as the first thing
+/// that the window is partitioned by, and offsets that begin with a string in brackets.
+pub(crate) fn with_frames(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens
+        .iter()
+        .any(|t| ["preceding", "following", "exclude"].iter().any(|w| is_word(&t.token, w)))
+    {
         return tokens;
     }
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
     let mut gone = Vec::new();
     for n in 0..used.len() {
-        let is = |n: usize, words: &[&str]| {
-            used.get(n).is_some_and(|at| words.iter().any(|w| is_word(&tokens[*at].token, w)))
+        let bound =
+            n > 0 && ["between", "and", "rows", "range", "groups"].iter().any(|w| word(n - 1, w));
+        if bound
+            && matches!(tokens[used[n]].token, Token::SingleQuotedString(_))
+            && is(n + 1, &Token::DoubleColon)
+            && let Some(end) = (n + 2..used.len().min(n + 8))
+                .find(|n| word(*n, "preceding") || word(*n, "following"))
+        {
+            put.push((used[n], vec![Token::LParen]));
+            put.push((used[end], vec![Token::RParen]));
+        }
+        let (what, length) = match () {
+            () if !word(n, "exclude") => continue,
+            () if word(n + 1, "current") && word(n + 2, "row") => ("current row", 3),
+            () if word(n + 1, "no") && word(n + 2, "others") => ("no others", 3),
+            () if word(n + 1, "group") => ("group", 2),
+            () if word(n + 1, "ties") => ("ties", 2),
+            () => continue,
         };
-        if !(is(n, &["fetch"]) && is(n + 1, &["first", "next"])) {
+        let Some(open) = opening(&tokens, &used, n).filter(|_| is(n + length, &Token::RParen))
+        else {
             continue;
         }
         let Some(close) = closing(&tokens, &used, n + 2) else { continue };
@@ -81,8 +102,52 @@ pub(crate) fn with_fetch_amounts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWit
             gone.push((used[n], [used[n + 1], used[close + 1], used[close + 2]]));
         }
     }
-    for (fetch, _) in &gone {
-        tokens[*fetch].token = Token::make_keyword("LIMIT");
+    out
+}
+
+/// The parenthesis around what stands at `n`.
+fn opening(tokens: &[TokenWithSpan], used: &[usize], n: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    for at in (0..n).rev() {
+        match tokens[used[at]].token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => return Some(at),
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// `(t).*` as `t.*`, and `(t.*).a` as `(t).a`.
+pub(crate) fn with_row_wildcards(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let is = |n: usize, token: &Token| used.get(n).is_some_and(|at| tokens[*at].token == *token);
+    let name = |n: usize| used.get(n).is_some_and(|at| matches!(tokens[*at].token, Token::Word(_)));
+    let mut gone = Vec::new();
+    for n in 0..used.len() {
+        let calls = n > 0
+            && match &tokens[used[n - 1]].token {
+                Token::Word(_) => {
+                    let before = ["select", "distinct", "all", "returning"];
+                    !before.iter().any(|word| is_word(&tokens[used[n - 1]].token, word))
+                }
+                Token::RParen => true,
+                _ => false,
+            };
+        if calls || !is(n, &Token::LParen) || !name(n + 1) {
+            continue;
+        }
+        let wild = |n: usize| is(n, &Token::Period) && is(n + 1, &Token::Mul);
+        if is(n + 2, &Token::RParen) && wild(n + 3) {
+            gone.extend([used[n], used[n + 2]]);
+        } else if wild(n + 2)
+            && is(n + 4, &Token::RParen)
+            && is(n + 5, &Token::Period)
+            && name(n + 6)
+        {
+            gone.extend([used[n + 2], used[n + 3]]);
+        }
     }
     let mut at = 0;
     tokens.retain(|_| {
@@ -90,6 +155,68 @@ pub(crate) fn with_fetch_amounts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWit
         !gone.iter().any(|(_, all)| all.contains(&(at - 1)))
     });
     tokens
+}
+
+/// `FETCH FIRST (amount) ROWS ONLY` as `LIMIT (amount)`, wherever it stands, and `WITH TIES` as
+/// `LIMIT "$with_ties"(amount)`. OFFSET behind the clause goes before it.
+pub(crate) fn with_fetch_amounts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|t| is_word(&t.token, "fetch")) {
+        return tokens;
+    }
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let (mut gone, mut moved) = (Vec::new(), Vec::new());
+    for n in 0..used.len() {
+        let is = |n: usize, words: &[&str]| {
+            used.get(n).is_some_and(|at| words.iter().any(|w| is_word(&tokens[*at].token, w)))
+        };
+        if !(is(n, &["fetch"]) && is(n + 1, &["first", "next"])) {
+            continue;
+        }
+        let close = closing(&tokens, &used, n + 2);
+        let rows = match close {
+            Some(close) => close + 1,
+            None if is(n + 2, &["row", "rows"]) => n + 2,
+            None => n + 3,
+        };
+        let ties = is(rows + 1, &["with"]) && is(rows + 2, &["ties"]);
+        let end = if ties { rows + 3 } else { rows + 2 };
+        if !is(rows, &["row", "rows"]) || !(ties || is(rows + 1, &["only"])) {
+            continue;
+        }
+        if is(end, &["offset"]) && end + 1 < used.len() {
+            let last = closing(&tokens, &used, end + 1).unwrap_or(end + 1);
+            let last = if is(last + 1, &["row", "rows"]) { last + 1 } else { last };
+            moved.push((used[n], used[end], used[last]));
+        }
+        let Some(close) = close else { continue };
+        let words = &used[close + 1..end];
+        if close == n + 4 && matches!(tokens[used[n + 3]].token, Token::Number(..)) {
+            gone.extend([used[n + 2], used[close]]);
+        } else if ties {
+            gone.extend_from_slice(words);
+            tokens[used[n]].token = Token::make_keyword("LIMIT");
+            tokens[used[n + 1]].token = Token::make_word(::query::WITH_TIES, Some('"'));
+        } else {
+            gone.extend_from_slice(words);
+            gone.push(used[n + 1]);
+            tokens[used[n]].token = Token::make_keyword("LIMIT");
+        }
+    }
+    let mut out = Vec::with_capacity(tokens.len());
+    for (at, token) in tokens.iter().enumerate() {
+        if let Some((_, from, to)) = moved.iter().find(|(fetch, ..)| *fetch == at) {
+            out.extend_from_slice(&tokens[*from..=*to]);
+            out.push(TokenWithSpan {
+                token: Token::Whitespace(Whitespace::Space),
+                span: token.span,
+            });
+        }
+        let behind = moved.iter().any(|(_, from, to)| (*from..=*to).contains(&at));
+        if !behind && !gone.contains(&at) {
+            out.push(token.clone());
+        }
+    }
+    out
 }
 
 /// `FOR NO KEY UPDATE` as `FOR UPDATE`, `FOR KEY SHARE` as `FOR SHARE`, and for each of several
