@@ -367,6 +367,46 @@ pub(crate) fn with_check_option(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWith
     tokens
 }
 
+/// Before the names of columns that a constraint's index includes.
+pub(crate) const INCLUDE: &str = "$include";
+
+/// `PRIMARY KEY (a) INCLUDE (b)` as `PRIMARY KEY (a, "$include".b)`, and UNIQUE likewise.
+pub(crate) fn with_included(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|t| is_word(&t.token, "include")) {
+        return tokens;
+    }
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let (mut out, mut copied) = (Vec::with_capacity(tokens.len()), 0);
+    for n in 0..used.len() {
+        let open = match () {
+            () if word(n, "unique") => n + 1,
+            () if word(n, "primary") && word(n + 1, "key") => n + 2,
+            () => continue,
+        };
+        let Some(close) = closing(&tokens, &used, open) else { continue };
+        let Some(end) = closing(&tokens, &used, close + 2).filter(|_| word(close + 1, "include"))
+        else {
+            continue;
+        };
+        out.extend_from_slice(&tokens[copied..used[close]]);
+        let span = tokens[used[close]].span;
+        let put = |token| TokenWithSpan { token, span };
+        for at in &used[close + 3..end] {
+            if tokens[*at].token == Token::Comma {
+                continue;
+            }
+            let mark = Token::make_word(INCLUDE, Some('"'));
+            out.extend([put(Token::Comma), put(mark), put(Token::Period), tokens[*at].clone()]);
+        }
+        out.push(tokens[used[end]].clone());
+        copied = used[end] + 1;
+    }
+    out.extend_from_slice(&tokens[copied..]);
+    out
+}
+
 /// Stands for the word in COMMENT ON CONSTRAINT.
 pub(crate) const CONSTRAINT: &str = "$constraint";
 

@@ -380,9 +380,12 @@ pub struct IndexDef {
     pub obj: ObjId,
     pub name: String,
     pub table: ObjId,
-    /// Positions of the key's columns in the table, from 0; from [`super::KEY_EXPR`] on those of
-    /// `exprs`.
+    /// Positions of the columns that its entries hold in the table, from 0; from
+    /// [`super::KEY_EXPR`] on those of `exprs`. They are the key's, and behind them what else
+    /// `included` says.
     pub columns: Vec<u16>,
+    /// What INCLUDE names.
+    pub included: Included,
     /// The order that was asked for, of each column; empty where it is ascending for all of them.
     pub orders: Vec<KeyOrder>,
     pub unique: bool,
@@ -405,7 +408,29 @@ pub struct IndexDef {
     pub derived: Derived,
 }
 
+/// The columns of a table that an index has beside its key.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Included {
+    pub columns: Vec<u16>,
+    /// Whether entries hold them, as the last of the index's columns. Those of a unique index do
+    /// not: its keys would not be unique by themselves.
+    pub stored: bool,
+}
+
 impl IndexDef {
+    /// The key's columns.
+    #[must_use]
+    pub fn key_columns(&self) -> &[u16] {
+        let more = if self.included.stored { self.included.columns.len() } else { 0 };
+        &self.columns[..self.columns.len().saturating_sub(more)]
+    }
+
+    /// The key's columns and the included ones.
+    #[must_use]
+    pub fn all_columns(&self) -> Vec<u16> {
+        [self.key_columns(), &self.included.columns].concat()
+    }
+
     /// The values of its expressions for each of the rows.
     ///
     /// # Errors
@@ -704,6 +729,7 @@ impl Types {
 pub struct NewIndex {
     pub name: String,
     pub columns: Vec<u16>,
+    pub included: Included,
     pub orders: Vec<KeyOrder>,
     pub unique: bool,
     pub primary: bool,

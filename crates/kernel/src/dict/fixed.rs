@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::{Dba, ObjId, Scn};
 
-use super::def::{Changes, ColumnDef, Derived, IndexDef, TableDef};
+use super::def::{Changes, ColumnDef, Derived, Included, IndexDef, TableDef};
 use super::expression::Evaluator;
 use crate::row::{ColType, TypeKind};
 
@@ -427,6 +427,7 @@ impl FixedTable {
                     name: index.name.to_owned(),
                     table: self.obj,
                     columns: index.columns.to_vec(),
+                    included: Included::default(),
                     orders: Vec::new(),
                     unique: true,
                     primary: false,

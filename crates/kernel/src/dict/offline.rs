@@ -295,7 +295,7 @@ fn find_tables(rows: &Rows, found: &mut Found) {
         for index in indexes.remove(&obj).unwrap_or_default() {
             // Those of expressions have been looked at.
             let is_none = |c: &u16| *c < KEY_EXPR && usize::from(*c) >= columns.len();
-            if index.columns.iter().any(is_none) {
+            if index.all_columns().iter().any(is_none) {
                 let what = format!("index {} is on a column that is none", index.name);
                 found.complaints.push((row.rowid, what));
                 continue;

@@ -228,9 +228,15 @@ fn positions(row: &Record, i: usize) -> Result<Vec<u16>> {
 }
 
 /// The positions of a key's columns, each with the order that was asked for.
-fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>)> {
+fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>, Included)> {
     let (mut columns, mut orders) = (Vec::new(), Vec::new());
-    for one in row.text(at::IND_COLUMNS)?.split(',') {
+    let text = row.text(at::IND_COLUMNS)?;
+    let (keys, more) = text.split_at(text.find([STORED, BESIDE]).unwrap_or(text.len()));
+    let mut included = Included { columns: Vec::new(), stored: more.starts_with(STORED) };
+    for one in more.split([STORED, BESIDE, ',']).filter(|one| !one.is_empty()) {
+        included.columns.push(one.parse().map_err(|_| row.unknown("list of columns"))?);
+    }
+    for one in keys.split(',') {
         let end = one.find(|c: char| !c.is_ascii_digit()).unwrap_or(one.len());
         let (position, order) = one.split_at(end);
         let order = KeyOrder::of_code(order);
@@ -243,12 +249,20 @@ fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>)> {
     if orders.iter().all(|order| *order == KeyOrder::default()) {
         orders.clear();
     }
-    Ok((columns, orders))
+    if included.stored {
+        columns.extend(&included.columns);
+    }
+    Ok((columns, orders, included))
 }
+
+/// Before included columns that entries hold.
+const STORED: char = '+';
+/// Before those that they do not.
+const BESIDE: char = ';';
 
 /// `name` is kept in `obj$`; `evaluator` computes its expressions.
 pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Result<IndexDef> {
-    let (columns, orders) = key_columns(row)?;
+    let (columns, orders, included) = key_columns(row)?;
     let predicate = match row.bytes_or_null(at::IND_PREDICATE)? {
         None => None,
         Some(bytes) => {
@@ -273,6 +287,7 @@ pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Res
         name,
         table: row.obj(1)?,
         columns,
+        included,
         orders,
         unique: row.bool(3)?,
         primary: row.bool(4)?,
@@ -287,12 +302,17 @@ pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Res
     })
 }
 
-/// The positions of an index's columns as `ind$` keeps them.
-pub(super) fn key_list(columns: &[u16], orders: &[KeyOrder]) -> String {
+/// The positions of an index's columns as `ind$` keeps them: of the key, and those included.
+pub(super) fn key_list(columns: &[u16], orders: &[KeyOrder], included: &Included) -> String {
     let orders = orders.iter().map(|order| order.code()).chain(std::iter::repeat(""));
     let one = |(position, order): (&u16, &str)| format!("{position}{order}");
     let all: Vec<String> = columns.iter().zip(orders).map(one).collect();
-    all.join(",")
+    let keys = all.join(",");
+    if included.columns.is_empty() {
+        return keys;
+    }
+    let mark = if included.stored { STORED } else { BESIDE };
+    format!("{keys}{mark}{}", column_list(&included.columns))
 }
 
 /// The positions of columns.

@@ -388,7 +388,7 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         return with_column_types(with_identity_options(out));
     }
     if is_word(&out[first].token, "alter") {
-        return with_identity_options(out);
+        return with_identity_options(crate::words::with_included(out));
     }
     if is_word(&out[first].token, "comment") {
         return crate::words::with_constraint_comment(out);

@@ -52,6 +52,7 @@ fn new_table(name: &str) -> NewTable {
         indexes: vec![NewIndex {
             name: format!("{name}_pkey"),
             columns: vec![0],
+            included: Default::default(),
             orders: Vec::new(),
             unique: true,
             primary: true,

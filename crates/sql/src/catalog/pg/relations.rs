@@ -143,7 +143,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
                 &index.name,
                 &table.schema,
                 "i",
-                index.columns.len(),
+                index.all_columns().len(),
                 Has { owner, rows: of_table.max(0.0), ..NOTHING },
             );
         }
@@ -244,14 +244,15 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             add(oid_of(table.obj), &table.columns[column], column + 1, true);
         }
         for index in table.all_indexes() {
-            if index.exprs.is_empty() {
-                for (i, at) in index.columns.iter().enumerate() {
+            if index.exprs.is_empty() && index.included.columns.is_empty() {
+                for (i, at) in index.all_columns().iter().enumerate() {
                     add(oid_of(index.obj), &table.columns[usize::from(*at)], i + 1, false);
                 }
                 continue;
             }
-            let names = crate::key_exprs::part_names(table, &index.columns, &index.exprs);
-            for (i, (at, name)) in index.columns.iter().zip(&names).enumerate() {
+            let all = index.all_columns();
+            let names = crate::key_exprs::part_names(table, &all, &index.exprs);
+            for (i, (at, name)) in all.iter().zip(&names).enumerate() {
                 let def = ColumnDef::new(name, index.part_type(table, *at));
                 add(oid_of(index.obj), &def, i + 1, false);
             }

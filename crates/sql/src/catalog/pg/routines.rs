@@ -351,13 +351,14 @@ pub(super) fn dependencies(catalog: &crate::catalog::Catalog) -> Rows {
             match index.constraint {
                 Some(_) => {
                     add(CLASS, index_oid, 2606, index_oid, 0, "i");
-                    for column in &index.columns {
+                    for column in &index.all_columns() {
                         add(2606, index_oid, CLASS, at, usize::from(*column) + 1, "a");
                     }
                 }
                 None => {
                     let named = index.exprs.iter().flat_map(|expr| &expr.columns);
-                    let plain = index.columns.iter().filter(|column| **column < KEY_EXPR);
+                    let all = index.all_columns();
+                    let plain = all.iter().filter(|column| **column < KEY_EXPR);
                     for column in plain.chain(named) {
                         add(CLASS, index_oid, CLASS, at, usize::from(*column) + 1, "a");
                     }
