@@ -16,6 +16,7 @@ mod json_sets;
 mod keywords;
 mod math;
 mod operators;
+mod overlaps;
 mod patterns;
 mod regex;
 mod regex_syntax;
@@ -407,6 +408,7 @@ pub fn typed_functions(env: FormatEnv) -> Vec<Typed> {
         formatting::LINES,
         regex::LINES,
         operators::LINES,
+        overlaps::LINES,
         series::LINES,
         json_sets::LINES,
     ]

@@ -96,6 +96,17 @@ pub(crate) fn with_frames(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let Some(open) = opening(&tokens, &used, n).filter(|_| is(n + length, &Token::RParen))
         else {
             continue;
+        };
+        let first = ["partition", "order", "rows", "range", "groups"];
+        let named = !first.iter().any(|w| word(open + 1, w));
+        let at = open + 1 + usize::from(named);
+        let mark = format!("{}{what}", crate::bind::EXCLUDE);
+        let mark = Token::SingleQuotedString(mark);
+        if word(at, "partition") && word(at + 1, "by") {
+            put.push((used[at + 2], vec![mark, Token::Comma]));
+        } else {
+            let by = [Token::make_keyword("PARTITION"), Token::make_keyword("BY")];
+            put.push((used[at], by.into_iter().chain([mark]).collect()));
         }
         let Some(close) = closing(&tokens, &used, n + 2) else { continue };
         if is(close + 1, &["row", "rows"]) && is(close + 2, &["only"]) {

@@ -122,6 +122,7 @@ impl Binder<'_> {
             self.with(with)?;
         }
         let sets = std::mem::replace(&mut self.sets_found, false);
+        let windows = std::mem::take(&mut self.windows);
         self.set_expr(body)?;
         if let Some(order_by) = order_by {
             if self.sets_found && !orders_by_output(order_by, body) {
@@ -131,6 +132,7 @@ impl Binder<'_> {
             }
             self.order_by(order_by)?;
         }
+        self.windows = windows;
         self.sets_found = sets;
         let ties = match limit_clause {
             Some(LimitClause::LimitOffset { limit: Some(limit), .. }) => {
@@ -364,6 +366,7 @@ impl Binder<'_> {
         if !matches!(flavor, datafusion::sql::sqlparser::ast::SelectFlavor::Standard) {
             return refuse("a query that begins with FROM");
         }
+        self.named_windows(named_window)?;
         if let Some(Distinct::On(all)) = distinct {
             all.iter_mut().try_for_each(|expr| self.expr(expr))?;
         }
@@ -386,12 +389,6 @@ impl Binder<'_> {
         self.group_by(group_by)?;
         if let Some(expr) = having {
             self.expr(expr)?;
-        }
-        for window in named_window {
-            match &mut window.1 {
-                NamedWindowExpr::NamedWindow(_) => {}
-                NamedWindowExpr::WindowSpec(spec) => self.window_spec(spec)?,
-            }
         }
         self.in_projection = in_projection;
         Ok(())
@@ -475,18 +472,6 @@ impl Binder<'_> {
         }
         self.after_first = before;
         Ok(())
-    }
-
-    pub(super) fn window_spec(&mut self, spec: &mut WindowSpec) -> Result<()> {
-        spec.partition_by.iter_mut().try_for_each(|expr| self.expr(expr))?;
-        self.order_by_list(&mut spec.order_by, false)
-    }
-
-    pub(super) fn window(&mut self, window: &mut WindowType) -> Result<()> {
-        match window {
-            WindowType::WindowSpec(spec) => self.window_spec(spec),
-            WindowType::NamedWindow(_) => Ok(()),
-        }
     }
 }
 

@@ -379,6 +379,7 @@ pub(crate) fn is_word(token: &Token, word: &str) -> bool {
 /// and `off` as well as `true` and `false`.
 fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let out = crate::words::with_fetch_amounts(tokens.to_vec());
+    let out = crate::words::with_frames(crate::words::with_row_wildcards(out));
     let out = crate::words::with_row_locks(out);
     let mut out = crate::words::with_plain_names(out);
     let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));

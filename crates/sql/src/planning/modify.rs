@@ -295,8 +295,9 @@ impl Session {
         references.add_target(table);
         // A wildcard means the table's own columns, not the hidden ones.
         let named = through.map_or(table, |through| &through.view);
-        let items =
-            items.into_iter().flat_map(|item| expand_wildcard(item, named, alias)).collect();
+        let items = items.into_iter().flat_map(|item| expand_wildcard(item, named, alias));
+        let mut items: Vec<SelectItem> = items.collect();
+        crate::bind::name_columns(&mut items);
         let relation = match through {
             None => target_factor(table, alias),
             Some(through) => through.given_factor(alias),

@@ -6,6 +6,7 @@
 //! such names.
 
 mod from;
+mod joined;
 mod walk;
 
 use crate::bind::{ident_name, object_parts, table_parts};
@@ -14,7 +15,8 @@ use crate::{PgError, Result};
 use datafusion::catalog::TableProvider;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    Statement as Ast, TableFactor, TableObject, Visit, Visitor, visit_expressions, visit_relations,
+    Query, Statement as Ast, TableFactor, TableObject, Visit, Visitor, visit_expressions,
+    visit_relations,
 };
 use query::Relation;
 use std::collections::BTreeMap;
@@ -56,15 +58,20 @@ fn is_row(function: &Function) -> bool {
     }))
 }
 
-/// Names that columns may be qualified with.
+/// Names that columns may be qualified with, and whether there are joins by name.
 #[derive(Default)]
-struct Names(Vec<String>);
+struct Names(Vec<String>, bool);
 
 impl Visitor for Names {
     type Break = ();
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
         self.0.extend(object_parts(relation).ok().and_then(|mut parts| parts.pop()));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        self.1 |= joined::joins_by_name(query);
         ControlFlow::Continue(())
     }
 
@@ -91,7 +98,10 @@ fn may_name_rows(ast: &Ast) -> bool {
         names.0.extend(insert.table_alias.iter().map(|alias| ident_name(&alias.alias)));
         names.0.push("excluded".to_owned());
     }
-    let Names(names) = names;
+    let Names(names, by_name) = names;
+    if by_name {
+        return true;
+    }
     let named = |ident: &Ident| names.iter().any(|name| is(ident, name));
     let wildcard = |function: &Function| {
         matches!(&function.args, FunctionArguments::List(list) if list.args.iter().any(|arg| {
