@@ -205,6 +205,7 @@ impl Planner {
         ours.push(crate::type_names::pg_typeof());
         ours.push(crate::expand::expand_function());
         ours.push(crate::rows::row_function());
+        ours.push(crate::rows::field_function());
         ours.extend(crate::enum_functions::enum_functions());
         for function in ours {
             use datafusion::execution::FunctionRegistry;

@@ -72,7 +72,12 @@ pub(crate) fn with_frames(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         return tokens;
     }
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
-    let mut gone = Vec::new();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let is = |n: usize, token: &Token| used.get(n).is_some_and(|at| tokens[*at].token == *token);
+    let span = |at: usize| tokens[at].span;
+    // What is put before a token, and which go.
+    let (mut put, mut gone): (Vec<(usize, Vec<Token>)>, Vec<usize>) = (Vec::new(), Vec::new());
     for n in 0..used.len() {
         let bound =
             n > 0 && ["between", "and", "rows", "range", "groups"].iter().any(|w| word(n - 1, w));
@@ -108,9 +113,19 @@ pub(crate) fn with_frames(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             let by = [Token::make_keyword("PARTITION"), Token::make_keyword("BY")];
             put.push((used[at], by.into_iter().chain([mark]).collect()));
         }
-        let Some(close) = closing(&tokens, &used, n + 2) else { continue };
-        if is(close + 1, &["row", "rows"]) && is(close + 2, &["only"]) {
-            gone.push((used[n], [used[n + 1], used[close + 1], used[close + 2]]));
+        gone.extend_from_slice(&used[n..n + length]);
+    }
+    let mut out = Vec::with_capacity(tokens.len() + 8);
+    for (at, token) in tokens.iter().enumerate() {
+        for (_, words) in put.iter().filter(|(before, _)| *before == at) {
+            for token in words {
+                out.push(TokenWithSpan { token: token.clone(), span: span(at) });
+                let space = Token::Whitespace(Whitespace::Space);
+                out.push(TokenWithSpan { token: space, span: span(at) });
+            }
+        }
+        if !gone.contains(&at) {
+            out.push(token.clone());
         }
     }
     out
@@ -163,7 +178,7 @@ pub(crate) fn with_row_wildcards(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWit
     let mut at = 0;
     tokens.retain(|_| {
         at += 1;
-        !gone.iter().any(|(_, all)| all.contains(&(at - 1)))
+        !gone.contains(&(at - 1))
     });
     tokens
 }

@@ -25,7 +25,9 @@ use datafusion::sql::sqlparser::ast;
 use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind};
 
-pub(crate) use self::query::{TARGETS_MAX, names_of_from, shown_name, union_of_values};
+pub(crate) use self::query::{
+    TARGETS_MAX, name_columns, names_of_from, shown_name, union_of_values,
+};
 pub(crate) use expr::{call, column_of_query, number, placeholder_index, session_function};
 pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
 pub(crate) use window::EXCLUDE;

@@ -564,7 +564,7 @@ fn plain_wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
 
 /// Marks output names that repeat another, since DataFusion wants them distinct; [`shown_name`]
 /// takes the mark off.
-fn name_columns(items: &mut [SelectItem]) {
+pub(crate) fn name_columns(items: &mut [SelectItem]) {
     let mut seen: Vec<String> = Vec::new();
     for item in items {
         let name = match item {

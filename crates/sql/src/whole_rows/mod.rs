@@ -87,6 +87,13 @@ impl Visitor for Names {
     }
 }
 
+/// The names that columns in a query may be qualified with, also those of queries inside it.
+pub(crate) fn names_in(query: &Query) -> Vec<String> {
+    let mut names = Names::default();
+    let _: ControlFlow<()> = query.visit(&mut names);
+    names.0
+}
+
 /// Whether a statement may name a whole row.
 fn may_name_rows(ast: &Ast) -> bool {
     let mut names = Names::default();

@@ -242,6 +242,14 @@ impl Binder<'_> {
                     *expr = build::call("get_field", vec![(**root).clone(), field]);
                     return Ok(());
                 }
+                if let [AccessExpr::Dot(Expr::Identifier(field))] = &access_chain[..]
+                    && !matches!(**root, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+                {
+                    let field = build::string(ident_name(field));
+                    self.expr(root)?;
+                    *expr = build::call(::query::rows::FIELD, vec![(**root).clone(), field]);
+                    return Ok(());
+                }
                 self.subscript(expr)
             }
             other => refuse(format!("the expression {other}")),
