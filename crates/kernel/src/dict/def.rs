@@ -13,7 +13,7 @@ use block::{Dba, ObjId, Scn};
 use super::acl::Acl;
 use super::condition::Condition;
 use super::expression::{Evaluator, KeyExpr};
-use crate::row::{ColType, Datum, EnumType, RowTypes, RowView, Value, encode_row};
+use crate::row::{ColType, Datum, EnumType, RowTypes, RowView, TypeKind, Value, encode_row};
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -499,6 +499,8 @@ pub struct SequenceDef {
     pub owner: ObjId,
     /// As [`TableDef::acl`].
     pub acl: Option<Acl>,
+    /// The type whose values it gives: one of the three integers.
+    pub kind: TypeKind,
     pub start: i64,
     pub increment: i64,
     pub min: i64,
@@ -744,6 +746,8 @@ pub struct NewSequence {
     pub schema: String,
     pub name: String,
     pub owner: ObjId,
+    /// One of the three integers.
+    pub kind: TypeKind,
     pub start: i64,
     pub increment: i64,
     pub min: i64,

@@ -212,6 +212,7 @@ pub(super) const TABLES: [FixedTable; 20] = [
             ("table", Int8, false),
             ("highwater", Int8, true),
             ("used", Bool, true),
+            ("type", Int4, true),
         ],
         indexes: &[FixedIndex { obj: ObjId(26), name: "i_seq1", columns: &[0] }],
     },

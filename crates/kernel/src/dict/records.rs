@@ -53,6 +53,7 @@ pub(super) mod at {
     pub const SEQ_TABLE: usize = 8;
     pub const SEQ_HIGHWATER: usize = 9;
     pub const SEQ_USED: usize = 10;
+    pub const SEQ_TYPE: usize = 11;
     pub const TYPE_SCHEMA: usize = 1;
     pub const TYPE_NAME: usize = 2;
     pub const TYPE_OWNER: usize = 3;
@@ -535,6 +536,14 @@ pub(super) async fn read_table(
     }))
 }
 
+/// The type that a sequence gives values of.
+fn sequence_kind(row: &Record) -> Result<TypeKind> {
+    let code = u8::try_from(row.int(at::SEQ_TYPE)?).ok();
+    let kind = code.and_then(TypeKind::from_code);
+    let known = [TypeKind::Int2, TypeKind::Int4, TypeKind::Int8];
+    kind.filter(|kind| known.contains(kind)).ok_or_else(|| row.unknown("type of a sequence"))
+}
+
 pub(super) fn sequence_of(row: &Record, object: &ObjectDef) -> Result<SequenceDef> {
     Ok(SequenceDef {
         obj: object.obj,
@@ -542,6 +551,7 @@ pub(super) fn sequence_of(row: &Record, object: &ObjectDef) -> Result<SequenceDe
         name: object.name.clone(),
         owner: object.owner,
         acl: object.acl.clone(),
+        kind: sequence_kind(row)?,
         start: row.int(1)?,
         increment: row.int(2)?,
         min: row.int(3)?,
@@ -565,7 +575,7 @@ pub(super) async fn read_sequence(
 }
 
 /// A new sequence's row: nothing handed out yet, so the high-water mark is the first value, unused.
-pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 11] {
+pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 12] {
     [
         obj(def.obj),
         Datum::Int8(def.start),
@@ -578,6 +588,7 @@ pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 11] {
         def.table.map_or(Datum::Null, obj),
         Datum::Int8(def.start),
         Datum::Bool(false),
+        Datum::Int4(i32::from(def.kind.code())),
     ]
 }
 

@@ -134,8 +134,6 @@ fn check_types(name: &str, child: (&str, ColType), parent: (&str, ColType)) -> R
     let casts = matches!(
         (child.1.kind, parent.1.kind),
         (Int2 | Int4 | Int8 | Numeric, Float4 | Float8)
-            | (Float4, Float8)
-            | (Float8, Float4)
             | (Date | Timestamp | Timestamptz, Date | Timestamp | Timestamptz)
             | (Char, Text | Varchar)
             | (Text | Varchar, Char)

@@ -380,6 +380,10 @@ impl Session {
             None => Ok(at),
         })?;
         note_values_parameters(&query, &columns, &named, params)?;
+        if through.is_none() {
+            let all: Vec<_> = columns.iter().map(|at| &table.columns[*at]).collect();
+            assign::check_cells(&query, &all)?;
+        }
         values_as_selects(&mut query)?;
         let read_by = self.read_by(&query);
         let env = self.format_env();

@@ -170,6 +170,7 @@ async fn make_sequence(t: &TestInstance) -> Result<()> {
         schema: "public".into(),
         name: "s".into(),
         owner: dict::SUPERUSER_OBJ,
+        kind: crate::row::TypeKind::Int8,
         start: 1,
         increment: 1,
         min: 1,
