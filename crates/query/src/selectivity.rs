@@ -377,6 +377,7 @@ mod tests {
             referenced: vec![],
             comment: None,
             view: None,
+            materialized: None,
             derived: Derived::default(),
             statistics: Derived::default(),
             changes: Changes::default(),

@@ -458,6 +458,38 @@ pub(crate) fn with_constraint_comment(tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
     out
 }
 
+/// `CREATE MATERIALIZED VIEW v AS .. WITH [NO] DATA` without the clause, or as one `WITH
+/// ("$no_data" = true)`.
+pub(crate) fn with_no_data(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    if !(word(1, "materialized") && word(2, "view")) {
+        return tokens;
+    }
+    let end = used.iter().rposition(|at| tokens[*at].token != Token::SemiColon);
+    let Some(end) = end.filter(|end| word(*end, "data")) else { return tokens };
+    let no = word(end.wrapping_sub(1), "no");
+    let first = end.wrapping_sub(if no { 2 } else { 1 });
+    let as_at = (0..first).find(|n| word(*n, "as"));
+    let (Some(as_at), true) = (as_at, word(first, "with")) else { return tokens };
+    let (from, to, place) = (used[first], used[end], used[as_at]);
+    tokens.drain(from..=to);
+    if no {
+        let span = tokens[place].span;
+        let words = [
+            Token::make_keyword("WITH"),
+            Token::LParen,
+            Token::make_word(crate::parse::NO_DATA, Some('"')),
+            Token::Eq,
+            Token::make_keyword("true"),
+            Token::RParen,
+        ];
+        tokens.splice(place..place, words.into_iter().map(|token| TokenWithSpan { token, span }));
+    }
+    tokens
+}
+
 /// Stands for a clause LIKE among the columns of a new table.
 pub(crate) const LIKE: &str = "$like";
 

@@ -63,6 +63,7 @@ pub(super) fn bootstrap_def(birth: Scn) -> TableDef {
         referenced: Vec::new(),
         comment: None,
         view: None,
+        materialized: None,
         derived: Derived::default(),
         statistics: Derived::default(),
         changes: Changes::default(),

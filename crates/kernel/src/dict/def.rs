@@ -142,6 +142,14 @@ pub struct ViewDef {
     pub check: Option<CheckOption>,
 }
 
+/// What a materialized view's rows are those of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Materialized {
+    pub view: ViewDef,
+    /// Whether its rows have been computed since it was made, or made empty.
+    pub populated: bool,
+}
+
 /// What a foreign key does with the rows that refer to one which goes or changes its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyAction {
@@ -335,6 +343,8 @@ pub struct TableDef {
     pub comment: Option<String>,
     /// Of a view: there are no rows of its own.
     pub view: Option<ViewDef>,
+    /// Of a materialized view, which has rows as a table has.
+    pub materialized: Option<Materialized>,
     pub derived: Derived,
     /// What [`super::statistics`] has read, once somebody has asked.
     pub statistics: Derived,
@@ -352,6 +362,12 @@ impl TableDef {
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// What it shows, if that is a query's.
+    #[must_use]
+    pub fn shows(&self) -> Option<&ViewDef> {
+        self.view.as_ref().or_else(|| self.materialized.as_ref().map(|own| &own.view))
     }
 
     /// All indexes: those over all rows, then the partial ones, then those on expressions.
@@ -588,6 +604,8 @@ pub enum ObjectKind {
     Index,
     Sequence,
     View,
+    /// A view whose rows are kept, as a table's are.
+    Materialized,
 }
 
 impl ObjectKind {
@@ -599,15 +617,15 @@ impl ObjectKind {
             ObjectKind::Index => "i",
             ObjectKind::Sequence => "S",
             ObjectKind::View => "v",
+            ObjectKind::Materialized => "m",
         }
     }
 
     /// Inverse of [`ObjectKind::code`].
     #[must_use]
     pub fn from_code(code: &str) -> Option<ObjectKind> {
-        [ObjectKind::Table, ObjectKind::Index, ObjectKind::Sequence, ObjectKind::View]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+        use ObjectKind::{Index, Materialized, Sequence, Table, View};
+        [Table, Index, Sequence, View, Materialized].into_iter().find(|kind| kind.code() == code)
     }
 }
 

@@ -461,6 +461,7 @@ impl FixedTable {
             referenced: Vec::new(),
             comment: None,
             view: None,
+            materialized: None,
             derived: Derived::default(),
             statistics: Derived::default(),
             changes: Changes::default(),

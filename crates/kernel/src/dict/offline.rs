@@ -328,6 +328,7 @@ fn find_tables(rows: &Rows, found: &mut Found) {
             referenced: Vec::new(),
             comment: None,
             view: None,
+            materialized: None,
             derived: Derived::default(),
             statistics: Derived::default(),
             changes: Changes::default(),
@@ -352,7 +353,9 @@ fn check_names(rows: &Rows, found: &mut Found) {
             ObjectKind::Table => tables.contains(&obj),
             ObjectKind::Index => indexes.contains(&obj),
             ObjectKind::Sequence => sequences.contains(&obj),
-            ObjectKind::View => tables.contains(&obj) && views.contains(&obj),
+            ObjectKind::View | ObjectKind::Materialized => {
+                tables.contains(&obj) && views.contains(&obj)
+            }
         };
         if !whole {
             let what = format!("object {} ({obj}) is not described", object.name);

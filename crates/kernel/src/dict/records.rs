@@ -11,9 +11,9 @@ use observe::Ctx;
 use super::acl::Acl;
 use super::condition::Condition;
 use super::def::{
-    CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction,
-    KeyOrder, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, TypeDef, Use,
-    UserDef, ViewDef,
+    CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated, Included, IndexDef,
+    KeyAction, KeyOrder, Materialized, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef,
+    TableDef, TypeDef, Use, UserDef, ViewDef,
 };
 use super::expression::{Evaluator, KEY_EXPR, exprs_of};
 use super::fixed::Fixed;
@@ -384,8 +384,7 @@ async fn read_view(
     let Some(row) = store::one(ctx, snap, dict.fixed(Fixed::View), 0, &key).await? else {
         return Ok(None);
     };
-    let uses = store::by_key(ctx, snap, dict.fixed(Fixed::Dep), 0, &key).await?;
-    let uses = uses.iter().map(use_of).collect::<Result<Vec<_>>>()?;
+    let uses = read_uses(ctx, dict, snap, object.obj).await?;
     let check = match row.text_or_null(2)? {
         None => None,
         Some(code) => {
@@ -394,6 +393,38 @@ async fn read_view(
         }
     };
     Ok(Some(ViewDef { text: row.text(1)?.to_owned(), uses, check }))
+}
+
+/// In the place of a check option: a materialized view whose rows have been computed.
+pub(super) const POPULATED: &str = "m";
+/// One whose rows have not.
+pub(super) const NOT_POPULATED: &str = "u";
+
+async fn read_materialized(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    object: &ObjectDef,
+) -> Result<Option<Materialized>> {
+    if object.kind != ObjectKind::Materialized {
+        return Ok(None);
+    }
+    let row = store::one(ctx, snap, dict.fixed(Fixed::View), 0, &[obj(object.obj)]).await?;
+    let what = || Error::Invariant(format!("materialized view {} has no text", object.name));
+    let row = row.ok_or_else(what)?;
+    let uses = read_uses(ctx, dict, snap, object.obj).await?;
+    let populated = match row.text(2)? {
+        POPULATED => true,
+        NOT_POPULATED => false,
+        _ => return Err(row.unknown("state of a materialized view")),
+    };
+    let view = ViewDef { text: row.text(1)?.to_owned(), uses, check: None };
+    Ok(Some(Materialized { view, populated }))
+}
+
+async fn read_uses(ctx: &Ctx, dict: &Dict, snap: &Snapshot, number: ObjId) -> Result<Vec<Use>> {
+    let uses = store::by_key(ctx, snap, dict.fixed(Fixed::Dep), 0, &[obj(number)]).await?;
+    uses.iter().map(use_of).collect()
 }
 
 fn use_of(row: &Record) -> Result<Use> {
@@ -491,6 +522,7 @@ pub(super) async fn read_table(
     let checks = store::by_key(ctx, snap, dict.fixed(Fixed::Con), 0, &key).await?;
     let checks = checks.iter().map(check_of).collect::<Result<Vec<_>>>()?;
     let view = read_view(ctx, dict, snap, object).await?;
+    let materialized = read_materialized(ctx, dict, snap, object).await?;
     let foreign = store::by_key(ctx, snap, dict.fixed(Fixed::Ref), 0, &key).await?;
     let foreign = foreign.iter().map(|row| foreign_of(row).map(Arc::new));
     let foreign = foreign.collect::<Result<Vec<_>>>()?;
@@ -528,6 +560,7 @@ pub(super) async fn read_table(
         referenced,
         comment: tab.text_or_null(at::TAB_COMMENT)?.map(str::to_owned),
         view,
+        materialized,
         derived: Derived::default(),
         statistics: Derived::default(),
         changes: dict.changes_of(object.obj),

@@ -214,7 +214,7 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
                 Some(other) => number(other),
                 None => None,
             };
-            let view = c.views.iter().find(|view| Some(i64::from(view.obj.0)) == oid);
+            let view = c.relations().find(|view| Some(i64::from(view.obj.0)) == oid);
             Ok(view.and_then(|view| view_definition(view)).map_or(Value::Null, text))
         }),
         make("obj_description", None, TEXT, |c, args| {
@@ -428,7 +428,7 @@ fn include_clause(table: &TableDef, index: &IndexDef) -> String {
 
 /// A view's text, which makes the view again.
 pub(super) fn view_definition(view: &TableDef) -> Option<String> {
-    view.view.as_ref().map(|own| format!(" {};", own.text))
+    view.shows().map(|own| format!(" {};", own.text))
 }
 
 pub(super) fn index_definition(table: &TableDef, index: &IndexDef, short: bool) -> String {

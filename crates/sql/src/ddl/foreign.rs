@@ -95,6 +95,10 @@ fn referred(
         }
         return Ok((key.clone(), parts.collect()));
     }
+    if parent.materialized.is_some() {
+        let text = format!("referenced relation \"{table}\" is not a table");
+        return Err(PgError::new("42809", text));
+    }
     let columns = referring(parent, names)?;
     if columns.len() != count {
         return Err(disagree());

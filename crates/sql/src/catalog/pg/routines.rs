@@ -375,7 +375,7 @@ pub(super) fn dependencies(catalog: &crate::catalog::Catalog) -> Rows {
             add(2606, check.obj.0.into(), CLASS, at, 0, "a");
         }
     }
-    for view in &catalog.views {
+    for view in catalog.with_queries() {
         let rule = i64::from(view.obj.0);
         add(2618, rule, CLASS, rule, 0, "i");
         for used in catalog.used_by(view) {
