@@ -17,6 +17,7 @@ mod json_sets;
 mod keywords;
 mod math;
 mod operators;
+mod overlaps;
 mod patterns;
 mod regex;
 mod regex_syntax;
@@ -418,6 +419,7 @@ pub fn typed_functions(env: FormatEnv) -> Vec<Typed> {
         formatting::LINES,
         regex::LINES,
         operators::LINES,
+        overlaps::LINES,
         series::LINES,
         json_sets::LINES,
     ]

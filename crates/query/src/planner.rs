@@ -201,12 +201,15 @@ impl Planner {
             ours.push(crate::lists::any_of(name, env));
         }
         ours.extend(crate::lists::placeholders().into_iter().map(RowFunction::into_udf));
+        ours.push(crate::ties::amount_function().into_udf());
+        ours.push(crate::frames::frame_function().into_udf());
         ours.push(crate::functions::row_uuid_function());
         ours.extend(crate::row_calls::row_functions());
         ours.push(Arc::new(crate::functions::coalesce()));
         ours.push(crate::type_names::pg_typeof());
         ours.push(crate::expand::expand_function());
         ours.push(crate::rows::row_function());
+        ours.push(crate::rows::field_function());
         ours.extend(crate::enum_functions::enum_functions());
         for function in ours {
             use datafusion::execution::FunctionRegistry;
@@ -305,7 +308,8 @@ impl Planner {
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
         let raw = crate::lists::with_arrays(raw, tables.env)?;
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
-        let raw = object_names::in_texts(raw, tables)?;
+        let raw = crate::ties::with_ties(object_names::in_texts(raw, tables)?)?;
+        let raw = crate::frames::with_frames(raw, tables.env)?;
         let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
         let raw = crate::recursive::with_nullable_subqueries(raw)?;
         Ok(crate::recursive::with_plain_recursion(raw)?)

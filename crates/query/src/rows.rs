@@ -8,14 +8,15 @@
 use crate::array::push_array;
 use crate::arrow_rows::ColumnReader;
 use crate::error::{PgError, Result};
-use crate::functions::RowFunction;
+use crate::functions::{RowFunction, format_type};
 use crate::json::push_string;
 use crate::json_functions::json_of;
-use crate::types::oid;
+use crate::types::{oid, pg_type_of_field};
 use crate::wire::{FormatEnv, to_text};
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, LargeBinaryArray, ListArray, StringArray, StructArray,
+    Array, ArrayRef, AsArray, BooleanArray, LargeBinaryArray, ListArray, StringArray, StructArray,
 };
+use datafusion::arrow::compute::nullif;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result as DfResult;
@@ -94,6 +95,69 @@ impl ScalarUDFImpl for MakeRow {
         let missing = there.logical_nulls();
         let made = StructArray::try_new_with_length(fields.clone(), columns, missing, rows)?;
         Ok(ColumnarValue::Array(Arc::new(made)))
+    }
+}
+
+/// The function that takes a field out of a row.
+pub const FIELD: &str = "$field";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TakeField {
+    signature: Signature,
+}
+
+/// See [`FIELD`].
+#[must_use]
+pub(crate) fn field_function() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(TakeField {
+        signature: Signature::any(2, Volatility::Immutable),
+    }))
+}
+
+impl ScalarUDFImpl for TakeField {
+    fn name(&self) -> &'static str {
+        FIELD
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> DfResult<DataType> {
+        Err(malformed().into())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+        let [row, _] = args.arg_fields else { return Err(malformed().into()) };
+        let Some(Some(ScalarValue::Utf8(Some(name)))) = args.scalar_arguments.get(1) else {
+            return Err(malformed().into());
+        };
+        let DataType::Struct(fields) = row.data_type() else {
+            let shown = pg_type_of_field(row);
+            let shown = format_type(shown.oid.into(), shown.typmod.into());
+            let text = format!(
+                "column notation .{name} applied to type {shown}, which is not a composite type"
+            );
+            return Err(PgError::new("42809", text).into());
+        };
+        let Some((_, field)) = fields.find(name) else {
+            let text = format!("could not identify column \"{name}\" in record data type");
+            return Err(PgError::new("42703", text).into());
+        };
+        Ok(Arc::new(Field::new(FIELD, field.data_type().clone(), true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let rows = args.args.first().ok_or_else(malformed)?.to_array(args.number_rows)?;
+        let Some(ColumnarValue::Scalar(ScalarValue::Utf8(Some(name)))) = args.args.get(1) else {
+            return Err(malformed().into());
+        };
+        let rows = rows.as_struct_opt().ok_or_else(malformed)?;
+        let field = rows.column_by_name(name).ok_or_else(malformed)?;
+        let Some(missing) = rows.nulls() else { return Ok(ColumnarValue::Array(field.clone())) };
+        // Of a row that is NULL every field is.
+        let missing = BooleanArray::new(!missing.inner(), None);
+        Ok(ColumnarValue::Array(nullif(field, &missing)?))
     }
 }
 

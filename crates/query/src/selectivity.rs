@@ -403,6 +403,7 @@ mod tests {
             referenced: vec![],
             comment: None,
             view: None,
+            materialized: None,
             derived: Derived::default(),
             statistics: Derived::default(),
             changes: Changes::default(),

@@ -540,6 +540,7 @@ impl Load for Mixed {
                 schema: "public".to_owned(),
                 name: "ticket".to_owned(),
                 owner: dict::SUPERUSER_OBJ,
+                kind: kernel::row::TypeKind::Int8,
                 start: 1,
                 increment: 1,
                 min: 1,

@@ -51,6 +51,7 @@ pub fn index(name: &str, column: u16, unique: bool, primary: bool) -> NewIndex {
     NewIndex {
         name: name.to_owned(),
         columns: vec![column],
+        included: Default::default(),
         orders: Vec::new(),
         unique,
         primary,

@@ -5,8 +5,9 @@
 
 use crate::bind::scalar::assignable;
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, UnaryOperator, Value};
 use kernel::dict::ColumnDef;
+use kernel::row::TypeKind;
 use query::PgColumn;
 use query::functions::format_type;
 use query::types::PgType;
@@ -71,6 +72,44 @@ fn of_body(body: &SetExpr, count: usize) -> Vec<bool> {
             (0..count).map(|at| any(at) || all(at)).collect()
         }
         _ => vec![false; count],
+    }
+}
+
+/// 42804 if a cell of VALUES is written as of a type that cannot be stored in its column. One row
+/// alone has the types that its plan says; several have what they agree on.
+pub(crate) fn check_cells(query: &Query, columns: &[&ColumnDef]) -> Result<()> {
+    let SetExpr::Values(values) = &*query.body else { return Ok(()) };
+    if values.rows.len() < 2 {
+        return Ok(());
+    }
+    for (cell, column) in values.rows.iter().flat_map(|row| row.content.iter().zip(columns)) {
+        if let Some(kind) = written_kind(cell) {
+            check(column, &crate::encode::column_of("", kind))?;
+        }
+    }
+    Ok(())
+}
+
+/// The type that a literal or a cast has by itself.
+fn written_kind(expr: &Expr) -> Option<TypeKind> {
+    match expr {
+        Expr::Nested(inner) => written_kind(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => {
+            written_kind(expr)
+        }
+        Expr::Value(value) => match &value.value {
+            Value::Boolean(_) => Some(TypeKind::Bool),
+            Value::Number(digits, _) if digits.parse::<i32>().is_ok() => Some(TypeKind::Int4),
+            Value::Number(digits, _) if digits.parse::<i64>().is_ok() => Some(TypeKind::Int8),
+            Value::Number(..) => Some(TypeKind::Numeric),
+            _ => None,
+        },
+        Expr::Cast { data_type, .. } => {
+            let ty = query::sqltype::col_type_of_sql(data_type).ok()??;
+            let plain = ty.element().is_none() && ty.enum_type().is_none();
+            plain.then_some(ty.kind)
+        }
+        _ => None,
     }
 }
 

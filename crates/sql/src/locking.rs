@@ -159,6 +159,11 @@ impl Session {
         query: &mut Query,
         params: &mut Params,
     ) -> Result<Locking> {
+        let ties = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties);
+        if ties && query.locks.iter().any(|l| l.nonblock == Some(ast::NonBlock::SkipLocked)) {
+            let text = "SKIP LOCKED and WITH TIES options cannot be used together";
+            return Err(PgError::syntax(text));
+        }
         let SetExpr::Select(select) = &*query.body else {
             return refuse("UNION/INTERSECT/EXCEPT or VALUES");
         };
@@ -482,8 +487,8 @@ fn limits(query: &mut Query, params: &mut Params) -> Result<(Option<Scalar>, Opt
         (limit, offset) = (l, o);
     }
     if let Some(fetch) = query.fetch.take() {
-        if fetch.with_ties || fetch.percent {
-            return refuse("FETCH FIRST WITH TIES or PERCENT");
+        if fetch.with_ties {
+            return Err(PgError::unsupported("FETCH FIRST WITH TIES with FOR UPDATE"));
         }
         if limit.is_some() {
             return Err(PgError::syntax("multiple LIMIT clauses not allowed"));

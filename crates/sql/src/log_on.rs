@@ -126,7 +126,10 @@ pub(crate) fn is_audited(ast: &Ast) -> bool {
 pub(crate) fn is_audited_own(own: &Own) -> bool {
     match own {
         Own::Access(access) => !matches!(**access, Access::SetRole { name: None, .. }),
-        Own::CreateSequence(_) | Own::AlterRelation(_) | Own::AlterSystemSet { .. } => true,
+        Own::CreateSequence(_)
+        | Own::AlterRelation(_)
+        | Own::AlterSystemSet { .. }
+        | Own::Refresh(_) => true,
         _ => false,
     }
 }

@@ -107,13 +107,135 @@ pub(crate) fn with_spellings(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpa
     tokens
 }
 
-/// `FETCH FIRST (amount) ROWS ONLY` as `LIMIT (amount)`, wherever it stands.
+/// `OVER (w ORDER BY x ROWS 1 PRECEDING EXCLUDE TIES)` with what is excluded as the first thing
+/// that the window is partitioned by, and offsets that begin with a string in brackets.
+pub(crate) fn with_frames(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens
+        .iter()
+        .any(|t| ["preceding", "following", "exclude"].iter().any(|w| is_word(&t.token, w)))
+    {
+        return tokens;
+    }
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let is = |n: usize, token: &Token| used.get(n).is_some_and(|at| tokens[*at].token == *token);
+    let span = |at: usize| tokens[at].span;
+    // What is put before a token, and which go.
+    let (mut put, mut gone): (Vec<(usize, Vec<Token>)>, Vec<usize>) = (Vec::new(), Vec::new());
+    for n in 0..used.len() {
+        let bound =
+            n > 0 && ["between", "and", "rows", "range", "groups"].iter().any(|w| word(n - 1, w));
+        if bound
+            && matches!(tokens[used[n]].token, Token::SingleQuotedString(_))
+            && is(n + 1, &Token::DoubleColon)
+            && let Some(end) = (n + 2..used.len().min(n + 8))
+                .find(|n| word(*n, "preceding") || word(*n, "following"))
+        {
+            put.push((used[n], vec![Token::LParen]));
+            put.push((used[end], vec![Token::RParen]));
+        }
+        let (what, length) = match () {
+            () if !word(n, "exclude") => continue,
+            () if word(n + 1, "current") && word(n + 2, "row") => ("current row", 3),
+            () if word(n + 1, "no") && word(n + 2, "others") => ("no others", 3),
+            () if word(n + 1, "group") => ("group", 2),
+            () if word(n + 1, "ties") => ("ties", 2),
+            () => continue,
+        };
+        let Some(open) = opening(&tokens, &used, n).filter(|_| is(n + length, &Token::RParen))
+        else {
+            continue;
+        };
+        let first = ["partition", "order", "rows", "range", "groups"];
+        let named = !first.iter().any(|w| word(open + 1, w));
+        let at = open + 1 + usize::from(named);
+        let mark = format!("{}{what}", crate::bind::EXCLUDE);
+        let mark = Token::SingleQuotedString(mark);
+        if word(at, "partition") && word(at + 1, "by") {
+            put.push((used[at + 2], vec![mark, Token::Comma]));
+        } else {
+            let by = [Token::make_keyword("PARTITION"), Token::make_keyword("BY")];
+            put.push((used[at], by.into_iter().chain([mark]).collect()));
+        }
+        gone.extend_from_slice(&used[n..n + length]);
+    }
+    let mut out = Vec::with_capacity(tokens.len() + 8);
+    for (at, token) in tokens.iter().enumerate() {
+        for (_, words) in put.iter().filter(|(before, _)| *before == at) {
+            for token in words {
+                out.push(TokenWithSpan { token: token.clone(), span: span(at) });
+                let space = Token::Whitespace(Whitespace::Space);
+                out.push(TokenWithSpan { token: space, span: span(at) });
+            }
+        }
+        if !gone.contains(&at) {
+            out.push(token.clone());
+        }
+    }
+    out
+}
+
+/// The parenthesis around what stands at `n`.
+fn opening(tokens: &[TokenWithSpan], used: &[usize], n: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    for at in (0..n).rev() {
+        match tokens[used[at]].token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => return Some(at),
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// `(t).*` as `t.*`, and `(t.*).a` as `(t).a`.
+pub(crate) fn with_row_wildcards(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let is = |n: usize, token: &Token| used.get(n).is_some_and(|at| tokens[*at].token == *token);
+    let name = |n: usize| used.get(n).is_some_and(|at| matches!(tokens[*at].token, Token::Word(_)));
+    let mut gone = Vec::new();
+    for n in 0..used.len() {
+        let calls = n > 0
+            && match &tokens[used[n - 1]].token {
+                Token::Word(_) => {
+                    let before = ["select", "distinct", "all", "returning"];
+                    !before.iter().any(|word| is_word(&tokens[used[n - 1]].token, word))
+                }
+                Token::RParen => true,
+                _ => false,
+            };
+        if calls || !is(n, &Token::LParen) || !name(n + 1) {
+            continue;
+        }
+        let wild = |n: usize| is(n, &Token::Period) && is(n + 1, &Token::Mul);
+        if is(n + 2, &Token::RParen) && wild(n + 3) {
+            gone.extend([used[n], used[n + 2]]);
+        } else if wild(n + 2)
+            && is(n + 4, &Token::RParen)
+            && is(n + 5, &Token::Period)
+            && name(n + 6)
+        {
+            gone.extend([used[n + 2], used[n + 3]]);
+        }
+    }
+    let mut at = 0;
+    tokens.retain(|_| {
+        at += 1;
+        !gone.contains(&(at - 1))
+    });
+    tokens
+}
+
+/// `FETCH FIRST (amount) ROWS ONLY` as `LIMIT (amount)`, wherever it stands, and `WITH TIES` as
+/// `LIMIT "$with_ties"(amount)`. OFFSET behind the clause goes before it.
 pub(crate) fn with_fetch_amounts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !tokens.iter().any(|t| is_word(&t.token, "fetch")) {
         return tokens;
     }
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
-    let mut gone = Vec::new();
+    let (mut gone, mut moved) = (Vec::new(), Vec::new());
     for n in 0..used.len() {
         let is = |n: usize, words: &[&str]| {
             used.get(n).is_some_and(|at| words.iter().any(|w| is_word(&tokens[*at].token, w)))
@@ -121,20 +243,51 @@ pub(crate) fn with_fetch_amounts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWit
         if !(is(n, &["fetch"]) && is(n + 1, &["first", "next"])) {
             continue;
         }
-        let Some(close) = closing(&tokens, &used, n + 2) else { continue };
-        if is(close + 1, &["row", "rows"]) && is(close + 2, &["only"]) {
-            gone.push((used[n], [used[n + 1], used[close + 1], used[close + 2]]));
+        let close = closing(&tokens, &used, n + 2);
+        let rows = match close {
+            Some(close) => close + 1,
+            None if is(n + 2, &["row", "rows"]) => n + 2,
+            None => n + 3,
+        };
+        let ties = is(rows + 1, &["with"]) && is(rows + 2, &["ties"]);
+        let end = if ties { rows + 3 } else { rows + 2 };
+        if !is(rows, &["row", "rows"]) || !(ties || is(rows + 1, &["only"])) {
+            continue;
+        }
+        if is(end, &["offset"]) && end + 1 < used.len() {
+            let last = closing(&tokens, &used, end + 1).unwrap_or(end + 1);
+            let last = if is(last + 1, &["row", "rows"]) { last + 1 } else { last };
+            moved.push((used[n], used[end], used[last]));
+        }
+        let Some(close) = close else { continue };
+        let words = &used[close + 1..end];
+        if close == n + 4 && matches!(tokens[used[n + 3]].token, Token::Number(..)) {
+            gone.extend([used[n + 2], used[close]]);
+        } else if ties {
+            gone.extend_from_slice(words);
+            tokens[used[n]].token = Token::make_keyword("LIMIT");
+            tokens[used[n + 1]].token = Token::make_word(::query::WITH_TIES, Some('"'));
+        } else {
+            gone.extend_from_slice(words);
+            gone.push(used[n + 1]);
+            tokens[used[n]].token = Token::make_keyword("LIMIT");
         }
     }
-    for (fetch, _) in &gone {
-        tokens[*fetch].token = Token::make_keyword("LIMIT");
+    let mut out = Vec::with_capacity(tokens.len());
+    for (at, token) in tokens.iter().enumerate() {
+        if let Some((_, from, to)) = moved.iter().find(|(fetch, ..)| *fetch == at) {
+            out.extend_from_slice(&tokens[*from..=*to]);
+            out.push(TokenWithSpan {
+                token: Token::Whitespace(Whitespace::Space),
+                span: token.span,
+            });
+        }
+        let behind = moved.iter().any(|(_, from, to)| (*from..=*to).contains(&at));
+        if !behind && !gone.contains(&at) {
+            out.push(token.clone());
+        }
     }
-    let mut at = 0;
-    tokens.retain(|_| {
-        at += 1;
-        !gone.iter().any(|(_, all)| all.contains(&(at - 1)))
-    });
-    tokens
+    out
 }
 
 /// `FOR NO KEY UPDATE` as `FOR UPDATE`, `FOR KEY SHARE` as `FOR SHARE`, and for each of several
@@ -285,6 +438,46 @@ pub(crate) fn with_check_option(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWith
     tokens
 }
 
+/// Before the names of columns that a constraint's index includes.
+pub(crate) const INCLUDE: &str = "$include";
+
+/// `PRIMARY KEY (a) INCLUDE (b)` as `PRIMARY KEY (a, "$include".b)`, and UNIQUE likewise.
+pub(crate) fn with_included(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|t| is_word(&t.token, "include")) {
+        return tokens;
+    }
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let (mut out, mut copied) = (Vec::with_capacity(tokens.len()), 0);
+    for n in 0..used.len() {
+        let open = match () {
+            () if word(n, "unique") => n + 1,
+            () if word(n, "primary") && word(n + 1, "key") => n + 2,
+            () => continue,
+        };
+        let Some(close) = closing(&tokens, &used, open) else { continue };
+        let Some(end) = closing(&tokens, &used, close + 2).filter(|_| word(close + 1, "include"))
+        else {
+            continue;
+        };
+        out.extend_from_slice(&tokens[copied..used[close]]);
+        let span = tokens[used[close]].span;
+        let put = |token| TokenWithSpan { token, span };
+        for at in &used[close + 3..end] {
+            if tokens[*at].token == Token::Comma {
+                continue;
+            }
+            let mark = Token::make_word(INCLUDE, Some('"'));
+            out.extend([put(Token::Comma), put(mark), put(Token::Period), tokens[*at].clone()]);
+        }
+        out.push(tokens[used[end]].clone());
+        copied = used[end] + 1;
+    }
+    out.extend_from_slice(&tokens[copied..]);
+    out
+}
+
 /// Stands for the word in COMMENT ON CONSTRAINT.
 pub(crate) const CONSTRAINT: &str = "$constraint";
 
@@ -308,6 +501,38 @@ pub(crate) fn with_constraint_comment(tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
     out.push(put(Token::Whitespace(Whitespace::Space)));
     out.extend_from_slice(&tokens[used[end]..]);
     out
+}
+
+/// `CREATE MATERIALIZED VIEW v AS .. WITH [NO] DATA` without the clause, or as one `WITH
+/// ("$no_data" = true)`.
+pub(crate) fn with_no_data(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let word =
+        |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));
+    if !(word(1, "materialized") && word(2, "view")) {
+        return tokens;
+    }
+    let end = used.iter().rposition(|at| tokens[*at].token != Token::SemiColon);
+    let Some(end) = end.filter(|end| word(*end, "data")) else { return tokens };
+    let no = word(end.wrapping_sub(1), "no");
+    let first = end.wrapping_sub(if no { 2 } else { 1 });
+    let as_at = (0..first).find(|n| word(*n, "as"));
+    let (Some(as_at), true) = (as_at, word(first, "with")) else { return tokens };
+    let (from, to, place) = (used[first], used[end], used[as_at]);
+    tokens.drain(from..=to);
+    if no {
+        let span = tokens[place].span;
+        let words = [
+            Token::make_keyword("WITH"),
+            Token::LParen,
+            Token::make_word(crate::parse::NO_DATA, Some('"')),
+            Token::Eq,
+            Token::make_keyword("true"),
+            Token::RParen,
+        ];
+        tokens.splice(place..place, words.into_iter().map(|token| TokenWithSpan { token, span }));
+    }
+    tokens
 }
 
 /// Stands for a clause LIKE among the columns of a new table.

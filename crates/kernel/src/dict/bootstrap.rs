@@ -63,6 +63,7 @@ pub(super) fn bootstrap_def(birth: Scn) -> TableDef {
         referenced: Vec::new(),
         comment: None,
         view: None,
+        materialized: None,
         derived: Derived::default(),
         statistics: Derived::default(),
         changes: Changes::default(),
@@ -213,7 +214,7 @@ async fn write_table(
         let index: &IndexDef = index;
         let own = object(index.obj, &index.name, ObjectKind::Index);
         store::insert(ctx, txn, into(Fixed::Obj), &object_values(&own)?).await?;
-        let columns = key_list(&index.columns, &index.orders);
+        let columns = key_list(index.key_columns(), &index.orders, &index.included);
         store::insert(ctx, txn, into(Fixed::Ind), &index_values(index, &columns, None, None)?)
             .await?;
     }

@@ -303,6 +303,7 @@ mod tests {
             referenced: vec![],
             comment: None,
             view: None,
+            materialized: None,
             derived: crate::dict::Derived::default(),
             statistics: crate::dict::Derived::default(),
             changes: crate::dict::Changes::default(),

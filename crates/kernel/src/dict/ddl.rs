@@ -43,6 +43,17 @@ pub async fn create_table(
     txn: &Arc<Transaction>,
     new: NewTable,
 ) -> Result<Arc<TableDef>> {
+    let object = make_table(ctx, txn, new, ObjectKind::Table).await?;
+    own_table(ctx, txn, &object).await
+}
+
+/// As [`create_table`], of either kind that has rows.
+pub(super) async fn make_table(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    new: NewTable,
+    kind: ObjectKind,
+) -> Result<ObjectDef> {
     check_schema(ctx, txn, &new.schema).await?;
     check_name(&new.name)?;
     check_columns(&new.columns)?;
@@ -59,7 +70,7 @@ pub async fn create_table(
             owner: new.owner,
             schema: new.schema,
             name: new.name,
-            kind: ObjectKind::Table,
+            kind,
             acl: None,
             created: txn.core().current_scn(),
             version: 0,
@@ -83,7 +94,7 @@ pub async fn create_table(
         let def = own_table(ctx, txn, &object).await?;
         add_index(ctx, txn, &def, index).await?;
     }
-    own_table(ctx, txn, &object).await
+    Ok(object)
 }
 
 pub(super) fn check_columns(columns: &[ColumnDef]) -> Result<()> {
@@ -250,6 +261,9 @@ pub async fn drop_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> 
     }
     for table in [Fixed::Con, Fixed::TabStat, Fixed::ColStat] {
         delete_all(ctx, txn, table, 0, def.obj).await?;
+    }
+    if def.materialized.is_some() {
+        super::ddl_view::delete_query(ctx, txn, def.obj).await?;
     }
     delete_all(ctx, txn, Fixed::Col, 0, def.obj).await?;
     delete_all(ctx, txn, Fixed::Tab, 0, def.obj).await?;

@@ -16,7 +16,7 @@ use super::ddl_comment::forget_comments;
 use super::ddl_foreign::move_foreign_keys;
 use super::ddl_index::{check_unreferenced, drop_index_rows};
 use super::ddl_type::hold_types;
-use super::def::{AlteredColumn, CheckDef, ColumnDef, IndexDef, ObjectDef, TableDef};
+use super::def::{AlteredColumn, CheckDef, ColumnDef, Included, IndexDef, ObjectDef, TableDef};
 use super::expression::{KEY_EXPR, KeyExpr, expr_bytes};
 use super::fixed::Fixed;
 use super::ids::next_obj;
@@ -93,16 +93,18 @@ pub async fn alter_columns(
         if exprs != index.exprs {
             change_index(ctx, txn, index, vec![(at::IND_EXPRS, exprs_value(&exprs))]).await?;
         }
-        match all(&index.columns) {
-            None => {
+        match (all(index.key_columns()), all(&index.included.columns)) {
+            (Some(keys), Some(columns)) => {
+                let included = Included { columns, stored: index.included.stored };
+                if keys != index.key_columns() || included != index.included {
+                    let list = Value::Text(key_list(&keys, &index.orders, &included).into());
+                    change_index(ctx, txn, index, vec![(at::IND_COLUMNS, list)]).await?;
+                }
+            }
+            _ => {
                 check_unreferenced(&def, index)?;
                 drop_index_rows(ctx, txn, &def, index).await?;
             }
-            Some(positions) if positions != index.columns => {
-                let list = Value::Text(key_list(&positions, &index.orders).into());
-                change_index(ctx, txn, index, vec![(at::IND_COLUMNS, list)]).await?;
-            }
-            Some(_) => {}
         }
     }
     move_foreign_keys(ctx, txn, &def, &moved).await?;

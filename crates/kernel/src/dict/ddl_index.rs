@@ -27,7 +27,8 @@ pub const INDEX_COLUMNS_MAX: usize = 32;
 
 pub(super) fn check_index(index: &NewIndex, columns: &[ColumnDef]) -> Result<()> {
     check_name(&index.name)?;
-    if index.columns.is_empty() || index.columns.len() > INDEX_COLUMNS_MAX {
+    let beside = if index.included.stored { 0 } else { index.included.columns.len() };
+    if index.columns.is_empty() || index.columns.len() + beside > INDEX_COLUMNS_MAX {
         let what = format!("an index has 1 to {INDEX_COLUMNS_MAX} columns");
         return Err(Error::Invalid(what));
     }
@@ -46,7 +47,7 @@ pub(super) fn check_index(index: &NewIndex, columns: &[ColumnDef]) -> Result<()>
             return Err(Error::Invalid(what));
         }
     }
-    let mut named = Vec::new();
+    let mut named = index.included.columns.clone();
     if let Some(predicate) = &index.predicate {
         predicate.columns(&mut named);
     }
@@ -118,6 +119,7 @@ pub(super) async fn add_index(
         name: new.name,
         table: def.obj,
         columns: new.columns,
+        included: new.included,
         orders: new.orders,
         unique: new.unique,
         primary: new.primary,
@@ -131,7 +133,7 @@ pub(super) async fn add_index(
         derived: Derived::default(),
     };
     fill(ctx, txn, def, &index, seg).await?;
-    let columns = key_list(&index.columns, &index.orders);
+    let columns = key_list(index.key_columns(), &index.orders, &index.included);
     let predicate = index.predicate.as_ref().map(predicate_bytes);
     let exprs = expr_bytes(&index.exprs);
     let values = index_values(&index, &columns, predicate.as_deref(), exprs.as_deref())?;
@@ -293,7 +295,7 @@ pub(super) async fn replace_index_segment(
 ) -> Result<()> {
     let seg = make_index(ctx, txn, index.obj, index.unique).await?;
     let new = IndexDef { header: seg.header, root: seg.root, birth: seg.birth, ..index.clone() };
-    let columns = key_list(&new.columns, &new.orders);
+    let columns = key_list(new.key_columns(), &new.orders, &new.included);
     let values = index_values(&new, &columns, None, None)?;
     let changes: Vec<(usize, Value)> = [at::IND_HEADER, at::IND_ROOT, at::IND_BIRTH]
         .into_iter()

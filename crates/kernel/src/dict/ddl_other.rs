@@ -54,6 +54,7 @@ fn definition(obj: ObjId, version: u64, new: NewSequence) -> SequenceDef {
         name: new.name,
         owner: new.owner,
         acl: None,
+        kind: new.kind,
         start: new.start,
         increment: new.increment,
         min: new.min,
@@ -115,7 +116,7 @@ pub async fn alter_sequence(
     // All but the number, and the table, which is changed by itself.
     let values = sequence_values(&def);
     let rules: Vec<(usize, Value)> =
-        (1..at::SEQ_TABLE).map(|i| (i, values[i].to_value())).collect();
+        (1..at::SEQ_TABLE).chain([at::SEQ_TYPE]).map(|i| (i, values[i].to_value())).collect();
     change_sequence(ctx, txn, sequence, |row| {
         let at = restart.map_or_else(|| row.int(at::SEQ_HIGHWATER), Ok)?;
         if at < def.min {

@@ -205,7 +205,8 @@ async fn drop_all(ctx: &Ctx, txn: &Arc<Transaction>, all: &[ObjectDef]) -> Resul
             drop_foreign_key(ctx, txn, &def, &key.name).await?;
         }
     }
-    for kind in [ObjectKind::View, ObjectKind::Table, ObjectKind::Sequence] {
+    use ObjectKind::{Materialized, Sequence, Table, View};
+    for kind in [View, Materialized, Table, Sequence] {
         for object in all.iter().filter(|object| object.kind == kind) {
             if kind == ObjectKind::Sequence {
                 // Those of serial columns are gone with their tables.

@@ -11,15 +11,18 @@ use block::{Dba, ObjId, Scn};
 use observe::Ctx;
 
 use super::ddl::{
-    add_object, check_columns, delete_all, drop_object, lock_for_ddl, new_version, own_table,
+    add_object, check_columns, delete_all, drop_object, lock_for_ddl, make_table, new_version,
+    own_table,
 };
 use super::ddl_type::hold_types;
-use super::def::{CheckOption, ColumnDef, NewView, ObjectDef, ObjectKind, TableDef, ViewDef};
+use super::def::{
+    CheckOption, ColumnDef, NewTable, NewView, ObjectDef, ObjectKind, TableDef, ViewDef,
+};
 use super::fixed::Fixed;
 use super::ids::next_obj;
 use super::lookup::{table_by_obj, types};
 use super::names::{check_name, check_schema};
-use super::records::{column_values, table_values, use_values};
+use super::records::{NOT_POPULATED, POPULATED, column_values, table_values, use_values};
 use super::state::of;
 use super::store::{self, obj, text_or_null};
 use crate::error::{Error, Result};
@@ -98,6 +101,66 @@ async fn write_text(
     store::insert(ctx, txn, dict.fixed(Fixed::View), &text).await?;
     for used in &view.uses {
         store::insert(ctx, txn, dict.fixed(Fixed::Dep), &use_values(number, used)).await?;
+    }
+    Ok(())
+}
+
+/// Makes a materialized view, without rows: `populated` says that these will be all.
+///
+/// # Errors
+/// As [`create_view`]; disk full.
+pub async fn create_materialized(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    new: NewTable,
+    view: &ViewDef,
+    populated: bool,
+) -> Result<Arc<TableDef>> {
+    hold(ctx, txn, view).await?;
+    let object = make_table(ctx, txn, new, ObjectKind::Materialized).await?;
+    write_query(ctx, txn, object.obj, view, populated).await?;
+    own_table(ctx, txn, &object).await
+}
+
+/// Gives a materialized view another text, or says whether its rows are those of its query.
+///
+/// # Errors
+/// As [`replace_view`].
+pub async fn set_materialized(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    view: &ViewDef,
+    populated: bool,
+) -> Result<()> {
+    let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
+    hold(ctx, txn, view).await?;
+    delete_query(ctx, txn, def.obj).await?;
+    write_query(ctx, txn, def.obj, view, populated).await?;
+    new_version(ctx, txn, &object).await
+}
+
+async fn write_query(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    number: ObjId,
+    view: &ViewDef,
+    populated: bool,
+) -> Result<()> {
+    let dict = of(txn.core())?;
+    let state = if populated { POPULATED } else { NOT_POPULATED };
+    let text = [obj(number), Datum::Text(&view.text), Datum::Text(state)];
+    store::insert(ctx, txn, dict.fixed(Fixed::View), &text).await?;
+    for used in &view.uses {
+        store::insert(ctx, txn, dict.fixed(Fixed::Dep), &use_values(number, used)).await?;
+    }
+    Ok(())
+}
+
+/// Deletes what says which query something shows.
+pub(super) async fn delete_query(ctx: &Ctx, txn: &Arc<Transaction>, number: ObjId) -> Result<()> {
+    for table in [Fixed::Dep, Fixed::View] {
+        delete_all(ctx, txn, table, 0, number).await?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use block::{Dba, ObjId, Scn};
 use super::acl::Acl;
 use super::condition::Condition;
 use super::expression::{Evaluator, KeyExpr};
-use crate::row::{ColType, Datum, EnumType, RowTypes, RowView, Value, encode_row};
+use crate::row::{ColType, Datum, EnumType, RowTypes, RowView, TypeKind, Value, encode_row};
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -140,6 +140,14 @@ pub struct ViewDef {
     /// What the query reads, in order.
     pub uses: Vec<Use>,
     pub check: Option<CheckOption>,
+}
+
+/// What a materialized view's rows are those of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Materialized {
+    pub view: ViewDef,
+    /// Whether its rows have been computed since it was made, or made empty.
+    pub populated: bool,
 }
 
 /// What a foreign key does with the rows that refer to one which goes or changes its key.
@@ -335,6 +343,8 @@ pub struct TableDef {
     pub comment: Option<String>,
     /// Of a view: there are no rows of its own.
     pub view: Option<ViewDef>,
+    /// Of a materialized view, which has rows as a table has.
+    pub materialized: Option<Materialized>,
     pub derived: Derived,
     /// What [`super::statistics`] has read, once somebody has asked.
     pub statistics: Derived,
@@ -352,6 +362,12 @@ impl TableDef {
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// What it shows, if that is a query's.
+    #[must_use]
+    pub fn shows(&self) -> Option<&ViewDef> {
+        self.view.as_ref().or_else(|| self.materialized.as_ref().map(|own| &own.view))
     }
 
     /// All indexes: those over all rows, then the partial ones, then those on expressions.
@@ -380,9 +396,12 @@ pub struct IndexDef {
     pub obj: ObjId,
     pub name: String,
     pub table: ObjId,
-    /// Positions of the key's columns in the table, from 0; from [`super::KEY_EXPR`] on those of
-    /// `exprs`.
+    /// Positions of the columns that its entries hold in the table, from 0; from
+    /// [`super::KEY_EXPR`] on those of `exprs`. They are the key's, and behind them what else
+    /// `included` says.
     pub columns: Vec<u16>,
+    /// What INCLUDE names.
+    pub included: Included,
     /// The order that was asked for, of each column; empty where it is ascending for all of them.
     pub orders: Vec<KeyOrder>,
     pub unique: bool,
@@ -405,7 +424,29 @@ pub struct IndexDef {
     pub derived: Derived,
 }
 
+/// The columns of a table that an index has beside its key.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Included {
+    pub columns: Vec<u16>,
+    /// Whether entries hold them, as the last of the index's columns. Those of a unique index do
+    /// not: its keys would not be unique by themselves.
+    pub stored: bool,
+}
+
 impl IndexDef {
+    /// The key's columns.
+    #[must_use]
+    pub fn key_columns(&self) -> &[u16] {
+        let more = if self.included.stored { self.included.columns.len() } else { 0 };
+        &self.columns[..self.columns.len().saturating_sub(more)]
+    }
+
+    /// The key's columns and the included ones.
+    #[must_use]
+    pub fn all_columns(&self) -> Vec<u16> {
+        [self.key_columns(), &self.included.columns].concat()
+    }
+
     /// The values of its expressions for each of the rows.
     ///
     /// # Errors
@@ -474,6 +515,8 @@ pub struct SequenceDef {
     pub owner: ObjId,
     /// As [`TableDef::acl`].
     pub acl: Option<Acl>,
+    /// The type whose values it gives: one of the three integers.
+    pub kind: TypeKind,
     pub start: i64,
     pub increment: i64,
     pub min: i64,
@@ -561,6 +604,8 @@ pub enum ObjectKind {
     Index,
     Sequence,
     View,
+    /// A view whose rows are kept, as a table's are.
+    Materialized,
 }
 
 impl ObjectKind {
@@ -572,15 +617,15 @@ impl ObjectKind {
             ObjectKind::Index => "i",
             ObjectKind::Sequence => "S",
             ObjectKind::View => "v",
+            ObjectKind::Materialized => "m",
         }
     }
 
     /// Inverse of [`ObjectKind::code`].
     #[must_use]
     pub fn from_code(code: &str) -> Option<ObjectKind> {
-        [ObjectKind::Table, ObjectKind::Index, ObjectKind::Sequence, ObjectKind::View]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+        use ObjectKind::{Index, Materialized, Sequence, Table, View};
+        [Table, Index, Sequence, View, Materialized].into_iter().find(|kind| kind.code() == code)
     }
 }
 
@@ -704,6 +749,7 @@ impl Types {
 pub struct NewIndex {
     pub name: String,
     pub columns: Vec<u16>,
+    pub included: Included,
     pub orders: Vec<KeyOrder>,
     pub unique: bool,
     pub primary: bool,
@@ -718,6 +764,8 @@ pub struct NewSequence {
     pub schema: String,
     pub name: String,
     pub owner: ObjId,
+    /// One of the three integers.
+    pub kind: TypeKind,
     pub start: i64,
     pub increment: i64,
     pub min: i64,

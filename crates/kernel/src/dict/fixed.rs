@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::{Dba, ObjId, Scn};
 
-use super::def::{Changes, ColumnDef, Derived, IndexDef, TableDef};
+use super::def::{Changes, ColumnDef, Derived, Included, IndexDef, TableDef};
 use super::expression::Evaluator;
 use crate::row::{ColType, TypeKind};
 
@@ -212,6 +212,7 @@ pub(super) const TABLES: [FixedTable; 20] = [
             ("table", Int8, false),
             ("highwater", Int8, true),
             ("used", Bool, true),
+            ("type", Int4, true),
         ],
         indexes: &[FixedIndex { obj: ObjId(26), name: "i_seq1", columns: &[0] }],
     },
@@ -427,6 +428,7 @@ impl FixedTable {
                     name: index.name.to_owned(),
                     table: self.obj,
                     columns: index.columns.to_vec(),
+                    included: Included::default(),
                     orders: Vec::new(),
                     unique: true,
                     primary: false,
@@ -459,6 +461,7 @@ impl FixedTable {
             referenced: Vec::new(),
             comment: None,
             view: None,
+            materialized: None,
             derived: Derived::default(),
             statistics: Derived::default(),
             changes: Changes::default(),

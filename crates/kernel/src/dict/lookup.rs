@@ -54,7 +54,7 @@ async fn read_entry(
     object: &ObjectDef,
 ) -> Result<Option<Entry>> {
     Ok(match object.kind {
-        ObjectKind::Table | ObjectKind::View => {
+        ObjectKind::Table | ObjectKind::View | ObjectKind::Materialized => {
             let def = read_table(ctx, dict, snap, object).await?;
             def.map(|def| Entry::Table(Arc::new(def)))
         }
@@ -258,12 +258,13 @@ async fn all_objects(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Vec<Obje
     Ok(objects)
 }
 
-/// All tables, those of the dictionary included, in the order of their names.
+/// All that has rows: tables, those of the dictionary included, and materialized views, in the
+/// order of their names.
 ///
 /// # Errors
 /// As [`table`].
 pub async fn tables(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<Arc<TableDef>>> {
-    of_kind(ctx, txn, ObjectKind::Table).await
+    of_kinds(ctx, txn, &[ObjectKind::Table, ObjectKind::Materialized]).await
 }
 
 /// All views, in the order of their names.
@@ -271,17 +272,17 @@ pub async fn tables(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<Arc<TableDe
 /// # Errors
 /// As [`table`].
 pub async fn views(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<Arc<TableDef>>> {
-    of_kind(ctx, txn, ObjectKind::View).await
+    of_kinds(ctx, txn, &[ObjectKind::View]).await
 }
 
-async fn of_kind(
+async fn of_kinds(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
-    kind: ObjectKind,
+    kinds: &[ObjectKind],
 ) -> Result<Vec<Arc<TableDef>>> {
     let mut found = Vec::new();
     for object in objects(ctx, txn).await? {
-        if object.kind == kind {
+        if kinds.contains(&object.kind) {
             found.extend(table_by_obj(ctx, txn, object.obj).await?);
         }
     }

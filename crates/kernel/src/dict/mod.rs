@@ -56,11 +56,12 @@ pub use ddl_schema::{
     create_schema, drop_all_in, drop_left, drop_schema, left_temporary, move_sequence, set_schema,
 };
 pub use ddl_type::{TypeChange, alter_type, create_type, drop_type, lock_type_users, type_users};
-pub use ddl_view::{create_view, drop_view, replace_view};
+pub use ddl_view::{create_materialized, create_view, drop_view, replace_view, set_materialized};
 pub use def::{
     AlteredColumn, Changes, CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated,
-    IndexDef, KeyAction, KeyOrder, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind,
-    ReferenceDef, SchemaDef, Schemas, SequenceDef, TableDef, TypeDef, Types, Use, UserDef, ViewDef,
+    Included, IndexDef, KeyAction, KeyOrder, Materialized, NewIndex, NewSequence, NewTable,
+    NewView, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, Schemas, SequenceDef, TableDef,
+    TypeDef, Types, Use, UserDef, ViewDef,
 };
 pub use expression::{Evaluator, KEY_EXPR, KeyExpr, KeyExpressions, set_key_expressions};
 pub use fixed::{

@@ -295,7 +295,7 @@ fn find_tables(rows: &Rows, found: &mut Found) {
         for index in indexes.remove(&obj).unwrap_or_default() {
             // Those of expressions have been looked at.
             let is_none = |c: &u16| *c < KEY_EXPR && usize::from(*c) >= columns.len();
-            if index.columns.iter().any(is_none) {
+            if index.all_columns().iter().any(is_none) {
                 let what = format!("index {} is on a column that is none", index.name);
                 found.complaints.push((row.rowid, what));
                 continue;
@@ -328,6 +328,7 @@ fn find_tables(rows: &Rows, found: &mut Found) {
             referenced: Vec::new(),
             comment: None,
             view: None,
+            materialized: None,
             derived: Derived::default(),
             statistics: Derived::default(),
             changes: Changes::default(),
@@ -352,7 +353,9 @@ fn check_names(rows: &Rows, found: &mut Found) {
             ObjectKind::Table => tables.contains(&obj),
             ObjectKind::Index => indexes.contains(&obj),
             ObjectKind::Sequence => sequences.contains(&obj),
-            ObjectKind::View => tables.contains(&obj) && views.contains(&obj),
+            ObjectKind::View | ObjectKind::Materialized => {
+                tables.contains(&obj) && views.contains(&obj)
+            }
         };
         if !whole {
             let what = format!("object {} ({obj}) is not described", object.name);

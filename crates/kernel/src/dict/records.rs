@@ -11,9 +11,9 @@ use observe::Ctx;
 use super::acl::Acl;
 use super::condition::Condition;
 use super::def::{
-    CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated, IndexDef, KeyAction,
-    KeyOrder, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, TypeDef, Use,
-    UserDef, ViewDef,
+    CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated, Included, IndexDef,
+    KeyAction, KeyOrder, Materialized, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef,
+    TableDef, TypeDef, Use, UserDef, ViewDef,
 };
 use super::expression::{Evaluator, KEY_EXPR, exprs_of};
 use super::fixed::Fixed;
@@ -53,6 +53,7 @@ pub(super) mod at {
     pub const SEQ_TABLE: usize = 8;
     pub const SEQ_HIGHWATER: usize = 9;
     pub const SEQ_USED: usize = 10;
+    pub const SEQ_TYPE: usize = 11;
     pub const TYPE_SCHEMA: usize = 1;
     pub const TYPE_NAME: usize = 2;
     pub const TYPE_OWNER: usize = 3;
@@ -228,9 +229,15 @@ fn positions(row: &Record, i: usize) -> Result<Vec<u16>> {
 }
 
 /// The positions of a key's columns, each with the order that was asked for.
-fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>)> {
+fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>, Included)> {
     let (mut columns, mut orders) = (Vec::new(), Vec::new());
-    for one in row.text(at::IND_COLUMNS)?.split(',') {
+    let text = row.text(at::IND_COLUMNS)?;
+    let (keys, more) = text.split_at(text.find([STORED, BESIDE]).unwrap_or(text.len()));
+    let mut included = Included { columns: Vec::new(), stored: more.starts_with(STORED) };
+    for one in more.split([STORED, BESIDE, ',']).filter(|one| !one.is_empty()) {
+        included.columns.push(one.parse().map_err(|_| row.unknown("list of columns"))?);
+    }
+    for one in keys.split(',') {
         let end = one.find(|c: char| !c.is_ascii_digit()).unwrap_or(one.len());
         let (position, order) = one.split_at(end);
         let order = KeyOrder::of_code(order);
@@ -243,12 +250,20 @@ fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>)> {
     if orders.iter().all(|order| *order == KeyOrder::default()) {
         orders.clear();
     }
-    Ok((columns, orders))
+    if included.stored {
+        columns.extend(&included.columns);
+    }
+    Ok((columns, orders, included))
 }
+
+/// Before included columns that entries hold.
+const STORED: char = '+';
+/// Before those that they do not.
+const BESIDE: char = ';';
 
 /// `name` is kept in `obj$`; `evaluator` computes its expressions.
 pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Result<IndexDef> {
-    let (columns, orders) = key_columns(row)?;
+    let (columns, orders, included) = key_columns(row)?;
     let predicate = match row.bytes_or_null(at::IND_PREDICATE)? {
         None => None,
         Some(bytes) => {
@@ -273,6 +288,7 @@ pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Res
         name,
         table: row.obj(1)?,
         columns,
+        included,
         orders,
         unique: row.bool(3)?,
         primary: row.bool(4)?,
@@ -287,12 +303,17 @@ pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Res
     })
 }
 
-/// The positions of an index's columns as `ind$` keeps them.
-pub(super) fn key_list(columns: &[u16], orders: &[KeyOrder]) -> String {
+/// The positions of an index's columns as `ind$` keeps them: of the key, and those included.
+pub(super) fn key_list(columns: &[u16], orders: &[KeyOrder], included: &Included) -> String {
     let orders = orders.iter().map(|order| order.code()).chain(std::iter::repeat(""));
     let one = |(position, order): (&u16, &str)| format!("{position}{order}");
     let all: Vec<String> = columns.iter().zip(orders).map(one).collect();
-    all.join(",")
+    let keys = all.join(",");
+    if included.columns.is_empty() {
+        return keys;
+    }
+    let mark = if included.stored { STORED } else { BESIDE };
+    format!("{keys}{mark}{}", column_list(&included.columns))
 }
 
 /// The positions of columns.
@@ -363,8 +384,7 @@ async fn read_view(
     let Some(row) = store::one(ctx, snap, dict.fixed(Fixed::View), 0, &key).await? else {
         return Ok(None);
     };
-    let uses = store::by_key(ctx, snap, dict.fixed(Fixed::Dep), 0, &key).await?;
-    let uses = uses.iter().map(use_of).collect::<Result<Vec<_>>>()?;
+    let uses = read_uses(ctx, dict, snap, object.obj).await?;
     let check = match row.text_or_null(2)? {
         None => None,
         Some(code) => {
@@ -373,6 +393,38 @@ async fn read_view(
         }
     };
     Ok(Some(ViewDef { text: row.text(1)?.to_owned(), uses, check }))
+}
+
+/// In the place of a check option: a materialized view whose rows have been computed.
+pub(super) const POPULATED: &str = "m";
+/// One whose rows have not.
+pub(super) const NOT_POPULATED: &str = "u";
+
+async fn read_materialized(
+    ctx: &Ctx,
+    dict: &Dict,
+    snap: &Snapshot,
+    object: &ObjectDef,
+) -> Result<Option<Materialized>> {
+    if object.kind != ObjectKind::Materialized {
+        return Ok(None);
+    }
+    let row = store::one(ctx, snap, dict.fixed(Fixed::View), 0, &[obj(object.obj)]).await?;
+    let what = || Error::Invariant(format!("materialized view {} has no text", object.name));
+    let row = row.ok_or_else(what)?;
+    let uses = read_uses(ctx, dict, snap, object.obj).await?;
+    let populated = match row.text(2)? {
+        POPULATED => true,
+        NOT_POPULATED => false,
+        _ => return Err(row.unknown("state of a materialized view")),
+    };
+    let view = ViewDef { text: row.text(1)?.to_owned(), uses, check: None };
+    Ok(Some(Materialized { view, populated }))
+}
+
+async fn read_uses(ctx: &Ctx, dict: &Dict, snap: &Snapshot, number: ObjId) -> Result<Vec<Use>> {
+    let uses = store::by_key(ctx, snap, dict.fixed(Fixed::Dep), 0, &[obj(number)]).await?;
+    uses.iter().map(use_of).collect()
 }
 
 fn use_of(row: &Record) -> Result<Use> {
@@ -470,6 +522,7 @@ pub(super) async fn read_table(
     let checks = store::by_key(ctx, snap, dict.fixed(Fixed::Con), 0, &key).await?;
     let checks = checks.iter().map(check_of).collect::<Result<Vec<_>>>()?;
     let view = read_view(ctx, dict, snap, object).await?;
+    let materialized = read_materialized(ctx, dict, snap, object).await?;
     let foreign = store::by_key(ctx, snap, dict.fixed(Fixed::Ref), 0, &key).await?;
     let foreign = foreign.iter().map(|row| foreign_of(row).map(Arc::new));
     let foreign = foreign.collect::<Result<Vec<_>>>()?;
@@ -507,12 +560,21 @@ pub(super) async fn read_table(
         referenced,
         comment: tab.text_or_null(at::TAB_COMMENT)?.map(str::to_owned),
         view,
+        materialized,
         derived: Derived::default(),
         statistics: Derived::default(),
         changes: dict.changes_of(object.obj),
         version: object.version,
         form: object.form,
     }))
+}
+
+/// The type that a sequence gives values of.
+fn sequence_kind(row: &Record) -> Result<TypeKind> {
+    let code = u8::try_from(row.int(at::SEQ_TYPE)?).ok();
+    let kind = code.and_then(TypeKind::from_code);
+    let known = [TypeKind::Int2, TypeKind::Int4, TypeKind::Int8];
+    kind.filter(|kind| known.contains(kind)).ok_or_else(|| row.unknown("type of a sequence"))
 }
 
 pub(super) fn sequence_of(row: &Record, object: &ObjectDef) -> Result<SequenceDef> {
@@ -522,6 +584,7 @@ pub(super) fn sequence_of(row: &Record, object: &ObjectDef) -> Result<SequenceDe
         name: object.name.clone(),
         owner: object.owner,
         acl: object.acl.clone(),
+        kind: sequence_kind(row)?,
         start: row.int(1)?,
         increment: row.int(2)?,
         min: row.int(3)?,
@@ -545,7 +608,7 @@ pub(super) async fn read_sequence(
 }
 
 /// A new sequence's row: nothing handed out yet, so the high-water mark is the first value, unused.
-pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 11] {
+pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 12] {
     [
         obj(def.obj),
         Datum::Int8(def.start),
@@ -558,6 +621,7 @@ pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 11] {
         def.table.map_or(Datum::Null, obj),
         Datum::Int8(def.start),
         Datum::Bool(false),
+        Datum::Int4(i32::from(def.kind.code())),
     ]
 }
 

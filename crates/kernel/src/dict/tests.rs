@@ -41,6 +41,7 @@ fn accounts() -> NewTable {
         indexes: vec![NewIndex {
             name: "accounts_pkey".into(),
             columns: vec![0],
+            included: Default::default(),
             orders: Vec::new(),
             unique: true,
             primary: true,
@@ -55,6 +56,7 @@ fn by_name() -> NewIndex {
     NewIndex {
         name: "accounts_name".into(),
         columns: vec![1],
+        included: Default::default(),
         orders: Vec::new(),
         unique: false,
         primary: false,

@@ -21,6 +21,7 @@ fn sequence(cache: i64) -> NewSequence {
         schema: "public".into(),
         name: "s".into(),
         owner: dict::SUPERUSER_OBJ,
+        kind: crate::row::TypeKind::Int8,
         start: 1,
         increment: 1,
         min: 1,

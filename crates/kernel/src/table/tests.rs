@@ -35,6 +35,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
     let index = |name: &str, columns: &[u16], unique, primary| NewIndex {
         name: name.to_owned(),
         columns: columns.to_vec(),
+        included: Default::default(),
         orders: Vec::new(),
         unique,
         primary,

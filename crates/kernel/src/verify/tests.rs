@@ -46,6 +46,7 @@ fn new_table() -> NewTable {
     let index = |name: &str, column: u16, unique, predicate| NewIndex {
         name: name.to_owned(),
         columns: vec![column],
+        included: Default::default(),
         orders: Vec::new(),
         unique,
         primary: unique,

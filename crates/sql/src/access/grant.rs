@@ -239,7 +239,7 @@ impl Session {
         let mut found = Vec::new();
         for object in dict::objects(&self.ctx, &txn).await? {
             let fits = match object.kind {
-                ObjectKind::Table | ObjectKind::View => !sequences,
+                ObjectKind::Table | ObjectKind::View | ObjectKind::Materialized => !sequences,
                 ObjectKind::Sequence => sequences,
                 ObjectKind::Index => false,
             };

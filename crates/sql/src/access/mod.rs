@@ -47,7 +47,11 @@ pub(crate) fn no_role(name: &str) -> PgError {
 }
 
 pub(crate) fn relation_word(def: &TableDef) -> &'static str {
-    if def.view.is_some() { "view" } else { "table" }
+    match (&def.view, &def.materialized) {
+        (Some(_), _) => "view",
+        (None, Some(_)) => "materialized view",
+        (None, None) => "table",
+    }
 }
 
 /// What a role may do with something, its memberships included.
@@ -170,10 +174,24 @@ impl Session {
         def: &TableDef,
         wanted: Privileges,
     ) -> Result<()> {
+        self.check_changes(def, wanted)?;
         if self.held_on(def).await?.has(wanted) {
             return Ok(());
         }
         Err(denied(relation_word(def), &def.name))
+    }
+
+    /// 42809 for changes of a materialized view's rows but by REFRESH.
+    pub(crate) fn check_changes(&self, def: &TableDef, wanted: Privileges) -> Result<()> {
+        let changes = [Privileges::INSERT, Privileges::UPDATE, Privileges::DELETE];
+        if def.materialized.is_some()
+            && self.refreshed != Some(def.obj)
+            && changes.into_iter().any(|change| wanted.has(change))
+        {
+            let text = format!("cannot change materialized view \"{}\"", def.name);
+            return Err(PgError::new("42809", text));
+        }
+        Ok(())
     }
 
     /// A privilege on the whole table or view, or on each of these columns; of none, on any.
@@ -183,6 +201,7 @@ impl Session {
         wanted: Privileges,
         columns: &[usize],
     ) -> Result<()> {
+        self.check_changes(def, wanted)?;
         if self.held_on(def).await?.has(wanted) {
             return Ok(());
         }

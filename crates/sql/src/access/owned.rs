@@ -70,7 +70,11 @@ impl Session {
             let mut schemas = Vec::new();
             for found in dict::role_uses(&self.ctx, &txn, role).await? {
                 match found {
-                    RoleUse::Owns(ObjectKind::Table | ObjectKind::View, _, obj) => {
+                    RoleUse::Owns(
+                        ObjectKind::Table | ObjectKind::View | ObjectKind::Materialized,
+                        _,
+                        obj,
+                    ) => {
                         relations.extend(dict::table_by_obj(&self.ctx, &txn, obj).await?);
                     }
                     RoleUse::OwnsSchema(name) => schemas.push(name),

@@ -38,6 +38,7 @@ pub(crate) struct Target<'a> {
 impl Session {
     /// 42501 unless the acting role may read what is read of this relation.
     pub(crate) async fn check_read(&mut self, def: &TableDef, by: &mut ReadBy) -> Result<()> {
+        crate::ddl::check_populated(def)?;
         if self.held_on(def).await?.has(Privileges::SELECT) {
             return Ok(());
         }

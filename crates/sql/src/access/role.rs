@@ -344,6 +344,7 @@ fn use_line(found: &RoleUse, roles: &Roles, role: ObjId) -> String {
     let kind = |kind: &ObjectKind| match kind {
         ObjectKind::Table => "table",
         ObjectKind::View => "view",
+        ObjectKind::Materialized => "materialized view",
         ObjectKind::Sequence => "sequence",
         ObjectKind::Index => "index",
     };

@@ -325,6 +325,7 @@ fn alter(words: &mut Words<'_>) -> Result<Option<Access>> {
     }
     let classes = [
         ("table", "table"),
+        ("materialized", "materialized view"),
         ("view", "view"),
         ("sequence", "sequence"),
         ("schema", "schema"),
@@ -334,6 +335,9 @@ fn alter(words: &mut Words<'_>) -> Result<Option<Access>> {
     let Some((_, class)) = classes.into_iter().find(|(word, _)| words.take(word)) else {
         return Ok(None);
     };
+    if class == "materialized view" && !words.take("view") {
+        return Ok(None);
+    }
     let if_exists = words.take("if") && words.take("exists");
     let _ = class == "table" && words.take("only");
     let Ok(name) = words.qualified() else { return Ok(None) };

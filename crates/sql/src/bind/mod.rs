@@ -16,6 +16,7 @@ mod sample;
 pub(crate) mod scalar;
 mod subquery;
 mod tableoid;
+mod window;
 
 use crate::access::ReadBy;
 use crate::{PgError, Result};
@@ -25,10 +26,11 @@ use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind};
 
 pub(crate) use self::query::{
-    TARGETS_MAX, marked_name, names_of_from, shown_name, union_of_values,
+    TARGETS_MAX, marked_name, name_columns, names_of_from, shown_name, union_of_values,
 };
 pub(crate) use expr::{call, column_of_query, number, placeholder_index, session_function};
 pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
+pub(crate) use window::EXCLUDE;
 
 /// A function whose value depends on the session or has an effect: called once before the statement
 /// runs.
@@ -261,6 +263,8 @@ pub(crate) struct Binder<'a> {
     scopes: Vec<Vec<(Option<String>, String)>>,
     /// Functions in FROM whose alias means their only column too: it, and the column.
     set_aliases: Vec<(String, String)>,
+    /// Windows that the clause WINDOW names, as they were written.
+    windows: Vec<(String, ast::WindowSpec)>,
     /// Scalar subqueries around what is bound.
     scalar_depth: usize,
     /// Expressions and queries bound so far.
@@ -294,6 +298,7 @@ impl<'a> Binder<'a> {
             depth: 0,
             scopes: Vec::new(),
             set_aliases: Vec::new(),
+            windows: Vec::new(),
             scalar_depth: 0,
             bound: 0,
         }

@@ -5,10 +5,11 @@ use super::{Binder, ident_name, output_name, refuse, table_parts};
 use crate::parse::Parsed;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Distinct, Expr, Fetch, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator,
-    LimitClause, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Parens, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement,
-    TableFactor, TableWithJoins, Values, WildcardAdditionalOptions, WindowSpec, WindowType, With,
+    BinaryOperator, Distinct, Expr, Fetch, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause, OrderBy, OrderByExpr,
+    OrderByKind, Parens, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    SetOperator, SetQuantifier, Statement, TableFactor, TableWithJoins, Value, Values,
+    WildcardAdditionalOptions, With,
 };
 
 /// Rows looked for in subqueries by a condition, or by a part of it that AND joins.
@@ -91,6 +92,7 @@ impl Binder<'_> {
         self.enter()?;
         crate::with::check_run_once(query)?;
         self.drop_partitions(query);
+        let ordered = query.order_by.is_some();
         self.drop_useless_order(query);
         let Query {
             with,
@@ -120,6 +122,7 @@ impl Binder<'_> {
             self.with(with)?;
         }
         let sets = std::mem::replace(&mut self.sets_found, false);
+        let windows = std::mem::take(&mut self.windows);
         self.set_expr(body)?;
         if let Some(order_by) = order_by {
             if self.sets_found && !orders_by_output(order_by, body) {
@@ -129,7 +132,18 @@ impl Binder<'_> {
             }
             self.order_by(order_by)?;
         }
+        self.windows = windows;
         self.sets_found = sets;
+        let ties = match limit_clause {
+            Some(LimitClause::LimitOffset { limit: Some(limit), .. }) => {
+                amount_with_ties(limit).is_some()
+            }
+            _ => fetch.as_ref().is_some_and(|fetch| fetch.with_ties),
+        };
+        if ties && !ordered {
+            let text = "WITH TIES cannot be specified without ORDER BY clause";
+            return Err(PgError::syntax(text));
+        }
         self.limit(limit_clause, fetch)?;
         self.ctes.truncate(known);
         self.in_projection = in_projection;
@@ -179,11 +193,16 @@ impl Binder<'_> {
 
     fn limit(&mut self, clause: &mut Option<LimitClause>, fetch: &mut Option<Fetch>) -> Result<()> {
         if let Some(fetch) = fetch.take() {
-            if fetch.with_ties || fetch.percent {
-                return refuse("FETCH FIRST WITH TIES or PERCENT");
+            if fetch.percent {
+                return Err(PgError::syntax("syntax error at or near \"PERCENT\""));
             }
             let one = || super::expr::number("1");
-            let quantity = fetch.quantity.unwrap_or_else(one);
+            let mut quantity = fetch.quantity.unwrap_or_else(one);
+            if fetch.with_ties {
+                check_not_null(&quantity)?;
+                // The planner knows the limit by the call.
+                quantity = super::expr::call(::query::WITH_TIES, vec![quantity]);
+            }
             match clause {
                 None => {
                     *clause = Some(LimitClause::LimitOffset {
@@ -216,6 +235,9 @@ impl Binder<'_> {
     fn limit_expr(&mut self, expr: &mut Expr) -> Result<()> {
         if is_number(expr) {
             return Ok(());
+        }
+        if let Some(quantity) = amount_with_ties(expr) {
+            return self.limit_expr(quantity);
         }
         if let Expr::Value(value) = expr
             && let datafusion::sql::sqlparser::ast::Value::Placeholder(name) = &value.value
@@ -346,6 +368,7 @@ impl Binder<'_> {
         if !matches!(flavor, datafusion::sql::sqlparser::ast::SelectFlavor::Standard) {
             return refuse("a query that begins with FROM");
         }
+        self.named_windows(named_window)?;
         if let Some(Distinct::On(all)) = distinct {
             all.iter_mut().try_for_each(|expr| self.expr(expr))?;
         }
@@ -368,12 +391,6 @@ impl Binder<'_> {
         self.group_by(group_by)?;
         if let Some(expr) = having {
             self.expr(expr)?;
-        }
-        for window in named_window {
-            match &mut window.1 {
-                NamedWindowExpr::NamedWindow(_) => {}
-                NamedWindowExpr::WindowSpec(spec) => self.window_spec(spec)?,
-            }
         }
         self.in_projection = in_projection;
         Ok(())
@@ -458,18 +475,6 @@ impl Binder<'_> {
         self.after_first = before;
         Ok(())
     }
-
-    pub(super) fn window_spec(&mut self, spec: &mut WindowSpec) -> Result<()> {
-        spec.partition_by.iter_mut().try_for_each(|expr| self.expr(expr))?;
-        self.order_by_list(&mut spec.order_by, false)
-    }
-
-    pub(super) fn window(&mut self, window: &mut WindowType) -> Result<()> {
-        match window {
-            WindowType::WindowSpec(spec) => self.window_spec(spec),
-            WindowType::NamedWindow(_) => Ok(()),
-        }
-    }
 }
 
 /// Most entries of a select list, as in PostgreSQL.
@@ -515,6 +520,28 @@ fn is_number(expr: &Expr) -> bool {
         if matches!(v.value, datafusion::sql::sqlparser::ast::Value::Number(..)))
 }
 
+/// Refuses NULL as the amount of a limit that the last row's equals go past.
+fn check_not_null(quantity: &Expr) -> Result<()> {
+    if matches!(quantity, Expr::Value(value) if matches!(value.value, Value::Null)) {
+        let text = "row count cannot be null in FETCH FIRST ... WITH TIES clause";
+        return Err(PgError::new("2201W", text));
+    }
+    Ok(())
+}
+
+/// The amount of a limit that the last row's equals go past.
+fn amount_with_ties(expr: &mut Expr) -> Option<&mut Expr> {
+    let Expr::Function(function) = expr else { return None };
+    if ident_name(function.name.0.first()?.as_ident()?) != ::query::WITH_TIES {
+        return None;
+    }
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    match list.args.first_mut()? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(quantity)) => Some(quantity),
+        _ => None,
+    }
+}
+
 fn plain_wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
     let WildcardAdditionalOptions {
         wildcard_token: _,
@@ -539,7 +566,7 @@ fn plain_wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
 
 /// Marks output names that repeat another, since DataFusion wants them distinct; [`shown_name`]
 /// takes the mark off.
-fn name_columns(items: &mut [SelectItem]) {
+pub(crate) fn name_columns(items: &mut [SelectItem]) {
     let mut seen: Vec<String> = Vec::new();
     for item in items {
         let name = match item {

@@ -169,7 +169,7 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
                 None => text(index_definition(table, index, short)),
                 Some(column) => {
                     let at = usize::try_from(column - 1).unwrap_or(usize::MAX);
-                    match index.columns.get(at) {
+                    match index.all_columns().get(at) {
                         Some(at) => text(crate::key_exprs::shown_part(table, index, *at, short)),
                         None => text(""),
                     }
@@ -214,7 +214,7 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
                 Some(other) => number(other),
                 None => None,
             };
-            let view = c.views.iter().find(|view| Some(i64::from(view.obj.0)) == oid);
+            let view = c.relations().find(|view| Some(i64::from(view.obj.0)) == oid);
             Ok(view.and_then(|view| view_definition(view)).map_or(Value::Null, text))
         }),
         make("obj_description", None, TEXT, |c, args| {
@@ -402,7 +402,7 @@ pub(super) fn action_words(action: KeyAction) -> &'static str {
     }
 }
 
-/// With the orders that were asked for, as PostgreSQL shows them.
+/// With the orders that were asked for, and what is included, as PostgreSQL shows them.
 fn column_list(table: &TableDef, index: &IndexDef, short: bool) -> String {
     let orders = index.orders.iter().copied().chain(std::iter::repeat(KeyOrder::default()));
     let one = |(at, order): (&u16, KeyOrder)| {
@@ -414,18 +414,26 @@ fn column_list(table: &TableDef, index: &IndexDef, short: bool) -> String {
         };
         format!("{}{words}", crate::key_exprs::shown_part(table, index, *at, short))
     };
-    let all: Vec<String> = index.columns.iter().zip(orders).map(one).collect();
-    all.join(", ")
+    let all: Vec<String> = index.key_columns().iter().zip(orders).map(one).collect();
+    format!("({}){}", all.join(", "), include_clause(table, index))
+}
+
+/// The columns beside the key.
+fn include_clause(table: &TableDef, index: &IndexDef) -> String {
+    let columns = index.included.columns.iter();
+    let names: Vec<String> =
+        columns.map(|at| quote_ident(&table.columns[usize::from(*at)].name).to_string()).collect();
+    if names.is_empty() { String::new() } else { format!(" INCLUDE ({})", names.join(", ")) }
 }
 
 /// A view's text, which makes the view again.
 pub(super) fn view_definition(view: &TableDef) -> Option<String> {
-    view.view.as_ref().map(|own| format!(" {};", own.text))
+    view.shows().map(|own| format!(" {};", own.text))
 }
 
 pub(super) fn index_definition(table: &TableDef, index: &IndexDef, short: bool) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}",
+        "CREATE {}INDEX {} ON {}.{} USING btree {}{}",
         if index.unique { "UNIQUE " } else { "" },
         quote_ident(&index.name),
         quote_ident(&table.schema),
@@ -440,5 +448,5 @@ pub(super) fn index_definition(table: &TableDef, index: &IndexDef, short: bool) 
 
 fn constraint_definition(table: &TableDef, index: &IndexDef) -> String {
     let word = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
-    format!("{word} ({})", column_list(table, index, false))
+    format!("{word} {}", column_list(table, index, false))
 }

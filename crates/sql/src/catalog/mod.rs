@@ -174,6 +174,12 @@ impl Catalog {
         found.map(|ty| i64::from(ty.obj.0))
     }
 
+    /// Views, and materialized ones.
+    pub(crate) fn with_queries(&self) -> impl Iterator<Item = &Arc<TableDef>> {
+        let materialized = self.tables.iter().filter(|table| table.materialized.is_some());
+        self.views.iter().chain(materialized)
+    }
+
     /// Tables and views.
     pub(crate) fn relations(&self) -> impl Iterator<Item = &Arc<TableDef>> {
         self.tables.iter().chain(&self.views)
@@ -193,7 +199,7 @@ impl Catalog {
     /// OIDs of the relations that a view reads.
     pub(crate) fn used_by(&self, view: &TableDef) -> Vec<i64> {
         let mut all: Vec<i64> = Vec::new();
-        for used in view.view.iter().flat_map(|own| &own.uses) {
+        for used in view.shows().into_iter().flat_map(|own| &own.uses) {
             let oid = i64::from(used.obj.0);
             if !all.contains(&oid) && self.relations().any(|def| def.obj == used.obj) {
                 all.push(oid);
@@ -392,7 +398,9 @@ impl Session {
             if !schema::is_known(name) {
                 return Ok(None);
             }
-            let catalog = self.shown_catalog().await?;
+            let mut catalog = self.shown_catalog().await?;
+            // The standard knows none.
+            catalog.tables.retain(|table| table.materialized.is_none());
             return Ok(schema::view(&catalog, name));
         }
         if !pg::is_known(name) {

@@ -8,7 +8,7 @@ use crate::ddl::is_temporary;
 use crate::planning::shown_columns;
 use Shape::{Int4, Name, Other, Text};
 use kernel::dict::{CheckOption, ColumnDef, TableDef};
-use kernel::row::Value;
+use kernel::row::{ColType, Value};
 use query::types::oid;
 
 /// Whether there is a view of this name.
@@ -266,7 +266,7 @@ fn sequences(catalog: &Catalog) -> Rows {
             text("skein"),
             text(s.schema.as_str()),
             text(s.name.as_str()),
-            text("bigint"),
+            text(ColType::new(s.kind).to_string()),
             text(s.start.to_string()),
             text(s.min.to_string()),
             text(s.max.to_string()),

@@ -334,6 +334,9 @@ impl Session {
             return Err(PgError::new("0A000", text).with_detail(detail));
         }
         for index in table.all_indexes() {
+            if index.columns.iter().any(|column| usize::from(*column) == at) {
+                super::index::check_types([ty].into_iter())?;
+            }
             let mut named = Vec::new();
             if let Some(condition) = &index.predicate {
                 condition.columns(&mut named);

@@ -85,6 +85,7 @@ impl Session {
         table: &Arc<TableDef>,
         operation: &AlterTableOperation,
     ) -> Result<()> {
+        Session::check_alters(table, operation)?;
         match operation {
             AlterTableOperation::AddConstraint { constraint, not_valid } => {
                 self.add_constraint(table, constraint, !not_valid).await
@@ -112,6 +113,9 @@ impl Session {
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 let (old, new) = (ident_name(old_column_name), ident_name(new_column_name));
+                if table.materialized.is_some() {
+                    return self.rename_materialized_column(table, &old, &new).await;
+                }
                 self.rename_column(table, &old, &new).await
             }
             AlterTableOperation::RenameTable { table_name: RenameTableNameKind::To(name) } => {

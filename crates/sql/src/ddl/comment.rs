@@ -48,6 +48,14 @@ impl Session {
                 let view = self.view_of(name).await?;
                 self.comment_on_relation(&view, None, comment).await?;
             }
+            CommentObject::MaterializedView => {
+                let table = self.table_of(name).await?;
+                if table.materialized.is_none() {
+                    let text = format!("\"{}\" is not a materialized view", table.name);
+                    return Err(PgError::new("42809", text));
+                }
+                self.comment_on_relation(&table, None, comment).await?;
+            }
             CommentObject::Column => {
                 let mut parts = object_parts(name)?;
                 let (Some(column), false) = (parts.pop(), parts.is_empty()) else {

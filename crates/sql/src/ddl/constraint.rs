@@ -11,7 +11,7 @@ use crate::bind::ident_name;
 use crate::check::{Place, chosen_name, normal};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{self, Expr, TableConstraint};
-use kernel::dict::NewIndex;
+use kernel::dict::{Included, NewIndex};
 
 /// What is declared beside the columns.
 #[derive(Default)]
@@ -32,21 +32,23 @@ impl Constraints {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 plain_characteristics(key.characteristics.as_ref())?;
-                let columns = constraint_columns(&key.columns, names)?;
+                let (columns, included) = constraint_columns(&key.columns, names)?;
                 let name = key.name.as_ref().map_or_else(|| format!("{table}_pkey"), ident_name);
-                self.indexes.push(constraint_of(name, columns, true));
+                let index = constraint_of(name, columns, true);
+                self.indexes.push(NewIndex { included, ..index });
             }
             TableConstraint::Unique(key) => {
                 plain_characteristics(key.characteristics.as_ref())?;
                 if key.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
                     return refuse("NULLS NOT DISTINCT");
                 }
-                let columns = constraint_columns(&key.columns, names)?;
-                let list: Vec<&str> =
-                    columns.iter().map(|c| names[usize::from(*c)].as_str()).collect();
+                let (columns, included) = constraint_columns(&key.columns, names)?;
+                let all = columns.iter().chain(&included.columns);
+                let list: Vec<&str> = all.map(|c| names[usize::from(*c)].as_str()).collect();
                 let own = || format!("{table}_{}_key", list.join("_"));
                 let name = key.name.as_ref().map_or_else(own, ident_name);
-                self.indexes.push(constraint_of(name, columns, false));
+                let index = constraint_of(name, columns, false);
+                self.indexes.push(NewIndex { included, ..index });
             }
             TableConstraint::Check(check) => {
                 self.add_check(check.name.as_ref().map(ident_name), check)?;
@@ -126,7 +128,18 @@ pub(super) fn constraint_of(name: String, columns: Vec<u16>, primary: bool) -> N
     let constraint = Some(name.clone());
     let (orders, predicate) = (Vec::new(), None);
     let exprs = Vec::new();
-    NewIndex { constraint, name, columns, orders, unique: true, primary, predicate, exprs }
+    let included = Included::default();
+    NewIndex {
+        constraint,
+        name,
+        columns,
+        included,
+        orders,
+        unique: true,
+        primary,
+        predicate,
+        exprs,
+    }
 }
 
 pub(super) fn plain_characteristics(

@@ -51,7 +51,7 @@ struct Level {
 
 /// The word for a relation.
 pub(super) fn kind_of(def: &TableDef) -> &'static str {
-    if def.view.is_some() { "view" } else { "table" }
+    crate::access::relation_word(def)
 }
 
 impl Session {
@@ -100,7 +100,7 @@ impl Session {
             seen.push(obj);
             let on = level.shown.clone();
             let Some(view) = dict::table_by_obj(&self.ctx, &txn, obj).await? else { continue };
-            let shown = format!("view {}", self.shown_relation(&view).await?);
+            let shown = format!("{} {}", kind_of(&view), self.shown_relation(&view).await?);
             let said = format!("{shown} depends on {on}");
             let readers = self.readers_of(obj, "").await?;
             let own = Dependent { what: Thing::View(view), shown: shown.clone(), said };
@@ -145,6 +145,9 @@ impl Session {
     pub(super) async fn drop_dependent(&mut self, what: &Thing) -> Result<()> {
         let txn = self.transaction()?;
         match what {
+            Thing::View(view) if view.materialized.is_some() => {
+                dict::drop_table(&self.ctx, &txn, view).await?;
+            }
             Thing::View(view) => dict::drop_view(&self.ctx, &txn, view).await?,
             Thing::Key(child, key) => {
                 dict::drop_foreign_key(&self.ctx, &txn, child, &key.name).await?;
@@ -222,9 +225,12 @@ impl Session {
         let Some(found) = self.find_table(schema, name).await? else {
             return self.other_kind(schema, name, kind).await.map(|()| None);
         };
-        let is_view = found.view.is_some();
-        if is_view != (kind == ObjectKind::View) {
-            let own = if is_view { ObjectKind::View } else { ObjectKind::Table };
+        let own = match (&found.view, &found.materialized) {
+            (Some(_), _) => ObjectKind::View,
+            (None, Some(_)) => ObjectKind::Materialized,
+            (None, None) => ObjectKind::Table,
+        };
+        if own != kind {
             return Err(wrong_kind(name, kind, own));
         }
         if found.schema == dict::SYS {
@@ -290,6 +296,7 @@ fn wrong_kind(name: &str, wanted: ObjectKind, is: ObjectKind) -> PgError {
         ObjectKind::View => ("a view", "VIEW"),
         ObjectKind::Index => ("an index", "INDEX"),
         ObjectKind::Sequence => ("a sequence", "SEQUENCE"),
+        ObjectKind::Materialized => ("a materialized view", "MATERIALIZED VIEW"),
     };
     let text = format!("\"{name}\" is not {}", word(wanted).0);
     let (one, command) = word(is);

@@ -29,9 +29,10 @@ impl Session {
                 continue;
             }
             let found = match kind {
-                ObjectType::Table | ObjectType::View => {
+                ObjectType::Table | ObjectType::View | ObjectType::MaterializedView => {
                     let wanted = match kind {
                         ObjectType::View => ObjectKind::View,
+                        ObjectType::MaterializedView => ObjectKind::Materialized,
                         _ => ObjectKind::Table,
                     };
                     let found = self.droppable(in_schema, &object, wanted).await?;
@@ -56,6 +57,7 @@ impl Session {
             let (what, code) = match kind {
                 ObjectType::Table => ("table", "42P01"),
                 ObjectType::View => ("view", "42P01"),
+                ObjectType::MaterializedView => ("materialized view", "42P01"),
                 ObjectType::Index => ("index", "42704"),
                 ObjectType::Type => ("type", "42704"),
                 ObjectType::Sequence => ("sequence", "42P01"),

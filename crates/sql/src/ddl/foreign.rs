@@ -95,6 +95,10 @@ fn referred(
         }
         return Ok((key.clone(), parts.collect()));
     }
+    if parent.materialized.is_some() {
+        let text = format!("referenced relation \"{table}\" is not a table");
+        return Err(PgError::new("42809", text));
+    }
     let columns = referring(parent, names)?;
     if columns.len() != count {
         return Err(disagree());
@@ -134,8 +138,6 @@ fn check_types(name: &str, child: (&str, ColType), parent: (&str, ColType)) -> R
     let casts = matches!(
         (child.1.kind, parent.1.kind),
         (Int2 | Int4 | Int8 | Numeric, Float4 | Float8)
-            | (Float4, Float8)
-            | (Float8, Float4)
             | (Date | Timestamp | Timestamptz, Date | Timestamp | Timestamptz)
             | (Char, Text | Varchar)
             | (Text | Varchar, Char)

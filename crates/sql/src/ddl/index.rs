@@ -10,7 +10,7 @@ use crate::key_exprs;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, Expr};
-use kernel::dict::{self, ColumnDef, KEY_EXPR, KeyExpr, KeyOrder, NewIndex, TableDef};
+use kernel::dict::{self, ColumnDef, Included, KEY_EXPR, KeyExpr, KeyOrder, NewIndex, TableDef};
 use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
@@ -24,8 +24,7 @@ impl Session {
             let text = "the table is locked against changes while its index is made";
             self.notice(Severity::Notice, text.to_owned());
         }
-        if !create.include.is_empty()
-            || !create.index_options.is_empty()
+        if !create.index_options.is_empty()
             || !create.alter_options.is_empty()
             || create.nulls_distinct == Some(false)
         {
@@ -51,12 +50,13 @@ impl Session {
         self.check_owner("table", &table.name, table.owner).await?;
         self.check_create_in(&table.schema).await?;
         let names: Vec<String> = table.columns.iter().map(|c| c.name.clone()).collect();
-        let (columns, exprs) = key_parts(&create.columns, &names)?;
+        let (mut columns, exprs) = key_parts(&create.columns, &names)?;
         let exprs = match exprs.is_empty() {
             true => Vec::new(),
             false => key_exprs::key_exprs(&self.database, &table, &exprs)?,
         };
         check_classes(&create.columns, &part_types(&table, &columns, &exprs))?;
+        let included = included_columns(&create.include, &names)?;
         let predicate = match &create.predicate {
             None => None,
             Some(expr) => {
@@ -67,7 +67,8 @@ impl Session {
         let name = match &create.name {
             Some(name) => table_parts(name)?.1,
             None => {
-                let list = key_exprs::part_names(&table, &columns, &exprs);
+                let all = [columns.as_slice(), &included].concat();
+                let list = key_exprs::part_names(&table, &all, &exprs);
                 let wanted = format!("{}_{}_idx", table.name, list.join("_"));
                 self.free_name(&table.schema, &wanted).await?
             }
@@ -75,9 +76,11 @@ impl Session {
         if self.is_made(&table.schema, &name, create.if_not_exists).await? {
             return Ok("CREATE INDEX".to_owned());
         }
+        let included = included_in(&mut columns, included, create.unique, &table);
         let index = NewIndex {
             name,
             columns,
+            included,
             orders: key_orders(&create.columns),
             unique: create.unique,
             primary: false,
@@ -108,6 +111,7 @@ impl Session {
                     name: name.clone(),
                     table: table.obj,
                     columns,
+                    included: Included::default(),
                     orders: Vec::new(),
                     unique: true,
                     primary: false,
@@ -178,6 +182,41 @@ impl Session {
     }
 }
 
+/// The positions of the columns that INCLUDE names.
+pub(super) fn included_columns(given: &[ast::Ident], names: &[String]) -> Result<Vec<u16>> {
+    let position = |ident: &ast::Ident| {
+        let name = ident_name(ident);
+        let at = names.iter().position(|known| *known == name);
+        let at =
+            at.ok_or_else(|| PgError::new("42703", format!("column \"{name}\" does not exist")))?;
+        u16::try_from(at).map_err(|_| PgError::new("54011", "too many columns"))
+    };
+    given.iter().map(position).collect()
+}
+
+/// What a new index includes. Its entries hold that too, behind the key in `columns`, if they may:
+/// not where keys are unique, and only what can be ordered, once.
+pub(super) fn included_in(
+    columns: &mut Vec<u16>,
+    included: Vec<u16>,
+    unique: bool,
+    table: &TableDef,
+) -> Included {
+    let mut all = columns.clone();
+    let fits = |column: &u16| {
+        let ty = table.columns[usize::from(*column)].ty;
+        let once = !all.contains(column);
+        all.push(*column);
+        once && check_types([ty].into_iter()).is_ok()
+    };
+    let plain = !unique && columns.iter().all(|column| *column < KEY_EXPR);
+    let stored = plain && !included.is_empty() && included.iter().all(fits);
+    if stored {
+        columns.extend(&included);
+    }
+    Included { columns: included, stored }
+}
+
 /// Refuses types whose values an index cannot order.
 pub(super) fn check_key(columns: &[ColumnDef], key: &[u16]) -> Result<()> {
     check_types(key.iter().map(|at| columns[usize::from(*at)].ty))
@@ -232,11 +271,13 @@ fn check_classes(given: &[ast::IndexColumn], types: &[ColType]) -> Result<()> {
     Ok(())
 }
 
-/// The columns of a constraint, which has no operator classes and no order.
+/// The columns of a constraint, which has no operator classes and no order, and what it includes.
 pub(super) fn constraint_columns(
     columns: &[ast::IndexColumn],
     names: &[String],
-) -> Result<Vec<u16>> {
+) -> Result<(Vec<u16>, Included)> {
+    let included = columns.iter().filter_map(included_name).collect::<Vec<_>>();
+    let columns = &columns[..columns.len() - included.len()];
     if columns.iter().any(|column| column.operator_class.is_some()) {
         return refuse("an operator class in a constraint");
     }
@@ -246,7 +287,17 @@ pub(super) fn constraint_columns(
     if columns.iter().any(ordered) {
         return refuse("an order of columns in a constraint");
     }
-    index_columns(columns, names)
+    let included = included_columns(&included, names)?;
+    Ok((index_columns(columns, names)?, Included { columns: included, stored: false }))
+}
+
+/// The column's name, if INCLUDE names it: see [`crate::words::with_included`].
+fn included_name(column: &ast::IndexColumn) -> Option<ast::Ident> {
+    let Expr::CompoundIdentifier(parts) = &column.column.expr else { return None };
+    match &parts[..] {
+        [mark, name] if mark.value == crate::words::INCLUDE => Some(name.clone()),
+        _ => None,
+    }
 }
 
 /// The orders that are asked for, if they are not those of all indexes.

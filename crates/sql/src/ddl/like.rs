@@ -14,8 +14,8 @@ use crate::words::LIKE;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast;
 use kernel::dict::{
-    self, CheckDef, ColumnDef, CommentDef, Described, Generated, KEY_EXPR, KeyExpr, NewIndex,
-    ObjectKind, Privileges, TableDef,
+    self, CheckDef, ColumnDef, CommentDef, Described, Generated, Included, KEY_EXPR, KeyExpr,
+    NewIndex, ObjectKind, Privileges, TableDef,
 };
 use query::Relation;
 use std::sync::Arc;
@@ -178,7 +178,14 @@ impl Session {
                 None => None,
             };
             let (columns, exprs) = (columns.ok_or_else(lost)?, exprs.ok_or_else(lost)?);
-            let list = part_names(&table, &columns, &exprs).join("_");
+            let beside: Option<Vec<u16>> = index.included.columns.iter().map(placed).collect();
+            let included =
+                Included { columns: beside.ok_or_else(lost)?, stored: index.included.stored };
+            let mut all = columns.clone();
+            if !included.stored {
+                all.extend(&included.columns);
+            }
+            let list = part_names(&table, &all, &exprs).join("_");
             let wanted = match (index.primary, &index.constraint) {
                 (true, _) => format!("{}_pkey", table.name),
                 (false, Some(_)) => format!("{}_{list}_key", table.name),
@@ -189,6 +196,7 @@ impl Session {
                 constraint: index.constraint.as_ref().map(|_| name.clone()),
                 name,
                 columns,
+                included,
                 orders: index.orders.clone(),
                 unique: index.unique,
                 primary: index.primary,

@@ -15,6 +15,7 @@ mod foreign;
 mod identity;
 mod index;
 mod like;
+mod materialized;
 mod predicate;
 mod rename;
 mod rewrite;
@@ -28,6 +29,7 @@ mod types;
 mod updatable;
 mod view;
 
+pub(crate) use materialized::check_populated;
 pub(crate) use predicate::{bind_predicate, predicate_text};
 pub(crate) use schema::missing_schema;
 pub(crate) use table_as::is_select_into;

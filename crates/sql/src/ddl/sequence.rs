@@ -23,13 +23,8 @@ impl Session {
         if self.is_made(&schema, &name, spec.if_not_exists).await? {
             return Ok("CREATE SEQUENCE".to_owned());
         }
-        let ty = match spec.type_name.as_deref() {
-            None | Some("bigint" | "int8") => None,
-            Some("integer" | "int" | "int4") => Some(ColType::new(TypeKind::Int4)),
-            Some("smallint" | "int2") => Some(ColType::new(TypeKind::Int2)),
-            Some(_) => Some(ColType::new(TypeKind::Text)),
-        };
-        let new = sequence_def(&schema, &name, self.owner(), spec, ty)?;
+        let kind = named_kind(spec)?.unwrap_or(TypeKind::Int8);
+        let new = sequence_def(&schema, &name, self.owner(), spec, kind)?;
         let made = dict::create_sequence(&self.ctx, &txn, new).await;
         let made = made.map_err(|e| named(e, &name))?;
         let kind = dict::AclKind::Sequence;
@@ -53,7 +48,7 @@ impl Session {
         if spec.schema.as_deref().is_some_and(|named| named != schema) {
             return super::refuse("a sequence of an identity column in another schema");
         }
-        let new = sequence_def(schema, &name, self.owner(), spec, Some(column.ty))?;
+        let new = sequence_def(schema, &name, self.owner(), spec, column.ty.kind)?;
         let named = super::predicate::quote_literal(&super::sequence_use::qualified(schema, &name));
         column.default = Some(format!("nextval({named})"));
         Ok(new)
@@ -107,20 +102,24 @@ impl Session {
         spec: &SequenceSpec,
     ) -> Result<()> {
         self.check_owner("sequence", &sequence.name, sequence.owner).await?;
-        if spec.type_name.is_some() {
-            return super::refuse("AS in ALTER SEQUENCE");
-        }
+        let kind = named_kind(spec)?.unwrap_or(sequence.kind);
+        let ((low, high), (new_low, new_high)) = (bounds(sequence.kind)?, bounds(kind)?);
+        // A bound that was the old type's becomes the new one's.
+        let moved = |own: i64, old: i64, new: i64| {
+            let of_type = kind != sequence.kind && own == old;
+            Some(Some(if of_type { new } else { own }))
+        };
         let whole = SequenceSpec {
             start: spec.start.or(Some(sequence.start)),
             increment: spec.increment.or(Some(sequence.increment)),
-            min: spec.min.or(Some(Some(sequence.min))),
-            max: spec.max.or(Some(Some(sequence.max))),
+            min: spec.min.or(moved(sequence.min, low, new_low)),
+            max: spec.max.or(moved(sequence.max, high, new_high)),
             cache: spec.cache.or(Some(sequence.cache)),
             cycle: spec.cycle.or(Some(sequence.cycle)),
             order: spec.order.or(Some(sequence.order)),
             ..SequenceSpec::default()
         };
-        let new = sequence_def(&sequence.schema, &sequence.name, sequence.owner, &whole, None)?;
+        let new = sequence_def(&sequence.schema, &sequence.name, sequence.owner, &whole, kind)?;
         let restart = spec.restart.map(|value| value.unwrap_or(new.start));
         let txn = self.transaction()?;
         Ok(dict::alter_sequence(&self.ctx, &txn, sequence, new, restart).await?)
@@ -195,24 +194,39 @@ fn sequence_number(expr: &Expr) -> Result<i64> {
     expr.to_string().replace(' ', "").parse().map_err(|_| PgError::syntax("an integer is expected"))
 }
 
+/// The type that AS names.
+fn named_kind(spec: &SequenceSpec) -> Result<Option<TypeKind>> {
+    match spec.type_name.as_deref() {
+        None => Ok(None),
+        Some("bigint" | "int8") => Ok(Some(TypeKind::Int8)),
+        Some("integer" | "int" | "int4") => Ok(Some(TypeKind::Int4)),
+        Some("smallint" | "int2") => Ok(Some(TypeKind::Int2)),
+        Some(_) => Err(wrong_type()),
+    }
+}
+
+fn wrong_type() -> PgError {
+    PgError::new("22023", "sequence type must be smallint, integer, or bigint")
+}
+
+/// The least and the greatest value of a type.
+fn bounds(kind: TypeKind) -> Result<(i64, i64)> {
+    match kind {
+        TypeKind::Int2 => Ok((i64::from(i16::MIN), i64::from(i16::MAX))),
+        TypeKind::Int4 => Ok((i64::from(i32::MIN), i64::from(i32::MAX))),
+        TypeKind::Int8 => Ok((i64::MIN, i64::MAX)),
+        _ => Err(wrong_type()),
+    }
+}
+
 fn sequence_def(
     schema: &str,
     name: &str,
     owner: ObjId,
     spec: &SequenceSpec,
-    ty: Option<ColType>,
+    kind: TypeKind,
 ) -> Result<NewSequence> {
-    let (low, high) = match ty.map(|ty| ty.kind) {
-        Some(TypeKind::Int2) => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        Some(TypeKind::Int4) => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        Some(TypeKind::Int8) | None => (i64::MIN, i64::MAX),
-        Some(_) => {
-            return Err(PgError::new(
-                "22023",
-                "sequence type must be smallint, integer, or bigint",
-            ));
-        }
-    };
+    let (low, high) = bounds(kind)?;
     let (increment, cache) = (spec.increment.unwrap_or(1), spec.cache.unwrap_or(SEQUENCE_CACHE));
     let invalid = |text: String| Err(PgError::new("22023", text));
     if increment == 0 {
@@ -224,6 +238,14 @@ fn sequence_def(
     let up = increment > 0;
     let min = spec.min.flatten().unwrap_or(if up { 1 } else { low });
     let max = spec.max.flatten().unwrap_or(if up { high } else { -1 });
+    let ty = ColType::new(kind);
+    for (word, value) in [("MAXVALUE", max), ("MINVALUE", min)] {
+        if value < low || value > high {
+            return invalid(format!(
+                "{word} ({value}) is out of range for sequence data type {ty}"
+            ));
+        }
+    }
     if min >= max {
         return invalid(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})"));
     }
@@ -238,6 +260,7 @@ fn sequence_def(
         schema: schema.to_owned(),
         name: name.to_owned(),
         owner,
+        kind,
         start,
         increment,
         min,

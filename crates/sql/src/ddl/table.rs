@@ -174,6 +174,10 @@ impl Session {
         let mut tables = Vec::new();
         for target in &truncate.table_names {
             let table = self.table_of(&target.name).await?;
+            if table.materialized.is_some() {
+                let text = format!("\"{}\" is not a table", table.name);
+                return Err(PgError::new("42809", text));
+            }
             self.check_relation(&table, Privileges::TRUNCATE).await?;
             tables.push(table);
         }

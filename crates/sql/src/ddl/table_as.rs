@@ -93,7 +93,7 @@ impl Session {
     }
 
     /// Runs a plan that returns no rows.
-    async fn run_silently(&mut self, plan: Arc<Plan>) -> Result<String> {
+    pub(super) async fn run_silently(&mut self, plan: Arc<Plan>) -> Result<String> {
         let params = self.call_all(&plan.hidden).await?;
         let statement = Statement::empty();
         let prepared = Arc::new(Prepared {

@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// A view's text and columns, from its query and the names given to its columns.
-    async fn define_view(
+    pub(super) async fn define_view(
         &mut self,
         query: &Query,
         names: &[String],
@@ -127,6 +127,9 @@ impl Session {
     }
 
     pub(super) async fn create_view(&mut self, create: &ast::CreateView) -> Result<String> {
+        if create.materialized {
+            return Box::pin(self.create_materialized(create)).await;
+        }
         check_create_view(create)?;
         let check = check_option(&create.options)?;
         let done = || Ok("CREATE VIEW".to_owned());
@@ -211,7 +214,7 @@ impl Session {
     }
 
     /// Whether something that a view reads is temporary.
-    async fn reads_temporary(&mut self, uses: &[Use]) -> Result<bool> {
+    pub(super) async fn reads_temporary(&mut self, uses: &[Use]) -> Result<bool> {
         let txn = self.transaction()?;
         for one in uses.iter().filter(|one| one.column.is_empty()) {
             let def = dict::table_by_obj(&self.ctx, &txn, one.obj).await?;
@@ -238,7 +241,7 @@ impl Session {
             }
             seen.push(obj);
             if let Some(def) = dict::table_by_obj(&self.ctx, &txn, obj).await?
-                && let Some(own) = &def.view
+                && let Some(own) = def.shows()
             {
                 open.extend(own.uses.iter().map(|one| one.obj));
             }
@@ -269,6 +272,10 @@ impl Session {
             }
             return Err(missing);
         };
+        if *kind == "MATERIALIZED VIEW" && def.materialized.is_none() {
+            let text = format!("\"{name}\" is not a materialized view");
+            return Err(PgError::new("42809", text));
+        }
         if *kind == "VIEW" && def.view.is_none() {
             return Err(PgError::new("42809", format!("\"{name}\" is not a view")));
         }
@@ -286,6 +293,9 @@ impl Session {
                 self.change_generated(&def, name, change).await?;
             }
             RelationAction::SetSchema(schema) => self.set_schema(&def, schema).await?,
+            RelationAction::RenameColumn { old, new } if def.materialized.is_some() => {
+                self.rename_materialized_column(&def, old, new).await?;
+            }
             RelationAction::RenameColumn { old, new } => {
                 self.rename_view_column(&def, old, new).await?;
             }
@@ -336,7 +346,7 @@ impl Session {
         }
         for obj in objects {
             let Some(view) = dict::table_by_obj(&self.ctx, &txn, obj).await? else { continue };
-            let Some(own) = &view.view else { continue };
+            let Some(own) = view.shows() else { continue };
             let mut query = self.with_types(&query_of(own)?).await?;
             let types = crate::named_types::named_types(&query);
             let mut known = self.known_names(&query).await?;
@@ -345,7 +355,7 @@ impl Session {
             uses.extend(types.into_iter().map(|obj| Use { obj, column: String::new() }));
             uses.sort();
             let new = ViewDef { text: query.to_string(), uses, check: own.check };
-            dict::replace_view(&self.ctx, &txn, &view, &view.columns, &new).await?;
+            self.set_text(&view, &new).await?;
         }
         Ok(())
     }
@@ -362,9 +372,6 @@ fn found(def: &TableDef) -> Found {
 
 /// Refuses every clause of CREATE VIEW but those that mean something.
 fn check_create_view(create: &ast::CreateView) -> Result<()> {
-    if create.materialized {
-        return refuse("CREATE MATERIALIZED VIEW");
-    }
     if create.or_alter
         || create.secure
         || create.if_not_exists

@@ -60,6 +60,7 @@ pub enum Own {
     Checkpoint,
     ShowParameter(Option<String>),
     CreateSequence(Box<SequenceSpec>),
+    Refresh(Refresh),
     AlterSystemSet {
         name: String,
         value: String,
@@ -84,11 +85,23 @@ pub enum Own {
     },
 }
 
+/// `REFRESH MATERIALIZED VIEW`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refresh {
+    pub concurrently: bool,
+    pub schema: Option<String>,
+    pub name: String,
+    pub no_data: bool,
+}
+
+/// The option that stands for WITH NO DATA of a new materialized view.
+pub(crate) const NO_DATA: &str = "$no_data";
+
 /// What of `ALTER TABLE`, `ALTER VIEW`, `ALTER INDEX` and `ALTER SEQUENCE` the library does not
 /// parse.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AlterRelation {
-    /// `TABLE`, `VIEW`, `INDEX`, `SEQUENCE` or `TYPE`.
+    /// `TABLE`, `VIEW`, `MATERIALIZED VIEW`, `INDEX`, `SEQUENCE` or `TYPE`.
     pub kind: &'static str,
     pub if_exists: bool,
     pub schema: Option<String>,
@@ -392,17 +405,20 @@ pub(crate) fn is_word(token: &Token, word: &str) -> bool {
 /// and `off` as well as `true` and `false`.
 fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let out = crate::words::with_fetch_amounts(tokens.to_vec());
+    let out = crate::words::with_frames(crate::words::with_row_wildcards(out));
     let out = crate::words::with_row_locks(out);
     let out = crate::words::with_spellings(out);
     let mut out = crate::words::with_plain_names(out);
     let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));
     let Some(first) = used.next() else { return out };
     if is_word(&out[first].token, "create") {
-        let out = crate::words::with_like(crate::words::with_check_option(out));
+        let out = crate::words::with_no_data(out);
+        let out = crate::words::with_included(crate::words::with_check_option(out));
+        let out = crate::words::with_like(out);
         return with_column_types(with_identity_options(out));
     }
     if is_word(&out[first].token, "alter") {
-        return with_identity_options(out);
+        return with_identity_options(crate::words::with_included(out));
     }
     if is_word(&out[first].token, "comment") {
         return crate::words::with_constraint_comment(out);

@@ -250,7 +250,7 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
             | Keyword::EXECUTE
             | Keyword::NoKeyword
     );
-    let others = ["checkpoint", "reassign"];
+    let others = ["checkpoint", "reassign", "refresh"];
     if !ours && !others.iter().any(|other| word.value.eq_ignore_ascii_case(other)) {
         return Ok(None);
     }
@@ -274,6 +274,9 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
     }
     if words.take("checkpoint") {
         return words.finish(Own::Checkpoint);
+    }
+    if words.take("refresh") {
+        return parse_refresh(words);
     }
     if words.take("show") && (words.take("parameter") || words.take("parameters")) {
         let name = if words.at_end() { None } else { Some(words.value()?) };
@@ -321,6 +324,7 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
     }
     let kinds = [
         ("table", "TABLE"),
+        ("materialized", "MATERIALIZED VIEW"),
         ("view", "VIEW"),
         ("index", "INDEX"),
         ("sequence", "SEQUENCE"),
@@ -329,6 +333,9 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
     let Some((_, kind)) = kinds.into_iter().find(|(word, _)| words.take(word)) else {
         return Ok(None);
     };
+    if kind == "MATERIALIZED VIEW" && !words.take("view") {
+        return Ok(None);
+    }
     let if_exists = words.take("if");
     if if_exists && !words.take("exists") {
         return Ok(None);
@@ -389,10 +396,12 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
         RelationAction::Options(Box::new(spec))
     } else if kind == "VIEW" && (words.is("alter") || words.is("reset")) {
         return Err(PgError::unsupported("ALTER VIEW .. ALTER COLUMN and RESET"));
-    } else if matches!(kind, "VIEW" | "INDEX" | "SEQUENCE") && words.take("rename") {
+    } else if matches!(kind, "VIEW" | "MATERIALIZED VIEW" | "INDEX" | "SEQUENCE")
+        && words.take("rename")
+    {
         if words.take("to") {
             RelationAction::Rename(words.name()?)
-        } else if kind != "VIEW" {
+        } else if !matches!(kind, "VIEW" | "MATERIALIZED VIEW") {
             return Err(words.near());
         } else {
             let _ = words.take("column");
@@ -420,6 +429,18 @@ fn owning_column(words: &mut Words<'_>) -> Result<(Option<String>, String, Strin
         _ => Err(PgError::syntax("invalid OWNED BY option")
             .with_hint("Specify OWNED BY table.column or OWNED BY NONE.")),
     }
+}
+
+fn parse_refresh(mut words: Words<'_>) -> Result<Option<Own>> {
+    words.expect(&["materialized", "view"])?;
+    let concurrently = words.take("concurrently");
+    let (schema, name) = words.qualified()?;
+    let mut no_data = false;
+    if words.take("with") {
+        no_data = words.take("no");
+        words.expect(&["data"])?;
+    }
+    words.finish(Own::Refresh(Refresh { concurrently, schema, name, no_data }))
 }
 
 fn parse_set_constraints(mut words: Words<'_>) -> Result<Option<Own>> {

@@ -10,8 +10,8 @@ use crate::bind::{
 };
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, SelectItem, SelectItemQualifiedWildcardKind, TableWithJoins,
-    WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+    Expr, Ident, ObjectName, Query, SelectItem, SelectItemQualifiedWildcardKind, TableWithJoins,
+    VisitMut, VisitorMut, WildcardAdditionalOptions, visit_expressions,
 };
 use kernel::dict::TableDef;
 use kernel::row::{ColType, TypeKind, Value};
@@ -170,38 +170,72 @@ impl Beside {
 
 /// Puts parameters in place of the columns; whether there were any.
 fn with_params(item: &mut SelectItem, found: &[Found], target: &TableDef) -> Result<bool> {
-    let mut replaced = false;
-    let done = visit_expressions_mut(item, |expr| {
-        let param = match &*expr {
-            Expr::CompoundIdentifier(parts) => match &parts[..] {
-                [.., relation, column] => {
-                    let (relation, column) = (ident_name(relation), ident_name(column));
-                    let same = |one: &&Found| one.relation == relation && one.column == column;
-                    found.iter().find(same).map(|one| one.param)
-                }
-                _ => None,
-            },
-            Expr::Identifier(ident) => {
+    let mut walk = WithParams { found, target, inner: Vec::new(), replaced: false };
+    match item.visit(&mut walk) {
+        ControlFlow::Break(error) => Err(*error),
+        ControlFlow::Continue(()) => Ok(walk.replaced),
+    }
+}
+
+/// See [`with_params`].
+struct WithParams<'a> {
+    found: &'a [Found],
+    target: &'a TableDef,
+    /// For each query around what is looked at the names of what stands in it: they come first.
+    inner: Vec<Vec<String>>,
+    replaced: bool,
+}
+
+impl WithParams<'_> {
+    fn param_of(&self, expr: &Expr) -> Result<Option<usize>> {
+        let shadowed = |name: &String| self.inner.iter().any(|names| names.contains(name));
+        match expr {
+            Expr::CompoundIdentifier(parts) => {
+                let [.., relation, column] = &parts[..] else { return Ok(None) };
+                let (relation, column) = (ident_name(relation), ident_name(column));
+                let same = |one: &&Found| one.relation == relation && one.column == column;
+                let found = self.found.iter().find(same).map(|one| one.param);
+                Ok(found.filter(|_| !shadowed(&relation)))
+            }
+            // In a query inside it may be a column of what stands there.
+            Expr::Identifier(ident) if self.inner.is_empty() => {
                 let name = ident_name(ident);
-                let of_target = target.columns.iter().any(|column| column.name == name);
-                let mut named = found.iter().filter(|one| one.column == name);
+                let of_target = self.target.columns.iter().any(|column| column.name == name);
+                let mut named = self.found.iter().filter(|one| one.column == name);
                 let first = named.next().map(|one| one.param);
                 if first.is_some() && (of_target || named.next().is_some()) {
                     let text = format!("column reference \"{name}\" is ambiguous");
-                    return ControlFlow::Break(PgError::new("42702", text));
+                    return Err(PgError::new("42702", text));
                 }
-                first
+                Ok(first)
             }
-            _ => None,
-        };
-        if let Some(param) = param {
-            *expr = Binder::placeholder(param);
-            replaced = true;
+            _ => Ok(None),
         }
+    }
+}
+
+impl VisitorMut for WithParams<'_> {
+    type Break = Box<PgError>;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<PgError>> {
+        self.inner.push(crate::whole_rows::names_in(query));
         ControlFlow::Continue(())
-    });
-    match done {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(replaced),
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Box<PgError>> {
+        self.inner.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<PgError>> {
+        match self.param_of(expr) {
+            Err(error) => ControlFlow::Break(Box::new(error)),
+            Ok(None) => ControlFlow::Continue(()),
+            Ok(Some(param)) => {
+                *expr = Binder::placeholder(param);
+                self.replaced = true;
+                ControlFlow::Continue(())
+            }
+        }
     }
 }

@@ -349,6 +349,13 @@ impl Session {
         table: &Arc<TableDef>,
         alias: &str,
     ) -> Result<bool> {
+        if table.materialized.is_some() {
+            match ast {
+                Ast::Query(query) if !query.locks.is_empty() => return Err(no_locks(table)),
+                Ast::Query(_) => crate::ddl::check_populated(table)?,
+                _ => self.check_changes(table, Privileges::UPDATE)?,
+            }
+        }
         if self.identity.role == dict::SUPERUSER_OBJ {
             return Ok(true);
         }
@@ -450,6 +457,9 @@ impl Session {
         let references = References { read_by, ..binder.references };
         if let Some(lock) = &lock {
             for target in &lock.rows.targets {
+                if target.table.materialized.is_some() {
+                    return Err(no_locks(&target.table));
+                }
                 Box::pin(self.check_columns(&target.table, Privileges::UPDATE, &[])).await?;
             }
             lock.add_hidden_columns(&mut query)?;
@@ -520,6 +530,12 @@ fn without_dual(ast: &Ast) -> Option<Ast> {
         select.from.clear();
     }
     Some(Ast::Query(query))
+}
+
+/// 42809 for locks on rows of a materialized view.
+fn no_locks(table: &TableDef) -> PgError {
+    let text = format!("cannot lock rows in materialized view \"{}\"", table.name);
+    PgError::new("42809", text)
 }
 
 fn declared_type(declared: u32) -> Result<Option<ColType>> {

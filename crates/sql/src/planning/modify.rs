@@ -295,8 +295,9 @@ impl Session {
         references.add_target(table);
         // A wildcard means the table's own columns, not the hidden ones.
         let named = through.map_or(table, |through| &through.view);
-        let items =
-            items.into_iter().flat_map(|item| expand_wildcard(item, named, alias)).collect();
+        let items = items.into_iter().flat_map(|item| expand_wildcard(item, named, alias));
+        let mut items: Vec<SelectItem> = items.collect();
+        crate::bind::name_columns(&mut items);
         let relation = match through {
             None => target_factor(table, alias),
             Some(through) => through.given_factor(alias),
@@ -379,6 +380,10 @@ impl Session {
             None => Ok(at),
         })?;
         note_values_parameters(&query, &columns, &named, params)?;
+        if through.is_none() {
+            let all: Vec<_> = columns.iter().map(|at| &table.columns[*at]).collect();
+            assign::check_cells(&query, &all)?;
+        }
         values_as_selects(&mut query)?;
         let read_by = self.read_by(&query);
         let env = self.format_env();

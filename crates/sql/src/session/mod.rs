@@ -50,6 +50,8 @@ pub struct Session {
     pub(crate) identity: Identity,
     /// While a view is planned: whose rights count for what it reads.
     pub(crate) check_as: Option<ObjId>,
+    /// The materialized view whose rows the statement at hand may change.
+    pub(crate) refreshed: Option<ObjId>,
     pub(crate) settings: Settings,
     pub(crate) txn: Option<Txn>,
     pub(crate) named: Named<Arc<Prepared>>,
@@ -119,6 +121,7 @@ impl Session {
             session_user: user.to_owned(),
             identity: Identity::unknown(),
             check_as: None,
+            refreshed: None,
             settings,
             txn: None,
             named: Named::new(),
@@ -153,6 +156,7 @@ impl Session {
     /// it is judged by the session's own rights.
     pub fn begin_request(&mut self) {
         self.check_as = None;
+        self.refreshed = None;
         self.view_depth = 0;
     }
 

@@ -52,6 +52,7 @@ impl Session {
                 self.check_writable("CREATE SEQUENCE")?;
                 Ok(Fetched::Complete(self.create_sequence(spec).await?))
             }
+            Own::Refresh(refresh) => Ok(Fetched::Complete(Box::pin(self.refresh(refresh)).await?)),
             Own::AlterRelation(alter) => {
                 self.check_writable("ALTER")?;
                 Ok(Fetched::Complete(self.alter_relation(alter).await?))

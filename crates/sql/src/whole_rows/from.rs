@@ -3,6 +3,7 @@
 //! What it promises: the columns are those that `*` would show. A function whose columns are not
 //! known here has no row.
 
+use super::joined::{Visible, joined, visible};
 use super::walk::Rewriter;
 use super::{Found, called, quoted, refuse};
 use crate::Result;
@@ -43,6 +44,8 @@ pub(super) struct Scope {
     pub(super) sources: Vec<Source>,
     /// Columns that USING shows once.
     pub(super) merged: Vec<String>,
+    /// All that `*` shows, if that is known.
+    pub(super) visible: Option<Vec<Visible>>,
 }
 
 /// The column that is true in a row that is there.
@@ -74,6 +77,9 @@ pub(super) fn table(alias: String, names: Option<&TableAlias>, found: &Found) ->
 impl Scope {
     /// What `*` shows.
     pub(super) fn shown(&self) -> Vec<String> {
+        if let Some(visible) = &self.visible {
+            return visible.iter().map(|one| one.name.clone()).collect();
+        }
         let own = self.sources.iter().flat_map(|source| &source.columns);
         let own = own.filter(|name| !self.merged.contains(name));
         self.merged.iter().chain(own).cloned().collect()
@@ -82,12 +88,20 @@ impl Scope {
 
 impl Rewriter<'_> {
     /// Adds what stands in FROM to the scope; the queries in it are rewritten.
-    pub(super) fn sources(&mut self, from: &mut TableWithJoins, scope: &mut Scope) -> Result<()> {
+    pub(super) fn sources(
+        &mut self,
+        from: &mut TableWithJoins,
+        scope: &mut Scope,
+    ) -> Result<Option<Vec<Visible>>> {
         let first = scope.sources.len();
-        self.source(&mut from.relation, scope)?;
+        let mut visible = self.source(&mut from.relation, scope)?;
         for join in &mut from.joins {
             let before = scope.sources.len();
-            self.source(&mut join.relation, scope)?;
+            let right = self.source(&mut join.relation, scope)?;
+            visible = match (visible, right) {
+                (Some(left), Some(right)) => Some(joined(left, right, join)?),
+                _ => None,
+            };
             let (on, left, right) = match &join.join_operator {
                 JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (on, false, true),
                 JoinOperator::Right(on) | JoinOperator::RightOuter(on) => (on, true, false),
@@ -119,10 +133,14 @@ impl Rewriter<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(visible)
     }
 
-    fn source(&mut self, factor: &mut TableFactor, scope: &mut Scope) -> Result<()> {
+    fn source(
+        &mut self,
+        factor: &mut TableFactor,
+        scope: &mut Scope,
+    ) -> Result<Option<Vec<Visible>>> {
         let made = match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let (schema, own) = table_parts(name)?;
@@ -163,8 +181,9 @@ impl Rewriter<'_> {
             }
             _ => Source { kind: Kind::Unknown, ..source(String::new(), Vec::new()) },
         };
+        let columns = visible(&made);
         scope.sources.push(made);
-        Ok(())
+        Ok(columns)
     }
 
     /// Does something where what stands before it in FROM is in scope.

@@ -6,6 +6,7 @@
 //! such names.
 
 mod from;
+mod joined;
 mod repeated;
 mod walk;
 
@@ -15,7 +16,7 @@ use crate::{PgError, Result};
 use datafusion::catalog::TableProvider;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    Select, Statement as Ast, TableFactor, TableObject, Visit, Visitor, visit_expressions,
+    Query, Select, Statement as Ast, TableFactor, TableObject, Visit, Visitor, visit_expressions,
     visit_relations,
 };
 use query::Relation;
@@ -58,15 +59,20 @@ fn is_row(function: &Function) -> bool {
     }))
 }
 
-/// Names that columns may be qualified with.
+/// Names that columns may be qualified with, and whether there are joins by name.
 #[derive(Default)]
-struct Names(Vec<String>);
+struct Names(Vec<String>, bool);
 
 impl Visitor for Names {
     type Break = ();
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
         self.0.extend(object_parts(relation).ok().and_then(|mut parts| parts.pop()));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        self.1 |= joined::joins_by_name(query);
         ControlFlow::Continue(())
     }
 
@@ -96,6 +102,13 @@ impl Visitor for Repeating {
     }
 }
 
+/// The names that columns in a query may be qualified with, also those of queries inside it.
+pub(crate) fn names_in(query: &Query) -> Vec<String> {
+    let mut names = Names::default();
+    let _: ControlFlow<()> = query.visit(&mut names);
+    names.0
+}
+
 /// Whether a statement may name a whole row, or a column beside a wildcard that shows it.
 fn may_name_rows(ast: &Ast) -> bool {
     if ast.visit(&mut Repeating).is_break() {
@@ -110,7 +123,10 @@ fn may_name_rows(ast: &Ast) -> bool {
         names.0.extend(insert.table_alias.iter().map(|alias| ident_name(&alias.alias)));
         names.0.push("excluded".to_owned());
     }
-    let Names(names) = names;
+    let Names(names, by_name) = names;
+    if by_name {
+        return true;
+    }
     let named = |ident: &Ident| names.iter().any(|name| is(ident, name));
     let wildcard = |function: &Function| {
         matches!(&function.args, FunctionArguments::List(list) if list.args.iter().any(|arg| {

@@ -238,9 +238,13 @@ impl<'a> Rewriter<'a> {
     fn select(&mut self, select: &mut Select) -> Result<(Vec<String>, Scope)> {
         let mut from = std::mem::take(&mut select.from);
         let mut scope = Scope::default();
+        let mut visible = Some(Vec::new());
         for one in &mut from {
-            self.sources(one, &mut scope)?;
+            let own = self.sources(one, &mut scope)?;
+            visible = visible.zip(own).map(|(all, own)| [all, own].concat());
         }
+        scope.visible = visible;
+        scope.expand(&mut select.projection);
         self.scopes.push(scope);
         for one in &mut from {
             self.conditions(one)?;
@@ -259,8 +263,13 @@ impl<'a> Rewriter<'a> {
         select.distinct = distinct;
         select.from = from;
         let rewrite = |own: &mut Self, all: &mut Vec<Expr>| {
-            let mut own_names = all.iter_mut().filter(|expr| !is_output(expr, &names));
-            own_names.try_for_each(|expr| own.expressions(expr))
+            for expr in all {
+                // A column that a join shows once goes before an output column.
+                if !is_output(expr, &names) || matches!(own.named(expr), Ok(Some(_))) {
+                    own.expressions(expr)?;
+                }
+            }
+            Ok::<(), PgError>(())
         };
         if let Some(Distinct::On(all)) = &mut select.distinct {
             rewrite(self, all)?;
@@ -526,6 +535,14 @@ impl VisitorMut for Walk<'_, '_> {
             {
                 *field = Expr::Identifier(name.clone());
             }
+        }
+        match self.rewriter.named(expr) {
+            Err(error) => return ControlFlow::Break(Box::new(error)),
+            Ok(Some(column)) => {
+                *expr = column;
+                return ControlFlow::Continue(());
+            }
+            Ok(None) => {}
         }
         if let Expr::Identifier(ident) = &*expr {
             let name = ident_name(ident);

@@ -52,6 +52,7 @@ fn new_table(name: &str) -> NewTable {
         indexes: vec![NewIndex {
             name: format!("{name}_pkey"),
             columns: vec![0],
+            included: Default::default(),
             orders: Vec::new(),
             unique: true,
             primary: true,
@@ -169,6 +170,7 @@ async fn make_sequence(t: &TestInstance) -> Result<()> {
         schema: "public".into(),
         name: "s".into(),
         owner: dict::SUPERUSER_OBJ,
+        kind: crate::row::TypeKind::Int8,
         start: 1,
         increment: 1,
         min: 1,

@@ -11,9 +11,11 @@ use crate::row::{ColType, Datum, RowTypes, RowView, TypeKind, Value, encode_key}
 pub fn comparable(child: TypeKind, parent: TypeKind) -> bool {
     let integer = |kind| matches!(kind, TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8);
     let text = |kind| matches!(kind, TypeKind::Text | TypeKind::Varchar);
+    let real = |kind| matches!(kind, TypeKind::Float4 | TypeKind::Float8);
     child == parent
         || (integer(child) && (integer(parent) || parent == TypeKind::Numeric))
         || (text(child) && text(parent))
+        || (real(child) && real(parent))
 }
 
 fn integer(datum: &Datum<'_>) -> Option<i64> {
@@ -40,8 +42,17 @@ fn convert<'a>(datum: Datum<'a>, to: TypeKind) -> Option<Datum<'a>> {
         (TypeKind::Numeric, Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_)) => {
             integer(&datum).map(|v| Datum::Numeric(i128::from(v), 0))
         }
+        (TypeKind::Float8, Datum::Float4(v)) => Some(Datum::Float8(f64::from(*v))),
+        (TypeKind::Float4, Datum::Float8(v)) => real_of(*v).map(Datum::Float4),
         _ => Some(datum),
     }
+}
+
+/// The number as a real that is equal to it, if there is one.
+#[allow(clippy::cast_possible_truncation)] // what is lost is looked for
+fn real_of(v: f64) -> Option<f32> {
+    let real = v as f32;
+    (f64::from(real) == v || v.is_nan()).then_some(real)
 }
 
 /// Values of a row's columns.
@@ -97,6 +108,13 @@ mod tests {
         assert_eq!(key(Value::Int2(7), 2), key(Value::Numeric(700, 2), 2));
         assert_eq!(key(Value::Numeric(700, 2), 0), key(Value::Int2(7), 0));
         assert_eq!(key(Value::Numeric(705, 2), 1), None);
+        assert_eq!(convert(Datum::Float8(0.1), TypeKind::Float4), None);
+        assert_eq!(convert(Datum::Float8(2.5), TypeKind::Float4), Some(Datum::Float4(2.5)));
+        assert_eq!(
+            convert(Datum::Float4(0.1), TypeKind::Float8),
+            Some(Datum::Float8(0.10000000149011612))
+        );
+        assert!(comparable(TypeKind::Float4, TypeKind::Float8));
         assert!(comparable(TypeKind::Int8, TypeKind::Int2));
         assert!(!comparable(TypeKind::Numeric, TypeKind::Int8));
     }

@@ -79,7 +79,8 @@ impl Binder<'_> {
             }
             Value::Placeholder(name) => {
                 let at = placeholder_index(name)?;
-                if at >= self.params.types.len() {
+                // Behind the client's stand those that a statement has put in place of something.
+                if at >= self.params.types.len() + self.params.hidden.len() {
                     return Err(PgError::new("42P02", format!("there is no parameter {name}")));
                 }
                 Ok(())

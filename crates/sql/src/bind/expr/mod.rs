@@ -91,6 +91,7 @@ impl Binder<'_> {
             Expr::IsDistinctFrom(a, b) | Expr::IsNotDistinctFrom(a, b) => {
                 self.all([&mut **a, &mut **b])
             }
+            Expr::BinaryOp { op: BinaryOperator::Overlaps, .. } => self.overlaps(expr),
             Expr::BinaryOp { .. } => self.binary(expr),
             Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner }
                 if matches!(**inner, Expr::BinaryOp { op: BinaryOperator::PGExp, .. }) =>
@@ -241,10 +242,38 @@ impl Binder<'_> {
                     *expr = build::call("get_field", vec![(**root).clone(), field]);
                     return Ok(());
                 }
+                if let [AccessExpr::Dot(Expr::Identifier(field))] = &access_chain[..]
+                    && !matches!(**root, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+                {
+                    let field = build::string(ident_name(field));
+                    self.expr(root)?;
+                    *expr = build::call(::query::rows::FIELD, vec![(**root).clone(), field]);
+                    return Ok(());
+                }
                 self.subscript(expr)
             }
             other => refuse(format!("the expression {other}")),
         }
+    }
+
+    /// `(a, b) OVERLAPS (c, d)`.
+    fn overlaps(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::BinaryOp { left, right, .. } = expr else { return Ok(()) };
+        let mut args = Vec::with_capacity(4);
+        for (side, word) in [(left, "left"), (right, "right")] {
+            match &mut **side {
+                Expr::Tuple(all) if all.len() == 2 => args.append(all),
+                Expr::Tuple(_) => {
+                    let text =
+                        format!("wrong number of parameters on {word} side of OVERLAPS expression");
+                    return Err(PgError::syntax(text));
+                }
+                _ => return Err(PgError::syntax("syntax error at or near \"overlaps\"")),
+            }
+        }
+        self.all(&mut args)?;
+        *expr = call("overlaps", args);
+        Ok(())
     }
 
     /// `array[i]` and `array[from:to]`.

@@ -12,12 +12,6 @@ use query::types::oid;
 /// Columns of the views that have no rows here.
 pub(super) fn empty(name: &str) -> Option<Rows> {
     Some(Rows::new(match name {
-        "pg_matviews" => &[
-            ("schemaname", Name),
-            ("matviewname", Name),
-            ("matviewowner", Name),
-            ("definition", Text),
-        ],
         "pg_inherits" => {
             &[("inhrelid", Oid), ("inhparent", Oid), ("inhseqno", Int4), ("inhdetachpending", Bool)]
         }

@@ -38,14 +38,15 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
     ]);
     for table in &catalog.tables {
         for index in table.all_indexes() {
-            let count = Value::Int2(i16::try_from(index.columns.len()).unwrap_or(i16::MAX));
+            let count = |n: usize| Value::Int2(i16::try_from(n).unwrap_or(i16::MAX));
+            let (keys, all) = (index.key_columns(), index.all_columns());
             let ty = |at: &u16| PgType::of(index.part_type(table, *at)).oid.into();
-            let types = || index.columns.iter().map(ty);
+            let types = || keys.iter().map(ty);
             rows.push(vec![
                 oid_of(index.obj),
                 oid_of(table.obj),
-                count.clone(),
-                count,
+                count(all.len()),
+                count(keys.len()),
                 Value::Bool(index.unique),
                 Value::Bool(false),
                 Value::Bool(index.primary),
@@ -57,7 +58,7 @@ pub(super) fn indexes(catalog: &Catalog) -> Rows {
                 Value::Bool(true),
                 Value::Bool(true),
                 Value::Bool(false),
-                numbers(&index.columns),
+                numbers(&all),
                 oids(types().map(|ty| known::TYPES.find(ty).map_or(0, |line| line.number(18)))),
                 oids(types().map(known::default_opclass)),
                 options(index),
@@ -260,12 +261,12 @@ pub(super) fn index_list(catalog: &Catalog) -> Rows {
 fn options(index: &IndexDef) -> Value {
     let orders = index.orders.iter().copied().chain(std::iter::repeat(KeyOrder::default()));
     let bits = |order: KeyOrder| i16::from(order.descending) | i16::from(order.nulls_first) << 1;
-    int2s(orders.take(index.columns.len()).map(bits))
+    int2s(orders.take(index.key_columns().len()).map(bits))
 }
 
 /// The expressions of a key, as `pg_get_expr` shows them.
 fn expressions(table: &TableDef, index: &IndexDef) -> String {
-    let exprs = index.columns.iter().filter(|at| **at >= KEY_EXPR);
+    let exprs = index.key_columns().iter().filter(|at| **at >= KEY_EXPR);
     let shown = exprs.map(|at| {
         let shown = crate::key_exprs::shown_part(table, index, *at, false);
         // A list has the brackets that the expressions need by themselves.

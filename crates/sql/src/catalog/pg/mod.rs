@@ -167,6 +167,7 @@ pub(super) fn view(
         "pg_sequences" => sequences::sequences(catalog),
         "pg_tables" => relations::tables(catalog),
         "pg_views" => relations::views(catalog),
+        "pg_matviews" => relations::materialized(catalog),
         "pg_rewrite" => relations::rules(catalog),
         "pg_indexes" => indexes::index_list(catalog),
         "pg_proc" => routines::functions(),

@@ -31,6 +31,8 @@ struct Has<'a> {
     rows: f64,
     /// What WITH has said of a view.
     option: Option<&'static str>,
+    /// Whether a materialized view's rows have been computed.
+    populated: bool,
 }
 
 /// Of the system's own.
@@ -43,6 +45,7 @@ const NOTHING: Has<'_> = Has {
     blocks: 0,
     rows: -1.0,
     option: None,
+    populated: true,
 };
 
 pub(super) fn classes(catalog: &Catalog) -> Rows {
@@ -110,7 +113,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             Value::Bool(false),
             Value::Bool(false),
             Value::Bool(false),
-            Value::Bool(true),
+            Value::Bool(of.populated),
             text("d"),
             Value::Bool(false),
             int(0),
@@ -135,15 +138,17 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             keys,
             owner,
             acl,
+            populated: table.materialized.as_ref().is_none_or(|own| own.populated),
         };
-        add(oid_of(table.obj), &table.name, &table.schema, "r", table.columns.len(), of);
+        let kind = if table.materialized.is_some() { "m" } else { "r" };
+        add(oid_of(table.obj), &table.name, &table.schema, kind, table.columns.len(), of);
         for index in table.all_indexes() {
             add(
                 oid_of(index.obj),
                 &index.name,
                 &table.schema,
                 "i",
-                index.columns.len(),
+                index.all_columns().len(),
                 Has { owner, rows: of_table.max(0.0), ..NOTHING },
             );
         }
@@ -244,14 +249,15 @@ pub(super) fn attributes(catalog: &Catalog) -> Rows {
             add(oid_of(table.obj), &table.columns[column], column + 1, true);
         }
         for index in table.all_indexes() {
-            if index.exprs.is_empty() {
-                for (i, at) in index.columns.iter().enumerate() {
+            if index.exprs.is_empty() && index.included.columns.is_empty() {
+                for (i, at) in index.all_columns().iter().enumerate() {
                     add(oid_of(index.obj), &table.columns[usize::from(*at)], i + 1, false);
                 }
                 continue;
             }
-            let names = crate::key_exprs::part_names(table, &index.columns, &index.exprs);
-            for (i, (at, name)) in index.columns.iter().zip(&names).enumerate() {
+            let all = index.all_columns();
+            let names = crate::key_exprs::part_names(table, &all, &index.exprs);
+            for (i, (at, name)) in all.iter().zip(&names).enumerate() {
                 let def = ColumnDef::new(name, index.part_type(table, *at));
                 add(oid_of(index.obj), &def, i + 1, false);
             }
@@ -366,7 +372,7 @@ pub(super) fn tables(catalog: &Catalog) -> Rows {
         ("tableowner", Name),
         ("hasindexes", Bool),
     ]);
-    for table in &catalog.tables {
+    for table in catalog.tables.iter().filter(|table| table.materialized.is_none()) {
         rows.push(vec![
             text(table.schema.as_str()),
             text(table.name.as_str()),
@@ -395,6 +401,31 @@ pub(super) fn views(catalog: &Catalog) -> Rows {
     rows
 }
 
+pub(super) fn materialized(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("schemaname", Name),
+        ("matviewname", Name),
+        ("matviewowner", Name),
+        ("tablespace", Name),
+        ("hasindexes", Bool),
+        ("ispopulated", Bool),
+        ("definition", Text),
+    ]);
+    for view in &catalog.tables {
+        let Some(own) = &view.materialized else { continue };
+        rows.push(vec![
+            text(view.schema.as_str()),
+            text(view.name.as_str()),
+            text(catalog.roles.name(view.owner)),
+            Value::Null,
+            Value::Bool(view.all_indexes().next().is_some()),
+            Value::Bool(own.populated),
+            functions::view_definition(view).map_or(Value::Null, text),
+        ]);
+    }
+    rows
+}
+
 /// The rule behind each view, which clients join to find what a view depends on.
 pub(super) fn rules(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
@@ -407,7 +438,7 @@ pub(super) fn rules(catalog: &Catalog) -> Rows {
         ("ev_qual", Other(oid::PG_NODE_TREE)),
         ("ev_action", Other(oid::PG_NODE_TREE)),
     ]);
-    for view in &catalog.views {
+    for view in catalog.with_queries() {
         rows.push(vec![
             oid_of(view.obj),
             text("_RETURN"),

@@ -351,13 +351,14 @@ pub(super) fn dependencies(catalog: &crate::catalog::Catalog) -> Rows {
             match index.constraint {
                 Some(_) => {
                     add(CLASS, index_oid, 2606, index_oid, 0, "i");
-                    for column in &index.columns {
+                    for column in &index.all_columns() {
                         add(2606, index_oid, CLASS, at, usize::from(*column) + 1, "a");
                     }
                 }
                 None => {
                     let named = index.exprs.iter().flat_map(|expr| &expr.columns);
-                    let plain = index.columns.iter().filter(|column| **column < KEY_EXPR);
+                    let all = index.all_columns();
+                    let plain = all.iter().filter(|column| **column < KEY_EXPR);
                     for column in plain.chain(named) {
                         add(CLASS, index_oid, CLASS, at, usize::from(*column) + 1, "a");
                     }
@@ -374,7 +375,7 @@ pub(super) fn dependencies(catalog: &crate::catalog::Catalog) -> Rows {
             add(2606, check.obj.0.into(), CLASS, at, 0, "a");
         }
     }
-    for view in &catalog.views {
+    for view in catalog.with_queries() {
         let rule = i64::from(view.obj.0);
         add(2618, rule, CLASS, rule, 0, "i");
         // Its columns may hang on a primary key that it groups by: a dump must make that first.

@@ -7,8 +7,8 @@ use super::oid_of;
 use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Bool, Int8, Name, Object, Oid};
 use crate::catalog::rows::{Rows, int, text};
-use kernel::row::Value;
-use query::types::oid;
+use kernel::row::{ColType, Value};
+use query::types::{PgType, oid};
 
 pub(super) fn sequence_rows(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
@@ -24,7 +24,7 @@ pub(super) fn sequence_rows(catalog: &Catalog) -> Rows {
     for s in &catalog.sequences {
         rows.push(vec![
             oid_of(s.obj),
-            int(oid::INT8),
+            int(PgType::of(ColType::new(s.kind)).oid),
             int(s.start),
             int(s.increment),
             int(s.max),
@@ -54,7 +54,7 @@ pub(super) fn sequences(catalog: &Catalog) -> Rows {
             text(s.schema.as_str()),
             text(s.name.as_str()),
             text(catalog.roles.name(s.owner)),
-            text("bigint"),
+            int(PgType::of(ColType::new(s.kind)).oid),
             int(s.start),
             int(s.min),
             int(s.max),
