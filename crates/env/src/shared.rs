@@ -234,8 +234,8 @@ impl Drop for Frame {
     }
 }
 
-/// Copies that a thread keeps for the next: memory that its processor still has at hand. A statement
-/// makes many, one after the other, and gives them back at its end.
+/// Copies that a thread keeps for the next: memory that its processor still has at hand. A
+/// statement makes many, one after the other, and gives them back at its end.
 const SPARE_MAX: usize = 4;
 
 thread_local! {

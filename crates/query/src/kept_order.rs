@@ -1,8 +1,8 @@
 //! The order of a subquery is kept for what reads it.
 //!
 //! What it promises: `SELECT .. FROM (SELECT .. ORDER BY ..) LIMIT n` takes the first rows of that
-//! order, and `array_agg` over such a subquery lists them in it, as in PostgreSQL. The library drops
-//! a sort that no step above it asks for.
+//! order, and `array_agg` over such a subquery lists them in it, as in PostgreSQL. The library
+//! drops a sort that no step above it asks for.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};

@@ -153,7 +153,7 @@ impl Accumulator for Values {
         let continuous = self.which == Which::Continuous;
         if self.all.is_empty() || !(self.which == Which::Mode || self.fraction.is_some()) {
             let ty = if continuous { &DataType::Float64 } else { &self.ty };
-            return Ok(ScalarValue::try_from(ty)?);
+            return ScalarValue::try_from(ty);
         }
         let array = ScalarValue::iter_to_array(self.all.clone())?;
         let sorted = sort(&array, Some(self.options))?;

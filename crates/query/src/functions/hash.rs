@@ -32,8 +32,8 @@ fn last([mut a, mut b, mut c]: [u32; 3]) -> [u32; 2] {
     [b, c]
 }
 
-/// The upper and the lower half of the 64 bits; the lower one alone, with a seed of 0, is the hash of
-/// 32 bits.
+/// The upper and the lower half of the 64 bits; the lower one alone, with a seed of 0, is the hash
+/// of 32 bits.
 pub(super) fn of_bytes(bytes: &[u8], seed: u64) -> [u32; 2] {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let mut state = [SEED.wrapping_add(length); 3];

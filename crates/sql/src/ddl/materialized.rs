@@ -2,8 +2,8 @@
 //!
 //! A materialized view is a table whose rows are those that a query had when it was last refreshed.
 //!
-//! What it promises: the query is kept as a view's is; what it reads does not go without it. What it
-//! must never do: show rows of a view that has none yet, or let rows be changed but by REFRESH.
+//! What it promises: the query is kept as a view's is; what it reads does not go without it. What
+//! it must never do: show rows of a view that has none yet, or let rows be changed but by REFRESH.
 
 use super::refuse;
 use super::temporary::is_temporary;

@@ -28,8 +28,8 @@ pub(super) fn names_column(arrays: &[Expr]) -> bool {
     found
 }
 
-/// Whether the rows of a query are those that its FROM and WHERE give, so that an aggregate may take
-/// the place of its one column.
+/// Whether the rows of a query are those that its FROM and WHERE give, so that an aggregate may
+/// take the place of its one column.
 fn gives_each_row(query: &Query) -> bool {
     let SetExpr::Select(select) = &*query.body else { return false };
     let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(all, _) if all.is_empty());
@@ -63,8 +63,8 @@ fn gives_each_row(query: &Query) -> bool {
     plain && special.is_continue() && !by_alias && !crate::bind::subquery::has_aggregate(item)
 }
 
-/// `ARRAY(query)`: the query's one column becomes an aggregate, or one is taken over its rows, whose
-/// order is kept.
+/// `ARRAY(query)`: the query's one column becomes an aggregate, or one is taken over its rows,
+/// whose order is kept.
 pub(super) fn collect_into_array(query: &mut Query) -> Result<()> {
     if let SetExpr::Select(select) = &*query.body
         && select.projection.len() > 1
