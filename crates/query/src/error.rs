@@ -405,8 +405,8 @@ const PLAN_ERRORS: &[(&str, &str, &str)] = &[
         "42P10",
         "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
     ),
-    ("LIMIT must be >= 0", "2201W", "LIMIT must not be negative"),
-    ("OFFSET must be >= 0", "2201X", "OFFSET must not be negative"),
+    ("LIMIT must be >=", "2201W", "LIMIT must not be negative"),
+    ("OFFSET must be >=", "2201X", "OFFSET must not be negative"),
     (
         "Aggregate function calls cannot be nested",
         "42803",

@@ -172,6 +172,8 @@ impl Planner {
         let options = config.options_mut();
         options.sql_parser.map_string_types_to_utf8view = false;
         options.sql_parser.parse_float_as_decimal = true;
+        // See `kept_order`.
+        options.sql_parser.enable_subquery_sort_elimination = false;
         options.execution.time_zone = Some(crate::types::UTC.to_owned());
         // Branches of UNION ALL may be columns of two tables: the logical plan says which, the
         // physical one does not.

@@ -223,7 +223,12 @@ fn refuse_nulls(table: &TableDef, row: &[u8]) -> Result<()> {
     if !table.columns.iter().enumerate().any(lacks) {
         return Ok(());
     }
-    let datums: Vec<Datum<'_>> = view.iter().collect();
+    // Nor have the columns that are generated one yet.
+    let value = |(at, column): (usize, &ColumnDef)| match column.generated {
+        Some(Generated::Stored) => Datum::Null,
+        _ => view.get(at),
+    };
+    let datums: Vec<Datum<'_>> = table.columns.iter().enumerate().map(value).collect();
     crate::dml::encode_complete(table, &datums, &mut Vec::new())
 }
 

@@ -380,11 +380,9 @@ impl Settings {
             }
             "intervalstyle" => check_interval_style(value)?,
             "extra_float_digits" => check_float_digits(value)?,
-            "client_min_messages" => {
-                if !MESSAGES.contains(&value.to_ascii_lowercase().as_str()) {
-                    let hint = format!("Available values: {}.", MESSAGES[..9].join(", "));
-                    return Err(invalid_value(name, value).with_hint(hint));
-                }
+            "client_min_messages" if !MESSAGES.contains(&value.to_ascii_lowercase().as_str()) => {
+                let hint = format!("Available values: {}.", MESSAGES[..9].join(", "));
+                return Err(invalid_value(name, value).with_hint(hint));
             }
             "search_path" => {
                 self.search_path = parse_name_list(value).ok_or_else(|| {
@@ -474,7 +472,7 @@ fn check_interval_style(value: &str) -> Result<()> {
         }
         _ => {
             let hint = "Available values: postgres, postgres_verbose, sql_standard, iso_8601.";
-            Err(invalid_value("IntervalStyle", value).with_hint(hint))
+            Err(invalid_value("intervalstyle", value).with_hint(hint))
         }
     }
 }
