@@ -5,20 +5,17 @@ import pytest
 
 ARRAYS = "arrays of several dimensions are not supported"
 DIGITS = "numeric values are computed with at most 38 digits"
-INCLUDE = "CREATE INDEX ... INCLUDE is not supported"
 LEVELS = "SERIALIZABLE is refused, and READ UNCOMMITTED is called READ COMMITTED"
 
 GAPS = {
     "ArrayTest::test_array_roundtrip": ARRAYS,
     "ArrayTest::test_literal_complex": ARRAYS,
     "ComponentReflectionTest::test_column_collation_reflection": "columns have no collation of their own",
-    "ComponentReflectionTestExtra::test_reflect_covering_index": INCLUDE,
     "IsolationLevelTest::test_all_levels": LEVELS,
     "IsolationLevelTest::test_dialect_user_setting_is_restored": LEVELS,
     "IsolationLevelTest::test_non_default_isolation_level": LEVELS,
     "SequenceTest::test_insert_roundtrip_translate[True]":
         "nextval beside a cast parameter in VALUES, with RETURNING, is not supported",
-    "ServerSideCursorsTest::test_roundtrip_fetch": "DECLARE of a query with parameters is not supported",
     "ServerSideCursorsTest::test_ss_cursor_status[for_update": "DECLARE of SELECT ... FOR UPDATE is not supported",
     "TrueDivTest::test_truediv_divisor[numeric_38_digit_divisor-untyped_function]": DIGITS,
     "TrueDivTest::test_truediv_divisor[numeric_many_decimals-typed]": DIGITS,

@@ -13,5 +13,3 @@ def without(reason):
 
 class Requirements(DefaultRequirements):
     time_timezone = without("TIME WITH TIME ZONE is not supported")
-    fetch_ties = without("FETCH FIRST ... WITH TIES is not supported")
-    materialized_views = without("CREATE MATERIALIZED VIEW is not supported")
