@@ -193,7 +193,7 @@ fn psqls_lists_work() {
         ("\\di+", "t_pkey|index|skein|t"),
         ("\\ds", "t_id_seq|sequence"),
         ("\\ds+", "t_id_seq|sequence"),
-        ("\\d t_id_seq", "bigint"),
+        ("\\d t_id_seq", "integer"),
         ("\\dv", ""),
         ("\\dn", "public|pg_database_owner"),
         ("\\dn+", "public|pg_database_owner"),
