@@ -10,14 +10,15 @@
 //! the right to write, and takes the queue as it is.
 
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::task::Poll;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -41,39 +42,76 @@ struct Outgoing {
     broken: bool,
 }
 
-/// The half of a stream that is written to.
-enum WriteHalf {
-    Tcp(tokio::net::tcp::OwnedWriteHalf),
-    Unix(tokio::net::unix::OwnedWriteHalf),
+/// A socket that does not block.
+enum Stream {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
 }
 
-impl WriteHalf {
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+impl Stream {
+    fn tcp(stream: TcpStream) -> io::Result<Stream> {
+        stream.set_nodelay(true)?;
+        stream.into_std().map(Stream::Tcp)
+    }
+
+    fn local(stream: UnixStream) -> io::Result<Stream> {
+        stream.into_std().map(Stream::Unix)
+    }
+
+    /// Another descriptor of the same socket: a reactor watches a descriptor for one thing.
+    fn again(&self) -> io::Result<Stream> {
         match self {
-            WriteHalf::Tcp(half) => half.try_write(bytes),
-            WriteHalf::Unix(half) => half.try_write(bytes),
+            Stream::Tcp(stream) => stream.try_clone().map(Stream::Tcp),
+            Stream::Unix(stream) => stream.try_clone().map(Stream::Unix),
         }
     }
 
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).read(buf),
+            Stream::Unix(stream) => (&mut &*stream).read(buf),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            Stream::Unix(stream) => (&mut &*stream).write(bytes),
+        }
+    }
+
+    /// Returns when the socket may take something again; in the serving lane.
     async fn writable(&self) -> io::Result<()> {
-        match self {
-            WriteHalf::Tcp(half) => half.writable().await,
-            WriteHalf::Unix(half) => half.writable().await,
-        }
+        self.watched(Interest::WRITABLE)?.writable().await.map(|_| ())
+    }
+
+    /// The socket as the reactor of the calling task watches it, for one thing only.
+    #[allow(unsafe_code)]
+    fn watched(&self, interest: Interest) -> io::Result<AsyncFd<Stream>> {
+        // SAFETY: the standard library's sockets own their descriptor: it stays open, and the same,
+        // until they are dropped, which `AsyncFd` does after it has ended its watch.
+        let watched = unsafe { AsyncFd::register_with_interest(self.again()?, interest) };
+        Ok(watched?)
     }
 }
 
-impl AsFd for WriteHalf {
+impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            WriteHalf::Tcp(half) => half.as_ref().as_fd(),
-            WriteHalf::Unix(half) => half.as_ref().as_fd(),
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
         }
+    }
+}
+
+impl AsRawFd for Stream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 
 struct Socket {
-    stream: WriteHalf,
+    stream: Stream,
     out: Mutex<Outgoing>,
     wake_writer: Notify,
 }
@@ -112,7 +150,7 @@ impl Socket {
         while self.take_queue(&mut buf) {
             let mut done = 0;
             while done < buf.len() {
-                match self.stream.try_write(&buf[done..]) {
+                match self.stream.write(&buf[done..]) {
                     Ok(n) => done += n,
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -137,7 +175,7 @@ impl Socket {
     async fn write_all(&self, buf: &[u8]) -> io::Result<()> {
         let mut done = 0;
         while done < buf.len() {
-            match self.stream.try_write(&buf[done..]) {
+            match self.stream.write(&buf[done..]) {
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.stream.writable().await?,
@@ -175,13 +213,13 @@ impl Socket {
     }
 }
 
-fn shutdown(stream: &WriteHalf, how: Shutdown) {
+fn shutdown(stream: &Stream, how: Shutdown) {
     let how = match how {
         Shutdown::Write => nix::sys::socket::Shutdown::Write,
         _ => nix::sys::socket::Shutdown::Both,
     };
     // Fails only if the peer has closed already: then there is nothing to shut down.
-    let _ = nix::sys::socket::shutdown(stream.as_fd().as_raw_fd(), how);
+    let _ = nix::sys::socket::shutdown(stream.as_raw_fd(), how);
 }
 
 struct StreamSender(Arc<Socket>);
@@ -238,17 +276,22 @@ impl Drop for StreamSender {
 
 struct StreamReceiver {
     socket: Arc<Socket>,
-    half: Box<dyn AsyncRead + Send + Unpin>,
+    stream: AsyncFd<Stream>,
     buf: Vec<u8>,
-    /// What of `buf` has been handed out.
+    /// What of `buf` has come.
+    filled: usize,
+    /// What of that has been handed out.
     taken: usize,
 }
 
 impl StreamReceiver {
     /// The next whole frame in the buffer. `Err` when the peer does not speak our framing.
     fn next_frame(&mut self) -> Result<Option<Vec<u8>>, ()> {
-        let rest = &self.buf[self.taken..];
-        let Some(head) = rest.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let rest = &self.buf[self.taken..self.filled];
+        let Some(head) = rest.first_chunk::<LENGTH_BYTES>() else {
+            self.make_room(0);
+            return Ok(None);
+        };
         let len = u32::from_le_bytes(*head) as usize;
         if len > FRAME_BYTES_MAX {
             return Err(());
@@ -259,20 +302,45 @@ impl StreamReceiver {
         };
         let frame = body.to_vec();
         self.taken += LENGTH_BYTES + len;
-        if self.taken == self.buf.len() {
-            self.buf.clear();
-            self.taken = 0;
-            self.buf.shrink_to(KEEP_BUFFER_BYTES);
-        }
         Ok(Some(frame))
     }
 
+    /// Moves what has not been handed out to the front, and grows with what has come, so that a
+    /// length alone makes nobody allocate 64 MiB.
     fn make_room(&mut self, frame_bytes: usize) {
-        self.buf.drain(..self.taken);
+        self.buf.copy_within(self.taken..self.filled, 0);
+        self.filled -= self.taken;
         self.taken = 0;
-        // Grow with what has come, so that a length alone makes nobody allocate 64 MiB.
-        let want = frame_bytes.min(self.buf.len() * 2 + READ_CHUNK_BYTES);
-        self.buf.reserve(want.saturating_sub(self.buf.len()));
+        let want = frame_bytes.min(self.filled * 2) + READ_CHUNK_BYTES;
+        if self.buf.len() < want {
+            self.buf.resize(want, 0);
+        } else if self.filled == 0 && self.buf.len() > KEEP_BUFFER_BYTES {
+            self.buf.truncate(READ_CHUNK_BYTES);
+            self.buf.shrink_to_fit();
+        }
+    }
+
+    /// Reads what is there, at least a byte; 0 at the end.
+    async fn fill(&mut self) -> io::Result<usize> {
+        let room = &mut self.buf[self.filled..];
+        assert!(!room.is_empty(), "what has come has been taken, or there is room for more");
+        loop {
+            let mut ready = self.stream.readable().await?;
+            match ready.get_inner().read(room) {
+                Ok(n) => {
+                    // A read that does not fill the buffer has emptied the socket: the next one
+                    // waits for the reactor.
+                    if n < room.len() && n > 0 {
+                        ready.clear_ready();
+                    }
+                    self.filled += n;
+                    return Ok(n);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(e) => return Err(e),
+            }
+        }
     }
 }
 
@@ -289,13 +357,9 @@ impl FrameReceiver for StreamReceiver {
                         return None;
                     }
                 }
-                self.buf.reserve(READ_CHUNK_BYTES.min(4096));
-                // Not tried without need: a read that does not fill the buffer has emptied the
-                // socket, and the next one waits for the reactor.
-                match self.half.read_buf(&mut self.buf).await {
+                match self.fill().await {
                     Ok(0) => return None,
                     Ok(_) => {}
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => {
                         self.socket.break_off();
                         return None;
@@ -306,22 +370,13 @@ impl FrameReceiver for StreamReceiver {
     }
 }
 
-fn tcp(serve: &Handle, stream: TcpStream) -> io::Result<Connection> {
-    stream.set_nodelay(true)?;
-    let (half, stream) = stream.into_split();
-    Ok(connection(serve, Box::new(half), WriteHalf::Tcp(stream)))
-}
-
-fn local(serve: &Handle, stream: UnixStream) -> Connection {
-    let (half, stream) = stream.into_split();
-    connection(serve, Box::new(half), WriteHalf::Unix(stream))
-}
-
-fn connection(
-    serve: &Handle,
-    half: Box<dyn AsyncRead + Send + Unpin>,
-    stream: WriteHalf,
-) -> Connection {
+/// Makes both halves of a connection; in the serving lane, whose reactor then owns the socket.
+///
+/// Whoever reads is watched for what comes, and for nothing else: each message that the peer takes
+/// off a Unix socket makes it writable once more, and a reactor that is told of that is woken for
+/// each message that it has sent.
+fn connection(serve: &Handle, stream: Stream) -> io::Result<Connection> {
+    let watched = stream.watched(Interest::READABLE)?;
     let socket = Arc::new(Socket {
         stream,
         out: Mutex::new(Outgoing {
@@ -333,15 +388,16 @@ fn connection(
         wake_writer: Notify::new(),
     });
     serve.spawn(Arc::clone(&socket).writer());
-    Connection {
+    Ok(Connection {
         sender: Arc::new(StreamSender(Arc::clone(&socket))),
         receiver: Box::new(StreamReceiver {
             socket,
-            half,
-            buf: Vec::with_capacity(READ_CHUNK_BYTES),
+            stream: watched,
+            buf: Vec::new(),
+            filled: 0,
             taken: 0,
         }),
-    }
+    })
 }
 
 /// The Unix socket beside a listener on a loopback address. It has no file: its name (the leading
@@ -350,7 +406,7 @@ fn local_name(addr: SocketAddr) -> Option<String> {
     addr.ip().is_loopback().then(|| format!("\0skein-interconnect/{addr}"))
 }
 
-/// Runs `future` in the serving lane, whose reactor then owns the sockets it makes.
+/// Runs `future` in the serving lane.
 async fn in_lane<T: Send + 'static>(
     serve: &Handle,
     future: impl Future<Output = io::Result<T>> + Send + 'static,
@@ -359,15 +415,17 @@ async fn in_lane<T: Send + 'static>(
 }
 
 pub(super) async fn connect(serve: Handle, addr: String) -> io::Result<Connection> {
-    if let Some(name) = addr.parse().ok().and_then(local_name) {
-        let stream = in_lane(&serve, UnixStream::connect(name)).await;
-        if let Ok(stream) = stream {
-            return Ok(local(&serve, stream));
+    let lane = serve.clone();
+    in_lane(&serve, async move {
+        if let Some(name) = addr.parse().ok().and_then(local_name)
+            && let Ok(stream) = UnixStream::connect(name).await
+        {
+            return connection(&lane, Stream::local(stream)?);
         }
         // Nobody there, or one who listens on TCP alone, as a version before this one does.
-    }
-    let stream = in_lane(&serve, async move { TcpStream::connect(addr).await }).await?;
-    tcp(&serve, stream)
+        connection(&lane, Stream::tcp(TcpStream::connect(addr).await?)?)
+    })
+    .await
 }
 
 pub(super) async fn listen(serve: Handle, addr: String) -> io::Result<Box<dyn Listener>> {
@@ -400,10 +458,13 @@ impl Listener for FrameListener {
             if let Some(near) = &self.near
                 && let Poll::Ready(accepted) = near.poll_accept(cx)
             {
-                return Poll::Ready(accepted.map(|(stream, _)| local(&self.serve, stream)));
+                return Poll::Ready(
+                    accepted
+                        .and_then(|(stream, _)| connection(&self.serve, Stream::local(stream)?)),
+                );
             }
             let (stream, _) = std::task::ready!(self.listener.poll_accept(cx))?;
-            Poll::Ready(tcp(&self.serve, stream))
+            Poll::Ready(connection(&self.serve, Stream::tcp(stream)?))
         }))
     }
 }
