@@ -11,6 +11,7 @@
 //! the I/O (the buffer is owned by it until it ends).
 
 pub mod buf;
+pub mod marks;
 pub mod real;
 pub mod shared;
 pub mod simulated;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use block::{BLOCK_BYTES, Dba};
 use disk::{Group, Options};
+#[cfg(feature = "marks")]
+use env::marks::Mark;
 use env::simulated::{DiskFault, FaultKind};
 
 use crate::cluster::STUCK;
@@ -17,6 +19,12 @@ pub enum Fault {
     Crash,
     /// A single instance is killed after some polls of its tasks: at any await.
     CrashAtAwait,
+    /// A single instance is killed with one of its disk writes in flight.
+    CrashAtWrite,
+    /// Whoever comes to one of the rare places of the code (`env::marks`) is killed there.
+    CrashAtMark,
+    /// An instance is killed, and whoever comes to a chosen step of its recovery, too.
+    CrashInRecovery,
     /// All instances at once.
     Blackout,
     /// A clean stop of a single instance, its clients gone before: it leaves, and joins again.
@@ -50,9 +58,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 16] = [
+    pub const ALL: [Fault; 19] = [
         Fault::Crash,
         Fault::CrashAtAwait,
+        Fault::CrashAtWrite,
+        Fault::CrashAtMark,
+        Fault::CrashInRecovery,
         Fault::Blackout,
         Fault::Stop,
         Fault::DoubleCrash,
@@ -75,6 +86,9 @@ impl Fault {
         match self {
             Fault::Crash => "crashes",
             Fault::CrashAtAwait => "crashes_at_an_await",
+            Fault::CrashAtWrite => "crashes_at_a_write",
+            Fault::CrashAtMark => "crashes_at_a_mark",
+            Fault::CrashInRecovery => "crashes_in_recovery",
             Fault::Blackout => "blackouts",
             Fault::Stop => "stops",
             Fault::DoubleCrash => "double_crashes",
@@ -92,12 +106,19 @@ impl Fault {
         }
     }
 
+    /// Whether it takes a build that counts marks.
+    #[must_use]
+    pub const fn needs_marks(self) -> bool {
+        matches!(self, Fault::CrashAtMark | Fault::CrashInRecovery)
+    }
+
     /// Whether it takes two instances.
     #[must_use]
     pub const fn needs_two(self) -> bool {
         matches!(
             self,
             Fault::DoubleCrash
+                | Fault::CrashInRecovery
                 | Fault::Pause
                 | Fault::Hang
                 | Fault::Cut
@@ -109,6 +130,11 @@ impl Fault {
 
 /// Of the polls of an instance's tasks, so many at most until it is killed.
 const POLLS_MAX: u64 = 20_000;
+/// Of the writes of an instance, so many at most until it is killed.
+const WRITES_MAX: u64 = 200;
+/// How often a place is passed, at most, until somebody is killed there.
+#[cfg(feature = "marks")]
+const PASSES_MAX: u32 = 3;
 /// How likely a read of a disk that fails does so.
 const READ_FAILS: f64 = 0.02;
 
@@ -123,6 +149,12 @@ impl Run<'_> {
         let victims = match fault {
             Fault::Crash => vec![one],
             Fault::CrashAtAwait => self.crash_at_await(one),
+            Fault::CrashAtWrite => {
+                let writes = 1 + self.cluster.world.random() % WRITES_MAX;
+                self.crash_at_write(one, writes)
+            }
+            Fault::CrashAtMark => self.crash_at_mark(),
+            Fault::CrashInRecovery => self.crash_in_recovery(one),
             Fault::Blackout => open,
             Fault::Stop => {
                 let clients = self.take_clients(one);
@@ -158,12 +190,69 @@ impl Run<'_> {
         }
     }
 
+    /// The first instance dies at its write of that number since the load began.
+    pub(crate) fn crash_in_turn(&mut self, write: u64) {
+        for k in self.crash_at_write(1, write.max(1)) {
+            self.take_clients(k);
+            self.cluster.crash(k);
+            self.start_with_clients(k);
+        }
+    }
+
     fn crash_at_await(&mut self, k: u8) -> Vec<u8> {
         let polls = 1 + self.cluster.world.random() % POLLS_MAX;
         self.cluster.world.crash_after_polls(k, polls);
         let dead = || !self.cluster.world.is_alive(k);
         assert!(self.cluster.world.run_until(STUCK, dead), "instance {k} does nothing any more");
         vec![k]
+    }
+
+    /// Kills `k` with its so-manieth write from now on in flight. One that has nothing to write for
+    /// long is let live.
+    pub(crate) fn crash_at_write(&mut self, k: u8, writes: u64) -> Vec<u8> {
+        self.cluster.world.crash_at_write(k, Some(writes));
+        self.cluster.world.run_until(STUCK / 4, || !self.cluster.world.is_alive(k));
+        if self.cluster.world.is_alive(k) {
+            self.cluster.world.crash_at_write(k, None);
+        }
+        self.ended()
+    }
+
+    #[cfg(feature = "marks")]
+    fn crash_at_mark(&mut self) -> Vec<u8> {
+        let mark = Mark::ALL[self.pick(Mark::ALL.len())];
+        let passes = 1 + u32::try_from(self.pick(PASSES_MAX as usize)).expect("few");
+        env::marks::end_at(Some((mark, passes)));
+        let all = self.cluster.open.keys().copied().collect::<Vec<_>>();
+        let limit = Duration::from_micros(4 * self.scenario.calm_us);
+        let somebody = || all.iter().any(|k| !self.cluster.world.is_alive(*k));
+        self.cluster.world.run_until(limit, somebody);
+        env::marks::end_at(None);
+        self.ended()
+    }
+
+    #[cfg(feature = "marks")]
+    fn crash_in_recovery(&mut self, first: u8) -> Vec<u8> {
+        let steps = |m: &&Mark| m.name().starts_with("recovery.") || m.name().starts_with("epoch.");
+        let steps: Vec<Mark> = Mark::ALL.iter().filter(steps).copied().collect();
+        let mark = steps[self.pick(steps.len())];
+        self.cluster.world.crash(first);
+        env::marks::end_at(Some((mark, 1)));
+        let others = self.others(first);
+        let somebody = || others.iter().any(|k| !self.cluster.world.is_alive(*k));
+        self.cluster.world.run_until(self.scenario.misscount * 4, somebody);
+        env::marks::end_at(None);
+        self.ended()
+    }
+
+    #[cfg(not(feature = "marks"))]
+    fn crash_at_mark(&mut self) -> Vec<u8> {
+        unreachable!("a scenario with it is refused")
+    }
+
+    #[cfg(not(feature = "marks"))]
+    fn crash_in_recovery(&mut self, _: u8) -> Vec<u8> {
+        unreachable!("a scenario with it is refused")
     }
 
     /// Kills `first`, and another one, most likely the one that recovers it, at about the same

@@ -2,6 +2,7 @@
 //!
 //! Promises: a name that does not exist, or a value out of its range, is an error with its line.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use global::Mutant;
 use crate::faults::Fault;
 use crate::mixed::Mix;
 use crate::scenario::{LoadKind, Scenario};
+
+const NO_MARKS: &str = "this build counts no marks: build it with feature `marks`";
 
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("\"{text}\" is not such a number"))
@@ -64,16 +67,10 @@ impl Scenario {
         let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
         if let Some(fault) = fault {
             let count = number(value)?;
-            match fault {
-                Fault::Crash => self.crashes = count,
-                Fault::Blackout => self.blackouts = count,
-                Fault::Stop => self.stops = count,
-                Fault::DoubleCrash => self.double_crashes = count,
-                Fault::Pause => self.pauses = count,
-                Fault::Hang => self.hangs = count,
-                Fault::Cut => self.cuts = count,
-                other => drop(self.others.insert(other, count)),
+            if fault.needs_marks() && !cfg!(feature = "marks") {
+                return Err(NO_MARKS.to_owned());
             }
+            self.set_number(fault, count);
             return Ok(());
         }
         match name {
@@ -91,6 +88,10 @@ impl Scenario {
             "log_file_mib" => self.sizes.log_file_bytes = number::<u64>(value)? << 20,
             "rot" => self.rot = number(value)?,
             "swarm" => self.swarm = number(value)?,
+            "points" if !cfg!(feature = "marks") => return Err(NO_MARKS.to_owned()),
+            "points" => self.points = number(value)?,
+            "commits_at_least" => self.commits_at_least = number(value)?,
+            "crash_at_write_in_turn" => self.crash_at_write_in_turn = number(value)?,
             "mutant" => {
                 let mutant = Mutant::of_name(value);
                 self.mutant = Some(mutant.ok_or_else(|| format!("no such mutant: {value}"))?);
@@ -101,9 +102,70 @@ impl Scenario {
     }
 }
 
+/// The scenario as a file that says all of it.
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "instances = {}", self.instances)?;
+        match &self.load {
+            LoadKind::Bank(size) => writeln!(f, "load = bank {size}")?,
+            LoadKind::Family(size) => writeln!(f, "load = family {size}")?,
+            LoadKind::Mixed(mix) => {
+                write!(f, "load = mixed {}", mix.items)?;
+                mix.fillers.iter().try_for_each(|length| write!(f, " {length}"))?;
+                writeln!(f)?;
+            }
+        }
+        writeln!(f, "clients_per_instance = {}", self.clients_per_instance)?;
+        writeln!(f, "misscount_ms = {}", self.misscount.as_millis())?;
+        writeln!(f, "crashes_while_opening = {}", self.crashes_while_opening)?;
+        writeln!(f, "calm_us = {}", self.calm_us)?;
+        writeln!(f, "net_delay_us = {}", self.net_delay_us)?;
+        writeln!(f, "cache_blocks = {}", self.cache_blocks)?;
+        writeln!(f, "undo_retention_s = {}", self.undo_retention_s)?;
+        writeln!(f, "lun_mib = {}", self.sizes.lun_bytes >> 20)?;
+        writeln!(f, "log_files = {}", self.sizes.log_files)?;
+        writeln!(f, "log_file_mib = {}", self.sizes.log_file_bytes >> 20)?;
+        writeln!(f, "rot = {}", self.rot)?;
+        writeln!(f, "swarm = {}", self.swarm)?;
+        writeln!(f, "commits_at_least = {}", self.commits_at_least)?;
+        writeln!(f, "crash_at_write_in_turn = {}", self.crash_at_write_in_turn)?;
+        if self.points {
+            writeln!(f, "points = true")?;
+        }
+        if let Some(mutant) = self.mutant {
+            writeln!(f, "mutant = {}", mutant.name())?;
+        }
+        for (fault, count) in self.numbers().into_iter().filter(|(_, count)| *count > 0) {
+            writeln!(f, "{} = {count}", fault.name())?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_scenario_file_says_what_it_is_once_more() {
+        let mut seen = 0;
+        for entry in std::fs::read_dir("scenarios").expect("the scenarios") {
+            let text = std::fs::read_to_string(entry.expect("a file").path()).expect("a text");
+            if cfg!(not(feature = "marks")) && needs_marks(&text) {
+                continue;
+            }
+            let scenario = Scenario::parse(&text).expect("a scenario");
+            let again = Scenario::parse(&scenario.to_string()).expect("its text");
+            assert_eq!(format!("{scenario:?}"), format!("{again:?}"));
+            seen += 1;
+        }
+        assert!(seen > 5);
+    }
+
+    fn needs_marks(text: &str) -> bool {
+        let names = Fault::ALL.into_iter().filter(|fault| fault.needs_marks()).map(Fault::name);
+        names.chain(["points"]).any(|name| text.lines().any(|line| line.starts_with(name)))
+    }
 
     #[test]
     fn a_scenario_is_read_with_its_comments() {

@@ -14,6 +14,8 @@ mod holders;
 mod load;
 mod mixed;
 mod scenario;
+mod seeds;
+mod shrink;
 mod tables;
 
 pub use bank::Bank;
@@ -24,4 +26,6 @@ pub use holders::check as check_holders;
 pub use load::{Counts, Load};
 pub use mixed::{Mix, Mixed};
 pub use scenario::{LoadKind, Report, Scenario, run};
+pub use seeds::SeedLog;
+pub use shrink::{Failing, shrink};
 pub use tables::{plain_table, primary_key};

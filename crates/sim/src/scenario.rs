@@ -22,6 +22,9 @@ use crate::mixed::{Mix, Mixed};
 /// Longest virtual time a client may take to end what it does while others go on.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// A cluster without faults commits something within this virtual time.
+const PROGRESS_WITHIN: Duration = Duration::from_millis(200);
+
 /// Between two looks at who holds what.
 const LOOK_EVERY_US: u64 = 10_000;
 
@@ -59,6 +62,12 @@ pub struct Scenario {
     pub others: BTreeMap<Fault, u32>,
     /// Of the faults each seed takes a part: of each kind none, or up to so many.
     pub swarm: bool,
+    /// Some places of the code take their rare branch now and then (`env::marks`).
+    pub points: bool,
+    /// The load goes on until so many transactions are acknowledged.
+    pub commits_at_least: usize,
+    /// The first instance is killed at its write of the seed's number: seed after seed at each.
+    pub crash_at_write_in_turn: bool,
     /// Damage done to the disks in the end, which a walk over them must find.
     pub rot: u32,
     /// The rule that is broken, in a build that can break rules.
@@ -92,6 +101,9 @@ impl Default for Scenario {
             cuts: 0,
             others: BTreeMap::new(),
             swarm: false,
+            points: false,
+            commits_at_least: 0,
+            crash_at_write_in_turn: false,
             rot: 0,
             mutant: None,
             misscount: Duration::from_secs(3),
@@ -107,7 +119,7 @@ impl Default for Scenario {
 
 impl Scenario {
     /// How many faults of each kind there are, at most if it is a swarm.
-    fn numbers(&self) -> Vec<(Fault, u32)> {
+    pub(crate) fn numbers(&self) -> Vec<(Fault, u32)> {
         let mut all = vec![
             (Fault::Crash, self.crashes),
             (Fault::Blackout, self.blackouts),
@@ -119,6 +131,20 @@ impl Scenario {
         ];
         all.extend(self.others.iter().map(|(fault, n)| (*fault, *n)));
         all
+    }
+
+    /// As a scenario file's line would.
+    pub(crate) fn set_number(&mut self, fault: Fault, count: u32) {
+        match fault {
+            Fault::Crash => self.crashes = count,
+            Fault::Blackout => self.blackouts = count,
+            Fault::Stop => self.stops = count,
+            Fault::DoubleCrash => self.double_crashes = count,
+            Fault::Pause => self.pauses = count,
+            Fault::Hang => self.hangs = count,
+            Fault::Cut => self.cuts = count,
+            other => drop(self.others.insert(other, count)),
+        }
     }
 
     /// The world before any fault.
@@ -178,6 +204,8 @@ pub struct Report {
     pub virtual_us: u64,
     /// Blocks that instances have sent to each other.
     pub transfers: u64,
+    /// Faults that there were.
+    pub faults: usize,
 }
 
 /// The clients of one life of an instance.
@@ -278,6 +306,19 @@ impl Run<'_> {
         }
     }
 
+    /// Lets the load go on until it has done what the scenario asks for.
+    fn wait_for_commits(&self) {
+        let least = self.scenario.commits_at_least;
+        let mut before = self.load.counts().acknowledged;
+        while before < least {
+            self.calm(self.scenario.calm_us);
+            self.cluster.world.run_for(PROGRESS_WITHIN);
+            let now = self.load.counts().acknowledged;
+            assert!(now > before, "no commit within {PROGRESS_WITHIN:?}, {now} so far");
+            before = now;
+        }
+    }
+
     pub fn pick(&self, n: usize) -> usize {
         usize::try_from(self.cluster.world.random() % n as u64).expect("small")
     }
@@ -295,6 +336,8 @@ impl Run<'_> {
 #[must_use]
 pub fn run(seed: u64, scenario: &Scenario) -> Report {
     let _broken = Broken::new(scenario.mutant);
+    #[cfg(feature = "marks")]
+    env::marks::begin(seed, scenario.points);
     let mut cluster = Cluster::create(seed, scenario.world(), scenario.instances, &scenario.sizes);
     let cache = scenario.cache_blocks * block::BLOCK_BYTES;
     cluster.settings.push(("db_cache_size", cache.max(1 << 20).to_string()));
@@ -317,6 +360,10 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     let count = scenario.clients_per_instance;
     run.clients = run.cluster.open.values().map(|i| Clients::spawn(i, &run.load, count)).collect();
     let mut faults = scenario.faults(&run.cluster.world);
+    let faults_count = faults.len() + usize::from(scenario.crash_at_write_in_turn);
+    if scenario.crash_at_write_in_turn {
+        run.crash_in_turn(seed);
+    }
     while !faults.is_empty() {
         run.calm(scenario.calm_us);
         let next = run.pick(faults.len());
@@ -324,6 +371,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
         run.fault(fault);
     }
     run.cluster.world.run_for(Duration::from_micros(scenario.calm_us));
+    run.wait_for_commits();
     for clients in &run.clients {
         clients.stop.store(true, Ordering::SeqCst);
     }
@@ -343,6 +391,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     run.rot(scenario.rot);
     Report {
         transfers: run.cluster.transfers(),
+        faults: faults_count,
         trace_hash: run.cluster.world.trace_hash(),
         counts: run.load.counts(),
         virtual_us: run.cluster.world.now().0,

@@ -19,8 +19,10 @@ usage: cargo x COMMAND
   unit            the fast tests of the pure crates and the kernel (below a minute)
   tidy            layers, names, lengths, licences: the rules that need no compiler
   sim [SEED]      the cluster simulation: fixed seeds and a fresh one, or the one given
-  sim [SEED] [--scenario FILE] [--minutes M]
-                  one scenario (see crates/sim/scenarios), from one seed or from many
+  sim [SEED] [--scenario FILE] [--minutes M] [--log FILE] [--shrink]
+                  one scenario (see crates/sim/scenarios), from one seed or from many;
+                  into a log of seeds, which goes on where it ended; or from a seed that
+                  fails to the smallest scenario that fails there
   mutants [NAME]  looks for a seed that notices each rule that can be broken
   fuzz [TARGET] [--seconds N] [--seed S]
                   feeds decoders with damaged bytes, 60 s each

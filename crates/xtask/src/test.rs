@@ -98,16 +98,17 @@ fn run_all(executables: &[Executable], whole: bool, tally: &mut Tally) -> Result
     Ok(())
 }
 
-/// The known seed of each rule that can be broken: only our own crates are built for it.
+/// What only a build of the simulator for the purpose can do: break rules, each noticed by its
+/// known seed, and end instances at marks. Only our own crates are built for it.
 fn replay_mutants(tally: &mut Tally) -> Result<(), String> {
-    let args = ["--features", "mutants", "--test", "mutants"];
+    let args = ["--features", "mutants,marks", "--test", "mutants", "--test", "marks"];
     let build = [&["build", "--release", "-p", SIM_PACKAGE], &args[..]].concat();
     let Some(executables) = run::build(&build)? else {
         tally.check("build with mutants", false);
         return Ok(());
     };
     let dir = RunDir::new("mutants")?;
-    for exe in executables.iter().filter(|e| e.test && e.target == "mutants") {
+    for exe in executables.iter().filter(|e| e.test) {
         let path = dir.take(exe)?;
         let name = format!("{} {}", exe.package, exe.target);
         let args = &["--nocapture"][..];
@@ -143,9 +144,10 @@ pub fn unit() -> Result<bool, String> {
 /// The simulation: the tests, with a seed of the caller's if given; or what `--scenario` or
 /// `--minutes` ask for.
 pub fn sim(args: &[String]) -> Result<bool, String> {
-    let chosen = |arg: &String| arg == "--scenario" || arg == "--minutes";
+    let chosen =
+        |arg: &String| ["--scenario", "--minutes", "--shrink", "--log"].contains(&arg.as_str());
     if args.iter().any(chosen) {
-        return run_scenario(args, &[]);
+        return run_scenario(args, &["--features", "marks"]);
     }
     let seed = args.first().map(String::as_str);
     let seed = match seed {
@@ -212,7 +214,7 @@ pub fn mutants(args: &[String]) -> Result<bool, String> {
     for (mutant, scenario) in all {
         let file = format!("crates/sim/scenarios/{scenario}.scenario");
         let request = ["--scenario", &file, "--mutant", mutant, "--minutes", "10"];
-        if run_scenario(&request.map(str::to_owned), &["--features", "mutants"])? {
+        if run_scenario(&request.map(str::to_owned), &["--features", "mutants,marks"])? {
             caught += 1;
         } else {
             escaped.push(*mutant);

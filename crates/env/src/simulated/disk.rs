@@ -371,6 +371,7 @@ impl RawFile for SimFile {
             done,
         };
         world.disk.writes.insert(id, write);
+        world.count_write(self.pid);
         world.after(delay, move |world| world.finish_write(id));
         drop(world);
         Box::pin(outcome(result))

@@ -196,6 +196,16 @@ impl SimWorld {
         self.shared.set_fuse(pid, polls);
     }
 
+    /// Kills an instance's process with its so-manieth disk write from now on in flight: it is
+    /// done, done in part, or lost. `None`: not any more.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn crash_at_write(&self, instance: u8, writes: Option<u64>) {
+        let pid = self.shared.lock().pid_of(instance).expect("a running instance");
+        self.shared.set_write_fuse(pid, writes);
+    }
+
     /// How long messages travel from now on, in microseconds.
     pub fn set_net_delay(&self, range_us: (u64, u64)) {
         self.shared.lock().config.net_delay_us = range_us;

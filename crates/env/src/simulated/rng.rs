@@ -40,12 +40,11 @@ pub(super) fn mix(mut z: u64) -> u64 {
 /// A quick hash of bytes, eight at a time, for the trace.
 pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
     let mut h = bytes.len() as u64;
-    let mut chunks = bytes.chunks_exact(8);
-    for chunk in &mut chunks {
-        let word = chunk.iter().rev().fold(0_u64, |w, b| (w << 8) | u64::from(*b));
-        h = (h ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        h = (h ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
     }
-    for b in chunks.remainder() {
+    for b in rest {
         h = (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3);
     }
     mix(h)

@@ -76,6 +76,8 @@ pub(super) struct Process {
     parked: Vec<TaskId>,
     /// It crashes after so many more polls of its tasks.
     fuse: Option<u64>,
+    /// It crashes with so many more writes on their way.
+    write_fuse: Option<u64>,
     /// What its wall clock is wrong by.
     pub(super) wall_off_us: i64,
 }
@@ -121,6 +123,17 @@ pub(super) struct Main<'a> {
 }
 
 impl World {
+    /// A process has begun a write: it crashes with the poll that did so, if it was to.
+    pub(super) fn count_write(&mut self, pid: u32) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let Some(left) = &mut process.write_fuse else { return };
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            process.write_fuse = None;
+            process.fuse = Some(1);
+        }
+    }
+
     pub(super) fn at(&mut self, time_us: u64, event: Event) -> (u64, u64) {
         self.event_seq += 1;
         let key = (time_us, self.event_seq);
@@ -193,6 +206,7 @@ impl World {
             held: Vec::new(),
             parked: Vec::new(),
             fuse: None,
+            write_fuse: None,
             wall_off_us: 0,
         };
         self.processes.insert(pid, process);
@@ -344,6 +358,10 @@ impl Shared {
         self.lock().processes.get_mut(&pid).expect("a known process").fuse = Some(polls);
     }
 
+    pub(super) fn set_write_fuse(&self, pid: u32, writes: Option<u64>) {
+        self.lock().processes.get_mut(&pid).expect("a known process").write_fuse = writes;
+    }
+
     pub(super) fn set_paused(&self, pid: u32, paused: bool) {
         let mut world = self.lock();
         world.note(if paused { "pause" } else { "resume" }, u64::from(pid), 0);
@@ -436,6 +454,8 @@ impl Shared {
             *left = left.saturating_sub(1);
             *left == 0
         });
+        #[cfg(feature = "marks")]
+        let burnt = burnt || crate::marks::ends_here();
         if burnt {
             drop(world);
             self.crash(pid);

@@ -4,6 +4,7 @@
 //! is held, and nothing is awaited while it is. Must never purge an entry whose delete a snapshot
 //! of the cluster may not see.
 
+use env::marks::{self, Mark};
 use std::sync::Arc;
 
 use block::bytes::ByteList;
@@ -203,6 +204,7 @@ async fn change_entry(
         let leaf = descend(ctx, &core.cache, seg, Seek::At(key), 0, &mut hop).await?;
         if let Some(hop) = hop {
             split::add_parent_entry(ctx, core, seg, &hop).await?;
+            marks::reached(Mark::SplitFinished);
         }
         core.log.throttle(ctx).await?;
         let pin = core.cache.pin(ctx, leaf, Mode::X).await?;
@@ -225,7 +227,10 @@ async fn change_entry(
                 let what = WaitTarget { obj: seg.obj, rowid };
                 core.wait_row(ctx, txn, xid, what, wait).await?;
             }
-            Found::Right(hop) => split::add_parent_entry(ctx, core, seg, &hop).await?,
+            Found::Right(hop) => {
+                split::add_parent_entry(ctx, core, seg, &hop).await?;
+                marks::reached(Mark::SplitFinished);
+            }
             Found::Full => split::split(ctx, core, seg, leaf, key).await?,
             Found::Lost => {}
             found => return Ok(found),

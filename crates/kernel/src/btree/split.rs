@@ -13,6 +13,7 @@ use block::redo::RecordKind;
 use block::rows;
 use block::{Dba, Mode, Xid};
 use env::BoxFuture;
+use env::marks::{self, Mark, Point};
 use observe::{Ctx, Stat, WaitEvent, enq_p1};
 
 use super::descend::{Hop, Seek, descend};
@@ -38,6 +39,8 @@ pub(super) fn split<'a>(
 ) -> BoxFuture<'a, Result<()>> {
     Box::pin(async move {
         match cut(ctx, core, seg, dba, key).await? {
+            // The next writer that comes by the link finishes it.
+            Some(_) if marks::is_taken(Point::SplitAbandoned) => Ok(()),
             Some(hop) => add_parent_entry(ctx, core, seg, &hop).await,
             None => Ok(()),
         }
@@ -209,6 +212,7 @@ fn push_down(ctx: &Ctx, core: &Core, seg: &IndexSeg, pins: &[Pin], key: &[u8]) -
     let kind = layout::kind(b);
     let cut = shape::cut(b, key);
     let (left_image, right_image) = shape::parts(b, &cut, right.dba());
+    marks::reached(Mark::RootGrew);
     let root_image = shape::raised_root(seg, b, &cut, left.dba(), right.dba());
     change.push(1, fresh_image(kind, seg, &left_image));
     change.push(2, fresh_image(kind, seg, &right_image));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Scn, Version, Xid, layout};
 use cluster::Class;
+use env::marks::{self, Mark, Point};
 use env::{BoxFuture, IoBuf, Lane};
 use global::msg::{GcsMessage, Have, HolderMsg, MasterMsg, Message, ReqId, Timings, Want};
 use global::{HolderEffect, HolderEvent, MasterEffect, Mutant, broken};
@@ -193,12 +194,15 @@ impl Node {
         let node = self.arc();
         self.env.spawn_task("cr build", Lane::Serve, async move {
             let began = node.env.now();
-            draft.finish(&node.core);
+            if !marks::is_taken(Point::CopyGivesUp) {
+                draft.finish(&node.core);
+            }
             let build_us = node.env.now().since(began);
             let mut flush_us = 0;
             node.ctx.bump(Stat::GcCrBuildTime, build_us);
             if node.cache.log.durable() < upto {
                 node.ctx.bump(Stat::GcCrFlushes, 1);
+                marks::reached(Mark::CopyFlushed);
                 let flush = node.cache.log.flushed(upto);
                 node.ctx.wait(WaitEvent::GcsLogFlushSync, [0; 3], flush).await;
                 flush_us = node.env.now().since(began) - build_us;
@@ -252,6 +256,7 @@ impl Node {
         let (node, upto) = (self.arc(), st.last_rba);
         self.cache.log.nudge(upto);
         self.ctx.bump(Stat::GcCurrentFlushes, 1);
+        marks::reached(Mark::FlushBeforeShip);
         self.env.spawn_task("block flush", Lane::Serve, async move {
             let flush = node.cache.log.flushed(upto);
             node.ctx.wait(WaitEvent::GcsLogFlushSync, [0; 3], flush).await;
@@ -279,6 +284,7 @@ impl Node {
             let _gate = node.cache.enter_protocol();
             let mut st = buffer.latch().write();
             let event = HolderEvent::DiskVersion { version };
+            marks::reached(Mark::PastImageCompared);
             node.cache.step(&buffer, &mut st, event, Carry::default());
         });
     }
@@ -347,6 +353,7 @@ impl Node {
     }
 
     pub(super) fn repeat(&self, buffer: &Arc<Buffer>) {
+        marks::reached(Mark::GrantRefused);
         let _gate = self.cache.enter_protocol();
         let mut st = buffer.latch().write();
         self.cache.step(buffer, &mut st, HolderEvent::Repeat, Carry::default());

@@ -7,6 +7,7 @@ use block::{INSTANCES_MAX, InstanceNo};
 use cluster::machine::{Life, Reconfiguration};
 use cluster::{Class, MembershipEvent};
 use env::Lane;
+use env::marks::{self, Mark};
 use futures::future::{Either, select};
 use global::epoch::{Channel, EpochEffect, EpochEvent};
 use global::msg::{EpochMessage, Holding, Message, Recovered};
@@ -171,6 +172,7 @@ impl Node {
             EpochEffect::Send { to, msg } => self.send(to, Message::Epoch(msg)),
             EpochEffect::ThawBlocks { epoch } => {
                 self.thawed.store(true, Ordering::SeqCst);
+                marks::reached(Mark::EpochThawed);
                 self.thaw.notify_waiters();
                 self.start_looking(epoch);
                 self.phase_ended(epoch, Phase::Thaw);
@@ -215,6 +217,7 @@ impl Node {
                 self.send_in(old, peer, class, Message::Epoch(marker));
             }
         }
+        marks::reached(Mark::EpochMarkersSent);
     }
 
     /// All Markers are here: the old epoch's requests are void, rights with an image stay.
@@ -246,6 +249,7 @@ impl Node {
         }
         self.enqueues_enter();
         self.cache.set_frozen(false);
+        marks::reached(Mark::EpochEntered);
         if let Some(shown) = &self.cache.shown {
             shown.set_epoch(epoch.0);
         }
@@ -336,6 +340,7 @@ impl Node {
     /// All reports are here: the directory of this master, and what follows from it.
     fn rebuild_directory(&self, epoch: Epoch) {
         let _gate = self.cache.enter_protocol();
+        marks::reached(Mark::EpochRebuilding);
         let rebuild = std::mem::take(&mut *self.rebuild.lock());
         let recoverer = self.view().members[0];
         let rebuilt = {

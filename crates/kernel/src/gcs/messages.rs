@@ -1,10 +1,12 @@
 //! Class tasks: what arrives is handled, parked or dropped by its epoch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::InstanceNo;
 use cluster::{Class, ClassInbox};
 use env::Lane;
+use env::marks::{self, Point};
 use futures::future::{Either, select};
 use global::epoch::{Admit, Channel, EpochEvent};
 use global::msg::{EpochMessage, Frame, Message};
@@ -45,6 +47,9 @@ impl Node {
                     drop(node.own_turn(class));
                     continue;
                 };
+                if marks::is_taken(Point::MessageLate) {
+                    node.env.sleep(Duration::from_millis(2)).await;
+                }
                 let _together = node.cache.say_together();
                 for n in 1..=TOGETHER_MAX {
                     // What it makes this instance say to itself is handled right after it.

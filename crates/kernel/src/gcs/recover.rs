@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use block::{BLOCK_BYTES, Dba, INSTANCES_MAX, InstanceNo, Version, layout};
+use env::marks::{self, Mark, Point};
 use env::{IoBuf, Lane};
 use global::Epoch;
 use global::epoch::EpochEvent;
@@ -45,6 +46,13 @@ pub(super) const CALL_PAST_IMAGE: u16 = 1;
 pub(super) const CALL_MEMORY: u16 = 5;
 
 impl Node {
+    /// Where the simulator has recovery take its time, so that something else comes between.
+    async fn dawdle(&self) {
+        if marks::is_taken(Point::RecoveryStepSlow) {
+            self.env.sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Runs a step of recovery again until it succeeds or a later epoch has begun.
     fn recovery_task<F, Fut>(&self, name: &'static str, epoch: Epoch, step: F)
     where
@@ -74,6 +82,7 @@ impl Node {
             let absent = absent.clone();
             async move {
                 let _turn = node.recovery_turn.lock().await;
+                marks::reached(Mark::RecoveryScanBegun);
                 let mut threads = Vec::new();
                 for &k in &absent {
                     if read_thread(&node.group, k).await?.1.status == ThreadStatus::Open {
@@ -90,8 +99,11 @@ impl Node {
                 // out with every message from here on.
                 node.core.clock.raise(collected.max_scn);
                 node.core.snapshots.raise_floor(collected.max_scn);
+                marks::reached(Mark::RecoveryScanDone);
+                node.dawdle().await;
                 let view = node.view();
                 if view.epoch != epoch {
+                    marks::reached(Mark::RecoveryOvertaken);
                     return Ok(());
                 }
                 node.phase_ended(epoch, Phase::RedoScan);
@@ -146,6 +158,7 @@ impl Node {
             for (addr, _) in &set {
                 if let Some(image) = collected.torn.get(addr) {
                     restore_torn(&node.ctx, &node.group, *addr, image).await?;
+                    marks::reached(Mark::RecoveryTornRestored);
                 }
             }
             let mut done = Vec::new();
@@ -187,9 +200,12 @@ impl Node {
         if batch.is_empty() || self.view().epoch != epoch {
             return Ok(());
         }
+        marks::reached(Mark::RecoveryBlocksBuilt);
+        self.dawdle().await;
         // Through an area of its own: DBWR's is in use, that of the dead may be needed once more.
         write_images(&self.group, Area::Recovery(self.me), batch).await?;
         batch.clear();
+        marks::reached(Mark::RecoveryBlocksWritten);
         let view = self.view();
         if view.epoch != epoch {
             return Ok(());
@@ -228,6 +244,7 @@ impl Node {
         } else {
             let kind = CALL_PAST_IMAGE;
             let make = |req_id| TxnMessage::Call { req_id, kind, body };
+            marks::reached(Mark::RecoveryBaseAsked);
             match self.call(from, make).await {
                 Some(TxnMessage::CallReply { ok: true, body, .. }) => Some(body),
                 _ => None,
@@ -253,6 +270,7 @@ impl Node {
         self.recovery_task("close dead threads", epoch, move |node| async move {
             let collected = node.recovery.lock().collected.clone();
             if let Some(collected) = collected {
+                marks::reached(Mark::RecoveryThreadsClosing);
                 close_threads(&node.group, &collected.ends).await?;
             }
             node.epoch_event(EpochEvent::DeadThreadsClosed { epoch });
@@ -283,6 +301,7 @@ impl Node {
         // Before anybody's statement, or any wish for a table's lock, goes on (H18).
         self.lock_dead_tables(epoch).await?;
         self.segments_ready.store(epoch.0, Ordering::SeqCst);
+        marks::reached(Mark::RecoveryUndoAdopted);
         self.segments_loaded.notify_waiters();
         Ok(())
     }
@@ -315,10 +334,15 @@ impl Node {
                         if !segment.left_by_crash().contains(&xid) {
                             continue; // Done by the task of an earlier epoch.
                         }
-                        if let Err(e) = node.core.roll_back_dead(&node.ctx, &segment, xid).await {
-                            left += 1;
-                            let text = format!("cannot roll back transaction {xid} yet: {e}");
-                            node.ctx.alert(AlertLevel::Warning, text);
+                        marks::reached(Mark::RecoveryRollingBack);
+                        node.dawdle().await;
+                        match node.core.roll_back_dead(&node.ctx, &segment, xid).await {
+                            Ok(()) => marks::reached(Mark::RecoveryRolledBack),
+                            Err(e) => {
+                                left += 1;
+                                let text = format!("cannot roll back transaction {xid} yet: {e}");
+                                node.ctx.alert(AlertLevel::Warning, text);
+                            }
                         }
                     }
                 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use block::redo::{self, Body, RECORD_HEADER_BYTES, RecordKind, Stamp};
 use block::{InstanceNo, Rba, Scn, Xid};
 use disk::Group;
+use env::marks::{self, Mark, Point};
 use env::{Env, IoBuf, Lane};
 use futures::future::{Either, select};
 use observe::{Ctx, Stat, WaitEvent};
@@ -291,6 +292,7 @@ impl Log {
                 WaitEvent::LogBufferSpace
             } else {
                 ctx.bump(Stat::RedoLogSpaceRequests, 1);
+                marks::reached(Mark::LogFull);
                 WaitEvent::LogFileSwitchCheckpoint
             };
             ctx.wait_or_cancel(event, [0; 3], waiting).await?;
@@ -481,6 +483,9 @@ impl Log {
         let spare = buffer.spare.pop().unwrap_or_default();
         let bytes = std::mem::replace(&mut buffer.bytes, spare);
         drop(buffer);
+        if !flights.is_empty() {
+            marks::reached(Mark::RedoTwoFlights);
+        }
         let taken = flights.take(bytes, start, alone);
         drop(flights);
         self.room.notify_waiters();
@@ -494,6 +499,9 @@ impl Log {
         let delay = self.delay_us.load(Ordering::Relaxed);
         if delay > 0 {
             self.env.sleep(Duration::from_micros(delay)).await;
+        }
+        if marks::is_taken(Point::LogWriteSlow) {
+            self.env.sleep(Duration::from_millis(3)).await;
         }
         self.write_stream(taken).await?;
         self.count(Stat::RedoWrites, 1);
@@ -561,6 +569,7 @@ impl Log {
             LogFileHeader { thread: self.ring.thread, incarnation: self.incarnation, seq, first };
         self.group.write_at(self.ring.file_of(seq), 0, header.encode()).await?;
         *self.position.lock() = Position { seq, first };
+        marks::reached(Mark::LogSwitched);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 //! Structure is read current, never as of a snapshot. The high-water mark only rises while the
 //! segment lives; a block below it belongs to whoever claimed it in the FreeMap.
 
+use env::marks::{self, Mark};
 use std::sync::Arc;
 
 use block::layout::{self, Kind};
@@ -274,6 +275,7 @@ impl Space {
                 other => break other?,
             }
         };
+        marks::reached(Mark::SpaceExtended);
         let header = self.cache.pin(ctx, id.header, Mode::X).await?;
         let extents = {
             let b = header.read();

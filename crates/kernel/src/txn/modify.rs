@@ -6,6 +6,7 @@ use block::op::{Inverse, Op};
 use block::redo::RecordKind;
 use block::undo::{self, TxState, UndoRecord};
 use block::{ObjId, Scn, Uba, UndoNo, Xid};
+use env::marks::{self, Mark};
 use observe::{Ctx, Stat};
 
 use super::core::Core;
@@ -325,6 +326,9 @@ impl Transaction {
             grows: judged.grows,
             states: &judged.states,
         };
+        if judged.grows {
+            marks::reached(Mark::ListGrew);
+        }
         let (mut op, inverse, out) = match f(change.block(0), &view) {
             Step::Stop(out) => return Ok(Outcome::Stopped(out)),
             Step::Redo { op, out } => {

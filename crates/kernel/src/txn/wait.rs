@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use block::{ObjId, Rowid, Xid};
 use env::Micros;
+use env::marks::{self, Mark};
 use global::msg::Resource;
 use observe::{Ctx, Stat, WaitEvent};
 use parking_lot::Mutex;
@@ -337,6 +338,7 @@ impl Core {
             let why = "the block has no room for another transaction entry".to_owned();
             return Err(Error::Serialization(why));
         }
+        marks::reached(Mark::ListFull);
         let p = [observe::enq_p1(*b"TX", 4), 0, 0];
         self.wait_xids(ctx, txn, xids, WaitEvent::EnqTxAllocateItl, p, wait).await
     }
@@ -431,6 +433,7 @@ impl Core {
             self.search_if_lasting(txn.local_id, patience);
             if victim.load(Ordering::SeqCst) {
                 ctx.bump(Stat::EnqueueDeadlocks, 1);
+                marks::reached(Mark::Deadlock);
                 return Err(Error::Deadlock);
             }
             let mut slice = LASTING;

@@ -13,6 +13,7 @@ use block::redo::RecordKind;
 use block::undo::{OFF_EXTENT_LIST, OFF_EXTENTS, UNDO_EXTENTS_MAX};
 use block::{Scn, Xid};
 use env::Micros;
+use env::marks::{self, Mark};
 use observe::Ctx;
 use parking_lot::RwLock;
 
@@ -166,6 +167,7 @@ impl Inner {
         let idle = (0..self.extents.len()).filter(|&i| self.extents[i].active == 0);
         match idle.min_by_key(|&i| self.extents[i].last_end) {
             Some(i) => {
+                marks::reached(Mark::UndoReused);
                 self.enter(i);
                 true
             }

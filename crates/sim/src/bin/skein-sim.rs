@@ -6,20 +6,26 @@
 
 #![allow(clippy::disallowed_methods)] // It measures the processor, not the simulated world.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use global::Mutant;
-use sim::{Report, Scenario};
+use parking_lot::Mutex;
+use sim::{Failing, Report, Scenario, SeedLog};
 
 const USAGE: &str = "\
-usage: skein-sim --scenario FILE [SEED] [--minutes M] [--mutant NAME] [--from SEED]
+usage: skein-sim --scenario FILE [SEED] [--minutes M] [--from SEED]
+                 [--mutant NAME | --log FILE | --shrink]
 
 Runs the scenario from SEED, twice; or from one seed after the other for M minutes (1 by default),
-every tenth twice. With --mutant the rule of that name is broken, and a seed that fails is what is
-looked for: the same seed must pass with the rule whole.";
+every tenth twice. In the end it says which marks of the code (`env::marks`) no run has come to.
+--mutant NAME  breaks a rule; a seed that fails is what is looked for: the same seed must pass with
+               the rule whole
+--log FILE     adds a line for each seed that passes, and goes on after the last one in it
+--shrink       looks for the smallest scenario that fails where SEED does, and writes it to a file";
 
 struct Request {
     file: PathBuf,
@@ -27,6 +33,8 @@ struct Request {
     from: u64,
     limit: Duration,
     mutant: Option<Mutant>,
+    log: Option<PathBuf>,
+    shrink: bool,
 }
 
 /// What the runs have done.
@@ -46,6 +54,8 @@ fn arguments() -> Result<Request, String> {
         from: 1,
         limit: Duration::from_mins(1),
         mutant: None,
+        log: None,
+        shrink: false,
     };
     let mut args = std::env::args().skip(1);
     let number = |text: &str| text.parse::<u64>().map_err(|e| format!("{text}: {e}"));
@@ -55,6 +65,8 @@ fn arguments() -> Result<Request, String> {
             "--scenario" => request.file = PathBuf::from(value()?),
             "--minutes" => request.limit = Duration::from_mins(number(&value()?)?),
             "--from" => request.from = number(&value()?)?,
+            "--log" => request.log = Some(PathBuf::from(value()?)),
+            "--shrink" => request.shrink = true,
             "--mutant" => {
                 let name = value()?;
                 let mutant = Mutant::of_name(&name);
@@ -65,6 +77,9 @@ fn arguments() -> Result<Request, String> {
     }
     if request.file.as_os_str().is_empty() {
         return Err(USAGE.to_owned());
+    }
+    if request.shrink && request.seed.is_none() {
+        return Err("--shrink needs the seed that fails".to_owned());
     }
     if request.mutant.is_some() && !cfg!(feature = "mutants") {
         return Err("this build cannot break rules: build it with feature `mutants`".to_owned());
@@ -79,9 +94,90 @@ fn cpu() -> Duration {
     Duration::from_nanos(ns.unwrap_or(0))
 }
 
+/// Where the last panic was.
+static PANICKED_AT: Mutex<String> = Mutex::new(String::new());
+
 /// One run; `None`: it has failed, and has said why.
 fn tried(seed: u64, scenario: &Scenario) -> Option<Report> {
     catch_unwind(AssertUnwindSafe(|| sim::run(seed, scenario))).ok()
+}
+
+/// The smallest scenario that fails where the seed does.
+fn shrink(request: &Request, scenario: &Scenario, seed: u64) -> bool {
+    std::panic::set_hook(Box::new(|panic| {
+        // The first is the reason; others may follow it while all is taken down.
+        let mut place = PANICKED_AT.lock();
+        if place.is_empty() {
+            *place = panic.location().map(ToString::to_string).unwrap_or_default();
+        }
+    }));
+    let fails = |seed: u64, scenario: &Scenario| {
+        PANICKED_AT.lock().clear();
+        tried(seed, scenario).is_none().then(|| PANICKED_AT.lock().clone())
+    };
+    let Some(place) = fails(seed, scenario) else {
+        println!("seed {seed} does not fail");
+        return false;
+    };
+    println!("seed {seed} fails at {place}");
+    let began = Instant::now();
+    let limit = request.limit.max(Duration::from_mins(10));
+    let start = Failing { seed, scenario: scenario.clone(), place };
+    let small = sim::shrink(start, fails, |smaller| {
+        println!("seed {} still fails:\n{}", smaller.seed, smaller.scenario);
+        began.elapsed() < limit
+    });
+    let file = std::env::temp_dir().join(format!("skein-sim-{}.scenario", small.seed));
+    let text = format!("# Fails at {}.\n{}", small.place, small.scenario);
+    if let Err(e) = std::fs::write(&file, text) {
+        println!("{}: {e}", file.display());
+        return false;
+    }
+    println!("again: cargo x sim {} --scenario {}", small.seed, file.display());
+    true
+}
+
+/// What has been passed in all runs, by name.
+#[derive(Default)]
+struct Passed {
+    marks: BTreeMap<&'static str, u64>,
+    points: BTreeMap<&'static str, u64>,
+}
+
+impl Passed {
+    /// Adds those of the run that has just ended.
+    #[cfg(feature = "marks")]
+    fn add(&mut self) {
+        for (mark, count) in env::marks::counts() {
+            *self.marks.entry(mark.name()).or_default() += count;
+        }
+        for (point, count) in env::marks::taken_points() {
+            *self.points.entry(point.name()).or_default() += count;
+        }
+    }
+
+    #[cfg(not(feature = "marks"))]
+    fn add(&mut self) {}
+
+    fn print(&self, points: bool) {
+        let never = |all: &BTreeMap<&'static str, u64>| {
+            let none = all.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name);
+            none.collect::<Vec<_>>().join(", ")
+        };
+        let list = |all: &BTreeMap<&'static str, u64>| {
+            let some = all.iter().filter(|(_, count)| **count > 0);
+            some.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
+        };
+        if self.marks.is_empty() {
+            return;
+        }
+        println!("marks reached: {}", list(&self.marks));
+        println!("marks never reached: {}", never(&self.marks));
+        if points {
+            println!("points taken: {}", list(&self.points));
+            println!("points never taken: {}", never(&self.points));
+        }
+    }
 }
 
 fn print_sum(sum: &Sum) {
@@ -119,9 +215,15 @@ fn hunt(request: &Request, scenario: &Scenario, mutant: Mutant) -> bool {
     false
 }
 
-fn runs(request: &Request, scenario: &Scenario, file: &Path) -> bool {
-    let (mut sum, began) = (Sum::default(), Instant::now());
-    for seed in request.seed.unwrap_or(request.from).. {
+fn runs(
+    request: &Request,
+    scenario: &Scenario,
+    file: &Path,
+    mut log: Option<SeedLog>,
+) -> std::io::Result<bool> {
+    let (mut sum, mut passed, began) = (Sum::default(), Passed::default(), Instant::now());
+    let first = log.as_ref().map_or(request.from, |log| request.from.max(log.next()));
+    for seed in request.seed.unwrap_or(first).. {
         let before = cpu();
         let report = tried(seed, scenario);
         let twice = request.seed.is_some() || seed.is_multiple_of(10);
@@ -131,8 +233,12 @@ fn runs(request: &Request, scenario: &Scenario, file: &Path) -> bool {
         };
         let Some(report) = report.filter(|r| Some(r) == again.as_ref()) else {
             println!("FAILED; again: cargo x sim {seed} --scenario {}", file.display());
-            return false;
+            return Ok(false);
         };
+        passed.add();
+        if let Some(log) = &mut log {
+            log.add(seed, &report)?;
+        }
         sum.seeds += 1;
         sum.commits += report.counts.acknowledged;
         sum.transfers += report.transfers;
@@ -147,7 +253,11 @@ fn runs(request: &Request, scenario: &Scenario, file: &Path) -> bool {
         }
     }
     print_sum(&sum);
-    sum.commits > 0
+    passed.print(scenario.points);
+    if let Some(log) = log {
+        println!("{}", log.summary());
+    }
+    Ok(sum.commits > 0)
 }
 
 fn main() -> ExitCode {
@@ -167,9 +277,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let passed = match request.mutant {
-        Some(mutant) => hunt(&request, &scenario, mutant),
-        None => runs(&request, &scenario, &request.file),
+    let log = request.log.as_ref().map(|path| SeedLog::open(path, &request.file)).transpose();
+    let passed = match (request.mutant, request.seed) {
+        (Some(mutant), _) => Ok(hunt(&request, &scenario, mutant)),
+        (None, Some(seed)) if request.shrink => Ok(shrink(&request, &scenario, seed)),
+        _ => log.and_then(|log| runs(&request, &scenario, &request.file, log)),
     };
+    let passed = passed.unwrap_or_else(|e| {
+        eprintln!("the log of seeds: {e}");
+        false
+    });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,8 +1,10 @@
-//! Wait events and statistics against the sources: what no code produces is deleted, so that every
-//! row of a view can move.
+//! Wait events, statistics, marks and points against the sources: what no code produces is deleted,
+//! so that every row of a view can move, and every mark be reached.
 
 /// (file of the registry, its macro, its enum)
-pub const REGISTRIES: [(&str, &str, &str); 2] = [
+pub const REGISTRIES: [(&str, &str, &str); 4] = [
+    ("crates/env/src/marks.rs", "marks! {", "Mark"),
+    ("crates/env/src/marks.rs", "points! {", "Point"),
     ("crates/observe/src/events.rs", "wait_events! {", "WaitEvent"),
     ("crates/observe/src/stats.rs", "statistics! {", "Stat"),
 ];
