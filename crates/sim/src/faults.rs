@@ -158,7 +158,7 @@ impl Run<'_> {
             Fault::Blackout => open,
             Fault::Stop => {
                 let clients = self.take_clients(one);
-                clients.finish(&self.cluster);
+                clients.finish(&self.cluster, self.scenario.points);
                 self.cluster.stop(one);
                 vec![one]
             }

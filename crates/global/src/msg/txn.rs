@@ -90,6 +90,11 @@ pub enum TxnMessage {
         addr: Dba,
         image: Vec<u8>,
     },
+    /// The owner has heard it, but must wait for the block itself, perhaps for a third instance:
+    /// it is not to blame for the time that takes.
+    UndoBlockLater {
+        req_id: ReqId,
+    },
     /// A call of one kernel to another (views over all instances and the like); `kind` is the
     /// kernel's business.
     Call {
@@ -116,4 +121,5 @@ wire_enum!(TxnMessage {
     9 => UndoBlockReply { req_id, addr, image },
     10 => Call { req_id, kind, body },
     11 => CallReply { req_id, ok, body },
+    12 => UndoBlockLater { req_id },
 });

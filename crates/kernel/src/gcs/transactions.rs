@@ -306,7 +306,11 @@ impl Node {
                         let reply = TxnMessage::UndoBlockReply { req_id, addr, image };
                         self.send(from, Message::Txn(reply));
                     }
-                    None => self.read_undo_for(from, req_id, addr),
+                    None => {
+                        let later = TxnMessage::UndoBlockLater { req_id };
+                        self.send(from, Message::Txn(later));
+                        self.read_undo_for(from, req_id, addr);
+                    }
                 }
             }
             TxnMessage::Call { req_id, kind, body } => self.serve_call(from, req_id, kind, body),
@@ -320,6 +324,11 @@ impl Node {
                 if let Some(call) = call {
                     // The caller may have gone.
                     let _ = call.answer.send(message);
+                }
+            }
+            TxnMessage::UndoBlockLater { req_id } => {
+                if let Some(call) = self.calls.lock().get_mut(&req_id) {
+                    call.prompt = false;
                 }
             }
             TxnMessage::AwaitCancel { .. } => {}

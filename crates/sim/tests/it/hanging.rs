@@ -183,3 +183,41 @@ fn m6_who_was_stopped_does_not_blame_the_others() {
     }
     assert_eq!(one.at.node.view().epoch, epoch, "the membership has changed");
 }
+
+/// Who is asked for undo that it must fetch itself, from one that hangs, does not hang.
+#[test]
+fn m6_who_waits_for_one_that_hangs_is_not_put_out_with_it() {
+    for seed in 1..=16 {
+        let mut cluster = cluster(seed, 0);
+        cluster.membership.misscount = ms(400);
+        cluster.membership.heartbeat = ms(40);
+        // Undo that nobody uses leaves it soon.
+        cluster.settings.push(("db_cache_size", (1 << 20).to_string()));
+        (1..=3).for_each(|k| cluster.start(k));
+        let rowids = make(&cluster, 1, 300, 3000);
+        let one = Session::new(&cluster, 1);
+        let two = Session::new(&cluster, 2);
+        let snap = run(&cluster, two.now());
+        for n in 1..=6 {
+            for &rowid in &rowids {
+                run(&cluster, one.set_committed(rowid, n, 3000));
+            }
+        }
+        cluster.world.hold_tasks(3, "LMS0");
+        // Each by itself: those that need nothing of the third get as far as their undo.
+        let read = |rowid| {
+            let snap = snap.clone();
+            two.another().spawn(move |s| async move { s.get(&snap, rowid).await.ok() })
+        };
+        let old: Vec<_> = rowids.into_iter().map(read).collect();
+        cluster.world.run_until(ms(3000), || !cluster.world.is_alive(3));
+        assert!(!cluster.world.is_alive(3), "seed {seed}: it still hangs");
+        if !cluster.world.is_alive(1) || !cluster.world.is_alive(2) {
+            cluster.print_alerts();
+            panic!("seed {seed}: one has been put out that did not hang");
+        }
+        for value in old {
+            assert_eq!(wait(&cluster, &value), Some(0), "seed {seed}");
+        }
+    }
+}
