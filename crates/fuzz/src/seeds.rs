@@ -210,3 +210,65 @@ pub fn voting() -> Vec<Vec<u8>> {
     };
     vec![control.encode(), slot.encode(), Slot::default().encode()]
 }
+
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+    out.push(0);
+}
+
+/// Messages of a client, each after its tag.
+pub fn client_messages() -> Vec<Vec<u8>> {
+    let mut parse = b"P".to_vec();
+    text(&mut parse, "s1");
+    text(&mut parse, "select $1::int, '\u{e4}'");
+    parse.extend_from_slice(&[0, 2, 0, 0, 0, 23, 0, 0, 0, 25]);
+    let mut bind = b"B".to_vec();
+    text(&mut bind, "p1");
+    text(&mut bind, "s1");
+    bind.extend_from_slice(&[0, 2, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 7]);
+    bind.extend_from_slice(&[255, 255, 255, 255, 0, 1, 0, 1]);
+    let mut execute = b"E".to_vec();
+    text(&mut execute, "p1");
+    execute.extend_from_slice(&[0, 0, 0, 100]);
+    let mut all = vec![parse, bind, execute];
+    for plain in ["Qselect 1\0", "DSs1\0", "DPp1\0", "CSs1\0", "CPp1\0", "fwhy\0", "d1\tone\n"] {
+        all.push(plain.as_bytes().to_vec());
+    }
+    all.extend([b"S", b"H", b"X", b"c", b"F"].map(|tag| tag.to_vec()));
+    all
+}
+
+/// Startup packets.
+pub fn startups() -> Vec<Vec<u8>> {
+    let packet = |minor: u8, pairs: &[(&str, &str)]| {
+        let mut out = vec![0, 3, 0, minor];
+        for (name, value) in pairs {
+            text(&mut out, name);
+            text(&mut out, value);
+        }
+        out.push(0);
+        out
+    };
+    vec![
+        packet(0, &[("user", "ann"), ("database", "books"), ("application_name", "psql")]),
+        packet(2, &[("user", "ann"), ("_pq_.more", "1")]),
+        packet(0, &[("user", "ann"), ("options", "-c search_path=a\\ b --work-mem=4MB")]),
+        packet(0, &[("user", "ann"), ("replication", "false"), ("client_encoding", "UTF8")]),
+        packet(0, &[("database", "books")]),
+    ]
+}
+
+/// A client's messages of a password exchange.
+pub fn scram() -> Vec<Vec<u8>> {
+    let exchange = |first: &str, last: &str| {
+        let mut out = vec![u8::try_from(first.len()).expect("short")];
+        out.extend_from_slice(first.as_bytes());
+        out.extend_from_slice(last.as_bytes());
+        out
+    };
+    vec![
+        exchange("n,,n=nobody,r=abcdefgh", "c=biws,r=abcdefghX,p=AAAA"),
+        exchange("y,,n=,r=q", "c=eSws,r=q,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts="),
+        exchange("p=tls-unique,,n=a,r=b", ""),
+    ]
+}

@@ -7,6 +7,7 @@ use block::undo::{self, UndoRecord};
 use block::{Rba, itl, rows};
 use cluster::voting::{self, Control, Slot};
 use global::msg::Frame;
+use server::decoders::{DecodeError, Exchange, Frontend, decode, parse_startup};
 
 use crate::{Target, seeds};
 
@@ -21,6 +22,9 @@ pub const ALL: &[Target] = &[
     Target { name: "undo", seeds: seeds::undo_records, mend: |_| (), decode: undo_record },
     Target { name: "peer", seeds: seeds::frames, mend: |_| (), decode: peer },
     Target { name: "voting", seeds: seeds::voting, mend: mend_voting, decode: voting },
+    Target { name: "client", seeds: seeds::client_messages, mend: |_| (), decode: client },
+    Target { name: "startup", seeds: seeds::startups, mend: |_| (), decode: startup },
+    Target { name: "scram", seeds: seeds::scram, mend: |_| (), decode: scram },
 ];
 
 fn mend_block(b: &mut Vec<u8>) {
@@ -164,4 +168,61 @@ fn voting(b: &[u8]) -> u64 {
         assert_eq!(again.as_ref(), Some(slot), "a slot, written and read again");
     }
     u64::from(control.is_some()) + 2 * slot.map_or(0, |s| 1 + s.state as u64)
+}
+
+/// A message of a client after log-on: its tag, then its body.
+fn client(b: &[u8]) -> u64 {
+    let Some((&tag, body)) = b.split_first() else { return 0 };
+    let message = match decode(tag, body) {
+        Err(DecodeError::Malformed(why)) => return 1 + why.len() as u64,
+        Err(DecodeError::NotUtf8) => return 100,
+        Ok(message) => message,
+    };
+    // What is taken is of the message, and no more than it.
+    let bytes = match &message {
+        Frontend::Query(text) | Frontend::CopyFail(text) => text.len(),
+        Frontend::Parse { name, query, param_oids } => {
+            name.len() + query.len() + 4 * param_oids.len()
+        }
+        Frontend::Bind(bind) => {
+            let values = bind.params.iter().flatten().map(|value| value.len());
+            let formats = bind.param_formats.len() + bind.result_formats.len();
+            let texts = bind.portal.len() + bind.statement.len();
+            texts + 2 * formats + 4 * bind.params.len() + values.sum::<usize>()
+        }
+        Frontend::Describe(_, name) | Frontend::Close(_, name) => name.len(),
+        Frontend::Execute { portal, .. } => portal.len(),
+        Frontend::CopyData(data) => data.len(),
+        _ => 0,
+    };
+    assert!(bytes <= body.len(), "{bytes} bytes taken of {}", body.len());
+    200 + u64::from(tag) * 64 + (bytes as u64).min(63)
+}
+
+/// A startup packet: its version, then its body.
+fn startup(b: &[u8]) -> u64 {
+    let Some((version, body)) = b.split_first_chunk::<4>() else { return 0 };
+    match parse_startup(i32::from_be_bytes(*version), body) {
+        Err(report) => 1 + crc32c::crc32c(report.code().as_bytes()) as u64 % 1000,
+        Ok(startup) => {
+            assert!(!startup.user.is_empty() && !startup.database.is_empty());
+            let texts = startup.parameters.iter().map(|(name, value)| name.len() + value.len());
+            // Options of one text become names and values; a database may be the user's name.
+            assert!(texts.sum::<usize>() <= body.len());
+            2000 + (startup.parameters.len() as u64).min(100)
+        }
+    }
+}
+
+/// A client's two messages of a password exchange, the first one with its length before it.
+fn scram(b: &[u8]) -> u64 {
+    let Some((&first, rest)) = b.split_first() else { return 0 };
+    let (first, last) = rest.split_at(usize::from(first).min(rest.len()));
+    let mut exchange = Exchange::new("nobody", None, &[7; 32]);
+    if exchange.client_first(first).is_err() {
+        return 1;
+    }
+    // Nobody has no password: whatever is said, it is not the right one.
+    assert!(exchange.client_final(last).is_err(), "nobody has logged on");
+    2
 }

@@ -27,6 +27,13 @@ mod startup;
 mod stream;
 mod tls;
 
+/// What reads bytes of clients, for who feeds it with damaged ones.
+pub mod decoders {
+    pub use crate::auth::Exchange;
+    pub use crate::message::{DecodeError, Frontend, decode};
+    pub use crate::startup::parse_startup;
+}
+
 pub use auth::scram_verifier;
 pub use listener::{Server, ServerConfig};
 pub use output::Output;

@@ -142,7 +142,11 @@ fn malformed(e: DecodeError) -> Report {
     })
 }
 
-fn parse_startup(version: i32, body: &[u8]) -> Result<Startup, Report> {
+/// The startup packet after its version.
+///
+/// # Errors
+/// What the client is told.
+pub fn parse_startup(version: i32, body: &[u8]) -> Result<Startup, Report> {
     let mut r = Reader { rest: body };
     let (mut user, mut database) = (None, None);
     let (mut parameters, mut unknown_options) = (Vec::new(), Vec::new());

@@ -26,7 +26,7 @@ const CRATES: &[(&str, u8, &[&str])] = &[
     ("server", 5, &["sql", "query", "kernel", "cluster", "env", "observe", "block"]),
     ("sim", 6, &["kernel", "block", "env", "observe", "global", "disk", "cluster", "moved"]),
     // Feeds decoders.
-    ("fuzz", 6, &["block", "global", "cluster"]),
+    ("fuzz", 6, &["block", "global", "cluster", "server"]),
     // Speaks only the client protocol.
     ("lab", 6, &[]),
     (
