@@ -96,10 +96,10 @@ fn what_is_too_large_fails_alone() {
     for sql in [
         "select length(repeat('x', 1000000000))",
         "select length(repeat('x', 30000000) || repeat(repeat('y', 1000), 1000000))",
-        "select length(repeat('x', 1000 * id) || repeat('y', 100000 * id)) from t",
-        "select max(length(a)) from (select array_agg(g) over (order by g) as a \
+        "select length(repeat('x', 1000 * id) || repeat('y', 1000000 * id)) from t",
+        "select max(array_length(a, 1)) from (select array_agg(g) over (order by g) as a \
          from generate_series(1, 10000) g) s",
-        "select id, repeat('x', 100000 * id) from t",
+        "select max(w) from (select repeat('x', 1000000 * id) as w from t offset 0) s",
         "select length(replace(repeat('x', 30000000), 'x', 'yyyyyyyyyy'))",
         "select length(lpad('x', 100000000))",
         "select length(string_agg(repeat('x', 1000000), ',')) from generate_series(1, 3000) g",
