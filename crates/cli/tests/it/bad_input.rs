@@ -192,11 +192,11 @@ fn what_never_ends_ends_when_it_is_cancelled() {
         // Its name tells it from the others.
         let mark = format!("endless {at}");
         let mut psql = db.client("psql", 1);
-        psql.args(["-X", "-q", "-v", "VERBOSITY=verbose", "-c", &format!("/* {mark} */ {sql}")]);
+        psql.env("PGAPPNAME", &mark).args(["-X", "-q", "-v", "VERBOSITY=verbose", "-c", &sql]);
         let psql = psql.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let running = format!(
             "select count(*) from pg_stat_activity \
-             where query like '/* {mark} */%' and state = 'active'"
+             where application_name = '{mark}' and query <> ''"
         );
         wait_until("it runs", || db.sql(1, &running) == "1");
         // psql asks for the statement's end then.
