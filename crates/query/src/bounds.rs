@@ -10,6 +10,7 @@ use crate::apply_exec::ApplyExec;
 use crate::error::PgError;
 use crate::interruptible::{Looking, looking};
 use crate::memory::JOIN_REFUSED;
+use crate::pieces::{self, Way};
 use crate::row_calls::CallsExec;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::SortOptions;
@@ -25,17 +26,20 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{replace_children_if_necessary, reset_plan_states};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
-    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, PartitionMode,
-    SortMergeJoinExec,
+    CrossJoinExec, HashJoinExec, HashJoinExecBuilder, NestedLoopJoinExec,
+    NestedLoopJoinExecBuilder, PartitionMode, SortMergeJoinExec,
 };
 use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::metrics::{
-    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{
@@ -58,7 +62,7 @@ impl PhysicalOptimizerRule for Bounds {
     fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> DfResult<Plan> {
         let rewritten = plan.transform_up(|node| {
             let node = with_looks(with_one_right_side(node)?)?;
-            Ok(match BoundedExec::over(&node) {
+            Ok(match BoundedExec::over(&node)? {
                 Some(bounded) => Transformed::yes(Arc::new(bounded) as Plan),
                 None => Transformed::no(node),
             })
@@ -89,50 +93,71 @@ fn with_one_right_side(node: Plan) -> DfResult<Plan> {
     replace_children_if_necessary(node, sides)
 }
 
-/// The hash join that a step is.
-pub(crate) fn hash_join(plan: &Plan) -> Option<&HashJoinExec> {
-    match plan.downcast_ref::<BoundedExec>() {
-        Some(bounded) => bounded.inner.downcast_ref(),
-        None => plan.downcast_ref(),
-    }
+/// The step that a bounded one shows itself as.
+pub(crate) fn shown(plan: &Plan) -> &Plan {
+    plan.downcast_ref::<BoundedExec>().map_or(plan, |bounded| &bounded.inner)
 }
 
-/// A hash join that becomes a merge join when memory is refused to its table, or a window over
-/// whole partitions whose rows are counted. It shows itself as what it is over.
+/// The hash join that a step is.
+pub(crate) fn hash_join(plan: &Plan) -> Option<&HashJoinExec> {
+    shown(plan).downcast_ref()
+}
+
+/// A hash join that becomes a merge join when memory is refused to its table, a window over whole
+/// partitions whose rows are counted, what makes many rows out of few, or what makes long values.
+/// It shows itself as what it is over.
 #[derive(Debug)]
 struct BoundedExec {
     /// Never run itself, but copies of it: what ran holds its table as long as it is there.
     inner: Plan,
+    /// How it is run instead, for the sake of long values.
+    way: Option<Way>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl BoundedExec {
-    fn new(inner: Plan) -> BoundedExec {
-        BoundedExec { inner, metrics: ExecutionPlanMetricsSet::new() }
+    fn new(inner: Plan) -> DfResult<BoundedExec> {
+        let way = pieces::way(&inner)?;
+        Ok(BoundedExec { inner, way, metrics: ExecutionPlanMetricsSet::new() })
     }
 
-    fn over(node: &Plan) -> Option<BoundedExec> {
+    fn over(node: &Plan) -> DfResult<Option<BoundedExec>> {
         let known = node.downcast_ref::<HashJoinExec>().is_some()
             || node.downcast_ref::<WindowAggExec>().is_some()
             || is_loop(node);
-        known.then(|| BoundedExec::new(node.clone()))
+        let bounded = BoundedExec::new(node.clone())?;
+        Ok((known || bounded.way.is_some()).then_some(bounded))
     }
 }
 
-/// Whether it puts each row beside each: it may work for hours on what little it reads.
+/// Whether it may work for hours on what little it reads: it puts each row beside each, or makes
+/// rows itself.
 fn is_loop(plan: &Plan) -> bool {
     plan.downcast_ref::<NestedLoopJoinExec>().is_some()
         || plan.downcast_ref::<CrossJoinExec>().is_some()
+        || plan.downcast_ref::<RecursiveQueryExec>().is_some()
+        || plan.downcast_ref::<UnnestExec>().is_some()
+        || plan.downcast_ref::<LazyMemoryExec>().is_some()
 }
 
-/// A nested loop that ends with its statement, also while no pair of rows meets its condition.
+/// A join that ends with its statement, also while no pair of rows meets its condition.
 fn with_looks(node: Plan) -> DfResult<Plan> {
-    let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(node) };
-    let Some(filter) = join.filter() else { return Ok(node) };
-    let (indices, schema) = (filter.column_indices().to_vec(), filter.schema().clone());
-    let filter = JoinFilter::new(Looking::over(filter.expression()), indices, schema);
-    let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(filter)).build()?;
-    Ok(Arc::new(join))
+    let looking = |filter: &JoinFilter| {
+        let (indices, schema) = (filter.column_indices().to_vec(), filter.schema().clone());
+        JoinFilter::new(Looking::over(filter.expression()), indices, schema)
+    };
+    if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>()
+        && let Some(filter) = join.filter().map(looking)
+    {
+        let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(filter)).build()?;
+        return Ok(Arc::new(join));
+    }
+    if let Some(join) = node.downcast_ref::<HashJoinExec>()
+        && let Some(filter) = join.filter().map(looking)
+    {
+        return HashJoinExecBuilder::from(join).with_filter(Some(filter)).build_exec();
+    }
+    Ok(node)
 }
 
 fn may_merge(plan: &Plan) -> bool {
@@ -290,15 +315,19 @@ impl ExecutionPlan for BoundedExec {
 
     fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> DfResult<Plan> {
         let inner = replace_children_if_necessary(self.inner.clone(), children)?;
-        Ok(Arc::new(BoundedExec::new(inner)))
+        Ok(Arc::new(BoundedExec::new(inner)?))
     }
 
     fn reset_state(self: Arc<Self>) -> DfResult<Plan> {
-        Ok(Arc::new(BoundedExec::new(self.inner.clone().reset_state()?)))
+        Ok(Arc::new(BoundedExec::new(self.inner.clone().reset_state()?)?))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        self.inner.metrics()
+        match &self.way {
+            Some(Way::As(ran)) => ran.metrics(),
+            Some(Way::Projected(_)) => Some(self.metrics.clone_inner()),
+            None => self.inner.metrics(),
+        }
     }
 
     fn fetch(&self) -> Option<usize> {
@@ -310,6 +339,15 @@ impl ExecutionPlan for BoundedExec {
         partition: usize,
         task: Arc<TaskContext>,
     ) -> DfResult<SendableRecordBatchStream> {
+        match (&self.way, &self.inner.children()[..]) {
+            (Some(Way::As(ran)), _) => return ran.execute(partition, task),
+            (Some(Way::Projected(exprs)), [input]) => {
+                let metrics = BaselineMetrics::new(&self.metrics, partition);
+                let input = input.execute(partition, task)?;
+                return Ok(pieces::projected(input, exprs, self.inner.schema(), metrics));
+            }
+            _ => {}
+        }
         if self.inner.downcast_ref::<WindowAggExec>().is_some() {
             let children = self.inner.children().into_iter();
             let held = children.map(|input| Arc::new(HeldExec { input: input.clone() }) as Plan);
@@ -334,7 +372,7 @@ impl ExecutionPlan for BoundedExec {
         let stream = futures::stream::try_unfold(run, |mut run| async move {
             Ok(run.next().await?.map(|batch| (batch, run)))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.inner.schema(), stream)))
+        Ok(looking(Box::pin(RecordBatchStreamAdapter::new(self.inner.schema(), stream))))
     }
 }
 

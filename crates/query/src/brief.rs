@@ -175,6 +175,7 @@ fn is_kept_by_arrow(ty: ColType) -> bool {
 // ---- from a plan to its shape -------------------------------------------------------------------
 
 fn shape_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(Arc<ScanWork>, Shape)> {
+    let plan = crate::bounds::shown(plan);
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return Some((scan.work().clone(), Shape::Rows(scan.work().columns()?)));
     }

@@ -387,7 +387,7 @@ fn days(us: i64) -> Result<i32> {
     if datetime::is_infinite(us) {
         return Ok(if us == i64::MAX { i32::MAX } else { i32::MIN });
     }
-    i32::try_from(us.div_euclid(datetime::US_PER_DAY)).map_err(|_| PgError::out_of_range("date"))
+    datetime::date_of(us.div_euclid(datetime::US_PER_DAY))
 }
 
 const fn is_number(datum: &Datum<'_>) -> bool {

@@ -66,6 +66,7 @@ fn scan_cost(work: &ScanWork) -> (f64, f64) {
 
 /// Cost until the first row, and in all.
 fn cost(plan: &Arc<dyn ExecutionPlan>) -> (f64, f64) {
+    let plan = crate::bounds::shown(plan);
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return scan_cost(scan.work());
     }

@@ -618,6 +618,15 @@ fn local_us(parts: &Parts, text: &str) -> Result<i64> {
     in_range(us.unwrap_or(i64::MAX), text)
 }
 
+/// A date by its days.
+///
+/// # Errors
+/// 22008.
+pub fn date_of(days: i64) -> Result<i32> {
+    let date = i32::try_from(days).ok().filter(|days| (DAYS_MIN..=DAYS_MAX).contains(days));
+    date.ok_or_else(|| PgError::new("22008", "date out of range"))
+}
+
 /// Reads a date; `i32::MAX` and `i32::MIN` are the infinite ones. `today` is by a session clock,
 /// which shows `local_now_us`.
 ///

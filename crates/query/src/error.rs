@@ -267,6 +267,9 @@ impl From<ArrowError> for PgError {
         match error {
             ArrowError::DivideByZero => PgError::division_by_zero(),
             ArrowError::ArithmeticOverflow(text) => PgError::new("22003", text),
+            ArrowError::CastError(text) if text.contains("Overflowing") => {
+                PgError::new("22003", "value overflows numeric format")
+            }
             ArrowError::CastError(text) => PgError::new("22P02", text),
             ArrowError::ParseError(text) => PgError::new("22007", text),
             ArrowError::ExternalError(inner) => match inner.downcast::<PgError>() {
@@ -285,7 +288,7 @@ impl From<ArrowError> for PgError {
     }
 }
 
-fn is_too_much_text(e: &ArrowError) -> bool {
+pub(crate) fn is_too_much_text(e: &ArrowError) -> bool {
     matches!(e, ArrowError::OffsetOverflowError(_)) || e.to_string().contains("offset overflow")
 }
 
@@ -486,6 +489,8 @@ fn execution_error(text: String) -> PgError {
         let text =
             "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
         PgError::new("42P10", text)
+    } else if lower.contains("ntile requires") {
+        PgError::new("22014", "argument of ntile must be greater than zero")
     } else if lower.contains("more than one row") {
         PgError::new("21000", "more than one row returned by a subquery used as an expression")
     } else {

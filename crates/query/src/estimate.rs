@@ -223,6 +223,7 @@ impl Volume {
 }
 
 fn plan_volume(plan: &Arc<dyn ExecutionPlan>) -> Volume {
+    let plan = crate::bounds::shown(plan);
     let volume = volume_unlimited(plan);
     #[allow(clippy::cast_precision_loss)] // a guess
     let limited = |limit: usize| Volume { rows: volume.rows.min(limit as f64), ..volume };
@@ -325,6 +326,7 @@ fn volume_unlimited(plan: &Arc<dyn ExecutionPlan>) -> Volume {
 }
 
 fn rows_of(plan: &Arc<dyn ExecutionPlan>, inputs: &[f64]) -> f64 {
+    let plan = crate::bounds::shown(plan);
     let first = inputs.first().copied();
     if plan.downcast_ref::<AggregateExec>().is_some() {
         return 1.0;

@@ -177,7 +177,7 @@ fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result
     Ok(())
 }
 
-fn no_operator(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> PgError {
+pub(crate) fn no_operator(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> PgError {
     let (a, b) = (shown_type(lt), shown_type(rt));
     PgError::new("42883", format!("operator does not exist: {a} {op} {b}"))
         .with_hint(NO_OPERATOR_HINT)
@@ -279,8 +279,6 @@ fn plan_date(op: Op, left: &Expr, right: &Expr, lt: &DataType, rt: &DataType) ->
         Datum::Int8(v) => *v,
         _ => 0,
     };
-    let date =
-        |v: i64| i32::try_from(v).map(Value::Date).map_err(|_| PgError::out_of_range("date"));
     let function = match (lt, op, rt) {
         (DataType::Date32, Op::Sub, DataType::Date32) => {
             RowFunction::new("$date_diff", Some(2), ColType::new(TypeKind::Int4), true, move |a| {
@@ -293,7 +291,13 @@ fn plan_date(op: Op, left: &Expr, right: &Expr, lt: &DataType, rt: &DataType) ->
             let name = if op == Op::Add { "$date_plus" } else { "$date_minus" };
             RowFunction::new(name, Some(2), ColType::new(TypeKind::Date), true, move |a| {
                 let n = days(&a[1]);
-                date(days(&a[0]).saturating_add(if op == Op::Add { n } else { n.saturating_neg() }))
+                let n = if op == Op::Add { n } else { n.saturating_neg() };
+                let date = days(&a[0]);
+                // What is infinite stays so.
+                if date == i64::from(i32::MAX) || date == i64::from(i32::MIN) {
+                    return Ok(a[0].to_value());
+                }
+                crate::datetime::date_of(date.saturating_add(n)).map(Value::Date)
             })
         }
         _ => return None,

@@ -77,6 +77,7 @@ pub(crate) fn fact_of(plan: &Arc<dyn ExecutionPlan>, expr: &Arc<dyn PhysicalExpr
 
 /// What is known of a plan's column.
 pub(crate) fn fact_at(plan: &Arc<dyn ExecutionPlan>, at: usize) -> Option<Fact> {
+    let plan = crate::bounds::shown(plan);
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         let work = scan.work();
         let Source::Column(column) = *work.sources.get(at)? else { return None };

@@ -11,6 +11,8 @@ use crate::arrow_rows::ColumnReader;
 use crate::error::{PgError, Result};
 use crate::frame_rows::{End, Exclude, Offsets, Shape, Units, frames};
 use crate::functions::RowFunction;
+use crate::interruptible::check;
+use crate::memory::results_fit;
 use crate::types::{arrow_type, col_type_of};
 use crate::wire::FormatEnv;
 use datafusion::arrow::array::{ArrayRef, AsArray};
@@ -27,7 +29,7 @@ use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     AggregateUDF, Expr, ExprSchemable, LogicalPlan, PartitionEvaluator, Signature, Volatility,
     Window, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition, WindowUDF,
-    WindowUDFImpl, cast,
+    WindowUDFImpl, cast, lit,
 };
 use datafusion::physical_expr::PhysicalExpr;
 use kernel::row::{ColType, TypeKind};
@@ -38,6 +40,10 @@ use std::sync::Arc;
 /// The function whose arguments say what a frame is: units, start, end, what is excluded, and the
 /// offsets of start and end.
 pub const FRAME: &str = "$frame";
+
+/// Aggregates whose values hold all rows of a frame.
+const LISTS: [&str; 6] =
+    ["array_agg", "string_agg", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg"];
 
 /// See [`FRAME`]; it is never called.
 pub(crate) fn frame_function() -> RowFunction {
@@ -77,17 +83,66 @@ fn framed(expr: &Expr, input: &Arc<LogicalPlan>, env: FormatEnv) -> DfResult<Opt
         return Ok(Some(Expr::Alias(named)));
     }
     let Expr::WindowFunction(function) = expr else { return Ok(None) };
-    let Some(Expr::ScalarFunction(frame)) = function.params.partition_by.first() else {
-        return Ok(None);
-    };
-    if frame.name() != FRAME {
-        return Ok(None);
+    if function.fun.name() == "nth_value"
+        && let Some(Expr::Literal(n, _)) = function.params.args.get(1)
+        && let ScalarValue::Int64(Some(n)) = n.cast_to(&DataType::Int64)?
+    {
+        // The library gives NULL for the row before the first.
+        nth(&[], n)?;
     }
-    let args = frame.args.clone();
+    let args = match function.params.partition_by.first() {
+        Some(Expr::ScalarFunction(frame)) if frame.name() == FRAME => Some(frame.args.clone()),
+        _ => None,
+    };
     let mut function = function.as_ref().clone();
-    function.params.partition_by.remove(0);
+    let args = match args {
+        Some(args) => {
+            function.params.partition_by.remove(0);
+            args
+        }
+        None => match frame_of_list(&function) {
+            Some(args) => args,
+            None => return Ok(None),
+        },
+    };
     let own = with_frame(function, &args, input, env)?;
     Ok(Some(own.alias(expr.schema_name().to_string())))
+}
+
+/// The frame of an aggregate whose values grow with it, as the arguments of [`FRAME`]: the library
+/// would hold the values of all rows, however much that is, and cannot take rows out of all of them.
+fn frame_of_list(function: &WindowFunction) -> Option<Vec<Expr>> {
+    let WindowFunctionDefinition::AggregateUDF(udf) = &function.fun else { return None };
+    if !LISTS.contains(&udf.name()) {
+        return None;
+    }
+    let frame = &function.params.window_frame;
+    let units = match frame.units {
+        WindowFrameUnits::Rows => "rows",
+        WindowFrameUnits::Range => "range",
+        WindowFrameUnits::Groups => "groups",
+    };
+    let end = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::CurrentRow => Some(("current", None)),
+        WindowFrameBound::Preceding(offset) if offset.is_null() => Some(("first", None)),
+        WindowFrameBound::Following(offset) if offset.is_null() => Some(("last", None)),
+        WindowFrameBound::Preceding(offset) => Some(("preceding", Some(rows_of(offset)?))),
+        WindowFrameBound::Following(offset) => Some(("following", Some(rows_of(offset)?))),
+    };
+    let (start, first) = end(&frame.start_bound)?;
+    let (end, last) = end(&frame.end_bound)?;
+    let mut args: Vec<Expr> = [units, start, end, "no others"].into_iter().map(lit).collect();
+    args.extend([first, last].map(|offset| Expr::Literal(ScalarValue::Int64(offset), None)));
+    Some(args)
+}
+
+/// An offset in rows.
+fn rows_of(offset: &ScalarValue) -> Option<i64> {
+    match offset {
+        ScalarValue::UInt64(Some(rows)) => i64::try_from(*rows).ok(),
+        ScalarValue::Int64(Some(rows)) => Some(*rows),
+        _ => None,
+    }
 }
 
 /// What a function does with the rows of a frame.
@@ -375,13 +430,17 @@ impl PartitionEvaluator for Evaluator {
         let all =
             frames(&self.shape, keys, key.as_ref(), self.keys.first(), &offsets, rows, &self.env)?;
         let mut out = Vec::with_capacity(rows);
+        let mut bytes = 0_usize;
         let mut last: Option<(Vec<Range<usize>>, ScalarValue)> = None;
         for frame in all {
+            check()?;
             let value = match &last {
                 // The same rows give the same value.
                 Some((known, value)) if *known == frame => value.clone(),
                 _ => self.value_over(values, &frame)?,
             };
+            bytes = bytes.saturating_add(value.size() - size_of_val(&value));
+            results_fit(bytes)?;
             out.push(value.clone());
             last = Some((frame, value));
         }

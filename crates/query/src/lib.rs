@@ -58,6 +58,7 @@ pub mod memory;
 mod object_names;
 mod ordered_sets;
 mod ordering;
+mod pieces;
 pub mod planner;
 mod provider;
 mod pushdown;

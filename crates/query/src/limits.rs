@@ -6,12 +6,18 @@
 //! What it promises: nothing but amounts changes. An amount that is no constant stays, and the
 //! library refuses it.
 
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::Transformed;
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, Limit, LogicalPlan, cast};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_expr::create_physical_expr;
+use std::sync::Arc;
 
 /// The plan, whose parameters have values, with the amounts worked out.
 ///
@@ -36,5 +42,18 @@ pub(crate) fn with_amounts(plan: LogicalPlan) -> DfResult<LogicalPlan> {
 fn amount(expr: Option<Box<Expr>>) -> DfResult<Option<Box<Expr>>> {
     let Some(expr) = expr else { return Ok(None) };
     let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
-    simplifier.simplify(cast(*expr, DataType::Int64)).map(|expr| Some(Box::new(expr)))
+    let expr = simplifier.simplify(cast(*expr, DataType::Int64))?;
+    if !matches!(expr, Expr::Literal(..)) && !expr.exists(|part| Ok(is_open(part)))? {
+        // It is left as it is where working it out fails, and is refused as no constant then.
+        let schema = Arc::new(Schema::empty());
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(schema, Vec::new(), &options)?;
+        let (props, planning) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+        create_physical_expr(&expr, &DFSchema::empty(), &props, &planning)?.evaluate(&row)?;
+    }
+    Ok(Some(Box::new(expr)))
+}
+
+fn is_open(expr: &Expr) -> bool {
+    !matches!(expr, Expr::Literal(..) | Expr::ScalarFunction(_) | Expr::Cast(_))
 }

@@ -23,6 +23,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, lit,
 };
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use parking_lot::Mutex;
 use std::cmp::Ordering;
@@ -59,7 +60,7 @@ pub(crate) fn with_arrays(plan: LogicalPlan, env: FormatEnv) -> DfResult<Logical
         let has = |node: &LogicalPlan| -> DfResult<bool> {
             let mut found = false;
             node.apply_expressions(|expr| {
-                found = found || expr.exists(|part| Ok(packed(part).is_some()))?;
+                found = found || expr.exists(|part| Ok(is_list(part)))?;
                 Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
             })?;
             Ok(found)
@@ -76,12 +77,116 @@ pub(crate) fn with_arrays(plan: LogicalPlan, env: FormatEnv) -> DfResult<Logical
                 Some((value, integers, text)) => {
                     Ok(Transformed::yes(unpacked(value, integers, text, &schema, &any, env)?))
                 }
-                None => Ok(Transformed::no(part)),
+                None => match with_array(&part, &schema, env)? {
+                    Some(call) => Ok(Transformed::yes(call)),
+                    None => Ok(Transformed::no(part)),
+                },
             })?;
             Ok(new.update_data(|new| saved.restore(new)))
         })
     })?;
     Ok(done.data)
+}
+
+/// Whether it is looked at here.
+fn is_list(expr: &Expr) -> bool {
+    match expr {
+        Expr::InList(_) => true,
+        Expr::ScalarFunction(call) => packed(expr).is_some() || is_quantified(call.name()),
+        _ => false,
+    }
+}
+
+fn is_quantified(name: &str) -> bool {
+    name.starts_with("$any_") || name.starts_with("$all_")
+}
+
+/// ANY or ALL of an array that was written as a text, with the array that it is beside its value.
+/// An error for a list, or an array, whose elements are not compared with the value.
+fn with_array(expr: &Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Option<Expr>> {
+    match expr {
+        Expr::InList(list) => {
+            if let Ok(value) = list.expr.get_type(schema) {
+                for ty in list.list.iter().filter_map(|item| item.get_type(schema).ok()) {
+                    comparable(&list.expr, &value, &ty, &BinaryOperator::Eq)?;
+                }
+            }
+            Ok(None)
+        }
+        Expr::ScalarFunction(call) if is_quantified(call.name()) => {
+            let [value, array] = &call.args[..] else { return Ok(None) };
+            let Ok(ty) = value.get_type(schema) else { return Ok(None) };
+            let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = array else {
+                let item = array.get_type(schema).ok();
+                let op = match call.name() {
+                    "$any_eq" => Some(BinaryOperator::Eq),
+                    "$all_ne" => Some(BinaryOperator::NotEq),
+                    _ => None,
+                };
+                if let (Some(DataType::List(item)), Some(op)) = (item, op) {
+                    comparable(value, &ty, item.data_type(), &op)?;
+                }
+                return Ok(None);
+            };
+            let Some(kind) = col_type_of(&ty).and_then(|ty| element_of(ty.kind)) else {
+                return Ok(None);
+            };
+            if matches!(value, Expr::Literal(..)) {
+                return Ok(None);
+            }
+            let array = array_of(crate::array::literal_items(text)?, kind, env)?;
+            let call = ScalarFunction::new_udf(call.func.clone(), vec![value.clone(), array]);
+            Ok(Some(Expr::ScalarFunction(call)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// An error where the value is a text, but no literal, and what it is compared with is none.
+fn comparable(expr: &Expr, value: &DataType, item: &DataType, op: &BinaryOperator) -> Result<()> {
+    let plain = !matches!(expr, Expr::Literal(..) | Expr::Placeholder(_));
+    let text = col_type_of(value).is_some_and(|ty| ty.kind.is_text());
+    let number = col_type_of(item).is_some_and(|ty| {
+        matches!(
+            ty.kind,
+            TypeKind::Int2
+                | TypeKind::Int4
+                | TypeKind::Int8
+                | TypeKind::Numeric
+                | TypeKind::Float4
+                | TypeKind::Float8
+                | TypeKind::Bool
+        )
+    });
+    if plain && text && number {
+        return Err(crate::expr_planner::no_operator(op, value, item));
+    }
+    Ok(())
+}
+
+/// The type of elements beside a value of one; `None` for a type with rules of its own.
+fn element_of(kind: TypeKind) -> Option<TypeKind> {
+    match kind {
+        TypeKind::Text | TypeKind::Varchar => Some(TypeKind::Text),
+        TypeKind::Int2
+        | TypeKind::Int4
+        | TypeKind::Int8
+        | TypeKind::Date
+        | TypeKind::Timestamp
+        | TypeKind::Timestamptz
+        | TypeKind::Uuid => Some(kind),
+        _ => None,
+    }
+}
+
+fn array_of(items: Vec<Option<String>>, element: TypeKind, env: FormatEnv) -> Result<Expr> {
+    let ty = ColType::new(element);
+    let values: Result<Vec<Value>> = items
+        .into_iter()
+        .map(|item| item.map_or(Ok(Value::Null), |item| parse_text(&item, ty, &env)))
+        .collect();
+    let array = crate::array::array_value(ty, &values?);
+    Ok(Expr::Literal(scalar_value_of(&array, ColType::array_of(element)), None))
 }
 
 /// What is looked for, whether among whole numbers, and the list.
@@ -107,32 +212,21 @@ fn unpacked(
     env: FormatEnv,
 ) -> DfResult<Expr> {
     let items = crate::array::literal_items(text)?;
-    let kind = col_type_of(&value.get_type(schema)?).map(|ty| ty.kind);
+    let ty = value.get_type(schema)?;
+    let kind = col_type_of(&ty).map(|ty| ty.kind);
+    if integers {
+        comparable(value, &ty, &DataType::Int32, &BinaryOperator::Eq)?;
+    }
     let element = match kind {
         Some(TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8 | TypeKind::Numeric) if integers => {
             let wide = items.iter().flatten().any(|item| item.parse::<i32>().is_err());
             Some(if wide { TypeKind::Int8 } else { TypeKind::Int4 })
         }
-        Some(TypeKind::Text | TypeKind::Varchar) if !integers => Some(TypeKind::Text),
-        Some(
-            kind @ (TypeKind::Int2
-            | TypeKind::Int4
-            | TypeKind::Int8
-            | TypeKind::Date
-            | TypeKind::Timestamp
-            | TypeKind::Timestamptz
-            | TypeKind::Uuid),
-        ) if !integers => Some(kind),
+        Some(kind) if !integers => element_of(kind),
         _ => None,
     };
     let Some(element) = element else { return written_out(value, integers, items) };
-    let ty = ColType::new(element);
-    let values: Result<Vec<Value>> = items
-        .into_iter()
-        .map(|item| item.map_or(Ok(Value::Null), |item| parse_text(&item, ty, &env)))
-        .collect();
-    let array = crate::array::array_value(ty, &values?);
-    let array = Expr::Literal(scalar_value_of(&array, ColType::array_of(element)), None);
+    let array = array_of(items, element, env)?;
     let call = ScalarFunction::new_udf(any.clone(), vec![value.clone(), array]);
     Ok(Expr::ScalarFunction(call))
 }

@@ -259,6 +259,7 @@ impl Planner {
         let raw = object_names::in_result(raw, tables)?;
         let raw = crate::row_calls::with_calls(raw)?;
         let params = param_types(&raw, params)?;
+        let raw = if params.is_empty() { crate::limits::with_amounts(raw)? } else { raw };
         if raw.schema().fields().len() > TARGETS_MAX {
             let text = format!("target lists can have at most {TARGETS_MAX} entries");
             return Err(PgError::new("54011", text));

@@ -4,6 +4,7 @@
 //! away when it ends, however it ends. Tests wait for conditions; a limit on a wait only bounds how
 //! long a failure takes.
 
+mod bad_input;
 mod clients;
 mod cluster;
 mod copy;

@@ -70,6 +70,9 @@ impl ScalarUDFImpl for Coalesce {
         let rows = if constant { 1 } else { args.number_rows };
         let mut found: Option<ArrayRef> = None;
         for arg in args.args {
+            if let ColumnarValue::Scalar(value) = &arg {
+                crate::memory::results_fit(value.size().saturating_mul(rows))?;
+            }
             let Some(so_far) = found else {
                 found = Some(arg.into_array(rows)?);
                 continue;
