@@ -3,17 +3,13 @@
 //! What it promises: a literal that is no value of that type is 22P02. What it must never do: make
 //! texts of numbers because one side has a literal in quotes.
 
-use crate::error::PgError;
 use crate::expr_planner::adopt;
-use crate::functions::format_type;
-use crate::types::{col_type_of, pg_type_of_field};
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
-use kernel::row::TypeKind;
 use std::sync::Arc;
 
 /// The plan with typed literals in its unions.
@@ -68,8 +64,7 @@ fn adopted(union: &Union, env: FormatEnv) -> DfResult<Option<Vec<Arc<LogicalPlan
     let mut branches = [None, None];
     for at in 0..width {
         match (is_untyped(left, at), is_untyped(right, at)) {
-            (true, true) => {}
-            (false, false) => check_alike(left, right, at)?,
+            (true, true) | (false, false) => {}
             (own, _) => {
                 let (from, to) = if own { (0, right) } else { (1, left) };
                 let ty = to.schema().field(at).data_type();
@@ -105,28 +100,4 @@ fn with_type(expr: Expr, ty: &DataType, env: &FormatEnv) -> DfResult<Expr> {
     let inner = expr.unalias();
     let new = adopt(inner, None, Some(ty), env)?;
     Ok(if new.schema_name().to_string() == name { new } else { new.alias(name) })
-}
-
-/// Refuses a text beside a number, an instant or a truth value.
-fn check_alike(left: &LogicalPlan, right: &LogicalPlan, at: usize) -> DfResult<()> {
-    let kind = |branch: &LogicalPlan| {
-        let field = branch.schema().field(at);
-        let shown = format_type(i64::from(pg_type_of_field(field).oid), -1);
-        Some((col_type_of(field.data_type())?.kind, shown))
-    };
-    let (Some((a, left)), Some((b, right))) = (kind(left), kind(right)) else { return Ok(()) };
-    let apart = |kind| {
-        use TypeKind::{
-            Bool, Date, Float4, Float8, Int2, Int4, Int8, Numeric, Timestamp, Timestamptz,
-        };
-        matches!(
-            kind,
-            Int2 | Int4 | Int8 | Numeric | Float4 | Float8 | Bool | Date | Timestamp | Timestamptz
-        )
-    };
-    if (a.is_text() && apart(b)) || (b.is_text() && apart(a)) {
-        let text = format!("UNION types {left} and {right} cannot be matched");
-        return Err(PgError::new("42804", text).into());
-    }
-    Ok(())
 }
