@@ -36,7 +36,12 @@ pub struct CancelFlag {
     /// How many [`Shield`]s there are.
     shields: AtomicU32,
     waiters: Mutex<Waiters>,
+    /// Wakes a session up that waits for its client, so that it sees that it is to end.
+    ender: Mutex<Option<Ender>>,
 }
+
+/// See [`CancelFlag::on_terminate`].
+pub type Ender = Box<dyn Fn() + Send + Sync>;
 
 /// While it lives, nothing that its session does is interrupted.
 #[must_use = "it shields only while it lives"]
@@ -63,6 +68,20 @@ impl CancelFlag {
     /// Asks the session to end; cannot be taken back.
     pub fn terminate(&self) {
         self.raise(TERMINATE);
+        if let Some(end) = &*self.ender.lock() {
+            end();
+        }
+    }
+
+    /// Calls `end` whenever termination is asked for. It must not block.
+    pub fn on_terminate(&self, end: Ender) {
+        *self.ender.lock() = Some(end);
+    }
+
+    /// Whether the session is to end.
+    #[must_use]
+    pub fn is_terminated(&self) -> bool {
+        self.bits.load(Ordering::SeqCst) & TERMINATE != 0
     }
 
     fn raise(&self, bit: u8) {

@@ -202,6 +202,12 @@ impl SessionState {
         self.identity.lock().program.clone()
     }
 
+    /// The user that it has logged on as.
+    #[must_use]
+    pub fn username(&self) -> Arc<str> {
+        self.identity.lock().username.clone()
+    }
+
     pub fn set_program(&self, program: &str) {
         self.identity.lock().program = Arc::from(program);
     }

@@ -3,6 +3,7 @@
 //! least 16 significant digits.
 
 use crate::error::{PgError, Result};
+use datafusion::arrow::datatypes::i256;
 
 /// The four operations and the remainder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -155,11 +156,28 @@ pub fn numeric(op: Op, a: (i128, u8), b: (i128, u8)) -> Result<(i128, u8)> {
 
 fn divide(a: (i128, u8), b: (i128, u8), scale: u8) -> Option<i128> {
     let shift = i32::from(scale) + i32::from(b.1) - i32::from(a.1);
-    if shift >= 0 {
-        Some(div_round(a.0.checked_mul(pow10(shift.unsigned_abs())?)?, b.0))
-    } else {
-        Some(div_round(a.0, b.0.checked_mul(pow10(shift.unsigned_abs())?)?))
+    let unit = pow10(shift.unsigned_abs())?;
+    match shift >= 0 {
+        true => match a.0.checked_mul(unit) {
+            Some(dividend) => Some(div_round(dividend, b.0)),
+            None => divide_wide(a.0, unit, b.0),
+        },
+        false => Some(div_round(a.0, b.0.checked_mul(unit)?)),
     }
+}
+
+/// `a * unit / b`, rounded half away from zero, where the product has more than 38 digits.
+fn divide_wide(a: i128, unit: i128, b: i128) -> Option<i128> {
+    let dividend = i256::from_i128(a).checked_mul(i256::from_i128(unit))?;
+    let divisor = i256::from_i128(b);
+    let (quotient, rest) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
+    let twice = rest.checked_abs()?.checked_mul(i256::from_i128(2))?;
+    let away = if (a < 0) == (b < 0) { 1 } else { -1 };
+    let quotient = match twice >= divisor.checked_abs()? {
+        true => quotient.checked_add(i256::from_i128(away))?,
+        false => quotient,
+    };
+    quotient.to_i128()
 }
 
 /// Weight and value of the first base-10000 digit, as PostgreSQL keeps numerics.

@@ -43,9 +43,16 @@ pub(crate) fn element_of_args(fields: &[FieldRef], _: &[Option<&ScalarValue>]) -
     if fields.first().is_some_and(|f| pg_type_of_field(f).oid == oid::NAME) {
         return Ok(TEXT);
     }
-    first
-        .and_then(ColType::element)
-        .ok_or_else(|| PgError::new("42804", "cannot subscript a value that is no array"))
+    let first =
+        first.ok_or_else(|| PgError::new("42804", "cannot subscript a value of no type"))?;
+    if first.kind == TypeKind::Jsonb {
+        return Ok(first);
+    }
+    first.element().ok_or_else(|| {
+        let ty = first.without_limit();
+        let text = format!("cannot subscript type {ty} because it does not support subscripting");
+        PgError::new("42804", text)
+    })
 }
 
 fn int4(n: usize) -> Value {
@@ -234,6 +241,9 @@ fn operators(env: FormatEnv) -> Vec<RowFunction> {
             Ok(Value::Bool(found))
         }),
         RowFunction::new("$array_get", Some(2), TEXT, true, |args| {
+            if let Datum::Jsonb(_) = args[0] {
+                return crate::subscripts::jsonb_part(&args[0], &args[1]);
+            }
             if let Datum::Text(name) = args[0] {
                 let at = usize::try_from(whole(&args[1])?).ok();
                 let found = at.and_then(|at| name.chars().nth(at));

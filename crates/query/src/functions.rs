@@ -535,6 +535,7 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
     all.extend(crate::temporal::functions(env));
     all.extend(crate::json_functions::functions(env));
     all.extend(crate::array_functions::functions(env));
+    all.extend(crate::subscripts::functions());
     all
 }
 

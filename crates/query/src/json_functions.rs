@@ -211,6 +211,11 @@ fn path_of(datum: &Datum<'_>) -> Result<Vec<String>> {
     Ok(out)
 }
 
+/// What stands at a path; NULL if nothing does.
+pub(crate) fn at_path(whole: &Datum<'_>, path: &[String]) -> Result<Value> {
+    Ok(part(whole, walk(document(whole)?, path)?))
+}
+
 fn walk<'a>(text: &'a str, path: &[String]) -> Result<Option<&'a str>> {
     let mut at = text;
     for key in path {

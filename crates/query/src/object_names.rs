@@ -72,9 +72,23 @@ fn named(expr: Expr, type_oid: u32, tables: &TableSet) -> Option<Expr> {
     Some(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr])))
 }
 
+/// Functions for which the blanks at the end of char(n) count, beside LIKE.
+const PADDED: [&str; 4] = ["octet_length", "$like", "$ilike", "$regex"];
+
 fn part_of(mut expr: Expr, schema: &DFSchema, tables: &TableSet) -> Expr {
+    if let Expr::Like(like) = &mut expr {
+        // Blanks at the end of char(n) are a part of what a pattern is for.
+        *like.expr = padded(std::mem::take(&mut *like.expr), schema);
+        return expr;
+    }
     let Expr::ScalarFunction(call) = &mut expr else { return expr };
     let name = call.func.name();
+    if PADDED.contains(&name)
+        && let Some(first) = call.args.first_mut()
+    {
+        *first = padded(std::mem::take(first), schema);
+        return expr;
+    }
     if name == ROW {
         call.args =
             std::mem::take(&mut call.args).into_iter().map(|value| padded(value, schema)).collect();

@@ -115,7 +115,12 @@ fn fraction(which: Which, args: &AccumulatorArgs<'_>) -> DfResult<Option<f64>> {
 }
 
 /// The value at a fraction of the way through sorted ones.
-#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "positions in an array, by a fraction from 0 to 1"
+)]
 fn between(sorted: &ArrayRef, fraction: f64) -> DfResult<ScalarValue> {
     let values = sorted.as_primitive::<Float64Type>().values();
     let at = fraction * (values.len() - 1) as f64;

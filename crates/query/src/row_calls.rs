@@ -48,6 +48,8 @@ pub const FUNCTIONS: &[(&str, TypeKind)] = &[
     ("nextval", TypeKind::Int8),
     ("setval", TypeKind::Int8),
     ("pg_sleep", TypeKind::Text),
+    ("pg_cancel_backend", TypeKind::Bool),
+    ("pg_terminate_backend", TypeKind::Bool),
     ("pg_notify", TypeKind::Text),
     ("clock_timestamp", TypeKind::Timestamptz),
     ("pg_advisory_lock", TypeKind::Text),

@@ -144,6 +144,13 @@ pub trait Interrupt: Send + Sync {
     fn cancel(&self);
     /// The running statement ends with 57P01.
     fn terminate(&self);
+    /// Calls `end` when somebody asks that the session end, as one that waits for its client must
+    /// be woken.
+    fn on_terminate(&self, _end: Box<dyn Fn() + Send + Sync>) {}
+    /// Whether somebody has.
+    fn is_terminated(&self) -> bool {
+        false
+    }
 }
 
 /// Accounts the waits for the client. Each call runs the closure exactly once.

@@ -25,6 +25,11 @@ impl Entry {
     pub fn set_busy(&self, busy: bool) {
         self.busy.store(busy, Ordering::Release);
     }
+
+    /// Whether the session is to end.
+    pub fn is_terminated(&self) -> bool {
+        self.interrupt.is_terminated()
+    }
 }
 
 /// All connections of one instance.
@@ -93,6 +98,8 @@ impl Registry {
         stream: Arc<Stream>,
         interrupt: Arc<dyn Interrupt>,
     ) -> Arc<Entry> {
+        let waited_for = Arc::clone(&stream);
+        interrupt.on_terminate(Box::new(move || waited_for.shutdown(Shutdown::Read)));
         let entry = Arc::new(Entry { secret, stream, interrupt, busy: AtomicBool::new(false) });
         self.sessions.lock().insert(pid, Arc::clone(&entry));
         entry

@@ -238,7 +238,7 @@ impl<S: Session> Conn<S> {
                     return;
                 }
                 Got::End => {
-                    if link.registry.is_stopping() {
+                    if link.registry.is_stopping() || link.entry.is_terminated() {
                         self.out.report(&shutting_down());
                     }
                     return;

@@ -165,6 +165,12 @@ impl Interrupt for CancelHandle {
     fn terminate(&self) {
         self.0.cancel_flag().terminate();
     }
+    fn on_terminate(&self, end: Box<dyn Fn() + Send + Sync>) {
+        self.0.cancel_flag().on_terminate(end);
+    }
+    fn is_terminated(&self) -> bool {
+        self.0.cancel_flag().is_terminated()
+    }
 }
 
 /// A blocking call as a future: the first poll only says that there is something to wait for, so

@@ -37,6 +37,9 @@ struct Rules {
     generated: Bound,
 }
 
+/// A condition on rows that are not written yet, bound.
+pub(crate) struct RowFilter(Bound);
+
 /// Where an expression over one row stands, as messages call it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -250,6 +253,56 @@ impl Session {
         let planned = Box::pin(self.plan_returning(&items, &own, &table.name, &mut params));
         let (exprs, shown) = planned.await?;
         Ok((Bound { exprs, calls: params.hidden }, shown))
+    }
+
+    /// What COPY's WHERE says, bound.
+    pub(crate) async fn row_filter(
+        &mut self,
+        table: &Arc<TableDef>,
+        condition: &str,
+    ) -> Result<RowFilter> {
+        let (bound, shown) = self.bind_over_row(table, std::iter::once(condition)).await?;
+        if let Some(column) = shown.first().filter(|column| column.oid != oid::BOOL) {
+            let ty = format_type(i64::from(column.oid), -1);
+            let text = format!("argument of WHERE must be type boolean, not type {ty}");
+            return Err(PgError::new("42804", text));
+        }
+        Ok(RowFilter(bound))
+    }
+
+    /// Whether a row meets the condition.
+    pub(crate) async fn passes(
+        &mut self,
+        table: &Arc<TableDef>,
+        filter: &RowFilter,
+        row: &[u8],
+    ) -> Result<bool> {
+        let params = self.call_all(&filter.0.calls).await?;
+        let env = self.format_env();
+        match &filter.0.exprs {
+            Returning::Scalars(scalars) => {
+                let view = RowView::new(&table.types, row);
+                let cx = EvalContext { row: Some(view), params: &params, env: &env };
+                let Some(condition) = scalars.first() else { return Ok(true) };
+                Ok(condition.truth(&cx)? == Some(true))
+            }
+            Returning::Query(plan) => {
+                refuse_nulls(table, row)?;
+                let snapshot = self.transaction()?.newest_snapshot()?;
+                let rows = vec![(block::Rowid::from_u64(0), row.to_vec())];
+                let state = self.state_over(&params, &snapshot, rows);
+                let mut stream = self.open_query(plan, state).await?;
+                let mut met = false;
+                while let Some(batch) = self.next_batch(&mut stream).await {
+                    let batch = batch?;
+                    let readers = query::planner::readers(&batch)?;
+                    let first = readers.first();
+                    met |= batch.num_rows() > 0
+                        && first.is_some_and(|reader| reader.get(0) == Datum::Bool(true));
+                }
+                Ok(met)
+            }
+        }
     }
 
     /// The table's conditions and generated columns, bound: an error if one cannot be.

@@ -4,7 +4,7 @@
 //! and a batch of rows of bounded size.
 
 use crate::bind::ident_name;
-use crate::check::has_rules;
+use crate::check::{RowFilter, has_rules};
 use crate::copy_binary;
 use crate::copy_text::{Format, LineSearch, csv_fields, push_field, push_header, text_fields};
 use crate::dml::{encode_checked, row_error};
@@ -39,6 +39,8 @@ pub(crate) struct CopyIn {
     pub(crate) ended: bool,
     pub(crate) line_no: u64,
     rows: u64,
+    /// Rows that do not meet it are left out.
+    filter: Option<RowFilter>,
     batch: RowBatch,
     /// Line of the batch's first row.
     batch_line_no: u64,
@@ -47,7 +49,7 @@ pub(crate) struct CopyIn {
 impl Session {
     /// `COPY`, in either direction.
     pub(crate) async fn run_copy(&mut self, ast: &Ast, sink: &mut dyn RowSink) -> Result<Fetched> {
-        let Ast::Copy { source, to, target, options, legacy_options, values: _ } = ast else {
+        let Ast::Copy { source, to, target, options, legacy_options, values } = ast else {
             return Err(PgError::internal("no COPY"));
         };
         if !matches!(target, CopyTarget::Stdin | CopyTarget::Stdout) {
@@ -57,9 +59,13 @@ impl Session {
             )
             .with_hint("Use \\copy of psql, which reads and writes the client's files."));
         }
-        let format = Format::new(options, legacy_options)?;
+        let mut format = Format::new(options, legacy_options, *to)?;
+        let filter = values.first().and_then(Option::as_deref);
         if *to {
-            return self.copy_out(source, &format, sink).await;
+            if filter.is_some() {
+                return Err(PgError::syntax("WHERE clause not allowed with COPY TO"));
+            }
+            return self.copy_out(source, format, sink).await;
         }
         let CopySource::Table { table_name, columns } = source else {
             return Err(PgError::syntax("COPY FROM needs a table"));
@@ -68,6 +74,11 @@ impl Session {
         let table = self.copied_table(table_name, false).await?;
         let columns = copy_columns(columns, &table)?;
         self.check_columns(&table, Privileges::INSERT, &columns).await?;
+        format.choose(&names_of(&table, &columns), Some(&table))?;
+        let filter = match filter {
+            Some(condition) => Some(Box::pin(self.row_filter(&table, condition)).await?),
+            None => None,
+        };
         let mut defaults = Vec::new();
         for at in (0..table.columns.len()).filter(|at| !columns.contains(at)) {
             if let Some(default) = crate::planning::row_default(&table, at)? {
@@ -88,6 +99,7 @@ impl Session {
             ended: false,
             line_no: 0,
             rows: 0,
+            filter,
             batch: RowBatch::default(),
             batch_line_no: 0,
         });
@@ -193,7 +205,10 @@ impl Session {
         copy.line_no += 1;
         if !copy.header_seen {
             copy.header_seen = true;
-            return Ok(());
+            return match copy.format.match_header {
+                true => check_header(copy, line),
+                false => Ok(()),
+            };
         }
         if copy.ended {
             return Ok(());
@@ -237,6 +252,12 @@ impl Session {
             values[*at] = default.scalar.eval(&cx)?.into_value();
         }
         let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
+        if let Some(filter) = &copy.filter {
+            let row = table.encode(&datums);
+            if !Box::pin(self.passes(table, filter, &row)).await? {
+                return Ok(());
+            }
+        }
         let mut row = std::mem::take(&mut self.row);
         encode_checked(table, &datums, &mut row)?;
         if has_rules(table) {
@@ -273,7 +294,7 @@ impl Session {
     async fn copy_out(
         &mut self,
         source: &CopySource,
-        format: &Format,
+        mut format: Format,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         let rows = match source {
@@ -281,14 +302,14 @@ impl Session {
                 let table = self.copied_table(table_name, true).await?;
                 let columns = copy_columns(columns, &table)?;
                 self.check_columns(&table, Privileges::SELECT, &columns).await?;
-                self.copy_table(&table, &columns, format, sink).await?
+                format.choose(&names_of(&table, &columns), Some(&table))?;
+                self.copy_table(&table, &columns, &format, sink).await?
             }
             CopySource::Query(query) => {
                 let statement = crate::parse::Statement {
                     text: Arc::from(query.to_string()),
                     parsed: crate::parse::Parsed::Sql(Box::new(Ast::Query(query.clone()))),
-                    param_count: 0,
-                    before: 0,
+                    ..crate::parse::Statement::empty()
                 };
                 self.copy_query(&statement, format, sink).await?
             }
@@ -352,10 +373,13 @@ impl Session {
     async fn copy_query(
         &mut self,
         statement: &crate::parse::Statement,
-        format: &Format,
+        mut format: Format,
         sink: &mut dyn RowSink,
     ) -> Result<u64> {
         let plan = self.plan_for(statement, &[]).await?;
+        let names: Vec<&str> = plan.columns.iter().map(|column| column.name.as_str()).collect();
+        format.choose(&names, None)?;
+        let format = &format;
         sink.copy_out(format.binary, plan.columns.len());
         let mut header = copy_binary::Header::default();
         if format.header {
@@ -449,6 +473,42 @@ fn with_place(error: PgError, copy: &CopyIn) -> PgError {
     }
     let place = format!("COPY {}, line {}", copy.table.name, copy.line_no);
     error.with_detail(place)
+}
+
+fn names_of<'t>(table: &'t TableDef, columns: &[usize]) -> Vec<&'t str> {
+    columns.iter().map(|at| table.columns[*at].name.as_str()).collect()
+}
+
+/// 22P04 unless the header line names the columns.
+fn check_header(copy: &CopyIn, line: &[u8]) -> Result<()> {
+    let line = std::str::from_utf8(line)
+        .map_err(|_| PgError::new("22021", "invalid byte sequence for encoding \"UTF8\""))?;
+    let fields = match copy.format.csv {
+        true => csv_fields(line, &copy.format)?,
+        false => text_fields(line, &copy.format)?,
+    };
+    let names = names_of(&copy.table, &copy.columns);
+    if fields.len() != names.len() {
+        let text = format!(
+            "wrong number of fields in header line: got {}, expected {}",
+            fields.len(),
+            names.len()
+        );
+        return Err(PgError::new("22P04", text));
+    }
+    for (at, (field, name)) in fields.iter().zip(names).enumerate() {
+        let number = at + 1;
+        let got = match field {
+            Some(field) if field == name => continue,
+            Some(field) => format!("got \"{field}\""),
+            None => format!("got null value (\"{}\")", copy.format.null),
+        };
+        let text = format!(
+            "column name mismatch in header line field {number}: {got}, expected \"{name}\""
+        );
+        return Err(PgError::new("22P04", text));
+    }
+    Ok(())
 }
 
 fn copy_columns(columns: &[Ident], table: &TableDef) -> Result<Vec<usize>> {

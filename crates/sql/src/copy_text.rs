@@ -7,7 +7,8 @@ use crate::bind::ident_name;
 use crate::copy_binary;
 use crate::encode::RowSink;
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption};
+use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, Ident};
+use kernel::dict::TableDef;
 use kernel::row::{ColType, Datum, TypeKind};
 use memchr::{memchr, memchr2};
 use query::wire::{FormatEnv, push_text};
@@ -23,6 +24,70 @@ pub(crate) struct Format {
     pub(crate) header: bool,
     pub(crate) quote: u8,
     pub(crate) escape: u8,
+    /// Whether the header line must name the columns.
+    pub(crate) match_header: bool,
+    /// Columns that are always written in quotes.
+    force_quote: Chosen,
+    /// Columns whose unquoted fields are never NULL.
+    force_not_null: Chosen,
+    /// Columns whose quoted fields may be NULL.
+    force_null: Chosen,
+}
+
+/// Columns that an option names, and whether each of those copied is one of them.
+#[derive(Clone, Debug, Default)]
+struct Chosen {
+    option: &'static str,
+    names: Vec<String>,
+    all: bool,
+    each: Vec<bool>,
+}
+
+/// The name that stands for all columns in a list that may be `*`.
+pub(crate) const ALL_COLUMNS: &str = "$all";
+/// The name in a list of FORCE_NULL that stands for HEADER MATCH.
+pub(crate) const MATCH: &str = "$match";
+
+impl Chosen {
+    fn of(option: &'static str, idents: &[Ident]) -> Chosen {
+        let names: Vec<String> = idents.iter().map(ident_name).collect();
+        let all = names.iter().any(|name| name == ALL_COLUMNS);
+        Chosen { option, names, all, each: Vec::new() }
+    }
+
+    fn is_given(&self) -> bool {
+        self.all || !self.names.is_empty()
+    }
+
+    fn choose(&mut self, columns: &[&str], table: Option<&TableDef>) -> Result<()> {
+        if !self.is_given() {
+            return Ok(());
+        }
+        let unknown = |name: &&String| !columns.contains(&name.as_str());
+        if let Some(name) = self.names.iter().filter(|_| !self.all).find(unknown) {
+            let (code, text) = match table {
+                None => ("42703", format!("column \"{name}\" does not exist")),
+                Some(table) if table.column(name).is_none() => {
+                    let relation = &table.name;
+                    let text =
+                        format!("column \"{name}\" of relation \"{relation}\" does not exist");
+                    ("42703", text)
+                }
+                Some(_) => {
+                    let option = self.option;
+                    ("42P10", format!("{option} column \"{name}\" not referenced by COPY"))
+                }
+            };
+            return Err(PgError::new(code, text));
+        }
+        let chosen = |name: &&str| self.all || self.names.iter().any(|one| one == name);
+        self.each = columns.iter().map(chosen).collect();
+        Ok(())
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.each.get(at).copied().unwrap_or(false)
+    }
 }
 
 fn one_byte(c: char, what: &str) -> Result<u8> {
@@ -32,10 +97,17 @@ fn one_byte(c: char, what: &str) -> Result<u8> {
 }
 
 impl Format {
-    pub(crate) fn new(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Format> {
+    pub(crate) fn new(
+        options: &[CopyOption],
+        legacy: &[CopyLegacyOption],
+        out: bool,
+    ) -> Result<Format> {
         let (mut csv, mut binary) = (false, false);
         let (mut delimiter, mut null, mut header) = (None, None, false);
         let (mut quote, mut escape) = (None, None);
+        let mut match_header = false;
+        let (mut force_quote, mut force_not_null, mut force_null) =
+            (Chosen::default(), Chosen::default(), Chosen::default());
         for option in options {
             match option {
                 CopyOption::Format(name) => match ident_name(name).as_str() {
@@ -54,6 +126,15 @@ impl Format {
                 CopyOption::Header(on) => header = *on,
                 CopyOption::Quote(c) => quote = Some(one_byte(*c, "quote")?),
                 CopyOption::Escape(c) => escape = Some(one_byte(*c, "escape")?),
+                CopyOption::ForceQuote(names) => force_quote = Chosen::of("FORCE_QUOTE", names),
+                CopyOption::ForceNotNull(names) => {
+                    force_not_null = Chosen::of("FORCE_NOT_NULL", names);
+                }
+                CopyOption::ForceNull(names) if matches!(&names[..], [one] if ident_name(one) == MATCH) =>
+                {
+                    match_header = true;
+                }
+                CopyOption::ForceNull(names) => force_null = Chosen::of("FORCE_NULL", names),
                 CopyOption::Encoding(name)
                     if name.to_ascii_lowercase().replace('-', "") == "utf8" => {}
                 other => return Err(PgError::unsupported(format!("the COPY option {other}"))),
@@ -74,10 +155,11 @@ impl Format {
                             CopyLegacyCsvOption::Escape(c) => {
                                 escape = Some(one_byte(*c, "escape")?)
                             }
-                            other => {
-                                return Err(PgError::unsupported(format!(
-                                    "the COPY option {other}"
-                                )));
+                            CopyLegacyCsvOption::ForceQuote(names) => {
+                                force_quote = Chosen::of("FORCE_QUOTE", names);
+                            }
+                            CopyLegacyCsvOption::ForceNotNull(names) => {
+                                force_not_null = Chosen::of("FORCE_NOT_NULL", names);
                             }
                         }
                     }
@@ -95,6 +177,22 @@ impl Format {
                 ("ESCAPE", escape.is_some()),
             ])?;
         }
+        for (given, name, only_out) in [
+            (&force_quote, "COPY force quote", true),
+            (&force_not_null, "COPY force not null", false),
+            (&force_null, "COPY force null", false),
+        ] {
+            if given.is_given() && !csv {
+                return Err(PgError::new("0A000", format!("{name} available only in CSV mode")));
+            }
+            if given.is_given() && only_out != out {
+                let only = if only_out { "COPY TO" } else { "COPY FROM" };
+                return Err(PgError::new("0A000", format!("{name} only available using {only}")));
+            }
+        }
+        if match_header && out {
+            return Err(PgError::new("0A000", "cannot use \"match\" with HEADER in COPY TO"));
+        }
         let quote = quote.unwrap_or(b'"');
         Ok(Format {
             csv,
@@ -104,7 +202,26 @@ impl Format {
             header,
             quote,
             escape: escape.unwrap_or(quote),
+            match_header,
+            force_quote,
+            force_not_null,
+            force_null,
         })
+    }
+
+    /// Takes in the names of the columns that are copied.
+    pub(crate) fn choose(&mut self, columns: &[&str], table: Option<&TableDef>) -> Result<()> {
+        let lists = [&mut self.force_quote, &mut self.force_not_null, &mut self.force_null];
+        lists.into_iter().try_for_each(|list| list.choose(columns, table))
+    }
+
+    /// Whether a CSV field is NULL.
+    fn is_null(&self, at: usize, field: &str, quoted: bool) -> bool {
+        let may_be = match quoted {
+            true => self.force_null.has(at),
+            false => !self.force_not_null.has(at),
+        };
+        may_be && field == self.null
     }
 }
 
@@ -256,8 +373,9 @@ fn push_coded(
 /// Fields of a CSV record.
 pub(crate) fn csv_fields<'l>(line: &'l str, format: &Format) -> Result<Vec<Field<'l>>> {
     if memchr(format.quote, line.as_bytes()).is_none() {
-        let fields = line.split(char::from(format.delimiter));
-        return Ok(fields.map(|f| (f != format.null).then_some(Cow::Borrowed(f))).collect());
+        let fields = line.split(char::from(format.delimiter)).enumerate();
+        let value = |(at, f)| (!format.is_null(at, f, false)).then_some(Cow::Borrowed(f));
+        return Ok(fields.map(value).collect());
     }
     let (quote, escape) = (char::from(format.quote), char::from(format.escape));
     let delimiter = char::from(format.delimiter);
@@ -270,7 +388,8 @@ pub(crate) fn csv_fields<'l>(line: &'l str, format: &Format) -> Result<Vec<Field
                 return Err(PgError::new("22P04", "unterminated CSV quoted field"));
             }
             None => {
-                out.push((quoted || field != format.null).then_some(Cow::Owned(field)));
+                let null = format.is_null(out.len(), &field, quoted);
+                out.push((!null).then_some(Cow::Owned(field)));
                 return Ok(out);
             }
             Some(c) if inside => {
@@ -284,7 +403,8 @@ pub(crate) fn csv_fields<'l>(line: &'l str, format: &Format) -> Result<Vec<Field
             }
             Some(c) if c == delimiter => {
                 let done = std::mem::take(&mut field);
-                out.push((quoted || done != format.null).then_some(Cow::Owned(done)));
+                let null = format.is_null(out.len(), &done, quoted);
+                out.push((!null).then_some(Cow::Owned(done)));
                 quoted = false;
             }
             Some(c) if c == quote => {
@@ -298,9 +418,11 @@ pub(crate) fn csv_fields<'l>(line: &'l str, format: &Format) -> Result<Vec<Field
 
 pub(crate) fn push_header(names: &[&str], format: &Format, sink: &mut dyn RowSink) {
     let mut line = Vec::new();
+    // Names are in quotes only where they must be.
+    let plain = Format { force_quote: Chosen::default(), ..format.clone() };
     let (text, env) = (ColType::new(TypeKind::Text), FormatEnv::plain());
     for (i, name) in names.iter().enumerate() {
-        push_field(i, &Datum::Text(name), text, format, &env, &mut line);
+        push_field(i, &Datum::Text(name), text, &plain, &env, &mut line);
     }
     line.push(b'\n');
     sink.row().extend_from_slice(&line);
@@ -331,7 +453,8 @@ pub(crate) fn push_field(
     if format.csv {
         let special =
             |b: &u8| [format.delimiter, format.quote, format.escape, b'\n', b'\r'].contains(b);
-        if raw == format.null.as_bytes() || raw.iter().any(special) || raw == b"\\." {
+        let forced = format.force_quote.has(i);
+        if forced || raw == format.null.as_bytes() || raw.iter().any(special) || raw == b"\\." {
             line.push(format.quote);
             for b in raw {
                 if b == format.quote || b == format.escape {
@@ -367,7 +490,6 @@ pub(crate) fn push_field(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::ast::Ident;
 
     fn format(csv: bool) -> Format {
         let options: &[CopyOption] = if csv {
@@ -379,7 +501,7 @@ mod tests {
         } else {
             &[]
         };
-        Format::new(options, &[]).unwrap()
+        Format::new(options, &[], false).unwrap()
     }
 
     fn some(text: &str) -> Field<'_> {

@@ -5,7 +5,7 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -27,6 +27,58 @@ impl OwnDialect {
             _ => false,
         };
         OwnDialect { joins_nest: !tokens.iter().any(natural) }
+    }
+}
+
+/// `value BETWEEN low AND high`, in brackets.
+fn within(value: &Expr, low: &Expr, high: &Expr) -> Expr {
+    let compare = |op, bound: &Expr| Expr::BinaryOp {
+        left: Box::new(value.clone()),
+        op,
+        right: Box::new(bound.clone()),
+    };
+    Expr::Nested(Box::new(Expr::BinaryOp {
+        left: Box::new(compare(BinaryOperator::GtEq, low)),
+        op: BinaryOperator::And,
+        right: Box::new(compare(BinaryOperator::LtEq, high)),
+    }))
+}
+
+impl OwnDialect {
+    /// `BETWEEN SYMMETRIC`, which PostgreSQL too reads as two ranges, and `BETWEEN ASYMMETRIC`.
+    fn between(&self, parser: &mut Parser<'_>, value: &Expr) -> Option<Result<Expr, ParserError>> {
+        const FORMS: [(&[Keyword], bool, bool); 4] = [
+            (&[Keyword::BETWEEN, Keyword::SYMMETRIC], false, true),
+            (&[Keyword::BETWEEN, Keyword::ASYMMETRIC], false, false),
+            (&[Keyword::NOT, Keyword::BETWEEN, Keyword::SYMMETRIC], true, true),
+            (&[Keyword::NOT, Keyword::BETWEEN, Keyword::ASYMMETRIC], true, false),
+        ];
+        let (_, negated, symmetric) =
+            FORMS.into_iter().find(|(words, ..)| parser.parse_keywords(words))?;
+        let precedence = self.prec_value(Precedence::Between);
+        let mut bounds = || {
+            let low = parser.parse_subexpr(precedence)?;
+            parser.expect_keyword_is(Keyword::AND)?;
+            Ok((low, parser.parse_subexpr(precedence)?))
+        };
+        let (low, high) = match bounds() {
+            Ok(bounds) => bounds,
+            Err(error) => return Some(Err(error)),
+        };
+        if !symmetric {
+            let expr = Box::new(value.clone());
+            let (low, high) = (Box::new(low), Box::new(high));
+            return Some(Ok(Expr::Between { expr, negated, low, high }));
+        }
+        let either = Expr::Nested(Box::new(Expr::BinaryOp {
+            left: Box::new(within(value, &low, &high)),
+            op: BinaryOperator::Or,
+            right: Box::new(within(value, &high, &low)),
+        }));
+        Some(Ok(match negated {
+            true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(either) },
+            false => either,
+        }))
     }
 }
 
@@ -92,6 +144,9 @@ impl Dialect for OwnDialect {
         left: &Expr,
         _precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
+        if let Some(between) = self.between(parser, left) {
+            return Some(between);
+        }
         let is_not = [Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM];
         let form = if parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]) {
             Expr::IsDistinctFrom

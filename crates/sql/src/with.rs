@@ -209,6 +209,13 @@ fn nested() -> PgError {
     PgError::new("0A000", text)
 }
 
+/// Whether what is missing stands in FROM of the statement around.
+fn names_outer(error: &PgError, statement: &Ast) -> bool {
+    let Ast::Query(query) = statement else { return false };
+    let names = crate::whole_rows::names_in(query);
+    names.iter().any(|name| error.message.ends_with(&format!("for table \"{name}\"")))
+}
+
 impl Session {
     /// The relation that an earlier part of the statement is.
     pub(crate) fn given_relation(&self, name: &str) -> Result<Option<Relation>> {
@@ -270,6 +277,9 @@ impl Session {
             let query = Query { with, ..queries[number].clone() };
             let planned = Box::pin(self.plan_query(&query, params)).await;
             let planned = planned.map_err(|error| match error.code {
+                "42P01" if names_outer(&error, &statement) => PgError::unsupported(
+                    "FOR UPDATE in a query that names columns of the query around it",
+                ),
                 "42703" | "42P01" => error.with_hint(
                     "A query with FOR UPDATE inside of another one is run first: it cannot name \
                      the other's columns.",

@@ -361,6 +361,12 @@ pub(crate) fn with_row_locks(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         } else {
             next
         };
+        // Without FROM there is no row to lock.
+        if names.is_empty() && next <= used.len() && reads_nothing(&tokens, &used[..n]) {
+            out.extend_from_slice(&tokens[copied..used[n]]);
+            copied = used.get(next).copied().unwrap_or(tokens.len());
+            continue;
+        }
         if next > used.len() || (names.len() < 2 && waits == n + 2 && end == next) {
             continue;
         }
@@ -394,6 +400,22 @@ pub(crate) fn with_row_locks(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     out.extend_from_slice(&tokens[copied..]);
     out
+}
+
+/// Whether the SELECT that ends with these tokens has no FROM.
+fn reads_nothing(tokens: &[TokenWithSpan], used: &[usize]) -> bool {
+    let mut depth = 0usize;
+    for at in used.iter().rev() {
+        match &tokens[*at].token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => return false,
+            Token::LParen => depth -= 1,
+            word if depth == 0 && is_word(word, "from") => return false,
+            word if depth == 0 && is_word(word, "select") => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// `CREATE VIEW v AS ... WITH [LOCAL | CASCADED] CHECK OPTION` as `CREATE VIEW v

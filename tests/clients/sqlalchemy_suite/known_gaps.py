@@ -14,14 +14,9 @@ GAPS = {
     "IsolationLevelTest::test_all_levels": LEVELS,
     "IsolationLevelTest::test_dialect_user_setting_is_restored": LEVELS,
     "IsolationLevelTest::test_non_default_isolation_level": LEVELS,
-    "SequenceTest::test_insert_roundtrip_translate[True]":
-        "nextval beside a cast parameter in VALUES, with RETURNING, is not supported",
-    "ServerSideCursorsTest::test_ss_cursor_status[for_update": "DECLARE of SELECT ... FOR UPDATE is not supported",
     "TrueDivTest::test_truediv_divisor[numeric_38_digit_divisor-untyped_function]": DIGITS,
-    "TrueDivTest::test_truediv_divisor[numeric_many_decimals-typed]": DIGITS,
     "TrueDivTest::test_truediv_divisor[numeric_many_decimals-untyped_function]": DIGITS,
     "TrueDivTest::test_truediv_divisor[numeric_tiny_divisor-untyped_function]": DIGITS,
-    "WindowFunctionTest::test_window_rows_between": "offsets of window frames must be constants",
 }
 
 

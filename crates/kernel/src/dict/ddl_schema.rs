@@ -107,6 +107,34 @@ pub async fn drop_schema(ctx: &Ctx, txn: &Arc<Transaction>, schema: &SchemaDef) 
     })
 }
 
+/// Gives a schema another name. What is in it keeps the old one, until the caller moves it.
+///
+/// # Errors
+/// [`Error::DuplicateObject`], [`Error::UndefinedObject`], [`Error::Invalid`].
+pub async fn rename_schema(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    schema: &SchemaDef,
+    name: &str,
+) -> Result<()> {
+    check_name(name)?;
+    txn.core().lock_table(ctx, txn, schema.obj, TmMode::X, LockWait::Wait).await?;
+    change_list(ctx, txn).await?;
+    let known = schemas(ctx, txn).await?;
+    if RESERVED_SCHEMAS.contains(&name) || known.find(name).is_some() {
+        return Err(Error::DuplicateObject(format!("schema \"{name}\"")));
+    }
+    let table = of(txn.core())?.fixed(Fixed::Schema);
+    let changes = vec![(at::SCHEMA_NAME, Value::Text(name.into()))];
+    let key = [Datum::Text(&schema.name)];
+    if !store::change(ctx, txn, table, 0, &key, |_| Ok(changes.clone())).await? {
+        return Err(undefined("schema", &schema.name));
+    }
+    touch(txn, |touched| {
+        touched.objects.insert(SCHEMAS_OBJ, None);
+    })
+}
+
 async fn move_object(
     ctx: &Ctx,
     txn: &Arc<Transaction>,

@@ -53,7 +53,8 @@ pub use ddl_roles::{
     RoleUse, alter_user, change_member, create_user, drop_user, role_uses, set_password,
 };
 pub use ddl_schema::{
-    create_schema, drop_all_in, drop_left, drop_schema, left_temporary, move_sequence, set_schema,
+    create_schema, drop_all_in, drop_left, drop_schema, left_temporary, move_sequence,
+    rename_schema, set_schema,
 };
 pub use ddl_type::{TypeChange, alter_type, create_type, drop_type, lock_type_users, type_users};
 pub use ddl_view::{create_materialized, create_view, drop_view, replace_view, set_materialized};

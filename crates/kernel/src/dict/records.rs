@@ -39,6 +39,7 @@ pub(super) mod at {
     pub const COL_NOT_NULL: usize = 5;
     pub const COL_COMMENT: usize = 8;
     pub const COL_ACL: usize = 10;
+    pub const SCHEMA_NAME: usize = 1;
     pub const SCHEMA_OWNER: usize = 2;
     pub const SCHEMA_ACL: usize = 3;
     pub const IND_COLUMNS: usize = 2;

@@ -58,6 +58,10 @@ pub(crate) enum SessionFn {
     Sleep,
     StartTime,
     Advisory(Advisory),
+    SignalBackend {
+        /// To end the session, not what it does.
+        ends: bool,
+    },
     RandomUuid,
     /// A column of a relation beside the target of UPDATE or DELETE: known row by row.
     Beside(ColType),
@@ -105,7 +109,7 @@ impl SessionFn {
     /// The type that a parameter of a call takes if nothing else tells.
     pub(crate) const fn argument(self, count: usize) -> TypeKind {
         match (self, count) {
-            (SessionFn::Advisory(_), 2) => TypeKind::Int4,
+            (SessionFn::Advisory(_), 2) | (SessionFn::SignalBackend { .. }, _) => TypeKind::Int4,
             (SessionFn::Advisory(_) | SessionFn::TransactionOutcome, _) => TypeKind::Int8,
             _ => TypeKind::Text,
         }
@@ -144,7 +148,7 @@ impl SessionFn {
             | SessionFn::Advisory(Advisory::UnlockAll | Advisory::Lock { tries: false, .. }) => {
                 TypeKind::Text
             }
-            SessionFn::Advisory(_) => TypeKind::Bool,
+            SessionFn::Advisory(_) | SessionFn::SignalBackend { .. } => TypeKind::Bool,
         })
     }
 
@@ -159,6 +163,7 @@ impl SessionFn {
                 | SessionFn::ClockTimestamp
                 | SessionFn::RandomUuid
                 | SessionFn::Advisory(_)
+                | SessionFn::SignalBackend { .. }
                 | SessionFn::Notify
         )
     }

@@ -428,7 +428,7 @@ fn include_clause(table: &TableDef, index: &IndexDef) -> String {
 
 /// A view's text, which makes the view again.
 pub(super) fn view_definition(view: &TableDef) -> Option<String> {
-    view.shows().map(|own| format!(" {};", own.text))
+    view.shows().map(|own| format!(" {};", crate::view_text::shown(&own.text)))
 }
 
 pub(super) fn index_definition(table: &TableDef, index: &IndexDef, short: bool) -> String {

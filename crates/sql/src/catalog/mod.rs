@@ -104,6 +104,10 @@ pub(crate) struct Catalog {
     pub(crate) role: ObjId,
     pub(crate) settings: Vec<(String, String, String)>,
     pub(crate) cursors: Vec<CursorRow>,
+    /// What PREPARE has named: name, text, and types of the parameters.
+    pub(crate) prepared: Vec<(String, String, Vec<u32>)>,
+    /// The last values of sequences that may be seen, only where a view shows them.
+    pub(crate) last_values: BTreeMap<ObjId, i64>,
     /// Numbers under which the session and its transaction hold locks.
     pub(crate) lock_numbers: Vec<u64>,
     pub(crate) pid: i32,
@@ -260,8 +264,15 @@ impl Session {
             }
         }
         let cursors = self.cursor_rows();
+        let prepared = self.named.iter().map(|(name, prepared)| {
+            let text = format!("PREPARE {} AS {}", quote_ident(name), prepared.statement.text);
+            (name.clone(), text, prepared.param_oids.clone())
+        });
+        let prepared = prepared.collect();
         Ok(Catalog {
             cursors,
+            prepared,
+            last_values: BTreeMap::new(),
             lock_numbers: self.user_locks.number().into_iter().chain([txn.local_id()]).collect(),
             pid: i32::try_from(self.ctx.session.sid()).unwrap_or(i32::MAX),
             tables: dict::tables(&self.ctx, &txn).await?,
@@ -406,10 +417,11 @@ impl Session {
         if !pg::is_known(name) {
             return Ok(None);
         }
-        if matches!(name, "pg_authid" | "pg_hba_file_rules" | "pg_statistic")
+        if matches!(name, "pg_authid" | "pg_shadow" | "pg_hba_file_rules" | "pg_statistic")
             && !self.is_superuser().await?
         {
-            return Err(crate::access::denied("table", name));
+            let kind = if name == "pg_shadow" { "view" } else { "table" };
+            return Err(crate::access::denied(kind, name));
         }
         let mut catalog = self.shown_catalog().await?;
         let txn = self.transaction()?;
@@ -422,6 +434,23 @@ impl Session {
                 for table in &catalog.tables {
                     let known = dict::statistics(&self.ctx, &txn, table).await?;
                     catalog.statistics.extend(known.map(|known| (table.obj, known)));
+                }
+            }
+            "pg_sequences" => {
+                for def in &catalog.sequences {
+                    let owner = (dict::AclKind::Sequence, def.owner);
+                    let held =
+                        crate::access::held(&catalog.roles, catalog.role, owner, def.acl.as_ref());
+                    if !held.has(Privileges::SELECT) && !held.has(Privileges::USAGE) {
+                        continue;
+                    }
+                    match kernel::seq::last_value(&self.ctx, &txn, def).await {
+                        Ok((last, true)) => {
+                            catalog.last_values.insert(def.obj, last);
+                        }
+                        Ok((_, false)) | Err(kernel::Error::UndefinedObject(_)) => {}
+                        Err(error) => return Err(error.into()),
+                    }
                 }
             }
             _ => {}

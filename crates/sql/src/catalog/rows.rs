@@ -23,6 +23,7 @@ pub(crate) enum Shape {
     Oid,
     Float8,
     Timestamptz,
+    Interval,
     /// A type that has only a text form here.
     Other(u32),
     /// The number of an object that is shown by its name, as this type.
@@ -53,6 +54,7 @@ impl Shape {
             Shape::List(_) => TypeKind::Array,
             Shape::Float8 => TypeKind::Float8,
             Shape::Timestamptz => TypeKind::Timestamptz,
+            Shape::Interval => TypeKind::Interval,
         })
     }
 

@@ -5,7 +5,7 @@
 
 use super::sequence_use::qualified;
 use super::{named, refuse};
-use crate::parse::{AlterRelation, RelationAction};
+use crate::parse::{AlterRelation, LOGGED, RelationAction};
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use kernel::dict::{self, SequenceDef};
@@ -112,6 +112,8 @@ impl Session {
                 let name = sequence.name.clone();
                 self.move_sequence(&sequence, to, &name).await?;
             }
+            RelationAction::SetLogged(true) => {}
+            RelationAction::SetLogged(false) => self.notice(Severity::Notice, LOGGED),
             RelationAction::RenameColumn { .. } | RelationAction::Column { .. } => {
                 return refuse("this form of ALTER SEQUENCE");
             }

@@ -28,6 +28,15 @@ fn one_name(name: &ObjectName) -> Result<String> {
     }
 }
 
+fn check_not_system(name: &str) -> Result<()> {
+    if !name.starts_with("pg_") {
+        return Ok(());
+    }
+    let text = format!("unacceptable schema name \"{name}\"");
+    let detail = "The prefix \"pg_\" is reserved for system schemas.";
+    Err(PgError::new("42939", text).with_detail(detail))
+}
+
 impl Session {
     pub(super) async fn create_schema(
         &mut self,
@@ -57,11 +66,7 @@ impl Session {
             }
         }
         self.check_database(Privileges::CREATE).await?;
-        if name.starts_with("pg_") {
-            let text = format!("unacceptable schema name \"{name}\"");
-            let detail = "The prefix \"pg_\" is reserved for system schemas.";
-            return Err(PgError::new("42939", text).with_detail(detail));
-        }
+        check_not_system(&name)?;
         let exists = || format!("schema \"{name}\" already exists");
         let known = dict::schemas(&self.ctx, &txn).await?.find(&name).is_some();
         if known && if_not_exists {
@@ -98,6 +103,51 @@ impl Session {
         dict::drop_schema(&self.ctx, &txn, &schema).await?;
         self.forget_defaults(schema.obj).await?;
         Ok(true)
+    }
+
+    /// ALTER SCHEMA .. RENAME TO: what is in it moves along.
+    pub(super) async fn rename_schema(&mut self, name: &str, new: &str) -> Result<String> {
+        let txn = self.transaction()?;
+        let found = dict::schemas(&self.ctx, &txn).await?.find(name).cloned();
+        let missing = || match dict::RESERVED_SCHEMAS.contains(&name) {
+            true => crate::access::denied("schema", name),
+            false => missing_schema(name),
+        };
+        let schema = found.ok_or_else(missing)?;
+        let exists = || PgError::new("42P06", format!("schema \"{new}\" already exists"));
+        let known = dict::schemas(&self.ctx, &txn).await?;
+        if known.find(new).is_some() || dict::RESERVED_SCHEMAS.contains(&new) {
+            return Err(exists());
+        }
+        self.check_owner("schema", name, schema.owner).await?;
+        self.check_database(Privileges::CREATE).await?;
+        check_not_system(new)?;
+        let renamed = dict::rename_schema(&self.ctx, &txn, &schema, new).await;
+        renamed.map_err(|error| match error {
+            kernel::Error::DuplicateObject(_) => exists(),
+            other => other.into(),
+        })?;
+        let relations = dict::tables(&self.ctx, &txn).await?.into_iter();
+        let relations = relations.chain(dict::views(&self.ctx, &txn).await?);
+        let inside: Vec<_> =
+            relations.filter(|def| def.schema == name).map(|def| def.obj).collect();
+        for obj in &inside {
+            // Each as it is now: a view's text names what has moved before it.
+            if let Some(def) = dict::table_by_obj(&self.ctx, &txn, *obj).await? {
+                self.move_relation(&def, new).await?;
+            }
+        }
+        for one in dict::sequences(&self.ctx, &txn).await? {
+            if one.schema == name {
+                self.hold_sequence(one.obj, TmMode::X).await?;
+                self.rename_in_defaults(&one, &qualified(new, &one.name)).await?;
+                dict::move_sequence(&self.ctx, &txn, &one, new, &one.name).await?;
+            }
+        }
+        for ty in self.user_types().await?.all.iter().filter(|ty| ty.schema == name) {
+            self.move_type(ty, new).await?;
+        }
+        Ok("ALTER SCHEMA".to_owned())
     }
 
     /// The rights that new objects get in a schema go with it.
@@ -227,10 +277,14 @@ impl Session {
     /// ALTER TABLE and ALTER VIEW .. SET SCHEMA.
     pub(super) async fn set_schema(&mut self, def: &Arc<TableDef>, schema: &str) -> Result<()> {
         self.check_move(schema).await?;
-        let txn = self.transaction()?;
         if def.schema == schema {
             return Ok(());
         }
+        self.move_relation(def, schema).await
+    }
+
+    async fn move_relation(&mut self, def: &Arc<TableDef>, schema: &str) -> Result<()> {
+        let txn = self.transaction()?;
         let sequences: Vec<_> = dict::sequences(&self.ctx, &txn)
             .await?
             .into_iter()

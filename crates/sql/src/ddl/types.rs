@@ -168,18 +168,23 @@ impl Session {
         }
         self.check_create_in(to).await?;
         if ty.schema != to {
-            dict::lock_type_users(&self.ctx, &txn, &ty).await?;
-            self.check_unnamed(&ty).await?;
-            let done = dict::alter_type(&self.ctx, &txn, &ty, TypeChange::Schema(to)).await;
-            done.map_err(|error| match error {
-                kernel::Error::DuplicateObject(_) => {
-                    let text = format!("type \"{name}\" already exists in schema \"{to}\"");
-                    PgError::new("42710", text)
-                }
-                other => other.into(),
-            })?;
+            self.move_type(&ty, to).await?;
         }
         Ok("ALTER TYPE".to_owned())
+    }
+
+    pub(super) async fn move_type(&mut self, ty: &TypeDef, to: &str) -> Result<()> {
+        let txn = self.transaction()?;
+        dict::lock_type_users(&self.ctx, &txn, ty).await?;
+        self.check_unnamed(ty).await?;
+        let done = dict::alter_type(&self.ctx, &txn, ty, TypeChange::Schema(to)).await;
+        done.map_err(|error| match error {
+            kernel::Error::DuplicateObject(_) => {
+                let text = format!("type \"{}\" already exists in schema \"{to}\"", ty.name);
+                PgError::new("42710", text)
+            }
+            other => other.into(),
+        })
     }
 
     /// Refuses to give another name to a type that a kept text names: such texts are not rewritten.

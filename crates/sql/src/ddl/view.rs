@@ -7,7 +7,7 @@
 use super::temporary::is_temporary;
 use super::{named, refuse};
 use crate::bind::ident_name;
-use crate::parse::{AlterRelation, Parsed, RelationAction, Statement, parse_single};
+use crate::parse::{AlterRelation, LOGGED, Parsed, RelationAction, Statement, parse_single};
 use crate::session::Session;
 use crate::view::{Change, Found, Known, fix, name_output, relation_names};
 use crate::{PgError, Result, Severity};
@@ -33,8 +33,7 @@ fn statement_of(query: &Query) -> Statement {
     Statement {
         text: Arc::from(query.to_string()),
         parsed: Parsed::Sql(Box::new(Ast::Query(Box::new(query.clone())))),
-        param_count: 0,
-        before: 0,
+        ..Statement::empty()
     }
 }
 
@@ -256,6 +255,10 @@ impl Session {
         if let "INDEX" | "SEQUENCE" = *kind {
             return Box::pin(self.alter_other(alter)).await;
         }
+        if let ("SCHEMA", RelationAction::Rename(to)) = (*kind, action) {
+            self.begin_if_needed();
+            return Box::pin(self.rename_schema(name, to)).await;
+        }
         if let ("TYPE", RelationAction::SetSchema(to)) = (*kind, action) {
             return Box::pin(self.set_type_schema(schema.as_deref(), name, to)).await;
         }
@@ -299,7 +302,10 @@ impl Session {
             RelationAction::RenameColumn { old, new } => {
                 self.rename_view_column(&def, old, new).await?;
             }
-            RelationAction::OwnedBy(_) | RelationAction::Options(_) => {}
+            RelationAction::SetLogged(true)
+            | RelationAction::OwnedBy(_)
+            | RelationAction::Options(_) => {}
+            RelationAction::SetLogged(false) => self.notice(Severity::Notice, LOGGED),
         }
         done
     }

@@ -18,6 +18,7 @@ pub(crate) use lift::lift;
 pub(crate) use located::located;
 pub(crate) use own::Words;
 use own::parse_own;
+pub(crate) use storage::LOGGED;
 
 use crate::access::Access;
 use crate::cursor::{Declare, Fetch};
@@ -27,6 +28,7 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use kernel::dict::NAME_BYTES_MAX;
 use std::sync::{Arc, OnceLock};
 
 /// Nesting of expressions and queries.
@@ -101,7 +103,7 @@ pub(crate) const NO_DATA: &str = "$no_data";
 /// parse.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AlterRelation {
-    /// `TABLE`, `VIEW`, `MATERIALIZED VIEW`, `INDEX`, `SEQUENCE` or `TYPE`.
+    /// `TABLE`, `VIEW`, `MATERIALIZED VIEW`, `INDEX`, `SEQUENCE`, `TYPE` or `SCHEMA`.
     pub kind: &'static str,
     pub if_exists: bool,
     pub schema: Option<String>,
@@ -117,6 +119,8 @@ pub enum RelationAction {
         new: String,
     },
     SetSchema(String),
+    /// SET LOGGED and SET UNLOGGED.
+    SetLogged(bool),
     Column {
         name: String,
         change: ColumnChange,
@@ -189,11 +193,19 @@ pub struct Statement {
     pub param_count: usize,
     /// Characters before it in the message that it came in.
     pub before: usize,
+    /// What the client is told of how it was understood: SQLSTATEs and texts.
+    pub notices: Vec<(&'static str, String)>,
 }
 
 impl Statement {
     pub(crate) fn empty() -> Statement {
-        Statement { text: Arc::from(""), parsed: Parsed::Empty, param_count: 0, before: 0 }
+        Statement {
+            text: Arc::from(""),
+            parsed: Parsed::Empty,
+            param_count: 0,
+            before: 0,
+            notices: Vec::new(),
+        }
     }
 
     pub(crate) fn unparsed(text: Arc<str>) -> Statement {
@@ -328,8 +340,16 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     if param_count > usize::from(u16::MAX) {
         return Err(PgError::new("42P02", format!("there is no parameter ${param_count}")));
     }
+    let (short, mut notices) = with_short_names(tokens);
+    let tokens = short.as_deref().unwrap_or(tokens);
+    let logged = storage::without_unlogged(tokens);
+    if logged.is_some() {
+        notices.push(("00000", LOGGED.to_owned()));
+    }
+    let tokens = logged.as_deref().unwrap_or(tokens);
     if let Some(own) = parse_own(tokens)? {
-        return Ok(Statement { text: own_text, parsed: Parsed::Own(own), param_count, before });
+        let parsed = Parsed::Own(own);
+        return Ok(Statement { text: own_text, parsed, param_count, before, notices });
     }
     crate::depth::check(tokens)?;
     let plain = storage::without(tokens);
@@ -339,12 +359,21 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         Some((word, rest)) => (Some(*word), &rest[..]),
         None => (None, tokens),
     };
+    let condition = crate::copy_words::condition_at(tokens);
+    let (tokens, condition) = match condition {
+        Some(at) => (&tokens[..at], Some(&tokens[at + 1..])),
+        None => (tokens, None),
+    };
     let dialect = OwnDialect::of(tokens);
     let mut parser = Parser::new(&dialect)
         .with_recursion_limit(RECURSION_MAX)
         .with_tokens_with_locations(crate::words::with_tables(with_known_words(tokens)));
     let mut ast = parser.parse_statement().map_err(|error| syntax_error(text, tokens, error))?;
     mark_overriding(&mut ast, overriding)?;
+    if let (Ast::Copy { values, .. }, Some(condition)) = (&mut ast, condition) {
+        check_expression(text, condition)?;
+        *values = vec![Some(slice_of(text, condition).to_owned())];
+    }
     let rest = parser.peek_token();
     if rest.token != Token::EOF {
         let position = char_position(text, rest.span.start);
@@ -354,7 +383,59 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         };
         return Err(PgError { position, ..error });
     }
-    Ok(Statement { text: own_text, parsed: Parsed::Sql(Box::new(ast)), param_count, before })
+    let parsed = Parsed::Sql(Box::new(ast));
+    Ok(Statement { text: own_text, parsed, param_count, before, notices })
+}
+
+/// 42601 unless the tokens are one expression.
+fn check_expression(text: &str, tokens: &[TokenWithSpan]) -> Result<()> {
+    let dialect = OwnDialect::of(tokens);
+    let mut parser = Parser::new(&dialect)
+        .with_recursion_limit(RECURSION_MAX)
+        .with_tokens_with_locations(tokens.to_vec());
+    parser.parse_expr().map_err(|error| syntax_error(text, tokens, error))?;
+    let rest = parser.peek_token();
+    if rest.token == Token::EOF {
+        return Ok(());
+    }
+    let error = PgError::syntax(format!("syntax error at or near \"{}\"", rest.token));
+    Err(PgError { position: char_position(text, rest.span.start), ..error })
+}
+
+/// As much of a name as there is room for.
+fn short_name(name: &str) -> &str {
+    let mut end = name.len().min(NAME_BYTES_MAX);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
+/// The tokens with names cut off where they are too long, if there are any, and what is told of
+/// these names.
+fn with_short_names(
+    tokens: &[TokenWithSpan],
+) -> (Option<Vec<TokenWithSpan>>, Vec<(&'static str, String)>) {
+    let long = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.value.len() > NAME_BYTES_MAX,
+        _ => false,
+    };
+    if !tokens.iter().any(long) {
+        return (None, Vec::new());
+    }
+    let (mut out, mut told) = (tokens.to_vec(), Vec::new());
+    for token in out.iter_mut().filter(|token| long(token)) {
+        if let Token::Word(word) = &mut token.token {
+            if word.quote_style.is_none() {
+                word.value = word.value.to_lowercase();
+            }
+            let short = short_name(&word.value).to_owned();
+            let name = std::mem::replace(&mut word.value, short);
+            let text = format!("identifier \"{name}\" will be truncated to \"{}\"", word.value);
+            told.push(("42622", text));
+        }
+    }
+    (Some(out), told)
 }
 
 /// The tokens without INSERT's clause OVERRIDING .. VALUE, which the library does not know, and
@@ -408,7 +489,7 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let out = crate::words::with_frames(crate::words::with_row_wildcards(out));
     let out = crate::words::with_row_locks(out);
     let out = crate::words::with_spellings(out);
-    let mut out = crate::words::with_plain_names(out);
+    let out = crate::words::with_plain_names(out);
     let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));
     let Some(first) = used.next() else { return out };
     if is_word(&out[first].token, "create") {
@@ -423,6 +504,9 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     if is_word(&out[first].token, "comment") {
         return crate::words::with_constraint_comment(out);
     }
+    if is_word(&out[first].token, "update") {
+        return crate::subscripts::with_targets(out);
+    }
     if is_word(&out[first].token, "merge") {
         return crate::words::with_merge_actions(out);
     }
@@ -432,6 +516,7 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     if !is_word(&out[first].token, "copy") {
         return out;
     }
+    let mut out = crate::copy_words::with_copy_options(out);
     let mut switch = false;
     for token in &mut out {
         if is_space(&token.token) {

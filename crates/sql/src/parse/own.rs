@@ -316,7 +316,7 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
     Ok(None)
 }
 
-/// `ALTER .. SET SCHEMA`, `ALTER VIEW`, `INDEX` and `SEQUENCE .. RENAME`.
+/// `ALTER .. SET SCHEMA`, `ALTER VIEW`, `INDEX`, `SCHEMA` and `SEQUENCE .. RENAME`.
 fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
     words.at = 0;
     if !words.take("alter") {
@@ -329,6 +329,7 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
         ("index", "INDEX"),
         ("sequence", "SEQUENCE"),
         ("type", "TYPE"),
+        ("schema", "SCHEMA"),
     ];
     let Some((_, kind)) = kinds.into_iter().find(|(word, _)| words.take(word)) else {
         return Ok(None);
@@ -346,11 +347,19 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
         if kind == "VIEW" && !words.is("schema") {
             return Err(PgError::unsupported("ALTER VIEW .. SET"));
         }
-        if kind == "INDEX" || !words.take("schema") {
+        let logged = words.is("logged");
+        if matches!(kind, "TABLE" | "SEQUENCE") && (logged || words.is("unlogged")) {
+            words.skip()?;
+            RelationAction::SetLogged(logged)
+        } else if kind == "INDEX" || !words.take("schema") {
             return Ok(None);
+        } else {
+            RelationAction::SetSchema(words.name()?)
         }
-        RelationAction::SetSchema(words.name()?)
-    } else if kind == "TYPE" {
+    } else if kind == "SCHEMA" && schema.is_none() && !if_exists && words.take("rename") {
+        words.expect(&["to"])?;
+        RelationAction::Rename(words.name()?)
+    } else if matches!(kind, "TYPE" | "SCHEMA") {
         return Ok(None);
     } else if kind == "TABLE" && words.take("alter") {
         let _ = words.take("column");

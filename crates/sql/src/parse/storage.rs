@@ -11,6 +11,23 @@ const WITH_VALUE: [&str; 5] = ["tablespace", "pctfree", "pctused", "initrans", "
 /// Words that stand alone.
 const ALONE: [&str; 2] = ["logging", "nologging"];
 
+/// What is told of a table that was to be unlogged.
+pub(crate) const LOGGED: &str = "UNLOGGED is ignored: all tables and sequences are logged";
+
+/// The tokens of `CREATE UNLOGGED TABLE` or `SEQUENCE` without that word; `None`: another statement.
+pub(super) fn without_unlogged(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+    let mut used = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token));
+    let mut is = |words: &[&str]| {
+        used.next().filter(|at| words.iter().any(|word| is_word(&tokens[*at].token, word)))
+    };
+    is(&["create"])?;
+    let at = is(&["unlogged"])?;
+    is(&["table", "sequence"])?;
+    let mut out = tokens.to_vec();
+    out.remove(at);
+    Some(out)
+}
+
 /// The tokens without these clauses; `None`: there are none.
 pub(super) fn without(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();

@@ -6,7 +6,7 @@
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 /// Kinds of objects that are made, altered, dropped and commented on.
-const KINDS: [&str; 29] = [
+const KINDS: [&str; 28] = [
     "access",
     "aggregate",
     "cast",
@@ -35,16 +35,13 @@ const KINDS: [&str; 29] = [
     "text",
     "transform",
     "trigger",
-    "unlogged",
 ];
 
 const STATEMENTS: [&str; 6] = ["cluster", "do", "import", "load", "reindex", "security"];
 
 /// What follows the name in ALTER TABLE.
-const ALTERATIONS: [&str; 12] = [
-    "attach", "cluster", "detach", "disable", "enable", "force", "inherit", "logged", "no", "of",
-    "replica", "unlogged",
-];
+const ALTERATIONS: [&str; 10] =
+    ["attach", "cluster", "detach", "disable", "enable", "force", "inherit", "no", "of", "replica"];
 
 /// The name of what a statement whose parsing failed at `location` wants; `None` if it is an error.
 pub(super) fn wanted(tokens: &[TokenWithSpan], location: Location) -> Option<String> {

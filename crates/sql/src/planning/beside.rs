@@ -194,8 +194,15 @@ impl WithParams<'_> {
                 let [.., relation, column] = &parts[..] else { return Ok(None) };
                 let (relation, column) = (ident_name(relation), ident_name(column));
                 let same = |one: &&Found| one.relation == relation && one.column == column;
+                if shadowed(&relation) {
+                    return Ok(None);
+                }
                 let found = self.found.iter().find(same).map(|one| one.param);
-                Ok(found.filter(|_| !shadowed(&relation)))
+                if found.is_none() && self.found.iter().any(|one| one.relation == relation) {
+                    let text = format!("column {relation}.{column} does not exist");
+                    return Err(PgError::new("42703", text));
+                }
+                Ok(found)
             }
             // In a query inside it may be a column of what stands there.
             Expr::Identifier(ident) if self.inner.is_empty() => {

@@ -166,6 +166,7 @@ impl Session {
                     parsed: Parsed::Sql(inner.clone()),
                     param_count: statement.param_count,
                     before: statement.before,
+                    notices: Vec::new(),
                 };
                 let kind = Kind::Explain { options, statement: Box::new(inner) };
                 let shown = if options.json { TypeKind::Json } else { TypeKind::Text };

@@ -114,7 +114,7 @@ impl Session {
                 };
                 let expr = match direct::is_default(&value) {
                     true => default_expr(&table, at)?,
-                    false => value.into_owned(),
+                    false => crate::subscripts::settled(value.into_owned(), &table.columns[at])?,
                 };
                 note_parameter(&expr, table.columns[at].ty, params)?;
                 let alias = Ident::with_quote('"', format!("$set{at}"));
@@ -653,12 +653,20 @@ pub(crate) fn assigned_pairs(
     }
 }
 
-/// VALUES with subqueries as a union of selects: the library evaluates VALUES before it runs
-/// anything.
+/// Whether a function is called once for each row.
+fn calls_for_each_row(name: &ObjectName) -> bool {
+    let parts = crate::bind::object_parts(name).unwrap_or_default();
+    let function = parts.last().and_then(|name| crate::bind::session_function(name));
+    function.is_some_and(|function| function.per_row())
+}
+
+/// VALUES with subqueries, or with calls that have an effect, as a union of selects: the library
+/// evaluates VALUES before it runs anything.
 fn values_as_selects(query: &mut Query) -> Result<()> {
     let SetExpr::Values(values) = &*query.body else { return Ok(()) };
     let holds = visit_expressions(values, |expr| match expr {
         Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        Expr::Function(function) if calls_for_each_row(&function.name) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
     if holds.is_continue() {

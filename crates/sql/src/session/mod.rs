@@ -8,6 +8,7 @@ mod functions;
 mod portal;
 mod prepare;
 mod run;
+mod signal;
 mod transaction;
 
 pub use portal::{Fetched, Portal};

@@ -8,7 +8,7 @@ use super::{Portal, PortalState, Session};
 use crate::cache::{PlanKey, TEXT_BYTES_MAX};
 use crate::parse::{Lifted, Parsed, Statement, lift, located, parse_single, split};
 use crate::plan::{Plan, Prepared};
-use crate::{PgError, Result};
+use crate::{PgError, Result, Severity};
 use bytes::Bytes;
 use kernel::row::Value;
 use observe::Stat;
@@ -35,6 +35,7 @@ impl Session {
             return Ok(vec![Statement::unparsed(key.text)]);
         }
         let all = split(text).inspect_err(|_| self.ctx.bump(Stat::ParseCountFailures, 1));
+        all.iter().flatten().for_each(|statement| self.tell(statement));
         all.inspect_err(|error| {
             if self.ctx.traced() {
                 self.ctx.trace_parse_error(one, self.identity.role.0, error.code);
@@ -81,7 +82,16 @@ impl Session {
                 return Err(error);
             }
         };
+        self.tell(&statement);
         self.prepare_with(statement, param_oids).await
+    }
+
+    /// Tells how the statement was understood.
+    fn tell(&mut self, statement: &Statement) {
+        for (code, text) in &statement.notices {
+            let notice = PgError::notice(Severity::Notice, text.as_str());
+            self.notices.push(PgError { code: *code, ..notice });
+        }
     }
 
     /// Prepares a statement of [`Session::split`].
@@ -157,6 +167,7 @@ impl Session {
             Some(plan) => (Statement::unparsed(text), plan),
             None => {
                 let statement = parse_single(&lifted.text).ok()?;
+                self.tell(&statement);
                 self.begin_if_needed();
                 let plan = Box::pin(self.plan_for(&statement, &[])).await.ok()?;
                 (Statement::unparsed(text), plan)

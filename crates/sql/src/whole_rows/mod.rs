@@ -5,6 +5,7 @@
 //! outer join has made a row up, the row is NULL. What it must never do: touch a statement without
 //! such names.
 
+mod aliases;
 mod from;
 mod joined;
 mod repeated;
@@ -59,7 +60,8 @@ fn is_row(function: &Function) -> bool {
     }))
 }
 
-/// Names that columns may be qualified with, and whether there are joins by name.
+/// Names that columns may be qualified with, and whether there are joins by name, or names of output
+/// columns where they mean nothing.
 #[derive(Default)]
 struct Names(Vec<String>, bool);
 
@@ -72,7 +74,7 @@ impl Visitor for Names {
     }
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        self.1 |= joined::joins_by_name(query);
+        self.1 |= joined::joins_by_name(query) || aliases::may_be_in(query);
         ControlFlow::Continue(())
     }
 

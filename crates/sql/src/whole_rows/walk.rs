@@ -23,6 +23,8 @@ pub(super) struct Rewriter<'a> {
     pub(super) ctes: Vec<(String, Vec<String>)>,
     /// What is in scope, innermost last.
     pub(super) scopes: Vec<Scope>,
+    /// Queries around what is looked at.
+    pub(super) depth: usize,
 }
 
 /// What stands before `.*`.
@@ -45,7 +47,7 @@ pub(super) fn column(alias: &str, name: &str) -> Expr {
 
 impl<'a> Rewriter<'a> {
     pub(super) fn new(known: &'a Known) -> Rewriter<'a> {
-        Rewriter { known, ctes: Vec::new(), scopes: Vec::new() }
+        Rewriter { known, ctes: Vec::new(), scopes: Vec::new(), depth: 0 }
     }
 
     pub(super) fn statement(&mut self, ast: &mut Ast) -> Result<()> {
@@ -155,6 +157,7 @@ impl<'a> Rewriter<'a> {
 
     /// Rewrites a query; its output columns' names.
     pub(super) fn query(&mut self, query: &mut Query) -> Result<Vec<String>> {
+        self.depth += 1;
         let known = self.ctes.len();
         if let Some(with) = &mut query.with {
             for cte in &mut with.cte_tables {
@@ -178,16 +181,19 @@ impl<'a> Rewriter<'a> {
             self.mark(select, &scope)?;
         }
         self.ctes.truncate(known);
+        self.depth -= 1;
         Ok(names)
     }
 
     /// ORDER BY and what follows it: there a name that stands alone means an output column.
     fn clauses(&mut self, query: &mut Query, names: &[String]) -> Result<()> {
+        let given = self.given_beside_columns(query);
         if let Some(order_by) = &mut query.order_by
             && let OrderByKind::Expressions(all) = &mut order_by.kind
         {
             for one in all {
                 if !is_output(&one.expr, names) {
+                    self.settle_names(&mut one.expr, &given)?;
                     self.expressions(&mut one.expr)?;
                 }
             }
@@ -249,6 +255,13 @@ impl<'a> Rewriter<'a> {
         for one in &mut from {
             self.conditions(one)?;
         }
+        let given = super::aliases::given(select);
+        if let Some(having) = &mut select.having {
+            // Nothing that stands alone means an output column here.
+            let mut nested = Expr::Nested(Box::new(having.clone()));
+            self.settle_names(&mut nested, &given)?;
+            *having = nested;
+        }
         let each = self.each_item(&mut select.projection)?;
         super::repeated::mark(&mut select.projection, &each);
         let names: Vec<String> = each.into_iter().flatten().collect();
@@ -266,6 +279,7 @@ impl<'a> Rewriter<'a> {
             for expr in all {
                 // A column that a join shows once goes before an output column.
                 if !is_output(expr, &names) || matches!(own.named(expr), Ok(Some(_))) {
+                    own.settle_names(expr, &given)?;
                     own.expressions(expr)?;
                 }
             }

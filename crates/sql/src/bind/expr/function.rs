@@ -36,6 +36,8 @@ impl Binder<'_> {
             && name != query::single::SINGLE
             && name != "$array_ordinals"
             && name != query::rows::ROW
+            && name != query::subscripts::ARRAY_ASSIGN
+            && name != query::subscripts::JSONB_ASSIGN
             && name != crate::bind::sample::CHANCE
             && !query::functions::gives_json_set(&name)
         {

@@ -295,10 +295,16 @@ impl Binder<'_> {
             **root = Expr::CompoundIdentifier(parts);
         }
         self.expr(root)?;
-        if access_chain.len() != 1 {
-            return refuse("several subscripts");
+        let mut root = (**root).clone();
+        // Each subscript but the last of what the ones before it name.
+        while access_chain.len() > 1 {
+            let AccessExpr::Subscript(Subscript::Index { mut index }) = access_chain.remove(0)
+            else {
+                return refuse("several subscripts");
+            };
+            self.expr(&mut index)?;
+            root = call("$array_get", vec![root, index]);
         }
-        let root = (**root).clone();
         *expr = match &mut access_chain[0] {
             AccessExpr::Subscript(Subscript::Index { index }) => {
                 self.expr(index)?;

@@ -1,49 +1,142 @@
-//! What sessions do: `pg_stat_activity`, `pg_cursors`, `pg_locks`.
+//! What sessions do: `pg_stat_activity`, `pg_cursors`, `pg_prepared_statements`, `pg_locks`; and the
+//! time zones that they may be in.
 //!
 //! What it promises: the sessions of this instance, as they are now. What it must never do: wait
 //! for one of them.
 
 use crate::catalog::Catalog;
-use crate::catalog::rows::Shape::{Bool, Int2, Int4, Name, Oid, Text, Timestamptz};
-use crate::catalog::rows::{Rows, int, opt_text, text};
+use crate::catalog::rows::Shape::{
+    Bool, Int2, Int4, Int8, Interval, Name, Oid, Other, Text, Timestamptz,
+};
+use crate::catalog::rows::{Rows, TEXTS, int, list, opt_text, text};
 use block::ObjId;
 use kernel::dict::Roles;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use kernel::txn::{TmMode, notification_resource};
+
 use std::sync::Arc;
 
+/// PostgreSQL's number of `xid`.
+const XID: u32 = 28;
+/// The same of `inet`.
+const INET: u32 = 869;
+
+/// Address and port of a client that is connected over a network.
+fn address(machine: &str) -> Option<(&str, i32)> {
+    let (host, port) = machine.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.parse::<std::net::IpAddr>().ok()?;
+    Some((host, port.parse().ok()?))
+}
+
+/// What sessions do. Neither transactions nor queries are numbered here.
 pub(super) fn activity(catalog: &Catalog, instance: &Arc<Instance>, user: &str) -> Rows {
     let mut rows = Rows::new(&[
+        ("datid", Oid),
         ("datname", Name),
         ("pid", Int4),
+        ("leader_pid", Int4),
+        ("usesysid", Oid),
         ("usename", Name),
         ("application_name", Text),
+        ("client_addr", Other(INET)),
+        ("client_hostname", Text),
+        ("client_port", Int4),
         ("backend_start", Timestamptz),
+        ("xact_start", Timestamptz),
+        ("query_start", Timestamptz),
+        ("state_change", Timestamptz),
         ("wait_event_type", Text),
         ("wait_event", Text),
         ("state", Text),
+        ("backend_xid", Other(XID)),
+        ("backend_xmin", Other(XID)),
+        ("query_id", Int8),
         ("query", Text),
         ("backend_type", Text),
     ]);
+    let time = |us: i64| Value::Timestamptz(us - query::datetime::EPOCH_US);
     for s in instance.observer.sessions() {
         let client = s.kind == observe::SessionKind::User;
         let waiting = s.wait.event.filter(|_| s.wait.waiting);
         let name = if client && s.username.is_empty() { user } else { &s.username };
+        let number = catalog.roles.find(name).map(|user| super::oid_of(user.obj));
+        let seen = sees_statements_of(&catalog.roles, catalog.role, name);
+        let from = address(&s.machine).filter(|_| client && seen);
+        let of_client = |value: Value| if client && seen { value } else { Value::Null };
+        let changed = time(s.last_call_wall_us);
         rows.push(vec![
+            int(super::super::DATABASE_OID),
             text("skein"),
             Value::Int4(i32::try_from(s.sid).unwrap_or(i32::MAX)),
+            Value::Null,
+            number.unwrap_or(Value::Null),
             text(name),
             text(&*s.program),
-            Value::Timestamptz(s.logon_wall_us - query::datetime::EPOCH_US),
+            opt_text(from.map(|(host, _)| host)),
+            Value::Null,
+            from.map_or(Value::Null, |(_, port)| Value::Int4(port)),
+            time(s.logon_wall_us),
+            Value::Null,
+            if s.active { of_client(changed.clone()) } else { Value::Null },
+            of_client(changed),
             opt_text(waiting.map(|e| e.class().name())),
             opt_text(waiting.map(|e| e.name())),
             text(if s.active { "active" } else { "idle" }),
-            match sees_statements_of(&catalog.roles, catalog.role, name) {
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            match seen {
                 true => opt_text(s.sql_text.as_deref()),
                 false => text("<insufficient privilege>"),
             },
             text(if client { "client backend" } else { "background" }),
+        ]);
+    }
+    rows
+}
+
+/// The statements that the session has given names by PREPARE; those of the protocol are not known
+/// here.
+pub(super) fn prepared(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("name", Text),
+        ("statement", Text),
+        ("prepare_time", Timestamptz),
+        ("parameter_types", TEXTS),
+        ("from_sql", Bool),
+        ("generic_plans", Int8),
+        ("custom_plans", Int8),
+    ]);
+    for (name, statement, types) in &catalog.prepared {
+        let types: Vec<String> =
+            types.iter().map(|ty| query::functions::format_type(i64::from(*ty), -1)).collect();
+        rows.push(vec![
+            text(name.as_str()),
+            text(statement.as_str()),
+            Value::Null,
+            list(&types),
+            Value::Bool(true),
+            int(0),
+            int(0),
+        ]);
+    }
+    rows
+}
+
+/// The time zones of the list, as their clocks are now.
+pub(super) fn zones(now_us: i64) -> Rows {
+    let mut rows =
+        Rows::new(&[("name", Text), ("abbrev", Text), ("utc_offset", Interval), ("is_dst", Bool)]);
+    for name in query::datetime::zone_names() {
+        let Ok(zone) = query::datetime::Zone::parse(name) else { continue };
+        let us = i64::from(zone.offset_at(now_us)) * query::datetime::US_PER_SECOND;
+        rows.push(vec![
+            text(name),
+            text(zone.abbreviation_at(now_us)),
+            Value::Interval(kernel::row::Interval { us, ..kernel::row::Interval::default() }),
+            Value::Bool(zone.is_summer_at(now_us)),
         ]);
     }
     rows

@@ -112,6 +112,15 @@ const VIEWS: &[(&str, i64)] = &[
     ("pg_available_extensions", 12_019),
     ("pg_prepared_xacts", 12_020),
     ("pg_policies", 12_018),
+    ("pg_shadow", 12_021),
+    ("pg_prepared_statements", 12_022),
+    ("pg_timezone_names", 12_023),
+    ("pg_stat_all_indexes", 12_024),
+    ("pg_stat_user_indexes", 12_025),
+    ("pg_statio_all_tables", 12_026),
+    ("pg_statio_user_tables", 12_027),
+    ("pg_stat_database", 12_028),
+    ("pg_group", 12_029),
 ];
 
 /// Whether there is a view of this name.
@@ -155,7 +164,15 @@ pub(super) fn view(
         "pg_shdescription" => relations::shared_descriptions(catalog),
         "pg_database" => database::databases(catalog),
         "pg_roles" | "pg_authid" => roles::roles(catalog),
-        "pg_user" => roles::users(catalog),
+        "pg_user" | "pg_shadow" => roles::users(catalog),
+        "pg_group" => roles::groups(catalog),
+        "pg_prepared_statements" => activity::prepared(catalog),
+        "pg_timezone_names" => {
+            activity::zones(instance.observer.env().wall_us() - query::datetime::EPOCH_US)
+        }
+        "pg_stat_all_indexes" | "pg_stat_user_indexes" => statistics::indexes(catalog),
+        "pg_statio_all_tables" | "pg_statio_user_tables" => statistics::table_blocks(catalog),
+        "pg_stat_database" => statistics::database(instance),
         "pg_auth_members" => super::rights::members(catalog),
         "pg_default_acl" => super::rights::defaults(catalog),
         "pg_hba_file_rules" => super::rights::rules(instance)?,

@@ -5,9 +5,11 @@
 use super::oid_of;
 use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Bool, Int4, Name, Oid, Text, Timestamptz};
-use crate::catalog::rows::{Rows, TEXTS, int, list, text};
+use crate::catalog::rows::{Rows, Shape, TEXTS, int, list, text};
 use kernel::dict::UserDef;
-use kernel::row::Value;
+use kernel::row::{ColType, TypeKind, Value};
+use query::array::array_value;
+use query::types::oid;
 
 fn config(user: &UserDef) -> Value {
     let all: Vec<String> =
@@ -75,6 +77,22 @@ pub(super) fn users(catalog: &Catalog) -> Rows {
             user.valid_until.map_or(Value::Null, Value::Timestamptz),
             config(user),
         ]);
+    }
+    rows
+}
+
+/// Roles that nobody logs on as, with their members.
+pub(super) fn groups(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("groname", Name),
+        ("grosysid", Oid),
+        ("grolist", Shape::List(oid::OID_ARRAY)),
+    ]);
+    for group in catalog.users.iter().filter(|user| !user.login) {
+        let members = catalog.roles.members.iter().filter(|one| one.role == group.obj);
+        let members: Vec<Value> = members.map(|one| oid_of(one.member)).collect();
+        let list = array_value(ColType::new(TypeKind::Int8), &members);
+        rows.push(vec![text(group.name.as_str()), oid_of(group.obj), list]);
     }
     rows
 }

@@ -1,7 +1,7 @@
 //! Sequences: `pg_sequence`, `pg_sequences`.
 //!
-//! What it promises: the definitions as the dictionary has them. What it must never do: show a last
-//! value; each instance has its own values in hand.
+//! What it promises: the definitions as the dictionary has them. The last value of a sequence is the
+//! last that an instance has taken to give away.
 
 use super::oid_of;
 use crate::catalog::Catalog;
@@ -48,6 +48,7 @@ pub(super) fn sequences(catalog: &Catalog) -> Rows {
         ("increment_by", Int8),
         ("cycle", Bool),
         ("cache_size", Int8),
+        ("last_value", Int8),
     ]);
     for s in &catalog.sequences {
         rows.push(vec![
@@ -61,6 +62,7 @@ pub(super) fn sequences(catalog: &Catalog) -> Rows {
             int(s.increment),
             Value::Bool(s.cycle),
             int(s.cache),
+            catalog.last_values.get(&s.obj).map_or(Value::Null, |last| int(*last)),
         ]);
     }
     rows

@@ -10,13 +10,16 @@ use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{
     Bool, Float8, Int2, Int4, Int8, List, Name, Oid, Other, Timestamptz,
 };
-use crate::catalog::rows::{Rows, int, text};
+use crate::catalog::rows::{Rows, Shape, int, text};
 use kernel::dict::{AclKind, ColumnStats, Privileges, TableDef, TableStats};
+use kernel::instance::Instance;
 use kernel::row::{ColType, TypeKind, Value};
+use observe::Stat;
 use query::array::array_value;
 use query::datetime::EPOCH_US;
 use query::types::PgType;
 use query::wire::{FormatEnv, to_text};
+use std::sync::Arc;
 
 /// PostgreSQL's number of `anyarray`.
 const ANYARRAY: u32 = 2277;
@@ -229,5 +232,110 @@ pub(super) fn tables(catalog: &Catalog) -> Rows {
         ]);
         rows.push(row);
     }
+    rows
+}
+
+/// Indexes, whose use is not counted.
+pub(super) fn indexes(catalog: &Catalog) -> Rows {
+    let mut rows = Rows::new(&[
+        ("relid", Oid),
+        ("indexrelid", Oid),
+        ("schemaname", Name),
+        ("relname", Name),
+        ("indexrelname", Name),
+        ("idx_scan", Int8),
+        ("idx_tup_read", Int8),
+        ("idx_tup_fetch", Int8),
+    ]);
+    for table in &catalog.tables {
+        for index in table.all_indexes() {
+            rows.push(vec![
+                oid_of(table.obj),
+                oid_of(index.obj),
+                text(table.schema.as_str()),
+                text(table.name.as_str()),
+                text(index.name.as_str()),
+                Value::Null,
+                Value::Null,
+                Value::Null,
+            ]);
+        }
+    }
+    rows
+}
+
+/// Tables, whose blocks are not counted each by itself.
+pub(super) fn table_blocks(catalog: &Catalog) -> Rows {
+    const NOT_COUNTED: [&str; 8] = [
+        "heap_blks_read",
+        "heap_blks_hit",
+        "idx_blks_read",
+        "idx_blks_hit",
+        "toast_blks_read",
+        "toast_blks_hit",
+        "tidx_blks_read",
+        "tidx_blks_hit",
+    ];
+    let mut columns = vec![("relid", Oid), ("schemaname", Name), ("relname", Name)];
+    columns.extend(NOT_COUNTED.map(|name| (name, Int8)));
+    let mut rows = Rows::new(&columns);
+    for table in &catalog.tables {
+        let mut row =
+            vec![oid_of(table.obj), text(table.schema.as_str()), text(table.name.as_str())];
+        row.extend(NOT_COUNTED.map(|_| Value::Null));
+        rows.push(row);
+    }
+    rows
+}
+
+/// The database as this instance has seen it.
+pub(super) fn database(instance: &Arc<Instance>) -> Rows {
+    let observer = &instance.observer;
+    let count = |stat| Value::Int8(i64::try_from(observer.stat(stat)).unwrap_or(i64::MAX));
+    let visited = observer.stat(Stat::ConsistentGets) + observer.stat(Stat::DbBlockGets);
+    let read = observer.stat(Stat::PhysicalReads);
+    let hit = i64::try_from(visited.saturating_sub(read)).unwrap_or(i64::MAX);
+    let backends = i32::try_from(observer.user_session_count()).unwrap_or(i32::MAX);
+    let started = Value::Timestamptz(observer.started_wall_us() - EPOCH_US);
+    let known = [
+        ("datid", Oid, int(super::super::DATABASE_OID)),
+        ("datname", Name, text("skein")),
+        ("numbackends", Int4, Value::Int4(backends)),
+        ("xact_commit", Int8, count(Stat::UserCommits)),
+        ("xact_rollback", Int8, count(Stat::UserRollbacks)),
+        ("blks_read", Int8, count(Stat::PhysicalReads)),
+        ("blks_hit", Int8, Value::Int8(hit)),
+    ];
+    const NOT_COUNTED: [(&str, Shape); 20] = [
+        ("tup_returned", Int8),
+        ("tup_fetched", Int8),
+        ("tup_inserted", Int8),
+        ("tup_updated", Int8),
+        ("tup_deleted", Int8),
+        ("conflicts", Int8),
+        ("temp_files", Int8),
+        ("temp_bytes", Int8),
+        ("deadlocks", Int8),
+        ("checksum_failures", Int8),
+        ("checksum_last_failure", Timestamptz),
+        ("blk_read_time", Float8),
+        ("blk_write_time", Float8),
+        ("session_time", Float8),
+        ("active_time", Float8),
+        ("idle_in_transaction_time", Float8),
+        ("sessions", Int8),
+        ("sessions_abandoned", Int8),
+        ("sessions_fatal", Int8),
+        ("sessions_killed", Int8),
+    ];
+    let mut columns: Vec<(&str, Shape)> =
+        known.iter().map(|(name, shape, _)| (*name, *shape)).collect();
+    columns.extend(NOT_COUNTED);
+    columns.push(("stats_reset", Timestamptz));
+    let mut rows = Rows::new(&columns);
+    let mut row: Vec<Value> = known.into_iter().map(|(.., value)| value).collect();
+    row.extend(NOT_COUNTED.map(|_| Value::Null));
+    row.push(started);
+    rows.push(row);
     rows
 }
