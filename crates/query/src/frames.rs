@@ -83,13 +83,6 @@ fn framed(expr: &Expr, input: &Arc<LogicalPlan>, env: FormatEnv) -> DfResult<Opt
         return Ok(Some(Expr::Alias(named)));
     }
     let Expr::WindowFunction(function) = expr else { return Ok(None) };
-    if function.fun.name() == "nth_value"
-        && let Some(Expr::Literal(n, _)) = function.params.args.get(1)
-        && let ScalarValue::Int64(Some(n)) = n.cast_to(&DataType::Int64)?
-    {
-        // The library gives NULL for the row before the first.
-        nth(&[], n)?;
-    }
     let args = match function.params.partition_by.first() {
         Some(Expr::ScalarFunction(frame)) if frame.name() == FRAME => Some(frame.args.clone()),
         _ => None,

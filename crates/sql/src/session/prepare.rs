@@ -90,7 +90,7 @@ impl Session {
     fn tell(&mut self, statement: &Statement) {
         for (code, text) in &statement.notices {
             let notice = PgError::notice(Severity::Notice, text.as_str());
-            self.notices.push(PgError { code: *code, ..notice });
+            self.notices.push(PgError { code, ..notice });
         }
     }
 
