@@ -103,7 +103,8 @@ fn framed(expr: &Expr, input: &Arc<LogicalPlan>, env: FormatEnv) -> DfResult<Opt
 }
 
 /// The frame of an aggregate whose values grow with it, as the arguments of [`FRAME`]: the library
-/// would hold the values of all rows, however much that is, and cannot take rows out of all of them.
+/// would hold the values of all rows, however much that is, and cannot take rows out of all of
+/// them.
 fn frame_of_list(function: &WindowFunction) -> Option<Vec<Expr>> {
     let WindowFunctionDefinition::AggregateUDF(udf) = &function.fun else { return None };
     if !LISTS.contains(&udf.name()) {

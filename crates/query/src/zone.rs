@@ -1,7 +1,7 @@
 //! Time zones: what a session's clocks show at an instant, and the instant that they mean.
 //!
-//! What it promises: a name that PostgreSQL knows is known, in any case of its letters. What it must
-//! never do: ask the operating system for its zones.
+//! What it promises: a name that PostgreSQL knows is known, in any case of its letters. What
+//! it must never do: ask the operating system for its zones.
 
 use crate::datetime::{EPOCH_US, US_PER_DAY, US_PER_SECOND, is_infinite};
 use crate::error::{PgError, Result};

@@ -130,7 +130,8 @@ impl Format {
                 CopyOption::ForceNotNull(names) => {
                     force_not_null = Chosen::of("FORCE_NOT_NULL", names);
                 }
-                CopyOption::ForceNull(names) if matches!(&names[..], [one] if ident_name(one) == MATCH) =>
+                CopyOption::ForceNull(names)
+                    if names.len() == 1 && ident_name(&names[0]) == MATCH =>
                 {
                     match_header = true;
                 }

@@ -1,5 +1,5 @@
-//! Statements that nobody should write: each ends, with its error where it has one, and the instance
-//! goes on.
+//! Statements that nobody should write: each ends, with its error where it has one, and the
+//! instance goes on.
 
 use crate::db::{Db, all_text, wait_until};
 use std::fmt::Write as _;

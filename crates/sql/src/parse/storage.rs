@@ -14,7 +14,8 @@ const ALONE: [&str; 2] = ["logging", "nologging"];
 /// What is told of a table that was to be unlogged.
 pub(crate) const LOGGED: &str = "UNLOGGED is ignored: all tables and sequences are logged";
 
-/// The tokens of `CREATE UNLOGGED TABLE` or `SEQUENCE` without that word; `None`: another statement.
+/// The tokens of `CREATE UNLOGGED TABLE` or `SEQUENCE` without that word; `None`: another
+/// statement.
 pub(super) fn without_unlogged(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     let mut used = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token));
     let mut is = |words: &[&str]| {

@@ -118,8 +118,8 @@ impl VisitorMut for Settle<'_, '_> {
 
 impl Rewriter<'_> {
     /// The names given in a query's list that mean something else where ORDER BY has them in an
-    /// expression. One that is a column's as well is marked, since the library would find both; that
-    /// can be done only where nobody selects from the query.
+    /// expression. One that is a column's as well is marked, since the library would find
+    /// both; that can be done only where nobody selects from the query.
     pub(super) fn given_beside_columns(&self, query: &mut Query) -> Vec<String> {
         let SetExpr::Select(select) = &mut *query.body else { return Vec::new() };
         let mut names = given(select);

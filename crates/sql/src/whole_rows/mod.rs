@@ -60,8 +60,8 @@ fn is_row(function: &Function) -> bool {
     }))
 }
 
-/// Names that columns may be qualified with, and whether there are joins by name, or names of output
-/// columns where they mean nothing.
+/// Names that columns may be qualified with, and whether there are joins by name, or names of
+/// output columns where they mean nothing.
 #[derive(Default)]
 struct Names(Vec<String>, bool);
 

@@ -1,5 +1,5 @@
-//! What sessions do: `pg_stat_activity`, `pg_cursors`, `pg_prepared_statements`, `pg_locks`; and the
-//! time zones that they may be in.
+//! What sessions do: `pg_stat_activity`, `pg_cursors`, `pg_prepared_statements`, `pg_locks`;
+//! and the time zones that they may be in.
 //!
 //! What it promises: the sessions of this instance, as they are now. What it must never do: wait
 //! for one of them.

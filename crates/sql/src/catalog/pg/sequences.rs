@@ -1,7 +1,7 @@
 //! Sequences: `pg_sequence`, `pg_sequences`.
 //!
-//! What it promises: the definitions as the dictionary has them. The last value of a sequence is the
-//! last that an instance has taken to give away.
+//! What it promises: the definitions as the dictionary has them. The last value of a sequence
+//! is the last that an instance has taken to give away.
 
 use super::oid_of;
 use crate::catalog::Catalog;
