@@ -60,7 +60,7 @@ fn open(runtime: &tokio::runtime::Runtime, dir: &Path, me: u8) -> Arc<Instance> 
     params.set("filesystemio_options", "none").expect("a parameter");
     // Plans shall be the same each time.
     params.set("autovacuum", "off").expect("a parameter");
-    let config = InstanceConfig {
+    let mut config = InstanceConfig {
         dir: dir.to_owned(),
         me: block::InstanceNo(me),
         params: Arc::new(params),
@@ -68,6 +68,9 @@ fn open(runtime: &tokio::runtime::Runtime, dir: &Path, me: u8) -> Arc<Instance> 
         interconnect: "127.0.0.1:0".to_owned(),
         membership: Default::default(),
     };
+    // Statements are tested here, not who lives: a machine that stands still for a while is no
+    // reason to put anybody out, which would end the process of all tests.
+    config.membership.misscount = std::time::Duration::from_secs(60);
     let opened = runtime.block_on(Instance::open(&env, &observer, config));
     let instance = opened.expect("the instance opens");
     sql::connect_instances(&instance);
