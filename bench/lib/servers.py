@@ -143,6 +143,9 @@ class Skein(Server):
             command += ["--set", f"{name}={value}"]
         env = dict(os.environ, SKEIN_PASSWORD=self.password)
         subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
+        self.start()
+
+    def start(self):
         subprocess.run(
             [self.bin, "start", self.dir, "--all"], check=True, stdout=subprocess.DEVNULL
         )

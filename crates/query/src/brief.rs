@@ -26,6 +26,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 
+/// Rows that room is made for as the first one comes; keys are mostly narrower than rows.
+const HELD_AT_FIRST: usize = 100;
+const HELD_BYTES_AT_FIRST_MAX: usize = 64 << 10;
+
 /// Rows that are sorted or made distinct here at most.
 const HELD_ROWS_MAX: usize = 4096;
 /// Bytes of those rows and of their keys.
@@ -385,6 +389,11 @@ impl Taker for Held<'_> {
             return Ok(());
         }
         let at = self.bytes.len();
+        if at == 0 {
+            // Most are about as wide, and growing moves what is there.
+            self.bytes.reserve((HELD_AT_FIRST * 2 * row.len()).min(HELD_BYTES_AT_FIRST_MAX));
+            self.rows.reserve(HELD_AT_FIRST);
+        }
         for (column, descending) in &self.sorted.order {
             let part = self.bytes.len();
             encode_key(&[view.get(*column)], &mut self.bytes);

@@ -5,15 +5,38 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::run::{self, RunDir};
+use crate::guided::Guided;
+use crate::run::{self, Executable, RunDir};
 
 /// The one benchmark that needs a second build.
 const GRANT_CHECK: &str = "grant-check";
 
+/// How a program that is run is built.
+#[derive(Clone, Copy)]
+enum Build {
+    /// Of a profile of Cargo.toml.
+    Plain(&'static str),
+    /// Of the profile `dist`, by what a load was seen to do.
+    Guided,
+}
+
+impl Build {
+    fn run(self, what: &[&str]) -> Result<Option<Vec<Executable>>, String> {
+        match self {
+            Build::Plain(profile) => run::build(&[&["build", "--profile", profile], what].concat()),
+            Build::Guided => {
+                let how = Guided::by_profile()?;
+                let head = ["build", "--profile", "dist", "--target", &how.target];
+                run::build_with(&[&head[..], what].concat(), &how.variables)
+            }
+        }
+    }
+}
+
 /// Builds `skein` and the programs of `lab` and puts copies of them into one folder.
-fn build_into(dir: &RunDir, profile: &str) -> Result<Option<PathBuf>, String> {
-    let build = ["build", "--profile", profile, "-p", "skein-cli", "-p", "skein-lab", "--bins"];
-    let Some(executables) = run::build(&build)? else {
+fn build_into(dir: &RunDir, build: Build) -> Result<Option<PathBuf>, String> {
+    let what = ["-p", "skein-cli", "-p", "skein-lab", "--bins"];
+    let Some(executables) = build.run(&what)? else {
         return Ok(None);
     };
     let bin = dir.path().join("bin");
@@ -30,7 +53,7 @@ fn build_into(dir: &RunDir, profile: &str) -> Result<Option<PathBuf>, String> {
 /// from then on and removes it at its end.
 pub fn demo(args: &[String]) -> Result<bool, String> {
     let mut dir = RunDir::new("demo")?;
-    let Some(bin) = build_into(&dir, "release")? else {
+    let Some(bin) = build_into(&dir, Build::Plain("release"))? else {
         return Ok(false);
     };
     dir.keep();
@@ -44,7 +67,7 @@ pub fn demo(args: &[String]) -> Result<bool, String> {
 /// Runs `skein-chaos`; it works in a folder of its own, which it keeps if it fails.
 pub fn chaos(args: &[String]) -> Result<bool, String> {
     let dir = RunDir::new("chaos")?;
-    let Some(bin) = build_into(&dir, "release")? else {
+    let Some(bin) = build_into(&dir, Build::Plain("release"))? else {
         return Ok(false);
     };
     let mut command = Command::new(bin.join("skein-chaos"));
@@ -54,10 +77,9 @@ pub fn chaos(args: &[String]) -> Result<bool, String> {
 }
 
 /// Builds `skein` once more, without the check of rights to blocks.
-fn build_granted(dir: &RunDir, profile: &str) -> Result<Option<PathBuf>, String> {
+fn build_granted(dir: &RunDir, build: Build) -> Result<Option<PathBuf>, String> {
     let what = ["-p", "skein-cli", "--bin", "skein", "--features", "skein-cli/granted"];
-    let Some(executables) = run::build(&[&["build", "--profile", profile], &what[..]].concat())?
-    else {
+    let Some(executables) = build.run(&what)? else {
         return Ok(None);
     };
     let exe = executables.iter().find(|e| e.target == "skein");
@@ -67,12 +89,13 @@ fn build_granted(dir: &RunDir, profile: &str) -> Result<Option<PathBuf>, String>
     Ok(Some(copy))
 }
 
-/// Runs `bench/NAME` with a fresh build: of the profile `dist`, or with `--release` of the one that
-/// tests use.
+/// Runs `bench/NAME` with a fresh build: of the profile `dist`, with `--guided` of the same by what
+/// `cargo x train` has seen, or with `--release` of the one that tests use.
 pub fn bench(args: &[String]) -> Result<bool, String> {
-    let (profile, args) = match args.split_first() {
-        Some((first, rest)) if first == "--release" => ("release", rest),
-        _ => ("dist", args),
+    let (build, args) = match args.split_first() {
+        Some((first, rest)) if first == "--release" => (Build::Plain("release"), rest),
+        Some((first, rest)) if first == "--guided" => (Build::Guided, rest),
+        _ => (Build::Plain("dist"), args),
     };
     let folder = run::root().join("bench");
     let Some((name, rest)) = args.split_first() else {
@@ -89,12 +112,12 @@ pub fn bench(args: &[String]) -> Result<bool, String> {
         return Err(format!("there is no bench/{name}"));
     }
     let dir = RunDir::new("bench")?;
-    let Some(bin) = build_into(&dir, profile)? else {
+    let Some(bin) = build_into(&dir, build)? else {
         return Ok(false);
     };
     let mut command = Command::new(&script);
     if name == GRANT_CHECK {
-        let Some(granted) = build_granted(&dir, profile)? else {
+        let Some(granted) = build_granted(&dir, build)? else {
             return Ok(false);
         };
         command.env("SKEIN_GRANTED_BIN", granted);

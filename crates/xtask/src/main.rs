@@ -4,6 +4,7 @@
 //! and works when they do not. What it must never do: pass when something did not run.
 
 mod demo;
+mod guided;
 mod harness;
 mod moved;
 mod run;
@@ -31,8 +32,11 @@ usage: cargo x COMMAND
   demo [ARGS]     builds Skein and demonstrates it (`cargo x demo --help`)
   bless           rewrites goldens and generated pages; review the difference
   bench [NAME]    runs bench/NAME against a build of the profile `dist`, the first of which
-                  takes long (`bench --release NAME`: of the one that tests use); without a
-                  name lists what there is
+                  takes long (`bench --release NAME`: of the one that tests use; `bench --guided
+                  NAME`: as `dist` builds); without a name lists what there is
+  train           runs a load on an instrumented build and keeps what it did
+  dist            builds `skein` as it is installed: of the profile `dist`, by what the newest
+                  `train` has seen; the last line is its path
 
 Build products go to CARGO_TARGET_DIR, by default ~/.cache/skein/target.";
 
@@ -54,6 +58,8 @@ fn main() -> ExitCode {
         "demo" => demo::demo(rest),
         "bless" => test::bless(),
         "bench" => demo::bench(rest),
+        "train" => guided::train(),
+        "dist" => guided::dist(),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(true)

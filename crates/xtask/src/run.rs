@@ -4,6 +4,7 @@
 //! cargo's own JSON output and copied aside at once: a build elsewhere cannot swap it under a test.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub fn cache_dir() -> PathBuf {
     cache.unwrap_or_else(std::env::temp_dir).join("skein")
 }
 
-fn target_dir() -> PathBuf {
+pub fn target_dir() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir),
         _ => cache_dir().join("target"),
@@ -90,8 +91,17 @@ pub struct Executable {
 /// Builds and returns the executables made, in cargo's order sorted by package and target; `None`
 /// if the build failed (cargo has said why).
 pub fn build(args: &[&str]) -> Result<Option<Vec<Executable>>, String> {
+    build_with(args, &[])
+}
+
+/// [`build`], with environment variables of its own.
+pub fn build_with(
+    args: &[&str],
+    variables: &[(&'static str, OsString)],
+) -> Result<Option<Vec<Executable>>, String> {
     println!("== cargo {}", args.join(" "));
     let mut child = cargo(args)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .arg("--message-format=json-render-diagnostics")
         .stdout(Stdio::piped())
         .spawn()

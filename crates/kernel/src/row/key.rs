@@ -6,6 +6,7 @@ const PRESENT: u8 = 0x01;
 const NULL: u8 = 0xfe;
 const AFTER_ALL: u8 = 0xff;
 const ARRAY_END: u8 = 0x00;
+const BYTES_END: [u8; 2] = [0, 0];
 const NEGATIVE: u8 = 0x01;
 const ZERO: u8 = 0x02;
 const POSITIVE: u8 = 0x03;
@@ -75,14 +76,18 @@ fn float_bits(v: f64) -> u64 {
 }
 
 fn encode_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.reserve(bytes.len() + BYTES_END.len());
     let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|b| *b == 0) {
-        out.extend_from_slice(&rest[..=at]);
+    // `contains` looks at many bytes at once, and few texts have a zero.
+    while rest.contains(&0) {
+        let after = rest.iter().position(|b| *b == 0).map_or(rest.len(), |at| at + 1);
+        let (head, tail) = rest.split_at(after);
+        out.extend_from_slice(head);
         out.push(0xff);
-        rest = &rest[at + 1..];
+        rest = tail;
     }
     out.extend_from_slice(rest);
-    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&BYTES_END);
 }
 
 /// Sign, then the decimal exponent of the first digit, then the digits in pairs, each plus one so
