@@ -227,6 +227,8 @@ wait_events! {
         "The session has read its own parts of a table and waits for those of its workers.";
     PxDeqCreditSendBlkd: "PX Deq Credit: send blkd", Idle, ["sleeptime", "passes", "qref"],
         "A worker waits until the session has taken the rows that it has found.";
+    SessionEnd: "session end", Other, ["session id", "timeout", ""],
+        "`pg_terminate_backend` with a timeout waits until the session that it ends is gone.";
     PgSleep: "PL/SQL lock timer", Idle, ["duration", "", ""],
         "The session asked to sleep.";
 }

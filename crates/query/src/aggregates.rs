@@ -136,6 +136,7 @@ impl AggregateArgument {
             DataType::Int8 | DataType::Int16 | DataType::Int32 if !avg => DataType::Int64,
             DataType::Int64 | DataType::UInt64 if !avg => DataType::Decimal128(38, 0),
             ty if avg && ty.is_integer() => DataType::Decimal128(38, AVG_SCALE),
+            DataType::Float16 | DataType::Float32 if avg => DataType::Float64,
             DataType::Decimal128(_, scale) if avg => {
                 DataType::Decimal128(38, (*scale).max(AVG_SCALE))
             }

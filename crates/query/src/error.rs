@@ -479,9 +479,24 @@ fn plan_error(text: &str) -> PgError {
     PgError::new("42601", text)
 }
 
+/// The type whose least number has no negative, where the library says so.
+fn negated_too_far(text: &str) -> Option<PgError> {
+    let (_, number) = text.split_once("Overflow happened on: - ")?;
+    let number: i64 = number.split_whitespace().next()?.parse().ok()?;
+    let ty = match number {
+        n if n == i64::from(i16::MIN) => "smallint",
+        n if n == i64::from(i32::MIN) => "integer",
+        i64::MIN => "bigint",
+        _ => return None,
+    };
+    Some(PgError::out_of_range(ty))
+}
+
 fn execution_error(text: String) -> PgError {
     let lower = text.to_ascii_lowercase();
-    if lower.contains("overflow") {
+    if let Some(error) = negated_too_far(&text) {
+        error
+    } else if lower.contains("overflow") {
         PgError::new("22003", text)
     } else if lower.contains("divide by zero") {
         PgError::division_by_zero()

@@ -478,7 +478,8 @@ impl ExprPlanner for PgExprPlanner {
         if name != "avg" {
             return Ok(PlannerResult::Original(expr));
         }
-        let RawAggregateExpr { func, args, distinct, filter, order_by, null_treatment } = expr;
+        let RawAggregateExpr { func: _, args, distinct, filter, order_by, null_treatment } = expr;
+        let func = crate::real_sum::avg();
         let average =
             AggregateFunction::new_udf(func, args, distinct, filter, order_by, null_treatment);
         let average = Expr::AggregateFunction(average);
@@ -495,6 +496,9 @@ impl ExprPlanner for PgExprPlanner {
         }
         if !matches!(name.as_str(), "avg" | "ntile") {
             return Ok(PlannerResult::Original(expr));
+        }
+        if name == "avg" {
+            expr.func_def = WindowFunctionDefinition::AggregateUDF(crate::real_sum::avg());
         }
         let mut window = WindowFunction::new(expr.func_def, expr.args);
         window.params.partition_by = expr.partition_by;

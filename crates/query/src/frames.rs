@@ -1,5 +1,6 @@
 //! Frames of windows that DataFusion does not have: with EXCLUDE, with offsets that are computed,
-//! and RANGE with offsets over all types that PostgreSQL has it for.
+//! and RANGE with offsets over all types that PostgreSQL has it for. `lag` and `lead` of a number
+//! of rows that is computed, and `nth_value` of a place that is.
 //!
 //! The binder gives such a frame as a call of [`FRAME`] before what the window is partitioned by.
 //! The function over the window becomes one that is given all rows of a partition and finds the
@@ -9,15 +10,17 @@
 
 use crate::arrow_rows::ColumnReader;
 use crate::error::{PgError, Result};
+use crate::expr_planner::adopt;
 use crate::frame_rows::{End, Exclude, Offsets, Shape, Units, frames};
 use crate::functions::RowFunction;
 use crate::interruptible::check;
 use crate::memory::results_fit;
+use crate::scalar::common_number;
 use crate::types::{arrow_type, col_type_of};
 use crate::wire::FormatEnv;
-use datafusion::arrow::array::{ArrayRef, AsArray};
-use datafusion::arrow::compute::{SortOptions, filter};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, new_null_array};
+use datafusion::arrow::compute::{SortOptions, filter, interleave};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result as DfResult;
@@ -91,15 +94,139 @@ fn framed(expr: &Expr, input: &Arc<LogicalPlan>, env: FormatEnv) -> DfResult<Opt
     let args = match args {
         Some(args) => {
             function.params.partition_by.remove(0);
-            args
+            Some(args)
         }
-        None => match frame_of_list(&function) {
-            Some(args) => args,
-            None => return Ok(None),
-        },
+        None => own_frame(&function),
     };
-    let own = with_frame(function, &args, input, env)?;
+    let own = match (is_shift(&function), args) {
+        (Some(direction), _) if has_computed_arguments(&function) => {
+            shifted(function, direction, input, env)?
+        }
+        (_, Some(args)) => with_frame(function, &args, input, env)?,
+        (_, None) => return Ok(None),
+    };
     Ok(Some(own.alias(expr.schema_name().to_string())))
+}
+
+/// Whether the function gives a value of a row before or after the current one: `-1` and `1`.
+fn is_shift(function: &WindowFunction) -> Option<i64> {
+    let WindowFunctionDefinition::WindowUDF(udf) = &function.fun else { return None };
+    match udf.name() {
+        "lag" => Some(-1),
+        "lead" => Some(1),
+        _ => None,
+    }
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(..) => true,
+        Expr::Negative(inner) => is_literal(inner),
+        Expr::Cast(cast) => is_literal(&cast.expr),
+        _ => false,
+    }
+}
+
+/// Whether it is a whole number as it is written, which is all that the library counts rows by.
+fn is_whole(expr: &Expr) -> bool {
+    use ScalarValue::{Int16, Int32, Int64};
+    match expr {
+        Expr::Literal(Int16(Some(_)) | Int32(Some(_)) | Int64(Some(_)), _) => true,
+        Expr::Negative(inner) => is_whole(inner),
+        _ => false,
+    }
+}
+
+/// Whether what comes after the value is more than constants, which are all that the library takes.
+fn has_computed_arguments(function: &WindowFunction) -> bool {
+    let args = &function.params.args;
+    args.get(1).is_some_and(|offset| !is_whole(offset))
+        || args.get(2).is_some_and(|default| !is_literal(default))
+}
+
+/// `lag` and `lead` of as many rows as an expression says, or with a default that is one.
+fn shifted(
+    mut function: WindowFunction,
+    direction: i64,
+    input: &Arc<LogicalPlan>,
+    env: FormatEnv,
+) -> DfResult<Expr> {
+    let schema = input.schema();
+    let args = &mut function.params.args;
+    let own = args[0].get_type(schema)?;
+    let name = function.fun.name().to_owned();
+    let unknown = |types: &[&DataType]| {
+        let shown = types.iter().map(|ty| {
+            col_type_of(ty).map_or_else(|| ty.to_string(), |ty| ty.without_limit().to_string())
+        });
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        PgError::new("42883", format!("function {name}({shown}) does not exist")).with_hint(
+            "No function matches the given name and argument types. You might need to add \
+             explicit type casts.",
+        )
+    };
+    if let Some(offset) = args.get_mut(1) {
+        let given = adopt(offset.clone(), None, Some(&DataType::Int32), &env)?;
+        let ty = given.get_type(schema)?;
+        let fits = match ty {
+            DataType::Null | DataType::Int16 | DataType::Int32 => true,
+            // A whole number as it is written.
+            DataType::Int64 => is_literal(&given),
+            _ => false,
+        };
+        if !fits {
+            return Err(unknown(&[&own, &ty]).into());
+        }
+        *offset = cast(given, DataType::Int64);
+    }
+    if let Some(default) = args.get_mut(2) {
+        let given = adopt(default.clone(), None, Some(&own), &env)?;
+        let ty = given.get_type(schema)?;
+        let kinds = (col_type_of(&own), col_type_of(&ty));
+        let wanted = match kinds {
+            _ if ty == own || ty == DataType::Null => own.clone(),
+            (Some(a), Some(b)) if a.kind.is_text() && b.kind.is_text() => own.clone(),
+            (Some(a), Some(b)) => match common_number(a.kind, b.kind) {
+                Some(TypeKind::Numeric) => wider(&own, &ty),
+                Some(kind) => arrow_type(ColType::new(kind)),
+                None => return Err(unknown(&[&own, &DataType::Int32, &ty]).into()),
+            },
+            _ => return Err(unknown(&[&own, &DataType::Int32, &ty]).into()),
+        };
+        *default = cast(given, wanted.clone());
+        if wanted != own {
+            args[0] = cast(args[0].clone(), wanted);
+        }
+    }
+    let whole =
+        Shape { units: Units::Rows, start: End::First, end: End::Last, exclude: Exclude::NoOthers };
+    let result = args[0].to_field(schema)?.1;
+    let count = args.len();
+    Ok(over_partition(function, Inner::Shift(direction), whole, count, false, &result, env))
+}
+
+/// The decimal that has room for the digits of both.
+fn wider(a: &DataType, b: &DataType) -> DataType {
+    let scale = |ty: &DataType| match ty {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    };
+    DataType::Decimal128(crate::types::NUMERIC_PRECISION, scale(a).max(scale(b)))
+}
+
+/// The frame of a function that the library does not compute as PostgreSQL does, whatever it is, as
+/// the arguments of [`FRAME`].
+fn own_frame(function: &WindowFunction) -> Option<Vec<Expr>> {
+    let nth = function.fun.name() == "nth_value" && !has_place(function);
+    if nth { frame_words(function) } else { frame_of_list(function) }
+}
+
+/// Whether the place that `nth_value` asks for is a number that is right.
+fn has_place(function: &WindowFunction) -> bool {
+    matches!(
+        function.params.args.get(1),
+        Some(Expr::Literal(ScalarValue::Int64(Some(1..)) | ScalarValue::Int32(Some(1..)), _))
+    )
 }
 
 /// The frame of an aggregate whose values grow with it, as the arguments of [`FRAME`]: the library
@@ -107,9 +234,10 @@ fn framed(expr: &Expr, input: &Arc<LogicalPlan>, env: FormatEnv) -> DfResult<Opt
 /// them.
 fn frame_of_list(function: &WindowFunction) -> Option<Vec<Expr>> {
     let WindowFunctionDefinition::AggregateUDF(udf) = &function.fun else { return None };
-    if !LISTS.contains(&udf.name()) {
-        return None;
-    }
+    if LISTS.contains(&udf.name()) { frame_words(function) } else { None }
+}
+
+fn frame_words(function: &WindowFunction) -> Option<Vec<Expr>> {
     let frame = &function.params.window_frame;
     let units = match frame.units {
         WindowFrameUnits::Rows => "rows",
@@ -146,6 +274,8 @@ enum Inner {
     First,
     Last,
     Nth,
+    /// The value so many rows on: before the current one, or after it.
+    Shift(i64),
 }
 
 fn with_frame(
@@ -207,6 +337,21 @@ fn with_frame(
         let given = offset.get_type(schema).ok();
         args.push(offset_of(offset, given.as_ref(), shape.units, key.as_ref())?);
     }
+    function.params.args = args;
+    Ok(over_partition(function, inner, shape, count, filtered, &result, env))
+}
+
+/// The function as one that is given all rows of a partition: `count` arguments of its own, its
+/// filter, and for all but a shift what it is ordered by, and the offsets.
+fn over_partition(
+    mut function: WindowFunction,
+    inner: Inner,
+    shape: Shape,
+    count: usize,
+    filtered: bool,
+    result: &FieldRef,
+    env: FormatEnv,
+) -> Expr {
     let keys = function
         .params
         .order_by
@@ -230,9 +375,8 @@ fn with_frame(
         WindowFrameBound::Following(ScalarValue::UInt64(None)),
     );
     function.fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::new_from_impl(own)));
-    function.params.args = args;
     function.params.window_frame = whole;
-    Ok(Expr::from(function))
+    Expr::from(function)
 }
 
 fn word(expr: Option<&Expr>) -> &str {
@@ -409,6 +553,9 @@ struct Evaluator {
 
 impl PartitionEvaluator for Evaluator {
     fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> DfResult<ArrayRef> {
+        if let Inner::Shift(direction) = self.inner {
+            return shift(&values[..self.count], direction, rows);
+        }
         let first_key = self.count + usize::from(self.filtered);
         let first_offset = first_key + self.keys.len();
         let reader = |at: usize| -> Result<ColumnReader> {
@@ -426,12 +573,14 @@ impl PartitionEvaluator for Evaluator {
         let mut out = Vec::with_capacity(rows);
         let mut bytes = 0_usize;
         let mut last: Option<(Vec<Range<usize>>, ScalarValue)> = None;
-        for frame in all {
+        for (row, frame) in all.into_iter().enumerate() {
             check()?;
             let value = match &last {
-                // The same rows give the same value.
-                Some((known, value)) if *known == frame => value.clone(),
-                _ => self.value_over(values, &frame)?,
+                // The same rows give the same value, but for the place that a row asks for.
+                Some((known, value)) if *known == frame && self.inner != Inner::Nth => {
+                    value.clone()
+                }
+                _ => self.value_over(values, &frame, row)?,
             };
             bytes = bytes.saturating_add(value.size() - size_of_val(&value));
             results_fit(bytes)?;
@@ -443,11 +592,16 @@ impl PartitionEvaluator for Evaluator {
 }
 
 impl Evaluator {
-    fn value_over(&self, values: &[ArrayRef], frame: &[Range<usize>]) -> DfResult<ScalarValue> {
+    fn value_over(
+        &self,
+        values: &[ArrayRef],
+        frame: &[Range<usize>],
+        row: usize,
+    ) -> DfResult<ScalarValue> {
         let nothing = || ScalarValue::try_from(self.result.data_type());
         match &self.inner {
             Inner::Aggregate(udf) => self.aggregate(udf, values, frame),
-            Inner::First | Inner::Last | Inner::Nth => {
+            Inner::First | Inner::Last | Inner::Nth | Inner::Shift(_) => {
                 let mut rows: Vec<usize> = frame.iter().cloned().flatten().collect();
                 if self.ignore_nulls {
                     rows.retain(|row| values[0].is_valid(*row));
@@ -455,9 +609,10 @@ impl Evaluator {
                 let at = match &self.inner {
                     Inner::First => rows.first(),
                     Inner::Last => rows.last(),
-                    _ => match ScalarValue::try_from_array(&values[1], 0)? {
+                    _ => match ScalarValue::try_from_array(&values[1], row)? {
                         ScalarValue::Int64(Some(n)) => nth(&rows, n)?,
                         ScalarValue::Int32(Some(n)) => nth(&rows, i64::from(n))?,
+                        ScalarValue::Int16(Some(n)) => nth(&rows, i64::from(n))?,
                         _ => None,
                     },
                 };
@@ -497,6 +652,33 @@ impl Evaluator {
         }
         state.evaluate()
     }
+}
+
+/// The value of the row so far away from each, or the default where there is no such row; NULL
+/// where it is not known how far.
+fn shift(values: &[ArrayRef], direction: i64, rows: usize) -> DfResult<ArrayRef> {
+    let nothing = new_null_array(values[0].data_type(), 1);
+    let default = values.get(2).unwrap_or(&nothing);
+    let offsets = values.get(1).map(|array| array.as_primitive::<Int64Type>());
+    let mut picked = Vec::with_capacity(rows);
+    for row in 0..rows {
+        let offset = match offsets {
+            Some(offsets) if offsets.is_null(row) => None,
+            Some(offsets) => Some(offsets.value(row)),
+            None => Some(1),
+        };
+        let to = |offset: i64| {
+            let to = i64::try_from(row).ok()?.checked_add(offset.checked_mul(direction)?)?;
+            usize::try_from(to).ok().filter(|to| *to < rows)
+        };
+        picked.push(match offset.map(to) {
+            None => (2, 0),
+            Some(Some(to)) => (0, to),
+            Some(None) if values.len() > 2 => (1, row),
+            Some(None) => (1, 0),
+        });
+    }
+    Ok(interleave(&[&values[0], default, &nothing], &picked)?)
 }
 
 /// The row in this place of the frame, from 1.

@@ -68,6 +68,20 @@ pub fn operator(op: Op, a: TypeKind, b: TypeKind, env: FormatEnv) -> Option<Arc<
     Some(function.into_udf())
 }
 
+/// `-` before an interval.
+pub(crate) fn negation() -> RowFunction {
+    RowFunction::new(
+        "$negative_interval",
+        Some(1),
+        ty(TypeKind::Interval),
+        true,
+        |args| match &args[0] {
+            Datum::Interval(v) => Ok(Value::Interval(interval::negate(*v)?)),
+            _ => Err(PgError::internal("a sign before what is no interval")),
+        },
+    )
+}
+
 /// A date or instant as microseconds.
 fn instant(datum: &Datum<'_>) -> Option<i64> {
     match datum {

@@ -13,11 +13,11 @@ use crate::planning::{
     assigned_pairs, default_expr, note_parameter, select_query, set_column, target_factor,
 };
 use crate::session::Session;
-use crate::{PgError, Result, direct};
+use crate::{PgError, Result, direct, outside};
 use block::{ObjId, Rowid};
 use datafusion::sql::sqlparser::ast::{
-    self, ConflictTarget, Expr, Ident, OnConflictAction, OnInsert, Query, SelectItem,
-    Statement as Ast, TableWithJoins, Visit, Visitor, visit_expressions_mut,
+    self, ConflictTarget, Expr, Ident, OnConflictAction, OnInsert, SelectItem, Statement as Ast,
+    TableWithJoins, visit_expressions_mut,
 };
 use kernel::dict::{ColumnDef, IndexDef, KEY_EXPR, Privileges, TableDef};
 use kernel::row::{Datum, RowTypes, RowView, Value, encode_row};
@@ -175,41 +175,22 @@ fn arbiters(target: Option<&ConflictTarget>, table: &TableDef) -> Result<Vec<usi
 /// The predicate names nothing but columns of the table.
 pub(crate) fn check_predicate(text: &str, table: &TableDef) -> Result<()> {
     let expr = direct::parse_expr(text)?;
-    let mut walk = Unqualified { depth: 0, found: Vec::new() };
-    let _ = expr.visit(&mut walk);
-    match walk.found.iter().find(|name| table.column(name).is_none()) {
+    match unqualified(&expr).iter().find(|name| table.column(name).is_none()) {
         Some(unknown) => Err(PgError::undefined_column(unknown)),
         None => Ok(()),
     }
 }
 
 /// Names without a qualifier, outside of subqueries.
-struct Unqualified {
-    depth: usize,
-    found: Vec<String>,
-}
-
-impl Visitor for Unqualified {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(ident) = expr
-            && self.depth == 0
-        {
-            self.found.push(ident_name(ident));
+fn unqualified(expr: &Expr) -> Vec<String> {
+    let mut found = Vec::new();
+    outside::any(expr, |part| {
+        if let Expr::Identifier(ident) = part {
+            found.push(ident_name(ident));
         }
-        ControlFlow::Continue(())
-    }
+        false
+    });
+    found
 }
 
 /// Name of the proposed row's column in the pair.
@@ -239,9 +220,7 @@ fn pair_of(table: &TableDef) -> TableDef {
 
 /// The expression over the pair: `excluded.c` is a column of it.
 fn over_pair(expr: &Expr, table: &TableDef, alias: &str) -> Result<Expr> {
-    let mut walk = Unqualified { depth: 0, found: Vec::new() };
-    let _ = expr.visit(&mut walk);
-    if let Some(name) = walk.found.iter().find(|name| table.column(name).is_some()) {
+    if let Some(name) = unqualified(expr).iter().find(|name| table.column(name).is_some()) {
         let text = format!("column reference \"{name}\" is ambiguous");
         return Err(PgError::new("42702", text));
     }

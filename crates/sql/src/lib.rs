@@ -41,6 +41,7 @@ mod log_on;
 mod merge;
 mod named_types;
 mod notify;
+mod outside;
 mod parse;
 mod plan;
 mod planning;

@@ -20,12 +20,13 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 const CONSTANT: [&str; 3] = ["v$instance.version", "v$instance.status", "v$tempseg_usage.username"];
 
 /// What no simulated instance moves: the sockets of clients, times too short for its clock.
-const EVENTS: [&str; 8] = [
+const EVENTS: [&str; 9] = [
     "SQL*Net message from client",
     "SQL*Net message to client",
     "SQL*Net more data from client",
     "SQL*Net more data to client",
     "PL/SQL lock timer",
+    "session end",
     "reliable message",
     "direct path read temp",
     "direct path write temp",
@@ -173,6 +174,14 @@ async fn talk(client: &Client) {
     assert_eq!(sink.finish().await.expect("the copy ends"), 2);
 }
 
+/// Ends a session and waits for its end.
+async fn end_another(db: &Db, client: &Client) {
+    let other = connect(db, 1).await;
+    let pid = strings(&other, "select pg_backend_pid()").await.remove(0);
+    let end = format!("select pg_terminate_backend({pid}, 60000)");
+    assert_eq!(strings(client, &end).await, ["t"]);
+}
+
 /// Sessions that have sorted and grouped more than fits into memory, and are not done with it.
 async fn spill(db: &Db) -> Vec<Client> {
     let rows = "(select repeat('x', 1000) || i as v from generate_series(1, 30000) i) r";
@@ -228,6 +237,7 @@ async fn every_column_of_every_view_moves() {
     }
     writer.batch_execute("commit").await.unwrap();
     talk(&clients[0]).await;
+    end_another(&db, &clients[0]).await;
     let spilling = spill(&db).await;
     seen.look(&clients[0]).await;
     drop(spilling);

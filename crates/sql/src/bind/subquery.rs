@@ -11,7 +11,7 @@ use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, GroupByExpr, Ident, Query, SelectItem, SetExpr, TableFactor,
-    Visit, Visitor, visit_expressions, visit_expressions_mut,
+    visit_expressions, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
 
@@ -126,33 +126,12 @@ fn make_aggregate(query: &mut Query) -> bool {
 
 /// Whether an aggregate or window function is called in it, queries inside it aside.
 pub(super) fn has_aggregate(expr: &Expr) -> bool {
-    struct Finder {
-        depth: usize,
-    }
-    impl Visitor for Finder {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.depth += 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-            let name = object_parts(&function.name).ok().and_then(|mut parts| parts.pop());
-            let known = name.is_some_and(|name| AGGREGATES.contains(&name.as_str()));
-            if self.depth == 0 && (known || function.over.is_some()) {
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    expr.visit(&mut Finder { depth: 0 }).is_break()
+    crate::outside::any(expr, |part| {
+        let Expr::Function(function) = part else { return false };
+        let name = object_parts(&function.name).ok().and_then(|mut parts| parts.pop());
+        let known = name.is_some_and(|name| AGGREGATES.contains(&name.as_str()));
+        known || function.over.is_some()
+    })
 }
 
 fn split_and(expr: Expr, out: &mut Vec<Expr>) {

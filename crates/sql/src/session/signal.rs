@@ -75,9 +75,9 @@ impl Session {
             if left == 0 {
                 return Ok(false);
             }
-            let us = left.min(LOOK_US);
-            let sleep = self.ctx.env.sleep(Duration::from_micros(us));
-            self.ctx.wait_or_cancel(observe::WaitEvent::PgSleep, [us, 0, 0], sleep).await?;
+            let sleep = self.ctx.env.sleep(Duration::from_micros(left.min(LOOK_US)));
+            let what = [u64::from(of.sid()), limit_ms, 0];
+            self.ctx.wait_or_cancel(observe::WaitEvent::SessionEnd, what, sleep).await?;
         }
     }
 

@@ -6,10 +6,9 @@
 
 use super::walk::Rewriter;
 use crate::bind::ident_name;
-use crate::{PgError, Result};
+use crate::{PgError, Result, outside};
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Visit, VisitMut, Visitor,
-    VisitorMut,
+    Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -28,39 +27,13 @@ pub(super) fn given(select: &Select) -> Vec<String> {
     select.projection.iter().filter_map(name).collect()
 }
 
-/// Looks for the names in an expression, but not in queries inside of it.
-struct Names<'a> {
-    names: &'a [String],
-    depth: usize,
-}
-
-impl Visitor for Names<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let named = |name: &String| self.names.contains(name);
-        match expr {
-            Expr::Identifier(ident) if self.depth == 0 && named(&ident_name(ident)) => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        }
-    }
-}
-
-/// Whether an expression is more than a name and has one of the names in it.
+/// Whether an expression is more than a name and has one of the names in it, outside of queries.
 fn has(expr: &Expr, names: &[String]) -> bool {
-    !matches!(expr, Expr::Identifier(_)) && expr.visit(&mut Names { names, depth: 0 }).is_break()
+    let named = |part: &Expr| match part {
+        Expr::Identifier(ident) => names.contains(&ident_name(ident)),
+        _ => false,
+    };
+    !matches!(expr, Expr::Identifier(_)) && outside::any(expr, named)
 }
 
 /// Whether a query may have such a name.

@@ -9,9 +9,10 @@ use crate::bind::{object_parts, refuse};
 use crate::parse::Parsed;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
-    GroupByExpr, Ident, ObjectName, OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, TableWithJoins, Value, visit_expressions,
+    ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query,
+    SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    Value, visit_expressions,
 };
 use std::ops::ControlFlow;
 
@@ -119,7 +120,17 @@ pub(super) fn array_items(expr: &Expr) -> Result<Option<Vec<Expr>>> {
     match expr {
         Expr::Nested(inner) => array_items(inner),
         Expr::Array(array) => Ok(Some(array.elem.clone())),
-        Expr::Cast { expr, data_type: DataType::Array(_), .. } => array_items(expr),
+        Expr::Cast { expr: inner, data_type: DataType::Array(def), .. } => {
+            let items = array_items(inner)?;
+            // An untyped literal beside a text would be one, where an element is none.
+            match (items, element_type(def)) {
+                (Some(items), Some(ty)) if text_of(inner).is_some() => {
+                    let typed = items.into_iter().map(|item| cast_to(item, ty.clone()));
+                    Ok(Some(typed.collect()))
+                }
+                (items, _) => Ok(items),
+            }
+        }
         other => {
             let Some(text) = text_of(other) else { return Ok(None) };
             let null = || Expr::Value(Value::Null.into());
@@ -127,6 +138,40 @@ pub(super) fn array_items(expr: &Expr) -> Result<Option<Vec<Expr>>> {
             Ok(Some(items.into_iter().map(|item| item.map_or_else(null, string)).collect()))
         }
     }
+}
+
+/// The type of an array's elements, if it is one that texts are not compared with.
+fn element_type(def: &ArrayElemTypeDef) -> Option<&DataType> {
+    let (ArrayElemTypeDef::SquareBracket(ty, _)
+    | ArrayElemTypeDef::AngleBracket(ty)
+    | ArrayElemTypeDef::Parenthesis(ty)) = def
+    else {
+        return None;
+    };
+    let own = matches!(
+        **ty,
+        DataType::SmallInt(None)
+            | DataType::Int2(None)
+            | DataType::Int(None)
+            | DataType::Integer(None)
+            | DataType::Int4(None)
+            | DataType::BigInt(None)
+            | DataType::Int8(None)
+            | DataType::Numeric(ExactNumberInfo::None)
+            | DataType::Decimal(ExactNumberInfo::None)
+            | DataType::Real
+            | DataType::Float4
+            | DataType::Float8
+            | DataType::DoublePrecision
+            | DataType::Bool
+            | DataType::Boolean
+            | DataType::Date
+    );
+    own.then_some(&**ty)
+}
+
+fn cast_to(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
 /// `unnest(...)` in FROM as a query with the function in its select list, and whether it refers to
