@@ -1,6 +1,6 @@
 """A load for the compiler: what an instrumented build of Skein does here, it is then optimised for.
 
-usage: train.py FOLDER
+usage: train.py FOLDER | --check (whether all is there that it needs)
 
 `SKEIN_BIN` names the instrumented build. Short transactions of many kinds on one instance and on
 three, in FOLDER/short; loads, scans and joins, which count in millions of rows, in FOLDER/long. What
@@ -68,11 +68,15 @@ def long(server, folder, data):
 
 
 def main():
-    folder = sys.argv[1]
     cache = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
     clients = os.environ.get("SKEIN_CLIENTS", f"{cache}/skein/clients")
     generator = binary("tpchgen-cli", "tpchgen-cli by pip", [f"{clients}/venv/bin"])
     binary("sysbench", "sysbench")
+    binary("pgbench", "postgresql-contrib")
+    binary("psql", "postgresql-client")
+    folder = sys.argv[1]
+    if folder == "--check":
+        return
     for what in ("short", "long"):
         os.makedirs(f"{folder}/{what}", exist_ok=True)
     work = tempfile.mkdtemp(prefix="train-", dir=os.environ.get("SKEIN_WORK_DIR"))

@@ -5,7 +5,7 @@
 //! changed since are built as without; a profile is good for months. Must never build without a
 //! profile where one was asked for.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -94,6 +94,10 @@ const LLVM_MIN: u32 = 19;
 /// Builds an instrumented `skein`, runs the load and keeps what was counted.
 pub fn train() -> Result<bool, String> {
     let tool = profdata_tool()?;
+    // Before a build that takes half an hour.
+    if !load("--check".as_ref(), &[])? {
+        return Ok(false);
+    }
     let dir = RunDir::new("train")?;
     let counts = dir.path().join("counts");
     let flags = format!("-Cprofile-generate={}", run::target_dir().join("train").display());
@@ -105,23 +109,31 @@ pub fn train() -> Result<bool, String> {
     };
     let exe = built.iter().find(|e| e.target == "skein");
     let exe = dir.take(exe.ok_or("the build made no executable skein")?)?;
-    let status = Command::new("python3")
-        .arg(run::root().join("bench/lib/train.py"))
-        .arg(&counts)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("SKEIN_BIN", exe)
-        .env("SKEIN_WORK_DIR", dir.path())
+    let variables = [
+        ("SKEIN_BIN", exe.into_os_string()),
+        ("SKEIN_WORK_DIR", dir.path().into()),
         // Of the programs that start and stop servers, which are of no interest.
-        .env("LLVM_PROFILE_FILE", dir.path().join("others-%m.profraw"))
-        .status()
-        .map_err(|e| format!("run bench/lib/train.py: {e}"))?;
-    if !status.success() {
+        ("LLVM_PROFILE_FILE", dir.path().join("others-%m.profraw").into_os_string()),
+    ];
+    if !load(counts.as_os_str(), &variables)? {
         return Ok(false);
     }
     keep(&tool, &counts).map(|profile| {
         println!("kept as {}: `cargo x dist` builds by it", profile.display());
         true
     })
+}
+
+/// Runs the load, or with `--check` only looks for the programs that it needs.
+fn load(argument: &OsStr, variables: &[(&str, OsString)]) -> Result<bool, String> {
+    let status = Command::new("python3")
+        .arg(run::root().join("bench/lib/train.py"))
+        .arg(argument)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .status()
+        .map_err(|e| format!("run bench/lib/train.py: {e}"))?;
+    Ok(status.success())
 }
 
 fn keep(tool: &Path, counts: &Path) -> Result<PathBuf, String> {
