@@ -10,8 +10,8 @@ use super::def::{NewSequence, ObjectDef, ObjectKind, SequenceDef};
 use super::fixed::Fixed;
 use super::ids::next_obj;
 use super::names::{check_name, check_schema, undefined};
-use super::records::{at, object_by_obj, sequence_values};
-use super::state::{exclude, newest, of};
+use super::records::{at, object_by_obj, sequence_generation, sequence_values};
+use super::state::{exclude, newest, of, touch};
 use super::store::{self, Record, obj};
 use crate::error::{Error, Result};
 use crate::row::Value;
@@ -63,6 +63,7 @@ fn definition(obj: ObjId, version: u64, new: NewSequence) -> SequenceDef {
         cycle: new.cycle,
         order: new.order,
         table: new.table,
+        generation: 0,
         version,
     }
 }
@@ -99,7 +100,8 @@ pub async fn set_sequence_table(
 }
 
 /// Changes by which rules a sequence goes on and, with `restart`, what it gives next. Part of the
-/// transaction, unlike `setval`. The values that instances hold are lost.
+/// transaction, unlike `setval`. The values that instances hold are lost: another generation
+/// begins.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the rules contradict each other, or how far the sequence has got;
@@ -128,6 +130,8 @@ pub async fn alter_sequence(
             return Err(Error::Invalid(format!("RESTART value ({at}) {text} ({max})")));
         }
         let mut set = rules.clone();
+        let generation = sequence_generation(row)?.wrapping_add(1);
+        set.push((at::SEQ_GENERATION, Value::Int8(generation)));
         if restart.is_some() {
             set.push((at::SEQ_HIGHWATER, Value::Int8(at)));
             set.push((at::SEQ_USED, Value::Bool(false)));
@@ -168,5 +172,8 @@ pub async fn drop_sequence(
     let object = object_by_obj(ctx, of(txn.core())?, &snap, sequence.obj).await?;
     let object = object.ok_or_else(|| undefined("sequence", &sequence.name))?;
     delete_all(ctx, txn, Fixed::Seq, 0, sequence.obj).await?;
+    touch(txn, |touched| {
+        touched.dropped_sequences.insert(sequence.obj);
+    })?;
     drop_object(ctx, txn, &object).await
 }

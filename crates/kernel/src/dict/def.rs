@@ -528,6 +528,9 @@ pub struct SequenceDef {
     pub order: bool,
     /// The table it belongs to (`serial`), with which it is dropped.
     pub table: Option<ObjId>,
+    /// How often its rules were changed or it was started anew: values taken by other rules are
+    /// not given any more.
+    pub generation: i64,
     pub version: u64,
 }
 

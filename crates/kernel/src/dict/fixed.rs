@@ -213,6 +213,7 @@ pub(super) const TABLES: [FixedTable; 20] = [
             ("highwater", Int8, true),
             ("used", Bool, true),
             ("type", Int4, true),
+            ("generation", Int8, false),
         ],
         indexes: &[FixedIndex { obj: ObjId(26), name: "i_seq1", columns: &[0] }],
     },

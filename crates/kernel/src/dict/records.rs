@@ -55,6 +55,7 @@ pub(super) mod at {
     pub const SEQ_HIGHWATER: usize = 9;
     pub const SEQ_USED: usize = 10;
     pub const SEQ_TYPE: usize = 11;
+    pub const SEQ_GENERATION: usize = 12;
     pub const TYPE_SCHEMA: usize = 1;
     pub const TYPE_NAME: usize = 2;
     pub const TYPE_OWNER: usize = 3;
@@ -594,8 +595,14 @@ pub(super) fn sequence_of(row: &Record, object: &ObjectDef) -> Result<SequenceDe
         cycle: row.bool(6)?,
         order: row.bool(7)?,
         table: row.obj_or_null(at::SEQ_TABLE)?,
+        generation: sequence_generation(row)?,
         version: object.version,
     })
+}
+
+/// How often the rules of a sequence were changed.
+pub(super) fn sequence_generation(row: &Record) -> Result<i64> {
+    Ok(row.int_or_null(at::SEQ_GENERATION)?.unwrap_or(0))
 }
 
 pub(super) async fn read_sequence(
@@ -609,7 +616,7 @@ pub(super) async fn read_sequence(
 }
 
 /// A new sequence's row: nothing handed out yet, so the high-water mark is the first value, unused.
-pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 12] {
+pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 13] {
     [
         obj(def.obj),
         Datum::Int8(def.start),
@@ -623,6 +630,7 @@ pub(super) fn sequence_values(def: &SequenceDef) -> [Datum<'static>; 12] {
         Datum::Int8(def.start),
         Datum::Bool(false),
         Datum::Int4(i32::from(def.kind.code())),
+        Datum::Int8(def.generation),
     ]
 }
 

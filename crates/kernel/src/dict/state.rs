@@ -38,6 +38,7 @@ pub(super) struct Touched {
     pub objects: FxHashMap<ObjId, Option<(u64, u64)>>,
     pub names: FxHashSet<(String, String)>,
     pub users: FxHashSet<String>,
+    pub dropped_sequences: FxHashSet<ObjId>,
     /// Whether its end leaves segments to be freed.
     pub orphans: bool,
 }
@@ -252,6 +253,8 @@ fn ended(core: &Arc<Core>, id: u64, committed: bool) {
     if committed {
         for obj in touched.objects.keys() {
             dict.cache.invalidate(*obj);
+        }
+        for obj in &touched.dropped_sequences {
             dict.sequences.forget(*obj);
         }
         for user in &touched.users {
@@ -273,7 +276,7 @@ fn ended(core: &Arc<Core>, id: u64, committed: bool) {
 pub fn invalidate(core: &Core, obj: ObjId) {
     if let Ok(dict) = of(core) {
         dict.cache.invalidate(obj);
-        dict.sequences.forget(obj);
+        dict.sequences.doubt(obj);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! In memory only: what is here is lost with the instance, never handed out twice. Does no I/O.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::ObjId;
@@ -30,19 +31,34 @@ struct Refilled {
     count: u64,
 }
 
+/// Sequences that others may have dropped whose values are kept.
+const DOUBTED_MAX: usize = 1_000;
+
+/// Values, and the generation of the rules by which they were taken.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    range: Range,
+    generation: i64,
+}
+
 /// One sequence's values, and the turn to take more.
 #[derive(Default)]
 pub(super) struct Slot {
-    range: Mutex<Range>,
+    held: Mutex<Held>,
     refilled: Mutex<Refilled>,
     /// Held while values are taken from the dictionary.
     pub refill: tokio::sync::Mutex<()>,
 }
 
 impl Slot {
-    /// The next value, if there is one.
-    pub fn take(&self) -> Option<i64> {
-        let mut range = self.range.lock();
+    /// The next value by the rules of this generation, if there is one. Values taken by other rules
+    /// are given up.
+    pub fn take(&self, generation: i64) -> Option<i64> {
+        let mut held = self.held.lock();
+        if held.generation != generation {
+            *held = Held { range: Range::default(), generation };
+        }
+        let range = &mut held.range;
         let value = range.first;
         range.count = range.count.checked_sub(1)?;
         if range.count > 0 {
@@ -61,19 +77,24 @@ impl Slot {
         last.count
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.range.lock().count == 0
+    pub fn is_empty(&self, generation: i64) -> bool {
+        let held = self.held.lock();
+        held.range.count == 0 || held.generation != generation
     }
 
     /// Replaces what is left.
-    pub fn put(&self, range: Range) {
-        *self.range.lock() = range;
+    pub fn put(&self, range: Range, generation: i64) {
+        *self.held.lock() = Held { range, generation };
     }
 }
 
 /// All sequences that this instance has values of.
 #[derive(Default)]
-pub struct Caches(RwLock<FxHashMap<ObjId, Arc<Slot>>>);
+pub struct Caches {
+    slots: RwLock<FxHashMap<ObjId, Arc<Slot>>>,
+    /// Whose definition another instance may have changed, or dropped, longest ago first.
+    doubted: Mutex<VecDeque<ObjId>>,
+}
 
 /// One line of `v$_sequences`: what this instance holds of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,25 +107,44 @@ pub struct CachedSequence {
 
 impl Caches {
     pub(super) fn slot(&self, obj: ObjId) -> Arc<Slot> {
-        if let Some(slot) = self.0.read().get(&obj) {
+        if let Some(slot) = self.slots.read().get(&obj) {
             return Arc::clone(slot);
         }
-        Arc::clone(self.0.write().entry(obj).or_default())
+        Arc::clone(self.slots.write().entry(obj).or_default())
     }
 
-    /// Gives up what is held of a sequence that was changed or dropped.
+    /// Gives up what is held of a sequence that was dropped.
     pub(crate) fn forget(&self, obj: ObjId) {
-        if let Some(slot) = self.0.write().remove(&obj) {
-            slot.put(Range::default());
+        if let Some(slot) = self.slots.write().remove(&obj) {
+            slot.put(Range::default(), 0);
+        }
+    }
+
+    /// Another instance is going to change the sequence. Its values are still good unless its
+    /// generation turns out to be another; of too many such, which may all have been dropped, the
+    /// first ones' are given up.
+    pub(crate) fn doubt(&self, obj: ObjId) {
+        if !self.slots.read().contains_key(&obj) {
+            return;
+        }
+        let mut doubted = self.doubted.lock();
+        if doubted.contains(&obj) {
+            return;
+        }
+        doubted.push_back(obj);
+        if doubted.len() > DOUBTED_MAX
+            && let Some(first) = doubted.pop_front()
+        {
+            self.forget(first);
         }
     }
 
     pub(super) fn list(&self) -> Vec<CachedSequence> {
-        let slots = self.0.read();
+        let slots = self.slots.read();
         let mut all: Vec<CachedSequence> = slots
             .iter()
             .map(|(obj, slot)| {
-                let range = *slot.range.lock();
+                let range = slot.held.lock().range;
                 let next = (range.count > 0).then_some(range.first);
                 CachedSequence { obj: *obj, next, count: range.count }
             })
@@ -122,14 +162,41 @@ mod tests {
     fn a_range_is_handed_out_once_and_in_order() {
         let caches = Caches::default();
         let slot = caches.slot(ObjId(1));
-        assert_eq!(slot.take(), None);
-        slot.put(Range { first: i64::MAX - 3, increment: 3, count: 2 });
+        assert_eq!(slot.take(0), None);
+        slot.put(Range { first: i64::MAX - 3, increment: 3, count: 2 }, 0);
         let listed = caches.list();
         assert_eq!((listed[0].next, listed[0].count), (Some(i64::MAX - 3), 2));
         assert_eq!(
-            (slot.take(), slot.take(), slot.take()),
+            (slot.take(0), slot.take(0), slot.take(0)),
             (Some(i64::MAX - 3), Some(i64::MAX), None)
         );
+    }
+
+    #[test]
+    fn other_rules_give_up_what_was_taken() {
+        let slot = Slot::default();
+        slot.put(Range { first: 1, increment: 1, count: 20 }, 4);
+        assert_eq!((slot.take(4), slot.take(4)), (Some(1), Some(2)));
+        assert!(slot.is_empty(5) && !slot.is_empty(4));
+        assert_eq!((slot.take(5), slot.take(4)), (None, None));
+    }
+
+    #[test]
+    fn values_of_sequences_in_doubt_are_kept_while_they_are_few() {
+        let caches = Caches::default();
+        let number = |n: usize| ObjId(u32::try_from(n).expect("small"));
+        for obj in (0..=DOUBTED_MAX).map(number) {
+            caches.doubt(obj);
+            caches.slot(obj).put(Range { first: 7, increment: 1, count: 2 }, 0);
+        }
+        assert_eq!(caches.list().len(), DOUBTED_MAX + 1, "nothing was held yet");
+        for obj in (0..=DOUBTED_MAX).map(number) {
+            caches.doubt(obj);
+            caches.doubt(obj);
+        }
+        assert_eq!(caches.list().len(), DOUBTED_MAX);
+        assert_eq!(caches.slot(number(0)).take(0), None);
+        assert_eq!(caches.slot(number(1)).take(0), Some(7));
     }
 
     #[test]
@@ -148,9 +215,9 @@ mod tests {
     fn forgetting_empties_the_slot_that_a_session_still_has() {
         let caches = Caches::default();
         let slot = caches.slot(ObjId(1));
-        slot.put(Range { first: 1, increment: 1, count: 20 });
+        slot.put(Range { first: 1, increment: 1, count: 20 }, 0);
         caches.forget(ObjId(1));
-        assert_eq!(slot.take(), None);
+        assert_eq!(slot.take(0), None);
         assert!(caches.list().is_empty());
     }
 }

@@ -109,7 +109,7 @@ pub async fn nextval(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef) -> Re
         return Box::pin(refill(ctx, core, def, 1)).await.map(|range| range.first);
     }
     loop {
-        if let Some(value) = slot.take() {
+        if let Some(value) = slot.take(def.generation) {
             return Ok(value);
         }
         Box::pin(fill(ctx, core, def, &slot)).await?;
@@ -120,7 +120,7 @@ pub async fn nextval(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef) -> Re
 async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Result<()> {
     let p = [enq_p1(*b"SQ", ENQUEUE_X), u64::from(def.obj.0), 0];
     let _turn = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
-    if !slot.is_empty() {
+    if !slot.is_empty(def.generation) {
         return Ok(());
     }
     let cache = def.cache.unsigned_abs();
@@ -130,7 +130,7 @@ async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Re
         Some(_) => slot.wanted(cache, core.env.now()),
         None => cache,
     };
-    slot.put(refill(ctx, core, def, wanted).await?);
+    slot.put(refill(ctx, core, def, wanted).await?, def.generation);
     Ok(())
 }
 
@@ -188,7 +188,7 @@ pub async fn setval(
     let own = autonomous(core);
     let done = set(ctx, &own, def, value, used).await;
     let value = finish(ctx, &own, done).await?;
-    slot.put(Range::default());
+    slot.put(Range::default(), def.generation);
     Ok(value)
 }
 
