@@ -82,12 +82,15 @@ impl Scenario {
             "calm_us" => self.calm_us = number(value)?,
             "net_delay_us" => self.net_delay_us = number(value)?,
             "cache_blocks" => self.cache_blocks = number(value)?,
+            "itl_entries_max" => self.itl_entries_max = number(value)?,
+            "dbwr_interval_us" => self.dbwr_interval_us = number(value)?,
             "undo_retention_s" => self.undo_retention_s = number(value)?,
             "lun_mib" => self.sizes.lun_bytes = number::<u64>(value)? << 20,
             "log_files" => self.sizes.log_files = number(value)?,
             "log_file_mib" => self.sizes.log_file_bytes = number::<u64>(value)? << 20,
             "rot" => self.rot = number(value)?,
             "swarm" => self.swarm = number(value)?,
+            "swarm_sizes" => self.swarm_sizes = number(value)?,
             "points" if !cfg!(feature = "marks") => return Err(NO_MARKS.to_owned()),
             "points" => self.points = number(value)?,
             "commits_at_least" => self.commits_at_least = number(value)?,
@@ -121,12 +124,15 @@ impl fmt::Display for Scenario {
         writeln!(f, "calm_us = {}", self.calm_us)?;
         writeln!(f, "net_delay_us = {}", self.net_delay_us)?;
         writeln!(f, "cache_blocks = {}", self.cache_blocks)?;
+        writeln!(f, "itl_entries_max = {}", self.itl_entries_max)?;
+        writeln!(f, "dbwr_interval_us = {}", self.dbwr_interval_us)?;
         writeln!(f, "undo_retention_s = {}", self.undo_retention_s)?;
         writeln!(f, "lun_mib = {}", self.sizes.lun_bytes >> 20)?;
         writeln!(f, "log_files = {}", self.sizes.log_files)?;
         writeln!(f, "log_file_mib = {}", self.sizes.log_file_bytes >> 20)?;
         writeln!(f, "rot = {}", self.rot)?;
         writeln!(f, "swarm = {}", self.swarm)?;
+        writeln!(f, "swarm_sizes = {}", self.swarm_sizes)?;
         writeln!(f, "commits_at_least = {}", self.commits_at_least)?;
         writeln!(f, "crash_at_write_in_turn = {}", self.crash_at_write_in_turn)?;
         if self.points {

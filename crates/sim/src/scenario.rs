@@ -27,6 +27,9 @@ const PATIENCE_AT_POINTS: Duration = Duration::from_secs(60);
 /// A cluster without faults commits something within this virtual time, however slow its disks.
 const PROGRESS_WITHIN: Duration = Duration::from_secs(30);
 
+/// Of so many seeds one has the smallest size of a kind.
+const TINY_OF: u64 = 3;
+
 /// Between two looks at who holds what.
 const LOOK_EVERY_US: u64 = 10_000;
 
@@ -64,6 +67,9 @@ pub struct Scenario {
     pub others: BTreeMap<Fault, u32>,
     /// Of the faults each seed takes a part: of each kind none, or up to so many.
     pub swarm: bool,
+    /// Of what follows each seed takes some: 16 buffers, two entries in a block's list of
+    /// transactions, a checkpoint each millisecond, no retention of undo.
+    pub swarm_sizes: bool,
     /// Some places of the code take their rare branch now and then (`env::marks`).
     pub points: bool,
     /// The load goes on until so many transactions are acknowledged.
@@ -84,6 +90,10 @@ pub struct Scenario {
     pub net_delay_us: u64,
     /// Buffers of each instance.
     pub cache_blocks: usize,
+    /// Entries that a block's list of transactions grows to.
+    pub itl_entries_max: u8,
+    /// Between two rounds of the block writer, each with a checkpoint.
+    pub dbwr_interval_us: u64,
     pub undo_retention_s: u64,
     pub sizes: Sizes,
 }
@@ -103,6 +113,7 @@ impl Default for Scenario {
             cuts: 0,
             others: BTreeMap::new(),
             swarm: false,
+            swarm_sizes: false,
             points: false,
             commits_at_least: 0,
             crash_at_write_in_turn: false,
@@ -113,6 +124,8 @@ impl Default for Scenario {
             calm_us: 400_000,
             net_delay_us: SimConfig::default().net_delay_us.1,
             cache_blocks: 256,
+            itl_entries_max: block::itl::ITL_ENTRIES_MAX,
+            dbwr_interval_us: 100_000,
             undo_retention_s: 900,
             sizes: Sizes::default(),
         }
@@ -147,6 +160,17 @@ impl Scenario {
             Fault::Cut => self.cuts = count,
             other => drop(self.others.insert(other, count)),
         }
+    }
+
+    /// The parameters that make an instance small: name, value, and the smallest there is.
+    fn sized(&self) -> [(&'static str, u64, u64); 4] {
+        let blocks = u64::try_from(self.cache_blocks).expect("a number of buffers");
+        [
+            ("_db_block_buffers", blocks, 16),
+            ("_itl_entries_max", u64::from(self.itl_entries_max), 2),
+            ("_dbwr_interval_us", self.dbwr_interval_us, 1_000),
+            ("undo_retention", self.undo_retention_s, 0),
+        ]
     }
 
     /// The world before any fault.
@@ -346,9 +370,10 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     #[cfg(feature = "marks")]
     env::marks::begin(seed, scenario.points);
     let mut cluster = Cluster::create(seed, scenario.world(), scenario.instances, &scenario.sizes);
-    let cache = scenario.cache_blocks * block::BLOCK_BYTES;
-    cluster.settings.push(("db_cache_size", cache.max(1 << 20).to_string()));
-    cluster.settings.push(("undo_retention", scenario.undo_retention_s.to_string()));
+    for (name, value, tiny) in scenario.sized() {
+        let is_tiny = scenario.swarm_sizes && cluster.world.random().is_multiple_of(TINY_OF);
+        cluster.settings.push((name, if is_tiny { tiny } else { value }.to_string()));
+    }
     // Every other seed goes by messages alone, and so do those that catch the broken rules.
     let looks = scenario.mutant.is_none() && seed % 2 == 1;
     cluster.settings.push(("_gc_direct_reads", looks.to_string()));

@@ -8,7 +8,7 @@ use env::marks::{self, Mark};
 use std::sync::Arc;
 
 use block::bytes::ByteList;
-use block::itl::{self, ITL_ENTRIES_MAX, ItlChange};
+use block::itl::{self, ItlChange};
 use block::layout;
 use block::op::{Inverse, Op};
 use block::rows;
@@ -430,7 +430,7 @@ async fn relieve(
     // Both parts of a split keep the whole list: it helps only while the list may grow.
     let splittable = {
         let b = pin.read();
-        itl::count(&b) < ITL_ENTRIES_MAX && rows::slot_count(&b) >= 2
+        itl::count(&b) < core.itl_entries_max && rows::slot_count(&b) >= 2
     };
     drop(pin);
     if splittable {

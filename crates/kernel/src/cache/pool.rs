@@ -29,7 +29,9 @@ pub struct CacheConfig {
     pub shown: bool,
 }
 
-const SHARDS: usize = 32;
+const SHARDS_MAX: usize = 32;
+/// A shard has so many buffers at least, or is the only one.
+const SHARD_BLOCKS_MIN: usize = 4;
 
 #[derive(Default)]
 struct Shard {
@@ -77,6 +79,7 @@ pub struct Cache {
     pub clock: Arc<ScnClock>,
     /// What others of the machine may see of it.
     pub(crate) shown: Option<Arc<Shown>>,
+    /// A power of two of them.
     shards: Vec<Mutex<Shard>>,
     per_shard: usize,
     /// Sole member, nothing unrecovered, no past image: no message is ever needed.
@@ -113,6 +116,8 @@ impl Cache {
             clock.show(shown);
             log.show(shown);
         }
+        let most = (config.blocks / SHARD_BLOCKS_MIN).clamp(1, SHARDS_MAX);
+        let shards = if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 };
         Arc::new_cyclic(|me| Cache {
             me: me.clone(),
             env: env.clone(),
@@ -120,8 +125,8 @@ impl Cache {
             log: log.clone(),
             clock: clock.clone(),
             shown,
-            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
-            per_shard: (config.blocks / SHARDS).max(2),
+            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
+            per_shard: (config.blocks / shards).max(2),
             alone: AtomicBool::new(true),
             grants: OnceLock::new(),
             dirty: Mutex::new(BTreeMap::new()),
@@ -183,13 +188,13 @@ impl Cache {
     /// Buffers the cache may have.
     #[must_use]
     pub fn capacity_blocks(&self) -> usize {
-        self.per_shard * SHARDS
+        self.per_shard * self.shards.len()
     }
 
     fn shard(&self, dba: Dba) -> &Mutex<Shard> {
         // Fibonacci hashing: neighbours spread over the shards.
         let h = dba.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        &self.shards[usize::try_from(h).expect("24 bits") % SHARDS]
+        &self.shards[usize::try_from(h).expect("24 bits") & (self.shards.len() - 1)]
     }
 
     /// The buffer of `dba`, if there is one.

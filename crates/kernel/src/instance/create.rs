@@ -56,6 +56,7 @@ pub async fn create_database(ctx: &Ctx, env: &Env, new: &NewDatabase<'_>) -> Res
     let me = InstanceNo(1);
     let parts = Parts {
         cache_blocks: 4096,
+        itl_entries_max: block::itl::ITL_ENTRIES_MAX,
         log_buffer_bytes: 4 << 20,
         undo_retention_us: 0,
         start_scn: block::Scn(1),

@@ -46,6 +46,7 @@ pub(super) struct Parts {
     pub cache_blocks: usize,
     pub log_buffer_bytes: usize,
     pub undo_retention_us: u64,
+    pub itl_entries_max: u8,
     pub start_scn: Scn,
     /// Others of the machine may look into its memory.
     pub shown: bool,
@@ -72,7 +73,10 @@ pub(super) async fn build_core(
         CacheConfig { blocks: parts.cache_blocks, shown: parts.shown },
     );
     let space = Space::new(cache.clone(), me);
-    let config = CoreConfig { undo_retention_us: parts.undo_retention_us };
+    let config = CoreConfig {
+        undo_retention_us: parts.undo_retention_us,
+        itl_entries_max: parts.itl_entries_max,
+    };
     let core = Core::new(env, me, &cache, space, config);
     core.set_leaf_finder(Arc::new(Finder));
     Ok(core)
@@ -188,8 +192,13 @@ impl Instance {
             read_thread(&group, config.me).await?.1.scn
         };
         let cache_bytes = usize::try_from(params.db_cache_size()).unwrap_or(usize::MAX);
+        let cache_blocks = match params._db_block_buffers() {
+            0 => cache_bytes / BLOCK_BYTES,
+            blocks => blocks,
+        };
         let parts = Parts {
-            cache_blocks: cache_bytes / BLOCK_BYTES,
+            cache_blocks,
+            itl_entries_max: params._itl_entries_max(),
             log_buffer_bytes: usize::try_from(params.log_buffer()).unwrap_or(1 << 20),
             undo_retention_us: params.undo_retention().saturating_mul(1_000_000),
             start_scn: start_scn.next(),
@@ -208,7 +217,7 @@ impl Instance {
         node.reconfigure(first).await;
         core.log.begin().await?;
         core.log.start_writer(observer.ctx(SessionKind::Background, "LGWR"));
-        let dbwr = Dbwr { interval: Duration::from_millis(100) };
+        let dbwr = Dbwr { interval: Duration::from_micros(params._dbwr_interval_us()) };
         core.cache.start_dbwr(observer.ctx(SessionKind::Background, "DBWR"), config.me, dbwr);
         node.wait_settled().await;
         node.wait_segments_of(epoch).await;

@@ -145,6 +145,13 @@ parameters! {
     _disk_failing_lun: Kind::Int { min: 0, max: 65_535 }, "0", System -> u16,
         "Counted from 1, the LUN of which each read and write fails on this instance: for \
          experiments; 0 means none.";
+    _db_block_buffers: Kind::Int { min: 0, max: 1_000_000_000 }, "0", Startup -> usize,
+        "Buffers of the cache whatever db_cache_size says, for experiments with very small ones; 0 \
+         means that it counts.";
+    _dbwr_interval_us: Kind::Int { min: 1_000, max: 10_000_000 }, "100000", Startup -> u64,
+        "Microseconds between two rounds of the block writer, each with a checkpoint.";
+    _itl_entries_max: Kind::Int { min: 2, max: 100 }, "100", Startup -> u8,
+        "Entries that a block's list of transactions grows to: for experiments.";
     _gc_spin_us: Kind::Int { min: 0, max: 10_000 }, "250", Startup -> u64,
         "Microseconds for which a session looks for another instance's answer before it sleeps, \
          as long as no other thread wants its processor; 0: it sleeps at once.";

@@ -29,6 +29,8 @@ pub const INDEX_GATES: usize = 64;
 pub struct CoreConfig {
     /// `undo_retention` in µs.
     pub undo_retention_us: u64,
+    /// Entries that a block's list of transactions may grow to.
+    pub itl_entries_max: u8,
 }
 
 /// Finds the leaf of an index that covers a key now: rollback of an entry after a split.
@@ -102,6 +104,7 @@ pub struct Core {
     pub space: Space,
     /// `undo_retention` in µs.
     undo_retention_us: AtomicU64,
+    pub itl_entries_max: u8,
     pub snapshots: Snapshots,
     pub waits: Waits,
     pub table_locks: Arc<TableLocks>,
@@ -145,6 +148,7 @@ impl Core {
             clock: cache.clock.clone(),
             space,
             undo_retention_us: AtomicU64::new(config.undo_retention_us),
+            itl_entries_max: config.itl_entries_max,
             snapshots,
             waits: Waits::over(table_locks.clone()),
             table_locks,

@@ -173,7 +173,8 @@ fn judge(
         states.push(state);
     }
     let reuse = own_idx.or(free).or(best.map(|b| b.1));
-    let grows = reuse.is_none() && itl::has_room_to_grow(b);
+    let may_grow = itl::count(b) < core.itl_entries_max && itl::has_room_to_grow(b);
+    let grows = reuse.is_none() && may_grow;
     let chosen = reuse.or(grows.then(|| itl::count(b)));
     Some(Judged { states, own_idx, chosen, grows, running })
 }
