@@ -163,8 +163,8 @@ fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result
     let truth = |kind| kind == TypeKind::Bool;
     let text = |kind: TypeKind| kind.is_text();
     let apart = bytes(a) != bytes(b)
-        || (text(a) && number(b))
-        || (text(b) && number(a))
+        || (text(a) && (number(b) || day(b) || truth(b)))
+        || (text(b) && (number(a) || day(a) || truth(a)))
         || (day(a) && (number(b) || truth(b)))
         || (day(b) && (number(a) || truth(a)))
         || (truth(a) && number(b))

@@ -24,7 +24,7 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema}
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::expr::{Placeholder, WindowFunction};
+use datafusion::logical_expr::expr::{NullTreatment, Placeholder, WindowFunction};
 use datafusion::logical_expr::function::{
     AccumulatorArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs,
 };
@@ -152,9 +152,14 @@ fn shifted(
     env: FormatEnv,
 ) -> DfResult<Expr> {
     let schema = input.schema();
+    let name = function.fun.name().to_owned();
+    if function.params.null_treatment == Some(NullTreatment::IgnoreNulls) {
+        return Err(
+            PgError::unsupported(format!("{name} of computed rows with IGNORE NULLS")).into()
+        );
+    }
     let args = &mut function.params.args;
     let own = args[0].get_type(schema)?;
-    let name = function.fun.name().to_owned();
     let unknown = |types: &[&DataType]| {
         let shown = types.iter().map(|ty| {
             col_type_of(ty).map_or_else(|| ty.to_string(), |ty| ty.without_limit().to_string())
@@ -602,21 +607,19 @@ impl Evaluator {
         match &self.inner {
             Inner::Aggregate(udf) => self.aggregate(udf, values, frame),
             Inner::First | Inner::Last | Inner::Nth | Inner::Shift(_) => {
-                let mut rows: Vec<usize> = frame.iter().cloned().flatten().collect();
-                if self.ignore_nulls {
-                    rows.retain(|row| values[0].is_valid(*row));
-                }
+                let mut rows = frame.iter().cloned().flatten();
+                let counts = |row: &usize| !self.ignore_nulls || values[0].is_valid(*row);
                 let at = match &self.inner {
-                    Inner::First => rows.first(),
-                    Inner::Last => rows.last(),
-                    _ => match ScalarValue::try_from_array(&values[1], row)? {
-                        ScalarValue::Int64(Some(n)) => nth(&rows, n)?,
-                        ScalarValue::Int32(Some(n)) => nth(&rows, i64::from(n))?,
-                        ScalarValue::Int16(Some(n)) => nth(&rows, i64::from(n))?,
-                        _ => None,
+                    Inner::First => rows.find(counts),
+                    Inner::Last => rows.rfind(counts),
+                    _ => match place(&ScalarValue::try_from_array(&values[1], row)?)? {
+                        Some(n) if self.ignore_nulls => rows.filter(counts).nth(n),
+                        // Whole ranges are stepped over.
+                        Some(n) => rows.nth(n),
+                        None => None,
                     },
                 };
-                at.map_or_else(nothing, |at| ScalarValue::try_from_array(&values[0], *at))
+                at.map_or_else(nothing, |at| ScalarValue::try_from_array(&values[0], at))
             }
         }
     }
@@ -681,10 +684,16 @@ fn shift(values: &[ArrayRef], direction: i64, rows: usize) -> DfResult<ArrayRef>
     Ok(interleave(&[&values[0], default, &nothing], &picked)?)
 }
 
-/// The row in this place of the frame, from 1.
-fn nth(rows: &[usize], n: i64) -> Result<Option<&usize>> {
+/// The place that `nth_value` is asked for, from 0; NULL asks for none.
+fn place(given: &ScalarValue) -> Result<Option<usize>> {
+    let n = match given {
+        ScalarValue::Int64(Some(n)) => *n,
+        ScalarValue::Int32(Some(n)) => i64::from(*n),
+        ScalarValue::Int16(Some(n)) => i64::from(*n),
+        _ => return Ok(None),
+    };
     match usize::try_from(n).ok().and_then(|n| n.checked_sub(1)) {
-        Some(at) => Ok(rows.get(at)),
+        Some(at) => Ok(Some(at)),
         None => Err(PgError::new("22016", "argument of nth_value must be greater than zero")),
     }
 }

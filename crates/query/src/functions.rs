@@ -266,6 +266,32 @@ pub fn arithmetic_function(op: Op, kind: TypeKind) -> Option<Arc<ScalarUDF>> {
     Some(function.with_types(vec![arrow.clone(), arrow]).into_udf())
 }
 
+/// The sign before a whole number, whose least value has none with the other sign (22003), or
+/// before an interval.
+#[must_use]
+pub(crate) fn negation(kind: TypeKind) -> Option<Arc<ScalarUDF>> {
+    if kind == TypeKind::Interval {
+        return Some(crate::temporal::negation().into_udf());
+    }
+    if !matches!(kind, TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8) {
+        return None;
+    }
+    let kind_name = KINDS.iter().find(|(k, _)| *k == kind)?.1;
+    let name = format!("{NEGATION}{kind_name}");
+    let function = RowFunction::new(&name, Some(1), ty(kind), true, move |args| {
+        Ok(arithmetic(Op::Sub, kind, &Datum::Int2(0), &args[0])?.into_value())
+    });
+    Some(function.with_types(vec![arrow_type(ty(kind))]).into_udf())
+}
+
+const NEGATION: &str = "$negative_";
+
+/// Whether a function of this name is a sign.
+#[must_use]
+pub(crate) fn is_negation(name: &str) -> bool {
+    name.starts_with(NEGATION)
+}
+
 /// Inverse of the naming in [`arithmetic_function`].
 #[must_use]
 pub fn arithmetic_of(name: &str) -> Option<(Op, TypeKind)> {

@@ -327,10 +327,12 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
             Transformed::yes(Expr::ScalarFunction(call))
         }
         // The library's own gives way without a word, or with one of its own.
-        Expr::Negative(inner) if kind(&inner) == Some(TypeKind::Interval) => {
-            let function = crate::temporal::negation().into_udf();
-            Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![*inner])))
-        }
+        Expr::Negative(inner) => match kind(&inner).and_then(crate::functions::negation) {
+            Some(own) => {
+                Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(own, vec![*inner])))
+            }
+            None => Transformed::no(Expr::Negative(inner)),
+        },
         Expr::Case(case) => branches(case, schema, env)?,
         Expr::AggregateFunction(call) => Transformed::yes(aggregate_call(call, schema)?),
         Expr::WindowFunction(mut call) => {

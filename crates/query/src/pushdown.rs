@@ -9,7 +9,7 @@ use crate::arith::Op;
 use crate::arrow_rows::{ColumnReader, arrow_interval, interval_of, single_column};
 use crate::cast::CastMode;
 use crate::datetime::{day_of_plan, plan_day, plan_us, us_of_plan};
-use crate::functions::arithmetic_of;
+use crate::functions::{arithmetic_of, is_negation};
 use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar, common_number};
 use crate::types::{col_type_of, enum_of_zone};
@@ -116,10 +116,7 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
             let sides = Box::new((text.scalar, pattern.scalar));
             negated(Scalar::Like(sides, like.case_insensitive), like.negated)
         }
-        Expr::Negative(inner) => {
-            let inner = convert(inner, columns)?;
-            Some(Typed { scalar: Scalar::Neg(Box::new(inner.scalar)), kind: inner.kind })
-        }
+        Expr::Negative(inner) => negative(inner, columns),
         Expr::Cast(cast) => {
             let inner = convert(&cast.expr, columns)?;
             let ty = col_type_of(cast.field.data_type())?;
@@ -134,6 +131,9 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
             let [value, array] = &call.args[..] else { return None };
             negated(among(value, array, columns)?, call.name() == "$all_ne")
         }
+        Expr::ScalarFunction(call) if is_negation(call.name()) => {
+            negative(call.args.first()?, columns)
+        }
         Expr::ScalarFunction(call) => {
             let (op, kind) = arithmetic_of(call.func.name())?;
             let [left, right] = &call.args[..] else { return None };
@@ -141,6 +141,11 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
         }
         _ => None,
     }
+}
+
+fn negative(inner: &Expr, columns: &Columns<'_>) -> Option<Typed> {
+    let inner = convert(inner, columns)?;
+    Some(Typed { scalar: Scalar::Neg(Box::new(inner.scalar)), kind: inner.kind })
 }
 
 /// `value = ANY (array)` of an array that is the same for all rows.

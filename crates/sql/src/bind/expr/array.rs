@@ -9,7 +9,7 @@ use crate::bind::{object_parts, refuse};
 use crate::parse::Parsed;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
+    ArrayElemTypeDef, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query,
     SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
     Value, visit_expressions,
@@ -122,14 +122,12 @@ pub(super) fn array_items(expr: &Expr) -> Result<Option<Vec<Expr>>> {
         Expr::Array(array) => Ok(Some(array.elem.clone())),
         Expr::Cast { expr: inner, data_type: DataType::Array(def), .. } => {
             let items = array_items(inner)?;
-            // An untyped literal beside a text would be one, where an element is none.
-            match (items, element_type(def)) {
-                (Some(items), Some(ty)) if text_of(inner).is_some() => {
-                    let typed = items.into_iter().map(|item| cast_to(item, ty.clone()));
-                    Ok(Some(typed.collect()))
-                }
-                (items, _) => Ok(items),
-            }
+            // An untyped literal beside another value would take its type, where an element has
+            // the array's.
+            let typed = |(items, ty): (Vec<Expr>, &DataType)| {
+                items.into_iter().map(|item| cast_to(item, ty.clone())).collect()
+            };
+            Ok(items.zip(element_type(def)).map(typed))
         }
         other => {
             let Some(text) = text_of(other) else { return Ok(None) };
@@ -140,34 +138,18 @@ pub(super) fn array_items(expr: &Expr) -> Result<Option<Vec<Expr>>> {
     }
 }
 
-/// The type of an array's elements, if it is one that texts are not compared with.
+/// The type of an array's elements, if the type says it.
 fn element_type(def: &ArrayElemTypeDef) -> Option<&DataType> {
-    let (ArrayElemTypeDef::SquareBracket(ty, _)
-    | ArrayElemTypeDef::AngleBracket(ty)
-    | ArrayElemTypeDef::Parenthesis(ty)) = def
-    else {
-        return None;
-    };
-    let own = matches!(
-        **ty,
-        DataType::SmallInt(None)
-            | DataType::Int2(None)
-            | DataType::Int(None)
-            | DataType::Integer(None)
-            | DataType::Int4(None)
-            | DataType::BigInt(None)
-            | DataType::Int8(None)
-            | DataType::Numeric(ExactNumberInfo::None)
-            | DataType::Decimal(ExactNumberInfo::None)
-            | DataType::Real
-            | DataType::Float4
-            | DataType::Float8
-            | DataType::DoublePrecision
-            | DataType::Bool
-            | DataType::Boolean
-            | DataType::Date
-    );
-    own.then_some(&**ty)
+    match def {
+        ArrayElemTypeDef::SquareBracket(ty, _)
+        | ArrayElemTypeDef::AngleBracket(ty)
+        | ArrayElemTypeDef::Parenthesis(ty) => Some(&**ty).filter(|ty| !is_array(ty)),
+        ArrayElemTypeDef::None => None,
+    }
+}
+
+fn is_array(ty: &DataType) -> bool {
+    matches!(ty, DataType::Array(_))
 }
 
 fn cast_to(expr: Expr, data_type: DataType) -> Expr {
