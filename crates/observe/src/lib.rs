@@ -20,7 +20,9 @@ pub use alert::{AlertLevel, AlertLine, AlertLog, AlertSink, format_wall};
 pub use cancel::{CancelFlag, CancelWait, Interrupt, Shield};
 pub use ctx::Ctx;
 pub use events::{DRIVER_TCP, EVENT_COUNT, WaitClass, WaitEvent, enq_p1};
-pub use observer::{HistogramRow, Observer, SessionEventRow, SystemEventRow};
+pub use observer::{
+    HistogramRow, Observer, SIDS_PER_INSTANCE, SessionEventRow, SystemEventRow, instance_of_sid,
+};
 pub use session::{Session, SessionKind, SessionRow, SessionState, WaitView};
 pub use split::{
     BlockWaitSplit, TransferClass, TransferHow, TransferKind, TransferRow, TransferTimes,

@@ -66,6 +66,16 @@ pub struct HistogramRow {
     pub count: u64,
 }
 
+/// Each instance has sids of its own, so that one names a session of the whole cluster: those of
+/// instance 2 begin at 100001.
+pub const SIDS_PER_INSTANCE: u32 = 100_000;
+
+/// The number of the instance whose session this is; there need not be one.
+#[must_use]
+pub fn instance_of_sid(sid: u32) -> Option<u8> {
+    u8::try_from(sid.checked_sub(1)? / SIDS_PER_INSTANCE + 1).ok()
+}
+
 impl Observer {
     /// For instance number `instance` (from 1).
     #[must_use]
@@ -115,18 +125,22 @@ impl Observer {
         !self.trace_lost.swap(true, Ordering::Relaxed)
     }
 
-    /// Opens a session under the lowest free sid.
+    /// Opens a session under the lowest free sid of the instance's own.
+    ///
+    /// # Panics
+    /// If as many sessions as there are sids are open.
     #[must_use]
     pub fn open_session(self: &Arc<Self>, kind: SessionKind, name: &str) -> Arc<Session> {
         let wall_us = self.env.wall_us();
         let mut registry = self.registry.lock();
-        let mut sid = 1;
+        let mut sid = u32::from(self.instance.saturating_sub(1)) * SIDS_PER_INSTANCE + 1;
         for &used in registry.sessions.keys() {
             if used != sid {
                 break;
             }
             sid += 1;
         }
+        assert!(!sid.is_multiple_of(SIDS_PER_INSTANCE), "a sid is free");
         registry.next_serial += 1;
         let serial = registry.next_serial;
         let state = Arc::new(SessionState::new(sid, serial, kind, name, wall_us));

@@ -4,8 +4,8 @@
 //! and the parameters of one and the same wait. Only the session's own task begins and ends waits.
 //! What it must never do: allocate or lock on the path of a wait.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
 use env::Micros;
 use parking_lot::Mutex;
@@ -106,6 +106,7 @@ pub struct SessionState {
     current: Current,
     pub(crate) totals: LiveTotals,
     cancel: CancelFlag,
+    cancel_secret: OnceLock<i32>,
     commit_floor: AtomicU64,
     /// How it is traced; 0: not at all.
     trace_level: AtomicU8,
@@ -137,6 +138,7 @@ impl SessionState {
             current: Current::default(),
             totals: LiveTotals::default(),
             cancel: CancelFlag::default(),
+            cancel_secret: OnceLock::new(),
             commit_floor: AtomicU64::new(0),
             trace_level: AtomicU8::new(0),
             trace: Mutex::new(None),
@@ -174,6 +176,16 @@ impl SessionState {
     #[must_use]
     pub fn cancel_flag(&self) -> &CancelFlag {
         &self.cancel
+    }
+
+    /// What a cancel request of the protocol proves itself by; said once.
+    pub fn set_cancel_secret(&self, secret: i32) {
+        let _ = self.cancel_secret.set(secret);
+    }
+
+    #[must_use]
+    pub fn cancel_secret(&self) -> Option<i32> {
+        self.cancel_secret.get().copied()
     }
 
     /// Live counters.

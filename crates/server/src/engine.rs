@@ -82,6 +82,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Opens a session for a client that has proved who it is.
     fn open(&self, login: Login) -> impl Future<Output = Result<Self::Session, Report>>;
 
+    /// A cancel request names a session that is none of this instance.
+    fn cancel_elsewhere(&self, _pid: i32, _secret: i32) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
     /// A line for the alert log.
     fn alert(&self, text: &str);
 
@@ -172,6 +177,9 @@ pub trait Session {
 
     /// The number that clients know it by, none other's while it lives.
     fn pid(&self) -> i32;
+
+    /// What cancel requests for it will carry, wherever they come in.
+    fn set_cancel_secret(&self, _secret: i32) {}
 
     fn interrupt(&self) -> Arc<dyn Interrupt>;
     fn client_waits(&self) -> Arc<dyn ClientWaits>;

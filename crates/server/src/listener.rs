@@ -322,7 +322,9 @@ async fn open_session<E: Engine>(
     let startup = match read_opening(stream, tls, &mut input, out)? {
         Opening::Session(startup) => startup,
         Opening::Cancel { pid, secret } => {
-            registry.cancel(pid, secret);
+            if !registry.cancel(pid, secret) {
+                engine.cancel_elsewhere(pid, secret).await;
+            }
             return Ok(None);
         }
     };
@@ -345,6 +347,7 @@ async fn open_session<E: Engine>(
     (login.encryption, login.method) = (stream.encryption().map(told), Some(method));
     let mut session = engine.open(login).await.map_err(Failure::Tell).inspect_err(note)?;
     let (pid, secret): (i32, i32) = (session.pid(), rand::random());
+    session.set_cancel_secret(secret);
     let entry = registry.add_session(pid, secret, Arc::clone(stream), session.interrupt());
     out.message(&Authentication::Ok);
     for (name, value) in session.take_parameter_changes() {

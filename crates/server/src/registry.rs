@@ -110,15 +110,15 @@ impl Registry {
         self.sessions.lock().remove(&pid);
     }
 
-    /// Cancels what session `pid` does, if `secret` is its secret.
-    pub fn cancel(&self, pid: i32, secret: i32) {
+    /// Cancels what session `pid` does, if `secret` is its secret; whether it is one of this
+    /// instance.
+    pub fn cancel(&self, pid: i32, secret: i32) -> bool {
         let sessions = self.sessions.lock();
-        if let Some(entry) = sessions.get(&pid)
-            && entry.secret == secret
-            && entry.busy.load(Ordering::Acquire)
-        {
+        let Some(entry) = sessions.get(&pid) else { return false };
+        if entry.secret == secret && entry.busy.load(Ordering::Acquire) {
             entry.interrupt.cancel();
         }
+        true
     }
 
     /// Terminates busy sessions whose client has gone away: nobody waits for what they do.

@@ -129,6 +129,10 @@ impl Engine for SqlEngine {
         Ok(SqlSession { session, ctx, alerted: String::new() })
     }
 
+    async fn cancel_elsewhere(&self, pid: i32, secret: i32) {
+        sql::pass_cancel_on(&self.instance, &self.ctx, pid, secret).await;
+    }
+
     fn alert(&self, text: &str) {
         self.ctx.alert(AlertLevel::Warning, text);
     }
@@ -309,6 +313,10 @@ impl Session for SqlSession {
 
     fn pid(&self) -> i32 {
         self.session.pid()
+    }
+
+    fn set_cancel_secret(&self, secret: i32) {
+        self.ctx.session.set_cancel_secret(secret);
     }
 
     fn interrupt(&self) -> Arc<dyn Interrupt> {

@@ -72,7 +72,7 @@ pub use parse::Statement;
 pub use plan::Prepared;
 pub use query::datetime::EPOCH_US;
 pub use query::{PgColumn as Column, PgError, Result, Severity};
-pub use session::{Fetched, Portal, Session};
+pub use session::{Fetched, Portal, Session, pass_cancel_on};
 
 /// The one database of a cluster.
 pub const DATABASE: &str = "skein";

@@ -10,6 +10,7 @@
 
 use crate::session::Session;
 use crate::{PgError, Result};
+use kernel::gcs::CallKind;
 use kernel::instance::Instance;
 use kernel::txn::{Holder, TmMode, notification_resource};
 use observe::{Stat, WaitEvent};
@@ -19,8 +20,6 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 
-/// Kind of the call that hands notifications to another instance.
-pub(crate) const CALL_NOTIFY: u16 = 3;
 /// Notifications handed on by one call: at most 1 MiB.
 const CALL_NOTIFICATIONS: usize = 128;
 /// Bytes that wait for a client which does not take them before its session is ended.
@@ -301,10 +300,10 @@ impl Session {
         // An instance that is gone has nobody who listens.
         let told = futures::future::join_all(peers.map(async |peer| {
             for body in &bodies {
-                node.call_peer(peer, CALL_NOTIFY, body).await;
+                node.call_peer(peer, CallKind::Notify, body).await;
             }
         }));
-        let p = [0, 0, u64::from(CALL_NOTIFY)];
+        let p = [0, 0, u64::from(CallKind::Notify.code())];
         self.ctx.wait(WaitEvent::ReliableMessage, p, told).await;
     }
 

@@ -11,6 +11,7 @@ use crate::{PgError, Result, RowSink};
 use datafusion::physical_plan::ExecutionPlan;
 use env::Lane;
 use kernel::dict::USER_OBJ_MIN;
+use kernel::gcs::CallKind;
 use kernel::instance::Instance;
 use kernel::row::{TypeKind, Value};
 use observe::{
@@ -21,8 +22,6 @@ use query::explain::{Step, steps};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Kind of the call that sets how a session of another instance is traced.
-pub(crate) const CALL_TRACE: u16 = 4;
 /// How long what a session has traced may wait for being written.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest last part of a file's name.
@@ -227,8 +226,8 @@ impl Session {
         let answer = match members.members.contains(&peer) {
             false => None,
             true => {
-                let asked = node.call_peer(peer, CALL_TRACE, &body);
-                let p = [0, 0, u64::from(CALL_TRACE)];
+                let asked = node.call_peer(peer, CallKind::Trace, &body);
+                let p = [0, 0, u64::from(CallKind::Trace.code())];
                 self.ctx.wait_or_cancel(WaitEvent::ReliableMessage, p, asked).await?
             }
         };

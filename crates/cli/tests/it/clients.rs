@@ -1,7 +1,7 @@
 //! Clients as they come: psql, pgbench, a driver.
 
 use crate::db::{Db, PASSWORD, succeed, wait_until};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 pub async fn connect(db: &Db, k: u16) -> Client {
     let mut config = tokio_postgres::Config::new();
@@ -9,6 +9,16 @@ pub async fn connect(db: &Db, k: u16) -> Client {
     let (client, connection) = config.connect(NoTls).await.expect("connects");
     tokio::spawn(connection);
     client
+}
+
+/// First column of the rows of a query, without NULLs.
+pub async fn strings(client: &Client, sql: &str) -> Vec<String> {
+    let messages = client.simple_query(sql).await.expect("a query runs");
+    let text = |m: SimpleQueryMessage| match m {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    messages.into_iter().filter_map(text).collect()
 }
 
 #[test]

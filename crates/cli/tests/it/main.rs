@@ -24,6 +24,7 @@ mod programs;
 mod security;
 mod sequences;
 mod settings;
+mod signals;
 mod sysbench;
 mod tpcc;
 mod trace;

@@ -5,7 +5,7 @@
 //! times too short for the simulator's clock) are moved here as well, and noted for `cargo x test`,
 //! which adds what other tests move.
 
-use crate::clients::connect;
+use crate::clients::{connect, strings};
 use crate::db::Db;
 use futures::SinkExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,15 +82,6 @@ impl Seen {
         });
         still.map(|(name, _)| name.as_str()).collect()
     }
-}
-
-async fn strings(client: &Client, sql: &str) -> Vec<String> {
-    let messages = client.simple_query(sql).await.expect("a query runs");
-    let text = |m: SimpleQueryMessage| match m {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    };
-    messages.into_iter().filter_map(text).collect()
 }
 
 /// Clients that change rows of the same blocks on every instance until they are told to stop.

@@ -16,8 +16,8 @@ use global::msg::TxnMessage;
 use observe::{Ctx, Stat};
 use parking_lot::RwLock;
 
+use super::calls::CallKind;
 use super::node::Node;
-use super::recover::CALL_MEMORY;
 use super::transactions::born;
 use crate::shown::{PeerMemory, TxShown};
 use crate::txn::TxStatus;
@@ -196,7 +196,8 @@ impl Node {
     async fn find_memories(&self, epoch: Epoch) {
         let mut memories = Vec::new();
         for &to in self.view().members.iter().filter(|m| **m != self.me) {
-            let make = |req_id| TxnMessage::Call { req_id, kind: CALL_MEMORY, body: Vec::new() };
+            let kind = CallKind::Memory.code();
+            let make = |req_id| TxnMessage::Call { req_id, kind, body: Vec::new() };
             // A question that another epoch overtakes is asked in that one.
             let Some(TxnMessage::CallReply { ok: true, body, .. }) = self.call(to, make).await
             else {

@@ -2,6 +2,7 @@
 
 mod alone;
 mod blocks;
+mod calls;
 mod copies;
 mod direct;
 mod enqueues;
@@ -14,5 +15,6 @@ mod recover;
 mod transactions;
 mod watch;
 
+pub use calls::CallKind;
 pub use node::{Held, Network, Node, NodeConfig, View};
 pub use transactions::CallHandler;

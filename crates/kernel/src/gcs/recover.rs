@@ -13,6 +13,7 @@ use global::epoch::EpochEvent;
 use global::msg::{EpochMessage, Message, Recovered, TxnMessage};
 use observe::{AlertLevel, Stat, WaitEvent};
 
+use super::calls::CallKind;
 use super::epochs::batches;
 use super::node::Node;
 use super::phases::Phase;
@@ -39,11 +40,6 @@ impl Recovery {
         *self = Recovery::default();
     }
 }
-
-/// Kind of a call: the newest past image of a block.
-pub(super) const CALL_PAST_IMAGE: u16 = 1;
-/// Kind of the call that asks where an instance's shown memory is.
-pub(super) const CALL_MEMORY: u16 = 5;
 
 impl Node {
     /// Where the simulator has recovery take its time, so that something else comes between.
@@ -242,7 +238,7 @@ impl Node {
         let image = if from == self.me {
             self.past_image(addr)
         } else {
-            let kind = CALL_PAST_IMAGE;
+            let kind = CallKind::PastImage.code();
             let make = |req_id| TxnMessage::Call { req_id, kind, body };
             marks::reached(Mark::RecoveryBaseAsked);
             match self.call(from, make).await {

@@ -11,8 +11,8 @@ use global::msg::{Message, TxnMessage, TxnState};
 use global::{Mutant, broken};
 use observe::{Ctx, Stat, WaitEvent};
 
+use super::calls::CallKind;
 use super::node::Node;
-use super::recover::{CALL_MEMORY, CALL_PAST_IMAGE};
 use crate::error::{Error, Result};
 use crate::txn::{CrCopy, Peers, TxStatus};
 
@@ -403,7 +403,8 @@ impl Node {
     }
 
     fn serve_call(&self, from: InstanceNo, req_id: global::msg::ReqId, kind: u16, body: Vec<u8>) {
-        if kind == CALL_PAST_IMAGE {
+        let kind = CallKind::of_code(kind);
+        if kind == Some(CallKind::PastImage) {
             let addr = body.try_into().map(|b| Dba::from_u64(u64::from_le_bytes(b)));
             let image = addr.ok().and_then(|a| self.past_image(a));
             let reply = TxnMessage::CallReply {
@@ -414,7 +415,7 @@ impl Node {
             self.send(from, Message::Txn(reply));
             return;
         }
-        if kind == CALL_MEMORY {
+        if kind == Some(CallKind::Memory) {
             let shown = self.cache.shown.as_ref().filter(|_| self.looks.allowed());
             let body = shown.map(|s| s.descriptor().as_bytes().to_vec());
             let ok = body.is_some();
@@ -425,8 +426,8 @@ impl Node {
         let (node, epoch) = (self.arc(), self.view().epoch);
         self.env.spawn_task("call", Lane::Background, async move {
             let handler = node.call_handler.lock().clone();
-            let answer = match handler {
-                Some(handler) => handler(kind, body).await,
+            let answer = match handler.zip(kind) {
+                Some((handler, kind)) => handler(kind, body).await,
                 None => None,
             };
             let ok = answer.is_some();
@@ -437,7 +438,8 @@ impl Node {
 
     /// Asks another instance's handler (views over all instances); `None` if it has none or has
     /// gone. A question that a change of membership overtakes is asked again.
-    pub async fn call_peer(&self, to: InstanceNo, kind: u16, body: &[u8]) -> Option<Vec<u8>> {
+    pub async fn call_peer(&self, to: InstanceNo, kind: CallKind, body: &[u8]) -> Option<Vec<u8>> {
+        let kind = kind.code();
         loop {
             let make = |req_id| TxnMessage::Call { req_id, kind, body: body.to_vec() };
             match self.call(to, make).await {
@@ -456,4 +458,4 @@ impl Node {
 
 /// Answers a call of another instance: kind and body to body.
 pub type CallHandler =
-    Arc<dyn Fn(u16, Vec<u8>) -> BoxFuture<'static, Option<Vec<u8>>> + Send + Sync>;
+    Arc<dyn Fn(CallKind, Vec<u8>) -> BoxFuture<'static, Option<Vec<u8>>> + Send + Sync>;

@@ -110,6 +110,8 @@ pub(crate) struct Catalog {
     pub(crate) last_values: BTreeMap<ObjId, i64>,
     /// Numbers under which the session and its transaction hold locks.
     pub(crate) lock_numbers: Vec<u64>,
+    /// `gv$session`, only where a view shows it.
+    pub(crate) sessions: Option<Rows>,
     pub(crate) pid: i32,
     pub(crate) path: Vec<String>,
 }
@@ -273,6 +275,7 @@ impl Session {
             cursors,
             prepared,
             last_values: BTreeMap::new(),
+            sessions: None,
             lock_numbers: self.user_locks.number().into_iter().chain([txn.local_id()]).collect(),
             pid: i32::try_from(self.ctx.session.sid()).unwrap_or(i32::MAX),
             tables: dict::tables(&self.ctx, &txn).await?,
@@ -436,6 +439,9 @@ impl Session {
                     catalog.statistics.extend(known.map(|known| (table.obj, known)));
                 }
             }
+            "pg_stat_activity" => {
+                catalog.sessions = self.rows_of_all("v$session").await?;
+            }
             "pg_sequences" => {
                 for def in &catalog.sequences {
                     let owner = (dict::AclKind::Sequence, def.owner);
@@ -467,6 +473,13 @@ impl Session {
             return Ok(Some(rows));
         }
         let Some(local_name) = name.strip_prefix('g') else { return Ok(None) };
+        let Some(mut all) = self.rows_of_all(local_name).await? else { return Ok(None) };
+        self.hide_texts(local_name, &mut all).await?;
+        Ok(Some(all))
+    }
+
+    /// The rows of all instances' views of a name.
+    async fn rows_of_all(&mut self, local_name: &str) -> Result<Option<Rows>> {
         let Some(local) = views::local(&self.instance, local_name) else { return Ok(None) };
         let mut all = local.with_instance(self.instance.me.0);
         if let Some(peers) = peers_of(&self.instance) {
@@ -476,7 +489,6 @@ impl Session {
                 }
             }
         }
-        self.hide_texts(local_name, &mut all).await?;
         Ok(Some(all))
     }
 

@@ -1,5 +1,5 @@
-//! What instances ask of each other's sessions: the rows of `gv$` views, and to hand on
-//! notifications.
+//! What instances ask of each other's sessions: the rows of `gv$` views, to hand on notifications,
+//! to trace or stop a session.
 //!
 //! An instance that leaves or dies while it is asked is simply not among the rows.
 
@@ -7,16 +7,12 @@ use std::sync::{Arc, Weak};
 
 use env::BoxFuture;
 use futures::future::join_all;
+use kernel::gcs::CallKind;
 use kernel::instance::Instance;
 use observe::{Ctx, WaitEvent};
 
 use super::{PeerRows, ViewPeers, local_view_rows, set_view_peers};
 use crate::Result;
-use crate::notify::CALL_NOTIFY;
-use crate::trace::CALL_TRACE;
-
-/// Kind of the call that asks for the rows of a view.
-const CALL_VIEW: u16 = 2;
 
 struct NodePeers(Weak<Instance>);
 
@@ -27,17 +23,17 @@ pub fn connect_instances(instance: &Arc<Instance>) {
         let known = known.clone();
         Box::pin(async move {
             let instance = known.upgrade()?;
-            if kind == CALL_NOTIFY {
-                return crate::notify::receive(&instance, &body);
+            match kind {
+                CallKind::Notify => crate::notify::receive(&instance, &body),
+                CallKind::Trace => crate::trace::receive(&instance, &body),
+                CallKind::Signal => crate::session::receive_signal(&instance, &body),
+                CallKind::View => {
+                    let view = String::from_utf8(body).ok()?;
+                    Some(pack(&local_view_rows(&instance, &view)?))
+                }
+                // The kernel's own.
+                CallKind::PastImage | CallKind::Memory => None,
             }
-            if kind == CALL_TRACE {
-                return crate::trace::receive(&instance, &body);
-            }
-            if kind != CALL_VIEW {
-                return None;
-            }
-            let view = String::from_utf8(body).ok()?;
-            Some(pack(&local_view_rows(&instance, &view)?))
         })
     }));
     crate::trace::start(instance);
@@ -74,10 +70,10 @@ impl ViewPeers for NodePeers {
             let members = node.view();
             let peers = members.members.iter().copied().filter(|m| *m != node.me);
             let asked = join_all(peers.map(async |peer| {
-                let rows = node.call_peer(peer, CALL_VIEW, view.as_bytes()).await?;
+                let rows = node.call_peer(peer, CallKind::View, view.as_bytes()).await?;
                 Some((peer.0, unpack(&rows)))
             }));
-            let p = [0, 0, u64::from(CALL_VIEW)];
+            let p = [0, 0, u64::from(CallKind::View.code())];
             let answers = ctx.wait_or_cancel(WaitEvent::ReliableMessage, p, asked).await?;
             Ok(answers.into_iter().flatten().collect())
         })

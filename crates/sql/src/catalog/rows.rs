@@ -75,6 +75,30 @@ pub(crate) struct Rows {
     rows: Vec<Vec<Value>>,
 }
 
+/// A row whose values are found by the columns' names.
+#[derive(Clone, Copy)]
+pub(crate) struct NamedRow<'a> {
+    columns: &'a [(String, Shape)],
+    row: &'a [Value],
+}
+
+impl<'a> NamedRow<'a> {
+    /// NULL if there is no such column.
+    pub(crate) fn get(&self, name: &str) -> Value {
+        let at = self.columns.iter().position(|(known, _)| known == name);
+        at.map_or(Value::Null, |at| self.row[at].clone())
+    }
+
+    /// The text there; empty if it is none.
+    pub(crate) fn text(&self, name: &str) -> &'a str {
+        let at = self.columns.iter().position(|(known, _)| known == name);
+        match at.map(|at| &self.row[at]) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+}
+
 impl Rows {
     pub(crate) fn new(columns: &[(&str, Shape)]) -> Rows {
         let columns = columns.iter().map(|(name, shape)| ((*name).to_owned(), *shape)).collect();
@@ -88,6 +112,11 @@ impl Rows {
     pub(crate) fn push(&mut self, row: Vec<Value>) {
         assert_eq!(row.len(), self.columns.len(), "as many values as columns");
         self.rows.push(row);
+    }
+
+    /// The rows, to look into by the columns' names.
+    pub(crate) fn named(&self) -> impl Iterator<Item = NamedRow<'_>> {
+        self.rows.iter().map(|row| NamedRow { columns: &self.columns, row })
     }
 
     /// Takes the texts of `column` out of the rows whose `of` is not one of those seen; a row

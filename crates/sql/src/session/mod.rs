@@ -12,6 +12,8 @@ mod signal;
 mod transaction;
 
 pub use portal::{Fetched, Portal};
+pub use signal::pass_cancel_on;
+pub(crate) use signal::receive as receive_signal;
 
 pub(crate) use portal::PortalState;
 

@@ -1,8 +1,8 @@
 //! What sessions do: `pg_stat_activity`, `pg_cursors`, `pg_prepared_statements`, `pg_locks`;
 //! and the time zones that they may be in.
 //!
-//! What it promises: the sessions of this instance, as they are now. What it must never do: wait
-//! for one of them.
+//! What it promises: the sessions of all instances, as they are now; locks are those of this one.
+//! What it must never do: wait for a session.
 
 use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{
@@ -30,8 +30,9 @@ fn address(machine: &str) -> Option<(&str, i32)> {
     Some((host, port.parse().ok()?))
 }
 
-/// What sessions do. Neither transactions nor queries are numbered here.
-pub(super) fn activity(catalog: &Catalog, instance: &Arc<Instance>, user: &str) -> Rows {
+/// What sessions do, by the rows of `gv$session`. Neither transactions nor queries are numbered
+/// here.
+pub(super) fn activity(catalog: &Catalog, user: &str) -> Rows {
     let mut rows = Rows::new(&[
         ("datid", Oid),
         ("datname", Name),
@@ -56,39 +57,42 @@ pub(super) fn activity(catalog: &Catalog, instance: &Arc<Instance>, user: &str) 
         ("query", Text),
         ("backend_type", Text),
     ]);
-    let time = |us: i64| Value::Timestamptz(us - query::datetime::EPOCH_US);
-    for s in instance.observer.sessions() {
-        let client = s.kind == observe::SessionKind::User;
-        let waiting = s.wait.event.filter(|_| s.wait.waiting);
-        let name = if client && s.username.is_empty() { user } else { &s.username };
+    let Some(sessions) = &catalog.sessions else { return rows };
+    for session in sessions.named() {
+        let client = session.text("type") == observe::SessionKind::User.name();
+        let active = session.text("status") == "ACTIVE";
+        let waits = session.text("state") == "WAITING";
+        let waiting = |name: &str| if waits { session.get(name) } else { Value::Null };
+        let name = session.text("username");
+        let name = if client && name.is_empty() { user } else { name };
         let number = catalog.roles.find(name).map(|user| super::oid_of(user.obj));
         let seen = sees_statements_of(&catalog.roles, catalog.role, name);
-        let from = address(&s.machine).filter(|_| client && seen);
+        let from = address(session.text("machine")).filter(|_| client && seen);
         let of_client = |value: Value| if client && seen { value } else { Value::Null };
-        let changed = time(s.last_call_wall_us);
+        let changed = session.get("last_call_time");
         rows.push(vec![
             int(super::super::DATABASE_OID),
             text("skein"),
-            Value::Int4(i32::try_from(s.sid).unwrap_or(i32::MAX)),
+            session.get("sid"),
             Value::Null,
             number.unwrap_or(Value::Null),
             text(name),
-            text(&*s.program),
+            session.get("program"),
             opt_text(from.map(|(host, _)| host)),
             Value::Null,
             from.map_or(Value::Null, |(_, port)| Value::Int4(port)),
-            time(s.logon_wall_us),
+            session.get("logon_time"),
             Value::Null,
-            if s.active { of_client(changed.clone()) } else { Value::Null },
+            if active { of_client(changed.clone()) } else { Value::Null },
             of_client(changed),
-            opt_text(waiting.map(|e| e.class().name())),
-            opt_text(waiting.map(|e| e.name())),
-            text(if s.active { "active" } else { "idle" }),
+            waiting("wait_class"),
+            waiting("event"),
+            text(if active { "active" } else { "idle" }),
             Value::Null,
             Value::Null,
             Value::Null,
             match seen {
-                true => opt_text(s.sql_text.as_deref()),
+                true => session.get("sql_text"),
                 false => text("<insufficient privilege>"),
             },
             text(if client { "client backend" } else { "background" }),

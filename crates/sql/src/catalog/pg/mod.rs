@@ -200,7 +200,7 @@ pub(super) fn view(
         "pg_am" => database::access_methods(),
         "pg_tablespace" => database::tablespaces(),
         "pg_collation" => types::collations(),
-        "pg_stat_activity" => activity::activity(catalog, instance, user),
+        "pg_stat_activity" => activity::activity(catalog, user),
         "pg_stats" => statistics::stats(catalog),
         "pg_statistic" => statistics::statistic(catalog),
         "pg_stat_all_tables" | "pg_stat_user_tables" => statistics::tables(catalog),
