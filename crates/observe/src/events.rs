@@ -222,7 +222,7 @@ wait_events! {
     AutoAnalyzeTimer: "auto analyze timer", Idle, ["sleep time", "", ""],
         "The task that analyzes tables without being asked sleeps until its next look.";
     ReliableMessage: "reliable message", Other, ["channel context", "channel handle", "message"],
-        "A question to all other instances, as `gv$` views ask, waits for their answers.";
+        "A question to other instances, as `gv$` views ask, waits for their answers.";
     PxDeqExecuteReply: "PX Deq: Execute Reply", Idle, ["sleeptime", "passes", ""],
         "The session has read its own parts of a table and waits for those of its workers.";
     PxDeqCreditSendBlkd: "PX Deq Credit: send blkd", Idle, ["sleeptime", "passes", "qref"],
