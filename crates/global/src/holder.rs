@@ -159,6 +159,12 @@ impl Holder {
             && self.taken_unacked.is_none()
     }
 
+    /// Whether the master has been told that the block is given back, and has not answered.
+    #[must_use]
+    pub fn is_releasing(&self) -> bool {
+        self.releasing.is_some()
+    }
+
     /// Whether no message about the block is under way or owed, here or at its master.
     #[must_use]
     pub fn is_quiet(&self) -> bool {

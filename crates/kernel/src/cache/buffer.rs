@@ -93,6 +93,11 @@ impl State {
         (GRANTED || self.holder.readable()).then_some(image)
     }
 
+    /// Whether it cannot be given up before something has been written, here or elsewhere.
+    pub(super) fn must_stay(&self) -> bool {
+        self.dirty || self.writing || self.past_image.is_some()
+    }
+
     /// Position that holds the checkpoint back: of the current image or the past image.
     pub(super) fn checkpoint_rba(&self) -> Option<Rba> {
         let current = self.dirty.then_some(self.first_dirty);

@@ -30,6 +30,10 @@ pub struct CacheConfig {
 }
 
 const SHARDS_MAX: usize = 32;
+/// How often a session that finds the cache too full waits, up to 10 ms each time: for writes, which
+/// must not fall behind, and for blocks that are given back, which is soon over.
+const WAITS_FOR_WRITES: u32 = 100;
+const WAITS_FOR_RELEASES: u32 = 1;
 /// A shard has so many buffers at least, or is the only one.
 const SHARD_BLOCKS_MIN: usize = 4;
 
@@ -222,49 +226,69 @@ impl Cache {
         (buffer, true)
     }
 
-    /// Removes one victim, if the sweep finds one.
-    fn evict(&self, shard: &mut Shard) {
+    /// Removes victims until the shard has room, if the sweep finds any. How often it is worth while
+    /// to wait for others to become free.
+    fn evict(&self, shard: &mut Shard) -> u32 {
         let limit = 2 * shard.ring.len();
-        let mut released = 0;
+        let (mut released, mut waits) = (0, 0);
         for _ in 0..limit {
             let Some(buffer) = shard.ring.pop_front() else { break };
             let usage = buffer.usage.load(Ordering::Relaxed);
             if usage > 0 {
                 buffer.usage.store(usage - 1, Ordering::Relaxed);
                 shard.ring.push_back(buffer);
+                // The next sweep may take it.
+                waits = waits.max(WAITS_FOR_RELEASES);
                 continue;
             }
             match self.try_evict(&buffer) {
                 Evict::Gone => {
                     shard.map.remove(&buffer.dba.to_u64());
                     if shard.map.len() < self.per_shard {
-                        return;
+                        return waits;
                     }
                 }
                 Evict::Released => {
                     shard.ring.push_back(buffer);
+                    waits = waits.max(WAITS_FOR_RELEASES);
                     released += 1;
                     if released >= 8 {
-                        return;
+                        return waits;
                     }
                 }
-                Evict::Keep => shard.ring.push_back(buffer),
+                Evict::Soon => {
+                    shard.ring.push_back(buffer);
+                    waits = WAITS_FOR_WRITES;
+                }
+                Evict::InUse => shard.ring.push_back(buffer),
             }
         }
         self.need_free.store(true, Ordering::SeqCst);
         self.dbwr_wake.notify_one();
+        // Blocks in use (the headers of undo segments are, as long as they are served here) may be
+        // more than the cache shall have: waiting makes no room then.
+        let unused = shard.ring.iter().filter(|b| b.pin_count() == 0).count();
+        if unused > self.slack_blocks() { waits } else { 0 }
     }
 
     fn try_evict(&self, buffer: &Arc<Buffer>) -> Evict {
-        // Two references: the map's and the one just taken off the ring.
-        if Arc::strong_count(buffer) != 2 || buffer.pin_count() != 0 {
-            return Evict::Keep;
+        if buffer.pin_count() != 0 {
+            return Evict::InUse;
+        }
+        // Two references: the map's and the one just taken off the ring. The dirty list has another,
+        // and so has who is about to use the block.
+        if Arc::strong_count(buffer) != 2 {
+            let soon = buffer.latch().try_read().is_none_or(|st| st.must_stay());
+            return if soon { Evict::Soon } else { Evict::InUse };
         }
         // The gate comes before the latch; who holds the gate exclusively is not waited for here.
-        let Some(_gate) = self.protocol.try_read_recursive() else { return Evict::Keep };
-        let Some(mut st) = buffer.latch().try_write() else { return Evict::Keep };
-        if st.dirty || st.writing || st.loading || st.past_image.is_some() {
-            return Evict::Keep;
+        let Some(_gate) = self.protocol.try_read_recursive() else { return Evict::Soon };
+        let Some(mut st) = buffer.latch().try_write() else { return Evict::Soon };
+        if st.must_stay() {
+            return Evict::Soon;
+        }
+        if st.loading {
+            return Evict::InUse;
         }
         if st.holder.is_idle() && st.image.is_none() {
             return Evict::Gone;
@@ -275,21 +299,27 @@ impl Cache {
                 st.image = None;
                 return Evict::Gone;
             }
-            return Evict::Keep;
+            return Evict::InUse;
         }
         self.step(buffer, &mut st, HolderEvent::EvictWanted, Carry::default());
-        Evict::Released
+        if st.holder.is_releasing() { Evict::Released } else { Evict::InUse }
     }
 
     /// Whether a shard is so full that its user should wait for the writer.
     fn overfull(&self, dba: Dba) -> bool {
-        self.shard(dba).lock().map.len() > self.per_shard + self.per_shard / 8 + 8
+        self.shard(dba).lock().map.len() > self.per_shard + self.slack_blocks()
     }
 
-    /// Waits while the shard of `dba` is over its share.
+    /// What a shard may have above its share before anybody waits.
+    fn slack_blocks(&self) -> usize {
+        self.per_shard / 8 + 8
+    }
+
+    /// Waits while the shard of `dba` is over its share, unless all of it is in use: what sessions
+    /// have pinned they may keep until they get one more.
     async fn wait_for_room(&self, ctx: &Ctx, dba: Dba) -> Result<()> {
         let mut tries = 0;
-        while self.overfull(dba) && tries < 100 {
+        while self.overfull(dba) && tries < self.evict(&mut self.shard(dba).lock()) {
             ctx.bump(Stat::FreeBufferRequested, 1);
             self.need_free.store(true, Ordering::SeqCst);
             self.dbwr_wake.notify_one();
@@ -298,7 +328,6 @@ impl Cache {
             let _ = ctx
                 .wait_for_or_cancel(WaitEvent::FreeBufferWaits, p, limit, self.freed.notified())
                 .await?;
-            self.evict(&mut self.shard(dba).lock());
             tries += 1;
         }
         Ok(())
@@ -554,8 +583,11 @@ enum NextStep {
 
 enum Evict {
     Gone,
+    /// The right to it is given back; it goes when that is done.
     Released,
-    Keep,
+    /// It has to be written first, or somebody is at it for a moment.
+    Soon,
+    InUse,
 }
 
 struct LoadGuard<'a> {
