@@ -21,7 +21,9 @@ use super::shape::KEY_BYTES_MAX;
 use super::split;
 use crate::cache::Pin;
 use crate::error::{Error, Result};
-use crate::txn::{Core, LockState, LockWait, Outcome, Step, Target, Transaction, View, WaitTarget};
+use crate::txn::{
+    Core, Crowd, LockState, LockWait, Outcome, Step, Target, Transaction, View, WaitTarget,
+};
 
 /// What became of an insert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,8 +218,8 @@ async fn change_entry(
         };
         let found = match outcome {
             Outcome::Changed(found) | Outcome::Stopped(found) | Outcome::Redone(found) => found,
-            Outcome::NoItl(xids) => {
-                relieve(ctx, txn, seg, pin, key, &xids).await?;
+            Outcome::NoItl(crowd) => {
+                relieve(ctx, txn, seg, pin, key, &crowd).await?;
                 continue;
             }
         };
@@ -414,7 +416,7 @@ async fn relieve(
     seg: &IndexSeg,
     pin: Pin,
     key: &[u8],
-    xids: &[Xid],
+    crowd: &Crowd,
 ) -> Result<()> {
     let core = txn.core();
     let target = Target { obj: seg.obj, birth: seg.birth };
@@ -436,5 +438,5 @@ async fn relieve(
     if splittable {
         return split::split(ctx, core, seg, leaf, key).await;
     }
-    core.wait_itl(ctx, txn, xids, LockWait::Wait).await
+    core.wait_itl(ctx, txn, crowd, LockWait::Wait).await
 }

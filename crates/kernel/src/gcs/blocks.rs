@@ -159,7 +159,7 @@ impl Node {
             "block {} leaves before its redo is durable",
             buffer.dba
         );
-        assert!(layout::dba(image) == buffer.dba || image.iter().all(|b| *b == 0));
+        assert!(layout::dba(image) == buffer.dba || layout::is_unwritten(image));
         self.ctx.bump(Stat::GcCurrentBlocksServed, 1);
         self.ctx.bump(Stat::GcCurrentPinTime, u64::from(ship.info.timings.pin_us));
         self.ctx.bump(Stat::GcCurrentFlushTime, u64::from(ship.info.timings.flush_us));

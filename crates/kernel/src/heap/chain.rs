@@ -10,15 +10,15 @@ use block::bytes::{Reader, Write};
 use block::itl::ItlChange;
 use block::layout::{self, Kind};
 use block::op::{Inverse, Op};
-use block::{Mode, Rowid, itl, rows};
+use block::{Mode, Rowid, rows};
 use observe::Ctx;
 
 use super::insert::insert_piece;
-use super::modify::{note_room, wait_for_itl};
+use super::modify::note_room;
 use super::settle::potential_bytes;
 use super::{HeapSeg, ROW_BYTES_MAX, ROW_PIECE_BYTES_MAX};
 use crate::error::{Error, Result};
-use crate::txn::{Outcome, Snapshot, Step, Target, Transaction, View};
+use crate::txn::{LockWait, Outcome, Snapshot, Step, Target, Transaction, View};
 
 /// What a head holds instead of the row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,10 +166,7 @@ async fn delete_piece(
         let target = Target { obj: seg.obj, birth: seg.birth };
         let f = |b: &[u8], view: &View<'_>| mark_piece(b, view, seg, at);
         let outcome = txn.change_block(ctx, &pin, target, f).await?;
-        let (potential, entries) = {
-            let b = pin.read();
-            (potential_bytes(&b), usize::from(itl::count(&b)))
-        };
+        let potential = potential_bytes(&pin.read());
         drop(pin);
         match outcome {
             Outcome::Changed(next) | Outcome::Redone(next) => {
@@ -177,7 +174,7 @@ async fn delete_piece(
                 return Ok(next.filter(|n| n.to_u64() != 0));
             }
             Outcome::Stopped(_) => return Err(broken(at, "it is not there")),
-            Outcome::NoItl(xids) => wait_for_itl(ctx, txn, &xids, entries).await?,
+            Outcome::NoItl(crowd) => core.wait_itl(ctx, txn, &crowd, LockWait::Wait).await?,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use block::itl::ItlChange;
 use block::op::{Inverse, Op};
-use block::{Mode, Rowid, Xid, itl, rows};
+use block::{Mode, Rowid, Xid, rows};
 use observe::Ctx;
 
 use super::chain::{self, Stub};
@@ -181,24 +181,6 @@ pub async fn lock(
     Work::new(ctx, txn, seg, rowid, snap, wait).run(None, Action::Lock).await
 }
 
-/// Waits for room in a block's ITL, which has `entries` and those of `xids` still run.
-///
-/// # Errors
-/// [`Error::Serialization`]: the others committed after the statement's snapshot. It may not take
-/// their entries over (hazard H4), however long it waits.
-pub(super) async fn wait_for_itl(
-    ctx: &Ctx,
-    txn: &Arc<Transaction>,
-    xids: &[Xid],
-    entries: usize,
-) -> Result<()> {
-    if entries > xids.len() {
-        let why = "the block has no room for another transaction entry".to_owned();
-        return Err(Error::Serialization(why));
-    }
-    txn.core().wait_itl(ctx, txn, xids, LockWait::Wait).await
-}
-
 /// Tells space management about room that a delete will leave in a block.
 pub(super) async fn note_room(
     ctx: &Ctx,
@@ -242,9 +224,6 @@ enum Met {
     Gone,
     Conflict,
     Wait(Xid),
-    /// No ITL entry to be had: some are of transactions that committed after the snapshot, and may
-    /// be taken over only by a statement that sees them (hazard H4).
-    NoRoom,
 }
 
 struct Work<'a> {
@@ -288,7 +267,6 @@ impl<'a> Work<'a> {
                 Met::Newer(row) => return Ok(Change::Newer(row)),
                 Met::Gone => return Ok(Change::Gone),
                 Met::Conflict => return Err(conflict()),
-                Met::NoRoom => return self.begin_again().await,
                 Met::LookBack => {
                     if scan::changed_since(self.ctx, self.seg, self.snap, self.rowid).await? {
                         return Err(conflict());
@@ -330,18 +308,6 @@ impl<'a> Work<'a> {
         self.txn.core().wait_row(self.ctx, self.txn, xid, target, self.wait).await
     }
 
-    /// Makes the caller come again with a new snapshot, for want of room in the ITL. The row could
-    /// not be locked; no caller takes a row for locked before it has come again.
-    async fn begin_again(&self) -> Result<Change> {
-        if self.txn.isolation() == Isolation::RepeatableRead {
-            return Err(conflict());
-        }
-        let now = self.txn.snapshot(self.ctx).await?;
-        let mut row = Vec::new();
-        let found = scan::fetch(self.ctx, self.seg, self.rowid, &now, &mut row).await?;
-        Ok(if found { Change::Newer(row) } else { Change::Gone })
-    }
-
     /// The row as the snapshot shows it; `None`: it shows none.
     async fn fetch_seen(&self) -> Result<Option<Vec<u8>>> {
         let mut row = Vec::new();
@@ -375,13 +341,9 @@ impl<'a> Work<'a> {
                 Ok(out)
             }
             Outcome::Redone(out) | Outcome::Stopped(out) => Ok(out),
-            Outcome::NoItl(xids) => {
-                let entries = usize::from(itl::count(&pin.read()));
+            Outcome::NoItl(crowd) => {
                 drop(pin);
-                if entries > xids.len() {
-                    return Ok(Met::NoRoom);
-                }
-                wait_for_itl(self.ctx, self.txn, &xids, entries).await?;
+                core.wait_itl(self.ctx, self.txn, &crowd, LockWait::Wait).await?;
                 Ok(Met::Again)
             }
         }

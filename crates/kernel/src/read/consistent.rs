@@ -58,11 +58,16 @@ struct Clone {
 }
 
 impl Clone {
-    /// A copy from another instance. `gone`: rolled back for certain before it was asked for, so
-    /// that
-    /// nothing of them is in it but entries.
+    /// A copy from another instance. `gone`: rolled back for certain before it was asked for.
     fn of_copy(bytes: Vec<u8>, gone: &[Xid]) -> Clone {
-        Clone { bytes, known: gone.iter().map(|x| (*x, TxStatus::Gone)).collect(), remote: true }
+        Clone { bytes, known: Vec::new(), remote: true }.after(gone)
+    }
+
+    /// The same, read after it was known that these have been rolled back: nothing of them is in it
+    /// but entries, which a leaf keeps for as long as nobody needs them.
+    fn after(mut self, gone: &[Xid]) -> Clone {
+        self.known.extend(gone.iter().map(|x| (*x, TxStatus::Gone)));
+        self
     }
 }
 
@@ -187,17 +192,19 @@ async fn consistent_waiting<R>(
             let first =
                 core.cache.read(ctx, dba, |b| first_look(snap, expect, b, &mut f)).await??;
             match first {
-                Some(First::Clone(clone)) => clone,
+                Some(First::Clone(clone)) => clone.after(&gone),
                 done => return finish_first(ctx, done),
             }
         };
         ctx.bump(Stat::CrBlocksCreated, 1);
         let whole = undo_clone(ctx, snap, clone, expect, &mut |_| {}, &mut gone).await?;
-        if remote && core.peers().map(|p| p.epoch()) != epoch {
-            // What it was made from may have died with its sender, and so may what was said of its
-            // transactions: their numbers may be given out again (hazard H1).
+        if core.peers().map(|p| p.epoch()) != epoch {
+            // What was said of its transactions may have died with who said it: their numbers may be
+            // given out again (hazard H1). So may what a copy was made from.
             gone.clear();
-            continue;
+            if remote {
+                continue;
+            }
         }
         if let Some(clone) = whole {
             let f = f.take().expect("called once");
@@ -226,10 +233,11 @@ pub async fn changed_since(
     let core = snap.core();
     let mut gone = Vec::new();
     for _ in 0..RETRIES_MAX {
+        let epoch = core.peers().map(|p| p.epoch());
         let look = |b: &[u8]| first_look(snap, expect, b, &mut Some(|_: &[u8]| ()));
         let clone = match core.cache.read(ctx, dba, look).await?? {
             None | Some(First::Done(())) => return Ok(false),
-            Some(First::Clone(clone)) => clone,
+            Some(First::Clone(clone)) => clone.after(&gone),
         };
         let mut changed = false;
         let mut watch = |r: &UndoRecord| {
@@ -238,6 +246,9 @@ pub async fn changed_since(
         let whole = undo_clone(ctx, snap, clone, expect, &mut watch, &mut gone).await?.is_some();
         if whole || changed {
             return Ok(changed);
+        }
+        if core.peers().map(|p| p.epoch()) != epoch {
+            gone.clear();
         }
     }
     Err(Error::too_old(snap.scn(), "undo has been used anew"))

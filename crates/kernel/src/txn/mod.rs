@@ -25,7 +25,7 @@ pub use locks::{
     Holder, TableEnqueues, TableLocks, TmMode, analyze_resource, is_shared_by_instance,
     notification_resource, table_resource, user_resource,
 };
-pub use modify::{LockState, Outcome, Step, Target, View};
+pub use modify::{Crowd, LockState, Outcome, Step, Target, View};
 pub use pending::{Moment, PutOff};
 pub use snapshot::{Snapshot, Snapshots};
 pub use status::TxStatus;

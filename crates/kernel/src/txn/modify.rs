@@ -41,8 +41,18 @@ pub enum Outcome<T> {
     Changed(T),
     Redone(T),
     Stopped(T),
-    /// No ITL entry is free or reusable and there is no room for one: wait for one of these.
-    NoItl(Vec<Xid>),
+    /// No ITL entry is free or reusable and there is no room for one.
+    NoItl(Crowd),
+}
+
+/// Whose the entries of a full ITL are.
+#[derive(Debug)]
+pub struct Crowd {
+    /// Transactions whose end makes room.
+    pub running: Vec<Xid>,
+    /// Others committed after the snapshot that the transaction keeps: it may not take their
+    /// entries over, however long it waits (hazard H4).
+    pub newer: bool,
 }
 
 /// State of a row's lock byte.
@@ -103,15 +113,6 @@ impl View<'_> {
     }
 }
 
-/// Highest commit SCN a taken-over entry may have, and below which a bound is good enough.
-struct Limits {
-    /// The snapshot that a REPEATABLE READ transaction keeps: what it takes over is visible to it
-    /// for good (hazard H4). A READ COMMITTED one may take over anything: its older snapshots take
-    /// its own change back, its later ones lie above every commit it has met.
-    exact: Scn,
-    horizon: Scn,
-}
-
 struct Judged {
     states: Vec<LockState>,
     own_idx: Option<u8>,
@@ -120,12 +121,18 @@ struct Judged {
     running: Vec<Xid>,
 }
 
+/// Looks at the entries of a block. One with a commit SCN up to `limit` may be taken over: that is
+/// the snapshot that a REPEATABLE READ transaction keeps, so that what it takes over is visible to
+/// it for good (hazard H4). A READ COMMITTED one may take over anything: its older snapshots take
+/// its own change back, its later ones lie above every commit it has met. A bound is as good as the
+/// SCN, since it stays marked as one in the undo record: whoever takes the change back finds it
+/// there, and is too old below it (hazard H2).
 fn judge(
     core: &Core,
     b: &mut [u8],
     own: Xid,
     remote: &[(Xid, TxStatus)],
-    limits: &Limits,
+    limit: Scn,
 ) -> Option<Judged> {
     let mut states = Vec::with_capacity(usize::from(itl::count(b)));
     let mut running = Vec::new();
@@ -147,14 +154,8 @@ fn judge(
                     running.push(e.xid);
                     LockState::Active(e.xid)
                 }
-                TxStatus::Committed(scn) => {
-                    if scn <= limits.exact && best.is_none_or(|(s, _)| scn < s) {
-                        best = Some((scn, i));
-                    }
-                    LockState::Committed(scn)
-                }
-                TxStatus::CommittedBy(scn) => {
-                    if scn <= limits.horizon && best.is_none_or(|(s, _)| scn < s) {
+                TxStatus::Committed(scn) | TxStatus::CommittedBy(scn) => {
+                    if scn <= limit && best.is_none_or(|(s, _)| scn < s) {
                         best = Some((scn, i));
                     }
                     LockState::Committed(scn)
@@ -163,7 +164,7 @@ fn judge(
                 // has left in a leaf still hides what it had taken over.
                 TxStatus::Gone => {
                     let leaf = layout::kind(b) == Kind::Leaf;
-                    if !leaf || layout::taken_scn(b) <= limits.exact {
+                    if !leaf || layout::taken_scn(b) <= limit {
                         free = free.or(Some(i));
                     }
                     LockState::Free
@@ -249,9 +250,7 @@ impl Transaction {
         let own = cursor.xid;
         let supply = core.undo_supply();
         cursor.prepare(ctx, &supply).await?;
-        let horizon = supply.horizon;
-        let exact = self.inner.lock().snapshot.as_ref().map_or(Scn::MAX, Snapshot::scn);
-        let limits = Limits { exact, horizon };
+        let limit = self.inner.lock().snapshot.as_ref().map_or(Scn::MAX, Snapshot::scn);
         let (mut remote, mut f) = (Vec::new(), f);
         loop {
             let unknown = unknown_remote(&core, &pin.read(), own);
@@ -260,7 +259,7 @@ impl Transaction {
                 remote.retain(|(x, _)| *x != xid);
                 remote.push((xid, status));
             }
-            match self.change_latched(ctx, pin, target, cursor, &remote, &limits, f) {
+            match self.change_latched(ctx, pin, target, cursor, &remote, limit, f) {
                 Ok(outcome) => return Ok(outcome),
                 // What was known here while others were asked is known no more: an outcome that was
                 // told and is forgotten, a segment that has been handed back. Asked for again.
@@ -308,7 +307,7 @@ impl Transaction {
         target: Target,
         cursor: &mut Cursor,
         remote: &[(Xid, TxStatus)],
-        limits: &Limits,
+        limit: Scn,
         f: F,
     ) -> std::result::Result<Outcome<T>, F> {
         let core = self.core().clone();
@@ -317,7 +316,7 @@ impl Transaction {
         let spare_pin = cursor.spare.as_ref().map(|s| s.0.clone());
         let header_pin = cursor.segment.header.clone();
         let mut change = Change::begin(&core.cache, &[pin, &block_pin]);
-        let judged = judge(&core, change.block_mut_for_hints(0), own, remote, limits);
+        let judged = judge(&core, change.block_mut_for_hints(0), own, remote, limit);
         let Some(judged) = judged else { return Err(f) };
         self.raise_floor(newest_commit(change.block(0), &judged.states));
         let view = View {
@@ -340,7 +339,10 @@ impl Transaction {
             }
             Step::Change { op, inverse, out } => (op, inverse, out),
         };
-        let Some(idx) = judged.chosen else { return Ok(Outcome::NoItl(judged.running)) };
+        let Some(idx) = judged.chosen else {
+            let newer = judged.states.len() > judged.running.len();
+            return Ok(Outcome::NoItl(Crowd { running: judged.running, newer }));
+        };
         let b = change.block(0);
         let overwritten = match view.lock_state(op.overwritten_lock(b)) {
             LockState::Committed(scn) => scn,

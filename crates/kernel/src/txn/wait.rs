@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 
 use super::core::Core;
 use super::locks::{TableLocks, Wish};
+use super::modify::Crowd;
 use super::transaction::Transaction;
 use crate::error::{Error, Result};
 
@@ -326,21 +327,21 @@ impl Core {
     /// Waits until one of the transactions that fill a block's ITL has ended.
     ///
     /// # Errors
-    /// As [`Core::wait_row`].
+    /// As [`Core::wait_row`]; [`Error::Serialization`] where no end would help.
     pub async fn wait_itl(
         self: &Arc<Core>,
         ctx: &Ctx,
         txn: &Transaction,
-        xids: &[Xid],
+        crowd: &Crowd,
         wait: LockWait,
     ) -> Result<()> {
-        if xids.is_empty() {
+        if crowd.newer {
             let why = "the block has no room for another transaction entry".to_owned();
             return Err(Error::Serialization(why));
         }
         marks::reached(Mark::ListFull);
         let p = [observe::enq_p1(*b"TX", 4), 0, 0];
-        self.wait_xids(ctx, txn, xids, WaitEvent::EnqTxAllocateItl, p, wait).await
+        self.wait_xids(ctx, txn, &crowd.running, WaitEvent::EnqTxAllocateItl, p, wait).await
     }
 
     async fn wait_xids(
