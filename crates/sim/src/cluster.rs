@@ -1,6 +1,6 @@
 //! The simulated cluster: a database and its instances.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,7 +152,7 @@ impl Cluster {
 
     /// What the instances have to say, for a run that has failed.
     pub fn print_alerts(&self) {
-        let mut blocks = std::collections::BTreeSet::new();
+        let (mut blocks, mut full) = (BTreeSet::new(), BTreeSet::new());
         for (k, observer) in &self.observers {
             for line in observer.alert_log.lines() {
                 println!("instance {k}: {}", line.formatted());
@@ -162,6 +162,9 @@ impl Cluster {
                     let event = session.wait.event.map_or("", observe::WaitEvent::name);
                     let p = session.wait.p;
                     println!("instance {k}: {} waits for {event} {p:?}", session.program);
+                    if event == observe::WaitEvent::FreeBufferWaits.name() {
+                        full.insert(*k);
+                    }
                     if event.starts_with("gc ") {
                         let word = |i: usize| u32::try_from(p[i]).unwrap_or(u32::MAX);
                         let file = u16::try_from(p[0]).unwrap_or(u16::MAX);
@@ -173,6 +176,10 @@ impl Cluster {
         for (k, instance) in &self.open {
             for &dba in &blocks {
                 println!("instance {k}: block {dba}: {}", instance.node.block_state(dba));
+            }
+            for buffer in instance.core.cache.buffers().iter().filter(|_| full.contains(k)) {
+                let state = instance.node.block_state(buffer.dba);
+                println!("instance {k}: in its cache {}: {state}", buffer.dba);
             }
         }
     }

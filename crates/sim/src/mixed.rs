@@ -102,7 +102,7 @@ struct Wish {
 enum Tried {
     Done,
     /// Another client was faster: look again.
-    Again,
+    Again(&'static str),
 }
 
 const VALUE: usize = 1;
@@ -158,20 +158,22 @@ impl Mixed {
         wish: Wish,
     ) -> Result<()> {
         let before = txn.savepoint();
+        let mut met = Vec::new();
         for _ in 0..TRIES_MAX {
             match self.try_change(ctx, txn, own, wish).await {
                 Ok(Tried::Done) => return Ok(()),
-                Ok(Tried::Again) => {}
+                Ok(Tried::Again(why)) => met.push(why),
                 // Another client has made the item since the snapshot.
                 Err(Error::UniqueViolation { .. })
                     if txn.isolation() == Isolation::ReadCommitted =>
                 {
                     txn.rollback_to(ctx, before).await?;
+                    met.push("another's key");
                 }
                 Err(e) => return Err(e),
             }
         }
-        panic!("item {}: no snapshot shows what stands in the way", wish.item);
+        panic!("item {}: no snapshot shows what stands in the way: {met:?}", wish.item);
     }
 
     async fn try_change(
@@ -228,7 +230,8 @@ impl Mixed {
             Change::Newer(_) | Change::Gone => {
                 let repeatable = txn.isolation() == Isolation::RepeatableRead;
                 assert!(!repeatable, "item {item}: REPEATABLE READ is told {change:?}");
-                return Ok(Tried::Again);
+                let gone = matches!(change, Change::Gone);
+                return Ok(Tried::Again(if gone { "gone" } else { "a newer row" }));
             }
         }
         let gone = delete && prev != 0;

@@ -67,7 +67,7 @@ pub struct Scenario {
     pub others: BTreeMap<Fault, u32>,
     /// Of the faults each seed takes a part: of each kind none, or up to so many.
     pub swarm: bool,
-    /// Of what follows each seed takes some: 64 buffers, two entries in a block's list of
+    /// Of what follows each seed takes some: 16 buffers, two entries in a block's list of
     /// transactions, a checkpoint each millisecond, no retention of undo.
     pub swarm_sizes: bool,
     /// Some places of the code take their rare branch now and then (`env::marks`).
@@ -166,7 +166,7 @@ impl Scenario {
     fn sized(&self) -> [(&'static str, u64, u64); 4] {
         let blocks = u64::try_from(self.cache_blocks).expect("a number of buffers");
         [
-            ("_db_block_buffers", blocks, 64),
+            ("_db_block_buffers", blocks, 16),
             ("_itl_entries_max", u64::from(self.itl_entries_max), 2),
             ("_dbwr_interval_us", self.dbwr_interval_us, 1_000),
             ("undo_retention", self.undo_retention_s, 0),

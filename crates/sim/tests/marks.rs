@@ -15,8 +15,15 @@ fn scenario(name: &str) -> Scenario {
 }
 
 /// Scenario and seeds.
-const RUNS: &[(&str, std::ops::RangeInclusive<u64>)] =
-    &[("recovery", 1..=3), ("writes", 1..=8), ("log", 1..=2)];
+const RUNS: &[(&str, std::ops::RangeInclusive<u64>)] = &[
+    ("recovery", 1..=3),
+    ("writes", 1..=8),
+    ("log", 1..=2),
+    ("log", 91..=91),
+    ("log", 138..=138),
+    ("smallest", 1..=2),
+    ("smallest", 229..=229),
+];
 
 #[test]
 fn marks_are_reached_and_points_taken() {

@@ -24,6 +24,8 @@ usage: cargo x COMMAND
                   one scenario (see crates/sim/scenarios), from one seed or from many;
                   into a log of seeds, which goes on where it ended; or from a seed that
                   fails to the smallest scenario that fails there
+  sim --scenario FILE --ratchet crates/sim/speed
+                  how fast the simulator is, beside the best it has been
   mutants [NAME]  looks for a seed that notices each rule that can be broken
   fuzz [TARGET] [--seconds N] [--seed S]
                   feeds decoders with damaged bytes, 60 s each

@@ -144,8 +144,10 @@ pub fn unit() -> Result<bool, String> {
 /// The simulation: the tests, with a seed of the caller's if given; or what `--scenario` or
 /// `--minutes` ask for.
 pub fn sim(args: &[String]) -> Result<bool, String> {
-    let chosen =
-        |arg: &String| ["--scenario", "--minutes", "--shrink", "--log"].contains(&arg.as_str());
+    let chosen = |arg: &String| {
+        let scenarios = ["--scenario", "--minutes", "--shrink", "--log", "--ratchet"];
+        scenarios.contains(&arg.as_str())
+    };
     if args.iter().any(chosen) {
         return run_scenario(args, &["--features", "marks"]);
     }

@@ -37,15 +37,30 @@ pub(super) fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A quick hash of bytes, eight at a time, for the trace.
+/// A quick hash of bytes, four words at a time, for the trace: a multiplication waits for the one
+/// before it, and four chains of them do not wait for each other.
 pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let step = |h: u64, word: &[u8; 8]| {
+        (h ^ u64::from_le_bytes(*word)).wrapping_mul(PRIME).rotate_left(29)
+    };
     let mut h = bytes.len() as u64;
     let (words, rest) = bytes.as_chunks::<8>();
+    let (fours, words) = words.as_chunks::<4>();
+    let mut chains = [1_u64, 2, 3, 4];
+    for four in fours {
+        for (chain, word) in chains.iter_mut().zip(four) {
+            *chain = step(*chain, word);
+        }
+    }
+    for chain in chains {
+        h = step(h, &chain.to_le_bytes());
+    }
     for word in words {
-        h = (h ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+        h = step(h, word);
     }
     for b in rest {
-        h = (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3);
+        h = (h ^ u64::from(*b)).wrapping_mul(PRIME);
     }
     mix(h)
 }

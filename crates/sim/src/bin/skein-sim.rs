@@ -14,18 +14,28 @@ use std::time::{Duration, Instant};
 
 use global::Mutant;
 use parking_lot::Mutex;
-use sim::{Failing, Report, Scenario, SeedLog};
+use sim::{Failing, Report, Scenario, SeedLog, Speed, Verdict};
+
+/// Images of blocks come and go with every message.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const USAGE: &str = "\
 usage: skein-sim --scenario FILE [SEED] [--minutes M] [--from SEED]
-                 [--mutant NAME | --log FILE | --shrink]
+                 [--mutant NAME | --log FILE | --shrink | --ratchet FILE]
 
 Runs the scenario from SEED, twice; or from one seed after the other for M minutes (1 by default),
 every tenth twice. In the end it says which marks of the code (`env::marks`) no run has come to.
 --mutant NAME  breaks a rule; a seed that fails is what is looked for: the same seed must pass with
                the rule whole
 --log FILE     adds a line for each seed that passes, and goes on after the last one in it
---shrink       looks for the smallest scenario that fails where SEED does, and writes it to a file";
+--shrink       looks for the smallest scenario that fails where SEED does, and writes it to a file
+--ratchet FILE measures how fast the simulator is, beside a fixed piece of work: fails if it is much
+               slower than the file says, and writes the file anew if it is faster";
+
+/// Seeds between two measurements of the yard, and at least so many such parts.
+const SEEDS_OF_A_PART: u64 = 4;
+const PARTS_MIN: usize = 5;
 
 struct Request {
     file: PathBuf,
@@ -35,6 +45,7 @@ struct Request {
     mutant: Option<Mutant>,
     log: Option<PathBuf>,
     shrink: bool,
+    ratchet: Option<PathBuf>,
 }
 
 /// What the runs have done.
@@ -56,6 +67,7 @@ fn arguments() -> Result<Request, String> {
         mutant: None,
         log: None,
         shrink: false,
+        ratchet: None,
     };
     let mut args = std::env::args().skip(1);
     let number = |text: &str| text.parse::<u64>().map_err(|e| format!("{text}: {e}"));
@@ -67,6 +79,7 @@ fn arguments() -> Result<Request, String> {
             "--from" => request.from = number(&value()?)?,
             "--log" => request.log = Some(PathBuf::from(value()?)),
             "--shrink" => request.shrink = true,
+            "--ratchet" => request.ratchet = Some(PathBuf::from(value()?)),
             "--mutant" => {
                 let name = value()?;
                 let mutant = Mutant::of_name(&name);
@@ -260,6 +273,63 @@ fn runs(
     Ok(sum.commits > 0)
 }
 
+/// The processor's time for a yard of fixed work, in seconds.
+fn yard_s() -> f64 {
+    let before = cpu();
+    sim::yard();
+    (cpu() - before).as_secs_f64()
+}
+
+/// Measures the simulator's speed, and compares it with the best one.
+fn ratchet(request: &Request, scenario: &Scenario, best: &Path) -> Result<bool, String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", best.display());
+    let text = std::fs::read_to_string(best).map_err(failed)?;
+    let known = Speed::parse(&text).map_err(|e| format!("{}: {e}", best.display()))?;
+    let (mut parts, began, mut seed) = (Vec::new(), Instant::now(), request.from);
+    while parts.len() < PARTS_MIN || began.elapsed() < request.limit {
+        // The same seeds each time: work that differs cannot be compared.
+        if parts.len().is_multiple_of(PARTS_MIN) {
+            seed = request.from;
+        }
+        let yard_before_s = yard_s();
+        let before = cpu();
+        let (mut commits, mut transfers) = (0, 0);
+        for _ in 0..SEEDS_OF_A_PART {
+            let Some(report) = tried(seed, scenario) else { return Ok(false) };
+            commits += report.counts.acknowledged;
+            transfers += report.transfers;
+            seed += 1;
+        }
+        let cpu_s = (cpu() - before).as_secs_f64();
+        let yards = cpu_s / f64::midpoint(yard_before_s, yard_s());
+        let (commits, transfers) = (commits as f64, transfers as f64);
+        let (commits_s, transfers_s) = (commits / cpu_s, transfers / cpu_s);
+        let part = Speed { commits: commits / yards, transfers: transfers / yards };
+        println!(
+            "{commits_s:.0} commits and {transfers_s:.0} block transfers per CPU second; {:.2} and {:.1} per yard",
+            part.commits, part.transfers,
+        );
+        parts.push(part);
+    }
+    let speed = Speed::median_of(&parts);
+    println!(
+        "medians per yard: {:.2} commits, {:.1} block transfers; the best so far {:.2}, {:.1}",
+        speed.commits, speed.transfers, known.commits, known.transfers
+    );
+    match speed.beside(&known) {
+        Verdict::Slower => {
+            println!("SLOWER: {:.2} of the best", speed.commits / known.commits);
+            return Ok(false);
+        }
+        Verdict::AsGood => {}
+        Verdict::Better => {
+            std::fs::write(best, speed.to_string()).map_err(failed)?;
+            println!("faster: {} has been raised", best.display());
+        }
+    }
+    Ok(true)
+}
+
 fn main() -> ExitCode {
     let request = match arguments() {
         Ok(request) => request,
@@ -277,6 +347,16 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(best) = &request.ratchet {
+        return match ratchet(&request, &scenario, best) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(e) => {
+                eprintln!("{e}");
+                ExitCode::from(2)
+            }
+        };
+    }
     let log = request.log.as_ref().map(|path| SeedLog::open(path, &request.file)).transpose();
     let passed = match (request.mutant, request.seed) {
         (Some(mutant), _) => Ok(hunt(&request, &scenario, mutant)),
