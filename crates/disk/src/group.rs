@@ -324,8 +324,19 @@ impl Group {
         self.options
     }
 
-    /// Learns what other instances have changed in the layout.
+    /// Learns what other instances have changed in the layout. Under their lock: a change that can
+    /// be read may still be on its way to the disk, and be lost with whoever makes it; nothing may
+    /// rest on it before.
     pub async fn refresh(&self) -> Result<()> {
+        let layout = self.layout();
+        if self.newest_meta(&layout).await?.sequence > layout.meta.sequence {
+            let _lock = self.lock().await?;
+            self.refresh_locked().await?;
+        }
+        Ok(())
+    }
+
+    async fn refresh_locked(&self) -> Result<()> {
         let layout = self.layout();
         let meta = self.newest_meta(&layout).await?;
         self.install(meta).await
@@ -415,7 +426,7 @@ impl Group {
     /// Changes the layout: `change` works on the newest one, under the lock of all instances.
     async fn change<T>(&self, change: impl FnOnce(&mut Meta) -> Result<T> + Send) -> Result<T> {
         let _lock = self.lock().await?;
-        self.refresh().await?;
+        self.refresh_locked().await?;
         let layout = self.layout();
         let mut meta = layout.meta.clone();
         let out = change(&mut meta)?;
@@ -447,7 +458,7 @@ impl Group {
     pub async fn add_lun(&self, path: Option<&Path>, lun_size_bytes: u64) -> Result<u16> {
         let size_aus = size_aus(lun_size_bytes)?;
         let _lock = self.lock().await?;
-        self.refresh().await?;
+        self.refresh_locked().await?;
         let layout = self.layout();
         let mut meta = layout.meta.clone();
         let lun = u16::try_from(meta.luns.len()).map_err(|_| Error::MetadataFull)?;

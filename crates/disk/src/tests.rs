@@ -265,6 +265,43 @@ fn a_crash_at_any_moment_of_a_layout_change_leaves_the_old_or_the_new_layout() {
     assert!(old > 5 && new > 5, "old {old}, new {new}");
 }
 
+/// What another instance is just writing can be read, and is lost if that one ends.
+#[test]
+fn a_layout_on_its_way_to_the_disk_is_not_relied_on() {
+    let mut new = 0;
+    for seed in 0..200 {
+        let world = world(seed);
+        let (one, two, three) = (world.env(1), world.env(2), world.env(3));
+        let known = world.block_on(async {
+            let group = create(&one, 2, 20).await;
+            group.create_file(4, 100).await.unwrap();
+            open(&two).await.unwrap()
+        });
+        let task_env = one.clone();
+        one.spawn_task("extend", env::Lane::Background, async move {
+            let group = open(&task_env).await.unwrap();
+            let _ = group.extend_file(4, 1000).await;
+        });
+        let looker = known.clone();
+        let slow = FaultKind::SlowWritesUs(2_000);
+        let path_contains = String::new();
+        let fault = DiskFault { instance: Some(1), path_contains, kind: slow, probability: 1.0 };
+        world.set_fault(fault);
+        world.run_for(Duration::from_micros(500 + seed * 20));
+        two.spawn_task("refresh", env::Lane::Background, async move {
+            looker.refresh().await.unwrap();
+        });
+        world.run_for(Duration::from_micros(400));
+        world.crash(1);
+        world.run_for(Duration::from_millis(20));
+        let real = world.block_on(open(&three)).unwrap().file_blocks(4);
+        let believed = known.file_blocks(4);
+        assert!(believed <= real, "seed {seed}: {believed:?}, and the disks say {real:?}");
+        new += usize::from(real == Some(1100));
+    }
+    assert!((20..180).contains(&new), "{new} of 200 survived the crash: the test proves nothing");
+}
+
 #[test]
 fn a_damaged_copy_on_lun_0_is_replaced_by_a_mirror() {
     let world = world(8);

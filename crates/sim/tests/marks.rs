@@ -21,6 +21,7 @@ const RUNS: &[(&str, std::ops::RangeInclusive<u64>)] = &[
     ("log", 1..=2),
     ("log", 91..=91),
     ("log", 138..=138),
+    ("log", 335..=335),
     ("smallest", 1..=2),
     ("smallest", 229..=229),
 ];
