@@ -12,6 +12,7 @@ use crate::tidy;
 const CLUSTER_PACKAGES: [&str; 2] = ["skein-cli", "skein-lab"];
 const SIM_PACKAGE: &str = "skein-sim";
 const SIM_BIN: &str = "skein-sim";
+const FUZZ_PACKAGE: &str = "skein-fuzz";
 /// The rules that a build of the simulator can break (`global::mutant`), by name, and the scenario
 /// that notices.
 const MUTANTS: [(&str, &str); 8] = [
@@ -89,6 +90,12 @@ fn run_all(executables: &[Executable], whole: bool, tally: &mut Tally) -> Result
         let _ = std::fs::remove_file(&path);
     }
     if whole {
+        println!("== {FUZZ_PACKAGE}: each target for a minute");
+        let fuzzer = executables.iter().find(|e| e.target == FUZZ_PACKAGE && !e.test);
+        let fuzzer = dir.take(fuzzer.ok_or("cargo has built no fuzzer")?)?;
+        let status = Command::new(fuzzer).current_dir(run::root()).args(["--jobs", "2"]).status();
+        let held = status.map_err(|e| format!("run {FUZZ_PACKAGE}: {e}"))?.success();
+        tally.check("decoders stand damaged bytes", held);
         let complaints = moved::check(moved_dir.path())?;
         for complaint in &complaints {
             println!("{complaint}");
@@ -198,14 +205,13 @@ fn run_scenario(args: &[String], features: &[&str]) -> Result<bool, String> {
 
 /// Feeds decoders with damaged bytes.
 pub fn fuzz(args: &[String]) -> Result<bool, String> {
-    const PACKAGE: &str = "skein-fuzz";
-    let build = ["build", "--release", "-p", PACKAGE, "--bin", PACKAGE];
+    let build = ["build", "--release", "-p", FUZZ_PACKAGE, "--bin", FUZZ_PACKAGE];
     let Some(executables) = run::build(&build)? else { return Ok(false) };
-    let exe = executables.iter().find(|e| e.target == PACKAGE && !e.test);
+    let exe = executables.iter().find(|e| e.target == FUZZ_PACKAGE && !e.test);
     let exe = exe.ok_or("cargo has built no fuzzer")?;
     let dir = RunDir::new("fuzz")?;
     let status = Command::new(dir.take(exe)?).current_dir(run::root()).args(args).status();
-    Ok(status.map_err(|e| format!("run {PACKAGE}: {e}"))?.success())
+    Ok(status.map_err(|e| format!("run {FUZZ_PACKAGE}: {e}"))?.success())
 }
 
 /// Looks for a seed that catches each mutant, or the one named; ten minutes each.
