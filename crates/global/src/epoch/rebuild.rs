@@ -101,9 +101,6 @@ fn decide_unheld(view: &EntryView, dead: Option<Version>) -> Decision {
     }
 }
 
-/// What is known of one block: reports of the living, and the dead threads' version.
-type Known = (Vec<(InstanceNo, Holding)>, Option<Version>);
-
 /// A block locked for recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unfinished {
@@ -117,7 +114,10 @@ pub struct Unfinished {
 /// Collects reports, then rebuilds one master's part of the directory.
 #[derive(Default)]
 pub struct Rebuild {
-    blocks: BTreeMap<Dba, Known>,
+    /// As they come: a million of them are sorted once, while everybody waits.
+    reports: Vec<(InstanceNo, Holding)>,
+    /// The highest version of each block in dead threads.
+    dead: BTreeMap<Dba, Version>,
 }
 
 /// The result of a rebuild.
@@ -139,30 +139,26 @@ impl Rebuild {
 
     /// A batch of what an instance holds of the blocks mastered here.
     pub fn report(&mut self, from: InstanceNo, items: &[Holding]) {
-        for &h in items {
-            self.blocks.entry(h.addr).or_default().0.push((from, h));
-        }
+        self.reports.extend(items.iter().map(|&h| (from, h)));
     }
 
     /// A batch of what was found in dead threads; of several versions the highest counts.
     pub fn dead_changes(&mut self, items: &[Recovered]) {
         for r in items {
-            let dead = &mut self.blocks.entry(r.addr).or_default().1;
-            *dead = (*dead).max(Some(r.version));
+            let dead = self.dead.entry(r.addr).or_insert(r.version);
+            *dead = (*dead).max(r.version);
         }
     }
 
     /// Fills `master` (emptied first); blocks of the set are locked by `recoverer`.
     pub fn finish(self, now_us: u64, master: &mut Master, recoverer: InstanceNo) -> Rebuilt {
+        let Rebuild { mut reports, mut dead } = self;
         master.clear();
         let mut rebuilt = Rebuilt::default();
-        for (addr, (reports, dead)) in self.blocks {
-            let (view, decision) = decide(&reports, dead);
+        let mut one = |addr: Dba, reports: &[(InstanceNo, Holding)], dead: Option<Version>| {
+            let (view, decision) = decide(reports, dead);
             match decision {
-                Decision::Broken(why) => {
-                    rebuilt.broken.push((addr, why));
-                    continue;
-                }
+                Decision::Broken(why) => rebuilt.broken.push((addr, why)),
                 Decision::Recover { past, dead } => {
                     master.install(addr, &view, Some(recoverer));
                     rebuilt.set.push(Unfinished { addr, past, dead });
@@ -181,6 +177,16 @@ impl Rebuild {
                     master.promote(now_us, addr, dead, &mut rebuilt.effects);
                 }
             }
+        };
+        // Those of one block stay in the order in which they came.
+        reports.sort_by_key(|(_, h)| h.addr);
+        for group in reports.chunk_by(|a, b| a.1.addr == b.1.addr) {
+            let addr = group[0].1.addr;
+            one(addr, group, dead.remove(&addr));
+        }
+        // Nobody alive has these.
+        for (addr, version) in dead {
+            one(addr, &[], Some(version));
         }
         rebuilt
     }

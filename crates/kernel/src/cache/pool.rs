@@ -543,14 +543,21 @@ impl Cache {
         self.step(buffer, &mut st, HolderEvent::Progress, Carry::default());
     }
 
-    /// Every buffer, for reports, views and the rebuild of the directory.
+    /// Every buffer, by addresses.
     #[must_use]
     pub fn buffers(&self) -> Vec<Arc<Buffer>> {
-        let mut out = Vec::new();
+        let mut out = self.buffers_unordered();
+        out.sort_by_key(|b| b.dba);
+        out
+    }
+
+    /// Every buffer, in no order: a million of them take long to sort.
+    #[must_use]
+    pub fn buffers_unordered(&self) -> Vec<Arc<Buffer>> {
+        let mut out = Vec::with_capacity(self.capacity_blocks());
         for shard in &self.shards {
             out.extend(shard.lock().map.values().cloned());
         }
-        out.sort_by_key(|b| b.dba);
         out
     }
 

@@ -53,7 +53,7 @@ impl Node {
         if !quiet {
             return false;
         }
-        let buffers = self.cache.buffers();
+        let buffers = self.cache.buffers_unordered();
         let resting = buffers.iter().all(|b| {
             let st = b.latch().read();
             st.past_image.is_none() && !st.loading && st.holder.is_quiet()

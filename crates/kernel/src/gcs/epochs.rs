@@ -22,6 +22,9 @@ use crate::cache::Carry;
 /// Items of one batch of a report.
 const BATCH: usize = 1000;
 
+/// What this instance holds, by the masters that are to know.
+type HoldingsByMaster = std::collections::BTreeMap<InstanceNo, Vec<Holding>>;
+
 /// The channels between any two instances: one a class, one lane.
 pub(super) fn channels() -> Vec<Channel> {
     global::msg::Class::ALL.iter().map(|&class| Channel { class, lane: 0 }).collect()
@@ -226,7 +229,7 @@ impl Node {
         let _given_back: Vec<Arc<crate::undo::Segment>>;
         let _all = self.cache.stop_protocol();
         let map = MasterMap::new(&members);
-        *self.view.write() = Arc::new(View { epoch, members: members.clone(), map });
+        *self.view.write() = Arc::new(View { epoch, members: members.clone(), map: map.clone() });
         self.looks.forget(epoch);
         if let Some(shown) = &self.cache.shown {
             // Or all that is not shown yet would be copied below, with everybody standing still.
@@ -241,11 +244,16 @@ impl Node {
         self.cr_waits.lock().clear();
         self.horizons.lock().retain(|k, _| members.contains(k));
         self.recovery.lock().reset();
-        let buffers = self.cache.buffers();
-        for buffer in &buffers {
+        let mut held: HoldingsByMaster = members.iter().map(|m| (*m, Vec::new())).collect();
+        // One way through all of them, since each is memory that no cache of the processor has.
+        for buffer in &self.cache.buffers_unordered() {
             let mut st = buffer.latch().write();
             let event = global::HolderEvent::EnterEpoch;
             self.cache.step(buffer, &mut st, event, Carry::default());
+            if report && let Some(holding) = st.holder.holding(&self.cache.facts(buffer, &st)) {
+                let master = map.master_of(buffer.dba);
+                held.get_mut(&master).expect("a member").push(holding);
+            }
         }
         self.enqueues_enter();
         self.cache.set_frozen(false);
@@ -256,26 +264,15 @@ impl Node {
         // What this instance does not answer for any more goes to those who do.
         _given_back = self.give_back_segments();
         if report {
-            self.report(epoch, &buffers);
+            self.report(epoch, held);
             self.enqueues_report(epoch);
         }
         self.wake_classes();
     }
 
     /// Tells the masters what this instance holds; with the gate held exclusively.
-    fn report(&self, epoch: Epoch, buffers: &[Arc<crate::cache::Buffer>]) {
-        let view = self.view();
-        let mut by_master: std::collections::BTreeMap<InstanceNo, Vec<Holding>> =
-            view.members.iter().map(|m| (*m, Vec::new())).collect();
-        for buffer in buffers {
-            let st = buffer.latch().read();
-            let facts = self.cache.facts(buffer, &st);
-            if let Some(holding) = st.holder.holding(&facts) {
-                let master = view.map.master_of(buffer.dba);
-                by_master.get_mut(&master).expect("a member").push(holding);
-            }
-        }
-        for (master, items) in by_master {
+    fn report(&self, epoch: Epoch, held: HoldingsByMaster) {
+        for (master, items) in held {
             for (items, last) in batches(items) {
                 self.send(master, Message::Epoch(EpochMessage::Holdings { epoch, last, items }));
             }
