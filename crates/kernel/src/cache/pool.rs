@@ -88,7 +88,8 @@ pub struct Cache {
     per_shard: usize,
     /// Sole member, nothing unrecovered, no past image: no message is ever needed.
     alone: AtomicBool,
-    pub(super) grants: OnceLock<Arc<dyn Grants>>,
+    /// Whoever it is has the cache: it is not kept alive from here.
+    pub(super) grants: OnceLock<Weak<dyn Grants>>,
     /// Everything that holds the checkpoint back, oldest first.
     pub(super) dirty: Mutex<BTreeMap<(Rba, Dba), Arc<Buffer>>>,
     /// Changes hold it shared from append until their blocks are on the dirty list.
@@ -151,8 +152,13 @@ impl Cache {
     }
 
     /// Connects the cache to the cluster; once.
-    pub fn set_grants(&self, grants: Arc<dyn Grants>) {
+    pub fn set_grants(&self, grants: &Arc<impl Grants + 'static>) {
+        let grants = Arc::downgrade(grants);
         assert!(self.grants.set(grants).is_ok(), "grants are set once");
+    }
+
+    pub(super) fn grants(&self) -> Option<Arc<dyn Grants>> {
+        self.grants.get()?.upgrade()
     }
 
     #[must_use]
@@ -483,7 +489,7 @@ impl Cache {
                 return Ok(());
             }
             NextStep::Ask => {
-                let grants = self.grants.get().ok_or(Error::Closing)?;
+                let grants = self.grants().ok_or(Error::Closing)?;
                 return grants.acquire(ctx, buffer, want).await;
             }
             NextStep::Read => {}

@@ -107,7 +107,7 @@ impl Cache {
             let (alone, asked): (Vec<_>, Vec<_>) =
                 run.into_iter().partition(|b| b.latch().read().loading);
             drop(RunGuard { cache: self, run: alone });
-            let Some(grants) = self.grants.get() else { return Err(Error::Closing) };
+            let Some(grants) = self.grants() else { return Err(Error::Closing) };
             return grants.acquire_many(ctx, asked).await;
         }
         let mut guard = RunGuard { cache: self, run };

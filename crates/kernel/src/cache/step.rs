@@ -7,8 +7,8 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use block::{Rba, layout};
 use env::IoBuf;
@@ -87,7 +87,7 @@ impl Cache {
     fn said(&self) {
         DEPTH.set(DEPTH.get() - 1);
         if DEPTH.get() == 0
-            && let Some(grants) = self.grants.get()
+            && let Some(grants) = self.grants()
         {
             grants.send_queued();
         }
@@ -147,7 +147,7 @@ impl Cache {
         // Only a peer who waits makes it worth a timer.
         if st.holder.duty().is_some()
             && buffer.is_reserved()
-            && let Some(grants) = self.grants.get()
+            && let Some(grants) = self.grants()
         {
             grants.end_reservation_soon(buffer);
         }
@@ -204,8 +204,10 @@ impl Cache {
                 self.requeue(buffer, st);
             }
             HolderEffect::Wake => st.wake = true,
-            other => match self.grants.get() {
-                Some(grants) => grants.perform(buffer, st, other, carry),
+            other => match self.grants.get().map(Weak::upgrade) {
+                Some(Some(grants)) => grants.perform(buffer, st, other, carry),
+                // The instance is being taken down: nobody is to be told anything.
+                Some(None) => {}
                 None => self.env.abort_instance("a message is due, but the instance is alone"),
             },
         }

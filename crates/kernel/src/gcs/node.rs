@@ -204,10 +204,10 @@ impl Node {
             call_handler: Mutex::new(None),
             ctx: observer.ctx(SessionKind::Background, "LMS0"),
         });
-        core.cache.set_grants(node.clone());
-        core.set_peers(node.clone());
-        core.table_locks.set_enqueues(node.clone());
-        core.waits.set_remote(node.clone());
+        core.cache.set_grants(&node);
+        core.set_peers(&node);
+        core.table_locks.set_enqueues(&node);
+        core.waits.set_remote(&node);
         for (class, inbox) in Class::ALL.into_iter().zip(network.inboxes) {
             node.start_class(class, inbox);
         }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use block::{Dba, InstanceNo, ObjId, Scn, Uba, Xid};
 use env::{BoxFuture, Env, IoBuf};
@@ -121,7 +121,8 @@ pub struct Core {
     pub(super) outcomes: Outcomes,
     pub(super) next_local_id: AtomicU64,
     pub(super) leaf_finder: OnceLock<Arc<dyn LeafFinder>>,
-    pub(super) peers: OnceLock<Arc<dyn Peers>>,
+    /// Whoever it is has this core: it is not kept alive from here.
+    pub(super) peers: OnceLock<Weak<dyn Peers>>,
     /// The dictionary's own state, of a type that only `dict` knows.
     dictionary: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -169,7 +170,8 @@ impl Core {
         assert!(self.leaf_finder.set(finder).is_ok(), "the leaf finder is set once");
     }
 
-    pub fn set_peers(&self, peers: Arc<dyn Peers>) {
+    pub fn set_peers(&self, peers: &Arc<impl Peers + 'static>) {
+        let peers = Arc::downgrade(peers);
         assert!(self.peers.set(peers).is_ok(), "the peers are set once");
     }
 
@@ -185,8 +187,8 @@ impl Core {
 
     /// The other instances; `None` while this one is alone.
     #[must_use]
-    pub fn peers(&self) -> Option<&Arc<dyn Peers>> {
-        if self.cache.is_alone() { None } else { self.peers.get() }
+    pub fn peers(&self) -> Option<Arc<dyn Peers>> {
+        if self.cache.is_alone() { None } else { self.peers.get()?.upgrade() }
     }
 
     /// How long undo of committed transactions is kept for old snapshots.

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
 
 use block::ObjId;
@@ -213,7 +213,7 @@ impl Table {
 pub struct TableLocks {
     tables: Mutex<BTreeMap<Resource, Table>>,
     held: Mutex<BTreeMap<u64, Vec<Resource>>>,
-    enqueues: OnceLock<Arc<dyn TableEnqueues>>,
+    enqueues: OnceLock<Weak<dyn TableEnqueues>>,
 }
 
 /// A row of `v$lock` for TM.
@@ -236,8 +236,14 @@ enum Try {
 }
 
 impl TableLocks {
+    /// The cluster's, if the instance's locks stand under them.
+    fn enqueues(&self) -> Option<Arc<dyn TableEnqueues>> {
+        self.enqueues.get()?.upgrade()
+    }
+
     /// From now on the instance's locks stand under the cluster's.
-    pub fn set_enqueues(&self, enqueues: Arc<dyn TableEnqueues>) {
+    pub fn set_enqueues(&self, enqueues: &Arc<impl TableEnqueues + 'static>) {
+        let enqueues = Arc::downgrade(enqueues);
         assert!(self.enqueues.set(enqueues).is_ok(), "the table enqueues are set once");
     }
 
@@ -312,7 +318,7 @@ impl TableLocks {
     /// lock: the enqueue service calls back.
     fn pay(&self, obj: Resource) {
         let owes = self.tables.lock().get(&obj).is_some_and(Table::owes);
-        if let Some(enqueues) = self.enqueues.get().filter(|_| owes) {
+        if let Some(enqueues) = self.enqueues().filter(|_| owes) {
             enqueues.released(obj);
         }
     }
@@ -614,7 +620,7 @@ impl Core {
         mode: GesMode,
         patience: &mut Patience,
     ) -> Result<()> {
-        let Some(enqueues) = self.table_locks.enqueues.get() else { return Ok(()) };
+        let Some(enqueues) = self.table_locks.enqueues() else { return Ok(()) };
         let mut asked = enqueues.cover(ctx, obj, mode, patience.refuses());
         if let Poll::Ready(answer) = futures::poll!(asked.as_mut()) {
             return answer;

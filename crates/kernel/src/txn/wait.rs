@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use block::{ObjId, Rowid, Xid};
@@ -116,7 +116,7 @@ pub struct Waits {
     sessions: Mutex<BTreeMap<u64, u64>>,
     locks: Arc<TableLocks>,
     last_no: AtomicU64,
-    remote: OnceLock<Arc<dyn RemoteDeadlocks>>,
+    remote: OnceLock<Weak<dyn RemoteDeadlocks>>,
 }
 
 /// A row of `v$lock` for waiting transactions.
@@ -139,7 +139,8 @@ impl Waits {
     }
 
     /// From now on waits that last are searched over all instances.
-    pub fn set_remote(&self, remote: Arc<dyn RemoteDeadlocks>) {
+    pub fn set_remote(&self, remote: &Arc<impl RemoteDeadlocks + 'static>) {
+        let remote = Arc::downgrade(remote);
         assert!(self.remote.set(remote).is_ok(), "the remote deadlock search is set once");
     }
 
@@ -458,7 +459,7 @@ impl Core {
     fn search_if_lasting(&self, waiter: u64, patience: &mut Patience) {
         let now = self.env.now();
         let lasts = now.since(patience.searched) >= LASTING.as_micros() as u64;
-        if let Some(remote) = self.waits.remote.get().filter(|_| lasts) {
+        if let Some(remote) = self.waits.remote.get().and_then(Weak::upgrade).filter(|_| lasts) {
             patience.searched = now;
             remote.wait_lasts(waiter);
         }
