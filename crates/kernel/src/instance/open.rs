@@ -222,7 +222,7 @@ impl Instance {
         node.wait_settled().await;
         node.wait_segments_of(epoch).await;
         core.begin_life(&ctx).await?;
-        dict::open(&ctx, &core, node.clone()).await?;
+        dict::open(&ctx, &core, node.object_locks()).await?;
         let instance = Arc::new(Instance {
             core,
             node: node.clone(),

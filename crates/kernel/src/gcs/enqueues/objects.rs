@@ -4,6 +4,8 @@
 //! definition. Promises that the definition is forgotten here before the master hears that the
 //! instance has S no more. X is the transaction's, to its end.
 
+use std::sync::{Arc, Weak};
+
 use block::ObjId;
 use env::BoxFuture;
 use global::ges::OwnerId;
@@ -19,6 +21,50 @@ const QD: [u8; 2] = *b"QD";
 
 fn object_resource(obj: ObjId) -> Resource {
     Resource::new(QD, obj.0, 0)
+}
+
+/// A node's rights for the dictionary, which the node has: it is not kept alive from there.
+struct Rights(Weak<Node>);
+
+impl Rights {
+    fn node(&self) -> Result<Arc<Node>> {
+        self.0.upgrade().ok_or(Error::Closing)
+    }
+}
+
+impl Node {
+    /// What the dictionary asks before it keeps definitions.
+    #[must_use]
+    pub fn object_locks(self: &Arc<Node>) -> Arc<dyn ObjectLocks> {
+        Arc::new(Rights(Arc::downgrade(self)))
+    }
+}
+
+impl ObjectLocks for Rights {
+    fn lock_object<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        txn: &'a Transaction,
+        obj: ObjId,
+        mode: ObjectMode,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.node()?.lock_object(ctx, txn, obj, mode).await })
+    }
+
+    fn try_lock_object<'a>(
+        &'a self,
+        ctx: &'a Ctx,
+        txn: &'a Transaction,
+        obj: ObjId,
+    ) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move { self.node()?.try_lock_object(ctx, txn, obj).await })
+    }
+
+    fn unlock_object(&self, txn: u64, obj: ObjId) {
+        if let Ok(node) = self.node() {
+            node.unlock_object(txn, obj);
+        }
+    }
 }
 
 impl ObjectLocks for Node {
