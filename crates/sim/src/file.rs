@@ -18,8 +18,12 @@ fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("\"{text}\" is not such a number"))
 }
 
-/// `bank 60`, `mixed 12`, `mixed 8 10 3000 9000` (lengths of fillers), `family 9`.
+/// `bank 60`, `mixed 12`, `mixed 8 10 3000 9000` (lengths of fillers), `family 9`, `lists 5`,
+/// `lists_committed 5`, `registers 5`, `sequences 3`; several with commas between.
 fn load(text: &str) -> Result<LoadKind, String> {
+    if text.contains(',') {
+        return text.split(',').map(load).collect::<Result<_, _>>().map(LoadKind::Together);
+    }
     let mut words = text.split_whitespace();
     let (kind, size) = (words.next().unwrap_or_default(), words.next());
     let size: i64 = number(size.ok_or("a load has a size")?)?;
@@ -30,6 +34,10 @@ fn load(text: &str) -> Result<LoadKind, String> {
     match kind {
         "bank" => Ok(LoadKind::Bank(size)),
         "family" => Ok(LoadKind::Family(size)),
+        "lists" => Ok(LoadKind::Lists(size)),
+        "lists_committed" => Ok(LoadKind::ListsCommitted(size)),
+        "registers" => Ok(LoadKind::Registers(size)),
+        "sequences" => Ok(LoadKind::Sequences(size)),
         "mixed" => {
             let mut mix = Mix { items: size, ..Mix::default() };
             if !lengths.is_empty() {
@@ -38,6 +46,28 @@ fn load(text: &str) -> Result<LoadKind, String> {
             Ok(LoadKind::Mixed(mix))
         }
         _ => Err(format!("no such load: {kind}")),
+    }
+}
+
+/// The load as [`load`] reads it.
+impl fmt::Display for LoadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadKind::Bank(size) => write!(f, "bank {size}"),
+            LoadKind::Family(size) => write!(f, "family {size}"),
+            LoadKind::Lists(size) => write!(f, "lists {size}"),
+            LoadKind::ListsCommitted(size) => write!(f, "lists_committed {size}"),
+            LoadKind::Registers(size) => write!(f, "registers {size}"),
+            LoadKind::Sequences(size) => write!(f, "sequences {size}"),
+            LoadKind::Mixed(mix) => {
+                write!(f, "mixed {}", mix.items)?;
+                mix.fillers.iter().try_for_each(|length| write!(f, " {length}"))
+            }
+            LoadKind::Together(all) => {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                f.write_str(&all.join(", "))
+            }
+        }
     }
 }
 
@@ -109,15 +139,7 @@ impl Scenario {
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "instances = {}", self.instances)?;
-        match &self.load {
-            LoadKind::Bank(size) => writeln!(f, "load = bank {size}")?,
-            LoadKind::Family(size) => writeln!(f, "load = family {size}")?,
-            LoadKind::Mixed(mix) => {
-                write!(f, "load = mixed {}", mix.items)?;
-                mix.fillers.iter().try_for_each(|length| write!(f, " {length}"))?;
-                writeln!(f)?;
-            }
-        }
+        writeln!(f, "load = {}", self.load)?;
         writeln!(f, "clients_per_instance = {}", self.clients_per_instance)?;
         writeln!(f, "misscount_ms = {}", self.misscount.as_millis())?;
         writeln!(f, "crashes_while_opening = {}", self.crashes_while_opening)?;

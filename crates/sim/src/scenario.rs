@@ -9,6 +9,7 @@ use env::Lane;
 use env::simulated::{SimConfig, SimWorld};
 use global::Mutant;
 use kernel::instance::Instance;
+use kernel::txn::Isolation;
 use observe::SessionKind;
 
 use crate::bank::Bank;
@@ -16,8 +17,10 @@ use crate::cluster::{Cluster, STUCK, Sizes};
 use crate::family::Family;
 use crate::faults::Fault;
 use crate::holders;
-use crate::load::{Counts, Load};
+use crate::load::{Counts, Load, Together};
 use crate::mixed::{Mix, Mixed};
+use crate::sequences::Sequences;
+use crate::told::{Lists, Registers};
 
 /// Longest virtual time a client may take to end what it does while others go on.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -41,6 +44,30 @@ pub enum LoadKind {
     Mixed(Mix),
     /// Foreign keys, with so many parents.
     Family(i64),
+    /// Lists that REPEATABLE READ transactions append to, so many at a time.
+    Lists(i64),
+    /// The same at READ COMMITTED.
+    ListsCommitted(i64),
+    Registers(i64),
+    Sequences(i64),
+    Together(Vec<LoadKind>),
+}
+
+impl LoadKind {
+    fn make(&self) -> Arc<dyn Load> {
+        match self {
+            LoadKind::Bank(accounts) => Arc::new(Bank::new(*accounts)),
+            LoadKind::Mixed(mix) => Arc::new(Mixed::new(mix.clone())),
+            LoadKind::Family(parents) => Arc::new(Family::new(*parents)),
+            LoadKind::Lists(open) => Arc::new(Lists::new(Isolation::RepeatableRead, *open)),
+            LoadKind::ListsCommitted(open) => Arc::new(Lists::new(Isolation::ReadCommitted, *open)),
+            LoadKind::Registers(open) => Arc::new(Registers::new(*open)),
+            LoadKind::Sequences(count) => {
+                Arc::new(Sequences::new(usize::try_from(*count).expect("a number of sequences")))
+            }
+            LoadKind::Together(all) => Arc::new(Together(all.iter().map(LoadKind::make).collect())),
+        }
+    }
 }
 
 /// What happens in a run. Everything else comes from the seed.
@@ -379,11 +406,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     cluster.settings.push(("_gc_direct_reads", looks.to_string()));
     cluster.membership.misscount = scenario.misscount;
     cluster.membership.heartbeat = scenario.misscount / 10;
-    let load: Arc<dyn Load> = match &scenario.load {
-        LoadKind::Bank(accounts) => Arc::new(Bank::new(*accounts)),
-        LoadKind::Mixed(mix) => Arc::new(Mixed::new(mix.clone())),
-        LoadKind::Family(parents) => Arc::new(Family::new(*parents)),
-    };
+    let load = scenario.load.make();
     let mut run = Run { scenario, cluster, load, clients: Vec::new() };
     for k in 1..=scenario.instances {
         run.start(k);

@@ -37,6 +37,19 @@ fn simpler(s: &Scenario) -> Vec<Scenario> {
     with(&|s| s.crashes_while_opening = 0);
     with(&|s| s.points = false);
     with(&|s| s.swarm = false);
+    with(&|s| s.swarm_sizes = false);
+    if let LoadKind::Together(parts) = &s.load
+        && parts.len() > 1
+    {
+        for part in parts {
+            with(&|s| s.load = part.clone());
+        }
+        for left_out in 0..parts.len() {
+            let mut rest = parts.clone();
+            rest.remove(left_out);
+            with(&|s| s.load = LoadKind::Together(rest.clone()));
+        }
+    }
     with(&|s| s.commits_at_least = 0);
     with(&|s| s.net_delay_us = s.net_delay_us.min(Scenario::default().net_delay_us));
     for (fault, count) in &present {
@@ -49,7 +62,12 @@ fn simpler(s: &Scenario) -> Vec<Scenario> {
     with(&|s| s.calm_us = (s.calm_us / 2).max(1000));
     with(&|s| match &mut s.load {
         LoadKind::Bank(size) => *size = (*size / 2).max(2),
-        LoadKind::Family(size) => *size = (*size / 2).max(1),
+        LoadKind::Family(size)
+        | LoadKind::Lists(size)
+        | LoadKind::ListsCommitted(size)
+        | LoadKind::Registers(size)
+        | LoadKind::Sequences(size) => *size = (*size / 2).max(1),
+        LoadKind::Together(_) => {}
         LoadKind::Mixed(mix) => mix.items = (mix.items / 2).max(1),
     });
     with(&|s| {

@@ -22,6 +22,7 @@ const RUNS: &[(&str, std::ops::RangeInclusive<u64>)] = &[
     ("log", 91..=91),
     ("log", 138..=138),
     ("log", 335..=335),
+    ("histories", 1..=2),
     ("smallest", 1..=2),
     ("smallest", 229..=229),
 ];

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-use super::history::{Operation, Outcome, Recorder};
 use crate::client::connect;
 use crate::demo::book::{Outcome as Told, Pen, Transfer};
 use crate::random::Random;

@@ -6,14 +6,11 @@
 //! else the seed is printed and the folder is kept. What it must never do: call a run good that
 //! proves nothing.
 
-mod append;
 mod failover;
 mod harm;
-mod history;
 mod load;
 mod options;
 mod proxy;
-mod register;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,9 +24,9 @@ use crate::demo::book::{self, Book};
 use crate::demo::check::{self, INITIAL_BALANCE};
 use crate::demo::cluster::Cluster;
 use crate::random::Random;
-use append::Level;
 use harm::Nemesis;
-use history::{Operation, Outcome, Recorder};
+use histories::append::{self, Level};
+use histories::{Operation, Outcome, Recorder, register};
 use load::{ACCOUNTS, Load, Log, Work, locked};
 use options::Options;
 use proxy::Proxy;
@@ -244,7 +241,7 @@ async fn books(cluster: &Cluster, instances: usize, list: &Path) -> Result<Vec<S
 fn histories(dir: &Path, load: &Load) -> Result<Vec<String>, String> {
     let mut complaints = Vec::new();
     for work in Work::ALL {
-        let operations = history::read(&history_path(dir, work))?;
+        let operations = histories::read(&history_path(dir, work))?;
         let count = |o| operations.iter().filter(|op| op.outcome == o).count();
         let unknown = count(Outcome::Unknown);
         println!(

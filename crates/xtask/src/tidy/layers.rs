@@ -14,6 +14,8 @@ const CRATES: &[(&str, u8, &[&str])] = &[
     ("cluster", 1, &["block", "env", "observe"]),
     // Tests note here what they have seen move.
     ("moved", 1, &["observe"]),
+    // Pure: what clients were told.
+    ("histories", 1, &[]),
     // Pure: text in, text out.
     ("report", 1, &[]),
     ("kernel", 2, &["block", "env", "observe", "global", "disk", "cluster", "moved"]),
@@ -24,11 +26,15 @@ const CRATES: &[(&str, u8, &[&str])] = &[
         &["query", "kernel", "block", "env", "observe", "global", "disk", "cluster", "moved"],
     ),
     ("server", 5, &["sql", "query", "kernel", "cluster", "env", "observe", "block"]),
-    ("sim", 6, &["kernel", "block", "env", "observe", "global", "disk", "cluster", "moved"]),
+    (
+        "sim",
+        6,
+        &["kernel", "block", "env", "observe", "global", "disk", "cluster", "moved", "histories"],
+    ),
     // Feeds decoders.
     ("fuzz", 6, &["block", "global", "cluster", "server"]),
     // Speaks only the client protocol.
-    ("lab", 6, &[]),
+    ("lab", 6, &["histories"]),
     (
         "cli",
         7,

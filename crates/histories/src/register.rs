@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
-use super::history::{Operation, Outcome};
+use crate::history::{Operation, Outcome};
 
 /// States looked at before a register's history counts as too hard.
 const STATES_MAX: usize = 5_000_000;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use adya::{History, Opts, Valid, Workload, check as search};
 use serde_json::{Value, json};
 
-use super::history::{Operation, Outcome};
+use crate::history::{Operation, Outcome};
 
 /// What a history must live up to, in the words of `adya`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
