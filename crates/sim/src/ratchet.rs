@@ -32,14 +32,14 @@ pub enum Verdict {
 }
 
 impl Speed {
-    /// The medians of many parts.
+    /// The medians of many passes.
     ///
     /// # Panics
     /// Without any.
     #[must_use]
-    pub fn median_of(parts: &[Speed]) -> Speed {
+    pub fn median_of(passes: &[Speed]) -> Speed {
         let median = |of: fn(&Speed) -> f64| {
-            let mut all: Vec<f64> = parts.iter().map(of).collect();
+            let mut all: Vec<f64> = passes.iter().map(of).collect();
             all.sort_by(f64::total_cmp);
             all[all.len() / 2]
         };
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_median_of_each_counts() {
         let of = |commits, transfers| Speed { commits, transfers };
-        let parts = [of(1.0, 9.0), of(3.0, 7.0), of(2.0, 8.0)];
-        assert_eq!(Speed::median_of(&parts), of(2.0, 8.0));
+        let passes = [of(1.0, 9.0), of(3.0, 7.0), of(2.0, 8.0)];
+        assert_eq!(Speed::median_of(&passes), of(2.0, 8.0));
     }
 }

@@ -33,9 +33,10 @@ every tenth twice. In the end it says which marks of the code (`env::marks`) no 
 --ratchet FILE measures how fast the simulator is, beside a fixed piece of work: fails if it is much
                slower than the file says, and writes the file anew if it is faster";
 
-/// Seeds between two measurements of the yard, and at least so many such parts.
-const SEEDS_OF_A_PART: u64 = 4;
-const PARTS_MIN: usize = 5;
+/// Seeds between two measurements of the yard, such parts of a pass, and passes at least.
+const SEEDS_OF_A_PART: u64 = 2;
+const PARTS: u64 = 8;
+const PASSES_MIN: usize = 3;
 
 struct Request {
     file: PathBuf,
@@ -285,33 +286,36 @@ fn ratchet(request: &Request, scenario: &Scenario, best: &Path) -> Result<bool, 
     let failed = |e: std::io::Error| format!("{}: {e}", best.display());
     let text = std::fs::read_to_string(best).map_err(failed)?;
     let known = Speed::parse(&text).map_err(|e| format!("{}: {e}", best.display()))?;
-    let (mut parts, began, mut seed) = (Vec::new(), Instant::now(), request.from);
-    while parts.len() < PARTS_MIN || began.elapsed() < request.limit {
-        // The same seeds each time: work that differs cannot be compared.
-        if parts.len().is_multiple_of(PARTS_MIN) {
-            seed = request.from;
+    let (mut passes, began) = (Vec::new(), Instant::now());
+    // The same seeds each time: work that differs cannot be compared.
+    while passes.len() < PASSES_MIN || began.elapsed() < request.limit {
+        let (mut commits, mut transfers, mut yards, mut all_s) = (0.0, 0.0, 0.0, 0.0);
+        let mut yard_before_s = yard_s();
+        for part in 0..PARTS {
+            let before = cpu();
+            for n in 0..SEEDS_OF_A_PART {
+                let seed = request.from + part * SEEDS_OF_A_PART + n;
+                let Some(report) = tried(seed, scenario) else { return Ok(false) };
+                commits += report.counts.acknowledged as f64;
+                transfers += report.transfers as f64;
+            }
+            let cpu_s = (cpu() - before).as_secs_f64();
+            let yard_after_s = yard_s();
+            yards += cpu_s / f64::midpoint(yard_before_s, yard_after_s);
+            all_s += cpu_s;
+            yard_before_s = yard_after_s;
         }
-        let yard_before_s = yard_s();
-        let before = cpu();
-        let (mut commits, mut transfers) = (0, 0);
-        for _ in 0..SEEDS_OF_A_PART {
-            let Some(report) = tried(seed, scenario) else { return Ok(false) };
-            commits += report.counts.acknowledged;
-            transfers += report.transfers;
-            seed += 1;
-        }
-        let cpu_s = (cpu() - before).as_secs_f64();
-        let yards = cpu_s / f64::midpoint(yard_before_s, yard_s());
-        let (commits, transfers) = (commits as f64, transfers as f64);
-        let (commits_s, transfers_s) = (commits / cpu_s, transfers / cpu_s);
-        let part = Speed { commits: commits / yards, transfers: transfers / yards };
+        let pass = Speed { commits: commits / yards, transfers: transfers / yards };
         println!(
-            "{commits_s:.0} commits and {transfers_s:.0} block transfers per CPU second; {:.2} and {:.1} per yard",
-            part.commits, part.transfers,
+            "{:.0} commits and {:.0} block transfers per CPU second; {:.2} and {:.1} per yard",
+            commits / all_s,
+            transfers / all_s,
+            pass.commits,
+            pass.transfers,
         );
-        parts.push(part);
+        passes.push(pass);
     }
-    let speed = Speed::median_of(&parts);
+    let speed = Speed::median_of(&passes);
     println!(
         "medians per yard: {:.2} commits, {:.1} block transfers; the best so far {:.2}, {:.1}",
         speed.commits, speed.transfers, known.commits, known.transfers
