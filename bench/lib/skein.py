@@ -119,6 +119,13 @@ class Database:
         env = dict(os.environ, SKEIN_PASSWORD="bench")
         subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
 
+    def set_for(self, k, name, value):
+        """Sets a parameter of instance `k` alone, for its next start."""
+        path = f"{self.dir}/skein.toml"
+        text = open(path).read()
+        section = f"[instance.{k}]\n"
+        open(path, "w").write(text.replace(section, f'{section}{name} = "{value}"\n'))
+
     def start(self, k):
         """Starts instance `k` and returns when it is open."""
         log = open(f"{self.work}/out{k}.log", "a")
