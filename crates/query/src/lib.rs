@@ -69,6 +69,7 @@ pub mod rows;
 pub mod scalar;
 mod scan;
 mod selectivity;
+mod set_all;
 mod set_types;
 mod shared;
 pub mod single;

@@ -310,6 +310,7 @@ impl Planner {
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
         let raw = crate::set_types::with_set_types(raw, tables.env)?;
+        let raw = crate::set_all::with_numbers(raw)?;
         let raw = crate::lists::with_arrays(raw, tables.env)?;
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
         let raw = crate::ties::with_ties(object_names::in_texts(raw, tables)?)?;
