@@ -127,25 +127,37 @@ pub(crate) fn optimized(
         return in_order(state, state.optimize(raw)?);
     }
     let (raw, further_out) = crate::further_out::noted(raw)?;
+    let (raw, wrong) = crate::correlated::partitioned(raw)?;
     // DataFusion takes a column of a query further out for one of the next.
     let mut first = None;
-    if !further_out {
+    if !further_out && !wrong {
         let plan = state.optimize(&raw).and_then(|plan| in_order(state, plan));
         if let Ok(done) = &plan
             && !has_leftover(done)?
+            && !done.exists(|node| Ok(is_blurred(node)))?
         {
             return plan;
         }
         first = Some(plan);
     }
-    let mut rewriter = Rewriter { state, next: first_param, names: 0, found: false };
-    let rewritten = rewriter.rewrite(raw)?;
-    if let Some(first) = first
-        && !rewriter.found
-    {
-        return first;
+    let mut rewriter = Rewriter { state, next: first_param, names: 0, found: false, all: false };
+    let rewritten = rewriter.rewrite(raw.clone())?;
+    match first {
+        Some(Err(error)) if !rewriter.found => {
+            // It may be one of the others that the library stumbles over.
+            let mut all = Rewriter { state, next: first_param, names: 0, found: false, all: true };
+            let rewritten = all.rewrite(raw)?;
+            let plan = if all.found { finished(state, &rewritten) } else { return Err(error) };
+            plan.map_err(|_| error)
+        }
+        Some(first) if !rewriter.found => first,
+        _ => finished(state, &rewritten),
     }
-    let plan = in_order(state, state.optimize(&rewritten)?)?;
+}
+
+/// What is left of a plan whose subqueries are run row by row, optimised.
+fn finished(state: &SessionState, rewritten: &LogicalPlan) -> DfResult<LogicalPlan> {
+    let plan = in_order(state, state.optimize(rewritten)?)?;
     if has_leftover(&plan)? {
         return Err(PgError::unsupported("a correlated subquery in this place").into());
     }
@@ -197,6 +209,13 @@ fn has_stray_column(node: &LogicalPlan) -> DfResult<bool> {
     Ok(stray)
 }
 
+/// Whether it is a NOT IN that goes by more than the value: its NULLs count only among the rows
+/// that the rest lets through, which the library does not know.
+fn is_blurred(node: &LogicalPlan) -> bool {
+    let LogicalPlan::Join(join) = node else { return false };
+    join.null_aware && (join.on.len() != 1 || join.filter.is_some())
+}
+
 /// Whether there is a subquery that no physical plan can hold.
 fn has_leftover(plan: &LogicalPlan) -> DfResult<bool> {
     let mut found = false;
@@ -227,6 +246,8 @@ struct Rewriter<'a> {
     /// Columns named so far.
     names: usize,
     found: bool,
+    /// Whether those that are not correlated are run row by row too.
+    all: bool,
 }
 
 /// The subqueries met in the expressions of one node.
@@ -263,7 +284,7 @@ impl Rewriter<'_> {
         }
         let [input] = plan.inputs()[..] else { return Ok(plan) };
         let (input, schema) = (input.clone(), plan.schema().clone());
-        let conditional = matches!(plan, LogicalPlan::Filter(_));
+        let conditional = matches!(plan, LogicalPlan::Filter(_)) && !self.all;
         let names = NamePreserver::new(&plan);
         let mut met = Met::default();
         let mapped = plan.map_expressions(|expr| {
