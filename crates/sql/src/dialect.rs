@@ -126,6 +126,11 @@ impl Dialect for OwnDialect {
         LIKE.is_reserved_for_identifier(word)
     }
 
+    fn is_column_alias(&self, word: &Keyword, parser: &mut Parser<'_>) -> bool {
+        // What a row without FROM is followed by in INSERT .. ON CONFLICT.
+        *word != Keyword::ON && LIKE.is_column_alias(word, parser)
+    }
+
     fn is_custom_operator_part(&self, ch: char) -> bool {
         LIKE.is_custom_operator_part(ch)
     }

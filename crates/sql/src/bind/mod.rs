@@ -7,6 +7,7 @@
 //! somebody has decided what it means. Values of the session become hidden parameters, so that
 //! plans can be shared.
 
+mod calls;
 mod empty;
 mod expr;
 mod from;

@@ -160,6 +160,7 @@ impl Binder<'_> {
             let name = ident_name(&cte.alias.name);
             // A recursive one may name itself.
             if with.recursive {
+                super::calls::check_recursion(&name, &cte.query)?;
                 self.ctes.push(name.clone());
             }
             self.query(&mut cte.query)?;
@@ -385,11 +386,13 @@ impl Binder<'_> {
         self.one_row = one_row;
         name_columns(projection);
         if let Some(expr) = selection {
+            super::calls::no_windows(expr, "WHERE")?;
             rows_as_exists(expr)?;
             self.expr(expr)?;
         }
         self.group_by(group_by)?;
         if let Some(expr) = having {
+            super::calls::no_windows(expr, "HAVING")?;
             self.expr(expr)?;
         }
         self.in_projection = in_projection;
