@@ -33,6 +33,8 @@ pub struct CancelFlag {
     bits: AtomicU8,
     /// Monotonic time in µs at which the statement must end; 0: none.
     deadline_us: AtomicU64,
+    /// How long the statement waits for a lock, in µs; 0: as long as it takes.
+    lock_limit_us: AtomicU64,
     /// How many [`Shield`]s there are.
     shields: AtomicU32,
     waiters: Mutex<Waiters>,
@@ -103,6 +105,20 @@ impl CancelFlag {
     pub fn set_deadline(&self, deadline: Option<Micros>) {
         // A deadline of 0 would read as none; 1 is as much in the past.
         self.deadline_us.store(deadline.map_or(0, |d| d.0.max(1)), Ordering::Relaxed);
+    }
+
+    /// How long, in µs, waits for locks last that begin afterwards; 0: as long as they take.
+    pub fn set_lock_limit(&self, us: u64) {
+        self.lock_limit_us.store(us, Ordering::Relaxed);
+    }
+
+    /// How long a wait for a lock may last, in µs.
+    #[must_use]
+    pub fn lock_limit(&self) -> Option<u64> {
+        match self.lock_limit_us.load(Ordering::Relaxed) {
+            us if us > 0 && !self.is_shielded() => Some(us),
+            _ => None,
+        }
     }
 
     /// For work that must be finished whatever is asked; what is asked meanwhile holds afterwards.

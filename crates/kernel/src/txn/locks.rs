@@ -560,7 +560,7 @@ impl Core {
         }
         // It also leaves what the first try has entered.
         let _guard = QueueGuard { locks, id: who.id, obj };
-        let mut patience = self.patience(wait);
+        let mut patience = self.patience(ctx, wait);
         loop {
             // Listening before looking: nothing that changes in between is missed.
             let notify = locks.changed(obj);

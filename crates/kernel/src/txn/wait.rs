@@ -354,7 +354,7 @@ impl Core {
         p: [u64; 3],
         wait: LockWait,
     ) -> Result<()> {
-        let mut patience = self.patience(wait);
+        let mut patience = self.patience(ctx, wait);
         if patience.refuses() {
             return Err(Error::RowLocked);
         }
@@ -385,12 +385,17 @@ impl Core {
             return answer;
         }
         let targets = Targets { enqueue: Some(resource), ..Targets::default() };
-        let mut patience = self.patience(wait);
+        let mut patience = self.patience(ctx, wait);
         self.wait_any(ctx, txn, targets, asked, event, p, &mut patience).await
     }
 
     /// The patience of a wait that begins now.
-    pub(super) fn patience(&self, wait: LockWait) -> Patience {
+    pub(super) fn patience(&self, ctx: &Ctx, wait: LockWait) -> Patience {
+        // Who asks for no limit of its own, for a key or a definition, has the session's.
+        let wait = match (wait, ctx.session.cancel_flag().lock_limit()) {
+            (LockWait::Wait, Some(us)) => LockWait::Timeout(us),
+            (wait, _) => wait,
+        };
         let now = self.env.now();
         let wait_no = self.waits.last_no.fetch_add(1, Ordering::Relaxed) + 1;
         Patience { wait, began: now, searched: now, wait_no }

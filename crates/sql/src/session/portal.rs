@@ -252,12 +252,14 @@ impl Session {
         }
     }
 
-    /// The statement's deadline begins.
-    fn start_clock(&mut self) {
+    /// The statement's deadline begins, and the limit of its waits for locks holds.
+    pub(super) fn start_clock(&self) {
         let deadline = match self.settings.statement_timeout_us {
             0 => None,
             us => Some(env::Micros(self.ctx.env.now().0.saturating_add(us))),
         };
-        self.ctx.session.cancel_flag().set_deadline(deadline);
+        let flag = self.ctx.session.cancel_flag();
+        flag.set_deadline(deadline);
+        flag.set_lock_limit(self.settings.lock_timeout_us);
     }
 }

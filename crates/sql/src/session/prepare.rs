@@ -207,6 +207,8 @@ impl Session {
             return Err(in_failed_transaction());
         }
         self.begin_if_needed();
+        // Definitions that somebody changes are waited for here.
+        self.start_clock();
         match self.plan_for(&statement, param_oids).await {
             Ok(plan) => Ok(self.prepared(statement, param_oids, plan)),
             Err(error) => {
