@@ -5,7 +5,7 @@
 //! COMMITTED is looked for here: that a statement sees whatever was acknowledged before its
 //! transaction began. What it must never do: pass a history that `adya` could not judge.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use adya::{History, Opts, Valid, Workload, check as search};
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ fn without_answer(part: &Value) -> Value {
 
 /// Every read has what was acknowledged before its transaction began.
 fn recency(operations: &[Operation]) -> Result<(), String> {
-    let mut acknowledged: HashMap<i64, Vec<(u64, i64)>> = HashMap::new();
+    let mut acknowledged: BTreeMap<i64, Vec<(u64, i64)>> = BTreeMap::new();
     let done = || operations.iter().filter(|o| o.outcome == Outcome::Done);
     let parts = |o: &Operation| o.value.as_array().cloned().unwrap_or_default();
     for o in done() {

@@ -4,8 +4,9 @@
 //! What it promises: `Ok` only if there is such an order. What it must never do: give up silently;
 //! a search that becomes too long is an error.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashSet;
 use serde_json::Value;
 
 use crate::history::{Operation, Outcome};
@@ -111,7 +112,7 @@ pub fn check(operations: &[Operation]) -> Result<usize, String> {
 /// An unanswered change whose value nobody met may just as well not have happened: each value is
 /// written once.
 fn forget_the_unseen(steps: &mut Vec<Step>) {
-    let met: HashSet<i64> = steps.iter().filter_map(|s| s.act.met()).collect();
+    let met: BTreeSet<i64> = steps.iter().filter_map(|s| s.act.met()).collect();
     steps.retain(|s| s.end_ns.is_some() || s.act.brings().is_some_and(|v| met.contains(&v)));
 }
 
@@ -120,7 +121,7 @@ fn is_linearizable(steps: &[Step]) -> Result<bool, String> {
     type Taken = Vec<u64>;
     let has = |taken: &Taken, at: usize| taken[at / 64] >> (at % 64) & 1 == 1;
     let answered = steps.iter().filter(|s| s.end_ns.is_some()).count();
-    let mut seen: HashSet<(Taken, Option<i64>)> = HashSet::new();
+    let mut seen: FxHashSet<(Taken, Option<i64>)> = FxHashSet::default();
     // What is taken, how many of it were answered, the first not taken, and what is held.
     let mut stack = vec![(vec![0_u64; steps.len() / 64 + 1], 0, 0, None)];
     while let Some((taken, count, first, held)) = stack.pop() {
