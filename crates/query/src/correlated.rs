@@ -6,7 +6,8 @@
 //! subquery is to be run row by row.
 //!
 //! What it promises: a plan that is not complained of has the rows that are written, whatever the
-//! library makes of its subqueries. What it must never do: complain of a plan without outer columns.
+//! library makes of its subqueries. What it must never do: complain of a plan without outer
+//! columns.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};

@@ -2,8 +2,8 @@
 //! transactions append to, and registers.
 //!
 //! A client ends with its instance, at any await. So an operation is in the history from its
-//! beginning, as one that failed; as one of unknown outcome from the moment its commit is begun; and
-//! as done when that has been answered.
+//! beginning, as one that failed; as one of unknown outcome from the moment its commit is begun;
+//! and as done when that has been answered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

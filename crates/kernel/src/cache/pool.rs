@@ -30,8 +30,8 @@ pub struct CacheConfig {
 }
 
 const SHARDS_MAX: usize = 32;
-/// How often a session that finds the cache too full waits, up to 10 ms each time: for writes, which
-/// must not fall behind, and for blocks that are given back, which is soon over.
+/// How often a session that finds the cache too full waits, up to 10 ms each time: for writes,
+/// which must not fall behind, and for blocks that are given back, which is soon over.
 const WAITS_FOR_WRITES: u32 = 100;
 const WAITS_FOR_RELEASES: u32 = 1;
 /// A shard has so many buffers at least, or is the only one.
@@ -232,8 +232,8 @@ impl Cache {
         (buffer, true)
     }
 
-    /// Removes victims until the shard has room, if the sweep finds any. How often it is worth while
-    /// to wait for others to become free.
+    /// Removes victims until the shard has room, if the sweep finds any. How often it is worth
+    /// while to wait for others to become free.
     fn evict(&self, shard: &mut Shard) -> u32 {
         let limit = 2 * shard.ring.len();
         let (mut released, mut waits) = (0, 0);
@@ -281,8 +281,8 @@ impl Cache {
         if buffer.pin_count() != 0 {
             return Evict::InUse;
         }
-        // Two references: the map's and the one just taken off the ring. The dirty list has another,
-        // and so has who is about to use the block.
+        // Two references: the map's and the one just taken off the ring. The dirty list has
+        // another, and so has who is about to use the block.
         if Arc::strong_count(buffer) != 2 {
             let soon = buffer.latch().try_read().is_none_or(|st| st.must_stay());
             return if soon { Evict::Soon } else { Evict::InUse };

@@ -199,8 +199,8 @@ async fn consistent_waiting<R>(
         ctx.bump(Stat::CrBlocksCreated, 1);
         let whole = undo_clone(ctx, snap, clone, expect, &mut |_| {}, &mut gone).await?;
         if core.peers().map(|p| p.epoch()) != epoch {
-            // What was said of its transactions may have died with who said it: their numbers may be
-            // given out again (hazard H1). So may what a copy was made from.
+            // What was said of its transactions may have died with who said it: their numbers may
+            // be given out again (hazard H1). So may what a copy was made from.
             gone.clear();
             if remote {
                 continue;
