@@ -32,7 +32,8 @@ fn average_scale(of_library: u8) -> u8 {
     of_library.saturating_sub(4).max(AVG_SHOWN)
 }
 
-/// The average with as many digits as are shown, rounded; double precision is left alone.
+/// The average with as many digits as are shown, rounded; double precision and intervals are left
+/// alone.
 #[must_use]
 pub fn average_function() -> Arc<ScalarUDF> {
     let numeric = ColType::new(TypeKind::Numeric);
@@ -50,6 +51,7 @@ pub fn average_function() -> Arc<ScalarUDF> {
                 let scale = u8::try_from(*scale).unwrap_or(0);
                 ColType::numeric(38, average_scale(scale))
             }
+            Some(DataType::Interval(_)) => ColType::new(TypeKind::Interval),
             _ => ColType::new(TypeKind::Float8),
         })
     });
@@ -212,8 +214,8 @@ impl ScalarUDFImpl for AggregateArgument {
         self.check(&args)?;
         let field = args.arg_fields[0].as_ref().clone();
         let kind = col_type_of(field.data_type()).map(|ty| ty.kind);
-        if self.aggregate == "avg" && matches!(kind, Some(TypeKind::Interval | TypeKind::Time)) {
-            return Err(PgError::unsupported("avg of times and intervals").into());
+        if self.aggregate == "avg" && kind == Some(TypeKind::Time) {
+            return Err(PgError::unsupported("avg of times").into());
         }
         let to = self.target(field.data_type());
         Ok(Arc::new(if to == *field.data_type() {

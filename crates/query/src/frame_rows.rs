@@ -139,9 +139,9 @@ fn scaled(value: i128, own: u8, scale: u8) -> Result<i128> {
 
 fn key_of(value: &Datum<'_>, scale: u8) -> Result<Key> {
     Ok(match value {
-        Datum::Int2(v) => Key::Whole(i128::from(*v)),
-        Datum::Int4(v) => Key::Whole(i128::from(*v)),
-        Datum::Int8(v) => Key::Whole(i128::from(*v)),
+        Datum::Int2(v) => Key::Whole(scaled(i128::from(*v), 0, scale)?),
+        Datum::Int4(v) => Key::Whole(scaled(i128::from(*v), 0, scale)?),
+        Datum::Int8(v) => Key::Whole(scaled(i128::from(*v), 0, scale)?),
         Datum::Numeric(v, own) => Key::Whole(scaled(*v, *own, scale)?),
         Datum::Float4(v) => Key::Float(f64::from(*v)),
         Datum::Float8(v) => Key::Float(*v),

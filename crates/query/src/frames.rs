@@ -14,6 +14,7 @@ use crate::expr_planner::adopt;
 use crate::frame_rows::{End, Exclude, Offsets, Shape, Units, frames};
 use crate::functions::RowFunction;
 use crate::interruptible::check;
+use crate::interval_aggregates::of_name as of_intervals_called;
 use crate::memory::results_fit;
 use crate::scalar::common_number;
 use crate::types::{arrow_type, col_type_of};
@@ -21,8 +22,8 @@ use crate::wire::FormatEnv;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, new_null_array};
 use datafusion::arrow::compute::{SortOptions, filter, interleave};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::{NullTreatment, Placeholder, WindowFunction};
 use datafusion::logical_expr::function::{
@@ -96,7 +97,7 @@ fn framed(expr: &Expr, input: &Arc<LogicalPlan>, env: FormatEnv) -> DfResult<Opt
             function.params.partition_by.remove(0);
             Some(args)
         }
-        None => own_frame(&function),
+        None => own_frame(&function, input),
     };
     let own = match (is_shift(&function), args) {
         (Some(direction), _) if has_computed_arguments(&function) => {
@@ -221,9 +222,25 @@ fn wider(a: &DataType, b: &DataType) -> DataType {
 
 /// The frame of a function that the library does not compute as PostgreSQL does, whatever it is, as
 /// the arguments of [`FRAME`].
-fn own_frame(function: &WindowFunction) -> Option<Vec<Expr>> {
+fn own_frame(function: &WindowFunction, input: &LogicalPlan) -> Option<Vec<Expr>> {
     let nth = function.fun.name() == "nth_value" && !has_place(function);
-    if nth { frame_words(function) } else { frame_of_list(function) }
+    let own = nth || is_moving_extreme(function, input);
+    if own { frame_words(function) } else { frame_of_list(function) }
+}
+
+/// Whether it is the least or greatest interval of rows that do not all stay.
+fn is_moving_extreme(function: &WindowFunction, input: &LogicalPlan) -> bool {
+    let moves = match &function.params.window_frame.start_bound {
+        WindowFrameBound::Preceding(offset) => !offset.is_null(),
+        _ => true,
+    };
+    moves
+        && matches!(function.fun.name(), "min" | "max")
+        && function.params.args.first().is_some_and(|arg| is_interval(arg, input.schema()))
+}
+
+fn is_interval(arg: &Expr, schema: &DFSchema) -> bool {
+    arg.get_type(schema).is_ok_and(|ty| matches!(ty, DataType::Interval(_)))
 }
 
 /// Whether the place that `nth_value` asks for is a number that is right.
@@ -306,7 +323,12 @@ fn with_frame(
             "first_value" => Inner::First,
             "last_value" => Inner::Last,
             "nth_value" => Inner::Nth,
-            _ => Inner::Aggregate(udf.clone()),
+            name => {
+                let of_intervals =
+                    function.params.args.first().is_some_and(|arg| is_interval(arg, schema));
+                let own = if of_intervals { of_intervals_called(name) } else { None };
+                Inner::Aggregate(own.unwrap_or_else(|| udf.clone()))
+            }
         },
     };
     if function.params.distinct {

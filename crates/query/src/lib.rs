@@ -56,6 +56,7 @@ mod known;
 mod limits;
 pub mod lists;
 pub mod memory;
+mod not_in;
 mod object_names;
 mod ordered_sets;
 mod ordering;

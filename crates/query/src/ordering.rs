@@ -23,7 +23,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Aggregate, Between, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
-    Projection,
+    Projection, WindowFunctionDefinition,
 };
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use std::sync::Arc;
@@ -304,8 +304,15 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
             if matches!(call.func.name(), "greatest" | "least")
                 && call.args.iter().any(|arg| keyed(kind(arg))) =>
         {
-            let what = format!("{} of intervals, jsonb or arrays", call.func.name());
-            return Err(PgError::unsupported(what).into());
+            let interval = Some(TypeKind::Interval);
+            let nothing = |arg: &Expr| arg.get_type(schema).is_ok_and(|ty| ty == DataType::Null);
+            if !call.args.iter().all(|arg| kind(arg) == interval || nothing(arg)) {
+                let what = format!("{} of intervals, jsonb or arrays", call.func.name());
+                return Err(PgError::unsupported(what).into());
+            }
+            let greatest = call.func.name() == "greatest";
+            let own = crate::temporal::extreme(greatest).into_udf();
+            Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(own, call.args)))
         }
         Expr::ScalarFunction(mut call) if matches!(call.func.name(), "concat" | "concat_ws") => {
             for arg in &mut call.args {
@@ -344,11 +351,11 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
                 *one = key_of(one.clone(), schema)?;
             }
             key_sorts(&mut params.order_by, schema)?;
-            let name = call.fun.name();
-            if matches!(name, "min" | "max" | "sum" | "avg")
-                && params.args.iter().any(|arg| kind(arg) == Some(TypeKind::Interval))
+            if let WindowFunctionDefinition::AggregateUDF(udf) = &call.fun
+                && params.args.first().is_some_and(|arg| kind(arg) == Some(TypeKind::Interval))
+                && let Some(own) = crate::interval_aggregates::of_name(udf.name())
             {
-                return Err(PgError::unsupported(format!("{name} of intervals in a window")).into());
+                call.fun = WindowFunctionDefinition::AggregateUDF(own);
             }
             Transformed::yes(Expr::WindowFunction(call))
         }
@@ -395,7 +402,7 @@ fn aggregate_call(mut call: AggregateFunction, schema: &DFSchema) -> DfResult<Ex
     for arg in &params.args {
         let kind = kind_of(arg, schema);
         match (&*name, kind) {
-            ("sum" | "min" | "max", Some(TypeKind::Interval)) => {
+            ("sum" | "avg" | "min" | "max", Some(TypeKind::Interval)) => {
                 if let Some(own) = crate::interval_aggregates::of_name(&name) {
                     call.func = own;
                 }
@@ -411,8 +418,8 @@ fn aggregate_call(mut call: AggregateFunction, schema: &DFSchema) -> DfResult<Ex
                 let what = format!("{name} of arrays");
                 return Err(PgError::unsupported(what).into());
             }
-            ("sum" | "avg", Some(TypeKind::Interval | TypeKind::Time)) => {
-                let what = format!("{name} of times and intervals");
+            ("sum" | "avg", Some(TypeKind::Time)) => {
+                let what = format!("{name} of times");
                 return Err(PgError::unsupported(what).into());
             }
             _ if params.distinct && kind == Some(TypeKind::Json) => {

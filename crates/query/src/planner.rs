@@ -317,6 +317,7 @@ impl Planner {
         let raw = crate::frames::with_frames(raw, tables.env)?;
         let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
         let raw = crate::recursive::with_nullable_subqueries(raw)?;
+        let raw = crate::not_in::with_nulls(raw)?;
         Ok(crate::recursive::with_plain_recursion(raw)?)
     }
 

@@ -74,9 +74,11 @@ impl AggregateUDFImpl for Total {
     }
 
     fn return_type(&self, types: &[DataType]) -> DfResult<DataType> {
-        match of_reals(&types[0]) && !self.average {
-            true => Ok(DataType::Float32),
-            false => self.of_library().return_type(types),
+        match &types[0] {
+            real if of_reals(real) && !self.average => Ok(DataType::Float32),
+            // Another aggregate takes its place where orders are looked at.
+            interval @ DataType::Interval(_) => Ok(interval.clone()),
+            _ => self.of_library().return_type(types),
         }
     }
 

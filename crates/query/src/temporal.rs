@@ -82,6 +82,23 @@ pub(crate) fn negation() -> RowFunction {
     )
 }
 
+/// The greatest or least of intervals; NULLs do not count.
+pub(crate) fn extreme(greatest: bool) -> RowFunction {
+    let name = if greatest { "$greatest_interval" } else { "$least_interval" };
+    RowFunction::new(name, None, ty(TypeKind::Interval), false, move |args| {
+        let known = args.iter().filter_map(|arg| match arg {
+            Datum::Interval(v) => Some(*v),
+            _ => None,
+        });
+        let first_of = |a: Interval, b: Interval| {
+            let replaced =
+                if greatest { b.span_us() > a.span_us() } else { b.span_us() < a.span_us() };
+            if replaced { b } else { a }
+        };
+        Ok(known.reduce(first_of).map_or(Value::Null, Value::Interval))
+    })
+}
+
 /// A date or instant as microseconds.
 fn instant(datum: &Datum<'_>) -> Option<i64> {
     match datum {

@@ -1,0 +1,118 @@
+//! NOT IN beside OR.
+//!
+//! The library marks the rows that have found a partner, and takes those that have not for rows
+//! that are not in the list. With a NULL in the list, or in place of the value, nobody knows.
+//!
+//! What it promises: a condition of rows is true where it is in SQL; where it is not, it is false
+//! or NULL, which is the same for rows. What it must never do: touch NOT IN that stands alone or
+//! beside AND, which the library knows.
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result as DfResult};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::utils::split_conjunction_owned;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, Subquery,
+};
+use std::sync::Arc;
+
+/// The plan with what NULLs make of NOT IN beside OR.
+///
+/// # Errors
+/// The library's.
+pub(crate) fn with_nulls(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    let done = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::Filter(filter) = node else { return Ok(Transformed::no(node)) };
+        let schema = filter.input.schema().clone();
+        let parts = split_conjunction_owned(filter.predicate.clone());
+        let (mut changed, mut all) = (false, Vec::with_capacity(parts.len()));
+        for part in parts {
+            let done = match &part {
+                Expr::BinaryExpr(_) | Expr::Not(_) if not_in(&part).is_none() => {
+                    known(&part, &schema)?
+                }
+                _ => None,
+            };
+            changed |= done.is_some();
+            all.push(done.unwrap_or(part));
+        }
+        if !changed {
+            return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+        }
+        let predicate = all.into_iter().reduce(Expr::and).unwrap_or(filter.predicate);
+        let filter = Filter::try_new(predicate, filter.input)?;
+        Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+    })?;
+    Ok(done.data)
+}
+
+/// The value and the list of a NOT IN.
+fn not_in(expr: &Expr) -> Option<(&Expr, &Subquery)> {
+    match expr {
+        Expr::InSubquery(InSubquery { expr, subquery, negated: true }) => Some((expr, subquery)),
+        Expr::Not(inner) => match &**inner {
+            Expr::InSubquery(InSubquery { expr, subquery, negated: false }) => {
+                Some((expr, subquery))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What is true where `expr` is; `None`: that itself.
+fn known(expr: &Expr, schema: &DFSchema) -> DfResult<Option<Expr>> {
+    if let Some((value, list)) = not_in(expr) {
+        return certain(expr, value, list, schema);
+    }
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            let (new_left, new_right) = (known(left, schema)?, known(right, schema)?);
+            if new_left.is_none() && new_right.is_none() {
+                return Ok(None);
+            }
+            let side = |new: Option<Expr>, old: &Expr| Box::new(new.unwrap_or_else(|| old.clone()));
+            let (left, right) = (side(new_left, left), side(new_right, right));
+            Ok(Some(Expr::BinaryExpr(BinaryExpr::new(left, *op, right))))
+        }
+        Expr::Not(inner) => {
+            let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &**inner else {
+                return Ok(None);
+            };
+            let op = match op {
+                Operator::And => Operator::Or,
+                Operator::Or => Operator::And,
+                _ => return Ok(None),
+            };
+            let not = |side: &Expr| Box::new(Expr::Not(Box::new(side.clone())));
+            known(&Expr::BinaryExpr(BinaryExpr::new(not(left), op, not(right))), schema)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// NOT IN that is false where a NULL makes it unknown.
+fn certain(
+    expr: &Expr,
+    value: &Expr,
+    list: &Subquery,
+    schema: &DFSchema,
+) -> DfResult<Option<Expr>> {
+    let exists = |plan: Arc<LogicalPlan>| {
+        let subquery = Subquery { subquery: plan, ..list.clone() };
+        Expr::Exists(Exists { subquery, negated: true })
+    };
+    let mut all = vec![expr.clone()];
+    if list.subquery.schema().field(0).is_nullable() {
+        let own = Expr::Column(list.subquery.schema().columns().remove(0));
+        let nulls = Filter::try_new(own.is_null(), list.subquery.clone())?;
+        all.push(exists(Arc::new(LogicalPlan::Filter(nulls))));
+    }
+    if value.nullable(schema)? {
+        all.push(value.clone().is_not_null().or(exists(list.subquery.clone())));
+    }
+    if all.len() == 1 {
+        return Ok(None);
+    }
+    Ok(all.into_iter().reduce(Expr::and))
+}
