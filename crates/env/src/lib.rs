@@ -15,6 +15,7 @@ pub mod marks;
 pub mod real;
 pub mod shared;
 pub mod simulated;
+pub mod stack;
 
 use std::future::Future;
 use std::io;

@@ -13,6 +13,7 @@ use crate::startup::{AUTHENTICATION_TIMEOUT, Failure, Opening, log_on, read_open
 use crate::stream::Stream;
 use crate::tls::{Encryption, Tls};
 use futures::FutureExt;
+use parking_lot::Mutex;
 use pgwire::messages::startup::{Authentication, BackendKeyData, SecretKey};
 use std::io;
 use std::net::SocketAddr;
@@ -23,9 +24,11 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
-/// Reserved for a session thread's stack; only what is touched takes memory. Deep expressions in
-/// the planner grow a stack of their own beyond this.
-const STACK_BYTES: usize = 2 * 1024 * 1024;
+/// Reserved for a session thread's stack; only what is touched takes memory. How deep a statement
+/// may be follows from it. Where the operating system has no room for it, a session gets
+/// `SMALL_STACK_BYTES`, and lower limits.
+const STACK_BYTES: usize = 64 * 1024 * 1024;
+const SMALL_STACK_BYTES: usize = 2 * 1024 * 1024;
 /// Threads beyond `max_connections`, for connections that log on or ask for a cancel.
 const EXTRA_THREADS: usize = 64;
 /// What the operating system takes for a Unix socket's path.
@@ -220,14 +223,18 @@ fn spawn_session<E: Engine>(
         return;
     }
     let guard = shared.registry.add_thread(number, Arc::clone(&stream));
-    let thread_shared = Arc::clone(shared);
-    let spawned = std::thread::Builder::new()
-        .name(format!("session-{number}"))
-        .stack_size(STACK_BYTES)
-        .spawn(move || {
-            let _guard = guard;
-            session_thread(&thread_shared, stream, peer, trusted);
-        });
+    let parts = Arc::new(Mutex::new(Some((guard, stream, peer))));
+    let start = |stack_bytes| {
+        let (shared, parts) = (Arc::clone(shared), Arc::clone(&parts));
+        let builder = std::thread::Builder::new().name(format!("session-{number}"));
+        builder.stack_size(stack_bytes).spawn(move || {
+            let taken = parts.lock().take();
+            if let Some((_guard, stream, peer)) = taken {
+                session_thread(&shared, stream, peer, trusted);
+            }
+        })
+    };
+    let spawned = start(STACK_BYTES).or_else(|_| start(SMALL_STACK_BYTES));
     if let Err(e) = spawned {
         shared.engine.alert(&format!("cannot start a session's thread: {e}"));
     }

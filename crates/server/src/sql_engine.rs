@@ -214,6 +214,7 @@ impl ClientWaits for Waits {
             self.wait(WaitEvent::SqlNetMoreDataFromClient, 0, &mut call);
         } else {
             self.0.session.set_active(false, self.0.env.wall_us());
+            env::stack::give_back();
             self.wait(WaitEvent::SqlNetMessageFromClient, 0, &mut call);
             self.0.session.set_active(true, self.0.env.wall_us());
             self.0.bump(Stat::RoundtripsClient, 1);

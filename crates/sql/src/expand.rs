@@ -14,9 +14,6 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::dict::TableDef;
 use query::Relation;
 
-/// Views read through one another.
-const VIEW_DEPTH_MAX: u32 = 64;
-
 impl Session {
     /// What plans that look for names on the search path depend on: the schemas there are.
     pub(crate) async fn path_version(&mut self) -> Result<(ObjId, u64)> {
@@ -42,9 +39,8 @@ impl Session {
         params: &mut Params,
     ) -> Result<(Relation, Vec<(ObjId, u64)>, bool)> {
         let own = view.view.as_ref().ok_or_else(|| PgError::internal("a view without a text"))?;
-        if self.view_depth >= VIEW_DEPTH_MAX {
-            return Err(PgError::new("54001", "stack depth limit exceeded"));
-        }
+        let weight = self.view_weight + crate::depth::weigh_text(&own.text)?;
+        crate::depth::check_views(weight)?;
         let mut settled = Ast::Query(Box::new(crate::ddl::query_of(own)?));
         if let Some(with_records) = Box::pin(self.settle_records(&settled)).await? {
             settled = with_records;
@@ -64,8 +60,10 @@ impl Session {
         let references = References { read_by, ..binder.references };
         let caller = self.check_as.replace(view.owner);
         self.view_depth += 1;
+        let outside = std::mem::replace(&mut self.view_weight, weight);
         let found = self.relations(&references, params).await;
         self.view_depth -= 1;
+        self.view_weight = outside;
         self.check_as = caller;
         let (set, mut tables, once) = found?;
         tables.extend(named);

@@ -10,6 +10,7 @@ mod cluster;
 mod copy;
 mod db;
 mod ddl;
+mod deep;
 mod dump;
 mod faults;
 mod isolation;

@@ -180,6 +180,8 @@ fn workers(
     let next = AtomicUsize::new(0);
     Builder::new_multi_thread()
         .worker_threads(threads.max(1))
+        // They compute for sessions, and drop what sessions have planned.
+        .thread_stack_size(crate::stack::STACK_BYTES)
         .thread_name_fn(move || format!("{prefix}{}", next.fetch_add(1, Ordering::Relaxed)))
         .on_thread_start(move || on_start(std::thread::current().name().unwrap_or(prefix)))
         .enable_all()

@@ -273,6 +273,7 @@ pub(crate) struct Binder<'a> {
     windows: Vec<(String, ast::WindowSpec)>,
     /// Scalar subqueries around what is bound.
     scalar_depth: usize,
+    subquery_depth: usize,
     /// Expressions and queries bound so far.
     bound: usize,
 }
@@ -284,11 +285,11 @@ const BOUND_MAX: usize = 3_000_000;
 /// Scalar subqueries in scalar subqueries: the library plans each once more for each around it.
 const SCALAR_DEPTH_MAX: usize = 14;
 
+/// Subqueries of conditions in one another: each may double the work.
+const SUBQUERY_DEPTH_MAX: usize = 18;
+
 /// Schema of names that mean what stands further out; no schema is called so.
 pub(crate) const OUTER: &str = "$outer";
-
-/// Nesting at which a statement is refused before the stack is at risk.
-const DEPTH_MAX: usize = 200;
 
 impl<'a> Binder<'a> {
     pub(crate) fn new(params: &'a mut Params, _env: &::query::wire::FormatEnv) -> Binder<'a> {
@@ -306,6 +307,7 @@ impl<'a> Binder<'a> {
             set_aliases: Vec::new(),
             windows: Vec::new(),
             scalar_depth: 0,
+            subquery_depth: 0,
             bound: 0,
         }
     }
@@ -336,9 +338,7 @@ impl<'a> Binder<'a> {
     fn enter(&mut self) -> Result<()> {
         self.depth += 1;
         self.bound += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(PgError::new("54001", "stack depth limit exceeded"));
-        }
+        crate::depth::check_room(0)?;
         if self.bound > BOUND_MAX {
             return Err(PgError::new("54001", "statement is too complex"));
         }

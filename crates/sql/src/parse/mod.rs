@@ -6,6 +6,7 @@
 //! do: accept
 //! text after a statement's end.
 
+mod balance;
 mod lift;
 mod located;
 mod own;
@@ -30,9 +31,6 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use kernel::dict::NAME_BYTES_MAX;
 use std::sync::{Arc, OnceLock};
-
-/// Nesting of expressions and queries.
-const RECURSION_MAX: usize = 100;
 
 /// A table to look after: its name, and the columns that were named.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -351,7 +349,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         let parsed = Parsed::Own(own);
         return Ok(Statement { text: own_text, parsed, param_count, before, notices });
     }
-    crate::depth::check(tokens)?;
+    crate::depth::weigh(tokens)?;
     let plain = storage::without(tokens);
     let tokens = plain.as_deref().unwrap_or(tokens);
     let without = without_overriding(tokens);
@@ -366,9 +364,13 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     };
     let dialect = OwnDialect::of(tokens);
     let mut parser = Parser::new(&dialect)
-        .with_recursion_limit(RECURSION_MAX)
+        .with_recursion_limit(crate::depth::parser_limit())
         .with_tokens_with_locations(crate::words::with_tables(with_known_words(tokens)));
     let mut ast = parser.parse_statement().map_err(|error| syntax_error(text, tokens, error))?;
+    let is_long = |t: &&TokenWithSpan| is_word(&t.token, "and") || is_word(&t.token, "or");
+    if tokens.iter().filter(is_long).nth(balance::CHAIN_MIN - 2).is_some() {
+        balance::balance(&mut ast);
+    }
     mark_overriding(&mut ast, overriding)?;
     if let (Ast::Copy { values, .. }, Some(condition)) = (&mut ast, condition) {
         check_expression(text, condition)?;
@@ -391,7 +393,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
 fn check_expression(text: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     let dialect = OwnDialect::of(tokens);
     let mut parser = Parser::new(&dialect)
-        .with_recursion_limit(RECURSION_MAX)
+        .with_recursion_limit(crate::depth::parser_limit())
         .with_tokens_with_locations(tokens.to_vec());
     parser.parse_expr().map_err(|error| syntax_error(text, tokens, error))?;
     let rest = parser.peek_token();

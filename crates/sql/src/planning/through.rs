@@ -187,6 +187,7 @@ impl Session {
             return Err(not_updatable(view, verb));
         }
         let own = view.view.as_ref().ok_or_else(|| PgError::internal("a view without a text"))?;
+        crate::depth::check_views(self.view_weight)?;
         let mut ast = Ast::Query(Box::new(query_of(own)?));
         let named = Box::pin(self.settle_types(&mut ast)).await?;
         let Ast::Query(query) = ast else {

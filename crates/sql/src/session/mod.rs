@@ -75,6 +75,8 @@ pub struct Session {
     pub(crate) temporary: crate::ddl::Temporary,
     /// Views that are being put in the place of their names, one inside the other.
     pub(crate) view_depth: u32,
+    /// What they weigh together.
+    pub(crate) view_weight: crate::depth::Weight,
     /// While a statement of several parts is planned.
     pub(crate) parts: Parts,
     /// While one runs.
@@ -142,6 +144,7 @@ impl Session {
             key: Vec::new(),
             temporary: crate::ddl::Temporary::default(),
             view_depth: 0,
+            view_weight: Default::default(),
             parts: Parts::default(),
             running: None,
             set_by_rows: Default::default(),
@@ -160,7 +163,7 @@ impl Session {
     pub fn begin_request(&mut self) {
         self.check_as = None;
         self.refreshed = None;
-        self.view_depth = 0;
+        (self.view_depth, self.view_weight) = (0, Default::default());
     }
 
     /// Settings that plans depend on have changed.

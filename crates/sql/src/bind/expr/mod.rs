@@ -27,12 +27,14 @@ pub(in crate::bind) use forms::{integer_series, listening_factor, series_query, 
 pub(super) use function::plain_args;
 pub(crate) use session::{rounded_now, session_function};
 
-use super::{Binder, SCALAR_DEPTH_MAX, ident_name, object_parts, refuse, subquery};
+use super::{
+    Binder, SCALAR_DEPTH_MAX, SUBQUERY_DEPTH_MAX, ident_name, object_parts, refuse, subquery,
+};
 use crate::{PgError, Result};
 use build::{string, text_of};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Ident, Interval, Subscript,
-    UnaryOperator, Value,
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Ident, Interval, Query,
+    Subscript, UnaryOperator, Value,
 };
 
 impl Binder<'_> {
@@ -41,6 +43,17 @@ impl Binder<'_> {
         let done = self.expr_inner(expr);
         self.depth -= 1;
         done
+    }
+
+    /// A query in a condition.
+    fn subquery(&mut self, query: &mut Query) -> Result<()> {
+        self.subquery_depth += 1;
+        if self.subquery_depth > SUBQUERY_DEPTH_MAX {
+            return Err(crate::depth::too_deep());
+        }
+        self.query(query)?;
+        self.subquery_depth -= 1;
+        Ok(())
     }
 
     fn all<'e>(&mut self, all: impl IntoIterator<Item = &'e mut Expr>) -> Result<()> {
@@ -122,9 +135,9 @@ impl Binder<'_> {
             Expr::InList { .. } => self.in_list(expr),
             Expr::InSubquery { expr: inner, subquery, negated: _ } => {
                 self.expr(inner)?;
-                self.query(subquery)
+                self.subquery(subquery)
             }
-            Expr::Exists { subquery, negated: _ } => self.query(subquery),
+            Expr::Exists { subquery, negated: _ } => self.subquery(subquery),
             Expr::Subquery(_) => {
                 subquery::as_single_value(expr);
                 self.scalar_depth += 1;
