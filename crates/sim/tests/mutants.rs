@@ -17,7 +17,7 @@ const CAUGHT: &[(Mutant, &str, u64)] = &[
     (Mutant::ForgetWriteDuty, "mutants", 2),
     (Mutant::AcceptStaleEpoch, "late-words", 3),
     (Mutant::AnswerBeforeFlush, "stalls", 1),
-    (Mutant::ReuseUndoEarly, "mutants", 9),
+    (Mutant::ReuseUndoEarly, "tiny", 5),
 ];
 
 fn scenario(name: &str) -> Scenario {

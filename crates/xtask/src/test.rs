@@ -23,7 +23,7 @@ const MUTANTS: [(&str, &str); 8] = [
     ("forget-write-duty", "mutants"),
     ("accept-stale-epoch", "late-words"),
     ("answer-before-flush", "stalls"),
-    ("reuse-undo-early", "mutants"),
+    ("reuse-undo-early", "tiny"),
 ];
 /// The crates that do not depend on DataFusion: tests without a long build.
 const FAST_PACKAGES: [&str; 8] = [
