@@ -7,7 +7,7 @@ use std::cell::Cell;
 pub const STACK_BYTES: usize = 64 << 20;
 
 /// What a thread keeps below the caller of [`give_back`]: what ordinary statements use.
-const KEPT_BYTES: usize = 256 << 10;
+const KEPT_BYTES: usize = 128 << 10;
 
 const PAGE_BYTES: usize = 4096;
 

@@ -124,6 +124,12 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
+        if let Some(txn) = &self.txn
+            && txn.failed
+            && !ends_transaction(&portal.prepared.statement)
+        {
+            return Err(in_failed_transaction());
+        }
         match &mut portal.state {
             PortalState::Rows(_) => return Box::pin(self.pump(portal, max_rows, sink)).await,
             PortalState::Kept(kept) => return Ok(kept.hand_out(max_rows, sink)),
@@ -131,12 +137,6 @@ impl Session {
                 return Err(PgError::new("55000", "the portal has already been run"));
             }
             PortalState::Ready => {}
-        }
-        if let Some(txn) = &self.txn
-            && txn.failed
-            && !ends_transaction(&portal.prepared.statement)
-        {
-            return Err(in_failed_transaction());
         }
         self.ctx.bump(Stat::ExecuteCount, 1);
         self.ctx.session.set_sql(Some(portal.prepared.statement.text.clone()));

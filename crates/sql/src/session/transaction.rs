@@ -21,6 +21,8 @@ pub(crate) struct Txn {
     /// Begun by `BEGIN`: ends with `COMMIT` or `ROLLBACK` only.
     pub(crate) explicit: bool,
     pub(crate) failed: bool,
+    /// Whether what it did is taken back since it failed.
+    pub(crate) released: bool,
     pub(crate) read_only: bool,
     pub(crate) savepoints: Vec<(String, Mark, Deferral)>,
     /// What is done once it has committed.
@@ -72,6 +74,7 @@ impl Session {
             handle,
             explicit,
             failed: false,
+            released: false,
             read_only,
             savepoints: Vec::new(),
             actions: Actions::default(),
@@ -167,6 +170,7 @@ impl Session {
         match &self.txn {
             Some(txn) if !txn.explicit && txn.failed => Box::pin(self.rollback()).await,
             Some(txn) if !txn.explicit => self.commit().await,
+            Some(txn) if txn.failed && !txn.released => Ok(Box::pin(self.let_go()).await?),
             Some(_) => Ok(()),
             None => {
                 // A SET on its own has no transaction: it stays.
@@ -190,14 +194,11 @@ impl Session {
     /// failed.
     pub(super) async fn statement_failed(&mut self) {
         self.copy = None;
-        let start = self.statement_start.take();
+        self.statement_start = None;
         let Some(txn) = &mut self.txn else { return };
         let done = if txn.explicit {
-            let first = !std::mem::replace(&mut txn.failed, true);
-            match start {
-                Some(start) if first => txn.rollback_to(&self.ctx, start).await,
-                _ => Ok(()),
-            }
+            txn.failed = true;
+            self.let_go().await
         } else {
             let handle = txn.handle.clone();
             self.txn = None;
@@ -209,6 +210,28 @@ impl Session {
             let text = format!("a statement could not be rolled back: {error}");
             self.ctx.alert(observe::AlertLevel::Error, text);
         }
+    }
+
+    /// Takes back what a failed block has done since its last savepoint, so that nobody waits for
+    /// it until its client has heard of the failure.
+    async fn let_go(&mut self) -> kernel::Result<()> {
+        let Some(txn) = &mut self.txn else { return Ok(()) };
+        if std::mem::replace(&mut txn.released, true) {
+            return Ok(());
+        }
+        if let Some((_, mark, _)) = txn.savepoints.last() {
+            let mark = *mark;
+            return txn.rollback_to(&self.ctx, mark).await;
+        }
+        txn.actions.truncate(0);
+        txn.changed.clear();
+        let (ended, isolation) = (txn.handle.clone(), txn.handle.isolation());
+        // The block goes on as one that has done nothing; it ends with the client's ROLLBACK.
+        let handle = self.instance.begin(&self.ctx, isolation);
+        self.user_locks.set_transaction(Some(handle.local_id()));
+        txn.handle = handle;
+        self.end_cursors();
+        ended.rollback(&self.ctx).await
     }
 
     /// The same for errors where nothing was begun.

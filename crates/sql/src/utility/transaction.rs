@@ -185,7 +185,7 @@ impl Session {
         txn.rollback_to(&self.ctx, mark).await?;
         txn.deferral = deferral;
         txn.savepoints.truncate(at + 1);
-        txn.failed = false;
+        (txn.failed, txn.released) = (false, false);
         self.end_cursors_after(at);
         Ok(())
     }

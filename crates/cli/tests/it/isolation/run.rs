@@ -104,10 +104,11 @@ impl Run<'_> {
     async fn settle(&mut self, new: Option<usize>, some_end: bool, place: &str) {
         let began = Instant::now();
         let mut must_end = some_end && self.in_flight() > 0;
+        let mut ended = Vec::new();
         loop {
-            must_end &= !self.take_ended(new).await;
+            must_end &= !self.take_ended(&mut ended).await;
             if self.in_flight() == 0 {
-                return;
+                break;
             }
             if !must_end && self.all_blocked().await {
                 break;
@@ -117,6 +118,12 @@ impl Run<'_> {
                 panic!("{place}: neither ended nor blocked, after\n{}\n{waits}", self.said);
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Who has just begun and let others go on comes before them; which of those is quicker is
+        // not told.
+        ended.sort_by_key(|(session, step, _)| (Some(*step) != new, *session));
+        for (_, step, said) in &ended {
+            self.say(*step, said);
         }
         if let Some(new) = new.filter(|new| self.runs(*new)) {
             let _ = writeln!(self.said, "{}: waits", self.spec.steps[new].name);
@@ -140,20 +147,15 @@ impl Run<'_> {
         second == Some(first) && running().all(|(_, r)| !r.1.is_finished())
     }
 
-    /// Tells of the steps that have ended; whether any has.
-    async fn take_ended(&mut self, new: Option<usize>) -> bool {
-        let mut ended = Vec::new();
-        for session in self.sessions.iter_mut() {
+    /// Adds the steps that have ended, each with its session and what it was told; whether any has.
+    async fn take_ended(&mut self, ended: &mut Vec<(usize, usize, String)>) -> bool {
+        let before = ended.len();
+        for (at, session) in self.sessions.iter_mut().enumerate() {
             if let Some((step, task)) = session.running.take_if(|r| r.1.is_finished()) {
-                ended.push((step, task.await.expect("the step does not panic")));
+                ended.push((at, step, task.await.expect("the step does not panic")));
             }
         }
-        // Who has just begun and let others go on comes before them.
-        ended.sort_by_key(|e| Some(e.0) != new);
-        for (step, said) in &ended {
-            self.say(*step, said);
-        }
-        !ended.is_empty()
+        ended.len() > before
     }
 
     fn say(&mut self, step: usize, said: &str) {
