@@ -68,6 +68,8 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
     match expr {
         Expr::Placeholder(p) => p.field.as_ref().map(|f| f.data_type().clone()),
         Expr::Literal(value, _) if value.is_null() => None,
+        // Else a row of operators is gone through again for each of them.
+        Expr::ScalarFunction(call) if let Some(ty) = RowFunction::type_of(call) => Some(ty),
         other => other.get_type(schema).ok().filter(|ty| *ty != DataType::Null),
     }
 }

@@ -16,6 +16,7 @@ mod hash;
 mod json_sets;
 mod keywords;
 mod math;
+mod names;
 mod operators;
 mod overlaps;
 mod patterns;
@@ -147,6 +148,12 @@ impl RowFunction {
     pub fn into_udf(self) -> Arc<ScalarUDF> {
         Arc::new(ScalarUDF::new_from_impl(self))
     }
+
+    /// Type of a call of such a function, if it is known without a look at the arguments.
+    pub(crate) fn type_of(call: &ScalarFunction) -> Option<DataType> {
+        let function = call.func.inner().downcast_ref::<RowFunction>()?;
+        function.returns_by.is_none().then(|| function.arrow.clone())
+    }
 }
 
 impl fmt::Debug for RowFunction {
@@ -178,11 +185,16 @@ impl ScalarUDFImpl for RowFunction {
         &self.signature
     }
 
+    fn schema_name(&self, args: &[Expr]) -> DfResult<String> {
+        names::of_call(&self.name, args)
+    }
+
     fn return_type(&self, _types: &[DataType]) -> DfResult<DataType> {
         Ok(self.arrow.clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+        crate::interruptible::check()?;
         if self.rows.is_none() && args.arg_fields.iter().any(|arg| holds_rows(arg.data_type())) {
             let what = format!("a row as an argument of {}", self.name);
             return Err(PgError::unsupported(what).into());

@@ -441,7 +441,7 @@ fn statements_that_are_too_deep_are_refused_and_long_ones_are_not() {
         (0..count / 2).map(|n| format!(" {between} (select 1) t{n}")).collect()
     };
     let (open, shut) = ("(".repeat(20_000), ")".repeat(20_000));
-    for count in [10, 370, 700, 900, 5_000, 50_000] {
+    for count in [10, 370, 5_000, 50_000] {
         let chain = |part: &str| part.repeat(count);
         for sql in [
             format!("select id from t where {} id = 1", chain("id = 2 or ")),

@@ -30,7 +30,9 @@ fn block<'a>(report: &'a str, statement: &str) -> &'a str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_traced_with_its_waits_for_another_instance() {
-    let db = Db::open(2);
+    // Who gathers statistics on the session's instance would fetch the blocks in its place.
+    let db = Db::init_with(2, "256M", &["autovacuum=off"]);
+    db.start_all();
     db.sql(1, "create table story (id int primary key, n int, v text)");
     db.sql(1, "insert into story select i, i % 7, 'x' from generate_series(1, 1000) i");
     db.sql(1, "create sequence story_seq nocache");

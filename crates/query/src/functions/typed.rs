@@ -20,7 +20,7 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use kernel::row::{ColType, Datum, TypeKind, Value};
@@ -561,11 +561,16 @@ impl ScalarUDFImpl for Typed {
         &self.signature
     }
 
+    fn schema_name(&self, args: &[Expr]) -> DfResult<String> {
+        super::names::of_call(&self.name, args)
+    }
+
     fn return_type(&self, _types: &[DataType]) -> DfResult<DataType> {
         Err(PgError::internal("a function's type without its arguments").into())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+        crate::interruptible::check()?;
         let form = self.form(args.arg_fields, args.scalar_arguments)?;
         let shown = |kind| PgType::of(ColType::new(kind));
         Ok(Arc::new(match form.returns {
