@@ -19,9 +19,11 @@ pub mod stack;
 
 use std::future::Future;
 use std::io;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 pub use buf::IoBuf;
@@ -123,6 +125,10 @@ pub trait EnvImpl: Send + Sync {
     fn now(&self) -> Micros;
     fn wall_us(&self) -> i64;
     fn random(&self) -> u64;
+    /// Processors that one computation may have at once. The simulator has one.
+    fn processors(&self) -> usize {
+        1
+    }
     /// Processor time that the calling thread has used, in microseconds since an arbitrary start.
     /// The simulator has none.
     fn thread_cpu_us(&self) -> u64 {
@@ -250,6 +256,30 @@ impl Env {
         F: Future<Output = ()> + Send + 'static,
     {
         self.0.spawn(name, lane, Box::pin(task))
+    }
+
+    /// `part(0)`, `part(1)` and so on below `parts`, in this order, computed by as many threads as
+    /// there are processors. The caller's thread waits: for what everybody waits for.
+    pub fn in_parallel<T: Send>(&self, parts: usize, part: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let all = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+            all.take_while(|at| *at < parts).map(|at| (at, part(at))).collect::<Vec<_>>()
+        };
+        let threads = self.0.processors().min(parts);
+        let mut done = std::thread::scope(|scope| {
+            // Who cannot have a thread does the work alone.
+            let helpers: Vec<_> = (1..threads)
+                .filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+                .collect();
+            let mut done = work();
+            for helper in helpers {
+                done.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            done
+        });
+        done.sort_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, result)| result).collect()
     }
 
     /// Guards what a panic must not leave half done.

@@ -178,6 +178,17 @@ impl Holder {
             && !self.flushing
     }
 
+    /// Nothing is under way: entering an epoch is nothing but that.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.pending.is_none()
+            && self.duty.is_none()
+            && self.releasing.is_none()
+            && self.comparing.is_none()
+            && self.taken_unacked.is_none()
+            && matches!(self.image, Image::Present | Image::Absent)
+    }
+
     /// What to report in a new epoch, after [`HolderEvent::EnterEpoch`].
     #[must_use]
     pub fn holding(&self, facts: &Facts) -> Option<Holding> {

@@ -239,6 +239,10 @@ impl EnvImpl for RealEnv {
         rand::random()
     }
 
+    fn processors(&self) -> usize {
+        std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    }
+
     fn thread_cpu_us(&self) -> u64 {
         priority::thread_cpu_us()
     }

@@ -296,3 +296,20 @@ fn a_panic_in_the_middle_ends_the_process() {
     let told = String::from_utf8(ran.stderr).unwrap();
     assert!(told.contains("instance aborted: panic in the middle of a change"), "{told}");
 }
+
+#[test]
+fn parts_are_computed_once_each_and_come_in_order() {
+    let env = RealEnv::new();
+    let counted = std::sync::atomic::AtomicUsize::new(0);
+    let squares = env.in_parallel(100, |at| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        at * at
+    });
+    assert_eq!(squares, (0..100).map(|at| at * at).collect::<Vec<_>>());
+    assert_eq!(counted.load(Ordering::Relaxed), 100);
+    assert!(env.in_parallel(0, |at| at).is_empty());
+    let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        env.in_parallel(8, |at| assert_ne!(at, 5, "the fifth fails"))
+    }));
+    assert!(failed.is_err());
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-use block::{Dba, InstanceNo, Mode, Rba, Version};
+use block::{Dba, InstanceNo, Mode, Rba, Version, layout};
 use env::IoBuf;
 use global::Holder;
 use global::msg::Timings;
@@ -34,35 +34,39 @@ pub struct Arrival {
     pub timings: Timings,
 }
 
-/// What the latch protects.
+/// What the latch protects. In this order: what a change of membership reads of a million of them
+/// lies side by side.
+#[repr(C)]
 pub struct State {
+    /// Where others of the machine find it.
+    place: Option<Place>,
     /// The current image; `None` while it is being read, and after the right has gone.
     pub image: Option<IoBuf>,
-    /// This instance's right, true even while it is alone (hazard C5), and what is owed of it.
-    pub holder: Holder,
-    /// Somebody here reads it from disk without asking anybody: the instance is alone.
-    pub loading: bool,
-    pub dirty: bool,
-    /// Oldest change not on disk since disk last held the block (hazard C15).
-    pub first_dirty: Rba,
+    /// Version of the image when the latch was last let go: the image itself may be far away.
+    pub(super) version_unlatched: Version,
     /// End of the newest redo record of this instance that changed it.
     pub last_rba: Rba,
-    /// End of the newest redo record that changed its structure (hazard H1).
-    pub struct_rba: Rba,
+    pub past_image: Option<PastImage>,
+    pub dirty: bool,
     /// A write to disk is in flight.
     pub writing: bool,
+    /// Somebody here reads it from disk without asking anybody: the instance is alone.
+    pub loading: bool,
+    /// Who waits for a change is woken when the latch is let go.
+    pub wake: bool,
+    /// This instance's right, true even while it is alone (hazard C5), and what is owed of it.
+    pub holder: Holder,
+    /// Oldest change not on disk since disk last held the block (hazard C15).
+    pub first_dirty: Rba,
+    /// End of the newest redo record that changed its structure (hazard H1).
+    pub struct_rba: Rba,
     /// First change since the write in flight took its copy.
     pub redirty: Option<Rba>,
-    pub past_image: Option<PastImage>,
     /// Its place on the dirty list.
     pub(super) queued: Option<Rba>,
     pub arrival: Option<Arrival>,
     /// Why the last read under a grant failed; for those who wait.
     pub read_error: Option<Error>,
-    /// Who waits for a change is woken when the latch is let go.
-    pub wake: bool,
-    /// Where others of the machine find it.
-    place: Option<Place>,
 }
 
 impl State {
@@ -70,6 +74,12 @@ impl State {
     #[must_use]
     pub fn mode(&self) -> Mode {
         if self.image.is_some() && self.holder.present() { self.holder.mode() } else { Mode::N }
+    }
+
+    /// For checkers: what is reported in a new epoch is what the image is.
+    pub fn check_version(&self) {
+        let version = self.image.as_ref().map(|image| layout::version(image)).unwrap_or_default();
+        assert_eq!(version, self.version_unlatched, "the version that is known of an image");
     }
 
     /// Lets others of the machine see what the block is now, or that it is not here in X.
@@ -106,9 +116,9 @@ impl State {
     }
 }
 
-/// A cached block.
+/// A cached block. In this order for the same reason as [`State`].
+#[repr(C)]
 pub struct Buffer {
-    pub dba: Dba,
     pins: AtomicU32,
     /// Those of the pins that may change the block.
     change_pins: AtomicU32,
@@ -120,10 +130,11 @@ pub struct Buffer {
     pub(super) usage: AtomicU8,
     /// Set while somebody waits for the pins to drop.
     pub(crate) pin_waiter: AtomicBool,
-    latch: RwLock<State>,
+    pub dba: Dba,
     shown: Option<Arc<Shown>>,
     /// Woken at every change of state that somebody may wait for.
     pub(crate) changed: Notify,
+    latch: RwLock<State>,
 }
 
 impl Buffer {
@@ -151,6 +162,7 @@ impl Buffer {
                 arrival: None,
                 read_error: None,
                 wake: false,
+                version_unlatched: Version::ZERO,
                 place: None,
             }),
             shown,
@@ -245,6 +257,21 @@ impl<'a> Latch<'a> {
     pub fn try_write(self) -> Option<Latched<'a>> {
         Some(Latched::new(self.0, self.0.latch.try_write()?))
     }
+
+    /// The same of a block that is shown no more, with the memory where it was shown left as it is:
+    /// [`Shown::forget_all`] sees to that.
+    pub fn write_unshown(self) -> Latched<'a> {
+        let mut guard = self.0.latch.write();
+        guard.place = None;
+        Latched::new(self.0, guard)
+    }
+
+    /// [`Latch::write_unshown`] if nobody has the latch, for one who leaves the image as it is.
+    pub fn try_write_unshown(self) -> Option<Latched<'a>> {
+        let mut guard = self.0.latch.try_write()?;
+        guard.place = None;
+        Some(Latched { guard: Some(guard), buffer: self.0, image_stays: true })
+    }
 }
 
 /// The latch held for a change. Whoever waits for the change is woken after the latch is free: who
@@ -253,6 +280,7 @@ pub(crate) struct Latched<'a> {
     /// `None` once it is being dropped.
     guard: Option<RwLockWriteGuard<'a, State>>,
     buffer: &'a Buffer,
+    image_stays: bool,
 }
 
 impl<'a> Latched<'a> {
@@ -260,7 +288,7 @@ impl<'a> Latched<'a> {
         if let (Some(place), Some(shown)) = (guard.place, &buffer.shown) {
             shown.change(place);
         }
-        Latched { guard: Some(guard), buffer }
+        Latched { guard: Some(guard), buffer, image_stays: false }
     }
 }
 
@@ -283,6 +311,10 @@ impl Drop for Latched<'_> {
         // What a panic has left half done is never shown.
         if let (Some(shown), false) = (&buffer.shown, std::thread::panicking()) {
             self.show(buffer.dba, shown);
+        }
+        if !self.image_stays {
+            let version = self.image.as_ref().map(|image| layout::version(image));
+            self.version_unlatched = version.unwrap_or_default();
         }
         let wake = std::mem::take(&mut self.wake);
         self.guard = None;

@@ -3,6 +3,7 @@
 mod buffer;
 mod dbwr;
 mod double_write;
+mod epoch;
 mod pool;
 mod read;
 mod step;

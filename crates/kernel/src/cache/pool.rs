@@ -38,8 +38,8 @@ const WAITS_FOR_RELEASES: u32 = 1;
 const SHARD_BLOCKS_MIN: usize = 4;
 
 #[derive(Default)]
-struct Shard {
-    map: FxHashMap<u64, Arc<Buffer>>,
+pub(super) struct Shard {
+    pub(super) map: FxHashMap<u64, Arc<Buffer>>,
     ring: VecDeque<Arc<Buffer>>,
 }
 
@@ -84,7 +84,7 @@ pub struct Cache {
     /// What others of the machine may see of it.
     pub(crate) shown: Option<Arc<Shown>>,
     /// A power of two of them.
-    shards: Vec<Mutex<Shard>>,
+    pub(super) shards: Vec<Mutex<Shard>>,
     per_shard: usize,
     /// Sole member, nothing unrecovered, no past image: no message is ever needed.
     alone: AtomicBool,

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use block::{Rba, layout};
+use block::{Rba, Version, layout};
 use env::IoBuf;
 use global::{Facts, HolderEffect, HolderEvent};
 
@@ -112,17 +112,29 @@ impl Cache {
     /// The buffer as the protocol sees it.
     #[must_use]
     pub fn facts(&self, buffer: &Buffer, st: &State) -> Facts {
+        let version = st.image.as_ref().map(|i| layout::version(i)).unwrap_or_default();
+        self.facts_at(buffer, st, version, self.env.now().0)
+    }
+
+    /// The same at this time, of one whose image has this version.
+    pub(super) fn facts_at(
+        &self,
+        buffer: &Buffer,
+        st: &State,
+        version: Version,
+        now_us: u64,
+    ) -> Facts {
         let (pins, change_pins) = buffer.pins_for_peers();
         Facts {
             pins,
             change_pins,
             writing: st.writing,
             dirty: st.dirty,
-            version: st.image.as_ref().map(|i| layout::version(i)).unwrap_or_default(),
+            version,
             redo_durable: self.log.durable() >= st.last_rba,
             past_image: st.past_image.as_ref().map(|p| p.version),
             frozen: self.is_frozen(),
-            now_us: self.env.now().0,
+            now_us,
         }
     }
 

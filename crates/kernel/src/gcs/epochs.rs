@@ -17,13 +17,12 @@ use tokio::sync::mpsc;
 
 use super::node::{Node, View};
 use super::phases::Phase;
-use crate::cache::Carry;
 
 /// Items of one batch of a report.
 const BATCH: usize = 1000;
 
 /// What this instance holds, by the masters that are to know.
-type HoldingsByMaster = std::collections::BTreeMap<InstanceNo, Vec<Holding>>;
+type HoldingsByMaster = std::collections::BTreeMap<InstanceNo, Batches<Holding>>;
 
 /// The channels between any two instances: one a class, one lane.
 pub(super) fn channels() -> Vec<Channel> {
@@ -231,10 +230,6 @@ impl Node {
         let map = MasterMap::new(&members);
         *self.view.write() = Arc::new(View { epoch, members: members.clone(), map: map.clone() });
         self.looks.forget(epoch);
-        if let Some(shown) = &self.cache.shown {
-            // Or all that is not shown yet would be copied below, with everybody standing still.
-            shown.set_on(false);
-        }
         self.directory_ready.store(false, Ordering::SeqCst);
         self.duties_told.store(0, Ordering::SeqCst);
         self.master.lock().clear();
@@ -244,17 +239,11 @@ impl Node {
         self.cr_waits.lock().clear();
         self.horizons.lock().retain(|k, _| members.contains(k));
         self.recovery.lock().reset();
-        let mut held: HoldingsByMaster = members.iter().map(|m| (*m, Vec::new())).collect();
-        // One way through all of them, since each is memory that no cache of the processor has.
-        for buffer in &self.cache.buffers_unordered() {
-            let mut st = buffer.latch().write();
-            let event = global::HolderEvent::EnterEpoch;
-            self.cache.step(buffer, &mut st, event, Carry::default());
-            if report && let Some(holding) = st.holder.holding(&self.cache.facts(buffer, &st)) {
-                let master = map.master_of(buffer.dba);
-                held.get_mut(&master).expect("a member").push(holding);
+        let parts = self.cache.enter_epoch(|part: &mut HoldingsByMaster, holding| {
+            if report {
+                part.entry(map.master_of(holding.addr)).or_default().push(holding);
             }
-        }
+        });
         self.enqueues_enter();
         self.cache.set_frozen(false);
         marks::reached(Mark::EpochEntered);
@@ -264,6 +253,11 @@ impl Node {
         // What this instance does not answer for any more goes to those who do.
         _given_back = self.give_back_segments();
         if report {
+            let mut held: HoldingsByMaster =
+                members.iter().map(|m| (*m, Batches::default())).collect();
+            for (master, items) in parts.into_iter().flatten() {
+                held.get_mut(&master).expect("a member").append(items);
+            }
             self.report(epoch, held);
             self.enqueues_report(epoch);
         }
@@ -273,7 +267,7 @@ impl Node {
     /// Tells the masters what this instance holds; with the gate held exclusively.
     fn report(&self, epoch: Epoch, held: HoldingsByMaster) {
         for (master, items) in held {
-            for (items, last) in batches(items) {
+            for (items, last) in items.finish() {
                 self.send(master, Message::Epoch(EpochMessage::Holdings { epoch, last, items }));
             }
         }
@@ -423,16 +417,45 @@ impl Node {
     }
 }
 
-/// Cuts a report into batches; the last one says so, and there is always one.
-pub(super) fn batches<T>(items: Vec<T>) -> Vec<(Vec<T>, bool)> {
-    let mut out = Vec::new();
-    let mut batch = Vec::new();
-    for item in items {
-        if batch.len() == BATCH {
-            out.push((std::mem::take(&mut batch), false));
-        }
-        batch.push(item);
+/// Items of a report, cut into messages as they come.
+pub(super) struct Batches<T>(Vec<Vec<T>>);
+
+impl<T> Default for Batches<T> {
+    fn default() -> Batches<T> {
+        Batches(Vec::new())
     }
-    out.push((batch, true));
-    out
+}
+
+impl<T> Batches<T> {
+    /// Those of another part; batches need not be full.
+    pub fn append(&mut self, other: Batches<T>) {
+        self.0.extend(other.0);
+    }
+
+    pub fn push(&mut self, item: T) {
+        match self.0.last_mut() {
+            Some(batch) if batch.len() < BATCH => batch.push(item),
+            _ => {
+                let mut batch = Vec::with_capacity(BATCH);
+                batch.push(item);
+                self.0.push(batch);
+            }
+        }
+    }
+
+    /// The batches, and of each whether it is the last; one without items if there are none.
+    pub fn finish(mut self) -> impl Iterator<Item = (Vec<T>, bool)> {
+        if self.0.is_empty() {
+            self.0.push(Vec::new());
+        }
+        let count = self.0.len();
+        self.0.into_iter().enumerate().map(move |(at, batch)| (batch, at + 1 == count))
+    }
+}
+
+/// Cuts a report into batches; the last one says so, and there is always one.
+pub(super) fn batches<T>(items: Vec<T>) -> impl Iterator<Item = (Vec<T>, bool)> {
+    let mut out = Batches::default();
+    items.into_iter().for_each(|item| out.push(item));
+    out.finish()
 }

@@ -237,6 +237,7 @@ impl Node {
     pub fn holdings(&self) -> Vec<Held> {
         let of = |b: &Arc<crate::cache::Buffer>| {
             let st = b.latch().read();
+            st.check_version();
             let held = st.holder.holding(&self.cache.facts(b, &st))?;
             let (mode, version, past) = (held.mode, held.version, held.past);
             Some(Held { dba: b.dba, mode, version, dirty: held.writer, past })

@@ -160,6 +160,14 @@ impl Shown {
         self.word(place, ADDRESS).store(0, Ordering::Release);
     }
 
+    /// No block is shown any more. The caller has seen to it that nothing is shown meanwhile, that
+    /// no buffer knows a place, and that nobody believes what he has seen: the epoch is 0.
+    pub(crate) fn forget_all(&self) {
+        assert!(!self.is_on(), "blocks are shown while all are to be forgotten");
+        assert_eq!(self.memory.word(EPOCH).load(Ordering::SeqCst), 0, "others may look");
+        (0..self.places).map(Place).for_each(|place| self.hide(place));
+    }
+
     fn free_place(&self, dba: Dba) -> Option<Place> {
         bucket(dba, self.places).map(Place).find(|place| {
             let address = self.word(*place, ADDRESS);
