@@ -121,6 +121,7 @@ impl Scenario {
             "rot" => self.rot = number(value)?,
             "swarm" => self.swarm = number(value)?,
             "swarm_sizes" => self.swarm_sizes = number(value)?,
+            "swarm_loads" => self.swarm_loads = number(value)?,
             "points" if !cfg!(feature = "marks") => return Err(NO_MARKS.to_owned()),
             "points" => self.points = number(value)?,
             "commits_at_least" => self.commits_at_least = number(value)?,
@@ -155,6 +156,7 @@ impl fmt::Display for Scenario {
         writeln!(f, "rot = {}", self.rot)?;
         writeln!(f, "swarm = {}", self.swarm)?;
         writeln!(f, "swarm_sizes = {}", self.swarm_sizes)?;
+        writeln!(f, "swarm_loads = {}", self.swarm_loads)?;
         writeln!(f, "commits_at_least = {}", self.commits_at_least)?;
         writeln!(f, "crash_at_write_in_turn = {}", self.crash_at_write_in_turn)?;
         if self.points {

@@ -97,6 +97,8 @@ pub struct Scenario {
     /// Of what follows each seed takes some: 16 buffers, two entries in a block's list of
     /// transactions, a checkpoint each millisecond, no retention of undo.
     pub swarm_sizes: bool,
+    /// Of the loads beside each other each seed has some, with clients up to so many.
+    pub swarm_loads: bool,
     /// Some places of the code take their rare branch now and then (`env::marks`).
     pub points: bool,
     /// The load goes on until so many transactions are acknowledged.
@@ -141,6 +143,7 @@ impl Default for Scenario {
             others: BTreeMap::new(),
             swarm: false,
             swarm_sizes: false,
+            swarm_loads: false,
             points: false,
             commits_at_least: 0,
             crash_at_write_in_turn: false,
@@ -204,6 +207,26 @@ impl Scenario {
     pub(crate) fn world(&self) -> SimConfig {
         let config = SimConfig::default();
         SimConfig { net_delay_us: (config.net_delay_us.0, self.net_delay_us), ..config }
+    }
+
+    /// The load of a run, and its clients on each instance.
+    fn loads(&self, world: &SimWorld) -> (LoadKind, u8) {
+        let LoadKind::Together(all) = &self.load else {
+            return (self.load.clone(), self.clients_per_instance);
+        };
+        if !self.swarm_loads {
+            return (self.load.clone(), self.clients_per_instance);
+        }
+        let below = |n: usize| {
+            let drawn = world.random() % u64::try_from(n).expect("a small number");
+            usize::try_from(drawn).expect("a small number")
+        };
+        let mut some: Vec<LoadKind> = all.iter().filter(|_| below(3) == 0).cloned().collect();
+        if some.is_empty() {
+            some.push(all[below(all.len())].clone());
+        }
+        let clients = 1 + below(usize::from(self.clients_per_instance));
+        (LoadKind::Together(some), u8::try_from(clients).expect("no more than allowed"))
     }
 
     /// The faults of a run, in no order.
@@ -312,6 +335,8 @@ pub(crate) struct Run<'a> {
     pub cluster: Cluster,
     load: Arc<dyn Load>,
     pub clients: Vec<Clients>,
+    /// Of each instance.
+    clients_each: u8,
 }
 
 impl Run<'_> {
@@ -327,7 +352,7 @@ impl Run<'_> {
 
     pub fn start_with_clients(&mut self, k: u8) {
         self.start(k);
-        let count = self.scenario.clients_per_instance;
+        let count = self.clients_each;
         self.clients.push(Clients::spawn(&self.cluster.open[&k], &self.load, count));
     }
 
@@ -406,13 +431,13 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     cluster.settings.push(("_gc_direct_reads", looks.to_string()));
     cluster.membership.misscount = scenario.misscount;
     cluster.membership.heartbeat = scenario.misscount / 10;
-    let load = scenario.load.make();
-    let mut run = Run { scenario, cluster, load, clients: Vec::new() };
+    let (load, count) = scenario.loads(&cluster.world);
+    let load = load.make();
+    let mut run = Run { scenario, cluster, load, clients: Vec::new(), clients_each: count };
     for k in 1..=scenario.instances {
         run.start(k);
     }
     run.set_up();
-    let count = scenario.clients_per_instance;
     run.clients = run.cluster.open.values().map(|i| Clients::spawn(i, &run.load, count)).collect();
     let mut faults = scenario.faults(&run.cluster.world);
     let faults_count = faults.len() + usize::from(scenario.crash_at_write_in_turn);

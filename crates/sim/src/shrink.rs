@@ -38,6 +38,7 @@ fn simpler(s: &Scenario) -> Vec<Scenario> {
     with(&|s| s.points = false);
     with(&|s| s.swarm = false);
     with(&|s| s.swarm_sizes = false);
+    with(&|s| s.swarm_loads = false);
     if let LoadKind::Together(parts) = &s.load
         && parts.len() > 1
     {
