@@ -87,7 +87,10 @@ impl Sequences {
         let no = usize::try_from(env.random() % self.count as u64).expect("small");
         let txn = at.begin(ctx, Isolation::ReadCommitted);
         for _ in 0..=env.random() % VALUES {
-            self.next(ctx, &txn, no).await?;
+            if let Err(e) = self.next(ctx, &txn, no).await {
+                txn.rollback(ctx).await?;
+                return Err(e);
+            }
         }
         // A rollback gives no value back.
         if env.random().is_multiple_of(8) {
@@ -110,6 +113,8 @@ impl Load for Sequences {
             match self.work(ctx, at).await {
                 Ok(()) => {}
                 Err(e) if is_disk_trouble(&e) => self.told.lock().counts.disk_errors += 1,
+                // Of the dictionary, with no retention of undo.
+                Err(Error::SnapshotTooOld(_)) => self.told.lock().counts.too_old += 1,
                 Err(e) => panic!("instance {}: {e}", at.me),
             }
         })
