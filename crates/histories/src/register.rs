@@ -110,10 +110,20 @@ pub fn check(operations: &[Operation]) -> Result<usize, String> {
 }
 
 /// An unanswered change whose value nobody met may just as well not have happened: each value is
-/// written once.
+/// written once. Who did not find the value that he would have replaced may have met any other that
+/// came before he was told so.
 fn forget_the_unseen(steps: &mut Vec<Step>) {
     let met: BTreeSet<i64> = steps.iter().filter_map(|s| s.act.met()).collect();
-    steps.retain(|s| s.end_ns.is_some() || s.act.brings().is_some_and(|v| met.contains(&v)));
+    let missed = |s: &Step| match s.act {
+        Act::Replace { done: false, .. } => s.end_ns,
+        _ => None,
+    };
+    let last_missed_ns = steps.iter().filter_map(missed).max();
+    steps.retain(|s| {
+        s.end_ns.is_some()
+            || s.act.brings().is_some_and(|v| met.contains(&v))
+            || last_missed_ns.is_some_and(|end_ns| s.begin_ns < end_ns)
+    });
 }
 
 /// Steps by their beginnings.
@@ -200,6 +210,13 @@ mod tests {
             op(6, 7, DONE, json!(["r", 1, 6])),
         ];
         assert_eq!(check(&unanswered), Ok(1));
+        // Nobody has read it, but one has missed what it replaced.
+        let missed = [
+            op(0, 1, DONE, json!(["w", 1, 5])),
+            op(2, 3, Outcome::Unknown, json!(["w", 1, 6])),
+            op(4, 9, DONE, json!(["cas", 1, 5, 7, false])),
+        ];
+        assert_eq!(check(&missed), Ok(1));
     }
 
     #[test]
@@ -233,6 +250,13 @@ mod tests {
             write(0, 5),
             op(2, 9, DONE, json!(["cas", 1, 5, 6, true])),
             op(2, 9, DONE, json!(["cas", 1, 5, 7, true])),
+        ]);
+        // Missed though nobody has replaced it, or only he who came later.
+        refused(&[write(0, 5), op(4, 9, DONE, json!(["cas", 1, 5, 7, false]))]);
+        refused(&[
+            write(0, 5),
+            op(4, 9, DONE, json!(["cas", 1, 5, 7, false])),
+            op(10, 11, Outcome::Unknown, json!(["w", 1, 6])),
         ]);
         // Gone again after it was seen.
         refused(&[
