@@ -6,11 +6,16 @@
 //! transaction began. What it must never do: pass a history that `adya` could not judge.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use adya::{History, Opts, Valid, Workload, check as search};
 use serde_json::{Value, json};
 
 use crate::history::{Operation, Outcome};
+
+/// So long the search for cycles may take: a history that could not be judged has failed, and the
+/// processor may be busy with other things.
+const SEARCH_MAX: Duration = Duration::from_mins(2);
 
 /// What a history must live up to, in the words of `adya`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +40,8 @@ impl Level {
 pub fn check(operations: &[Operation], level: Level) -> Result<(), String> {
     let text = events(operations);
     let history = History::from_json(&text).map_err(|e| format!("not a history: {e}"))?;
-    let opts = Opts { models: vec![level.model().to_owned()], ..Opts::default() };
+    let models = vec![level.model().to_owned()];
+    let opts = Opts { models, timeout: SEARCH_MAX, ..Opts::default() };
     let report = search(&history, Workload::ListAppend, &opts);
     if report.valid != Valid::True {
         let proofs: Vec<&str> =

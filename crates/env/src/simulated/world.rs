@@ -114,6 +114,18 @@ pub(super) enum Step {
 pub(super) struct Shared {
     world: Mutex<World>,
     queue: Arc<RunQueue>,
+    /// While something is polled: the tasks of what has crashed meanwhile.
+    remains: Mutex<Option<Vec<BoxFuture<'static, ()>>>>,
+}
+
+/// A poll is over, in whatever way.
+struct PollOver<'a>(&'a Shared);
+
+impl Drop for PollOver<'_> {
+    fn drop(&mut self) {
+        let remains = self.0.remains.lock().take();
+        drop(remains);
+    }
 }
 
 /// The main future's side of the scheduler.
@@ -306,6 +318,7 @@ impl Shared {
                 memories: Vec::new(),
             }),
             queue: Arc::new(RunQueue { ready: Mutex::new(Vec::new()) }),
+            remains: Mutex::new(None),
         })
     }
 
@@ -351,7 +364,22 @@ impl Shared {
 
     pub(super) fn crash(&self, pid: u32) {
         let futures = self.lock().kill(pid);
-        drop(futures);
+        let mut remains = self.remains.lock();
+        match &mut *remains {
+            Some(remains) => remains.extend(futures),
+            None => {
+                drop(remains);
+                drop(futures);
+            }
+        }
+    }
+
+    /// Polls something. What crashes meanwhile is dropped when it is over: it may hold latches that
+    /// others of its process take when they are dropped.
+    fn polled<T>(&self, poll: impl FnOnce() -> T) -> T {
+        *self.remains.lock() = Some(Vec::new());
+        let _over = PollOver(self);
+        poll()
     }
 
     pub(super) fn set_fuse(&self, pid: u32, polls: u64) {
@@ -436,7 +464,7 @@ impl Shared {
             let Some(main) = main else { return Step::Ran };
             main.waker.queued.store(false, Ordering::Relaxed);
             let waker = Waker::from(main.waker.clone());
-            return match (main.poll)(&mut Context::from_waker(&waker)) {
+            return match self.polled(|| (main.poll)(&mut Context::from_waker(&waker))) {
                 Poll::Ready(()) => Step::Done,
                 Poll::Pending => Step::Ran,
             };
@@ -447,7 +475,7 @@ impl Shared {
         world.note(name, id, 0);
         drop(world);
         waker.queued.store(false, Ordering::Relaxed);
-        let result = poll_task(future.as_mut(), &Waker::from(waker));
+        let result = self.polled(|| poll_task(future.as_mut(), &Waker::from(waker)));
         let mut world = self.lock();
         let fuse = world.processes.get_mut(&pid).and_then(|p| p.fuse.as_mut());
         let burnt = fuse.is_some_and(|left| {
