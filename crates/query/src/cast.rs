@@ -254,6 +254,12 @@ fn parse_uuid(text: &str) -> Result<[u8; 16]> {
 fn parse_bytea(text: &str) -> Result<Vec<u8>> {
     let invalid = || PgError::invalid_text("bytea", text);
     if let Some(hex) = text.strip_prefix("\\x") {
+        if let Some(other) =
+            hex.chars().find(|c| !c.is_ascii_whitespace() && !c.is_ascii_hexdigit())
+        {
+            let text = format!("invalid hexadecimal digit: \"{other}\"");
+            return Err(PgError::new("22023", text));
+        }
         let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
         if !digits.len().is_multiple_of(2) {
             return Err(PgError::new("22023", "invalid hexadecimal data: odd number of digits"));

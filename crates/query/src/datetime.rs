@@ -219,7 +219,10 @@ fn parse_parts(type_name: &str, text: &str, now: Now) -> Result<Parts> {
     let time_len = rest.find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
     let (time, zone) = rest.split_at(time_len.unwrap_or(rest.len()));
     let time_us = parse_time(time).or_else(|| time_of_digits(time));
-    parts.time_us = time_us.ok_or_else(|| invalid(type_name, text))?;
+    parts.time_us = time_us.ok_or_else(|| match plausible_time(time) {
+        true => field_range(text),
+        false => invalid(type_name, text),
+    })?;
     if parts.time_us > US_PER_DAY {
         return Err(field_range(text));
     }

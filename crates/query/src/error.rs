@@ -270,7 +270,9 @@ impl From<ArrowError> for PgError {
             ArrowError::CastError(text) if text.contains("Overflowing") => {
                 PgError::new("22003", "value overflows numeric format")
             }
-            ArrowError::CastError(text) => PgError::new("22P02", text),
+            ArrowError::CastError(text) => {
+                text_not_of_type(&text).unwrap_or_else(|| PgError::new("22P02", text))
+            }
             ArrowError::ParseError(text) => PgError::new("22007", text),
             ArrowError::ExternalError(inner) => match inner.downcast::<PgError>() {
                 Ok(ours) => *ours,
@@ -286,6 +288,21 @@ impl From<ArrowError> for PgError {
             other => PgError::new("22000", other.to_string()),
         }
     }
+}
+
+/// What arrow says of a text that is none of a type.
+fn text_not_of_type(text: &str) -> Option<PgError> {
+    let (value, ty) = text.strip_prefix("Cannot cast string '")?.rsplit_once("' to value of ")?;
+    let ty = match ty.strip_suffix(" type")? {
+        "Int16" => "smallint",
+        "Int32" => "integer",
+        "Int64" => "bigint",
+        "Float32" => "real",
+        "Float64" => "double precision",
+        "Boolean" => "boolean",
+        _ => return None,
+    };
+    Some(PgError::invalid_text(ty, value))
 }
 
 pub(crate) fn is_too_much_text(e: &ArrowError) -> bool {
@@ -446,11 +463,40 @@ fn ungrouped(text: &str) -> Option<PgError> {
     let at = text.find(" must appear in the GROUP BY")?;
     let name = text[..at].rsplit_once("column ").or_else(|| text[..at].rsplit_once(": "))?.1;
     let name = name.replace('"', "");
+    // Of an expression, the first column in it.
+    let column = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_alphabetic());
+    let mut words = name.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'));
+    let first = words.find(column).map(str::to_owned);
     let plain = name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
-    plain.then(|| {
-        let clause = "must appear in the GROUP BY clause or be used in an aggregate function";
-        PgError::new("42803", format!("column \"{name}\" {clause}"))
-    })
+    let name = if plain { name } else { first? };
+    let clause = "must appear in the GROUP BY clause or be used in an aggregate function";
+    Some(PgError::new("42803", format!("column \"{name}\" {clause}")))
+}
+
+/// Numbers and counts of columns that do not fit.
+fn of_position(text: &str) -> Option<PgError> {
+    let number = |after: &str| {
+        let rest = text.split_once(after)?.1;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+    };
+    if let Some(at) = number("Order by column out of bounds, specified: ") {
+        let text = format!("ORDER BY position {at} is not in select list");
+        return Some(PgError::new("42P10", text));
+    }
+    if let Some(at) = number("Cannot find column with position ") {
+        let text = format!("GROUP BY position {at} is not in select list");
+        return Some(PgError::new("42P10", text));
+    }
+    if let (Some(has), Some(named)) = (number("Source table contains "), number(" but only "))
+        && text.contains("column alias")
+    {
+        let text = format!("table has {has} columns available but {named} columns specified");
+        return Some(PgError::new("42P10", text));
+    }
+    if text.contains("Function 'coalesce' user-defined coercion failed") {
+        return Some(PgError::new("42804", "COALESCE types cannot be matched"));
+    }
+    None
 }
 
 fn plan_error(text: &str) -> PgError {
@@ -460,7 +506,7 @@ fn plan_error(text: &str) -> PgError {
     if let Some(rest) = text.strip_prefix("WITH query name ") {
         return PgError::new("42712", format!("WITH query name {rest}"));
     }
-    if let Some(error) = ungrouped(text) {
+    if let Some(error) = ungrouped(text).or_else(|| of_position(text)) {
         return error;
     }
     if text.contains("Invalid function") {
@@ -494,7 +540,7 @@ fn negated_too_far(text: &str) -> Option<PgError> {
 
 fn execution_error(text: String) -> PgError {
     let lower = text.to_ascii_lowercase();
-    if let Some(error) = negated_too_far(&text) {
+    if let Some(error) = negated_too_far(&text).or_else(|| of_position(&text)) {
         error
     } else if lower.contains("overflow") {
         PgError::new("22003", text)

@@ -65,6 +65,27 @@ fn has_columns(values: &Values) -> bool {
     values.rows.len() > 1 && values.rows.iter().any(|row| row.content.iter().any(is_column))
 }
 
+/// Rows of VALUES that may become a UNION for the types in them: it is slow to plan for many.
+const UNION_ROWS_MAX: usize = 500;
+
+/// Whether a column of VALUES has values of several types one of which has a length or a scale: the
+/// library takes only such together as differ in nothing but a type of its own.
+fn mixes_types(values: &Values) -> bool {
+    let typed = |expr: &Expr| match expr {
+        Expr::Cast { data_type, .. } => Some(data_type.to_string()),
+        Expr::TypedString(typed) => Some(typed.data_type.to_string()),
+        expr => is_number(expr).then(String::new),
+    };
+    let columns = values.rows.first().map_or(0, |row| row.content.len());
+    values.rows.len() <= UNION_ROWS_MAX
+        && (0..columns).any(|at| {
+            let mut types = values.rows.iter().filter_map(|row| typed(row.content.get(at)?));
+            let Some(first) = types.next() else { return false };
+            let mut others = types.filter(|ty| *ty != first).peekable();
+            others.peek().is_some() && (first.contains('(') || others.any(|ty| ty.contains('(')))
+        })
+}
+
 /// VALUES as a branch of UNION: the library looks for its columns under the first branch's names
 /// when a third one is of another type.
 fn select_from_values(branch: &mut SetExpr) -> Result<()> {
@@ -224,21 +245,19 @@ impl Binder<'_> {
                 if !limit_by.is_empty() {
                     return refuse("LIMIT BY");
                 }
-                for expr in limit.iter_mut().chain(offset.iter_mut().map(|o| &mut o.value)) {
-                    self.limit_expr(expr)?;
-                }
-                Ok(())
+                limit.iter_mut().try_for_each(|expr| self.limit_expr(expr, "LIMIT"))?;
+                offset.iter_mut().try_for_each(|o| self.limit_expr(&mut o.value, "OFFSET"))
             }
             Some(LimitClause::OffsetCommaLimit { .. }) => refuse("LIMIT with a comma"),
         }
     }
 
-    fn limit_expr(&mut self, expr: &mut Expr) -> Result<()> {
+    fn limit_expr(&mut self, expr: &mut Expr, clause: &str) -> Result<()> {
         if is_number(expr) {
             return Ok(());
         }
         if let Some(quantity) = amount_with_ties(expr) {
-            return self.limit_expr(quantity);
+            return self.limit_expr(quantity, clause);
         }
         if let Expr::Value(value) = expr
             && let datafusion::sql::sqlparser::ast::Value::Placeholder(name) = &value.value
@@ -247,6 +266,14 @@ impl Binder<'_> {
             if let Some(slot @ None) = self.params.types.get_mut(at) {
                 *slot = Some(kernel::row::ColType::new(kernel::row::TypeKind::Int8));
             }
+        }
+        let is_name = |e: &Expr| matches!(e, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+        if crate::outside::any(expr, is_name) {
+            let text = format!("argument of {clause} must not contain variables");
+            return Err(PgError::new("42P10", text));
+        }
+        if crate::outside::any(expr, |e| matches!(e, Expr::Subquery(_))) {
+            return refuse("a query as the amount of LIMIT or OFFSET");
         }
         self.expr(expr)
     }
@@ -273,7 +300,7 @@ impl Binder<'_> {
                 self.depth -= 1;
                 Ok(())
             }
-            SetExpr::Values(values) if has_columns(values) => {
+            SetExpr::Values(values) if has_columns(values) || mixes_types(values) => {
                 crate::direct::check_widths(values.rows.iter().map(|row| row.content.len()))?;
                 *body = union_of_values(values)?;
                 self.set_expr(body)
@@ -390,7 +417,7 @@ impl Binder<'_> {
             rows_as_exists(expr)?;
             self.expr(expr)?;
         }
-        self.group_by(group_by)?;
+        self.group_by(group_by, projection)?;
         if let Some(expr) = having {
             super::calls::no_windows(expr, "HAVING")?;
             self.expr(expr)?;
@@ -399,7 +426,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn group_by(&mut self, group_by: &mut GroupByExpr) -> Result<()> {
+    fn group_by(&mut self, group_by: &mut GroupByExpr, shown: &[SelectItem]) -> Result<()> {
         match group_by {
             GroupByExpr::All(_) => refuse("GROUP BY ALL"),
             GroupByExpr::Expressions(all, modifiers) => {
@@ -412,7 +439,22 @@ impl Binder<'_> {
                         all.splice(at..at, fields);
                     }
                 }
-                all.iter_mut().filter(|expr| !is_number(expr)).try_for_each(|expr| self.expr(expr))
+                for expr in all.iter_mut() {
+                    match expr {
+                        Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
+                            for one in sets.iter_mut().flatten() {
+                                match is_number(one) {
+                                    true => *one = at_position(one, shown)?,
+                                    false => self.expr(one)?,
+                                }
+                            }
+                        }
+                        // The planner knows what is there; of a column, that it has no name.
+                        expr if is_number(expr) => drop(at_position(expr, shown)?),
+                        expr => self.expr(expr)?,
+                    }
+                }
+                Ok(())
             }
         }
     }
@@ -516,6 +558,28 @@ fn orders_by_output(order_by: &OrderBy, body: &SetExpr) -> bool {
         Expr::Identifier(ident) => names.contains(&ident_name(ident)),
         other => is_number(other),
     })
+}
+
+/// What stands at a position of the select list, by its number in GROUP BY.
+fn at_position(number: &Expr, shown: &[SelectItem]) -> Result<Expr> {
+    let text = number.to_string();
+    let wildcard = |item: &SelectItem| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    };
+    if shown.iter().any(wildcard) {
+        // As many columns as the tables have.
+        return Ok(number.clone());
+    }
+    let at = text.parse::<usize>().ok().and_then(|n| shown.get(n.checked_sub(1)?));
+    match at {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+            Ok(expr.clone())
+        }
+        _ => {
+            let text = format!("GROUP BY position {text} is not in select list");
+            Err(PgError::new("42P10", text))
+        }
+    }
 }
 
 fn is_number(expr: &Expr) -> bool {

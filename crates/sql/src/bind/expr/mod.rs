@@ -229,7 +229,14 @@ impl Binder<'_> {
                     return refuse("an array of several dimensions");
                 }
                 cast::type_alike(&mut array.elem.iter_mut().collect::<Vec<_>>());
-                self.all(&mut array.elem)
+                self.all(&mut array.elem)?;
+                let is_name =
+                    |e: &Expr| matches!(e, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                if array.elem.iter().any(|item| crate::outside::any(item, is_name)) {
+                    // The planner looks for the names of a literal's elements in this query alone.
+                    *expr = call("make_array", std::mem::take(&mut array.elem));
+                }
+                Ok(())
             }
             Expr::Tuple(all) => {
                 let mut row = rows::as_value(std::mem::take(all));
