@@ -10,6 +10,7 @@
 //! every message or parks it; it never serves a consistent copy from a past image (H14).
 
 mod copies;
+mod epochs;
 mod types;
 
 use block::{Dba, InstanceNo, Mode, Scn, Version, Xid};
@@ -17,8 +18,7 @@ use block::{Dba, InstanceNo, Mode, Scn, Version, Xid};
 pub use self::types::{Duty, Facts, HolderEffect, HolderEvent, Ship};
 use self::types::{Image, Pending};
 use crate::msg::{
-    BlockInfo, Grant, Have, HolderMsg, Holding, MasterMsg, Promoted, ReqId, Seq, Source, Timings,
-    Want,
+    BlockInfo, Grant, Have, HolderMsg, MasterMsg, Promoted, ReqId, Seq, Source, Timings, Want,
 };
 use crate::mutant::{Mutant, broken};
 
@@ -176,34 +176,6 @@ impl Holder {
             && self.taken_unacked.is_none()
             && self.comparing.is_none()
             && !self.flushing
-    }
-
-    /// Nothing is under way: entering an epoch is nothing but that.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.pending.is_none()
-            && self.duty.is_none()
-            && self.releasing.is_none()
-            && self.comparing.is_none()
-            && self.taken_unacked.is_none()
-            && matches!(self.image, Image::Present | Image::Absent)
-    }
-
-    /// What to report in a new epoch, after [`HolderEvent::EnterEpoch`].
-    #[must_use]
-    pub fn holding(&self, facts: &Facts) -> Option<Holding> {
-        let held = self.readable();
-        if !held && facts.past_image.is_none() {
-            return None;
-        }
-        Some(Holding {
-            addr: self.addr,
-            mode: if held { self.mode } else { Mode::N },
-            version: if held { facts.version } else { Version::ZERO },
-            writer: held && facts.dirty,
-            unwritten: held && self.unwritten,
-            past: facts.past_image,
-        })
     }
 
     /// The only instance takes the right without a message (the caller has tested the alone flag
@@ -760,28 +732,6 @@ impl Holder {
             None => Promoted::DiskIsNewer { version: disk },
         };
         out.push(HolderEffect::ToMaster(MasterMsg::Promoted { seq, outcome }));
-        out.push(HolderEffect::Wake);
-    }
-
-    /// All that was under way is void; rights with an image stay (C2).
-    fn enter_epoch(&mut self, out: &mut Vec<HolderEffect>) {
-        self.pending = None;
-        self.holder_last = None;
-        self.duty = None;
-        self.cr_parked.clear();
-        self.taken_unacked = None;
-        self.comparing = None;
-        self.seq = Seq(0);
-        if self.releasing.is_some() {
-            // The master may have agreed, given the block to somebody who has changed it, and died
-            // with its acknowledgement in the pipe. The copy is clean: let it go.
-            self.lose();
-            out.push(HolderEffect::DropImage);
-        }
-        if self.image == Image::Reading {
-            self.mode = Mode::N;
-            self.image = Image::Dropping;
-        }
         out.push(HolderEffect::Wake);
     }
 
