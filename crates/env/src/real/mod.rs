@@ -240,7 +240,7 @@ impl EnvImpl for RealEnv {
     }
 
     fn processors(&self) -> usize {
-        std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+        self.config.parallel_threads
     }
 
     fn thread_cpu_us(&self) -> u64 {

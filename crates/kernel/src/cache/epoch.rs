@@ -20,9 +20,6 @@ use super::step::Carry;
 /// Buffers read at once: more than a processor waits for at once are of no use.
 const AT_ONCE: usize = 16;
 
-/// So few buffers are no work for several processors.
-const ALONE_BELOW: usize = 20_000;
-
 impl Cache {
     /// Enters a new epoch with every buffer; `held` notes what this instance has, in as many `R` as
     /// that is done in parts. Under `stop_protocol`, in epoch 0 as others see it.
@@ -43,11 +40,7 @@ impl Cache {
             }
             (noted, busy)
         };
-        let parts: Vec<(R, Vec<Arc<Buffer>>)> = if self.capacity_blocks() < ALONE_BELOW {
-            (0..self.shards.len()).map(enter).collect()
-        } else {
-            self.env.in_parallel(self.shards.len(), enter)
-        };
+        let parts: Vec<(R, Vec<Arc<Buffer>>)> = self.env.in_parallel(self.shards.len(), enter);
         let mut all = Vec::with_capacity(parts.len());
         for (mut noted, busy) in parts {
             for buffer in busy {
@@ -60,7 +53,7 @@ impl Cache {
             all.push(noted);
         }
         if let Some(shown) = &self.shown {
-            shown.forget_all();
+            shown.forget_all(&self.env);
         }
         all
     }

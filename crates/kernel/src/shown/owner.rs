@@ -11,6 +11,9 @@ use super::{
     STRUCTURE, TxShown, UNDECIDED, VERSION, bucket, place_word, slot_word,
 };
 
+/// Parts in which everything is forgotten.
+const FORGOTTEN_IN: usize = 16;
+
 /// Where a block stands in the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(usize);
@@ -162,10 +165,15 @@ impl Shown {
 
     /// No block is shown any more. The caller has seen to it that nothing is shown meanwhile, that
     /// no buffer knows a place, and that nobody believes what he has seen: the epoch is 0.
-    pub(crate) fn forget_all(&self) {
+    pub(crate) fn forget_all(&self, env: &Env) {
         assert!(!self.is_on(), "blocks are shown while all are to be forgotten");
         assert_eq!(self.memory.word(EPOCH).load(Ordering::SeqCst), 0, "others may look");
-        (0..self.places).map(Place).for_each(|place| self.hide(place));
+        let taken = |place: &Place| self.word(*place, ADDRESS).load(Ordering::Relaxed) != 0;
+        let chunk = self.places.div_ceil(FORGOTTEN_IN);
+        env.in_parallel(FORGOTTEN_IN, |part| {
+            let places = part * chunk..((part + 1) * chunk).min(self.places);
+            places.map(Place).filter(taken).for_each(|place| self.hide(place));
+        });
     }
 
     fn free_place(&self, dba: Dba) -> Option<Place> {
