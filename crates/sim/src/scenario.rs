@@ -211,12 +211,10 @@ impl Scenario {
 
     /// The load of a run, and its clients on each instance.
     fn loads(&self, world: &SimWorld) -> (LoadKind, u8) {
-        let LoadKind::Together(all) = &self.load else {
-            return (self.load.clone(), self.clients_per_instance);
+        let all = match &self.load {
+            LoadKind::Together(all) if self.swarm_loads => all,
+            load => return (load.clone(), self.clients_per_instance),
         };
-        if !self.swarm_loads {
-            return (self.load.clone(), self.clients_per_instance);
-        }
         let below = |n: usize| {
             let drawn = world.random() % u64::try_from(n).expect("a small number");
             usize::try_from(drawn).expect("a small number")
