@@ -454,6 +454,16 @@ const PLAN_ERRORS: &[(&str, &str, &str)] = &[
         "42803",
         "aggregate functions are not allowed in WHERE",
     ),
+    (
+        "Function 'coalesce' user-defined coercion failed",
+        "42804",
+        "COALESCE types cannot be matched",
+    ),
+    (
+        "Function 'make_array' user-defined coercion failed",
+        "42804",
+        "ARRAY types cannot be matched",
+    ),
     ("filter with non-boolean predicate", "42804", "argument of WHERE must be type boolean"),
     ("Unary operator 'NOT' requires a boolean", "42804", "argument of NOT must be type boolean"),
 ];
@@ -492,9 +502,6 @@ fn of_position(text: &str) -> Option<PgError> {
     {
         let text = format!("table has {has} columns available but {named} columns specified");
         return Some(PgError::new("42P10", text));
-    }
-    if text.contains("Function 'coalesce' user-defined coercion failed") {
-        return Some(PgError::new("42804", "COALESCE types cannot be matched"));
     }
     None
 }
@@ -540,7 +547,7 @@ fn negated_too_far(text: &str) -> Option<PgError> {
 
 fn execution_error(text: String) -> PgError {
     let lower = text.to_ascii_lowercase();
-    if let Some(error) = negated_too_far(&text).or_else(|| of_position(&text)) {
+    if let Some(error) = negated_too_far(&text) {
         error
     } else if lower.contains("overflow") {
         PgError::new("22003", text)

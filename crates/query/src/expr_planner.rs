@@ -415,6 +415,8 @@ impl ExprPlanner for PgExprPlanner {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> DfResult<PlannerResult<RawBinaryExpr>> {
+        // Of a row of operators each takes longer than the one before.
+        crate::interruptible::check()?;
         if expr.op == BinaryOperator::StringConcat {
             return plan_concat(expr, schema, &self.env);
         }

@@ -443,13 +443,17 @@ impl Binder<'_> {
                     match expr {
                         Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
                             for one in sets.iter_mut().flatten() {
-                                match is_number(one) {
-                                    true => *one = at_position(one, shown)?,
-                                    false => self.expr(one)?,
+                                if !is_number(one) {
+                                    self.expr(one)?;
+                                    continue;
                                 }
+                                let Some(column) = at_position(one, shown)? else {
+                                    return refuse("a position in grouping sets beside *");
+                                };
+                                *one = column;
                             }
                         }
-                        // The planner knows what is there; of a column, that it has no name.
+                        // The planner puts there what is meant.
                         expr if is_number(expr) => drop(at_position(expr, shown)?),
                         expr => self.expr(expr)?,
                     }
@@ -560,20 +564,20 @@ fn orders_by_output(order_by: &OrderBy, body: &SetExpr) -> bool {
     })
 }
 
-/// What stands at a position of the select list, by its number in GROUP BY.
-fn at_position(number: &Expr, shown: &[SelectItem]) -> Result<Expr> {
+/// What stands at a position of the select list, by its number in GROUP BY; `None`: that is for the
+/// planner to say, which knows how many columns `*` has.
+fn at_position(number: &Expr, shown: &[SelectItem]) -> Result<Option<Expr>> {
     let text = number.to_string();
     let wildcard = |item: &SelectItem| {
         matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
     };
     if shown.iter().any(wildcard) {
-        // As many columns as the tables have.
-        return Ok(number.clone());
+        return Ok(None);
     }
     let at = text.parse::<usize>().ok().and_then(|n| shown.get(n.checked_sub(1)?));
     match at {
         Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
-            Ok(expr.clone())
+            Ok(Some(expr.clone()))
         }
         _ => {
             let text = format!("GROUP BY position {text} is not in select list");
