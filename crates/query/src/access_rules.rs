@@ -458,7 +458,7 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
                 Some(ScanWork { access, ..work.clone() })
             })
         }
-        Access::Keys { .. } => None,
+        Access::Keys { .. } | Access::Any { .. } => None,
     }
 }
 

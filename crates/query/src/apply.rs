@@ -8,6 +8,7 @@
 //! SQL has it. What it must never do: touch a plan that DataFusion can do on its own.
 
 use crate::error::PgError;
+use crate::outer_join;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{
@@ -263,8 +264,18 @@ impl Rewriter<'_> {
     fn rewrite(&mut self, plan: LogicalPlan) -> DfResult<LogicalPlan> {
         let plan = match plan {
             LogicalPlan::Join(join) => match lateral(&join.right) {
-                Some((subquery, aliases)) => return self.lateral_join(&join, subquery, aliases),
-                None => join_with_filter_above(join)?,
+                Some((subquery, aliases)) => {
+                    let rows = subquery.subquery.as_ref().clone();
+                    return self.lateral_join(&join, rows, aliases);
+                }
+                None => {
+                    let moved = outer_join::with_filters_below(join)?;
+                    self.found |= moved.transformed;
+                    if outer_join::asks_each_pair(&moved.data)? {
+                        return self.outer_join(moved.data);
+                    }
+                    join_with_filter_above(moved.data)?
+                }
             },
             LogicalPlan::Subquery(Subquery { subquery, outer_ref_columns, .. })
                 if outer_ref_columns.is_empty() =>
@@ -396,10 +407,21 @@ impl Rewriter<'_> {
         Ok(Expr::OuterReferenceColumn(field, Column::new_unqualified(name)))
     }
 
+    /// An outer join whose condition holds a subquery on both sides' columns: the other side's rows
+    /// are looked for anew for each row that stays.
+    fn outer_join(&mut self, join: Join) -> DfResult<LogicalPlan> {
+        let columns: Vec<Expr> = join.schema.columns().into_iter().map(Expr::Column).collect();
+        let join = outer_join::to_the_left(join)?;
+        let rows = join.right.as_ref().clone();
+        let joined = self.lateral_join(&join, rows, Vec::new())?;
+        Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(joined))?))
+    }
+
+    /// `rows` are those on the right, in which the left side's columns are outer ones.
     fn lateral_join(
         &mut self,
         join: &Join,
-        subquery: &Subquery,
+        rows: LogicalPlan,
         aliases: Vec<TableReference>,
     ) -> DfResult<LogicalPlan> {
         let keep = match join.join_type {
@@ -413,7 +435,7 @@ impl Rewriter<'_> {
         };
         self.found = true;
         let left = self.rewrite(join.left.as_ref().clone())?;
-        let mut plan = subquery.subquery.as_ref().clone();
+        let mut plan = rows;
         for alias in aliases.into_iter().rev() {
             plan = LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(plan), alias)?);
         }
@@ -595,19 +617,10 @@ fn lateral(right: &LogicalPlan) -> Option<(&Subquery, Vec<TableReference>)> {
 
 /// An inner join whose condition holds a subquery, as a filter over the join.
 fn join_with_filter_above(mut join: Join) -> DfResult<LogicalPlan> {
-    let holds = |filter: &Expr| {
-        filter.exists(|part| {
-            Ok(matches!(
-                part,
-                Expr::ScalarSubquery(_)
-                    | Expr::Exists(_)
-                    | Expr::InSubquery(_)
-                    | Expr::SetComparison(_)
-            ))
-        })
-    };
     match join.filter.take() {
-        Some(filter) if join.join_type == JoinType::Inner && holds(&filter)? => {
+        Some(filter)
+            if join.join_type == JoinType::Inner && outer_join::holds_subquery(&filter)? =>
+        {
             let join = Arc::new(LogicalPlan::Join(join));
             Ok(LogicalPlan::Filter(Filter::try_new(filter, join)?))
         }

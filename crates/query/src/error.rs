@@ -464,6 +464,8 @@ const PLAN_ERRORS: &[(&str, &str, &str)] = &[
         "42804",
         "ARRAY types cannot be matched",
     ),
+    ("arguments to greatest. No function", "42804", "GREATEST types cannot be matched"),
+    ("arguments to least. No function", "42804", "LEAST types cannot be matched"),
     ("filter with non-boolean predicate", "42804", "argument of WHERE must be type boolean"),
     ("Unary operator 'NOT' requires a boolean", "42804", "argument of NOT must be type boolean"),
 ];

@@ -139,8 +139,21 @@ fn adopted_type(op: Option<Op>, other: Option<&DataType>) -> Option<DataType> {
 
 /// Two sides of a comparison that have no operator between them, though the library would find one.
 fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result<(), PgError> {
+    let kind = |ty| col_type_of(ty).map(|ty| ty.kind);
+    let both_json = kind(lt) == Some(TypeKind::Json) && kind(rt) == kind(lt);
+    let (a, b) = (col_type_of(lt), col_type_of(rt));
+    let arrays = kind(lt) == Some(TypeKind::Array) && kind(rt) == kind(lt) && a != b;
+    if both_json || arrays || apart(lt, rt) {
+        return Err(no_operator(op, lt, rt));
+    }
+    Ok(())
+}
+
+/// Whether neither of two types is ever taken for the other without a cast. The library would
+/// convert some of them.
+pub(crate) fn apart(lt: &DataType, rt: &DataType) -> bool {
     let kinds = (col_type_of(lt).map(|ty| ty.kind), col_type_of(rt).map(|ty| ty.kind));
-    let (Some(a), Some(b)) = kinds else { return Ok(()) };
+    let (Some(a), Some(b)) = kinds else { return false };
     let own = |kind| {
         matches!(
             kind,
@@ -153,12 +166,10 @@ fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result
                 | TypeKind::Enum
         )
     };
-    let both_json = a == TypeKind::Json && b == TypeKind::Json;
     let spans = |kind| matches!(kind, TypeKind::Time | TypeKind::Interval);
     if spans(a) && spans(b) {
-        return Ok(());
+        return false;
     }
-    // What the library would convert, PostgreSQL does not.
     let number = |kind| common_number(kind, kind).is_some();
     let day = |kind| matches!(kind, TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz);
     let bytes = |kind| kind == TypeKind::Bytea;
@@ -171,12 +182,8 @@ fn check_comparable(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> Result
         || (day(b) && (number(a) || truth(a)))
         || (truth(a) && number(b))
         || (truth(b) && number(a));
-    let arrays = a == TypeKind::Array && b == a && col_type_of(lt) != col_type_of(rt);
     let enums = a == TypeKind::Enum && b == a && lt != rt;
-    if both_json || apart || arrays || enums || (a != b && (own(a) || own(b))) {
-        return Err(no_operator(op, lt, rt));
-    }
-    Ok(())
+    apart || enums || (a != b && (own(a) || own(b)))
 }
 
 pub(crate) fn no_operator(op: &BinaryOperator, lt: &DataType, rt: &DataType) -> PgError {
@@ -209,7 +216,7 @@ fn no_remainder(op: Op, lt: &DataType, rt: &DataType) -> Result<(), PgError> {
     Ok(())
 }
 
-fn shown_type(ty: &DataType) -> String {
+pub(crate) fn shown_type(ty: &DataType) -> String {
     col_type_of(ty).map_or_else(|| ty.to_string(), |ty| ty.without_limit().to_string())
 }
 

@@ -313,7 +313,9 @@ impl Planner {
         let raw = crate::set_all::with_numbers(raw)?;
         let raw = crate::lists::with_arrays(raw, tables.env)?;
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
-        let raw = crate::ties::with_ties(object_names::in_texts(raw, tables)?)?;
+        let raw = object_names::in_texts(raw, tables)?;
+        crate::type_rules::check(&raw)?;
+        let raw = crate::ties::with_ties(raw)?;
         let raw = crate::frames::with_frames(raw, tables.env)?;
         let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
         let raw = crate::recursive::with_nullable_subqueries(raw)?;

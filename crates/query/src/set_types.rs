@@ -46,7 +46,7 @@ fn shown(branch: &LogicalPlan, at: usize) -> Option<&Expr> {
 }
 
 /// Whether a column has the type of nothing yet.
-fn is_untyped(branch: &LogicalPlan, at: usize) -> bool {
+pub(crate) fn is_untyped(branch: &LogicalPlan, at: usize) -> bool {
     match shown(branch, at) {
         Some(Expr::Literal(ScalarValue::Utf8(Some(_)), _)) => true,
         Some(Expr::Placeholder(parameter)) => parameter.field.is_none(),

@@ -61,6 +61,7 @@ pub(crate) fn with_ties(plan: LogicalPlan) -> DfResult<LogicalPlan> {
         LogicalPlan::Limit(limit) if is_call(limit.fetch.as_deref()) => {
             Ok(Transformed::yes(filtered(limit)?))
         }
+        LogicalPlan::Limit(limit) if asks(&limit)? => Ok(Transformed::yes(counted(limit)?)),
         node => Ok(Transformed::no(node)),
     })?;
     Ok(done.data)
@@ -91,13 +92,53 @@ fn filtered(limit: Limit) -> DfResult<LogicalPlan> {
     }
 }
 
+/// Whether an amount is what a query gives.
+fn asks(limit: &Limit) -> DfResult<bool> {
+    for amount in [&limit.skip, &limit.fetch].into_iter().flatten() {
+        if crate::outer_join::holds_subquery(amount)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A limit whose amounts are known only when the statement runs.
+fn counted(limit: Limit) -> DfResult<LogicalPlan> {
+    let Limit { skip, fetch, input } = limit;
+    // The rows come in the order in which they are numbered: that of ORDER BY, if there is one.
+    let rows = Arc::unwrap_or_clone(input);
+    let shown: Vec<Expr> = rows.schema().columns().into_iter().map(Expr::Column).collect();
+    let number = Expr::from(WindowFunction::new(
+        WindowFunctionDefinition::WindowUDF(row_number_udwf()),
+        Vec::new(),
+    ));
+    let skip = skip.map_or_else(|| lit(0_i64), |skip| called(skip_function(), *skip));
+    let at = cast(Expr::Column(Column::new_unqualified(NUMBER)), DataType::Int64);
+    let mut wanted = at.clone().gt(skip.clone());
+    if let Some(fetch) = fetch {
+        wanted = wanted.and((at - skip).lt_eq(called(amount_function(), *fetch)));
+    }
+    LogicalPlanBuilder::from(rows)
+        .window([number.alias(NUMBER)])?
+        .filter(wanted)?
+        .project(shown)?
+        .build()
+}
+
+const RANK: &str = "$rank";
+const NUMBER: &str = "$number";
+
+/// A function of an amount.
+fn called(function: RowFunction, amount: Expr) -> Expr {
+    let amount = cast(amount, DataType::Int64);
+    Expr::ScalarFunction(ScalarFunction::new_udf(function.into_udf(), vec![amount]))
+}
+
 fn first_of(
     sort: Sort,
     skip: Option<Box<Expr>>,
     fetch: Option<Box<Expr>>,
 ) -> DfResult<LogicalPlan> {
-    const RANK: &str = "$rank";
-    const NUMBER: &str = "$number";
     let shown: Vec<Expr> = sort.input.schema().columns().into_iter().map(Expr::Column).collect();
     let window = |function: Arc<WindowUDF>, name: &str| -> DfResult<Expr> {
         let function = WindowFunctionDefinition::WindowUDF(function);
@@ -107,17 +148,13 @@ fn first_of(
     let all = [window(rank_udwf(), RANK)?, window(row_number_udwf(), NUMBER)?];
     let column = |name: &str| Expr::Column(Column::new_unqualified(name));
     let count = |name: &str| cast(column(name), DataType::Int64);
-    let call = |function: RowFunction, amount: Expr| {
-        let amount = cast(amount, DataType::Int64);
-        Expr::ScalarFunction(ScalarFunction::new_udf(function.into_udf(), vec![amount]))
-    };
-    let skip = skip.map_or_else(|| lit(0_i64), |skip| call(skip_function(), *skip));
+    let skip = skip.map_or_else(|| lit(0_i64), |skip| called(skip_function(), *skip));
     let amount = match fetch.map(|fetch| *fetch) {
         Some(Expr::ScalarFunction(given)) => given.args.into_iter().next(),
         _ => None,
     };
     let amount = amount.unwrap_or(Expr::Literal(ScalarValue::Int64(None), None));
-    let amount = call(amount_function(), amount);
+    let amount = called(amount_function(), amount);
     let wanted = count(NUMBER)
         .gt(skip.clone())
         .and((count(RANK) - skip).lt_eq(amount.clone()))

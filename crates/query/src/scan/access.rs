@@ -1,5 +1,6 @@
 //! How a scan finds its rows, chosen from what its filters say about indexed columns.
 
+use super::several::Branch;
 use crate::implied::implies;
 use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar};
@@ -24,6 +25,10 @@ pub enum Access {
     Keys {
         index: Arc<IndexDef>,
         keys: Vec<Scalar>,
+    },
+    /// The rows of several alternatives, each by an index.
+    Any {
+        branches: Vec<Branch>,
     },
 }
 
@@ -105,12 +110,21 @@ impl Access {
                     equal.len() + usize::from(lower.is_some() || upper.is_some())
                 }
                 Access::Keys { .. } => 1,
-                Access::Full => 0,
+                Access::Full | Access::Any { .. } => 0,
             };
             let columns = index.columns.iter().take(used).map(|c| usize::from(*c)).collect();
             Some((access, columns))
         };
         table.indexes.iter().filter_map(offer).collect()
+    }
+
+    /// The index by which rows are found, if it is one.
+    #[must_use]
+    pub fn index(&self) -> Option<&Arc<IndexDef>> {
+        match self {
+            Access::Range { index, .. } | Access::Keys { index, .. } => Some(index),
+            Access::Full | Access::Any { .. } => None,
+        }
     }
 
     /// For each column what the filters say it equals.

@@ -11,6 +11,7 @@
 mod access;
 mod filter;
 mod run;
+mod several;
 
 pub(crate) use access::Access;
 pub(crate) use filter::Filter;
@@ -156,14 +157,29 @@ impl ScanWork {
     /// Takes the index whose range of keys costs least to read, or none, by what is known of the
     /// columns.
     fn prefer_cheapest(&mut self) {
-        let Some(stats) = self.size.stats.clone() else { return };
-        if self.size.rows < SMALL_ROWS || matches!(self.access, Access::Full) {
+        let unknown = self.size.stats.is_none() || self.size.rows < SMALL_ROWS;
+        if unknown || matches!(self.access, Access::Full) {
             return;
         }
+        let by_expressions = self.cost_by_expressions().map(|cost| (cost, self.access.clone()));
+        let offered = self.cheapest_offer(&self.filters);
+        let best = match (by_expressions, offered) {
+            (Some(one), Some(other)) if other.0 < one.0 => Some(other),
+            (Some(one), _) => Some(one),
+            (None, offered) => offered,
+        };
+        match best {
+            Some((cost, access)) if cost < self.size.rows => self.access = access,
+            _ => self.access = Access::Full,
+        }
+    }
+
+    /// What an index offers for these filters at the least cost, in rows of a full scan.
+    fn cheapest_offer(&self, filters: &[Scalar]) -> Option<(f64, Access)> {
         let mut conjuncts = Vec::new();
-        self.filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
-        let mut best = self.cost_by_expressions().map(|cost| (cost, self.access.clone()));
-        for (access, columns) in Access::offers(&self.table, &self.types, &self.filters) {
+        filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
+        let mut best: Option<(f64, Access)> = None;
+        for (access, columns) in Access::offers(&self.table, &self.types, filters) {
             let (Access::Range { index, .. } | Access::Keys { index, .. }) = &access else {
                 continue;
             };
@@ -175,7 +191,8 @@ impl ScanWork {
             };
             let said: Vec<Scalar> = conjuncts.iter().copied().filter(about).cloned().collect();
             let rows = rows_kept(&self.table, &said, &self.size);
-            let first = columns.first().and_then(|column| stats.column(*column));
+            let stats = self.size.stats.as_ref();
+            let first = columns.first().and_then(|column| stats?.column(*column));
             // Rows that stand in the order of the keys are found many in a block.
             let order = first.and_then(|stats| stats.correlation).unwrap_or(0.0);
             let each = match self.is_covered_by(index) {
@@ -187,10 +204,7 @@ impl ScanWork {
                 best = Some((cost, access));
             }
         }
-        match best {
-            Some((cost, access)) if cost < self.size.rows => self.access = access,
-            _ => self.access = Access::Full,
-        }
+        best
     }
 
     /// What the chosen index on expressions costs, of whose values nothing is known.
@@ -218,7 +232,7 @@ impl ScanWork {
             }
             #[allow(clippy::cast_precision_loss)] // a guess
             Access::Keys { keys, .. } => (EQUAL * item_count(keys, ITEMS) as f64).min(1.0),
-            Access::Full => return None,
+            Access::Full | Access::Any { .. } => return None,
         };
         Some(LOOKUP_ROWS + (self.size.rows * part).max(1.0) * LOOKUP_ROWS)
     }
@@ -296,6 +310,7 @@ impl ScanWork {
 impl ScanExec {
     pub(crate) fn new(mut work: ScanWork) -> ScanExec {
         work.prefer_cheapest();
+        work.prefer_several();
         work.prefer_partial_index();
         work.prefer_covering_index();
         ScanExec::with_work(work)
@@ -349,6 +364,11 @@ impl DisplayAs for ScanExec {
                     0 => write!(f, "(keys of an array)")?,
                     count => write!(f, "({count} keys)")?,
                 }
+            }
+            Access::Any { branches } => {
+                let used = branches.iter().filter_map(|branch| branch.access.index());
+                let names: Vec<&str> = used.map(|index| index.name.as_str()).collect();
+                write!(f, "Index Scan using {} on {}", names.join(" or "), work.table.name)?;
             }
         }
         if !work.filters.is_empty() {

@@ -78,6 +78,8 @@ pub(crate) struct ScanRun<T> {
     /// Set if the entries of an index are read instead of rows.
     entries: Option<EntryRows>,
     backward: bool,
+    /// Which of several accesses is read.
+    branch: usize,
     /// Whether the range of keys says all that its filters say.
     exact: bool,
     filter: Filter,
@@ -179,6 +181,7 @@ impl<T: Taker> ScanRun<T> {
             row: Vec::new(),
             entries,
             backward: false,
+            branch: 0,
             exact: false,
             filter: Filter::default(),
             slots: Vec::new(),
@@ -201,17 +204,44 @@ impl<T: Taker> ScanRun<T> {
         matches!(self.cursor, Cursor::End)
     }
 
+    /// The next access begins where one has ended.
+    fn next_branch(&mut self) {
+        // Rows that are given are looked at once.
+        if self.work.target && self.state.target.is_some() {
+            return;
+        }
+        if let (Access::Any { branches }, Cursor::End) = (&self.work.access, &self.cursor)
+            && self.branch + 1 < branches.len()
+        {
+            self.branch += 1;
+            self.cursor = Cursor::Start;
+        }
+    }
+
     /// Reads on: the rows of a block, or as many entries as may be looked at between two looks at
     /// the cancel flag. Some more rows than the limit may come.
     pub(crate) async fn step(&mut self) -> Result<()> {
+        self.read_on().await?;
+        self.next_branch();
+        Ok(())
+    }
+
+    async fn read_on(&mut self) -> Result<()> {
         self.state.ctx.check_interrupt()?;
         let (work, state) = (self.work.clone(), self.state.clone());
         let filter = &self.filter;
         match &mut self.cursor {
             Cursor::Start => {
                 self.open().await?;
-                let filters = if self.exact { &work.unsaid } else { &work.filters };
-                self.filter = Filter::new(filters, &work.types, &state);
+                self.filter = match &work.access {
+                    Access::Any { branches } if !matches!(self.cursor, Cursor::Given(_)) => {
+                        let own = &branches[self.branch].filters;
+                        let all: Vec<Scalar> = work.filters.iter().chain(own).cloned().collect();
+                        Filter::new(&all, &work.types, &state)
+                    }
+                    _ if self.exact => Filter::new(&work.unsaid, &work.types, &state),
+                    _ => Filter::new(&work.filters, &work.types, &state),
+                };
                 if !work.target {
                     self.filter.look_for(&work.probes, &state);
                 }
@@ -355,7 +385,11 @@ impl<T: Taker> ScanRun<T> {
             self.cursor = Cursor::Given(0);
             return Ok(());
         }
-        match &work.access {
+        let access = match &work.access {
+            Access::Any { branches } => &branches[self.branch].access,
+            one => one,
+        };
+        match access {
             Access::Full => {
                 let (ctx, snapshot) = (&state.ctx, &state.snapshot);
                 self.cursor = match &self.share {
@@ -390,6 +424,7 @@ impl<T: Taker> ScanRun<T> {
                     Cursor::Ranges { index, keys: encoded }
                 };
             }
+            Access::Any { .. } => return Err(PgError::internal("alternatives of alternatives")),
             Access::Range { index, equal, lower, upper, backward } => {
                 let mut exact = true;
                 let key = encode_values(&work, &state, index, equal, &mut exact)?;

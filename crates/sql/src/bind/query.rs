@@ -253,7 +253,7 @@ impl Binder<'_> {
     }
 
     fn limit_expr(&mut self, expr: &mut Expr, clause: &str) -> Result<()> {
-        if is_number(expr) {
+        if is_whole_number(expr) {
             return Ok(());
         }
         if let Some(quantity) = amount_with_ties(expr) {
@@ -272,8 +272,18 @@ impl Binder<'_> {
             let text = format!("argument of {clause} must not contain variables");
             return Err(PgError::new("42P10", text));
         }
-        if crate::outside::any(expr, |e| matches!(e, Expr::Subquery(_))) {
-            return refuse("a query as the amount of LIMIT or OFFSET");
+        if let Expr::Value(value) = expr {
+            match &value.value {
+                Value::Boolean(_) => {
+                    let text =
+                        format!("argument of {clause} must be type bigint, not type boolean");
+                    return Err(PgError::new("42804", text));
+                }
+                Value::Number(..) | Value::SingleQuotedString(_) => {
+                    *expr = super::expr::as_bigint(expr.clone());
+                }
+                _ => {}
+            }
         }
         self.expr(expr)
     }
@@ -589,6 +599,11 @@ fn at_position(number: &Expr, shown: &[SelectItem]) -> Result<Option<Expr>> {
 fn is_number(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(v)
         if matches!(v.value, datafusion::sql::sqlparser::ast::Value::Number(..)))
+}
+
+fn is_whole_number(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(v) if matches!(&v.value, Value::Number(digits, _)
+        if digits.bytes().all(|b| b.is_ascii_digit())))
 }
 
 /// Refuses NULL as the amount of a limit that the last row's equals go past.

@@ -14,6 +14,7 @@ mod drop;
 mod foreign;
 mod identity;
 mod index;
+mod labels;
 mod like;
 mod materialized;
 mod predicate;

@@ -134,7 +134,8 @@ impl Session {
                 if known(to) {
                     return Err(taken(to));
                 }
-                TypeChange::RenameValue(from, to)
+                self.rename_label(&ty, from, to).await?;
+                return done();
             }
             AlterTypeOperation::Rename(rename) => {
                 let name = ident_name(&rename.new_name);

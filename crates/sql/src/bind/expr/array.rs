@@ -152,6 +152,11 @@ fn is_array(ty: &DataType) -> bool {
     matches!(ty, DataType::Array(_))
 }
 
+/// `expr::bigint`.
+pub(in crate::bind) fn as_bigint(expr: Expr) -> Expr {
+    cast_to(expr, DataType::BigInt(None))
+}
+
 fn cast_to(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }

@@ -255,7 +255,7 @@ pub(super) fn row_of(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// A comparison of two rows, written out field by field.
+/// A comparison of two rows, written out field by field. NULL in a field counts as it does there.
 pub(super) fn rows_compared(expr: &Expr) -> Result<Option<Expr>> {
     let Expr::BinaryOp { left, op, right } = expr else { return Ok(None) };
     let (Some(left), Some(right)) = (row_of(left), row_of(right)) else { return Ok(None) };
@@ -281,9 +281,16 @@ pub(super) fn rows_compared(expr: &Expr) -> Result<Option<Expr>> {
             }
             _ => {
                 let less = binary(a.clone(), strict.clone(), b.clone());
-                let equal = binary(a, BinaryOperator::Eq, b);
+                let equal = binary(a.clone(), BinaryOperator::Eq, b.clone());
                 let then = Expr::Nested(Box::new(binary(equal, BinaryOperator::And, out)));
-                binary(less, BinaryOperator::Or, then)
+                let either = Expr::Nested(Box::new(binary(less, BinaryOperator::Or, then)));
+                // Says nothing more, but bounds the first column of an index.
+                let bound = if strict == BinaryOperator::Lt {
+                    BinaryOperator::LtEq
+                } else {
+                    BinaryOperator::GtEq
+                };
+                binary(binary(a, bound, b), BinaryOperator::And, either)
             }
         };
         out = Expr::Nested(Box::new(out));

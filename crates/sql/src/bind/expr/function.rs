@@ -51,6 +51,11 @@ impl Binder<'_> {
             return Ok(());
         }
         needs_window(&name, function)?;
+        if let Some(new) = super::hypothetical::written_out(&name, function)? {
+            *expr = new;
+            return self.expr(expr);
+        }
+        needs_arguments(&name, function)?;
         if let Some(new) = self.set_or_constant(&name, expr)? {
             *expr = new;
             return Ok(());
@@ -342,6 +347,29 @@ fn needs_window(name: &str, function: &Function) -> Result<()> {
     if WINDOWS.contains(&name) && function.over.is_none() && function.within_group.is_empty() {
         let what = format!("window function {name} requires an OVER clause");
         return Err(PgError::new("42809", what));
+    }
+    Ok(())
+}
+
+/// `count()` is written with an asterisk; no other aggregate is without arguments but `mode`.
+fn needs_arguments(name: &str, function: &Function) -> Result<()> {
+    let none = match &function.args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => list.args.is_empty(),
+        FunctionArguments::Subquery(_) => false,
+    };
+    if !none || !function.within_group.is_empty() {
+        return Ok(());
+    }
+    if name == "count" {
+        let text = "count(*) must be used to call a parameterless aggregate function";
+        return Err(PgError::new("42809", text));
+    }
+    if crate::bind::subquery::AGGREGATES.contains(&name) {
+        let hint = "No function matches the given name and argument types. You might need to add \
+                    explicit type casts.";
+        let text = format!("function {name}() does not exist");
+        return Err(PgError::new("42883", text).with_hint(hint));
     }
     Ok(())
 }

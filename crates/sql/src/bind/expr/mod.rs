@@ -11,6 +11,7 @@ mod compare;
 mod constant;
 mod forms;
 mod function;
+mod hypothetical;
 mod literal;
 mod operator;
 mod rows;
@@ -20,7 +21,7 @@ pub(crate) use literal::placeholder_index;
 pub(crate) use rows::column_of_query;
 pub(in crate::bind) use rows::row_in_condition;
 
-pub(super) use array::{options_table, unnest_query};
+pub(super) use array::{as_bigint, options_table, unnest_query};
 pub(crate) use build::{call, number};
 pub(super) use cast::type_literals;
 pub(in crate::bind) use forms::{integer_series, listening_factor, series_query, set_query};
