@@ -129,6 +129,7 @@ pub(crate) fn optimized(
     }
     let (raw, further_out) = crate::further_out::noted(raw)?;
     let (raw, wrong) = crate::correlated::partitioned(raw)?;
+    let wrong = wrong || outer_join::is_in(&raw)?;
     // DataFusion takes a column of a query further out for one of the next.
     let mut first = None;
     if !further_out && !wrong {
@@ -451,7 +452,8 @@ impl Rewriter<'_> {
                 }
                 other => Ok(Transformed::no(other)),
             })?;
-            plan = LogicalPlan::Filter(Filter::try_new(filter.data, Arc::new(plan))?);
+            let filter = Filter::try_new(filter.data, Arc::new(plan))?;
+            plan = crate::not_in::of_filter(filter)?.data;
         }
         let inner = self.inner(plan, Gives::Rows { keep }, left.schema(), &[])?;
         let added = right

@@ -427,6 +427,19 @@ impl ExprPlanner for PgExprPlanner {
         if expr.op == BinaryOperator::StringConcat {
             return plan_concat(expr, schema, &self.env);
         }
+        if matches!(expr.op, BinaryOperator::And | BinaryOperator::Or) {
+            let condition = |side: Expr| {
+                let own = match &side {
+                    Expr::Placeholder(parameter) => {
+                        parameter.field.as_ref().map(|field| field.data_type().clone())
+                    }
+                    _ => None,
+                };
+                adopt(side, own.as_ref(), Some(&DataType::Boolean), &self.env)
+            };
+            let (left, right) = (condition(expr.left)?, condition(expr.right)?);
+            return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
+        }
         let op = op_of(&expr.op);
         if op.is_none() && !is_comparison(&expr.op) {
             return Ok(PlannerResult::Original(expr));

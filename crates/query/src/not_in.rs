@@ -1,11 +1,11 @@
-//! NOT IN beside OR.
+//! NOT IN beside OR, and of a value that is the same for all rows.
 //!
 //! The library marks the rows that have found a partner, and takes those that have not for rows
 //! that are not in the list. With a NULL in the list, or in place of the value, nobody knows.
 //!
 //! What it promises: a condition of rows is true where it is in SQL; where it is not, it is false
-//! or NULL, which is the same for rows. What it must never do: touch NOT IN that stands alone or
-//! beside AND, which the library knows.
+//! or NULL, which is the same for rows. What it must never do: touch NOT IN of a row's own value
+//! that stands alone or beside AND, which the library knows.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result as DfResult};
@@ -21,29 +21,39 @@ use std::sync::Arc;
 /// # Errors
 /// The library's.
 pub(crate) fn with_nulls(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let done = plan.transform_up_with_subqueries(|node| {
-        let LogicalPlan::Filter(filter) = node else { return Ok(Transformed::no(node)) };
-        let schema = filter.input.schema().clone();
-        let parts = split_conjunction_owned(filter.predicate.clone());
-        let (mut changed, mut all) = (false, Vec::with_capacity(parts.len()));
-        for part in parts {
-            let done = match &part {
-                Expr::BinaryExpr(_) | Expr::Not(_) if not_in(&part).is_none() => {
-                    known(&part, &schema)?
-                }
-                _ => None,
-            };
-            changed |= done.is_some();
-            all.push(done.unwrap_or(part));
-        }
-        if !changed {
-            return Ok(Transformed::no(LogicalPlan::Filter(filter)));
-        }
-        let predicate = all.into_iter().reduce(Expr::and).unwrap_or(filter.predicate);
-        let filter = Filter::try_new(predicate, filter.input)?;
-        Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+    let done = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Filter(filter) => of_filter(filter),
+        other => Ok(Transformed::no(other)),
     })?;
     Ok(done.data)
+}
+
+/// The same of one filter.
+///
+/// # Errors
+/// The library's.
+pub(crate) fn of_filter(filter: Filter) -> DfResult<Transformed<LogicalPlan>> {
+    let schema = filter.input.schema().clone();
+    let parts = split_conjunction_owned(filter.predicate.clone());
+    let (mut changed, mut all) = (false, Vec::with_capacity(parts.len()));
+    for part in parts {
+        let done = match (&part, not_in(&part)) {
+            // The library compares in the list, where it loses what NULL means.
+            (_, Some((value, list))) if value.column_refs().is_empty() => {
+                certain(&part, value, list, &schema)?
+            }
+            (Expr::BinaryExpr(_) | Expr::Not(_), None) => known(&part, &schema)?,
+            _ => None,
+        };
+        changed |= done.is_some();
+        all.push(done.unwrap_or(part));
+    }
+    if !changed {
+        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+    }
+    let predicate = all.into_iter().reduce(Expr::and).unwrap_or(filter.predicate);
+    let filter = Filter::try_new(predicate, filter.input)?;
+    Ok(Transformed::yes(LogicalPlan::Filter(filter)))
 }
 
 /// The value and the list of a NOT IN.

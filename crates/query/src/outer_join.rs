@@ -50,6 +50,21 @@ fn speaks_of(columns: &HashSet<Column>, side: &DFSchema) -> bool {
     columns.iter().any(|column| side.has_column(column))
 }
 
+/// Whether a plan has such a join. The library moves the condition to a side that lacks its
+/// columns, and may take others for them.
+pub(crate) fn is_in(plan: &LogicalPlan) -> DfResult<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Join(Join { join_type, filter: Some(filter), .. }) = node
+            && matches!(join_type, JoinType::Left | JoinType::Right)
+        {
+            found |= holds_subquery(filter)?;
+        }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
 /// Conditions with subqueries on nothing but the side that need not stay, as filters of it.
 pub(crate) fn with_filters_below(mut join: Join) -> DfResult<Transformed<Join>> {
     if !matches!(join.join_type, JoinType::Left | JoinType::Right) {
@@ -67,7 +82,7 @@ pub(crate) fn with_filters_below(mut join: Join) -> DfResult<Transformed<Join>> 
     if let Some(below) = below.into_iter().reduce(Expr::and) {
         let other = if join.join_type == JoinType::Left { &mut join.right } else { &mut join.left };
         let filter = Filter::try_new(below, Arc::clone(other))?;
-        *other = Arc::new(LogicalPlan::Filter(filter));
+        *other = Arc::new(crate::not_in::of_filter(filter)?.data);
     }
     Ok(if moved { Transformed::yes(join) } else { Transformed::no(join) })
 }

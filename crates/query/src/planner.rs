@@ -310,12 +310,13 @@ impl Planner {
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
         let raw = crate::set_types::with_set_types(raw, tables.env)?;
+        crate::type_rules::check_sets(&raw)?;
         let raw = crate::set_all::with_numbers(raw)?;
         let raw = crate::lists::with_arrays(raw, tables.env)?;
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
         let raw = object_names::in_texts(raw, tables)?;
         crate::type_rules::check(&raw)?;
-        let raw = crate::ties::with_ties(raw)?;
+        let raw = crate::ties::with_ties(raw, tables.env)?;
         let raw = crate::frames::with_frames(raw, tables.env)?;
         let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
         let raw = crate::recursive::with_nullable_subqueries(raw)?;

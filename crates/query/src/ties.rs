@@ -8,6 +8,7 @@
 
 use crate::error::PgError;
 use crate::functions::RowFunction;
+use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, ScalarValue};
@@ -56,12 +57,12 @@ fn skip_function() -> RowFunction {
 ///
 /// # Errors
 /// 0A000 where the order is not to be had.
-pub(crate) fn with_ties(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+pub(crate) fn with_ties(plan: LogicalPlan, env: FormatEnv) -> DfResult<LogicalPlan> {
     let done = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Limit(limit) if is_call(limit.fetch.as_deref()) => {
-            Ok(Transformed::yes(filtered(limit)?))
+            Ok(Transformed::yes(filtered(limit, env)?))
         }
-        LogicalPlan::Limit(limit) if asks(&limit)? => Ok(Transformed::yes(counted(limit)?)),
+        LogicalPlan::Limit(limit) if asks(&limit)? => Ok(Transformed::yes(counted(limit, env)?)),
         node => Ok(Transformed::no(node)),
     })?;
     Ok(done.data)
@@ -71,17 +72,17 @@ fn is_call(fetch: Option<&Expr>) -> bool {
     matches!(fetch, Some(Expr::ScalarFunction(call)) if call.name() == WITH_TIES)
 }
 
-fn filtered(limit: Limit) -> DfResult<LogicalPlan> {
+fn filtered(limit: Limit, env: FormatEnv) -> DfResult<LogicalPlan> {
     let Limit { skip, fetch, input } = limit;
     match Arc::unwrap_or_clone(input) {
-        LogicalPlan::Sort(sort) => first_of(sort, skip, fetch),
+        LogicalPlan::Sort(sort) => first_of(sort, skip, fetch, env),
         // What is sorted by is not shown.
         LogicalPlan::Projection(shown) if matches!(*shown.input, LogicalPlan::Sort(_)) => {
             let exprs = shown.expr;
             let LogicalPlan::Sort(sort) = Arc::unwrap_or_clone(shown.input) else {
                 return Err(PgError::internal("a projection of sorted rows").into());
             };
-            let rows = first_of(sort, skip, fetch)?;
+            let rows = first_of(sort, skip, fetch, env)?;
             Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(rows))?))
         }
         LogicalPlan::Distinct(Distinct::On(_)) => {
@@ -103,7 +104,7 @@ fn asks(limit: &Limit) -> DfResult<bool> {
 }
 
 /// A limit whose amounts are known only when the statement runs.
-fn counted(limit: Limit) -> DfResult<LogicalPlan> {
+fn counted(limit: Limit, env: FormatEnv) -> DfResult<LogicalPlan> {
     let Limit { skip, fetch, input } = limit;
     // The rows come in the order in which they are numbered: that of ORDER BY, if there is one.
     let rows = Arc::unwrap_or_clone(input);
@@ -112,11 +113,11 @@ fn counted(limit: Limit) -> DfResult<LogicalPlan> {
         WindowFunctionDefinition::WindowUDF(row_number_udwf()),
         Vec::new(),
     ));
-    let skip = skip.map_or_else(|| lit(0_i64), |skip| called(skip_function(), *skip));
+    let skip = skip.map_or_else(|| lit(0_i64), |skip| called(skip_function(), *skip, env));
     let at = cast(Expr::Column(Column::new_unqualified(NUMBER)), DataType::Int64);
     let mut wanted = at.clone().gt(skip.clone());
     if let Some(fetch) = fetch {
-        wanted = wanted.and((at - skip).lt_eq(called(amount_function(), *fetch)));
+        wanted = wanted.and((at - skip).lt_eq(called(amount_function(), *fetch, env)));
     }
     LogicalPlanBuilder::from(rows)
         .window([number.alias(NUMBER)])?
@@ -128,9 +129,9 @@ fn counted(limit: Limit) -> DfResult<LogicalPlan> {
 const RANK: &str = "$rank";
 const NUMBER: &str = "$number";
 
-/// A function of an amount.
-fn called(function: RowFunction, amount: Expr) -> Expr {
-    let amount = cast(amount, DataType::Int64);
+/// A function of an amount, fractions rounded.
+fn called(function: RowFunction, amount: Expr, env: FormatEnv) -> Expr {
+    let amount = crate::functions::cast_expr(amount, ColType::new(TypeKind::Int8), env);
     Expr::ScalarFunction(ScalarFunction::new_udf(function.into_udf(), vec![amount]))
 }
 
@@ -138,6 +139,7 @@ fn first_of(
     sort: Sort,
     skip: Option<Box<Expr>>,
     fetch: Option<Box<Expr>>,
+    env: FormatEnv,
 ) -> DfResult<LogicalPlan> {
     let shown: Vec<Expr> = sort.input.schema().columns().into_iter().map(Expr::Column).collect();
     let window = |function: Arc<WindowUDF>, name: &str| -> DfResult<Expr> {
@@ -148,13 +150,13 @@ fn first_of(
     let all = [window(rank_udwf(), RANK)?, window(row_number_udwf(), NUMBER)?];
     let column = |name: &str| Expr::Column(Column::new_unqualified(name));
     let count = |name: &str| cast(column(name), DataType::Int64);
-    let skip = skip.map_or_else(|| lit(0_i64), |skip| called(skip_function(), *skip));
+    let skip = skip.map_or_else(|| lit(0_i64), |skip| called(skip_function(), *skip, env));
     let amount = match fetch.map(|fetch| *fetch) {
         Some(Expr::ScalarFunction(given)) => given.args.into_iter().next(),
         _ => None,
     };
     let amount = amount.unwrap_or(Expr::Literal(ScalarValue::Int64(None), None));
-    let amount = called(amount_function(), amount);
+    let amount = called(amount_function(), amount, env);
     let wanted = count(NUMBER)
         .gt(skip.clone())
         .and((count(RANK) - skip).lt_eq(amount.clone()))

@@ -13,7 +13,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType, NullEquality, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::{Case, InSubquery, SetComparison};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 /// Checks a plan as it was written.
@@ -22,7 +22,6 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 /// 42804 for types that cannot be matched, 42883 for a comparison that there is not.
 pub(crate) fn check(plan: &LogicalPlan) -> DfResult<()> {
     plan.apply_with_subqueries(|node| {
-        sets(node)?;
         let schema = match node.inputs()[..] {
             [input] => input.schema().clone(),
             [left, right] if matches!(node, LogicalPlan::Join(_)) => {
@@ -39,6 +38,30 @@ pub(crate) fn check(plan: &LogicalPlan) -> DfResult<()> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(())
+}
+
+/// Checks the branches of set operations, before anything is put between them.
+///
+/// # Errors
+/// 42804 for types that cannot be matched.
+pub(crate) fn check_sets(plan: &LogicalPlan) -> DfResult<()> {
+    plan.apply_with_subqueries(|node| {
+        sets(node)?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// What a branch shows: below LIMIT, and what the library puts over it to leave out duplicates.
+fn branch(plan: &LogicalPlan, with_distinct: bool) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::Limit(limit) => branch(&limit.input, with_distinct),
+        LogicalPlan::Distinct(Distinct::All(input)) if with_distinct => {
+            branch(input, with_distinct)
+        }
+        LogicalPlan::SubqueryAlias(alias) if with_distinct => branch(&alias.input, with_distinct),
+        other => other,
+    }
 }
 
 fn unmatched(what: &str, first: &DataType, other: &DataType) -> PgError {
@@ -67,6 +90,8 @@ fn sets(node: &LogicalPlan) -> DfResult<()> {
 }
 
 fn branches(what: &str, left: &LogicalPlan, right: &LogicalPlan) -> DfResult<()> {
+    let joined = what != "UNION";
+    let (left, right) = (branch(left, joined), branch(right, joined));
     let (a, b) = (left.schema().fields(), right.schema().fields());
     for (at, (a, b)) in a.iter().zip(b).enumerate() {
         let (a, b) = (a.data_type(), b.data_type());

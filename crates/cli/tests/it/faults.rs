@@ -533,3 +533,23 @@ fn what_is_interrupted_is_taken_back_to_the_end() {
     }
     assert!(!db.alert_log(1).contains("could not be rolled back"), "{}", db.alert_log(1));
 }
+
+/// Fault points cost nothing in what users run: their names, which a build with them prints, are
+/// not in it.
+#[test]
+fn no_fault_points_in_the_program() {
+    let source = std::fs::read_to_string("../env/src/marks.rs").unwrap();
+    let names: Vec<&str> = source
+        .lines()
+        .filter_map(|line| line.split_once(": \"")?.1.split_once("\", \"").map(|(name, _)| name))
+        .filter(|name| name.contains('.'))
+        .collect();
+    assert!(names.len() > 20, "{names:?}");
+    let command = skein();
+    let program = std::fs::read(command.get_program()).unwrap();
+    let program = String::from_utf8_lossy(&program);
+    let has = |name: &str| program.contains(name);
+    assert!(has("log file sync"), "names of wait events are in it");
+    let found: Vec<&str> = names.into_iter().filter(|name| has(name)).collect();
+    assert!(found.is_empty(), "{found:?}");
+}

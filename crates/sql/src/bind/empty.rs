@@ -72,9 +72,31 @@ fn nothing(select: &Select) -> Option<Vec<SelectItem>> {
             return None;
         }
         let alias = Ident::with_quote('"', output_name(item)?);
-        items.push(SelectItem::ExprWithAlias { expr: null_of(DataType::Text), alias });
+        let expr = match type_of(expr, select) {
+            Some(ty) => crate::direct::parse_expr(&format!("null::{ty}")).ok()?,
+            None => null_of(DataType::Text),
+        };
+        items.push(SelectItem::ExprWithAlias { expr, alias });
     }
     Some(items)
+}
+
+/// The type of a column of one of the empty views, where it matters beside others.
+fn type_of(expr: &Expr, select: &Select) -> Option<&'static str> {
+    let column = match expr {
+        Expr::Identifier(name) => super::ident_name(name),
+        Expr::CompoundIdentifier(parts) => super::ident_name(parts.last()?),
+        _ => return None,
+    };
+    let joined = |from| {
+        let TableWithJoins { relation, joins }: &TableWithJoins = from;
+        std::iter::once(relation).chain(joins.iter().map(|join| &join.relation))
+    };
+    select.from.iter().flat_map(joined).find_map(|factor| {
+        let TableFactor::Table { name, args: None, .. } = factor else { return None };
+        let view = object_parts(name).ok()?.pop()?;
+        crate::catalog::empty_column(&view, &column)
+    })
 }
 
 fn set_is_empty(body: &SetExpr) -> bool {

@@ -45,7 +45,7 @@ use std::sync::{Arc, Weak};
 
 pub(crate) use comments::DATABASE_OID;
 pub(crate) use functions::{SetByRows, relation_oid};
-pub(crate) use pg::{KEYWORDS, is_empty_view, system_name};
+pub(crate) use pg::{KEYWORDS, empty_column, is_empty_view, system_name};
 pub(crate) use rows::{Rows, Shape};
 pub(crate) use sizes::asks_for_size;
 

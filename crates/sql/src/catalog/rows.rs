@@ -58,6 +58,17 @@ impl Shape {
         })
     }
 
+    /// The name of its type where it is that of a value: a number or a truth.
+    pub(crate) fn plain_type(self) -> Option<&'static str> {
+        match self {
+            Shape::Bool => Some("boolean"),
+            Shape::Int2 | Shape::Int4 => Some("integer"),
+            Shape::Int8 | Shape::Oid => Some("bigint"),
+            Shape::Float8 => Some("double precision"),
+            _ => None,
+        }
+    }
+
     fn shown(self) -> PgType {
         match self {
             Shape::Name => PgType::new(oid::NAME),
@@ -103,6 +114,12 @@ impl Rows {
     pub(crate) fn new(columns: &[(&str, Shape)]) -> Rows {
         let columns = columns.iter().map(|(name, shape)| ((*name).to_owned(), *shape)).collect();
         Rows { columns, rows: Vec::new() }
+    }
+
+    /// What a column holds.
+    pub(crate) fn shape(&self, column: &str) -> Option<Shape> {
+        let found = self.columns.iter().find(|(name, _)| name == column);
+        found.map(|(_, shape)| *shape)
     }
 
     /// Adds a row.

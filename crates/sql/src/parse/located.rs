@@ -26,6 +26,8 @@ enum Named<'m> {
     Call(&'m str),
     Operator(&'m str),
     Literal(&'m str),
+    /// What follows a word.
+    After(&'m str),
 }
 
 /// The error with its position, if it has none and its message names something that stands once in
@@ -75,6 +77,14 @@ fn named(error: &PgError) -> Option<Named<'_>> {
                 !word.is_empty() && word.chars().all(|c| "+-*/<>=~!@#%^&|?".contains(c))
             };
             Named::Operator(shown.split(' ').find(is_operator)?)
+        }
+        "42804" if message.starts_with("argument of ") => {
+            let word = message["argument of ".len()..].split(' ').next()?;
+            match word {
+                "WHERE" | "HAVING" | "NOT" | "LIMIT" | "OFFSET" => Named::After(word),
+                "CASE/WHEN" => Named::After("WHEN"),
+                _ => return None,
+            }
         }
         "22P02" | "22007" | "22008" | "22003" if message.ends_with('"') => {
             Named::Literal(quoted(message)?)
@@ -164,6 +174,7 @@ fn position_of(named: &Named<'_>, code: &str, statement: &Statement) -> Option<u
                 }
                 Named::Operator(name) => token.to_string() == *name,
                 Named::Literal(text) => is_literal(token, text),
+                Named::After(word) => token.to_string().eq_ignore_ascii_case(word),
             }
         })
         .collect();
@@ -172,6 +183,10 @@ fn position_of(named: &Named<'_>, code: &str, statement: &Statement) -> Option<u
         ([at], _) => *at,
         ([at, ..], Named::Relation(_)) => *at,
         _ => return None,
+    };
+    let at = match named {
+        Named::After(_) => (at + 1..used.len()).find(|next| used[*next].token != Token::LParen)?,
+        _ => at,
     };
     let offset = byte_offset(text, used[at].span.start);
     let at = statement.before + text.get(..offset)?.chars().count() + 1;
@@ -205,6 +220,8 @@ mod tests {
         assert_eq!(place("select a + 1 from t", "42883", operator), Some(10));
         let literal = "invalid input syntax for type integer: \"x\"";
         assert_eq!(place("select 'x'::int", "22P02", literal), Some(8));
+        let condition = "argument of WHERE must be type boolean, not type integer";
+        assert_eq!(place("select 1 from t where (a)", "42804", condition), Some(24));
         assert_eq!(place("drop table nope", "42P01", "relation \"nope\" does not exist"), None);
     }
 }

@@ -75,6 +75,8 @@ pub(super) fn wanted(tokens: &[TokenWithSpan], location: Location) -> Option<Str
             Some(format!("ALTER TABLE .. {}", found.to_uppercase()))
         }
         (_, "exclude") => Some("EXCLUDE".to_owned()),
+        ("current", "of") => Some("WHERE CURRENT OF".to_owned()),
+        ("unique", "nulls") => Some("UNIQUE NULLS NOT DISTINCT".to_owned()),
         ("rows", "from") => Some("ROWS FROM".to_owned()),
         _ => None,
     }
