@@ -72,31 +72,46 @@ fn nothing(select: &Select) -> Option<Vec<SelectItem>> {
             return None;
         }
         let alias = Ident::with_quote('"', output_name(item)?);
-        let expr = match type_of(expr, select) {
-            Some(ty) => crate::direct::parse_expr(&format!("null::{ty}")).ok()?,
-            None => null_of(DataType::Text),
-        };
+        let expr = null_for(expr, select)?;
         items.push(SelectItem::ExprWithAlias { expr, alias });
     }
     Some(items)
 }
 
-/// The type of a column of one of the empty views, where it matters beside others.
-fn type_of(expr: &Expr, select: &Select) -> Option<&'static str> {
+/// NULL in place of what a query without rows shows: of its type where that matters beside others.
+fn null_for(expr: &Expr, select: &Select) -> Option<Expr> {
     let column = match expr {
+        // A subquery that stands for a value.
+        Expr::Function(function) => {
+            let name = object_parts(&function.name).ok()?.pop()?;
+            return match super::expr::plain_args(function).as_deref() {
+                Ok([value]) if name == query::single::SINGLE => null_for(value, select),
+                _ => Some(null_of(DataType::Text)),
+            };
+        }
+        // The number of an object, which the other side's rows do not show by its name.
+        Expr::Cast { data_type, .. } if data_type.to_string().to_lowercase().starts_with("reg") => {
+            return Some(null_of(DataType::BigInt(None)));
+        }
+        Expr::Cast { data_type, .. } => return Some(null_of(data_type.clone())),
         Expr::Identifier(name) => super::ident_name(name),
         Expr::CompoundIdentifier(parts) => super::ident_name(parts.last()?),
-        _ => return None,
+        _ => return Some(null_of(DataType::Text)),
     };
     let joined = |from| {
         let TableWithJoins { relation, joins }: &TableWithJoins = from;
         std::iter::once(relation).chain(joins.iter().map(|join| &join.relation))
     };
-    select.from.iter().flat_map(joined).find_map(|factor| {
+    let ty = select.from.iter().flat_map(joined).find_map(|factor| {
         let TableFactor::Table { name, args: None, .. } = factor else { return None };
         let view = object_parts(name).ok()?.pop()?;
         crate::catalog::empty_column(&view, &column)
-    })
+    });
+    match ty {
+        Some(ty) => crate::direct::parse_expr(&format!("null::{ty}")).ok(),
+        // Of a view that has rows: of any type.
+        None => Some(Expr::Value(Value::Null.into())),
+    }
 }
 
 fn set_is_empty(body: &SetExpr) -> bool {

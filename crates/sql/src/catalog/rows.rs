@@ -58,14 +58,14 @@ impl Shape {
         })
     }
 
-    /// The name of its type where it is that of a value: a number or a truth.
-    pub(crate) fn plain_type(self) -> Option<&'static str> {
+    /// The name of the type that a value of it has in a query: lists are texts here.
+    pub(crate) fn plain_type(self) -> &'static str {
         match self {
-            Shape::Bool => Some("boolean"),
-            Shape::Int2 | Shape::Int4 => Some("integer"),
-            Shape::Int8 | Shape::Oid => Some("bigint"),
-            Shape::Float8 => Some("double precision"),
-            _ => None,
+            Shape::Bool => "boolean",
+            Shape::Int2 | Shape::Int4 => "integer",
+            Shape::Int8 | Shape::Oid | Shape::Object(_) => "bigint",
+            Shape::Float8 => "double precision",
+            _ => "text",
         }
     }
 

@@ -136,10 +136,10 @@ pub(crate) fn is_empty_view(name: &str) -> bool {
     is_known(name) && empty::empty(name).is_some()
 }
 
-/// The type of a column of such a view, if it is a number or a truth.
+/// The type of a column of such a view.
 pub(crate) fn empty_column(view: &str, column: &str) -> Option<&'static str> {
     let rows = empty::empty(view)?;
-    if column == "tableoid" { Some("bigint") } else { rows.shape(column)?.plain_type() }
+    if column == "tableoid" { Some("bigint") } else { Some(rows.shape(column)?.plain_type()) }
 }
 
 pub(super) fn system_oid(name: &str) -> Option<i64> {
