@@ -219,15 +219,7 @@ fn condition(condition: &Expr, input: &LogicalPlan) -> Found {
         (side, with) | (with, side) if own(side) && outer(with) => side,
         _ => return other,
     };
-    let has_subquery = side.exists(|part| {
-        Ok(matches!(
-            part,
-            Expr::ScalarSubquery(_)
-                | Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::SetComparison(_)
-        ))
-    });
+    let has_subquery = crate::outer_join::holds_subquery(side);
     if side.is_volatile() || has_subquery.unwrap_or(true) {
         return other;
     }

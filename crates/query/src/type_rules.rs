@@ -10,11 +10,12 @@ use crate::functions::RowFunction;
 use crate::set_types::is_untyped;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, JoinType, NullEquality, ScalarValue};
+use datafusion::common::{DFSchema, DFSchemaRef, JoinType, NullEquality, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::{Case, InSubquery, SetComparison};
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use std::sync::Arc;
 
 /// Checks a plan as it was written.
 ///
@@ -22,22 +23,46 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 /// 42804 for types that cannot be matched, 42883 for a comparison that there is not.
 pub(crate) fn check(plan: &LogicalPlan) -> DfResult<()> {
     plan.apply_with_subqueries(|node| {
-        let schema = match node.inputs()[..] {
-            [input] => input.schema().clone(),
-            [left, right] if matches!(node, LogicalPlan::Join(_)) => {
-                std::sync::Arc::new(left.schema().join(right.schema())?)
-            }
-            _ => node.schema().clone(),
-        };
+        // Made for the few nodes that have something to check.
+        let mut schema = None;
         node.apply_expressions(|expr| {
             expr.apply(|part| {
-                expression(part, &schema)?;
+                if is_checked(part) {
+                    let schema = match &mut schema {
+                        Some(schema) => schema,
+                        none => none.insert(columns_of(node)?),
+                    };
+                    expression(part, schema)?;
+                }
                 Ok(TreeNodeRecursion::Continue)
             })
         })?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(())
+}
+
+/// What the expressions of a node are over.
+fn columns_of(node: &LogicalPlan) -> DfResult<DFSchemaRef> {
+    Ok(match node.inputs()[..] {
+        [input] => input.schema().clone(),
+        [left, right] if matches!(node, LogicalPlan::Join(_)) => {
+            Arc::new(left.schema().join(right.schema())?)
+        }
+        _ => node.schema().clone(),
+    })
+}
+
+fn is_checked(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Case(_)
+            | Expr::ScalarFunction(_)
+            | Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. })
+            | Expr::Not(_)
+            | Expr::InSubquery(_)
+            | Expr::SetComparison(_)
+    )
 }
 
 /// Checks the branches of set operations, before anything is put between them.

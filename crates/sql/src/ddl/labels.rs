@@ -6,7 +6,6 @@
 
 use super::alter_column::kept;
 use super::depend::kind_of;
-use super::refuse;
 use crate::session::Session;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
@@ -29,6 +28,11 @@ fn names(expr: &Expr, label: &str) -> bool {
         _ => ControlFlow::Continue(()),
     })
     .is_break()
+}
+
+fn still_named(what: &str) -> PgError {
+    PgError::unsupported(format!("another name for a label that {what} may name"))
+        .with_hint("Drop it, rename the label, and make it anew with the new name.")
 }
 
 /// What of a table, beside plain defaults, names the label.
@@ -68,11 +72,8 @@ impl Session {
             if def.view.is_none()
                 && let Some(what) = keeper(&def, from)?
             {
-                return refuse(format!(
-                    "another name for a label that {what} of {} \"{}\" may name",
-                    kind_of(&def),
-                    def.name
-                ));
+                let (kind, name) = (kind_of(&def), &def.name);
+                return Err(still_named(&format!("{what} of {kind} \"{name}\"")));
             }
             tables.push(def);
         }
@@ -87,7 +88,7 @@ impl Session {
             let Some(view) = def.view.as_ref().or(materialized) else { continue };
             if view.text.contains(&quoted(from)) {
                 let (kind, name) = (kind_of(def), &def.name);
-                return refuse(format!("another name for a label that {kind} \"{name}\" may name"));
+                return Err(still_named(&format!("{kind} \"{name}\"")));
             }
         }
         let renamed = dict::alter_type(&self.ctx, &txn, ty, TypeChange::RenameValue(from, to));
