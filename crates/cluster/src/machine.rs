@@ -21,6 +21,7 @@
 //!    either, counts as not reached. The largest set whose members all reach each other goes on (on
 //!    a tie the one that fewer complain of, then the one with the lowest instances), the others are
 //!    evicted.
+//!    Whose lease has ended is evicted as one that is silent, and ended by fencing it.
 //! 5. Silence is counted in the observer's own ticks, so that an observer that was stopped itself,
 //!    or
 //!    whose disk was, accuses nobody when it wakes.
@@ -278,12 +279,18 @@ impl Machine {
                     && s.broken | s.hung == 0
             })
         };
-        let others = |instance| control.member(instance).is_none() && view.is_locked(instance);
+        // One that never became a member may leave a lease behind: nobody waits for it.
+        let others = |instance| {
+            control.member(instance).is_none()
+                && view.is_locked(instance)
+                && !view.is_expired(instance)
+        };
         self.is_member
             && !self.dirty
             && view.unfinished.is_none()
             && control.evicting.is_empty()
             && self.alive(view).len() == control.members.len()
+            && !control.members.iter().any(|l| view.is_expired(l.instance))
             && control.members.iter().all(at_work)
             && !view.instances().any(others)
     }
@@ -304,6 +311,12 @@ impl Machine {
     fn is_silent(&self, instance: InstanceNo) -> bool {
         instance != self.me.instance
             && self.tracks.get(&instance).is_some_and(|t| t.silent_us > self.config.misscount_us)
+    }
+
+    /// Whether a member gives no sign of life any more.
+    fn is_gone_quiet(&self, view: &VotingView, instance: InstanceNo) -> bool {
+        let others = instance != self.me.instance;
+        self.is_silent(instance) || (others && view.is_expired(instance))
     }
 
     /// Learns the epoch in force. `Some(reason)`: this instance is out.
@@ -412,6 +425,9 @@ impl Machine {
         let alive = self.alive(view);
         if !self.is_member {
             let waiting = view.unfinished.is_some() || !alive.is_empty();
+            if !alive.is_empty() && alive.iter().all(|l| view.is_expired(l.instance)) {
+                return Decision::Evict(alive);
+            }
             // Rule 3: nobody is there who could let us in.
             return match waiting {
                 true if alive.is_empty() => Decision::Wait,
@@ -423,7 +439,7 @@ impl Machine {
         let mut doomed: BTreeSet<Life> = alive
             .iter()
             .copied()
-            .filter(|l| self.is_silent(l.instance) || control.evicting.contains(l))
+            .filter(|l| self.is_gone_quiet(view, l.instance) || control.evicting.contains(l))
             .collect();
         let voters: Vec<Life> = alive.iter().copied().filter(|l| !doomed.contains(l)).collect();
         let voted =
@@ -461,7 +477,7 @@ impl Machine {
                 let life = Life { instance, incarnation: slot.incarnation };
                 let welcome = view.is_locked(instance)
                     && view.control.member(instance).is_none()
-                    && !self.is_silent(instance);
+                    && !self.is_gone_quiet(view, instance);
                 welcome.then_some(life)
             })
             .collect();
@@ -536,7 +552,9 @@ impl Machine {
             .filter(|l| self.complains(view, **l, life))
             .map(|l| l.instance.to_string())
             .collect();
-        if self.is_silent(life.instance) {
+        if view.is_expired(life.instance) {
+            "its lease has ended".to_owned()
+        } else if self.is_silent(life.instance) {
             "its heartbeat has stopped".to_owned()
         } else if self.complains(view, life, life) {
             "it hangs, as it says itself".to_owned()

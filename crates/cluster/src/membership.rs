@@ -1,6 +1,7 @@
-//! The membership driver: reads the voting file, feeds the machine, does what it says.
+//! The membership driver: reads what the registry shows (the voting file, or an arbiter), feeds the
+//! machine, does what it says.
 //!
-//! One task an instance. It must never wait for anything but the voting file, the clock and the
+//! One task an instance. It must never wait for anything but the registry, the clock and the
 //! kernel's event queue: its heartbeat is what the others judge this instance by.
 
 use std::path::{Path, PathBuf};
@@ -8,13 +9,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use block::InstanceNo;
-use env::{Env, FileLock, Lane, Micros};
+use env::{Env, Lane, Micros};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use crate::Error;
 use crate::interconnect::Interconnect;
+use crate::lease::{Deadline, LeaseRegistry};
 use crate::machine::{Action, Life, Machine, MachineConfig, MembershipEvent};
+use crate::registry::{Ending, FileRegistry, Registry};
 use crate::voting::{ADDR_BYTES_MAX, Control, Slot, SlotState, VotingFile, VotingView, bit};
 
 /// Times of the membership service.
@@ -31,6 +34,9 @@ pub struct MembershipConfig {
     pub poll_settled: Duration,
     /// How long a peer may take to answer a probe.
     pub probe: Duration,
+    /// Lives hang on leases of this length instead of on locks of the voting file. It takes an
+    /// environment with an arbiter, and storage that can refuse a writer.
+    pub lease: Option<Duration>,
 }
 
 impl Default for MembershipConfig {
@@ -41,6 +47,7 @@ impl Default for MembershipConfig {
             poll: Duration::from_millis(15),
             poll_settled: Duration::from_millis(60),
             probe: Duration::from_millis(700),
+            lease: None,
         }
     }
 }
@@ -52,18 +59,36 @@ impl MembershipConfig {
     }
 }
 
-/// An instance's slot, locked by this process, with its incarnation raised: what must precede
+/// An instance's slot, this process's own, with its incarnation raised: what must precede
 /// everything else an instance does.
 pub struct Claim {
     env: Env,
-    file: VotingFile,
+    registry: Arc<dyn Registry>,
     me: InstanceNo,
     slot: Slot,
-    lock: Box<dyn FileLock>,
+    deadline: Deadline,
 }
 
 impl Claim {
-    /// Takes the slot of instance `me`.
+    /// Takes the slot of instance `me`, by its lock in the voting file `path` or, if `config` says
+    /// so, by a lease.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyRunning`] when its process lives.
+    pub async fn take_as(
+        env: &Env,
+        path: &Path,
+        me: InstanceNo,
+        direct: bool,
+        config: &MembershipConfig,
+    ) -> Result<Claim, Error> {
+        let Some(ttl) = config.lease else { return Claim::take(env, path, me, direct).await };
+        let (registry, slot) = LeaseRegistry::claim(env, me, ttl).await?;
+        let deadline = registry.own_deadline();
+        Ok(Claim { env: env.clone(), registry: Arc::new(registry), me, slot, deadline })
+    }
+
+    /// Takes the slot of instance `me` by its lock.
     ///
     /// # Errors
     /// [`Error::AlreadyRunning`] when its process lives.
@@ -93,7 +118,9 @@ impl Claim {
             ..Slot::default()
         };
         file.write_slot(me, &slot).await?;
-        Ok(Claim { env: env.clone(), file, me, slot, lock })
+        let life = Life { instance: me, incarnation: slot.incarnation };
+        let registry = Arc::new(FileRegistry::new(env, life, file, lock));
+        Ok(Claim { env: env.clone(), registry, me, slot, deadline: Deadline::never() })
     }
 
     /// Which life of the instance this is; higher than any before.
@@ -126,14 +153,13 @@ struct Shared {
     me: InstanceNo,
     incarnation: u64,
     config: MembershipConfig,
-    file: VotingFile,
+    registry: Arc<dyn Registry>,
+    deadline: Deadline,
     machine: Mutex<Machine>,
     /// Something has changed that the machine should see now.
     poke: Notify,
     /// Through which peers are probed.
     interconnect: OnceLock<Arc<Interconnect>>,
-    /// Held until the instance leaves or its process ends.
-    lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
 /// The membership of this instance; see the crate's text. Dropping it changes nothing: an instance
@@ -160,7 +186,7 @@ impl Membership {
         if longest > ADDR_BYTES_MAX {
             return Err(Error::AddressTooLong(longest));
         }
-        let Claim { env, file, me, mut slot, lock } = claim;
+        let Claim { env, registry, me, mut slot, deadline } = claim;
         slot.interconnect_addr = interconnect_addr.to_owned();
         slot.client_addr = client_addr.to_owned();
         let machine_config = MachineConfig {
@@ -172,11 +198,11 @@ impl Membership {
             me,
             incarnation: slot.incarnation,
             config,
-            file,
+            registry,
+            deadline,
             machine: Mutex::new(Machine::new(me, slot, machine_config)),
             poke: Notify::new(),
             interconnect: OnceLock::new(),
-            lock: Mutex::new(Some(lock)),
         });
         env.spawn_task("membership", Lane::Background, drive(Arc::clone(&shared), events));
         Ok(Membership(shared))
@@ -219,6 +245,12 @@ impl Membership {
         self.with(|m| m.report_hung(me, m.epoch()));
     }
 
+    /// Until when this instance may give answers, as it stands at each moment.
+    #[must_use]
+    pub fn deadline(&self) -> Deadline {
+        self.0.deadline.clone()
+    }
+
     /// The times in force.
     #[must_use]
     pub fn config(&self) -> MembershipConfig {
@@ -252,11 +284,10 @@ impl Membership {
     /// redo thread is closed; it may do no more I/O on shared files.
     ///
     /// # Errors
-    /// When the voting file cannot be written; the instance has left all the same.
+    /// When that cannot be written down; the instance has left all the same.
     pub async fn leave(&self) -> Result<(), Error> {
         let slot = self.0.machine.lock().leave();
-        let written = self.0.file.write_slot(self.0.me, &slot).await;
-        *self.0.lock.lock() = None;
+        let written = self.0.registry.leave(&slot).await;
         self.0.poke.notify_one();
         written
     }
@@ -266,12 +297,12 @@ impl Membership {
         self.0.machine.lock().is_settled(view)
     }
 
-    /// What the voting file shows now.
+    /// What is written down of the cluster now.
     ///
     /// # Errors
     /// When it cannot be read.
     pub async fn view(&self) -> Result<VotingView, Error> {
-        self.0.file.view().await
+        self.0.registry.view().await
     }
 }
 
@@ -292,13 +323,18 @@ struct Round {
 }
 
 async fn drive(shared: Arc<Shared>, events: mpsc::Sender<MembershipEvent>) {
+    follow(&shared, &events).await;
+    // Whoever goes on must not wait for a decision of this one.
+    shared.registry.end_deciding().await;
+}
+
+async fn follow(shared: &Arc<Shared>, events: &mpsc::Sender<MembershipEvent>) {
     let env = shared.env.clone();
-    let mut reconfiguration: Option<Box<dyn FileLock>> = None;
     // Since when every attempt has failed. A success is a round that has written the slot.
     let mut failing: Option<Micros> = None;
     loop {
         let mut poll = shared.config.poll;
-        match round(&shared, &events, &mut reconfiguration).await {
+        match round_in_time(shared, events).await {
             Ok(Round { stop: true, .. }) => return,
             Ok(round) => {
                 if round.settled {
@@ -316,9 +352,16 @@ async fn drive(shared: Arc<Shared>, events: mpsc::Sender<MembershipEvent>) {
                     return;
                 }
                 let since = *failing.get_or_insert(env.now());
-                if env.now().since(since) > micros(shared.config.misscount) {
+                // A lease says itself how long its owner may fail.
+                let by_lease = shared.registry.deadline().is_some();
+                let out = matches!(e, Error::LeaseEnded);
+                let long = env.now().since(since) > micros(shared.config.misscount);
+                if out || (long && !by_lease) {
                     // Others see us silent by now; whoever cannot renew must not go on.
-                    let reason = format!("the voting file cannot be used: {e}");
+                    let reason = match out {
+                        true => e.to_string(),
+                        false => format!("the voting file cannot be used: {e}"),
+                    };
                     let _ = events.send(MembershipEvent::Evicted { reason }).await;
                     return;
                 }
@@ -328,14 +371,38 @@ async fn drive(shared: Arc<Shared>, events: mpsc::Sender<MembershipEvent>) {
     }
 }
 
+/// A round, which what it waits for may not draw out beyond the end of the own life. It is never
+/// left half done before that: what the machine has decided to announce must be announced.
+async fn round_in_time(
+    shared: &Arc<Shared>,
+    events: &mpsc::Sender<MembershipEvent>,
+) -> Result<Round, Error> {
+    if shared.registry.deadline().is_none() {
+        return round(shared, events).await;
+    }
+    let mut round = Box::pin(round(shared, events));
+    while let Some(deadline) = shared.registry.deadline() {
+        // The round itself moves the deadline.
+        let left_us = deadline.since(shared.env.now());
+        if left_us == 0 {
+            break;
+        }
+        if let Ok(done) = shared.env.timeout(Duration::from_micros(left_us), &mut round).await {
+            return done;
+        }
+    }
+    Err(Error::LeaseEnded)
+}
+
 async fn round(
     shared: &Arc<Shared>,
     events: &mpsc::Sender<MembershipEvent>,
-    reconfiguration: &mut Option<Box<dyn FileLock>>,
 ) -> Result<Round, Error> {
-    let view = shared.file.view().await?;
+    let registry = &shared.registry;
+    registry.renew().await?;
+    let view = registry.view().await?;
     let now_us = shared.env.now().0;
-    let actions = shared.machine.lock().tick(now_us, &view, reconfiguration.is_some());
+    let actions = shared.machine.lock().tick(now_us, &view, registry.is_deciding(&view));
     let mut result = Round::default();
     // An error ends the round only after the rest of it: what the machine has decided to announce
     // must
@@ -344,24 +411,20 @@ async fn round(
     for action in actions {
         let done = match action {
             Action::WriteSlot(slot) => {
-                let written = shared.file.write_slot(shared.me, &slot).await;
+                let written = registry.write_slot(&slot).await;
                 result.written = written.is_ok();
                 written
             }
             Action::WriteControl(control) => {
-                assert!(reconfiguration.is_some(), "only the lock's holder decides");
                 result.again = true;
-                shared.file.write_control(&control).await
+                match registry.write_control(&control, &view).await {
+                    Err(Error::Overtaken) => Ok(()),
+                    written => written,
+                }
             }
-            Action::TakeLock => {
-                let taken = shared.file.lock_reconfiguration();
-                taken.map_err(|e| Error::io("take the reconfiguration lock", e)).map(|lock| {
-                    result.again |= lock.is_some();
-                    *reconfiguration = lock;
-                })
-            }
+            Action::TakeLock => registry.begin_deciding().await.map(|got| result.again |= got),
             other => {
-                perform(shared, events, reconfiguration, &mut result, other).await;
+                perform(shared, events, &mut result, other).await;
                 Ok(())
             }
         };
@@ -377,13 +440,18 @@ async fn round(
 async fn perform(
     shared: &Arc<Shared>,
     events: &mpsc::Sender<MembershipEvent>,
-    reconfiguration: &mut Option<Box<dyn FileLock>>,
     result: &mut Round,
     action: Action,
 ) {
     match action {
-        Action::ReleaseLock => *reconfiguration = None,
-        Action::Kill { life, pid, pid_start } => kill(shared, events, life, (pid, pid_start)),
+        Action::ReleaseLock => shared.registry.end_deciding().await,
+        Action::Kill { life, pid, pid_start } => {
+            if shared.registry.end(life, (pid, pid_start)) == Ending::Stuck
+                && let Some(event) = shared.machine.lock().lock_is_stuck(life, pid)
+            {
+                let _ = events.try_send(event);
+            }
+        }
         Action::Probe { epoch, peers } => start_probe(shared, epoch, peers),
         // The kernel may be ending; then nobody listens any more.
         Action::Emit(event) => drop(events.send(event).await),
@@ -391,23 +459,6 @@ async fn perform(
         Action::WriteSlot(_) | Action::WriteControl(_) | Action::TakeLock => {
             unreachable!("done by the round itself")
         }
-    }
-}
-
-/// Ends a process that is to be evicted, if it is still the same one.
-fn kill(
-    shared: &Shared,
-    events: &mpsc::Sender<MembershipEvent>,
-    life: Life,
-    (pid, pid_start): (u32, u64),
-) {
-    if shared.env.process_start_time(pid) == Some(pid_start) {
-        // It may end by itself at this very moment.
-        let _ = shared.env.kill_process(pid);
-    } else if shared.file.is_slot_locked(life.instance).unwrap_or(false)
-        && let Some(event) = shared.machine.lock().lock_is_stuck(life, pid)
-    {
-        let _ = events.try_send(event);
     }
 }
 

@@ -249,6 +249,15 @@ impl Slot {
     }
 }
 
+/// Revisions of the arbiter's keys, and who decides by them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Basis {
+    pub control: u64,
+    pub decider: u64,
+    /// How the storage knows the decider; 0: nobody decides.
+    pub decides: u64,
+}
+
 /// Everything in the voting file at about one moment.
 #[derive(Clone, Debug, Default)]
 pub struct VotingView {
@@ -258,14 +267,25 @@ pub struct VotingView {
     pub unfinished: Option<Control>,
     /// Slots from instance 1 on; `None`: unreadable just now.
     pub slots: Vec<Option<Slot>>,
-    /// Instances whose slot lock is held, by instance number.
+    /// Instances whose slot lock is held, by instance number; where lives hang on leases, those
+    /// that the storage has not been told to refuse.
     pub locked: u16,
+    /// What changes that follow this view rest upon; nothing where locks see to that.
+    pub(crate) basis: Basis,
+    /// Those of `locked` whose lease has ended: they are to be put out. None where lives hang on
+    /// locks.
+    pub expired: u16,
 }
 
 impl VotingView {
     #[must_use]
     pub fn slot(&self, instance: InstanceNo) -> Option<&Slot> {
         self.slots.get(usize::from(instance.0).checked_sub(1)?)?.as_ref()
+    }
+
+    #[must_use]
+    pub fn is_expired(&self, instance: InstanceNo) -> bool {
+        self.expired & bit(instance) != 0
     }
 
     #[must_use]
@@ -403,7 +423,7 @@ impl VotingFile {
                 return Err(Error::NotVotingFile { path, why: "both control records are bad" });
             }
         };
-        Ok(VotingView { control, unfinished, slots, locked })
+        Ok(VotingView { control, unfinished, slots, locked, ..VotingView::default() })
     }
 
     async fn write(&self, offset_bytes: u64, record: &[u8], what: &str) -> Result<(), Error> {

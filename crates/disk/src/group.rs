@@ -401,6 +401,7 @@ impl Group {
         let bytes = meta.encode()?;
         for lun in luns {
             write_file(&lun.file, copy_offset_bytes(meta.sequence), &bytes).await.map_err(|e| {
+                self.stop_if_fenced(&e);
                 Error::io(format!("write the metadata on LUN {}", lun.path.display()), e)
             })?;
         }
@@ -549,7 +550,10 @@ impl Group {
         let mut at = 0;
         for (piece, read) in pieces.iter().zip(reads) {
             let (result, buf) = read.await;
-            result.map_err(|e| piece.error("read", file, offset_bytes + at as u64, e))?;
+            result.map_err(|e| {
+                self.stop_if_fenced(&e);
+                piece.error("read", file, offset_bytes + at as u64, e)
+            })?;
             match &mut whole {
                 None => return Ok(buf),
                 Some(whole) => whole[at..at + piece.len_bytes].copy_from_slice(&buf),
@@ -582,6 +586,7 @@ impl Group {
             // Every piece is waited for, failed or not: a write that lands later than its error
             // could overwrite a newer one.
             if let Err(e) = write.await.0 {
+                self.stop_if_fenced(&e);
                 failed.get_or_insert_with(|| piece.error("write", file, at, e));
             }
             at += piece.len_bytes as u64;
@@ -622,9 +627,21 @@ impl Group {
         let layout = self.layout();
         let syncs: Vec<_> = layout.luns.iter().map(|l| (l, l.file.sync())).collect();
         for (lun, sync) in syncs {
-            sync.await.map_err(|e| Error::io(format!("sync LUN {}", lun.path.display()), e))?;
+            if let Err(e) = sync.await {
+                self.stop_if_fenced(&e);
+                return Err(Error::io(format!("sync LUN {}", lun.path.display()), e));
+            }
         }
         Ok(())
+    }
+
+    /// Whoever is put out of the cluster may not go on for a moment: the others count on its end,
+    /// and what it has in its memory is no longer true.
+    fn stop_if_fenced(&self, e: &std::io::Error) {
+        if env::arbiter::is_fenced(e) {
+            self.env
+                .abort_instance("the storage refuses its reads and writes: it has been put out");
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! stop
 //! the I/O (the buffer is owned by it until it ends).
 
+pub mod arbiter;
 pub mod buf;
 pub mod marks;
 pub mod real;
@@ -159,6 +160,23 @@ pub trait EnvImpl: Send + Sync {
     /// When a process of this host started, in a unit of its own: with the process id it names a
     /// process for good, since ids are used again. `None`: there is no such process.
     fn process_start_time(&self, pid: u32) -> Option<u64>;
+    /// The service that instances of several hosts agree by. Where there is one, [`EnvImpl::now`]
+    /// must go on while the host is suspended: leases do (CLOCK_BOOTTIME).
+    ///
+    /// # Errors
+    /// There is none.
+    fn arbiter(&self) -> io::Result<Arc<dyn arbiter::Arbiter>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Makes this process known to the storage by this key, so that it can be fenced.
+    fn register(&self, _key: u64) -> BoxFuture<'static, io::Result<()>> {
+        Box::pin(std::future::ready(Err(io::ErrorKind::Unsupported.into())))
+    }
+    /// Has the storage refuse whatever the process with this key reads and writes, with EBADE: once
+    /// this has returned, nothing of it lands any more, also what it has begun to write.
+    fn fence(&self, _key: u64) -> BoxFuture<'static, io::Result<()>> {
+        Box::pin(std::future::ready(Err(io::ErrorKind::Unsupported.into())))
+    }
     /// Memory that the other instances of this machine may look at, and what tells them where.
     fn share_memory(&self, _: SharedLayout) -> io::Result<(Arc<SharedMemory>, String)> {
         Err(io::ErrorKind::Unsupported.into())

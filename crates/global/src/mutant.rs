@@ -24,10 +24,15 @@ pub enum Mutant {
     AnswerBeforeFlush,
     /// Undo is written over while its transaction, or a snapshot, still needs it.
     ReuseUndoEarly,
+    /// Who has stood still beyond the end of its lease answers from what it knew.
+    AnswerAfterLease,
+    /// An epoch begins without an instance when its lease has ended, while the storage still takes
+    /// what it writes.
+    SkipFence,
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 8] = [
+    pub const ALL: [Mutant; 10] = [
         Mutant::ShipBeforeFlush,
         Mutant::DropPastImageEarly,
         Mutant::DemoteAfterSend,
@@ -36,6 +41,8 @@ impl Mutant {
         Mutant::AcceptStaleEpoch,
         Mutant::AnswerBeforeFlush,
         Mutant::ReuseUndoEarly,
+        Mutant::AnswerAfterLease,
+        Mutant::SkipFence,
     ];
 
     /// As scenario files and the command line name it.
@@ -50,6 +57,8 @@ impl Mutant {
             Mutant::AcceptStaleEpoch => "accept-stale-epoch",
             Mutant::AnswerBeforeFlush => "answer-before-flush",
             Mutant::ReuseUndoEarly => "reuse-undo-early",
+            Mutant::AnswerAfterLease => "answer-after-lease",
+            Mutant::SkipFence => "skip-fence",
         }
     }
 

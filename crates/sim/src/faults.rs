@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use block::{BLOCK_BYTES, Dba};
+use block::{BLOCK_BYTES, Dba, InstanceNo};
 use disk::{Group, Options};
 #[cfg(feature = "marks")]
 use env::marks::Mark;
@@ -31,8 +31,14 @@ pub enum Fault {
     Stop,
     /// Two instances, the second while the first is being recovered.
     DoubleCrash,
-    /// An instance stands still until the others have put it out.
+    /// An instance stands still until the others have put it out. By locks it is dead then; by
+    /// leases it wakes later.
     Pause,
+    /// An instance cannot reach the arbiter that keeps its lease, until it has ended.
+    ArbiterCut,
+    /// Some questions to the arbiter, and some answers, are lost or late for a while, in which an
+    /// instance may die; some may end for that.
+    ArbiterTrouble,
     /// One message task of an instance hangs until it has been put out.
     Hang,
     /// Nothing passes between two instances until one has been put out.
@@ -58,7 +64,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 19] = [
+    pub const ALL: [Fault; 21] = [
         Fault::Crash,
         Fault::CrashAtAwait,
         Fault::CrashAtWrite,
@@ -68,6 +74,8 @@ impl Fault {
         Fault::Stop,
         Fault::DoubleCrash,
         Fault::Pause,
+        Fault::ArbiterCut,
+        Fault::ArbiterTrouble,
         Fault::Hang,
         Fault::Cut,
         Fault::CutOneWay,
@@ -93,6 +101,8 @@ impl Fault {
             Fault::Stop => "stops",
             Fault::DoubleCrash => "double_crashes",
             Fault::Pause => "pauses",
+            Fault::ArbiterCut => "arbiter_cuts",
+            Fault::ArbiterTrouble => "arbiter_troubles",
             Fault::Hang => "hangs",
             Fault::Cut => "cuts",
             Fault::CutOneWay => "one_way_cuts",
@@ -110,6 +120,12 @@ impl Fault {
     #[must_use]
     pub const fn needs_marks(self) -> bool {
         matches!(self, Fault::CrashAtMark | Fault::CrashInRecovery)
+    }
+
+    /// Whether it takes lives that hang on leases.
+    #[must_use]
+    pub const fn needs_leases(self) -> bool {
+        matches!(self, Fault::ArbiterCut | Fault::ArbiterTrouble)
     }
 
     /// Whether it takes two instances.
@@ -135,6 +151,8 @@ const WRITES_MAX: u64 = 200;
 /// How often a place is passed, at most, until somebody is killed there.
 #[cfg(feature = "marks")]
 const PASSES_MAX: u32 = 3;
+/// How long an instance that should have ended may go on without its membership task.
+const ZOMBIE_ACTS: Duration = Duration::from_millis(20);
 /// How likely a read of a disk that fails does so.
 const READ_FAILS: f64 = 0.02;
 
@@ -163,7 +181,10 @@ impl Run<'_> {
                 vec![one]
             }
             Fault::DoubleCrash => self.double_crash(one),
+            Fault::Pause if self.scenario.lease.is_some() => self.pause_past_lease(one),
             Fault::Pause => self.pause(one),
+            Fault::ArbiterCut => self.arbiter_cut(one),
+            Fault::ArbiterTrouble => self.arbiter_trouble(one),
             Fault::Hang => self.hang(one),
             Fault::Cut => self.cut(one, false),
             Fault::CutOneWay => self.cut(one, true),
@@ -278,6 +299,61 @@ impl Run<'_> {
         self.cluster.world.resume(k);
         self.cluster.world.run_for(Duration::from_millis(1));
         self.gone(&[k])
+    }
+
+    /// Stops `k` from running until the others have gone on without it for a while, and lets it
+    /// wake: it must say and write nothing that is not true any more, and end.
+    fn pause_past_lease(&mut self, k: u8) -> Vec<u8> {
+        self.cluster.world.pause(k);
+        let others = self.others(k);
+        let out = || {
+            let without =
+                |i: &u8| !self.cluster.open[i].node.view().members.contains(&InstanceNo(k));
+            others.iter().all(|i| !self.cluster.world.is_alive(*i) || without(i))
+        };
+        if !self.cluster.world.run_until(STUCK, out) {
+            self.cluster.print_alerts();
+            panic!("no epoch begins without instance {k}");
+        }
+        self.calm(self.scenario.calm_us);
+        // What could end it wakes last, half of the time.
+        if self.pick(2) == 0 {
+            self.cluster.world.hold_tasks(k, "membership");
+        }
+        self.cluster.world.resume(k);
+        self.cluster.world.run_for(ZOMBIE_ACTS);
+        self.cluster.world.release_tasks(k);
+        self.cluster.world.run_for(Duration::from_millis(1));
+        self.gone(&[k])
+    }
+
+    fn arbiter_cut(&mut self, k: u8) -> Vec<u8> {
+        self.cluster.world.cut_arbiter(k, true);
+        self.cluster.world.run_until(STUCK, || !self.cluster.world.is_alive(k));
+        let gone = self.gone(&[k]);
+        self.cluster.world.cut_arbiter(k, false);
+        gone
+    }
+
+    fn arbiter_trouble(&mut self, k: u8) -> Vec<u8> {
+        let probability = [0.02, 0.1, 0.3][self.pick(3)];
+        self.cluster.world.set_arbiter_trouble(probability);
+        self.calm(self.scenario.calm_us);
+        match self.pick(3) {
+            0 => self.cluster.world.crash(k),
+            // Not for as long as the others put up with, mostly.
+            1 => {
+                self.cluster.world.pause(k);
+                self.cluster.world.run_for(self.scenario.misscount.mul_f64(0.6));
+                self.cluster.world.resume(k);
+            }
+            _ => {}
+        }
+        self.cluster.world.run_for(self.scenario.misscount * 4);
+        self.cluster.world.set_arbiter_trouble(0.0);
+        // What is under way may still put somebody out.
+        self.cluster.world.run_for(self.scenario.misscount * 4);
+        self.ended()
     }
 
     /// Lets one message task of `k` hang until it has been put out; its heartbeat goes on.

@@ -87,6 +87,12 @@ impl Scenario {
             set.and_then(|(name, value)| scenario.set(name.trim(), value.trim()))
                 .map_err(|e| format!("line {no}: {e}"))?;
         }
+        let numbers = scenario.numbers();
+        if let Some((fault, _)) = numbers.iter().find(|(f, n)| f.needs_leases() && *n > 0)
+            && scenario.lease.is_none()
+        {
+            return Err(format!("{} take leases: lease_ms", fault.name()));
+        }
         if scenario.instances == 0 || scenario.instances > block::INSTANCES_MAX {
             return Err(format!("{} instances", scenario.instances));
         }
@@ -108,6 +114,10 @@ impl Scenario {
             "load" => self.load = load(value)?,
             "clients_per_instance" => self.clients_per_instance = number(value)?,
             "misscount_ms" => self.misscount = Duration::from_millis(number(value)?),
+            "lease_ms" => {
+                let ms: u64 = number(value)?;
+                self.lease = (ms > 0).then(|| Duration::from_millis(ms));
+            }
             "crashes_while_opening" => self.crashes_while_opening = number(value)?,
             "calm_us" => self.calm_us = number(value)?,
             "net_delay_us" => self.net_delay_us = number(value)?,
@@ -143,6 +153,9 @@ impl fmt::Display for Scenario {
         writeln!(f, "load = {}", self.load)?;
         writeln!(f, "clients_per_instance = {}", self.clients_per_instance)?;
         writeln!(f, "misscount_ms = {}", self.misscount.as_millis())?;
+        if let Some(lease) = self.lease {
+            writeln!(f, "lease_ms = {}", lease.as_millis())?;
+        }
         writeln!(f, "crashes_while_opening = {}", self.crashes_while_opening)?;
         writeln!(f, "calm_us = {}", self.calm_us)?;
         writeln!(f, "net_delay_us = {}", self.net_delay_us)?;
@@ -219,6 +232,7 @@ mod tests {
             ("load = bank 5 6", "line 1: no such load"),
             ("mutant = x", "line 1: no such mutant"),
             ("instances = 9", "9 instances"),
+            ("arbiter_cuts = 1", "arbiter_cuts take leases"),
         ] {
             let e = Scenario::parse(text).expect_err(text);
             assert!(e.contains(says), "{e}");

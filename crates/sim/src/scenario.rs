@@ -111,6 +111,8 @@ pub struct Scenario {
     pub mutant: Option<Mutant>,
     /// An instance that is silent for longer is put out.
     pub misscount: Duration,
+    /// Lives hang on leases of this length, and each instance has a host of its own.
+    pub lease: Option<Duration>,
     /// Of a hundred starts, so many are cut short by another crash.
     pub crashes_while_opening: u64,
     /// Virtual time between two faults, at most.
@@ -150,6 +152,7 @@ impl Default for Scenario {
             rot: 0,
             mutant: None,
             misscount: Duration::from_secs(3),
+            lease: None,
             crashes_while_opening: 0,
             calm_us: 400_000,
             net_delay_us: SimConfig::default().net_delay_us.1,
@@ -238,7 +241,9 @@ impl Scenario {
                 let some = world.random() % u64::from(most);
                 n = if none { 0 } else { 1 + u32::try_from(some).expect("below `most`") };
             }
-            if !fault.needs_two() || self.instances > 1 {
+            if (!fault.needs_two() || self.instances > 1)
+                && (!fault.needs_leases() || self.lease.is_some())
+            {
                 faults.extend((0..n).map(|_| fault));
             }
         }
@@ -429,6 +434,13 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
     cluster.settings.push(("_gc_direct_reads", looks.to_string()));
     cluster.membership.misscount = scenario.misscount;
     cluster.membership.heartbeat = scenario.misscount / 10;
+    cluster.membership.lease = scenario.lease;
+    if scenario.lease.is_some() {
+        cluster.world.set_hosts_apart();
+    }
+    if scenario.mutant == Some(Mutant::SkipFence) {
+        cluster.world.forget_fences();
+    }
     let (load, count) = scenario.loads(&cluster.world);
     let load = load.make();
     let mut run = Run { scenario, cluster, load, clients: Vec::new(), clients_each: count };

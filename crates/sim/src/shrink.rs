@@ -4,6 +4,7 @@
 //! tries a few seeds, and is kept if one of them fails at the same place of the code. What it
 //! promises: the scenario it ends with has failed with the seed it names, at that place.
 
+use crate::faults::Fault;
 use crate::mixed::Mix;
 use crate::scenario::{LoadKind, Scenario};
 
@@ -33,6 +34,11 @@ fn simpler(s: &Scenario) -> Vec<Scenario> {
     for (fault, _) in &present {
         with(&|s| s.set_number(*fault, 0));
     }
+    with(&|s| {
+        s.lease = None;
+        s.set_number(Fault::ArbiterCut, 0);
+        s.set_number(Fault::ArbiterTrouble, 0);
+    });
     with(&|s| s.rot = 0);
     with(&|s| s.crashes_while_opening = 0);
     with(&|s| s.points = false);

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn hazard_m8_a_cut_that_only_two_see_evicts_the_higher_of_them() {
-    for seed in 0..10 {
-        let cluster = Cluster::formed(seed, 3);
+    for (kind, seed) in both(0..10) {
+        let cluster = Cluster::formed_by(kind, seed, 3);
         cluster.world.cut(1, 3);
         assert!(cluster.settled(&[1, 2], Duration::from_secs(10)), "seed {seed}");
         assert!(!cluster.world.is_alive(3), "seed {seed}");
@@ -14,8 +14,8 @@ fn hazard_m8_a_cut_that_only_two_see_evicts_the_higher_of_them() {
 
 #[test]
 fn of_two_that_are_cut_apart_the_lower_goes_on() {
-    for seed in 0..10 {
-        let cluster = Cluster::formed(seed, 2);
+    for (kind, seed) in both(0..10) {
+        let cluster = Cluster::formed_by(kind, seed, 2);
         cluster.world.cut(1, 2);
         assert!(cluster.settled(&[1], Duration::from_secs(10)), "seed {seed}");
         assert!(!cluster.world.is_alive(2), "seed {seed}");
@@ -24,8 +24,8 @@ fn of_two_that_are_cut_apart_the_lower_goes_on() {
 
 #[test]
 fn the_larger_part_goes_on_even_without_the_lowest() {
-    for seed in 0..10 {
-        let cluster = Cluster::formed(seed, 3);
+    for (kind, seed) in both(0..10) {
+        let cluster = Cluster::formed_by(kind, seed, 3);
         cluster.world.cut(1, 2);
         cluster.world.cut(1, 3);
         assert!(cluster.settled(&[2, 3], Duration::from_secs(10)), "seed {seed}");
@@ -35,8 +35,8 @@ fn the_larger_part_goes_on_even_without_the_lowest() {
 
 /// Of `count` instances, `by` says that `of` hangs, for each pair; these go on.
 fn after_complaints(count: u8, complaints: &[(u8, u8)], left: &[u8]) {
-    for seed in 0..10 {
-        let cluster = Cluster::formed(seed, count);
+    for (kind, seed) in both(0..10) {
+        let cluster = Cluster::formed_by(kind, seed, count);
         let (before, _) = cluster.epoch_of(1).unwrap();
         for (by, of) in complaints {
             cluster.memberships.lock()[by].report_hung(InstanceNo(*of), before);

@@ -23,7 +23,8 @@ fn only_an_interconnect_with_the_secret_answers_a_probe() {
         }
     });
     assert!(!answers(silent));
-    let other = Interconnect::start(&env, InstanceNo(2), 1, [9; 32], "127.0.0.1:0", quick().1);
+    let other =
+        Interconnect::start(&env, InstanceNo(2), 1, [9; 32], "127.0.0.1:0", quick(Kind::File).1);
     let other = cluster.world.block_on(other).unwrap();
     assert!(!answers(other.interconnect.addr().to_owned()));
     // Both go on: nothing has been broken by it.
@@ -45,7 +46,8 @@ fn a_probe_that_breaks_is_made_again() {
         }
         drop(listener);
         let secret = SECRET;
-        let other = Interconnect::start(&env, InstanceNo(2), 1, secret, &at, quick().1).await;
+        let other =
+            Interconnect::start(&env, InstanceNo(2), 1, secret, &at, quick(Kind::File).1).await;
         std::future::pending::<()>().await;
         drop(other);
     });

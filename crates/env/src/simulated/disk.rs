@@ -7,8 +7,13 @@
 //! or
 //! not, has the same three fates. A read that overlaps a write in flight may see some new sectors.
 //! A completed `dsync` or synced write is never lost.
+//!
+//! Fencing. The storage knows those that have registered; once one is fenced, what it has in flight
+//! has met the fate of a crash, and whatever it reads or writes is refused with EBADE: a persistent
+//! reservation of type "exclusive access, registrants only" that has been preempted. Locks of files
+//! are those of a cluster's file system: they hold between hosts, and fall with the fence.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +26,8 @@ use crate::{BoxFuture, FileLock, IoBuf, OpenOptions, RawFile};
 
 const PAGE_BYTES: usize = 4096;
 const SECTOR_BYTES: usize = 512;
+/// Faults of this path hit what the storage is told.
+const LUNS: &str = "/luns/";
 
 /// A disk fault in force.
 #[derive(Clone, Debug)]
@@ -96,6 +103,22 @@ pub(super) struct DiskState {
     writes: BTreeMap<u64, InFlight>,
     next_id: u64,
     pub(super) faults: Vec<DiskFault>,
+    /// Processes that have registered as writers, by key.
+    writers: BTreeMap<u64, u32>,
+    /// Processes whose writes are refused.
+    fenced: BTreeSet<u32>,
+    /// None are.
+    fences_forgotten: bool,
+}
+
+impl DiskState {
+    pub(super) fn forget_fences(&mut self) {
+        self.fences_forgotten = true;
+    }
+}
+
+fn refused() -> io::Error {
+    io::Error::from_raw_os_error(nix::libc::EBADE)
 }
 
 fn eio() -> io::Error {
@@ -192,9 +215,30 @@ fn settle_at_crash(world: &mut World, path: &Path, offset_bytes: u64, data: &[u8
 
 /// The process is gone: its locks fall, its writes that were not durable meet their fate.
 pub(super) fn crash(world: &mut World, pid: u32) {
-    let mut lost = Vec::new();
-    for (path, file) in &mut world.disk.files {
+    for file in world.disk.files.values_mut() {
         file.locks.retain(|l| l.pid != pid);
+    }
+    drop(settle_writes(world, pid));
+}
+
+/// No write of this process lands any more.
+fn fence(world: &mut World, pid: u32) {
+    if !world.disk.fences_forgotten && world.disk.fenced.insert(pid) {
+        world.note("fence", u64::from(pid), 0);
+        for file in world.disk.files.values_mut() {
+            file.locks.retain(|l| l.pid != pid);
+        }
+        for (done, data) in settle_writes(world, pid) {
+            drop(done.send((Err(refused()), data)));
+        }
+    }
+}
+
+/// The writes of a process that are not durable meet their fate. Returns who waits for one.
+fn settle_writes(world: &mut World, pid: u32) -> Vec<(oneshot::Sender<IoResult>, IoBuf)> {
+    let mut lost = Vec::new();
+    let mut waiting = Vec::new();
+    for (path, file) in &mut world.disk.files {
         let (dead, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut file.unsynced).into_iter().partition(|w| w.pid == pid);
         file.unsynced = rest;
@@ -204,11 +248,13 @@ pub(super) fn crash(world: &mut World, pid: u32) {
         world.disk.writes.iter().filter(|(_, w)| w.pid == pid).map(|(id, _)| *id).collect();
     for id in ids {
         let w = world.disk.writes.remove(&id).expect("listed above");
-        lost.push((w.path.to_path_buf(), w.offset_bytes, w.data));
+        lost.push((w.path.to_path_buf(), w.offset_bytes, w.data.clone()));
+        waiting.push((w.done, w.data));
     }
     for (path, offset_bytes, data) in lost {
         settle_at_crash(world, &path, offset_bytes, &data);
     }
+    waiting
 }
 
 impl World {
@@ -309,7 +355,7 @@ impl SimFile {
 }
 
 /// Waits for the completion; a crashed process waits for ever.
-async fn outcome<T>(result: oneshot::Receiver<T>) -> T {
+pub(super) async fn outcome<T>(result: oneshot::Receiver<T>) -> T {
     match result.await {
         Ok(value) => value,
         Err(_) => std::future::pending().await,
@@ -331,7 +377,9 @@ impl RawFile for SimFile {
             if !world.is_alive(pid) {
                 return;
             }
+            let fenced = world.disk.fenced.contains(&pid);
             let result = match (fails, short) {
+                _ if fenced => Err(refused()),
                 (true, _) => Err(eio()),
                 (false, true) => Err(io::ErrorKind::UnexpectedEof.into()),
                 (false, false) => world.finish_read(&path, offset_bytes, &mut buf),
@@ -352,6 +400,10 @@ impl RawFile for SimFile {
             return Box::pin(std::future::pending());
         }
         let delay = world.io_delay_us(self.pid, &self.path, Io::Write);
+        if world.disk.fenced.contains(&self.pid) {
+            world.after(delay, move |_| drop(done.send((Err(refused()), buf))));
+            return Box::pin(outcome(result));
+        }
         let size = world.disk.files.get(self.path.as_path()).map_or(0, |f| f.size_bytes);
         if offset_bytes + buf.len() as u64 > size
             && world.meets(self.pid, &self.path, FaultKind::Full)
@@ -388,6 +440,10 @@ impl RawFile for SimFile {
                 return;
             }
             world.note("sync", u64::from(pid), 0);
+            if world.disk.fenced.contains(&pid) {
+                drop(done.send(Err(refused())));
+                return;
+            }
             let result = match world.disk.files.get_mut(path.as_path()) {
                 Some(file) if !fails => {
                     file.settle(|_| true);
@@ -409,6 +465,9 @@ impl RawFile for SimFile {
 
     fn allocate(&self, size_bytes: u64) -> io::Result<()> {
         let mut world = self.shared.lock();
+        if world.disk.fenced.contains(&self.pid) {
+            return Err(refused());
+        }
         if world.meets(self.pid, &self.path, FaultKind::Full) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -425,6 +484,9 @@ pub(super) fn open(
     options: OpenOptions,
 ) -> io::Result<Arc<dyn RawFile>> {
     let mut world = shared.lock();
+    if world.disk.fenced.contains(&pid) {
+        return Err(refused());
+    }
     if options.direct && world.config.refuse_direct {
         let text = format!("the file system of {} refuses direct I/O", path.display());
         return Err(io::Error::new(io::ErrorKind::Unsupported, text));
@@ -441,6 +503,49 @@ pub(super) fn open(
     drop(world);
     let path = Arc::new(path.to_owned());
     Ok(Arc::new(SimFile { shared: Arc::clone(shared), pid, path, options }))
+}
+
+/// Tells the storage something about a writer, which takes it as long as a write.
+fn tell_storage(
+    shared: &Shared,
+    pid: u32,
+    what: impl FnOnce(&mut World) + Send + 'static,
+) -> BoxFuture<'static, io::Result<()>> {
+    let (done, result) = oneshot::channel();
+    let mut world = shared.lock();
+    // A disk that is slow for somebody is slow in this too.
+    let delay = world.io_delay_us(pid, Path::new(LUNS), Io::Write);
+    world.after(delay, move |world| {
+        if world.is_alive(pid) {
+            what(world);
+            drop(done.send(Ok(())));
+        }
+    });
+    drop(world);
+    Box::pin(outcome(result))
+}
+
+pub(super) fn register_key(
+    shared: &Shared,
+    pid: u32,
+    key: u64,
+) -> BoxFuture<'static, io::Result<()>> {
+    tell_storage(shared, pid, move |world| {
+        world.disk.writers.insert(key, pid);
+        world.disk.fenced.remove(&pid);
+    })
+}
+
+pub(super) fn fence_key(shared: &Shared, pid: u32, key: u64) -> BoxFuture<'static, io::Result<()>> {
+    tell_storage(shared, pid, move |world| {
+        if let Some(writer) = world.disk.writers.remove(&key) {
+            fence(world, writer);
+        }
+    })
+}
+
+pub(super) fn is_fenced(shared: &Shared, pid: u32) -> bool {
+    shared.lock().disk.fenced.contains(&pid)
 }
 
 pub(super) fn exists(shared: &Shared, path: &Path) -> bool {
@@ -515,7 +620,7 @@ pub(super) fn try_lock(
     len: u64,
 ) -> io::Result<Option<Box<dyn FileLock>>> {
     let mut world = shared.lock();
-    if !world.is_alive(pid) {
+    if !world.is_alive(pid) || world.disk.fenced.contains(&pid) {
         return Ok(None);
     }
     world.disk.next_id += 1;

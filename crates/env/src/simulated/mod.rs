@@ -12,6 +12,7 @@
 //! not
 //! decide.
 
+mod arbiter;
 mod disk;
 mod net;
 mod rng;
@@ -30,6 +31,7 @@ use std::time::Duration;
 pub use disk::{DiskFault, FaultKind};
 use world::{Shared, Step};
 
+use crate::arbiter::Arbiter;
 use crate::{
     BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Listener, Micros, OpenOptions, RawFile,
     SharedLayout, SharedMemory, SharedView, TaskHandle,
@@ -172,9 +174,45 @@ impl SimWorld {
         }
     }
 
-    /// From now on no process can end another, as where they run on several machines.
+    /// From now on no process can end another.
     pub fn refuse_kills(&self, refuse: bool) {
         self.shared.lock().kills_refused = refuse;
+    }
+
+    /// From now on each instance has a host of its own: no process can end another, or look into
+    /// its memory.
+    pub fn set_hosts_apart(&self) {
+        let mut world = self.shared.lock();
+        world.kills_refused = true;
+        world.hosts_apart = true;
+    }
+
+    /// The storage takes the writes of everybody from now on, fenced or not: a broken promise.
+    pub fn forget_fences(&self) {
+        self.shared.lock().disk.forget_fences();
+    }
+
+    /// How likely questions to the arbiter, and its answers, are lost or late from now on.
+    pub fn set_arbiter_trouble(&self, probability: f64) {
+        self.shared.lock().arbiter.trouble = probability;
+    }
+
+    /// Cuts an instance off from the arbiter, or lets it through again.
+    pub fn cut_arbiter(&self, instance: u8, cut: bool) {
+        let mut world = self.shared.lock();
+        world.note("arbiter cut", u64::from(instance), u64::from(cut));
+        if cut {
+            world.arbiter.cut_off.insert(instance);
+        } else {
+            world.arbiter.cut_off.remove(&instance);
+        }
+    }
+
+    /// Whether the storage refuses what an instance's process writes, which still runs.
+    #[must_use]
+    pub fn is_fenced(&self, instance: u8) -> bool {
+        let pid = self.shared.lock().pid_of(instance);
+        pid.is_some_and(|pid| disk::is_fenced(&self.shared, pid))
     }
 
     /// Cuts the network between two instances.
@@ -485,8 +523,24 @@ impl EnvImpl for SimEnv {
         world.processes.get(&pid).filter(|p| p.alive).map(|p| p.started_us)
     }
 
+    fn arbiter(&self) -> io::Result<Arc<dyn Arbiter>> {
+        let shared = Arc::clone(&self.shared);
+        Ok(Arc::new(arbiter::SimArbiter { shared, pid: self.pid }))
+    }
+
+    fn register(&self, key: u64) -> BoxFuture<'static, io::Result<()>> {
+        disk::register_key(&self.shared, self.pid, key)
+    }
+
+    fn fence(&self, key: u64) -> BoxFuture<'static, io::Result<()>> {
+        disk::fence_key(&self.shared, self.pid, key)
+    }
+
     fn share_memory(&self, layout: SharedLayout) -> io::Result<(Arc<SharedMemory>, String)> {
         let mut world = self.shared.lock();
+        if world.hosts_apart {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let memory = SharedMemory::create(layout, world.rng.next())?;
         world.memories.push(Arc::downgrade(&memory));
         Ok((memory, (world.memories.len() - 1).to_string()))

@@ -86,6 +86,11 @@ fn pair(a: u8, b: u8) -> (u8, u8) {
 }
 
 impl World {
+    /// How long the next message travels.
+    pub(super) fn message_delay_us(&mut self) -> u64 {
+        self.rng.between(self.config.net_delay_us)
+    }
+
     /// Whether what travels towards side `to` is held back.
     fn is_cut(&self, conn: &Conn, to: usize) -> bool {
         let [from, to] = [1 - to, to].map(|i| self.instance_of(conn.sides[i].pid));
@@ -94,7 +99,7 @@ impl World {
     }
 
     fn post(&mut self, id: u64, to: usize, item: Item) {
-        let delay = self.rng.between(self.config.net_delay_us);
+        let delay = self.message_delay_us();
         let now = self.now;
         let side = &mut self.net.conns.get_mut(&id).expect("a live connection").sides[to];
         side.in_flight.push_back(item);

@@ -16,6 +16,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::arbiter::ArbiterState;
 use super::disk::DiskState;
 use super::net::NetState;
 use super::rng::{Rng, hash_bytes, mix};
@@ -97,6 +98,9 @@ pub(super) struct World {
     pub(super) kills_refused: bool,
     pub(super) disk: DiskState,
     pub(super) net: NetState,
+    pub(super) arbiter: ArbiterState,
+    /// Processes cannot look into each other's memory.
+    pub(super) hosts_apart: bool,
     /// What processes have shared, by descriptor; gone when its owner has dropped it.
     pub(super) memories: Vec<std::sync::Weak<crate::SharedMemory>>,
 }
@@ -315,6 +319,8 @@ impl Shared {
                 kills_refused: false,
                 disk: DiskState::default(),
                 net: NetState::default(),
+                arbiter: ArbiterState::default(),
+                hosts_apart: false,
                 memories: Vec::new(),
             }),
             queue: Arc::new(RunQueue { ready: Mutex::new(Vec::new()) }),

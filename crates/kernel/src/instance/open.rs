@@ -113,7 +113,7 @@ async fn join(
     direct: bool,
 ) -> Result<(Network, Reconfiguration, u64)> {
     let path = voting_path(&config.dir);
-    let claim = Claim::take(env, &path, config.me, direct).await?;
+    let claim = Claim::take_as(env, &path, config.me, direct, &config.membership).await?;
     let incarnation = claim.incarnation();
     let Started { interconnect, inboxes, broken } = Interconnect::start(
         env,
@@ -205,6 +205,7 @@ impl Instance {
             shown: params._gc_direct_reads(),
         };
         let core = build_core(env, &group, config.me, &parts).await?;
+        core.set_deadline(network.membership.deadline());
         core.cache.set_alone(sole);
         apply_settings(&core, &params);
         let node = Node::start(

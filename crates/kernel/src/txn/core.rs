@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use block::{Dba, InstanceNo, ObjId, Scn, Uba, Xid};
+use cluster::Deadline;
 use env::{BoxFuture, Env, IoBuf};
+use global::{Mutant, broken};
 use observe::{Ctx, WaitEvent};
 use parking_lot::{Mutex, RwLock};
 
@@ -123,6 +125,8 @@ pub struct Core {
     pub(super) leaf_finder: OnceLock<Arc<dyn LeafFinder>>,
     /// Whoever it is has this core: it is not kept alive from here.
     pub(super) peers: OnceLock<Weak<dyn Peers>>,
+    /// Until when the instance may give answers; unset while it is made.
+    deadline: OnceLock<Deadline>,
     /// The dictionary's own state, of a type that only `dict` knows.
     dictionary: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -162,6 +166,7 @@ impl Core {
             next_local_id: AtomicU64::new(1),
             leaf_finder: OnceLock::new(),
             peers: OnceLock::new(),
+            deadline: OnceLock::new(),
             dictionary: OnceLock::new(),
         })
     }
@@ -173,6 +178,19 @@ impl Core {
     pub fn set_peers(&self, peers: &Arc<impl Peers + 'static>) {
         let peers = Arc::downgrade(peers);
         assert!(self.peers.set(peers).is_ok(), "the peers are set once");
+    }
+
+    pub fn set_deadline(&self, deadline: Deadline) {
+        assert!(self.deadline.set(deadline).is_ok(), "the deadline is set once");
+    }
+
+    /// Ends the instance if its lease has: what it knows may be old by now (C18). To be called once
+    /// it is settled what an answer rests upon; what is true at that moment may be said later.
+    pub fn check_deadline(&self) {
+        let passed = self.deadline.get().is_some_and(|d| d.has_passed(&self.env));
+        if passed && !broken(Mutant::AnswerAfterLease) {
+            self.env.abort_instance("its lease has ended");
+        }
     }
 
     pub fn set_dictionary(&self, dictionary: Box<dyn Any + Send + Sync>) {

@@ -105,7 +105,10 @@ impl Core {
         loop {
             match self.status(ctx, xid).await? {
                 TxStatus::Committing(_) => self.await_outcome(ctx, xid).await?,
-                known => return Ok(Some(known)),
+                known => {
+                    self.check_deadline();
+                    return Ok(Some(known));
+                }
             }
         }
     }

@@ -149,6 +149,8 @@ impl Transaction {
             (Isolation::RepeatableRead, Some(s)) => s.with_own(own),
             _ => Snapshot::take(&self.core, Scn(self.floor.load(Ordering::SeqCst)), own),
         };
+        // Not only a new snapshot: there is more in an answer than what it shows.
+        self.core.check_deadline();
         if self.isolation == Isolation::RepeatableRead && inner.snapshot.is_none() {
             inner.snapshot = Some(snapshot.clone());
         }

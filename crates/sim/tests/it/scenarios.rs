@@ -38,6 +38,11 @@ fn disks() {
 }
 
 #[test]
+fn leases() {
+    run_file("leases", &[1, 2]);
+}
+
+#[test]
 fn mutants() {
     run_file("mutants", &[1]);
 }

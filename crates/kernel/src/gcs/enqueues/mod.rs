@@ -193,15 +193,19 @@ impl Node {
     ) -> Result<()> {
         let no_wait = matches!(wait, LockWait::NoWait | LockWait::SkipLocked);
         let mut asking = self.ask(ctx, resource, mode, owner, no_wait);
-        let LockWait::Timeout(us) = wait else {
-            return ctx.wait_or_cancel(event, p, asking.answer()).await?;
+        let answer = if let LockWait::Timeout(us) = wait {
+            let limit = std::time::Duration::from_micros(us);
+            let answered = ctx.wait_for_or_cancel(event, p, limit, asking.answer()).await?;
+            answered.unwrap_or_else(|_| {
+                ctx.bump(Stat::EnqueueTimeouts, 1);
+                Err(Error::LockTimeout)
+            })
+        } else {
+            ctx.wait_or_cancel(event, p, asking.answer()).await?
         };
-        let limit = std::time::Duration::from_micros(us);
-        let answered = ctx.wait_for_or_cancel(event, p, limit, asking.answer()).await?;
-        answered.unwrap_or_else(|_| {
-            ctx.bump(Stat::EnqueueTimeouts, 1);
-            Err(Error::LockTimeout)
-        })
+        // Whether it was free is this instance's to say only while its lease lasts.
+        self.core.check_deadline();
+        answer
     }
 
     /// `owner` lets go of `resource`; the instance keeps it until somebody asks.
