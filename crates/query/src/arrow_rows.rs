@@ -575,7 +575,7 @@ fn trims(field: &Field, scale: u8) -> bool {
     full && !constrained && scale >= FREE_NUMERIC_SCALE && scale != 16
 }
 
-/// Lists as arrays of ours.
+/// Lists as arrays of ours: those of enums as arrays of labels.
 fn arrays(array: &ArrayRef) -> Result<Vec<Option<Box<[u8]>>>> {
     let element = match array.data_type() {
         DataType::List(field) | DataType::LargeList(field) => field.clone(),
@@ -584,6 +584,7 @@ fn arrays(array: &ArrayRef) -> Result<Vec<Option<Box<[u8]>>>> {
     let kind = match element.data_type() {
         DataType::Null => TypeKind::Text,
         other => match col_type_of(other) {
+            Some(ty) if ty.kind == TypeKind::Enum => TypeKind::Text,
             Some(ty) if ty.kind != TypeKind::Array => ty.kind,
             _ => return Err(PgError::unsupported("an array of several dimensions")),
         },
@@ -599,10 +600,19 @@ fn arrays(array: &ArrayRef) -> Result<Vec<Option<Box<[u8]>>>> {
             _ => down::<ListArray>(array)?.value(row),
         };
         let reader = ColumnReader::new(&items, &element)?;
-        let elements: Vec<Datum<'_>> = (0..items.len()).map(|i| reader.get(i)).collect();
+        let labelled = |i| match reader.get(i) {
+            Datum::Enum(value) => label(value).map_or(Datum::Null, Datum::Text),
+            other => other,
+        };
+        let elements: Vec<Datum<'_>> = (0..items.len()).map(labelled).collect();
         out.push(Some(encode_array(kind, &elements)));
     }
     Ok(out)
+}
+
+fn label(value: EnumValue) -> Option<&'static str> {
+    let definition = ColType { kind: TypeKind::Enum, modifier: value.of }.enum_type()?;
+    definition.at(value.position).map(|label| label.text.as_str())
 }
 
 fn formatted(array: &ArrayRef) -> Result<StringArray> {

@@ -58,6 +58,8 @@ pub struct About {
     pub column: Option<String>,
     /// The violated constraint.
     pub constraint: Option<String>,
+    /// Where in procedural code it happened.
+    pub context: Option<String>,
 }
 
 impl PgError {

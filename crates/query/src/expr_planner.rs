@@ -490,6 +490,15 @@ impl ExprPlanner for PgExprPlanner {
         Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }))
     }
 
+    fn plan_array_literal(
+        &self,
+        exprs: Vec<Expr>,
+        schema: &DFSchema,
+    ) -> DfResult<PlannerResult<Vec<Expr>>> {
+        let elements = crate::common_types::elements(exprs, schema, &self.env)?;
+        Ok(PlannerResult::Original(elements))
+    }
+
     fn plan_aggregate(
         &self,
         mut expr: RawAggregateExpr,

@@ -8,6 +8,7 @@
 //! values arrive as
 //! parameters), but for its time zone, for which a plan is made.
 
+mod alike;
 mod binary;
 mod coalesce;
 mod format;
@@ -27,6 +28,7 @@ mod strings;
 mod transcendental;
 mod typed;
 
+pub use alike::alike;
 pub use coalesce::coalesce;
 pub use json_sets::{gives_json_set, json_set};
 pub use series::set_function;

@@ -21,6 +21,7 @@ mod arrow_rows;
 mod bounds;
 pub mod brief;
 pub mod cast;
+mod common_types;
 mod correlated;
 mod cost;
 pub mod datetime;

@@ -208,6 +208,7 @@ impl Planner {
         ours.push(crate::functions::row_uuid_function());
         ours.extend(crate::row_calls::row_functions());
         ours.push(Arc::new(crate::functions::coalesce()));
+        ours.extend(crate::functions::alike());
         ours.push(crate::type_names::pg_typeof());
         ours.push(crate::expand::expand_function());
         ours.push(crate::rows::row_function());
@@ -312,6 +313,7 @@ impl Planner {
         let raw = crate::set_types::with_set_types(raw, tables.env)?;
         crate::type_rules::check_sets(&raw)?;
         let raw = crate::set_all::with_numbers(raw)?;
+        let raw = crate::common_types::with_common_types(raw, tables.env)?;
         let raw = crate::lists::with_arrays(raw, tables.env)?;
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
         let raw = object_names::in_texts(raw, tables)?;

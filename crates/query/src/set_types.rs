@@ -1,4 +1,5 @@
-//! Types of the columns of UNION: an untyped literal takes that of the other side.
+//! Types of the columns of UNION, INTERSECT and EXCEPT: an untyped literal takes that of the other
+//! side.
 //!
 //! What it promises: a literal that is no value of that type is 22P02. What it must never do: make
 //! texts of numbers because one side has a literal in quotes.
@@ -6,10 +7,10 @@
 use crate::expr_planner::adopt;
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{JoinType, NullEquality, ScalarValue};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
+use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, Projection, Union};
 use std::sync::Arc;
 
 /// The plan with typed literals in its unions.
@@ -27,12 +28,77 @@ pub(crate) fn with_set_types(plan: LogicalPlan, env: FormatEnv) -> DfResult<Logi
                 let union = Union::try_new_with_loose_types(inputs)?;
                 Ok(Transformed::yes(LogicalPlan::Union(union)))
             }
+            LogicalPlan::Join(join) if is_set_operation(&join) => match in_join(&join, env)? {
+                Some((left, right)) => {
+                    changed = true;
+                    let join = LogicalPlan::Join(Join { left, right, ..join });
+                    join.recompute_schema().map(Transformed::yes)
+                }
+                None if changed => LogicalPlan::Join(join).recompute_schema().map(Transformed::yes),
+                None => Ok(Transformed::no(LogicalPlan::Join(join))),
+            },
             // What stands above may show other types now.
             other if changed => other.recompute_schema().map(Transformed::yes),
             other => Ok(Transformed::no(other)),
         }
     };
     Ok(plan.transform_up_with_subqueries(rewrite)?.data)
+}
+
+/// Whether a join is what the library makes of INTERSECT or EXCEPT.
+pub(crate) fn is_set_operation(join: &Join) -> bool {
+    join.null_equality == NullEquality::NullEqualsNull
+        && matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+}
+
+/// What a branch shows: below LIMIT, and what the library puts over it to leave out duplicates.
+pub(crate) fn branch(plan: &LogicalPlan, with_distinct: bool) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::Limit(limit) => branch(&limit.input, with_distinct),
+        LogicalPlan::Distinct(Distinct::All(input)) if with_distinct => {
+            branch(input, with_distinct)
+        }
+        LogicalPlan::SubqueryAlias(alias) if with_distinct => branch(&alias.input, with_distinct),
+        other => other,
+    }
+}
+
+/// The sides of INTERSECT or EXCEPT with literals of each other's types; `None`: there are none.
+fn in_join(join: &Join, env: FormatEnv) -> DfResult<Option<(Arc<LogicalPlan>, Arc<LogicalPlan>)>> {
+    let sides = [&join.left, &join.right];
+    let width = join.left.schema().fields().len();
+    if join.right.schema().fields().len() != width {
+        return Ok(None);
+    }
+    let mut new = [None, None];
+    for at in 0..width {
+        let untyped = sides.map(|side| is_untyped(branch(side, true), at));
+        if untyped[0] == untyped[1] {
+            continue;
+        }
+        let (own, other) = if untyped[0] { (0, 1) } else { (1, 0) };
+        let ty = sides[other].schema().field(at).data_type();
+        let plan = new[own].take().unwrap_or_else(|| sides[own].as_ref().clone());
+        new[own] = Some(retyped(plan, at, ty, &env)?);
+    }
+    if new.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let [left, right] = new;
+    let side = |new: Option<LogicalPlan>, old: &Arc<LogicalPlan>| new.map_or(old.clone(), Arc::new);
+    Ok(Some((side(left, &join.left), side(right, &join.right))))
+}
+
+/// A branch whose column has another type, down to the list that shows it.
+fn retyped(plan: LogicalPlan, at: usize, ty: &DataType, env: &FormatEnv) -> DfResult<LogicalPlan> {
+    if let LogicalPlan::Projection(old) = &plan {
+        let mut list = old.expr.clone();
+        list[at] = with_type(list[at].clone(), ty, env)?;
+        return Ok(LogicalPlan::Projection(Projection::try_new(list, old.input.clone())?));
+    }
+    let [input] = plan.inputs()[..] else { return Ok(plan) };
+    let input = retyped(input.clone(), at, ty, env)?;
+    plan.with_new_exprs(plan.expressions(), vec![input])
 }
 
 /// What a branch shows in a column, if it is a plain list of expressions.

@@ -7,13 +7,13 @@
 use crate::error::PgError;
 use crate::expr_planner::{apart, no_operator, shown_type};
 use crate::functions::RowFunction;
-use crate::set_types::is_untyped;
+use crate::set_types::{branch, is_set_operation, is_untyped};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DFSchemaRef, JoinType, NullEquality, ScalarValue};
+use datafusion::common::{DFSchema, DFSchemaRef, JoinType, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::{Case, InSubquery, SetComparison};
-use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 
@@ -77,18 +77,6 @@ pub(crate) fn check_sets(plan: &LogicalPlan) -> DfResult<()> {
     Ok(())
 }
 
-/// What a branch shows: below LIMIT, and what the library puts over it to leave out duplicates.
-fn branch(plan: &LogicalPlan, with_distinct: bool) -> &LogicalPlan {
-    match plan {
-        LogicalPlan::Limit(limit) => branch(&limit.input, with_distinct),
-        LogicalPlan::Distinct(Distinct::All(input)) if with_distinct => {
-            branch(input, with_distinct)
-        }
-        LogicalPlan::SubqueryAlias(alias) if with_distinct => branch(&alias.input, with_distinct),
-        other => other,
-    }
-}
-
 fn unmatched(what: &str, first: &DataType, other: &DataType) -> PgError {
     let (a, b) = (shown_type(first), shown_type(other));
     PgError::new("42804", format!("{what} types {a} and {b} cannot be matched"))
@@ -102,12 +90,9 @@ fn sets(node: &LogicalPlan) -> DfResult<()> {
                 branches("UNION", left, right)?;
             }
         }
-        LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull => {
-            match join.join_type {
-                JoinType::LeftSemi => branches("INTERSECT", &join.left, &join.right)?,
-                JoinType::LeftAnti => branches("EXCEPT", &join.left, &join.right)?,
-                _ => {}
-            }
+        LogicalPlan::Join(join) if is_set_operation(join) => {
+            let what = if join.join_type == JoinType::LeftSemi { "INTERSECT" } else { "EXCEPT" };
+            branches(what, &join.left, &join.right)?;
         }
         _ => {}
     }

@@ -330,11 +330,12 @@ pub fn col_type_of(ty: &DataType) -> Option<ColType> {
             None => ColType::new(TypeKind::Timestamptz),
         },
         DataType::List(element) | DataType::LargeList(element) => {
-            let element = col_type_of(element.data_type())?;
-            if matches!(element.kind, TypeKind::Array | TypeKind::Enum) {
-                return None;
+            match col_type_of(element.data_type())?.kind {
+                TypeKind::Array => return None,
+                // There are no arrays of enums: of their labels.
+                TypeKind::Enum => ColType::array_of(TypeKind::Text),
+                kind => ColType::array_of(kind),
             }
-            ColType::array_of(element.kind)
         }
         _ => return None,
     })

@@ -262,8 +262,13 @@ fn report(e: PgError) -> Report {
         return report;
     }
     let about = e.about.map(|about| *about).unwrap_or_default();
-    let named =
-        [(b's', about.schema), (b't', about.table), (b'c', about.column), (b'n', about.constraint)];
+    let named = [
+        (b's', about.schema),
+        (b't', about.table),
+        (b'c', about.column),
+        (b'n', about.constraint),
+        (b'W', about.context),
+    ];
     let named = named.into_iter().filter_map(|(tag, name)| Some((tag, name?)));
     report.with_extra(Extra {
         detail: e.detail.map(String::from),

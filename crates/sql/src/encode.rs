@@ -83,10 +83,15 @@ impl RowEncoder {
     }
 
     /// Keeps the rows instead.
-    pub(crate) fn into_rows(mut self) -> (RowEncoder, TakenRows) {
+    pub(crate) fn into_rows(self) -> (RowEncoder, TakenRows) {
         let rows = TakenRows::default();
-        self.rows = Some(rows.clone());
-        (self, rows)
+        (self.taken_by(rows.clone()), rows)
+    }
+
+    /// Keeps the rows there.
+    pub(crate) fn taken_by(mut self, rows: TakenRows) -> RowEncoder {
+        self.rows = Some(rows);
+        self
     }
 
     /// Appends one row; `value` gives each column's value.

@@ -43,6 +43,7 @@ mod named_types;
 mod notify;
 mod outside;
 mod parse;
+mod pl;
 mod plan;
 mod planning;
 mod records;

@@ -4,6 +4,7 @@
 //! much, it is not looked at before it is needed. What it must never do: grow a plan without
 //! bound: arguments nested in arguments would double it at each level.
 
+use crate::common_types::beside_texts;
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::compute::is_null;
 use datafusion::arrow::compute::kernels::zip::zip;
@@ -16,6 +17,7 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
+use std::sync::Arc;
 
 /// Parts of the arguments that may stand twice in a plan.
 const DOUBLED_MAX: usize = 64;
@@ -45,7 +47,13 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
-        self.of_library.return_field_from_args(args)
+        let types: Vec<DataType> =
+            args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let field = self.of_library.return_field_from_args(args)?;
+        Ok(match beside_texts(&types) {
+            Some(ty) => Arc::new(field.as_ref().clone().with_data_type(ty.clone())),
+            None => field,
+        })
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> DfResult<ExprSimplifyResult> {
@@ -107,6 +115,10 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> DfResult<Vec<DataType>> {
-        self.of_library.coerce_types(arg_types)
+        match beside_texts(arg_types) {
+            // Literals are not converted here but written anew.
+            Some(_) => Ok(arg_types.to_vec()),
+            None => self.of_library.coerce_types(arg_types),
+        }
     }
 }

@@ -284,6 +284,8 @@ impl Binder<'_> {
                 }
                 _ => {}
             }
+        } else if crate::outside::any(expr, is_fraction) {
+            *expr = super::expr::as_bigint(expr.clone());
         }
         self.expr(expr)
     }
@@ -604,6 +606,11 @@ fn is_number(expr: &Expr) -> bool {
 fn is_whole_number(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(v) if matches!(&v.value, Value::Number(digits, _)
         if digits.bytes().all(|b| b.is_ascii_digit())))
+}
+
+fn is_fraction(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(v) if matches!(&v.value, Value::Number(digits, _)
+        if digits.contains('.')))
 }
 
 /// Refuses NULL as the amount of a limit that the last row's equals go past.

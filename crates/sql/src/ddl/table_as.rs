@@ -106,8 +106,13 @@ impl Session {
             context: self.plan_context.clone(),
             plan: plan.clone(),
         });
-        let mut portal =
-            Portal { prepared, params: Vec::new(), formats: Vec::new(), state: PortalState::Ready };
+        let mut portal = Portal {
+            prepared,
+            params: Vec::new(),
+            formats: Vec::new(),
+            state: PortalState::Ready,
+            taken: None,
+        };
         let mut sink = NoRows::default();
         match self.run_inner(&plan, params, &mut portal, &mut sink).await? {
             Fetched::Complete(tag) => Ok(tag),

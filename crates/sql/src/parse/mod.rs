@@ -7,6 +7,7 @@
 //! text after a statement's end.
 
 mod balance;
+mod code;
 mod lift;
 mod located;
 mod own;
@@ -69,6 +70,8 @@ pub enum Own {
         name: String,
         value: String,
     },
+    /// A block of procedural code.
+    Code(crate::pl::Code),
     /// A procedure that switches a trace.
     Trace(crate::trace::TraceCall),
     AlterRelation(Box<AlterRelation>),
@@ -242,9 +245,16 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
         PgError { position, ..PgError::syntax(error.message) }
     })?;
     let mut out = Vec::new();
-    let mut from = 0;
-    for (i, token) in tokens.iter().enumerate() {
-        let end = matches!(token.token, Token::SemiColon);
+    let (mut from, mut i) = (0, 0);
+    while i < tokens.len() {
+        if i == from && code::begins_block(&tokens[from..]) {
+            let (statement, len) = code::block(text, &tokens[from..])?;
+            out.push(statement);
+            from += len;
+            i = from;
+            continue;
+        }
+        let end = matches!(tokens[i].token, Token::SemiColon);
         if end || i + 1 == tokens.len() {
             let part = &tokens[from..if end { i } else { i + 1 }];
             from = i + 1;
@@ -252,6 +262,7 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
                 out.push(parse_one(text, part)?);
             }
         }
+        i += 1;
     }
     Ok(out)
 }

@@ -85,6 +85,7 @@ impl Words<'_> {
             Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => {
                 text.clone()
             }
+            Some(Token::DollarQuotedString(text)) => text.value.clone(),
             _ => return Err(self.near()),
         };
         self.at += 1;
@@ -250,13 +251,16 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
             | Keyword::EXECUTE
             | Keyword::NoKeyword
     );
-    let others = ["checkpoint", "reassign", "refresh"];
+    let others = ["checkpoint", "reassign", "refresh", "do"];
     if !ours && !others.iter().any(|other| word.value.eq_ignore_ascii_case(other)) {
         return Ok(None);
     }
     let all = tokens;
     let tokens = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t)).collect();
     let mut words = Words { tokens, at: 0, all };
+    if let Some(own) = super::code::parse_do(&mut words)? {
+        return Ok(Some(own));
+    }
     if let Some(own) = super::procedures::parse(&mut words)? {
         return words.finish(own);
     }

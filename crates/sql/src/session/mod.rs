@@ -10,6 +10,7 @@ mod prepare;
 mod run;
 mod signal;
 mod transaction;
+mod within;
 
 pub use portal::{Fetched, Portal};
 pub use signal::pass_cancel_on;

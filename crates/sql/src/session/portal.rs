@@ -6,7 +6,7 @@
 use super::Session;
 use super::run::Run;
 use super::transaction::{ends_transaction, in_failed_transaction};
-use crate::encode::{RowEncoder, RowSink};
+use crate::encode::{RowEncoder, RowSink, TakenRows};
 use crate::kept::KeptRows;
 use crate::parse::located;
 use crate::plan::{Kind, Plan, Prepared};
@@ -40,6 +40,8 @@ pub struct Portal {
     pub(crate) params: Vec<Value>,
     pub(crate) formats: Vec<i16>,
     pub(crate) state: PortalState,
+    /// Where its rows go as values, if not to a client.
+    pub(crate) taken: Option<TakenRows>,
 }
 
 pub(crate) enum PortalState {

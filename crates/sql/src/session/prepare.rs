@@ -275,6 +275,7 @@ impl Session {
             params: values,
             formats: result_formats.to_vec(),
             state: PortalState::Ready,
+            taken: None,
         })
     }
 
@@ -301,7 +302,12 @@ impl Session {
         Ok(fresh)
     }
 
-    fn prepared(&self, statement: Statement, declared: &[u32], plan: Arc<Plan>) -> Arc<Prepared> {
+    pub(super) fn prepared(
+        &self,
+        statement: Statement,
+        declared: &[u32],
+        plan: Arc<Plan>,
+    ) -> Arc<Prepared> {
         let param_oids = plan
             .params
             .iter()

@@ -49,16 +49,24 @@ impl Session {
         // them together, and every idle session would keep that much stack touched.
         match &run.plan.kind {
             Kind::Direct(direct) => {
-                let encoder = self.encoder(&run.plan.columns, &run.portal.formats);
+                let encoder = self.encoder_of(run.plan, run.portal);
                 self.run_direct(direct, &run.params, encoder, run.sink).await.map(Fetched::Complete)
             }
             _ => Box::pin(self.run_other(run)).await,
         }
     }
 
+    fn encoder_of(&self, plan: &Plan, portal: &Portal) -> RowEncoder {
+        let encoder = self.encoder(&plan.columns, &portal.formats);
+        match &portal.taken {
+            Some(taken) => encoder.taken_by(taken.clone()),
+            None => encoder,
+        }
+    }
+
     async fn run_other(&mut self, run: Run<'_>) -> Result<Fetched> {
         let Run { plan, params, portal, max_rows, sink } = run;
-        let encoder = self.encoder(&plan.columns, &portal.formats);
+        let encoder = self.encoder_of(plan, portal);
         match &plan.kind {
             Kind::Empty | Kind::Direct(_) => Ok(Fetched::Empty),
             Kind::Query(query) => {

@@ -230,6 +230,7 @@ impl Session {
                 params: Vec::new(),
                 formats: Vec::new(),
                 state: PortalState::Ready,
+                taken: None,
             };
             self.run_inner(plan, params, &mut inner, &mut sink).await?;
             rows = sink.rows;

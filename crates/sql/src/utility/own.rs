@@ -34,6 +34,7 @@ impl Session {
                 Box::pin(self.analyze_tables(what)).await?;
                 done("ANALYZE")
             }
+            Own::Code(code) => Box::pin(self.run_code(code)).await,
             Own::Checkpoint => {
                 if !self.is_superuser().await? && !self.has_role(CHECKPOINT_ROLE).await? {
                     let text =

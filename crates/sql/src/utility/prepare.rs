@@ -104,6 +104,7 @@ impl Session {
             params: Vec::new(),
             formats: portal.formats.clone(),
             state: PortalState::Ready,
+            taken: None,
         };
         self.run_inner(&plan, params, &mut inner, sink).await
     }

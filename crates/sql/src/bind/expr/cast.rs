@@ -32,14 +32,19 @@ pub(super) fn type_alike(all: &mut [&mut Expr]) {
     });
     let Some(data_type) = typed else { return };
     for one in all.iter_mut().filter(|one| text_of(one).is_some()) {
-        **one = Expr::Cast {
-            kind: CastKind::Cast,
-            expr: Box::new((**one).clone()),
-            data_type: data_type.clone(),
-            array: false,
-            format: None,
-        };
+        as_type(one, data_type.clone());
     }
+}
+
+/// Writes a cast around an expression.
+pub(super) fn as_type(expr: &mut Expr, data_type: DataType) {
+    *expr = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr.clone()),
+        data_type,
+        array: false,
+        format: None,
+    };
 }
 
 /// The name of the type at the end of `regclass` and its like.

@@ -276,12 +276,6 @@ impl Binder<'_> {
             self.expr(&mut case)?;
             return Ok(Some(case));
         }
-        if matches!(name, "coalesce" | "nvl")
-            && let Some(mut case) = first_value(&plain_args(function)?)
-        {
-            self.expr(&mut case)?;
-            return Ok(Some(case));
-        }
         if name == "pg_char_to_encoding"
             && let [encoding] = &plain_args(function)?[..]
         {
@@ -432,53 +426,6 @@ fn null_if_equal(value: &Expr, other: &Expr) -> Expr {
         operand: None,
         conditions: vec![CaseWhen { condition, result: Expr::Value(Value::Null.into()) }],
         else_result: Some(Box::new(value.clone())),
-    }
-}
-
-/// `coalesce` with a literal as a CASE, in which the literal takes the others' type.
-fn first_value(args: &[Expr]) -> Option<Expr> {
-    use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
-    if args.len() < 2 || !args.iter().any(|arg| text_of(arg).is_some()) {
-        return None;
-    }
-    let mut flat = Vec::new();
-    flattened(args, &mut flat);
-    let args = &flat[..];
-    let (last, rest) = args.split_last()?;
-    let conditions = rest
-        .iter()
-        .map(|arg| CaseWhen {
-            condition: Expr::IsNotNull(Box::new(arg.clone())),
-            result: arg.clone(),
-        })
-        .collect();
-    Some(Expr::Case {
-        case_token: AttachedToken::empty(),
-        end_token: AttachedToken::empty(),
-        operand: None,
-        conditions,
-        else_result: Some(Box::new(last.clone())),
-    })
-}
-
-/// The arguments, those of a `coalesce` among them in its place: all but the last stand twice in
-/// the CASE, and so would theirs.
-fn flattened(args: &[Expr], out: &mut Vec<Expr>) {
-    for arg in args {
-        let inner = match arg {
-            Expr::Function(call) => match &call.name.0[..] {
-                [name] => name
-                    .as_ident()
-                    .filter(|name| name.value.eq_ignore_ascii_case("coalesce"))
-                    .and_then(|_| plain_args(call).ok()),
-                _ => None,
-            },
-            _ => None,
-        };
-        match inner {
-            Some(inner) => flattened(&inner, out),
-            None => out.push(arg.clone()),
-        }
     }
 }
 

@@ -115,6 +115,11 @@ impl Binder<'_> {
                 *expr = power;
                 Ok(())
             }
+            // A condition that is a text literal is a boolean.
+            Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } if text_of(inner).is_some() => {
+                cast::as_type(inner, DataType::Boolean);
+                self.expr(inner)
+            }
             Expr::UnaryOp { op, expr: inner } => match op {
                 UnaryOperator::Minus if literal::least_integer(inner).is_some() => {
                     if let Some(least) = literal::least_integer(inner) {

@@ -1,0 +1,104 @@
+//! Procedural code as a statement: `DO`, and a block of the field's language by itself.
+
+use super::{Own, Parsed, Statement, Words, byte_offset, is_space};
+use crate::pl::{Code, block_len};
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+use std::sync::Arc;
+
+/// `DO [LANGUAGE name] 'text'`, in either order; `None`: another statement.
+pub(super) fn parse_do(words: &mut Words<'_>) -> Result<Option<Own>> {
+    if !words.take("do") {
+        return Ok(None);
+    }
+    let (mut text, mut language) = (None, None);
+    while !words.at_end() {
+        if language.is_none() && words.take("language") {
+            language = Some(words.name_or_text()?);
+        } else if text.is_none() {
+            text = Some(words.text()?);
+        } else {
+            return Err(words.near());
+        }
+    }
+    let language = language.unwrap_or_else(|| "plpgsql".to_owned());
+    if !language.eq_ignore_ascii_case("plpgsql") {
+        if language.eq_ignore_ascii_case("sql") {
+            let text = "language \"sql\" does not support inline code execution";
+            return Err(PgError::new("0A000", text));
+        }
+        let text = format!("language \"{language}\" does not exist");
+        return Err(PgError::new("42704", text));
+    }
+    let text = text.ok_or_else(|| PgError::syntax("no inline code specified"))?;
+    Ok(Some(Own::Code(Code { text: Arc::from(text), field: false })))
+}
+
+/// Whether a block of the field's begins here, and no transaction or cursor of SQL.
+pub(super) fn begins_block(tokens: &[TokenWithSpan]) -> bool {
+    let mut words = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t));
+    let is = |token: &Token, word: &str| {
+        matches!(token, Token::Word(w) if w.quote_style.is_none()
+            && w.value.eq_ignore_ascii_case(word))
+    };
+    let Some(first) = words.next() else { return false };
+    if is(first, "begin") {
+        const SQL: [&str; 6] = ["transaction", "work", "isolation", "read", "not", "deferrable"];
+        return words.next().is_some_and(|next| {
+            *next != Token::SemiColon && !SQL.iter().any(|word| is(next, word))
+        });
+    }
+    if !is(first, "declare") {
+        return false;
+    }
+    let cursor = words
+        .skip(1)
+        .take_while(|t| {
+            ["binary", "insensitive", "asensitive", "no", "scroll", "cursor"]
+                .iter()
+                .any(|word| is(t, word))
+        })
+        .any(|t| is(t, "cursor"));
+    !cursor
+}
+
+/// The block, and of how many tokens it is.
+pub(super) fn block(text: &str, tokens: &[TokenWithSpan]) -> Result<(Statement, usize)> {
+    let first = tokens.iter().find(|t| !is_space(&t.token));
+    let at = first.map_or(text.len(), |first| byte_offset(text, first.span.start));
+    let rest = &text[at..];
+    let len = block_len(rest)?;
+    let own: Arc<str> = Arc::from(rest[..len].trim_end_matches(';').trim_end());
+    let end = location(text, at + len);
+    let mut count = tokens.iter().take_while(|t| before(t.span.start, end)).count();
+    // The field's shells end a block with a line of its own.
+    let slash = tokens[count..].iter().find(|t| !is_space(&t.token));
+    if slash.is_some_and(|t| t.token == Token::Div) {
+        count += tokens[count..].iter().take_while(|t| is_space(&t.token)).count() + 1;
+    }
+    let statement = Statement {
+        text: own.clone(),
+        parsed: Parsed::Own(Own::Code(Code { text: own, field: true })),
+        before: text[..at].chars().count(),
+        ..Statement::empty()
+    };
+    Ok((statement, count.max(1)))
+}
+
+fn before(a: Location, b: Location) -> bool {
+    (a.line, a.column) < (b.line, b.column)
+}
+
+/// Line and column of a place.
+fn location(text: &str, at: usize) -> Location {
+    let (mut line, mut column) = (1, 1);
+    for c in text[..at].chars() {
+        if c == '\n' {
+            line += 1;
+            column = 1;
+        } else {
+            column += 1;
+        }
+    }
+    Location { line, column }
+}

@@ -1,0 +1,380 @@
+//! SQL inside procedural code: planned once, run with the values of variables.
+
+use super::run::{Machine, field_at, type_of};
+use super::tree::{Into, ROW_COUNT, Slot, Sql, Use};
+use crate::encode::{Nowhere, TakenRows};
+use crate::parse::{Parsed, parse_single};
+use crate::plan::{Direct, Kind as PlanKind, Prepared};
+use crate::session::{Fetched, Portal, PortalState};
+use crate::{PgError, Result, Severity};
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use kernel::row::{ColType, TypeKind, Value};
+use query::scalar::EvalContext;
+use query::types::{PgType, col_type_of_oid};
+use std::sync::Arc;
+
+/// Rows of a loop that are fetched at a time.
+const ROWS_AT_A_TIME: usize = 100;
+
+/// A statement with its plan for parameters of these types.
+pub(super) struct Ready {
+    types: Vec<u32>,
+    prepared: Arc<Prepared>,
+}
+
+/// Where a statement comes from.
+pub(super) enum Source<'a> {
+    Static(&'a Sql),
+    Dynamic { text: &'a str, types: &'a [u32], values: Vec<Value> },
+}
+
+/// Rows that are fetched one by one.
+pub(super) struct Cursor {
+    pub(super) names: Arc<[String]>,
+    pub(super) types: Arc<[ColType]>,
+    portal: Portal,
+    taken: TakenRows,
+    params: Option<Vec<Value>>,
+    rows: std::vec::IntoIter<Vec<Value>>,
+    done: bool,
+}
+
+impl Machine<'_> {
+    // ---- statements -------------------------------------------------------------------------
+
+    pub(super) async fn prepare(&mut self, text: &str, types: &[u32]) -> Result<Arc<Prepared>> {
+        let statement = parse_single(text)?;
+        let ends = matches!(&statement.parsed, Parsed::Sql(ast) if matches!(**ast,
+            Ast::Commit { .. } | Ast::Rollback { .. } | Ast::StartTransaction { .. }
+            | Ast::Savepoint { .. } | Ast::ReleaseSavepoint { .. }));
+        if ends {
+            return Err(PgError::unsupported("a transaction command as a text in a block"));
+        }
+        if matches!(&statement.parsed, Parsed::Sql(ast) if matches!(**ast, Ast::Copy { .. })) {
+            return Err(PgError::unsupported("COPY in a block"));
+        }
+        self.session.prepare_within(statement, types).await
+    }
+
+    /// A statement of the block, its plan made anew only if types or definitions have changed.
+    async fn ready(&mut self, sql: &Sql) -> Result<(Arc<Prepared>, Vec<Value>)> {
+        let mut types = Vec::with_capacity(sql.uses.len());
+        let mut values = Vec::with_capacity(sql.uses.len());
+        for used in &sql.uses {
+            let (value, ty) = self.value_of(used)?;
+            types.push(ty);
+            values.push(value);
+        }
+        if let Some(Some(ready)) = self.ready.get(sql.id)
+            && ready.types == types
+            && self.session.serves(&ready.prepared)
+        {
+            return Ok((ready.prepared.clone(), values));
+        }
+        let prepared = self.prepare(&sql.text, &types).await?;
+        self.ready[sql.id] = Some(Ready { types, prepared: prepared.clone() });
+        Ok((prepared, values))
+    }
+
+    /// The value of a variable, and the type it is declared with as a parameter; 0: the one that is
+    /// wanted.
+    fn value_of(&self, used: &Use) -> Result<(Value, u32)> {
+        let place = &self.places[used.slot];
+        let (value, ty) = match &used.field {
+            Some(field) => {
+                let at = field_at(place, field)?;
+                let record = place.record.as_ref().expect("it has a field");
+                (record.values[at].clone(), Some(record.types[at]))
+            }
+            None => (place.value.clone(), place.ty),
+        };
+        let oid = ty.map_or(0, |ty| PgType::of(ty).oid);
+        Ok((value, if col_type_of_oid(oid).is_some() { oid } else { 0 }))
+    }
+
+    /// The values as the plan wants them.
+    fn given(&self, prepared: &Prepared, values: Vec<Value>) -> Result<Vec<Value>> {
+        let wanted = &prepared.plan.params;
+        let same = |value: &Value, ty: &ColType| value.is_null() || kind_of(value) == ty.kind;
+        if values.iter().zip(wanted).all(|(value, ty)| same(value, ty)) {
+            return Ok(values);
+        }
+        let each = values.iter().zip(wanted).map(|(value, ty)| self.converted(value, *ty));
+        each.collect()
+    }
+
+    /// A statement with its values.
+    async fn bound(&mut self, source: Source<'_>) -> Result<(Arc<Prepared>, Vec<Value>)> {
+        let (prepared, values) = match source {
+            Source::Static(sql) => self.ready(sql).await?,
+            Source::Dynamic { text, types, values } => (self.prepare(text, types).await?, values),
+        };
+        let values = self.given(&prepared, values)?;
+        Ok((prepared, values))
+    }
+
+    /// The value of an expression, and its type.
+    pub(super) async fn eval(&mut self, sql: &Sql) -> Result<(Value, ColType)> {
+        // A variable by itself, or a constant.
+        if let [used] = &sql.uses[..]
+            && sql.text == "$1"
+            && let Some(ty) = self.places[used.slot].ty
+            && used.field.is_none()
+        {
+            return Ok((self.places[used.slot].value.clone(), ty));
+        }
+        let known = self.ready.get(sql.id).is_some_and(Option::is_some);
+        let (prepared, values) = if known {
+            self.ready(sql).await?
+        } else {
+            let query = Sql { text: format!("select {}", sql.text), ..sql.clone() };
+            self.ready(&query).await?
+        };
+        if prepared.columns.len() != 1 {
+            let count = prepared.columns.len();
+            return Err(PgError::syntax(format!("query returned {count} columns")));
+        }
+        let ty = type_of(&prepared.columns[0]);
+        let values = self.given(&prepared, values)?;
+        if let PlanKind::Direct(direct) = &prepared.plan.kind
+            && let Direct::Values(output) = &**direct
+            && prepared.plan.hidden.is_empty()
+            && let [one] = &output[..]
+        {
+            let env = self.session.format_env();
+            let cx = EvalContext { row: None, params: &values, env: &env };
+            return Ok((one.eval(&cx)?.into_value(), ty));
+        }
+        let (rows, _) = self.run_whole(&prepared, values).await?;
+        if rows.len() > 1 {
+            return Err(PgError::new("21000", "query returned more than one row"));
+        }
+        let value = rows.into_iter().next().and_then(|row| row.into_iter().next());
+        Ok((value.unwrap_or(Value::Null), ty))
+    }
+
+    /// Runs a statement to its end. Its rows, and its tag.
+    async fn run_whole(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        values: Vec<Value>,
+    ) -> Result<(Vec<Vec<Value>>, String)> {
+        let taken = TakenRows::default();
+        let mut portal = portal_of(prepared.clone(), &taken);
+        let fetched =
+            self.session.run_within(&mut portal, values, 0, &mut Nowhere::default()).await?;
+        let rows = std::mem::take(&mut *taken.lock());
+        match fetched {
+            Fetched::Complete(tag) => Ok((rows, tag)),
+            Fetched::Empty => Ok((rows, String::new())),
+            Fetched::Suspended | Fetched::CopyIn { .. } => {
+                Err(PgError::unsupported("this statement in a block"))
+            }
+        }
+    }
+
+    pub(super) async fn run_sql(
+        &mut self,
+        source: Source<'_>,
+        into: Option<&Into>,
+        is_query: bool,
+    ) -> Result<()> {
+        let mark = match self.guards_statements() {
+            true => self.session.mark_within(),
+            false => None,
+        };
+        let done = self.run_sql_unguarded(source, into, is_query).await;
+        if let (Err(_), Some(mark)) = (&done, mark) {
+            self.session.rollback_within(mark).await?;
+        }
+        done
+    }
+
+    async fn run_sql_unguarded(
+        &mut self,
+        source: Source<'_>,
+        into: Option<&Into>,
+        is_query: bool,
+    ) -> Result<()> {
+        let (prepared, values) = self.bound(source).await?;
+        let (mut rows, tag) = self.run_whole(&prepared, values).await?;
+        let count = match prepared.plan.returns_rows && is_query {
+            true => rows.len() as u64,
+            false => tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0),
+        };
+        self.places[ROW_COUNT].value = Value::Int8(i64::try_from(count).unwrap_or(i64::MAX));
+        self.set_found(count > 0);
+        let Some(into) = into else { return Ok(()) };
+        if !prepared.plan.returns_rows {
+            return Err(PgError::syntax("INTO used with a command that cannot return data"));
+        }
+        let strict = into.strict || self.dialect == super::tree::Dialect::Field || !is_query;
+        if rows.len() > 1 && strict {
+            return Err(PgError::new("P0003", "query returned more than one row")
+                .with_hint("Make sure the query returns a single row, or use LIMIT 1."));
+        }
+        let names: Arc<[String]> = prepared.columns.iter().map(|c| c.name.clone()).collect();
+        let types: Arc<[ColType]> = prepared.columns.iter().map(type_of).collect();
+        match rows.is_empty() {
+            false => {
+                let row = rows.swap_remove(0);
+                self.take_row(&into.targets, row, &names, &types)?;
+                self.places[ROW_COUNT].value = Value::Int8(1);
+                Ok(())
+            }
+            true if into.strict || (is_query && self.dialect == super::tree::Dialect::Field) => {
+                Err(PgError::new("P0002", "query returned no rows"))
+            }
+            true => self.take_nothing(into),
+        }
+    }
+
+    /// A statement that is put together while the block runs: its text, and the values of USING.
+    pub(super) async fn dynamic(
+        &mut self,
+        text: &Sql,
+        using: &[Sql],
+    ) -> Result<(String, Vec<u32>, Vec<Value>)> {
+        let (value, _) = self.eval(text).await?;
+        let Value::Text(text) = self.converted(&value, ColType::new(TypeKind::Text))? else {
+            let text = "query string argument of EXECUTE is null";
+            return Err(PgError::new("22004", text));
+        };
+        let (mut types, mut values) = (Vec::new(), Vec::new());
+        for sql in using {
+            let (value, ty) = self.eval(sql).await?;
+            let oid = PgType::of(ty).oid;
+            types.push(if col_type_of_oid(oid).is_some() { oid } else { 0 });
+            values.push(value);
+        }
+        // The field's `:1` and `:name`, in the order in which they stand.
+        let text = match self.dialect {
+            super::tree::Dialect::Field if !using.is_empty() => numbered(&text)?,
+            _ => text.trim_end().trim_end_matches(';').to_owned(),
+        };
+        Ok((text, types, values))
+    }
+
+    // ---- rows one by one --------------------------------------------------------------------
+
+    pub(super) async fn cursor_of(&mut self, source: Source<'_>) -> Result<Cursor> {
+        let (prepared, values) = self.bound(source).await?;
+        if !prepared.plan.returns_rows {
+            return Err(PgError::syntax("cannot loop over a statement that returns no rows"));
+        }
+        let taken = TakenRows::default();
+        Ok(Cursor {
+            names: prepared.columns.iter().map(|c| c.name.clone()).collect(),
+            types: prepared.columns.iter().map(type_of).collect(),
+            portal: portal_of(prepared, &taken),
+            taken,
+            params: Some(values),
+            rows: Vec::new().into_iter(),
+            done: false,
+        })
+    }
+
+    pub(super) async fn next_row(&mut self, cursor: &mut Cursor) -> Result<Option<Vec<Value>>> {
+        loop {
+            if let Some(row) = cursor.rows.next() {
+                return Ok(Some(row));
+            }
+            if cursor.done {
+                return Ok(None);
+            }
+            // What changes rows is done at once, whoever looks at how many of them.
+            let whole = cursor.portal.prepared.plan.runs_whole();
+            let limit = if whole { 0 } else { ROWS_AT_A_TIME };
+            let portal = &mut cursor.portal;
+            let mut nowhere = Nowhere::default();
+            let fetched = match cursor.params.take() {
+                Some(params) => {
+                    self.session.run_within(portal, params, limit, &mut nowhere).await?
+                }
+                None => self.session.run_on(portal, limit, &mut nowhere).await?,
+            };
+            cursor.done = !matches!(fetched, Fetched::Suspended);
+            cursor.rows = std::mem::take(&mut *cursor.taken.lock()).into_iter();
+        }
+    }
+
+    pub(super) async fn open(&mut self, slot: Slot) -> Result<()> {
+        if self.cursors.contains_key(&slot) {
+            return Err(PgError::new("42P03", "the cursor is already in use"));
+        }
+        let query = self.query_of(slot)?;
+        let cursor = self.cursor_of(Source::Static(&query)).await?;
+        self.cursors.insert(slot, cursor);
+        Ok(())
+    }
+
+    pub(super) async fn fetch(&mut self, slot: Slot, into: &Into) -> Result<()> {
+        let cursor = self.cursors.remove(&slot);
+        let mut cursor = cursor.ok_or_else(|| PgError::new("34000", "the cursor is not open"))?;
+        let row = self.next_row(&mut cursor).await;
+        let (names, types) = (cursor.names.clone(), cursor.types.clone());
+        self.cursors.insert(slot, cursor);
+        match row? {
+            Some(row) => {
+                self.take_row(&into.targets, row, &names, &types)?;
+                self.set_found(true);
+            }
+            None => {
+                if self.dialect == super::tree::Dialect::Pg {
+                    self.take_nothing(into)?;
+                }
+                self.set_found(false);
+            }
+        }
+        Ok(())
+    }
+
+    // ---- output -----------------------------------------------------------------------------
+
+    pub(super) async fn put(&mut self, text: Option<&Sql>, ends: bool) -> Result<()> {
+        if let Some(text) = text {
+            let (value, _) = self.eval(text).await?;
+            if let Value::Text(text) = self.converted(&value, ColType::new(TypeKind::Text))? {
+                self.line.push_str(&text);
+            }
+        }
+        if ends {
+            let line = std::mem::take(&mut self.line);
+            self.session.notice(Severity::Notice, line);
+        }
+        Ok(())
+    }
+}
+
+fn portal_of(prepared: Arc<Prepared>, taken: &TakenRows) -> Portal {
+    Portal {
+        prepared,
+        params: Vec::new(),
+        formats: Vec::new(),
+        state: PortalState::Ready,
+        taken: Some(taken.clone()),
+    }
+}
+
+fn kind_of(value: &Value) -> TypeKind {
+    query::cast::kind_of(&value.as_datum()).unwrap_or(TypeKind::Text)
+}
+
+/// `:1` and `:name` as parameters, in the order in which they stand.
+fn numbered(text: &str) -> Result<String> {
+    use super::lex::{Tok, tokens};
+    let words = tokens(text)?;
+    let (mut out, mut copied, mut count) = (String::new(), 0, 0);
+    for pair in words.windows(2) {
+        let [colon, name] = pair else { continue };
+        let named = matches!(name.tok, Tok::Word(_) | Tok::Number) && colon.end == name.at;
+        if colon.tok == Tok::Symbol(":") && named {
+            count += 1;
+            out.push_str(&text[copied..colon.at]);
+            out.push_str(&format!("${count}"));
+            copied = name.end;
+        }
+    }
+    out.push_str(&text[copied..]);
+    Ok(out.trim_end().trim_end_matches(';').to_owned())
+}

@@ -1,0 +1,31 @@
+//! Procedural code: `DO` with PL/pgSQL, and blocks of the field's language as statements.
+//!
+//! A block is parsed into a tree whose variables are numbered places ([`tree`]); what is SQL in it
+//! keeps its text, with parameters for variables ([`names`]), and is planned once for all its runs.
+//!
+//! What it promises: statements inside mean what they mean outside, and see what the ones before
+//! them did; a block that catches an error has taken back what it did (PL/pgSQL), or what the
+//! failed statement did (the field). What it must never do: loop beyond a cancel.
+
+mod conditions;
+mod exec;
+mod lex;
+mod names;
+mod parse;
+mod raise;
+mod run;
+mod statements;
+mod tree;
+
+pub(crate) use run::Code;
+
+use crate::Result;
+use tree::Dialect;
+
+/// Length of the field's block that `text` begins with.
+///
+/// # Errors
+/// 42601: it is none, or has no end.
+pub(crate) fn block_len(text: &str) -> Result<usize> {
+    parse::parse(text, Dialect::Field).map(|program| program.len)
+}

@@ -1,0 +1,193 @@
+//! Variables in the SQL of procedural code: each use becomes a parameter.
+//!
+//! What it promises: a name is a variable only where a value may stand: not after a dot, an AS or
+//! FROM, not as a target of SET or in the list of columns of INSERT, not as a function's name. What
+//! it must never do: change anything else of the text.
+
+use super::lex::Tok;
+use super::parse::{Name, Parser};
+use super::tree::{Dialect, FOUND, NOT_FOUND, ROW_COUNT, Sql, Use};
+use std::fmt::Write;
+use std::ops::Range;
+
+/// Where in a statement the words are.
+#[derive(Default)]
+struct Place {
+    /// For each open parenthesis whether it is that of a function, whose FROM is none of a query.
+    open: Vec<bool>,
+    /// Depth of the SET clause, while in one.
+    set: Option<usize>,
+    /// The list of columns of an INSERT or of ON CONFLICT comes next.
+    columns_next: bool,
+    /// Depth of such a list, while in it.
+    columns: Option<usize>,
+}
+
+impl Place {
+    fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    fn follow(&mut self, tok: &Tok, previous: Option<&Tok>) {
+        let word = |tok: Option<&Tok>| match tok {
+            Some(Tok::Word(w)) => w.clone(),
+            _ => String::new(),
+        };
+        match tok {
+            Tok::Symbol("(" | "[") => {
+                const FROM_INSIDE: [&str; 4] = ["extract", "substring", "trim", "overlay"];
+                self.open.push(FROM_INSIDE.contains(&word(previous).as_str()));
+                if std::mem::take(&mut self.columns_next) {
+                    self.columns = Some(self.depth());
+                }
+            }
+            Tok::Symbol(")" | "]") => {
+                if self.columns == Some(self.depth()) {
+                    self.columns = None;
+                }
+                self.open.pop();
+            }
+            Tok::Word(w) => match (w.as_str(), word(previous).as_str()) {
+                ("into", "insert") | ("conflict", "on") => self.columns_next = true,
+                ("values" | "select" | "with" | "default" | "do", _) => self.columns_next = false,
+                ("set", _) => self.set = Some(self.depth()),
+                ("where" | "from" | "returning", _) if self.set == Some(self.depth()) => {
+                    self.set = None;
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}
+
+impl Parser<'_> {
+    /// The SQL of these words, with parameters for variables; `statement`: not an expression.
+    pub(super) fn sql_of(&mut self, parts: &[Range<usize>], statement: bool) -> Sql {
+        let mut out = Sql { id: self.statements, text: String::new(), uses: Vec::new() };
+        self.statements += 1;
+        let mut place = Place::default();
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            if !out.text.is_empty() {
+                out.text.push(' ');
+            }
+            self.put(part, statement, &mut place, &mut out);
+        }
+        out
+    }
+
+    fn put(&self, part: &Range<usize>, statement: bool, place: &mut Place, out: &mut Sql) {
+        let tok = |at: usize| -> Option<&Tok> { (at < part.end).then(|| &self.tokens[at].tok) };
+        let mut at = part.start;
+        let mut copied = self.tokens[part.start].at;
+        while at < part.end {
+            let previous = (at > part.start).then(|| &self.tokens[at - 1].tok);
+            let taken = match self.variable(at, part.end) {
+                Some((found, len)) if self.is_value(at, len, part, statement, place) => {
+                    Some((found, len))
+                }
+                _ => None,
+            };
+            let Some((found, len)) = taken else {
+                if let Some(tok) = tok(at) {
+                    place.follow(tok, previous);
+                }
+                at += 1;
+                // A name of several parts that is none of ours: nor are its parts.
+                while matches!(tok(at), Some(Tok::Symbol("."))) {
+                    at = (at + 2).min(part.end);
+                }
+                continue;
+            };
+            out.text.push_str(&self.text[copied..self.tokens[at].at]);
+            let number = out.uses.iter().position(|known| *known == found).unwrap_or_else(|| {
+                out.uses.push(found);
+                out.uses.len() - 1
+            });
+            let _ = write!(out.text, "${}", number + 1);
+            at += len;
+            copied = self.tokens[at - 1].end;
+        }
+        out.text.push_str(&self.text[copied..self.tokens[part.end - 1].end]);
+    }
+
+    /// The variable at a word, and of how many words its name is.
+    fn variable(&self, at: usize, end: usize) -> Option<(Use, usize)> {
+        let tok = |at: usize| (at < end).then(|| &self.tokens[at].tok);
+        let name = |at: usize| match tok(at) {
+            Some(Tok::Word(name) | Tok::Quoted(name)) => Some(name.as_str()),
+            _ => None,
+        };
+        let first = name(at)?;
+        let plain = |slot| Use { slot, field: None };
+        if self.dialect == Dialect::Field && tok(at + 1) == Some(&Tok::Symbol("%")) {
+            // `sql%rowcount`, and of a cursor what it found last.
+            let known = first == "sql" || matches!(self.lookup(first), Some(Name::Cursor(_)));
+            let slot = match name(at + 2) {
+                Some("rowcount") => Some(ROW_COUNT),
+                Some("found") => Some(FOUND),
+                Some("notfound") => Some(NOT_FOUND),
+                _ => None,
+            };
+            if let (true, Some(slot)) = (known, slot) {
+                return Some((plain(slot), 3));
+            }
+        }
+        if tok(at + 1) == Some(&Tok::Symbol(".")) {
+            let second = name(at + 2)?;
+            if let Some(Name::Record(slot)) = self.lookup(first) {
+                return Some((Use { slot, field: Some(second.to_owned()) }, 3));
+            }
+            return match self.lookup_in(first, second)? {
+                Name::Scalar(slot) => Some((plain(slot), 3)),
+                Name::Record(slot) if tok(at + 3) == Some(&Tok::Symbol(".")) => {
+                    let field = name(at + 4)?.to_owned();
+                    Some((Use { slot, field: Some(field) }, 5))
+                }
+                _ => None,
+            };
+        }
+        match self.lookup(first)? {
+            Name::Scalar(slot) => Some((plain(slot), 1)),
+            _ => None,
+        }
+    }
+
+    /// Whether a name of `len` words stands for a value here.
+    fn is_value(
+        &self,
+        at: usize,
+        len: usize,
+        part: &Range<usize>,
+        statement: bool,
+        place: &Place,
+    ) -> bool {
+        let previous = (at > part.start).then(|| &self.tokens[at - 1].tok);
+        let next = (at + len < part.end).then(|| &self.tokens[at + len].tok);
+        if place.columns.is_some() {
+            return false;
+        }
+        // A function, an argument's name, an alias of a table whose columns follow.
+        if matches!(next, Some(Tok::Symbol("(" | "=>" | "."))) && len == 1 {
+            return false;
+        }
+        let in_set = place.set == Some(place.depth());
+        let is_set_target = in_set
+            && matches!(next, Some(Tok::Symbol("=")))
+            && (matches!(previous, Some(Tok::Symbol(",")))
+                || matches!(previous, Some(Tok::Word(w)) if w == "set"));
+        if is_set_target {
+            return false;
+        }
+        match previous {
+            Some(Tok::Symbol("." | "::")) => false,
+            Some(Tok::Word(w)) => match w.as_str() {
+                "as" => false,
+                "from" => !statement || place.open.last() == Some(&true),
+                "join" | "into" | "update" | "table" | "index" | "only" => !statement,
+                _ => true,
+            },
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,508 @@
+//! From text to procedural code, in PL/pgSQL and in the field's language, which are alike enough
+//! for one grammar.
+//!
+//! What it promises: names of variables are found where they stand for themselves, and the block's
+//! end is found without its statements being understood. What it must never do: guess: what is
+//! neither is a syntax error with its line.
+
+use super::conditions::states_of;
+use super::lex::{Tok, Token, line_of, tokens};
+use super::tree::{
+    Block, Condition, Dialect, FIXED_SLOTS, FOUND, Handler, MESSAGE, NUMBER, Program, STATE, Slot,
+    Sql, TypeName, Variable,
+};
+use crate::{PgError, Result};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Blocks and statements in each other.
+const DEPTH_MAX: usize = 100;
+
+/// Names of one block or loop.
+#[derive(Default)]
+pub(super) struct Scope {
+    label: Option<String>,
+    names: BTreeMap<String, Name>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Name {
+    Scalar(Slot),
+    Record(Slot),
+    Cursor(Slot),
+    Exception(usize),
+}
+
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    pub(super) tokens: Vec<Token>,
+    pub(super) at: usize,
+    pub(super) dialect: Dialect,
+    scopes: Vec<Scope>,
+    slots: usize,
+    pub(super) statements: usize,
+    exceptions: usize,
+    depth: usize,
+    cursors: Vec<(Slot, Sql)>,
+    numbers: Vec<(usize, i32)>,
+    /// Records that loops declare.
+    pub(super) records: Vec<(Slot, String)>,
+}
+
+/// The block that `text` begins with.
+///
+/// # Errors
+/// 42601 with the line.
+pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Program> {
+    let mut parser = Parser {
+        text,
+        tokens: tokens(text)?,
+        at: 0,
+        dialect,
+        scopes: vec![Scope::default()],
+        slots: FIXED_SLOTS,
+        statements: 0,
+        exceptions: 0,
+        depth: 0,
+        cursors: Vec::new(),
+        numbers: Vec::new(),
+        records: Vec::new(),
+    };
+    for (name, slot) in
+        [("found", FOUND), ("sqlstate", STATE), ("sqlerrm", MESSAGE), ("sqlcode", NUMBER)]
+    {
+        if dialect == Dialect::Field || name != "sqlcode" {
+            parser.scopes[0].names.insert(name.to_owned(), Name::Scalar(slot));
+        }
+    }
+    let label = parser.label()?;
+    let block = parser.block(label)?;
+    let end = parser.at;
+    let _ = parser.symbol(";");
+    if dialect == Dialect::Pg && *parser.tok() != Tok::End {
+        return Err(parser.near());
+    }
+    let last = parser.at.max(end).saturating_sub(1);
+    Ok(Program {
+        dialect,
+        block,
+        slots: parser.slots,
+        statements: parser.statements,
+        cursors: parser.cursors,
+        numbers: parser.numbers,
+        records: parser.records,
+        len: parser.tokens[last].end,
+    })
+}
+
+impl<'a> Parser<'a> {
+    // ---- words ------------------------------------------------------------------------------
+
+    pub(super) fn tok(&self) -> &Tok {
+        &self.tokens[self.at].tok
+    }
+
+    pub(super) fn peek(&self, ahead: usize) -> &Tok {
+        let at = (self.at + ahead).min(self.tokens.len() - 1);
+        &self.tokens[at].tok
+    }
+
+    pub(super) fn advance(&mut self) {
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+    }
+
+    pub(super) fn is(&self, word: &str) -> bool {
+        matches!(self.tok(), Tok::Word(w) if w == word)
+    }
+
+    pub(super) fn is_any(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is(word))
+    }
+
+    pub(super) fn word(&mut self, word: &str) -> bool {
+        let found = self.is(word);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub(super) fn words(&mut self, words: &[&str]) -> bool {
+        let all = words.iter().enumerate();
+        let found =
+            all.into_iter().all(|(i, word)| matches!(self.peek(i), Tok::Word(w) if w == word));
+        if found {
+            self.at += words.len();
+        }
+        found
+    }
+
+    pub(super) fn expect(&mut self, word: &str) -> Result<()> {
+        if self.word(word) { Ok(()) } else { Err(self.near()) }
+    }
+
+    pub(super) fn is_symbol(&self, symbol: &str) -> bool {
+        matches!(self.tok(), Tok::Symbol(s) if *s == symbol)
+    }
+
+    pub(super) fn symbol(&mut self, symbol: &str) -> bool {
+        let found = self.is_symbol(symbol);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub(super) fn expect_symbol(&mut self, symbol: &str) -> Result<()> {
+        if self.symbol(symbol) { Ok(()) } else { Err(self.near()) }
+    }
+
+    pub(super) fn line(&self) -> u32 {
+        line_of(self.text, self.tokens[self.at].at)
+    }
+
+    /// A syntax error at the word at hand.
+    pub(super) fn near(&self) -> PgError {
+        let token = &self.tokens[self.at];
+        let text = match token.tok {
+            Tok::End => "syntax error at end of input".to_owned(),
+            _ => format!("syntax error at or near \"{}\"", &self.text[token.at..token.end]),
+        };
+        self.error("42601", text)
+    }
+
+    /// An error with the line at hand.
+    pub(super) fn error(&self, code: &'static str, text: impl Into<String>) -> PgError {
+        let mut error = PgError::new(code, text);
+        let line = self.line();
+        error.about.get_or_insert_default().context = Some(format!("line {line} of the block"));
+        error
+    }
+
+    pub(super) fn name(&mut self) -> Result<String> {
+        let name = match self.tok() {
+            Tok::Word(word) => word.clone(),
+            Tok::Quoted(name) => name.clone(),
+            _ => return Err(self.near()),
+        };
+        self.advance();
+        Ok(name)
+    }
+
+    // ---- names ------------------------------------------------------------------------------
+
+    pub(super) fn lookup(&self, name: &str) -> Option<Name> {
+        self.scopes.iter().rev().find_map(|scope| scope.names.get(name).copied())
+    }
+
+    /// What a label's block calls so.
+    pub(super) fn lookup_in(&self, label: &str, name: &str) -> Option<Name> {
+        let labelled = |scope: &&Scope| scope.label.as_deref() == Some(label);
+        self.scopes.iter().rev().find(labelled)?.names.get(name).copied()
+    }
+
+    pub(super) fn new_slot(&mut self) -> Slot {
+        self.slots += 1;
+        self.slots - 1
+    }
+
+    pub(super) fn declare(&mut self, name: &str, what: Name) -> Result<()> {
+        let scope = self.scopes.last_mut().expect("a scope is open");
+        if scope.names.insert(name.to_owned(), what).is_some() {
+            return Err(self.error("42601", format!("duplicate declaration of \"{name}\"")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn enter(&mut self, label: Option<String>) -> Result<()> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.error("54001", "blocks and loops are nested too deep"));
+        }
+        self.scopes.push(Scope { label, ..Scope::default() });
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.depth -= 1;
+        self.scopes.pop();
+    }
+
+    // ---- pieces of SQL ----------------------------------------------------------------------
+
+    /// The words up to one of these, outside of parentheses and CASE, which is left.
+    pub(super) fn range_until(&mut self, words: &[&str], symbols: &[&str]) -> Result<Range<usize>> {
+        let from = self.at;
+        let (mut open, mut cases) = (0_usize, 0_usize);
+        loop {
+            match self.tok() {
+                Tok::End => return Err(self.near()),
+                Tok::Symbol("(" | "[") => open += 1,
+                Tok::Symbol(")" | "]") if open > 0 => open -= 1,
+                Tok::Symbol(s) if open == 0 && cases == 0 && symbols.contains(s) => break,
+                // A statement without its end.
+                Tok::Symbol(";") => return Err(self.near()),
+                Tok::Word(w) if w == "case" => cases += 1,
+                Tok::Word(w) if w == "end" && cases > 0 => cases -= 1,
+                Tok::Word(w) if open == 0 && cases == 0 && words.contains(&w.as_str()) => break,
+                _ => {}
+            }
+            self.advance();
+        }
+        if self.at == from {
+            return Err(self.near());
+        }
+        Ok(from..self.at)
+    }
+
+    pub(super) fn expr_until(&mut self, words: &[&str], symbols: &[&str]) -> Result<Sql> {
+        let range = self.range_until(words, symbols)?;
+        Ok(self.sql_of(&[range], false))
+    }
+
+    /// An expression and the `;` behind it.
+    pub(super) fn expr_to_end(&mut self) -> Result<Sql> {
+        let expr = self.expr_until(&[], &[";"])?;
+        self.expect_symbol(";")?;
+        Ok(expr)
+    }
+
+    pub(super) fn condition_until(&mut self, word: &str) -> Result<Sql> {
+        let condition = self.expr_until(&[word], &[])?;
+        self.expect(word)?;
+        Ok(condition)
+    }
+
+    // ---- blocks -----------------------------------------------------------------------------
+
+    pub(super) fn label(&mut self) -> Result<Option<String>> {
+        if !self.symbol("<<") {
+            return Ok(None);
+        }
+        let name = self.name()?;
+        self.expect_symbol(">>")?;
+        Ok(Some(name))
+    }
+
+    /// A block up to its END and label.
+    pub(super) fn block(&mut self, label: Option<String>) -> Result<Block> {
+        self.enter(label.clone())?;
+        let mut variables = Vec::new();
+        if self.word("declare") {
+            while !self.is("begin") {
+                if !self.word("declare") {
+                    self.declaration(&mut variables)?;
+                }
+            }
+        }
+        self.expect("begin")?;
+        let body = self.statements_until(&["end", "exception"])?;
+        let mut handlers = Vec::new();
+        if self.word("exception") {
+            while self.word("when") {
+                handlers.push(self.handler()?);
+            }
+            if handlers.is_empty() {
+                return Err(self.near());
+            }
+        }
+        self.expect("end")?;
+        self.end_label(label.as_deref())?;
+        self.leave();
+        Ok(Block { label, variables, body, handlers })
+    }
+
+    pub(super) fn end_label(&mut self, label: Option<&str>) -> Result<()> {
+        if matches!(self.tok(), Tok::Word(_) | Tok::Quoted(_)) {
+            let name = self.name()?;
+            if label != Some(name.as_str()) {
+                let text = format!("end label \"{name}\" is not the block's or the loop's");
+                return Err(self.error("42601", text));
+            }
+        }
+        Ok(())
+    }
+
+    fn declaration(&mut self, variables: &mut Vec<Variable>) -> Result<()> {
+        if self.word("pragma") {
+            return self.pragma();
+        }
+        if self.is("cursor") && matches!(self.peek(1), Tok::Word(_)) {
+            // The field's: `cursor c is select ..`.
+            self.advance();
+            let name = self.name()?;
+            if !self.word("is") && !self.word("for") {
+                return Err(self.near());
+            }
+            return self.declare_cursor(&name);
+        }
+        let name = self.name()?;
+        if self.word("exception") {
+            self.exceptions += 1;
+            self.declare(&name, Name::Exception(self.exceptions - 1))?;
+            return self.expect_symbol(";");
+        }
+        if self.words(&["no", "scroll"]) || self.word("scroll") || self.is("cursor") {
+            self.expect("cursor")?;
+            if self.is_symbol("(") {
+                return Err(PgError::unsupported("a cursor with arguments"));
+            }
+            if !self.word("for") && !self.word("is") {
+                return Err(self.near());
+            }
+            return self.declare_cursor(&name);
+        }
+        let constant = self.word("constant");
+        let (ty, is_record) = self.type_name()?;
+        let mut not_null = false;
+        if self.words(&["not", "null"]) {
+            not_null = true;
+        }
+        let default = match self.symbol(":=") || self.symbol("=") || self.word("default") {
+            true => Some(self.expr_until(&[], &[";"])?),
+            false => None,
+        };
+        self.expect_symbol(";")?;
+        if not_null && default.is_none() {
+            let text =
+                format!("variable \"{name}\" must have a default value, since it is not null");
+            return Err(self.error("22004", text));
+        }
+        let slot = self.new_slot();
+        let what = if is_record { Name::Record(slot) } else { Name::Scalar(slot) };
+        self.declare(&name, what)?;
+        variables.push(Variable { slot, name, ty, constant, not_null, default });
+        Ok(())
+    }
+
+    fn declare_cursor(&mut self, name: &str) -> Result<()> {
+        let query = self.expr_or_query()?;
+        self.expect_symbol(";")?;
+        let slot = self.new_slot();
+        self.declare(name, Name::Cursor(slot))?;
+        self.cursors.push((slot, query));
+        Ok(())
+    }
+
+    fn expr_or_query(&mut self) -> Result<Sql> {
+        let range = self.range_until(&[], &[";"])?;
+        Ok(self.sql_of(&[range], true))
+    }
+
+    /// `pragma exception_init(name, number)`.
+    fn pragma(&mut self) -> Result<()> {
+        if !self.word("exception_init") {
+            return Err(PgError::unsupported("this pragma"));
+        }
+        self.expect_symbol("(")?;
+        let name = self.name()?;
+        self.expect_symbol(",")?;
+        let minus = self.symbol("-");
+        let token = self.tokens[self.at].clone();
+        let number = self.text[token.at..token.end].parse::<i32>().map_err(|_| self.near())?;
+        self.advance();
+        self.expect_symbol(")")?;
+        self.expect_symbol(";")?;
+        match self.lookup(&name) {
+            Some(Name::Exception(id)) => {
+                self.numbers.push((id, if minus { -number } else { number }));
+                Ok(())
+            }
+            _ => Err(self.error("42704", format!("\"{name}\" is no exception"))),
+        }
+    }
+
+    /// The type of a variable, and whether it is a record.
+    fn type_name(&mut self) -> Result<(TypeName, bool)> {
+        if self.word("record") {
+            return Ok((TypeName::Record, true));
+        }
+        let from = self.at;
+        let (mut open, mut path) = (0_usize, Vec::new());
+        loop {
+            match self.tok() {
+                Tok::Symbol("%") => {
+                    let row = matches!(self.peek(1), Tok::Word(w) if w == "rowtype");
+                    if !row && !matches!(self.peek(1), Tok::Word(w) if w == "type") {
+                        return Err(self.near());
+                    }
+                    self.at += 2;
+                    return self.type_of(&path, row);
+                }
+                Tok::Symbol(":=" | "=" | ";") if open == 0 => break,
+                Tok::Word(w) if open == 0 && matches!(w.as_str(), "not" | "default") => break,
+                Tok::Symbol("(" | "[") => open += 1,
+                Tok::Symbol(")" | "]") if open > 0 => open -= 1,
+                Tok::Word(_) | Tok::Quoted(_) => path.push(self.at),
+                Tok::Number | Tok::Symbol("." | ",") => {}
+                _ => return Err(self.near()),
+            }
+            self.advance();
+        }
+        if path.is_empty() {
+            return Err(self.near());
+        }
+        let text = self.cut(&(from..self.at));
+        Ok((TypeName::Sql(text.to_owned()), false))
+    }
+
+    fn type_of(&self, path: &[usize], row: bool) -> Result<(TypeName, bool)> {
+        let names: Vec<&str> =
+            path.iter().map(|at| &self.text[self.tokens[*at].at..self.tokens[*at].end]).collect();
+        let known = |name: &str| self.lookup(&name.to_lowercase());
+        match (&names[..], row) {
+            ([name], true) => match known(name) {
+                Some(Name::Cursor(slot)) => Ok((TypeName::Like(slot), true)),
+                _ => Ok((TypeName::Row(format!("select * from {name}")), true)),
+            },
+            ([schema, name], true) => {
+                Ok((TypeName::Row(format!("select * from {schema}.{name}")), true))
+            }
+            ([name], false) => match known(name) {
+                Some(Name::Scalar(slot)) => Ok((TypeName::Like(slot), false)),
+                _ => Err(self.error("42704", format!("variable \"{name}\" does not exist"))),
+            },
+            ([table @ .., column], false) if !table.is_empty() => {
+                let table = table.join(".");
+                Ok((TypeName::Column(format!("select {column} from {table}")), false))
+            }
+            _ => Err(self.near()),
+        }
+    }
+
+    pub(super) fn cut(&self, range: &Range<usize>) -> &'a str {
+        if range.is_empty() {
+            return "";
+        }
+        &self.text[self.tokens[range.start].at..self.tokens[range.end - 1].end]
+    }
+
+    fn handler(&mut self) -> Result<Handler> {
+        let mut conditions = Vec::new();
+        loop {
+            let name = self.name()?;
+            if name == "others" {
+                conditions.push(Condition::Others);
+            } else if name == "sqlstate" {
+                let Tok::Text(code) = self.tok().clone() else { return Err(self.near()) };
+                self.advance();
+                conditions.push(Condition::State(code));
+            } else if let Some(Name::Exception(id)) = self.lookup(&name) {
+                conditions.push(Condition::Own(id));
+            } else {
+                let states = states_of(&name);
+                if states.is_empty() {
+                    let text = format!("unrecognized exception condition \"{name}\"");
+                    return Err(self.error("42704", text));
+                }
+                conditions.extend(states.iter().map(|s| Condition::State((*s).to_owned())));
+            }
+            if !self.word("or") {
+                break;
+            }
+        }
+        self.expect("then")?;
+        let body = self.statements_until(&["when", "end"])?;
+        Ok(Handler { conditions, body })
+    }
+}

@@ -1,0 +1,172 @@
+//! Errors and messages of procedural code.
+
+use super::run::Machine;
+use super::tree::{Level, Raise, Raised, Sql, Use};
+use crate::{PgError, Result, Severity};
+use kernel::row::{ColType, TypeKind, Value};
+use parking_lot::Mutex;
+use query::wire::to_text;
+use std::collections::BTreeSet;
+
+/// A SQLSTATE that code has made up, kept for good: there are not many.
+fn kept(code: &str) -> Result<&'static str> {
+    static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let valid = code.len() == 5
+        && code.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
+        && !code.starts_with("00");
+    if !valid {
+        return Err(PgError::syntax(format!("invalid SQLSTATE code \"{code}\"")));
+    }
+    let mut all = KEPT.lock();
+    if let Some(known) = all.get(code) {
+        return Ok(known);
+    }
+    let new: &'static str = Box::leak(code.to_owned().into_boxed_str());
+    all.insert(new);
+    Ok(new)
+}
+
+impl Machine<'_> {
+    /// The value of an expression as PostgreSQL shows it in a message.
+    async fn shown(&mut self, sql: &Sql) -> Result<String> {
+        let (value, _) = self.eval(sql).await?;
+        Ok(match value {
+            Value::Null => "<NULL>".to_owned(),
+            value => to_text(&value.as_datum(), &self.session.format_env()),
+        })
+    }
+
+    pub(super) async fn raise(&mut self, raise: &Raise) -> Result<()> {
+        let mut own = None;
+        let mut error = match &raise.what {
+            Raised::Again => {
+                let text = "RAISE without parameters cannot be used outside an exception handler";
+                let again = self.handled.last().cloned();
+                return Err(again.unwrap_or_else(|| PgError::new("0Z002", text)));
+            }
+            Raised::Options => PgError::new("P0001", ""),
+            Raised::Format(format, args) => {
+                let mut text = String::new();
+                let mut args = args.iter();
+                let mut parts = format.chars().peekable();
+                while let Some(c) = parts.next() {
+                    if c != '%' {
+                        text.push(c);
+                    } else if parts.peek() == Some(&'%') {
+                        parts.next();
+                        text.push('%');
+                    } else if let Some(arg) = args.next() {
+                        text.push_str(&self.shown(arg).await?);
+                    }
+                }
+                PgError::new("P0001", text)
+            }
+            Raised::State(code, text) => PgError::new(kept(code)?, text),
+            Raised::Own(id, name) => {
+                own = Some(*id);
+                PgError::new("P0001", format!("exception \"{name}\""))
+            }
+        };
+        for (name, value) in &raise.options {
+            let text = self.shown(value).await?;
+            match name.as_str() {
+                "message" => error.message = text,
+                "detail" => error = error.with_detail(text),
+                "hint" => error = error.with_hint(text),
+                "errcode" => {
+                    error.code = match super::conditions::code_of(&text) {
+                        Some(code) => code,
+                        None => kept(&text)?,
+                    };
+                }
+                "constraint" => error = error.with_constraint(&text),
+                "column" => error = error.with_column(&text),
+                "table" => error.about.get_or_insert_default().table = Some(text),
+                "schema" => error.about.get_or_insert_default().schema = Some(text),
+                _ => {}
+            }
+        }
+        if error.message.is_empty() {
+            error.code.clone_into(&mut error.message);
+        }
+        let severity = match raise.level {
+            Level::Exception => {
+                self.own = own;
+                return Err(error);
+            }
+            // Nobody is told of these.
+            Level::Debug | Level::Log => return Ok(()),
+            Level::Info => Severity::Info,
+            Level::Notice => Severity::Notice,
+            Level::Warning => Severity::Warning,
+        };
+        let code = match (severity, error.code) {
+            (Severity::Warning, "P0001") => "01000",
+            (_, "P0001") => "00000",
+            (_, code) => code,
+        };
+        self.session.notices.push(PgError { severity, code, ..error });
+        Ok(())
+    }
+
+    pub(super) async fn assert(&mut self, condition: &Sql, message: &Option<Sql>) -> Result<()> {
+        let (value, _) = self.eval(condition).await?;
+        if self.converted(&value, ColType::new(TypeKind::Bool))? == Value::Bool(true) {
+            return Ok(());
+        }
+        let text = match message {
+            Some(message) => self.shown(message).await?,
+            None => "assertion failed".to_owned(),
+        };
+        Err(PgError::new("P0004", text))
+    }
+
+    /// The field's `raise_application_error`.
+    pub(super) async fn fail(&mut self, number: &Sql, message: &Sql) -> Result<()> {
+        let (number, _) = self.eval(number).await?;
+        let Value::Int4(number) = self.converted(&number, ColType::new(TypeKind::Int4))? else {
+            return Err(PgError::new("22004", "the number of an error cannot be null"));
+        };
+        if !(-20_999..=-20_000).contains(&number) {
+            let text = format!("the number of an error is between -20999 and -20000, not {number}");
+            return Err(PgError::new("22023", text));
+        }
+        let text = self.shown(message).await?;
+        self.number = Some(number);
+        Err(PgError::new("P0001", text))
+    }
+
+    pub(super) fn diagnose(&mut self, stacked: bool, items: &[(Use, String)]) -> Result<()> {
+        let text = |text: Option<&str>| Value::Text(text.unwrap_or_default().into());
+        let error = self.handled.last().cloned();
+        if stacked && error.is_none() {
+            let text = "GET STACKED DIAGNOSTICS cannot be used outside an exception handler";
+            return Err(PgError::new("0Z002", text));
+        }
+        for (target, item) in items {
+            let about = error.as_ref().and_then(|e| e.about.as_deref());
+            let (value, kind) = match (item.as_str(), &error) {
+                ("row_count", _) => {
+                    (self.places[super::tree::ROW_COUNT].value.clone(), TypeKind::Int8)
+                }
+                ("returned_sqlstate", Some(e)) => (text(Some(e.code)), TypeKind::Text),
+                ("message_text", Some(e)) => (text(Some(&e.message)), TypeKind::Text),
+                ("pg_exception_detail", Some(e)) => (text(e.detail.as_deref()), TypeKind::Text),
+                ("pg_exception_hint", Some(e)) => (text(e.hint.as_deref()), TypeKind::Text),
+                (item, _) => {
+                    let found = about.and_then(|about| match item {
+                        "pg_exception_context" => about.context.as_deref(),
+                        "constraint_name" => about.constraint.as_deref(),
+                        "table_name" => about.table.as_deref(),
+                        "schema_name" => about.schema.as_deref(),
+                        "column_name" => about.column.as_deref(),
+                        _ => None,
+                    });
+                    (text(found), TypeKind::Text)
+                }
+            };
+            self.store(target, value, ColType::new(kind))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,653 @@
+//! Runs procedural code.
+
+use super::conditions::number_of;
+use super::exec::{Cursor, Ready, Source};
+use super::parse::parse;
+use super::tree::{
+    Block, Condition, Dialect, FOUND, Handler, Into, Kind, MESSAGE, NOT_FOUND, NUMBER, Program,
+    ROW_COUNT, Rows, STATE, Slot, Sql, Statement, TypeName, Use,
+};
+use crate::session::{Fetched, Session};
+use crate::{PgError, Result, Severity};
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use kernel::row::{ColType, TypeKind, Value};
+use query::cast::{CastMode, cast};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A block that is to be run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Code {
+    pub(crate) text: Arc<str>,
+    /// In the field's language.
+    pub(crate) field: bool,
+}
+
+/// Where the code goes on.
+#[derive(PartialEq, Eq, Debug)]
+enum Flow {
+    Next,
+    Exit(Option<String>),
+    Again(Option<String>),
+    Return,
+}
+
+/// A row with names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    pub(super) names: Arc<[String]>,
+    pub(super) types: Arc<[ColType]>,
+    pub(super) values: Vec<Value>,
+    /// Its columns are those of its declaration.
+    fixed: bool,
+}
+
+/// What a place holds.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) value: Value,
+    /// `None`: of a value whose type only SQL knows, kept as its text; or a record.
+    pub(super) ty: Option<ColType>,
+    pub(super) record: Option<Record>,
+    constant: bool,
+    not_null: bool,
+}
+
+impl Place {
+    fn new(kind: TypeKind, value: Value) -> Place {
+        Place {
+            name: String::new(),
+            value,
+            ty: Some(ColType::new(kind)),
+            record: None,
+            constant: false,
+            not_null: false,
+        }
+    }
+}
+
+/// A block while it runs.
+pub(super) struct Machine<'s> {
+    pub(super) session: &'s mut Session,
+    pub(super) dialect: Dialect,
+    pub(super) places: Vec<Place>,
+    pub(super) ready: Vec<Option<Ready>>,
+    pub(super) cursors: BTreeMap<Slot, Cursor>,
+    queries: BTreeMap<Slot, Sql>,
+    numbers: Vec<(usize, i32)>,
+    /// Errors that are being handled, the innermost last.
+    pub(super) handled: Vec<PgError>,
+    /// The declared exception that was raised last, while it is on its way.
+    pub(super) own: Option<usize>,
+    /// The number that the error on its way was given.
+    pub(super) number: Option<i32>,
+    /// Blocks around that catch errors.
+    guarded: usize,
+    /// What has been put out and is no whole line yet.
+    pub(super) line: String,
+}
+
+impl Session {
+    /// Runs a block.
+    pub(crate) async fn run_code(&mut self, code: &Code) -> Result<Fetched> {
+        let dialect = if code.field { Dialect::Field } else { Dialect::Pg };
+        let program = parse(&code.text, dialect)?;
+        let mut machine = Machine::new(self, &program);
+        machine.run_block(&program.block).await?;
+        machine.finish();
+        Ok(Fetched::Complete("DO".to_owned()))
+    }
+}
+
+impl<'s> Machine<'s> {
+    fn new(session: &'s mut Session, program: &Program) -> Machine<'s> {
+        let mut places = vec![Place::new(TypeKind::Text, Value::Null); program.slots];
+        for slot in [FOUND, NOT_FOUND] {
+            places[slot] = Place::new(TypeKind::Bool, Value::Bool(slot == NOT_FOUND));
+        }
+        places[ROW_COUNT] = Place::new(TypeKind::Int8, Value::Int8(0));
+        places[STATE].value = Value::Text("00000".into());
+        places[MESSAGE].value = Value::Text("".into());
+        places[NUMBER] = Place::new(TypeKind::Int4, Value::Int4(0));
+        for (slot, name) in &program.records {
+            let place = &mut places[*slot];
+            place.name.clone_from(name);
+            (place.ty, place.record) = (None, Some(Record::default()));
+        }
+        Machine {
+            session,
+            dialect: program.dialect,
+            places,
+            ready: (0..program.statements).map(|_| None).collect(),
+            cursors: BTreeMap::new(),
+            queries: program.cursors.iter().cloned().collect(),
+            numbers: program.numbers.clone(),
+            handled: Vec::new(),
+            own: None,
+            number: None,
+            guarded: 0,
+            line: String::new(),
+        }
+    }
+
+    /// Output without its end of line is a line all the same.
+    fn finish(&mut self) {
+        if !self.line.is_empty() {
+            let line = std::mem::take(&mut self.line);
+            self.session.notice(Severity::Notice, line);
+        }
+    }
+
+    // ---- blocks -----------------------------------------------------------------------------
+
+    fn run_block<'a>(&'a mut self, block: &'a Block) -> LocalBoxFuture<'a, Result<Flow>> {
+        async move {
+            let guards = !block.handlers.is_empty();
+            let mark = match guards && self.dialect == Dialect::Pg {
+                true => self.session.mark_within(),
+                false => None,
+            };
+            self.guarded += usize::from(guards);
+            let done = self.declare_and_run(block).await;
+            self.guarded -= usize::from(guards);
+            let flow = match done {
+                Err(error) => {
+                    let Some(handler) = self.handler_of(block, &error) else { return Err(error) };
+                    if let Some(mark) = mark {
+                        self.session.rollback_within(mark).await?;
+                    }
+                    self.handle(handler, error).await?
+                }
+                Ok(flow) => flow,
+            };
+            Ok(match flow {
+                Flow::Exit(Some(label)) if block.label.as_deref() == Some(&label) => Flow::Next,
+                other => other,
+            })
+        }
+        .boxed_local()
+    }
+
+    async fn declare_and_run(&mut self, block: &Block) -> Result<Flow> {
+        for variable in &block.variables {
+            let (ty, record) = self.resolve(&variable.ty).await?;
+            let place = &mut self.places[variable.slot];
+            place.name.clone_from(&variable.name);
+            (place.ty, place.record, place.value) = (ty, record, Value::Null);
+            (place.constant, place.not_null) = (false, false);
+            if let Some(default) = &variable.default {
+                let (value, from) = self.eval(default).await?;
+                self.store(&Use { slot: variable.slot, field: None }, value, from)?;
+            }
+            let place = &mut self.places[variable.slot];
+            if variable.not_null && place.value.is_null() {
+                return Err(null_not_allowed(&variable.name));
+            }
+            (place.constant, place.not_null) = (variable.constant, variable.not_null);
+        }
+        self.run_all(&block.body).await
+    }
+
+    /// The type of a variable, and the empty row of one that has columns.
+    async fn resolve(&mut self, ty: &TypeName) -> Result<(Option<ColType>, Option<Record>)> {
+        let (text, row) = match ty {
+            TypeName::Record => return Ok((None, Some(Record::default()))),
+            TypeName::Like(slot) => {
+                if let Some(query) = self.queries.get(slot).cloned() {
+                    return Ok((None, Some(self.row_of(&query.text).await?)));
+                }
+                let place = &self.places[*slot];
+                return Ok((place.ty, place.record.clone()));
+            }
+            TypeName::Sql(name) => (format!("select cast(null as {name})"), false),
+            TypeName::Column(query) => (query.clone(), false),
+            TypeName::Row(query) => (query.clone(), true),
+        };
+        let record = self.row_of(&text).await?;
+        if row {
+            return Ok((None, Some(record)));
+        }
+        let ty = record.types.first().copied();
+        Ok((ty.filter(|ty| ty.kind != TypeKind::Enum), None))
+    }
+
+    async fn row_of(&mut self, query: &str) -> Result<Record> {
+        let prepared = self.prepare(query, &[]).await?;
+        let (names, types): (Vec<String>, Vec<ColType>) =
+            prepared.columns.iter().map(|c| (c.name.clone(), type_of(c))).unzip();
+        let values = vec![Value::Null; names.len()];
+        Ok(Record { names: names.into(), types: types.into(), values, fixed: true })
+    }
+
+    fn handler_of<'b>(&self, block: &'b Block, error: &PgError) -> Option<&'b Handler> {
+        // The session ends, or is asked to stop: no OTHERS holds that.
+        if error.severity == Severity::Fatal {
+            return None;
+        }
+        let numbered = |id: &usize| {
+            let number = self.number.or_else(|| Some(number_of(error.code)));
+            self.numbers.iter().any(|(known, n)| known == id && Some(*n) == number)
+        };
+        let meets = |condition: &Condition| match condition {
+            Condition::Others => !matches!(error.code, "57014" | "P0004"),
+            Condition::State(begin) => self.own.is_none() && error.code.starts_with(begin.as_str()),
+            Condition::Own(id) => self.own == Some(*id) || numbered(id),
+        };
+        block.handlers.iter().find(|handler| handler.conditions.iter().any(meets))
+    }
+
+    async fn handle(&mut self, handler: &Handler, error: PgError) -> Result<Flow> {
+        const SLOTS: [Slot; 3] = [STATE, MESSAGE, NUMBER];
+        let before = SLOTS.map(|slot| self.places[slot].value.clone());
+        let number = self.number.take().unwrap_or_else(|| number_of(error.code));
+        self.places[STATE].value = Value::Text(error.code.into());
+        self.places[MESSAGE].value = Value::Text(error.message.as_str().into());
+        self.places[NUMBER].value = Value::Int4(number);
+        let own = self.own.take();
+        self.handled.push(error);
+        let done = self.run_all(&handler.body).await;
+        self.handled.pop();
+        if done.is_ok() {
+            for (slot, value) in SLOTS.into_iter().zip(before) {
+                self.places[slot].value = value;
+            }
+        } else if self.own.is_none() && self.number.is_none() {
+            self.own = own;
+        }
+        done
+    }
+
+    // ---- statements -------------------------------------------------------------------------
+
+    async fn run_all(&mut self, statements: &[Statement]) -> Result<Flow> {
+        for statement in statements {
+            self.session.ctx.check_interrupt()?;
+            let done = self.run_one(&statement.kind).await;
+            let flow = done.map_err(|error| at_line(error, statement))?;
+            if flow != Flow::Next {
+                return Ok(flow);
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn run_one<'a>(&'a mut self, kind: &'a Kind) -> LocalBoxFuture<'a, Result<Flow>> {
+        async move {
+            match kind {
+                Kind::Nothing => {}
+                Kind::Block(block) => return self.run_block(block).await,
+                Kind::Assign { target, value } => {
+                    let (value, from) = self.eval(value).await?;
+                    self.store(target, value, from)?;
+                }
+                Kind::If { arms, otherwise } => {
+                    for (condition, body) in arms {
+                        if self.is_true(condition).await? {
+                            return self.run_all(body).await;
+                        }
+                    }
+                    return self.run_all(otherwise).await;
+                }
+                Kind::Case { operand, arms, otherwise, slot } => {
+                    return self
+                        .run_case(operand.as_ref(), arms, otherwise.as_deref(), *slot)
+                        .await;
+                }
+                Kind::Loop { .. }
+                | Kind::While { .. }
+                | Kind::Range { .. }
+                | Kind::ForRows { .. } => return self.run_loop(kind).await,
+                Kind::Exit { label, when, again } => {
+                    let goes = match when {
+                        Some(when) => self.is_true(when).await?,
+                        None => true,
+                    };
+                    return Ok(match (goes, again) {
+                        (false, _) => Flow::Next,
+                        (true, true) => Flow::Again(label.clone()),
+                        (true, false) => Flow::Exit(label.clone()),
+                    });
+                }
+                Kind::Return => return Ok(Flow::Return),
+                Kind::Sql { sql, into, perform, is_query } => {
+                    if *is_query && into.is_none() && !perform {
+                        return Err(PgError::syntax("query has no destination for result data")
+                            .with_hint(
+                                "If you want to discard the results of a SELECT, use PERFORM \
+                                 instead.",
+                            ));
+                    }
+                    self.run_sql(Source::Static(sql), into.as_ref(), *is_query).await?;
+                }
+                Kind::Execute { text, into, using } => {
+                    let (text, types, values) = self.dynamic(text, using).await?;
+                    let source = Source::Dynamic { text: &text, types: &types, values };
+                    self.run_sql(source, into.as_ref(), into.is_some()).await?;
+                }
+                Kind::Raise(raise) => self.raise(raise).await?,
+                Kind::Assert { condition, message } => self.assert(condition, message).await?,
+                Kind::Commit | Kind::Rollback => {
+                    self.end_transaction(matches!(kind, Kind::Commit)).await?;
+                }
+                Kind::Diagnostics { stacked, items } => self.diagnose(*stacked, items)?,
+                Kind::Open { cursor } => self.open(*cursor).await?,
+                Kind::Fetch { cursor, into } => self.fetch(*cursor, into).await?,
+                Kind::Close { cursor } => {
+                    if self.cursors.remove(cursor).is_none() {
+                        return Err(PgError::new("34000", "the cursor is not open"));
+                    }
+                }
+                Kind::Put { text, ends } => self.put(text.as_ref(), *ends).await?,
+                Kind::Fail { number, message } => self.fail(number, message).await?,
+            }
+            Ok(Flow::Next)
+        }
+        .boxed_local()
+    }
+
+    async fn run_case(
+        &mut self,
+        operand: Option<&Sql>,
+        arms: &[(Vec<Sql>, Vec<Statement>)],
+        otherwise: Option<&[Statement]>,
+        slot: Slot,
+    ) -> Result<Flow> {
+        if let Some(operand) = operand {
+            let (value, ty) = self.eval(operand).await?;
+            (self.places[slot].value, self.places[slot].ty) = (value, Some(ty));
+        }
+        for (tests, body) in arms {
+            for test in tests {
+                if self.is_true(test).await? {
+                    return self.run_all(body).await;
+                }
+            }
+        }
+        match otherwise {
+            Some(body) => self.run_all(body).await,
+            None => Err(PgError::new("20000", "case not found")
+                .with_hint("CASE statement is missing ELSE part.")),
+        }
+    }
+
+    // ---- loops ------------------------------------------------------------------------------
+
+    async fn run_loop(&mut self, kind: &Kind) -> Result<Flow> {
+        match kind {
+            Kind::Loop { label, body } => loop {
+                if let Some(flow) = self.turn(label.as_deref(), body).await? {
+                    return Ok(flow);
+                }
+            },
+            Kind::While { label, condition, body } => {
+                while self.is_true(condition).await? {
+                    if let Some(flow) = self.turn(label.as_deref(), body).await? {
+                        return Ok(flow);
+                    }
+                }
+                Ok(Flow::Next)
+            }
+            Kind::Range { label, slot, reverse, from, to, step, body } => {
+                let (low, high) = (self.limit(from).await?, self.limit(to).await?);
+                let step = match step {
+                    Some(step) => self.limit(step).await?,
+                    None => 1,
+                };
+                if step <= 0 {
+                    let text = "BY value of FOR loop must be greater than zero";
+                    return Err(PgError::new("22023", text));
+                }
+                // The field writes the lower bound first in both directions.
+                let (mut at, last, step) = match (reverse, self.dialect) {
+                    (false, _) => (low, high, step),
+                    (true, Dialect::Pg) => (low, high, -step),
+                    (true, Dialect::Field) => (high, low, -step),
+                };
+                let mut turned = false;
+                while if step > 0 { at <= last } else { at >= last } {
+                    turned = true;
+                    self.places[*slot] = match (self.dialect, i32::try_from(at)) {
+                        (Dialect::Pg, Ok(at)) => Place::new(TypeKind::Int4, Value::Int4(at)),
+                        _ => Place::new(TypeKind::Int8, Value::Int8(at)),
+                    };
+                    if let Some(flow) = self.turn(label.as_deref(), body).await? {
+                        self.set_found(true);
+                        return Ok(flow);
+                    }
+                    let Some(next) = at.checked_add(step) else { break };
+                    at = next;
+                }
+                self.set_found(turned);
+                Ok(Flow::Next)
+            }
+            Kind::ForRows { label, targets, rows, body } => {
+                self.run_rows(label.as_deref(), targets, rows, body).await
+            }
+            _ => Err(PgError::internal("no loop")),
+        }
+    }
+
+    /// One turn of a loop; `Some`: it has ended.
+    async fn turn(&mut self, label: Option<&str>, body: &[Statement]) -> Result<Option<Flow>> {
+        self.session.ctx.check_interrupt()?;
+        let own = |name: &Option<String>| name.is_none() || name.as_deref() == label;
+        Ok(match self.run_all(body).await? {
+            Flow::Next => None,
+            Flow::Again(name) if own(&name) => None,
+            Flow::Exit(name) if own(&name) => Some(Flow::Next),
+            other => Some(other),
+        })
+    }
+
+    async fn limit(&mut self, sql: &Sql) -> Result<i64> {
+        let (value, _) = self.eval(sql).await?;
+        let ty = ColType::new(TypeKind::Int8);
+        match self.converted(&value, ty)? {
+            Value::Int8(bound) => Ok(bound),
+            _ => Err(PgError::new("22004", "a bound of a FOR loop cannot be null")),
+        }
+    }
+
+    async fn run_rows(
+        &mut self,
+        label: Option<&str>,
+        targets: &[Use],
+        rows: &Rows,
+        body: &[Statement],
+    ) -> Result<Flow> {
+        let mut cursor = match rows {
+            Rows::Static(sql) => self.cursor_of(Source::Static(sql)).await?,
+            Rows::Dynamic { text, using } => {
+                let (text, types, values) = self.dynamic(text, using).await?;
+                self.cursor_of(Source::Dynamic { text: &text, types: &types, values }).await?
+            }
+            Rows::Cursor(slot) => {
+                let query = self.query_of(*slot)?;
+                self.cursor_of(Source::Static(&query)).await?
+            }
+        };
+        let mut turned = false;
+        while let Some(row) = self.next_row(&mut cursor).await? {
+            turned = true;
+            self.take_row(targets, row, &cursor.names, &cursor.types)?;
+            if let Some(flow) = self.turn(label, body).await? {
+                self.set_found(true);
+                return Ok(flow);
+            }
+        }
+        self.set_found(turned);
+        Ok(Flow::Next)
+    }
+
+    pub(super) fn query_of(&self, cursor: Slot) -> Result<Sql> {
+        let query = self.queries.get(&cursor).cloned();
+        query.ok_or_else(|| PgError::internal("a cursor without a query"))
+    }
+
+    // ---- values -----------------------------------------------------------------------------
+
+    async fn is_true(&mut self, condition: &Sql) -> Result<bool> {
+        let (value, _) = self.eval(condition).await?;
+        match self.converted(&value, ColType::new(TypeKind::Bool))? {
+            Value::Bool(truth) => Ok(truth),
+            _ => Ok(false),
+        }
+    }
+
+    pub(super) fn converted(&self, value: &Value, ty: ColType) -> Result<Value> {
+        cast(&value.as_datum(), ty, CastMode::Assignment, &self.session.format_env())
+    }
+
+    pub(super) fn set_found(&mut self, found: bool) {
+        self.places[FOUND].value = Value::Bool(found);
+        self.places[NOT_FOUND].value = Value::Bool(!found);
+    }
+
+    /// Gives a variable, or a field of one, a value.
+    pub(super) fn store(&mut self, target: &Use, value: Value, from: ColType) -> Result<()> {
+        let to = match &target.field {
+            Some(field) => {
+                let place = &self.places[target.slot];
+                let at = field_at(place, field)?;
+                place.record.as_ref().map(|record| record.types[at])
+            }
+            None => self.places[target.slot].ty,
+        };
+        let value = match to {
+            Some(to) if to == from && to.modifier == -1 => value,
+            Some(to) => self.converted(&value, to)?,
+            None if value.is_null() => value,
+            // Its type is one that only SQL knows.
+            None => self.converted(&value, ColType::new(TypeKind::Text))?,
+        };
+        let place = &mut self.places[target.slot];
+        if place.constant {
+            let text = format!("variable \"{}\" is declared CONSTANT", place.name);
+            return Err(PgError::new("22005", text));
+        }
+        if place.not_null && value.is_null() {
+            return Err(null_not_allowed(&place.name));
+        }
+        match &target.field {
+            Some(field) => {
+                let at = field_at(place, field)?;
+                if let Some(record) = &mut place.record {
+                    record.values[at] = value;
+                }
+            }
+            None if place.record.is_some() => {
+                return Err(PgError::new("42804", "a record cannot be assigned a single value"));
+            }
+            None => place.value = value,
+        }
+        Ok(())
+    }
+
+    /// Gives a row to variables, or to a record.
+    pub(super) fn take_row(
+        &mut self,
+        targets: &[Use],
+        row: Vec<Value>,
+        names: &Arc<[String]>,
+        types: &Arc<[ColType]>,
+    ) -> Result<()> {
+        if let [Use { slot, field: None }] = targets
+            && let Some(record) = &self.places[*slot].record
+        {
+            let new = match record.fixed {
+                false => {
+                    let (names, types) = (names.clone(), types.clone());
+                    Record { names, types, values: row, fixed: false }
+                }
+                true => {
+                    let mut new = record.clone();
+                    let mut values = row.into_iter();
+                    for (at, ty) in record.types.iter().enumerate() {
+                        let value = values.next().unwrap_or(Value::Null);
+                        new.values[at] = self.converted(&value, *ty)?;
+                    }
+                    new
+                }
+            };
+            self.places[*slot].record = Some(new);
+            return Ok(());
+        }
+        let mut row = row.into_iter().zip(types.iter().copied());
+        for target in targets {
+            let (value, from) = row.next().unwrap_or((Value::Null, ColType::new(TypeKind::Text)));
+            self.store(target, value, from)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing was found for INTO.
+    pub(super) fn take_nothing(&mut self, into: &Into) -> Result<()> {
+        for target in &into.targets {
+            let place = &mut self.places[target.slot];
+            match (&target.field, &mut place.record) {
+                (None, Some(record)) => record.values.fill(Value::Null),
+                _ => self.store(target, Value::Null, ColType::new(TypeKind::Text))?,
+            }
+        }
+        Ok(())
+    }
+
+    // ---- transactions -----------------------------------------------------------------------
+
+    async fn end_transaction(&mut self, commits: bool) -> Result<()> {
+        if self.guarded > 0 && self.dialect == Dialect::Pg {
+            let what = if commits { "commit" } else { "roll back" };
+            let text = format!("cannot {what} while a subtransaction is active");
+            return Err(PgError::new("2D000", text));
+        }
+        self.session.end_within(commits).await
+    }
+
+    /// Whether a statement that fails must be taken back by itself: the field's blocks go on with
+    /// what was done before.
+    pub(super) fn guards_statements(&self) -> bool {
+        self.dialect == Dialect::Field && self.guarded > 0
+    }
+}
+
+fn null_not_allowed(name: &str) -> PgError {
+    let text = format!("null value cannot be assigned to variable \"{name}\" declared NOT NULL");
+    PgError::new("22004", text)
+}
+
+pub(super) fn field_at(place: &Place, field: &str) -> Result<usize> {
+    let record = place.record.as_ref();
+    if record.is_none_or(|record| record.names.is_empty()) {
+        let text = format!("record \"{}\" is not assigned yet", place.name);
+        return Err(PgError::new("55000", text)
+            .with_detail("The tuple structure of a not-yet-assigned record is indeterminate."));
+    }
+    let at = record.and_then(|record| record.names.iter().position(|name| name == field));
+    at.ok_or_else(|| {
+        let text = format!("record \"{}\" has no field \"{field}\"", place.name);
+        PgError::new("42703", text)
+    })
+}
+
+/// The type of a column as far as one can say without its table.
+pub(super) fn type_of(column: &query::PgColumn) -> ColType {
+    match query::types::col_type_of_oid(column.oid) {
+        Some(ty) if ty.kind != TypeKind::Array => {
+            ColType { kind: ty.kind, modifier: column.typmod }
+        }
+        Some(array) => array,
+        None => ColType::new(TypeKind::Enum),
+    }
+}
+
+fn at_line(mut error: PgError, statement: &Statement) -> PgError {
+    error.position = None;
+    let about = error.about.get_or_insert_default();
+    if about.context.is_none() {
+        let (line, what) = (statement.line, statement.kind.name());
+        about.context = Some(format!("PL/pgSQL function inline_code_block line {line} at {what}"));
+    }
+    error
+}

@@ -1,0 +1,640 @@
+//! The statements of procedural code.
+
+use super::conditions::code_of;
+use super::lex::Tok;
+use super::parse::{Name, Parser};
+use super::tree::{Dialect, Into, Kind, Level, Raise, Raised, Rows, Slot, Statement, Use};
+use crate::{PgError, Result};
+use std::ops::Range;
+
+/// Words that cannot begin an assignment or a call.
+fn is_reserved(word: &str) -> bool {
+    matches!(word, "end" | "else" | "elsif" | "elseif" | "when" | "exception" | "then" | "loop")
+}
+
+impl Parser<'_> {
+    pub(super) fn statements_until(&mut self, ends: &[&str]) -> Result<Vec<Statement>> {
+        let mut out = Vec::new();
+        while !self.is_any(ends) {
+            if *self.tok() == Tok::End {
+                return Err(self.near());
+            }
+            out.push(self.statement()?);
+        }
+        Ok(out)
+    }
+
+    fn statement(&mut self) -> Result<Statement> {
+        let line = self.line();
+        let label = self.label()?;
+        let kind = self.statement_kind(label)?;
+        Ok(Statement { line, kind })
+    }
+
+    fn statement_kind(&mut self, label: Option<String>) -> Result<Kind> {
+        let Tok::Word(first) = self.tok().clone() else {
+            return match self.tok() {
+                Tok::Quoted(_) => self.assignment(),
+                _ => Err(self.near()),
+            };
+        };
+        match first.as_str() {
+            "declare" | "begin" => {
+                let block = self.block(label)?;
+                self.expect_symbol(";")?;
+                Ok(Kind::Block(block))
+            }
+            "loop" | "while" | "for" => self.loop_statement(label),
+            _ if label.is_some() => Err(self.near()),
+            "if" => self.if_statement(),
+            "case" => self.case_statement(),
+            "foreach" => Err(PgError::unsupported("FOREACH")),
+            "null" => {
+                self.advance();
+                self.expect_symbol(";").map(|()| Kind::Nothing)
+            }
+            "exit" | "continue" => self.exit_statement(first == "continue"),
+            "return" => {
+                self.advance();
+                if !self.symbol(";") {
+                    let text = "RETURN cannot have a parameter in a block without a result";
+                    return Err(self.error("42804", text));
+                }
+                Ok(Kind::Return)
+            }
+            "raise" => self.raise_statement(),
+            "assert" => {
+                self.advance();
+                let condition = self.expr_until(&[], &[";", ","])?;
+                let message = match self.symbol(",") {
+                    true => Some(self.expr_until(&[], &[";"])?),
+                    false => None,
+                };
+                self.expect_symbol(";")?;
+                Ok(Kind::Assert { condition, message })
+            }
+            "commit" | "rollback" => {
+                self.advance();
+                let _ = self.word("work") || self.word("transaction");
+                if self.is("to") {
+                    return Err(PgError::unsupported("ROLLBACK TO in a block").with_hint(
+                        "A block with EXCEPTION takes back what it did when it catches an error.",
+                    ));
+                }
+                self.expect_symbol(";")?;
+                Ok(if first == "commit" { Kind::Commit } else { Kind::Rollback })
+            }
+            "execute" => self.execute_statement(),
+            "get" => self.diagnostics(),
+            "open" => self.open_statement(),
+            "fetch" => self.fetch_statement(),
+            "close" => {
+                self.advance();
+                let cursor = self.cursor()?;
+                self.expect_symbol(";")?;
+                Ok(Kind::Close { cursor })
+            }
+            "perform" => {
+                self.advance();
+                let from = self.at;
+                let range = self.range_until(&[], &[";"])?;
+                debug_assert_eq!(range.start, from);
+                self.expect_symbol(";")?;
+                let mut sql = self.sql_of(&[range], true);
+                sql.text.insert_str(0, "select ");
+                Ok(Kind::Sql { sql, into: None, perform: true, is_query: true })
+            }
+            word if is_reserved(word) => Err(self.near()),
+            _ if self.is_assignment() => self.assignment(),
+            "dbms_output" | "dbms_lock" | "dbms_session" | "raise_application_error" => {
+                self.procedure(&first)
+            }
+            _ => self.sql_statement(),
+        }
+    }
+
+    /// Whether a variable, or a field of one, and `:=` or `=` come next.
+    fn is_assignment(&self) -> bool {
+        let assigns = |tok: &Tok| matches!(tok, Tok::Symbol(":=" | "="));
+        let (Tok::Word(name) | Tok::Quoted(name)) = self.tok() else { return false };
+        match self.peek(1) {
+            Tok::Symbol(".") => self.lookup(name).is_some() && assigns(self.peek(3)),
+            Tok::Symbol(":=") => true,
+            Tok::Symbol("=") => self.lookup(name).is_some(),
+            _ => false,
+        }
+    }
+
+    /// A variable, or a field of a record, that gets a value.
+    fn target(&mut self) -> Result<Use> {
+        let name = self.name()?;
+        let mut found = self.lookup(&name);
+        let mut field = None;
+        if self.symbol(".") {
+            let second = self.name()?;
+            match found {
+                Some(Name::Record(_)) => field = Some(second),
+                _ => found = self.lookup_in(&name, &second),
+            }
+        }
+        match found {
+            Some(Name::Scalar(slot) | Name::Record(slot)) => Ok(Use { slot, field }),
+            _ => Err(self.error("42601", format!("\"{name}\" is not a known variable"))),
+        }
+    }
+
+    fn assignment(&mut self) -> Result<Kind> {
+        let target = self.target()?;
+        if !self.symbol(":=") && !self.symbol("=") {
+            return Err(self.near());
+        }
+        let value = self.expr_to_end()?;
+        Ok(Kind::Assign { target, value })
+    }
+
+    fn if_statement(&mut self) -> Result<Kind> {
+        const ENDS: [&str; 4] = ["elsif", "elseif", "else", "end"];
+        self.expect("if")?;
+        let mut arms = Vec::new();
+        loop {
+            let condition = self.condition_until("then")?;
+            arms.push((condition, self.statements_until(&ENDS)?));
+            if !self.word("elsif") && !self.word("elseif") {
+                break;
+            }
+        }
+        let otherwise = match self.word("else") {
+            true => self.statements_until(&["end"])?,
+            false => Vec::new(),
+        };
+        self.end_of("if")?;
+        Ok(Kind::If { arms, otherwise })
+    }
+
+    fn end_of(&mut self, word: &str) -> Result<()> {
+        self.expect("end")?;
+        self.expect(word)?;
+        self.expect_symbol(";")
+    }
+
+    fn case_statement(&mut self) -> Result<Kind> {
+        self.expect("case")?;
+        let slot = self.new_slot();
+        let operand = match self.is("when") {
+            true => None,
+            false => Some(self.expr_until(&["when"], &[])?),
+        };
+        let mut arms = Vec::new();
+        while self.word("when") {
+            let mut tests = Vec::new();
+            loop {
+                let mut test = self.expr_until(&["then"], &[","])?;
+                if operand.is_some() {
+                    test.uses.push(Use { slot, field: None });
+                    test.text = format!("${} = ({})", test.uses.len(), test.text);
+                }
+                tests.push(test);
+                if operand.is_none() || !self.symbol(",") {
+                    break;
+                }
+            }
+            self.expect("then")?;
+            arms.push((tests, self.statements_until(&["when", "else", "end"])?));
+        }
+        let otherwise = match self.word("else") {
+            true => Some(self.statements_until(&["end"])?),
+            false => None,
+        };
+        self.end_of("case")?;
+        Ok(Kind::Case { operand, arms, otherwise, slot })
+    }
+
+    fn exit_statement(&mut self, again: bool) -> Result<Kind> {
+        self.advance();
+        let label = match self.tok() {
+            Tok::Word(w) if w != "when" => Some(self.name()?),
+            Tok::Quoted(_) => Some(self.name()?),
+            _ => None,
+        };
+        let when = match self.word("when") {
+            true => Some(self.expr_until(&[], &[";"])?),
+            false => None,
+        };
+        self.expect_symbol(";")?;
+        Ok(Kind::Exit { label, when, again })
+    }
+
+    fn loop_body(&mut self, label: Option<&str>) -> Result<Vec<Statement>> {
+        self.expect("loop")?;
+        let body = self.statements_until(&["end"])?;
+        self.expect("end")?;
+        self.expect("loop")?;
+        self.end_label(label)?;
+        self.expect_symbol(";")?;
+        Ok(body)
+    }
+
+    fn loop_statement(&mut self, label: Option<String>) -> Result<Kind> {
+        self.enter(label.clone())?;
+        let kind = if self.is("loop") {
+            let body = self.loop_body(label.as_deref())?;
+            Kind::Loop { label, body }
+        } else if self.word("while") {
+            let condition = self.expr_until(&["loop"], &[])?;
+            let body = self.loop_body(label.as_deref())?;
+            Kind::While { label, condition, body }
+        } else {
+            self.for_statement(label)?
+        };
+        self.leave();
+        Ok(kind)
+    }
+
+    fn for_statement(&mut self, label: Option<String>) -> Result<Kind> {
+        self.expect("for")?;
+        let first = self.at;
+        while !self.is("in") {
+            if !matches!(self.tok(), Tok::Word(_) | Tok::Quoted(_) | Tok::Symbol("," | ".")) {
+                return Err(self.near());
+            }
+            self.advance();
+        }
+        let names = first..self.at;
+        self.expect("in")?;
+        let reverse = self.word("reverse");
+        if reverse || self.is_range() {
+            self.at = if reverse { self.at } else { names.end + 1 };
+            return self.range_loop(label, names, reverse);
+        }
+        let rows = self.rows_of_loop()?;
+        let end = self.at;
+        self.at = names.start;
+        let targets = self.loop_targets(&names, &rows)?;
+        self.at = end;
+        let body = self.loop_body(label.as_deref())?;
+        Ok(Kind::ForRows { label, targets, rows, body })
+    }
+
+    /// Whether `..` comes before the loop's body.
+    fn is_range(&self) -> bool {
+        let mut open = 0_usize;
+        for token in &self.tokens[self.at..] {
+            match &token.tok {
+                Tok::Symbol("(") => open += 1,
+                Tok::Symbol(")") => open = open.saturating_sub(1),
+                Tok::Symbol("..") if open == 0 => return true,
+                Tok::Word(w) if w == "loop" => return false,
+                Tok::Symbol(";") | Tok::End => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    fn range_loop(
+        &mut self,
+        label: Option<String>,
+        names: Range<usize>,
+        reverse: bool,
+    ) -> Result<Kind> {
+        let from = self.expr_until(&[], &[".."])?;
+        self.expect_symbol("..")?;
+        let to = self.expr_until(&["loop", "by"], &[])?;
+        let step = match self.word("by") {
+            true => Some(self.expr_until(&["loop"], &[])?),
+            false => None,
+        };
+        let end = self.at;
+        self.at = names.start;
+        let name = self.name()?;
+        if self.at != names.end {
+            return Err(self.near());
+        }
+        self.at = end;
+        let slot = self.new_slot();
+        self.declare(&name, Name::Scalar(slot))?;
+        let body = self.loop_body(label.as_deref())?;
+        Ok(Kind::Range { label, slot, reverse, from, to, step, body })
+    }
+
+    fn rows_of_loop(&mut self) -> Result<Rows> {
+        if self.word("execute") {
+            let _ = self.word("immediate");
+            let text = self.expr_until(&["loop", "using"], &[])?;
+            let mut using = Vec::new();
+            if self.word("using") {
+                loop {
+                    using.push(self.expr_until(&["loop"], &[","])?);
+                    if !self.symbol(",") {
+                        break;
+                    }
+                }
+            }
+            return Ok(Rows::Dynamic { text, using });
+        }
+        if let (Tok::Word(name), Tok::Word(next)) = (self.tok(), self.peek(1))
+            && next == "loop"
+            && let Some(Name::Cursor(slot)) = self.lookup(name)
+        {
+            self.advance();
+            return Ok(Rows::Cursor(slot));
+        }
+        let range = self.range_until(&["loop"], &[])?;
+        Ok(Rows::Static(self.sql_of(&[range], true)))
+    }
+
+    /// What the rows of a loop go into: variables that are there, or a record of its own.
+    fn loop_targets(&mut self, names: &Range<usize>, rows: &Rows) -> Result<Vec<Use>> {
+        let own = names.len() == 1;
+        if own && let Tok::Word(name) | Tok::Quoted(name) = self.tok().clone() {
+            let is_new = self.lookup(&name).is_none() || self.dialect == Dialect::Field;
+            if is_new && (self.dialect == Dialect::Field || matches!(rows, Rows::Cursor(_))) {
+                let slot = self.new_slot();
+                self.declare(&name, Name::Record(slot))?;
+                self.records.push((slot, name));
+                return Ok(vec![Use { slot, field: None }]);
+            }
+        }
+        if own && matches!(self.tok(), Tok::Word(w) if self.lookup(w).is_none()) {
+            let text = "loop variable of loop over rows must be a record variable or list of \
+                        scalar variables";
+            return Err(self.error("42601", text));
+        }
+        self.targets()
+    }
+
+    fn targets(&mut self) -> Result<Vec<Use>> {
+        let mut targets = vec![self.target()?];
+        while self.symbol(",") {
+            targets.push(self.target()?);
+        }
+        Ok(targets)
+    }
+
+    fn raise_statement(&mut self) -> Result<Kind> {
+        self.expect("raise")?;
+        let level = [
+            ("debug", Level::Debug),
+            ("log", Level::Log),
+            ("info", Level::Info),
+            ("notice", Level::Notice),
+            ("warning", Level::Warning),
+            ("exception", Level::Exception),
+        ];
+        let given = level.into_iter().find(|(word, _)| self.word(word));
+        let level = given.map_or(Level::Exception, |(_, level)| level);
+        let what = if self.is_symbol(";") && given.is_none() {
+            Raised::Again
+        } else if self.is("using") {
+            Raised::Options
+        } else if let Tok::Text(format) = self.tok().clone() {
+            self.advance();
+            let mut args = Vec::new();
+            while self.symbol(",") {
+                args.push(self.expr_until(&["using"], &[";", ","])?);
+            }
+            let wanted = format.replace("%%", "").matches('%').count();
+            if args.len() != wanted {
+                let few = if args.len() < wanted { "few" } else { "many" };
+                let text = format!("too {few} parameters specified for RAISE");
+                return Err(self.error("42601", text));
+            }
+            Raised::Format(format, args)
+        } else if self.word("sqlstate") {
+            let Tok::Text(code) = self.tok().clone() else { return Err(self.near()) };
+            self.advance();
+            Raised::State(code.clone(), code)
+        } else {
+            let name = self.name()?;
+            match self.lookup(&name) {
+                Some(Name::Exception(id)) => Raised::Own(id, name),
+                _ => match code_of(&name) {
+                    Some(code) => Raised::State(code.to_owned(), name),
+                    None => {
+                        let text = format!("unrecognized exception condition \"{name}\"");
+                        return Err(self.error("42704", text));
+                    }
+                },
+            }
+        };
+        let mut options = Vec::new();
+        if self.word("using") {
+            loop {
+                let name = self.name()?;
+                if !self.symbol("=") && !self.symbol(":=") {
+                    return Err(self.near());
+                }
+                const KNOWN: [&str; 9] = [
+                    "message",
+                    "detail",
+                    "hint",
+                    "errcode",
+                    "column",
+                    "constraint",
+                    "datatype",
+                    "table",
+                    "schema",
+                ];
+                if !KNOWN.contains(&name.as_str()) {
+                    let text = format!("unrecognized RAISE statement option \"{name}\"");
+                    return Err(self.error("42601", text));
+                }
+                options.push((name, self.expr_until(&[], &[";", ","])?));
+                if !self.symbol(",") {
+                    break;
+                }
+            }
+        }
+        self.expect_symbol(";")?;
+        Ok(Kind::Raise(Raise { level, what, options }))
+    }
+
+    fn execute_statement(&mut self) -> Result<Kind> {
+        self.expect("execute")?;
+        let _ = self.word("immediate");
+        const NEXT: [&str; 2] = ["into", "using"];
+        let text = self.expr_until(&NEXT, &[";"])?;
+        let (mut into, mut using) = (None, Vec::new());
+        loop {
+            if into.is_none() && self.word("into") {
+                let strict = self.word("strict");
+                into = Some(Into { strict, targets: self.targets()? });
+            } else if using.is_empty() && self.word("using") {
+                loop {
+                    let _ = self.word("in");
+                    using.push(self.expr_until(&["into"], &[";", ","])?);
+                    if !self.symbol(",") {
+                        break;
+                    }
+                }
+            } else {
+                break;
+            }
+        }
+        self.expect_symbol(";")?;
+        Ok(Kind::Execute { text, into, using })
+    }
+
+    fn diagnostics(&mut self) -> Result<Kind> {
+        self.expect("get")?;
+        let stacked = self.word("stacked");
+        let _ = self.word("current");
+        self.expect("diagnostics")?;
+        let mut items = Vec::new();
+        loop {
+            let target = self.target()?;
+            if !self.symbol("=") && !self.symbol(":=") {
+                return Err(self.near());
+            }
+            let item = self.name()?;
+            let known = match stacked {
+                false => matches!(item.as_str(), "row_count" | "pg_context"),
+                true => matches!(
+                    item.as_str(),
+                    "returned_sqlstate"
+                        | "message_text"
+                        | "pg_exception_detail"
+                        | "pg_exception_hint"
+                        | "pg_exception_context"
+                        | "constraint_name"
+                        | "table_name"
+                        | "schema_name"
+                        | "column_name"
+                        | "pg_datatype_name"
+                ),
+            };
+            if !known {
+                let text = format!("unrecognized GET DIAGNOSTICS item \"{item}\"");
+                return Err(self.error("42601", text));
+            }
+            items.push((target, item));
+            if !self.symbol(",") {
+                break;
+            }
+        }
+        self.expect_symbol(";")?;
+        Ok(Kind::Diagnostics { stacked, items })
+    }
+
+    fn cursor(&mut self) -> Result<Slot> {
+        let name = self.name()?;
+        match self.lookup(&name) {
+            Some(Name::Cursor(slot)) => Ok(slot),
+            _ => Err(self.error("42601", format!("\"{name}\" is no cursor of this block"))),
+        }
+    }
+
+    fn open_statement(&mut self) -> Result<Kind> {
+        self.expect("open")?;
+        let cursor = self.cursor()?;
+        if self.is("for") {
+            return Err(PgError::unsupported("a cursor variable"));
+        }
+        self.expect_symbol(";")?;
+        Ok(Kind::Open { cursor })
+    }
+
+    fn fetch_statement(&mut self) -> Result<Kind> {
+        self.expect("fetch")?;
+        let _ = self.word("next");
+        let _ = self.word("from") || self.word("in");
+        let cursor = self.cursor()?;
+        self.expect("into")?;
+        let targets = self.targets()?;
+        self.expect_symbol(";")?;
+        Ok(Kind::Fetch { cursor, into: Into { strict: false, targets } })
+    }
+
+    /// Procedures of the field that the block does itself.
+    fn procedure(&mut self, package: &str) -> Result<Kind> {
+        self.advance();
+        let name = match self.symbol(".") {
+            true => format!("{package}.{}", self.name()?),
+            false => package.to_owned(),
+        };
+        let mut args = Vec::new();
+        if self.symbol("(") && !self.symbol(")") {
+            loop {
+                args.push(self.expr_until(&[], &[",", ")"])?);
+                if !self.symbol(",") {
+                    break;
+                }
+            }
+            self.expect_symbol(")")?;
+        }
+        self.expect_symbol(";")?;
+        let count = args.len();
+        let mut args = args.into_iter();
+        match (name.as_str(), count) {
+            ("dbms_output.put_line", 1) => Ok(Kind::Put { text: args.next(), ends: true }),
+            ("dbms_output.put", 1) => Ok(Kind::Put { text: args.next(), ends: false }),
+            ("dbms_output.new_line", 0) => Ok(Kind::Put { text: None, ends: true }),
+            ("dbms_output.enable", 0 | 1) | ("dbms_output.disable", 0) => Ok(Kind::Nothing),
+            ("dbms_lock.sleep" | "dbms_session.sleep", 1) => {
+                let mut sql = args.next().expect("one");
+                sql.text = format!("select pg_sleep({})", sql.text);
+                Ok(Kind::Sql { sql, into: None, perform: true, is_query: true })
+            }
+            ("raise_application_error", 2 | 3) => {
+                let (number, message) = (args.next().expect("two"), args.next().expect("two"));
+                Ok(Kind::Fail { number, message })
+            }
+            _ => Err(self
+                .error("42883", format!("procedure {name} with {count} arguments does not exist"))),
+        }
+    }
+
+    // ---- SQL --------------------------------------------------------------------------------
+
+    fn sql_statement(&mut self) -> Result<Kind> {
+        let Tok::Word(first) = self.tok().clone() else { return Err(self.near()) };
+        let calls = matches!(self.peek(1), Tok::Symbol("(")) && first != "values";
+        let all = self.range_until(&[], &[";"])?;
+        let end = self.at;
+        let is_query = matches!(first.as_str(), "select" | "with" | "values" | "table");
+        let changes = matches!(first.as_str(), "insert" | "update" | "delete" | "merge" | "with");
+        let mut into = None;
+        let mut parts = vec![all.clone()];
+        if let Some(at) = self.into_at(&all, is_query, changes) {
+            self.at = at + 1;
+            if self.is("strict") && !matches!(self.peek(1), Tok::Symbol("," | ";" | ".")) {
+                self.advance();
+                into = Some(Into { strict: true, targets: self.targets()? });
+            } else {
+                into = Some(Into { strict: false, targets: self.targets()? });
+            }
+            parts = vec![all.start..at, self.at..all.end];
+        }
+        self.at = end;
+        self.expect_symbol(";")?;
+        let mut sql = self.sql_of(&parts, true);
+        if calls {
+            // A function that is called for what it does.
+            sql.text.insert_str(0, "select ");
+            return Ok(Kind::Sql { sql, into: None, perform: true, is_query: true });
+        }
+        Ok(Kind::Sql { sql, into, perform: false, is_query })
+    }
+
+    /// The INTO of a statement that gives its rows to variables.
+    fn into_at(&self, all: &Range<usize>, is_query: bool, changes: bool) -> Option<usize> {
+        let mut open = 0_usize;
+        let mut returns = is_query && !changes;
+        let mut previous = "";
+        for at in all.clone() {
+            match &self.tokens[at].tok {
+                Tok::Symbol("(") => open += 1,
+                Tok::Symbol(")") => open = open.saturating_sub(1),
+                Tok::Word(w) if open == 0 => {
+                    if w == "into" && !matches!(previous, "insert" | "merge") && returns {
+                        return Some(at);
+                    }
+                    returns |= w == "returning" || (w == "select" && is_query);
+                    previous = w;
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}

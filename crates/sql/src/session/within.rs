@@ -1,0 +1,104 @@
+//! Statements inside procedural code: they are parts of the statement that runs it.
+//!
+//! What it promises: a part that fails leaves the session as it is, for whoever catches the error
+//! to take back what was done. What it must never do: end the client's own transaction.
+
+use super::portal::Portal;
+use super::run::Run;
+use super::transaction::Mark;
+use super::{Fetched, Session};
+use crate::encode::RowSink;
+use crate::parse::Statement;
+use crate::plan::Prepared;
+use crate::{PgError, Result};
+use futures::FutureExt;
+use kernel::row::Value;
+use observe::Stat;
+use std::sync::Arc;
+
+impl Session {
+    pub(crate) async fn prepare_within(
+        &mut self,
+        statement: Statement,
+        types: &[u32],
+    ) -> Result<Arc<Prepared>> {
+        self.begin_if_needed();
+        let plan = Box::pin(self.plan_for(&statement, types)).await?;
+        Ok(self.prepared(statement, types, plan))
+    }
+
+    /// Whether what is prepared can be run as it is.
+    pub(crate) fn serves(&self, prepared: &Prepared) -> bool {
+        let plan = &prepared.plan;
+        !plan.once && prepared.context == self.plan_context && self.is_current(plan)
+    }
+
+    /// Begins to run a part, at most `max_rows` rows of it (0: all).
+    pub(crate) async fn run_within(
+        &mut self,
+        portal: &mut Portal,
+        mut params: Vec<Value>,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        self.ctx.bump(Stat::ExecuteCount, 1);
+        let plan = match self.serves(&portal.prepared) {
+            true => portal.prepared.plan.clone(),
+            false => self.valid_plan(&portal.prepared).boxed().await?,
+        };
+        if let Some(txn) = &mut self.txn {
+            txn.used = true;
+            txn.queried |= plan.may_see();
+        }
+        params.truncate(plan.params.len());
+        for call in &plan.hidden {
+            let value = self.session_call(call, &params).boxed().await?;
+            params.push(value);
+        }
+        let run = Run { plan: &plan, params, portal, max_rows, sink };
+        // A part may be a block itself: the future's size must not depend on itself.
+        let fetched = Box::pin(self.run_plan(run)).await?;
+        self.settle_keys(false).await?;
+        Ok(fetched)
+    }
+
+    /// Goes on with a part that has stopped after some rows.
+    pub(crate) async fn run_on(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        Box::pin(self.pump(portal, max_rows, sink)).await
+    }
+
+    /// A point to go back to.
+    pub(crate) fn mark_within(&mut self) -> Option<Mark> {
+        self.begin_if_needed();
+        self.txn.as_ref().map(super::Txn::mark)
+    }
+
+    /// Goes back to a point of this transaction, or to the beginning of one that came later.
+    pub(crate) async fn rollback_within(&mut self, mark: Mark) -> Result<()> {
+        match &mut self.txn {
+            Some(txn) => Ok(txn.rollback_to(&self.ctx, mark).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the transaction that the statement has begun, and begins the next one.
+    pub(crate) async fn end_within(&mut self, commits: bool) -> Result<()> {
+        let Some(txn) = &self.txn else { return Ok(()) };
+        if txn.explicit {
+            return Err(PgError::new("2D000", "invalid transaction termination"));
+        }
+        let (isolation, read_only) = (txn.handle.isolation(), txn.read_only);
+        match commits {
+            true => Box::pin(self.commit()).await?,
+            false => Box::pin(self.rollback()).await?,
+        }
+        self.begin(false, isolation, read_only);
+        self.statement_start = self.txn.as_ref().map(super::Txn::mark);
+        Ok(())
+    }
+}
