@@ -16,12 +16,12 @@
 //! 4. A decision is one change of the arbiter's: it takes place only if the record is still the one
 //!    it was made upon, and the decider's own lease lasts.
 //!
-//! The disk group's own lock is one of a file: between hosts it takes a cluster's file system, whose
-//! locks fall when their holder is fenced.
+//! The disk group's own lock is one of a file: between hosts it takes a cluster's file system,
+//! whose locks fall when their holder is fenced.
 //!
 //! Keys: `control`; `decider`, on the decider's lease; for each instance `slot/N`, `alive/N` (its
-//! incarnation, on its lease) and `fenced/N` (the last incarnation that the storage refuses, or that has
-//! left for good).
+//! incarnation, on its lease) and `fenced/N` (the last incarnation that the storage refuses, or
+//! that has left for good).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -11,10 +11,10 @@
 //!   class.
 //!
 //! What it promises: an instance is announced as departed only when its process is certainly gone
-//! (its lock is free, or a newer incarnation holds it) or can neither answer nor write any more (its
-//! lease has ended, and the storage refuses it); there is one decider an epoch (the holder of the
-//! reconfiguration lock); a channel that broke is never resumed within a life of its link. What an
-//! epoch change means for blocks and enqueues is the kernel's.
+//! (its lock is free, or a newer incarnation holds it) or can neither answer nor write any more
+//! (its lease has ended, and the storage refuses it); there is one decider an epoch (the holder of
+//! the reconfiguration lock); a channel that broke is never resumed within a life of its link. What
+//! an epoch change means for blocks and enqueues is the kernel's.
 
 mod handshake;
 pub mod interconnect;

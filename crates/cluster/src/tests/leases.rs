@@ -177,8 +177,8 @@ fn nobody_opens_where_the_storage_cannot_refuse_a_writer() {
     assert!(matches!(claim, Err(Error::Io { .. })));
 }
 
-/// Questions and answers that are lost or late put nobody wrongly out, and leave nothing behind that
-/// others wait for: epochs go on while they are, and afterwards.
+/// Questions and answers that are lost or late put nobody wrongly out, and leave nothing behind
+/// that others wait for: epochs go on while they are, and afterwards.
 #[test]
 fn lost_and_late_words_of_the_arbiter_leave_one_cluster() {
     for seed in 0..60 {

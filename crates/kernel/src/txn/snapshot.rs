@@ -123,7 +123,8 @@ impl Snapshot {
     pub fn take(core: &Arc<Core>, floor: Scn, own: Option<(Xid, UndoNo)>) -> Snapshot {
         let scn = core.snapshots.take(&core.clock, floor);
         // The SCN is current if the lease lasts: all that is committed elsewhere waits to be known
-        // here. What is read by it later is in this cache, or comes from peers or disks that refuse.
+        // here. What is read by it later is in this cache, or comes from peers or disks, which
+        // refuse.
         core.check_deadline();
         Snapshot {
             core: core.clone(),

@@ -1,7 +1,7 @@
 //! SQL inside procedural code: planned once, run with the values of variables.
 
 use super::run::{Machine, field_at, type_of};
-use super::tree::{Into, ROW_COUNT, Slot, Sql, Use};
+use super::tree::{Into, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Slot, Sql, Use};
 use crate::encode::{Nowhere, TakenRows};
 use crate::parse::{Parsed, parse_single};
 use crate::plan::{Direct, Kind as PlanKind, Prepared};
@@ -57,7 +57,11 @@ impl Machine<'_> {
     }
 
     /// A statement of the block, its plan made anew only if types or definitions have changed.
-    async fn ready(&mut self, sql: &Sql) -> Result<(Arc<Prepared>, Vec<Value>)> {
+    async fn ready(
+        &mut self,
+        sql: &Sql,
+        is_expression: bool,
+    ) -> Result<(Arc<Prepared>, Vec<Value>)> {
         let mut types = Vec::with_capacity(sql.uses.len());
         let mut values = Vec::with_capacity(sql.uses.len());
         for used in &sql.uses {
@@ -71,7 +75,10 @@ impl Machine<'_> {
         {
             return Ok((ready.prepared.clone(), values));
         }
-        let prepared = self.prepare(&sql.text, &types).await?;
+        let prepared = match is_expression {
+            true => self.prepare(&format!("select {}", sql.text), &types).await?,
+            false => self.prepare(&sql.text, &types).await?,
+        };
         self.ready[sql.id] = Some(Ready { types, prepared: prepared.clone() });
         Ok((prepared, values))
     }
@@ -106,7 +113,7 @@ impl Machine<'_> {
     /// A statement with its values.
     async fn bound(&mut self, source: Source<'_>) -> Result<(Arc<Prepared>, Vec<Value>)> {
         let (prepared, values) = match source {
-            Source::Static(sql) => self.ready(sql).await?,
+            Source::Static(sql) => self.ready(sql, false).await?,
             Source::Dynamic { text, types, values } => (self.prepare(text, types).await?, values),
         };
         let values = self.given(&prepared, values)?;
@@ -123,13 +130,7 @@ impl Machine<'_> {
         {
             return Ok((self.places[used.slot].value.clone(), ty));
         }
-        let known = self.ready.get(sql.id).is_some_and(Option::is_some);
-        let (prepared, values) = if known {
-            self.ready(sql).await?
-        } else {
-            let query = Sql { text: format!("select {}", sql.text), ..sql.clone() };
-            self.ready(&query).await?
-        };
+        let (prepared, values) = self.ready(sql, true).await?;
         if prepared.columns.len() != 1 {
             let count = prepared.columns.len();
             return Err(PgError::syntax(format!("query returned {count} columns")));
@@ -196,14 +197,24 @@ impl Machine<'_> {
         into: Option<&Into>,
         is_query: bool,
     ) -> Result<()> {
+        // EXECUTE leaves `found` as it is, but not the field's `sql%found`.
+        let tells = matches!(source, Source::Static(_));
         let (prepared, values) = self.bound(source).await?;
-        let (mut rows, tag) = self.run_whole(&prepared, values).await?;
-        let count = match prepared.plan.returns_rows && is_query {
-            true => rows.len() as u64,
-            false => tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0),
+        let (mut rows, count) = match prepared.plan.returns_rows && is_query {
+            true => self.run_some(&prepared, values, into.is_some()).await?,
+            false => {
+                let (rows, tag) = self.run_whole(&prepared, values).await?;
+                (rows, tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0))
+            }
         };
-        self.places[ROW_COUNT].value = Value::Int8(i64::try_from(count).unwrap_or(i64::MAX));
-        self.set_found(count > 0);
+        if !matches!(prepared.plan.kind, PlanKind::Utility(_) | PlanKind::Own(_)) {
+            self.places[ROW_COUNT].value = Value::Int8(i64::try_from(count).unwrap_or(i64::MAX));
+            self.places[SQL_FOUND].value = Value::Bool(count > 0);
+            self.places[SQL_NOT_FOUND].value = Value::Bool(count == 0);
+            if tells {
+                self.set_found(count > 0);
+            }
+        }
         let Some(into) = into else { return Ok(()) };
         if !prepared.plan.returns_rows {
             return Err(PgError::syntax("INTO used with a command that cannot return data"));
@@ -225,7 +236,37 @@ impl Machine<'_> {
             true if into.strict || (is_query && self.dialect == super::tree::Dialect::Field) => {
                 Err(PgError::new("P0002", "query returned no rows"))
             }
-            true => self.take_nothing(into),
+            true => self.take_nothing(into, &names, &types),
+        }
+    }
+
+    /// Runs a query for its effect, or for two rows at most: the rest is not kept. Its rows, and
+    /// how many there were.
+    async fn run_some(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        values: Vec<Value>,
+        wants_rows: bool,
+    ) -> Result<(Vec<Vec<Value>>, u64)> {
+        let plan = &prepared.plan;
+        if plan.runs_whole() || matches!(plan.kind, PlanKind::Direct(_)) {
+            let (rows, _) = self.run_whole(prepared, values).await?;
+            let count = rows.len() as u64;
+            return Ok((rows, count));
+        }
+        let taken = TakenRows::default();
+        let mut portal = portal_of(prepared.clone(), &taken);
+        let mut nowhere = Nowhere::default();
+        let limit = if wants_rows { 2 } else { ROWS_AT_A_TIME };
+        let mut fetched = self.session.run_within(&mut portal, values, limit, &mut nowhere).await?;
+        let mut count = 0;
+        loop {
+            let rows = std::mem::take(&mut *taken.lock());
+            count += rows.len() as u64;
+            if wants_rows || !matches!(fetched, Fetched::Suspended) {
+                return Ok((rows, count));
+            }
+            fetched = self.session.run_on(&mut portal, limit, &mut nowhere).await?;
         }
     }
 
@@ -321,7 +362,7 @@ impl Machine<'_> {
             }
             None => {
                 if self.dialect == super::tree::Dialect::Pg {
-                    self.take_nothing(into)?;
+                    self.take_nothing(into, &names, &types)?;
                 }
                 self.set_found(false);
             }

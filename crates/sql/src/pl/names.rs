@@ -6,15 +6,93 @@
 
 use super::lex::Tok;
 use super::parse::{Name, Parser};
-use super::tree::{Dialect, FOUND, NOT_FOUND, ROW_COUNT, Sql, Use};
+use super::tree::{Dialect, FOUND, NOT_FOUND, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Sql, Use};
 use std::fmt::Write;
 use std::ops::Range;
+
+/// Words that a value may follow; after another word, or a value, stands an alias.
+const BEFORE_VALUES: [&str; 55] = [
+    "all",
+    "and",
+    "any",
+    "array",
+    "between",
+    "both",
+    "by",
+    "case",
+    "default",
+    "distinct",
+    "div",
+    "else",
+    "escape",
+    "except",
+    "execute",
+    "exists",
+    "fetch",
+    "filter",
+    "first",
+    "for",
+    "having",
+    "if",
+    "ilike",
+    "in",
+    "intersect",
+    "is",
+    "leading",
+    "like",
+    "limit",
+    "mod",
+    "next",
+    "not",
+    "of",
+    "offset",
+    "on",
+    "or",
+    "overlaps",
+    "returning",
+    "row",
+    "select",
+    "set",
+    "similar",
+    "some",
+    "symmetric",
+    "then",
+    "to",
+    "trailing",
+    "union",
+    "using",
+    "values",
+    "when",
+    "where",
+    "while",
+    "zone",
+    "return",
+];
+
+/// Words that end a list of tables.
+const AFTER_TABLES: [&str; 13] = [
+    "where",
+    "group",
+    "order",
+    "having",
+    "limit",
+    "offset",
+    "fetch",
+    "union",
+    "intersect",
+    "except",
+    "returning",
+    "set",
+    "for",
+];
 
 /// Where in a statement the words are.
 #[derive(Default)]
 struct Place {
     /// For each open parenthesis whether it is that of a function, whose FROM is none of a query.
     open: Vec<bool>,
+    /// Depth of the list of tables, while in one.
+    tables: Option<usize>,
     /// Depth of the SET clause, while in one.
     set: Option<usize>,
     /// The list of columns of an INSERT or of ON CONFLICT comes next.
@@ -37,7 +115,8 @@ impl Place {
             Tok::Symbol("(" | "[") => {
                 const FROM_INSIDE: [&str; 4] = ["extract", "substring", "trim", "overlay"];
                 self.open.push(FROM_INSIDE.contains(&word(previous).as_str()));
-                if std::mem::take(&mut self.columns_next) {
+                let lists = matches!(word(previous).as_str(), "using" | "set");
+                if std::mem::take(&mut self.columns_next) || lists {
                     self.columns = Some(self.depth());
                 }
             }
@@ -45,13 +124,37 @@ impl Place {
                 if self.columns == Some(self.depth()) {
                     self.columns = None;
                 }
+                if self.tables == Some(self.depth()) {
+                    self.tables = None;
+                }
                 self.open.pop();
             }
+            Tok::Word(w) if w == "from" && word(previous) != "distinct" => {
+                if self.set == Some(self.depth()) {
+                    self.set = None;
+                }
+                if self.open.last() != Some(&true) {
+                    self.tables = Some(self.depth());
+                }
+            }
             Tok::Word(w) => match (w.as_str(), word(previous).as_str()) {
+                // A query in parentheses, not a list of columns.
+                ("select" | "with" | "values", "")
+                    if matches!(previous, Some(Tok::Symbol("("))) =>
+                {
+                    self.columns = self.columns.filter(|depth| *depth != self.depth());
+                    self.columns_next = false;
+                }
+                (word, _) if self.tables == Some(self.depth()) && AFTER_TABLES.contains(&word) => {
+                    self.tables = None;
+                    if word == "set" {
+                        self.set = Some(self.depth());
+                    }
+                }
                 ("into", "insert") | ("conflict", "on") => self.columns_next = true,
                 ("values" | "select" | "with" | "default" | "do", _) => self.columns_next = false,
                 ("set", _) => self.set = Some(self.depth()),
-                ("where" | "from" | "returning", _) if self.set == Some(self.depth()) => {
+                ("where" | "returning", _) if self.set == Some(self.depth()) => {
                     self.set = None;
                 }
                 _ => {}
@@ -62,6 +165,12 @@ impl Place {
 }
 
 impl Parser<'_> {
+    /// SQL without variables.
+    pub(super) fn plain(&mut self, text: String) -> Sql {
+        self.statements += 1;
+        Sql { id: self.statements - 1, text, uses: Vec::new() }
+    }
+
     /// The SQL of these words, with parameters for variables; `statement`: not an expression.
     pub(super) fn sql_of(&mut self, parts: &[Range<usize>], statement: bool) -> Sql {
         let mut out = Sql { id: self.statements, text: String::new(), uses: Vec::new() };
@@ -123,10 +232,12 @@ impl Parser<'_> {
         if self.dialect == Dialect::Field && tok(at + 1) == Some(&Tok::Symbol("%")) {
             // `sql%rowcount`, and of a cursor what it found last.
             let known = first == "sql" || matches!(self.lookup(first), Some(Name::Cursor(_)));
-            let slot = match name(at + 2) {
-                Some("rowcount") => Some(ROW_COUNT),
-                Some("found") => Some(FOUND),
-                Some("notfound") => Some(NOT_FOUND),
+            let slot = match (name(at + 2), first == "sql") {
+                (Some("rowcount"), true) => Some(ROW_COUNT),
+                (Some("found"), true) => Some(SQL_FOUND),
+                (Some("notfound"), true) => Some(SQL_NOT_FOUND),
+                (Some("found"), false) => Some(FOUND),
+                (Some("notfound"), false) => Some(NOT_FOUND),
                 _ => None,
             };
             if let (true, Some(slot)) = (known, slot) {
@@ -179,15 +290,30 @@ impl Parser<'_> {
         if is_set_target {
             return false;
         }
-        match previous {
-            Some(Tok::Symbol("." | "::")) => false,
-            Some(Tok::Word(w)) => match w.as_str() {
-                "as" => false,
-                "from" => !statement || place.open.last() == Some(&true),
-                "join" | "into" | "update" | "table" | "index" | "only" => !statement,
-                _ => true,
+        let word_before = |back: usize| match at.checked_sub(back) {
+            Some(i) if i >= part.start => match &self.tokens[i].tok {
+                Tok::Word(w) => w.as_str(),
+                _ => "",
             },
-            _ => true,
+            _ => "",
+        };
+        match previous {
+            None => true,
+            Some(Tok::Symbol("." | "::" | ")" | "]")) => false,
+            // A field of `extract`.
+            Some(Tok::Symbol("(")) => word_before(2) != "extract",
+            Some(Tok::Symbol(",")) => place.tables != Some(place.depth()),
+            Some(Tok::Symbol(_) | Tok::Other(_)) => true,
+            Some(Tok::Word(w)) => match w.as_str() {
+                "from" => {
+                    word_before(2) == "distinct"
+                        || place.open.last() == Some(&true)
+                        || (!statement && place.depth() == 0)
+                }
+                word => BEFORE_VALUES.contains(&word),
+            },
+            // Behind a value: an alias.
+            Some(_) => false,
         }
     }
 }

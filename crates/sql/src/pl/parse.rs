@@ -15,13 +15,14 @@ use crate::{PgError, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Blocks and statements in each other.
+/// Statements in each other.
 const DEPTH_MAX: usize = 100;
 
 /// Names of one block or loop.
 #[derive(Default)]
 pub(super) struct Scope {
     label: Option<String>,
+    is_loop: bool,
     names: BTreeMap<String, Name>,
 }
 
@@ -75,6 +76,7 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Program> {
             parser.scopes[0].names.insert(name.to_owned(), Name::Scalar(slot));
         }
     }
+    parser.refuse_parameters()?;
     let label = parser.label()?;
     let block = parser.block(label)?;
     let end = parser.at;
@@ -95,7 +97,27 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Program> {
     })
 }
 
+/// The field's names for integers of its procedural code.
+fn is_own_integer(name: &str) -> bool {
+    ["pls_integer", "binary_integer", "simple_integer"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
+}
+
 impl<'a> Parser<'a> {
+    /// A block has no parameters of its own: its variables become those of its statements.
+    fn refuse_parameters(&self) -> Result<()> {
+        for pair in self.tokens.windows(2) {
+            let [dollar, number] = pair else { continue };
+            let adjacent = dollar.end == number.at && number.tok == Tok::Number;
+            if dollar.tok == Tok::Other('$') && adjacent {
+                let name = &self.text[dollar.at..number.end];
+                return Err(PgError::new("42P02", format!("there is no parameter {name}")));
+            }
+        }
+        Ok(())
+    }
+
     // ---- words ------------------------------------------------------------------------------
 
     pub(super) fn tok(&self) -> &Tok {
@@ -214,18 +236,33 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    pub(super) fn enter(&mut self, label: Option<String>) -> Result<()> {
+    /// One statement further in.
+    pub(super) fn deeper(&mut self) -> Result<()> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(self.error("54001", "blocks and loops are nested too deep"));
+        match self.depth > DEPTH_MAX {
+            true => Err(self.error("54001", "statements are nested too deep")),
+            false => Ok(()),
         }
-        self.scopes.push(Scope { label, ..Scope::default() });
-        Ok(())
+    }
+
+    pub(super) fn shallower(&mut self) {
+        self.depth -= 1;
+    }
+
+    pub(super) fn enter(&mut self, label: Option<String>, is_loop: bool) {
+        self.scopes.push(Scope { label, is_loop, ..Scope::default() });
     }
 
     pub(super) fn leave(&mut self) {
-        self.depth -= 1;
         self.scopes.pop();
+    }
+
+    /// Whether EXIT, or CONTINUE, finds what it ends.
+    pub(super) fn ends_something(&self, label: Option<&str>, again: bool) -> bool {
+        self.scopes.iter().any(|scope| match label {
+            Some(_) => scope.label.as_deref() == label && (scope.is_loop || !again),
+            None => scope.is_loop,
+        })
     }
 
     // ---- pieces of SQL ----------------------------------------------------------------------
@@ -286,7 +323,7 @@ impl<'a> Parser<'a> {
 
     /// A block up to its END and label.
     pub(super) fn block(&mut self, label: Option<String>) -> Result<Block> {
-        self.enter(label.clone())?;
+        self.enter(label.clone(), false);
         let mut variables = Vec::new();
         if self.word("declare") {
             while !self.is("begin") {
@@ -442,7 +479,10 @@ impl<'a> Parser<'a> {
         if path.is_empty() {
             return Err(self.near());
         }
-        let text = self.cut(&(from..self.at));
+        let text = match self.cut(&(from..self.at)) {
+            own if is_own_integer(own) => "int",
+            text => text,
+        };
         Ok((TypeName::Sql(text.to_owned()), false))
     }
 
@@ -486,7 +526,9 @@ impl<'a> Parser<'a> {
             } else if name == "sqlstate" {
                 let Tok::Text(code) = self.tok().clone() else { return Err(self.near()) };
                 self.advance();
-                conditions.push(Condition::State(code));
+                // `22000` stands for its class.
+                let state = code.strip_suffix("000").unwrap_or(&code).to_owned();
+                conditions.push(Condition::State(state));
             } else if let Some(Name::Exception(id)) = self.lookup(&name) {
                 conditions.push(Condition::Own(id));
             } else {

@@ -41,8 +41,11 @@ impl Machine<'_> {
         let mut error = match &raise.what {
             Raised::Again => {
                 let text = "RAISE without parameters cannot be used outside an exception handler";
-                let again = self.handled.last().cloned();
-                return Err(again.unwrap_or_else(|| PgError::new("0Z002", text)));
+                let Some(again) = self.handled.last().cloned() else {
+                    return Err(PgError::new("0Z002", text));
+                };
+                (self.own, self.number) = (again.own, again.number);
+                return Err(again.error);
             }
             Raised::Options => PgError::new("P0001", ""),
             Raised::Format(format, args) => {
@@ -68,7 +71,11 @@ impl Machine<'_> {
             }
         };
         for (name, value) in &raise.options {
-            let text = self.shown(value).await?;
+            let (given, _) = self.eval(value).await?;
+            if given.is_null() {
+                return Err(PgError::new("22004", "RAISE statement option cannot be null"));
+            }
+            let text = to_text(&given.as_datum(), &self.session.format_env());
             match name.as_str() {
                 "message" => error.message = text,
                 "detail" => error = error.with_detail(text),
@@ -138,7 +145,7 @@ impl Machine<'_> {
 
     pub(super) fn diagnose(&mut self, stacked: bool, items: &[(Use, String)]) -> Result<()> {
         let text = |text: Option<&str>| Value::Text(text.unwrap_or_default().into());
-        let error = self.handled.last().cloned();
+        let error = self.handled.last().map(|handled| handled.error.clone());
         if stacked && error.is_none() {
             let text = "GET STACKED DIAGNOSTICS cannot be used outside an exception handler";
             return Err(PgError::new("0Z002", text));

@@ -5,7 +5,7 @@ use super::exec::{Cursor, Ready, Source};
 use super::parse::parse;
 use super::tree::{
     Block, Condition, Dialect, FOUND, Handler, Into, Kind, MESSAGE, NOT_FOUND, NUMBER, Program,
-    ROW_COUNT, Rows, STATE, Slot, Sql, Statement, TypeName, Use,
+    ROW_COUNT, Rows, SQL_FOUND, SQL_NOT_FOUND, STATE, Slot, Sql, Statement, TypeName, Use,
 };
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result, Severity};
@@ -68,6 +68,14 @@ impl Place {
     }
 }
 
+/// An error that is being handled, with which declared exception it is and what number it has.
+#[derive(Clone, Debug)]
+pub(super) struct Handled {
+    pub(super) error: PgError,
+    pub(super) own: Option<usize>,
+    pub(super) number: Option<i32>,
+}
+
 /// A block while it runs.
 pub(super) struct Machine<'s> {
     pub(super) session: &'s mut Session,
@@ -78,7 +86,7 @@ pub(super) struct Machine<'s> {
     queries: BTreeMap<Slot, Sql>,
     numbers: Vec<(usize, i32)>,
     /// Errors that are being handled, the innermost last.
-    pub(super) handled: Vec<PgError>,
+    pub(super) handled: Vec<Handled>,
     /// The declared exception that was raised last, while it is on its way.
     pub(super) own: Option<usize>,
     /// The number that the error on its way was given.
@@ -94,9 +102,14 @@ impl Session {
     pub(crate) async fn run_code(&mut self, code: &Code) -> Result<Fetched> {
         let dialect = if code.field { Dialect::Field } else { Dialect::Pg };
         let program = parse(&code.text, dialect)?;
+        // What the message has done before would be committed with it.
+        let holds = usize::from(!self.is_first);
+        self.blocks_that_hold += holds;
         let mut machine = Machine::new(self, &program);
-        machine.run_block(&program.block).await?;
+        let done = machine.run_block(&program.block).await;
         machine.finish();
+        self.blocks_that_hold -= holds;
+        done?;
         Ok(Fetched::Complete("DO".to_owned()))
     }
 }
@@ -104,8 +117,10 @@ impl Session {
 impl<'s> Machine<'s> {
     fn new(session: &'s mut Session, program: &Program) -> Machine<'s> {
         let mut places = vec![Place::new(TypeKind::Text, Value::Null); program.slots];
-        for slot in [FOUND, NOT_FOUND] {
-            places[slot] = Place::new(TypeKind::Bool, Value::Bool(slot == NOT_FOUND));
+        for (slot, value) in
+            [(FOUND, false), (NOT_FOUND, true), (SQL_FOUND, false), (SQL_NOT_FOUND, true)]
+        {
+            places[slot] = Place::new(TypeKind::Bool, Value::Bool(value));
         }
         places[ROW_COUNT] = Place::new(TypeKind::Int8, Value::Int8(0));
         places[STATE].value = Value::Text("00000".into());
@@ -145,18 +160,25 @@ impl<'s> Machine<'s> {
     fn run_block<'a>(&'a mut self, block: &'a Block) -> LocalBoxFuture<'a, Result<Flow>> {
         async move {
             let guards = !block.handlers.is_empty();
+            // An error in a declaration is not this block's to catch.
+            self.declare(block).await?;
+            let before: Vec<Slot> = self.cursors.keys().copied().collect();
             let mark = match guards && self.dialect == Dialect::Pg {
                 true => self.session.mark_within(),
                 false => None,
             };
             self.guarded += usize::from(guards);
-            let done = self.declare_and_run(block).await;
+            let holds = guards && self.dialect == Dialect::Pg;
+            self.session.blocks_that_hold += usize::from(holds);
+            let done = self.run_all(&block.body).await;
+            self.session.blocks_that_hold -= usize::from(holds);
             self.guarded -= usize::from(guards);
             let flow = match done {
                 Err(error) => {
                     let Some(handler) = self.handler_of(block, &error) else { return Err(error) };
                     if let Some(mark) = mark {
                         self.session.rollback_within(mark).await?;
+                        self.cursors.retain(|slot, _| before.contains(slot));
                     }
                     self.handle(handler, error).await?
                 }
@@ -170,7 +192,7 @@ impl<'s> Machine<'s> {
         .boxed_local()
     }
 
-    async fn declare_and_run(&mut self, block: &Block) -> Result<Flow> {
+    async fn declare(&mut self, block: &Block) -> Result<()> {
         for variable in &block.variables {
             let (ty, record) = self.resolve(&variable.ty).await?;
             let place = &mut self.places[variable.slot];
@@ -187,7 +209,7 @@ impl<'s> Machine<'s> {
             }
             (place.constant, place.not_null) = (variable.constant, variable.not_null);
         }
-        self.run_all(&block.body).await
+        Ok(())
     }
 
     /// The type of a variable, and the empty row of one that has columns.
@@ -241,20 +263,16 @@ impl<'s> Machine<'s> {
     async fn handle(&mut self, handler: &Handler, error: PgError) -> Result<Flow> {
         const SLOTS: [Slot; 3] = [STATE, MESSAGE, NUMBER];
         let before = SLOTS.map(|slot| self.places[slot].value.clone());
-        let number = self.number.take().unwrap_or_else(|| number_of(error.code));
+        let (own, given) = (self.own.take(), self.number.take());
+        let number = given.unwrap_or_else(|| number_of(error.code));
         self.places[STATE].value = Value::Text(error.code.into());
         self.places[MESSAGE].value = Value::Text(error.message.as_str().into());
         self.places[NUMBER].value = Value::Int4(number);
-        let own = self.own.take();
-        self.handled.push(error);
+        self.handled.push(Handled { error, own, number: given });
         let done = self.run_all(&handler.body).await;
         self.handled.pop();
-        if done.is_ok() {
-            for (slot, value) in SLOTS.into_iter().zip(before) {
-                self.places[slot].value = value;
-            }
-        } else if self.own.is_none() && self.number.is_none() {
-            self.own = own;
+        for (slot, value) in SLOTS.into_iter().zip(before) {
+            self.places[slot].value = value;
         }
         done
     }
@@ -281,6 +299,12 @@ impl<'s> Machine<'s> {
                 Kind::Assign { target, value } => {
                     let (value, from) = self.eval(value).await?;
                     self.store(target, value, from)?;
+                }
+                Kind::Copy { target, from } => {
+                    let record = self.places[*from].record.clone().unwrap_or_default();
+                    let Record { names, types, values, .. } = record;
+                    let target = [Use { slot: *target, field: None }];
+                    self.take_row(&target, values, &names, &types)?;
                 }
                 Kind::If { arms, otherwise } => {
                     for (condition, body) in arms {
@@ -469,13 +493,20 @@ impl<'s> Machine<'s> {
             }
         };
         let mut turned = false;
-        while let Some(row) = self.next_row(&mut cursor).await? {
+        let into = Into { strict: false, targets: targets.to_vec() };
+        let first = self.next_row(&mut cursor).await?;
+        if first.is_none() {
+            self.take_nothing(&into, &cursor.names, &cursor.types)?;
+        }
+        let mut next = first;
+        while let Some(row) = next.take() {
             turned = true;
             self.take_row(targets, row, &cursor.names, &cursor.types)?;
             if let Some(flow) = self.turn(label, body).await? {
                 self.set_found(true);
                 return Ok(flow);
             }
+            next = self.next_row(&mut cursor).await?;
         }
         self.set_found(turned);
         Ok(Flow::Next)
@@ -583,11 +614,20 @@ impl<'s> Machine<'s> {
     }
 
     /// Nothing was found for INTO.
-    pub(super) fn take_nothing(&mut self, into: &Into) -> Result<()> {
+    pub(super) fn take_nothing(
+        &mut self,
+        into: &Into,
+        names: &Arc<[String]>,
+        types: &Arc<[ColType]>,
+    ) -> Result<()> {
         for target in &into.targets {
             let place = &mut self.places[target.slot];
             match (&target.field, &mut place.record) {
-                (None, Some(record)) => record.values.fill(Value::Null),
+                (None, Some(record)) if record.fixed => record.values.fill(Value::Null),
+                (None, Some(record)) => {
+                    (record.names, record.types) = (names.clone(), types.clone());
+                    record.values = vec![Value::Null; names.len()];
+                }
                 _ => self.store(target, Value::Null, ColType::new(TypeKind::Text))?,
             }
         }
@@ -597,9 +637,12 @@ impl<'s> Machine<'s> {
     // ---- transactions -----------------------------------------------------------------------
 
     async fn end_transaction(&mut self, commits: bool) -> Result<()> {
-        if self.guarded > 0 && self.dialect == Dialect::Pg {
+        if self.session.blocks_that_hold > 0 {
             let what = if commits { "commit" } else { "roll back" };
-            let text = format!("cannot {what} while a subtransaction is active");
+            let text = match self.guarded > 0 && self.dialect == Dialect::Pg {
+                true => format!("cannot {what} while a subtransaction is active"),
+                false => "invalid transaction termination".to_owned(),
+            };
             return Err(PgError::new("2D000", text));
         }
         self.session.end_within(commits).await

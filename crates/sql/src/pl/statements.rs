@@ -26,8 +26,10 @@ impl Parser<'_> {
 
     fn statement(&mut self) -> Result<Statement> {
         let line = self.line();
+        self.deeper()?;
         let label = self.label()?;
         let kind = self.statement_kind(label)?;
+        self.shallower();
         Ok(Statement { line, kind })
     }
 
@@ -148,6 +150,13 @@ impl Parser<'_> {
         if !self.symbol(":=") && !self.symbol("=") {
             return Err(self.near());
         }
+        if let (Tok::Word(name), Tok::Symbol(";")) = (self.tok(), self.peek(1))
+            && let Some(Name::Record(from)) = self.lookup(name)
+            && target.field.is_none()
+        {
+            self.at += 2;
+            return Ok(Kind::Copy { target: target.slot, from });
+        }
         let value = self.expr_to_end()?;
         Ok(Kind::Assign { target, value })
     }
@@ -216,6 +225,18 @@ impl Parser<'_> {
             Tok::Quoted(_) => Some(self.name()?),
             _ => None,
         };
+        if !self.ends_something(label.as_deref(), again) {
+            let what = if again { "CONTINUE" } else { "EXIT" };
+            let text = match &label {
+                Some(name) => format!(
+                    "there is no label \"{name}\" attached to any block or loop enclosing this \
+                     statement"
+                ),
+                None if again => "CONTINUE cannot be used outside a loop".to_owned(),
+                None => format!("{what} cannot be used outside a loop, unless it has a label"),
+            };
+            return Err(self.error("42601", text));
+        }
         let when = match self.word("when") {
             true => Some(self.expr_until(&[], &[";"])?),
             false => None,
@@ -235,7 +256,7 @@ impl Parser<'_> {
     }
 
     fn loop_statement(&mut self, label: Option<String>) -> Result<Kind> {
-        self.enter(label.clone())?;
+        self.enter(label.clone(), true);
         let kind = if self.is("loop") {
             let body = self.loop_body(label.as_deref())?;
             Kind::Loop { label, body }
@@ -270,6 +291,9 @@ impl Parser<'_> {
         let end = self.at;
         self.at = names.start;
         let targets = self.loop_targets(&names, &rows)?;
+        if targets.len() > 1 && self.at != names.end {
+            return Err(self.near());
+        }
         self.at = end;
         let body = self.loop_body(label.as_deref())?;
         Ok(Kind::ForRows { label, targets, rows, body })
@@ -588,14 +612,17 @@ impl Parser<'_> {
 
     fn sql_statement(&mut self) -> Result<Kind> {
         let Tok::Word(first) = self.tok().clone() else { return Err(self.near()) };
-        let calls = matches!(self.peek(1), Tok::Symbol("(")) && first != "values";
+        const VERBS: [&str; 8] =
+            ["select", "insert", "update", "delete", "merge", "values", "with", "table"];
+        let is_verb = VERBS.contains(&first.as_str());
+        let calls = matches!(self.peek(1), Tok::Symbol("(")) && !is_verb;
         let all = self.range_until(&[], &[";"])?;
         let end = self.at;
         let is_query = matches!(first.as_str(), "select" | "with" | "values" | "table");
         let changes = matches!(first.as_str(), "insert" | "update" | "delete" | "merge" | "with");
         let mut into = None;
         let mut parts = vec![all.clone()];
-        if let Some(at) = self.into_at(&all, is_query, changes) {
+        if let Some(at) = self.place_of_into(&all, is_query, changes) {
             self.at = at + 1;
             if self.is("strict") && !matches!(self.peek(1), Tok::Symbol("," | ";" | ".")) {
                 self.advance();
@@ -607,6 +634,12 @@ impl Parser<'_> {
         }
         self.at = end;
         self.expect_symbol(";")?;
+        if !is_verb && !calls {
+            // Names in definitions are never variables.
+            let text = self.cut(&all).to_owned();
+            let sql = self.plain(text);
+            return Ok(Kind::Sql { sql, into: None, perform: false, is_query: false });
+        }
         let mut sql = self.sql_of(&parts, true);
         if calls {
             // A function that is called for what it does.
@@ -617,7 +650,7 @@ impl Parser<'_> {
     }
 
     /// The INTO of a statement that gives its rows to variables.
-    fn into_at(&self, all: &Range<usize>, is_query: bool, changes: bool) -> Option<usize> {
+    fn place_of_into(&self, all: &Range<usize>, is_query: bool, changes: bool) -> Option<usize> {
         let mut open = 0_usize;
         let mut returns = is_query && !changes;
         let mut previous = "";

@@ -20,7 +20,9 @@ pub(super) const STATE: Slot = 2;
 pub(super) const MESSAGE: Slot = 3;
 pub(super) const NUMBER: Slot = 4;
 pub(super) const NOT_FOUND: Slot = 5;
-pub(super) const FIXED_SLOTS: usize = 6;
+pub(super) const SQL_FOUND: Slot = 6;
+pub(super) const SQL_NOT_FOUND: Slot = 7;
+pub(super) const FIXED_SLOTS: usize = 8;
 
 /// A use of a variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,6 +117,11 @@ pub(super) enum Kind {
         target: Use,
         value: Sql,
     },
+    /// A record to a record.
+    Copy {
+        target: Slot,
+        from: Slot,
+    },
     If {
         arms: Vec<(Sql, Vec<Statement>)>,
         otherwise: Vec<Statement>,
@@ -208,7 +215,7 @@ impl Kind {
         match self {
             Kind::Nothing => "NULL",
             Kind::Block(_) => "statement block",
-            Kind::Assign { .. } => "assignment",
+            Kind::Assign { .. } | Kind::Copy { .. } => "assignment",
             Kind::If { .. } => "IF",
             Kind::Case { .. } => "CASE",
             Kind::Loop { .. } => "LOOP",

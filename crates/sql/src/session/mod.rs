@@ -90,6 +90,11 @@ pub struct Session {
     pub(crate) seat: Option<Seat>,
     /// Where a failed statement is rolled back to.
     statement_start: Option<Mark>,
+    /// Blocks of procedural code that must be able to take back what they did: nobody may end the
+    /// transaction meanwhile.
+    pub(crate) blocks_that_hold: usize,
+    /// Whether nothing has run in the transaction before the statement at hand.
+    pub(crate) is_first: bool,
     /// While a statement runs that is traced.
     pub(crate) tracing: Option<Box<crate::trace::Running>>,
     pub(crate) trace_settings: TraceSettings,
@@ -151,6 +156,8 @@ impl Session {
             set_by_rows: Default::default(),
             peer: String::new(),
             seat: None,
+            blocks_that_hold: 0,
+            is_first: true,
             statement_start: None,
             tracing: None,
             trace_settings: TraceSettings::default(),

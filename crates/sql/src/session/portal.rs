@@ -157,6 +157,7 @@ impl Session {
         };
         self.statement_start = self.txn.as_ref().map(super::Txn::mark);
         if let Some(txn) = &mut self.txn {
+            self.is_first = !txn.used;
             txn.used = true;
             txn.queried |= plan.may_see();
         }
