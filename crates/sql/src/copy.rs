@@ -439,7 +439,7 @@ impl Session {
     }
 
     /// The values of the one row a direct statement reads.
-    async fn direct_row(
+    pub(crate) async fn direct_row(
         &mut self,
         direct: &Direct,
         params: &[Value],

@@ -19,7 +19,25 @@ const ROWS_AT_A_TIME: usize = 100;
 /// A statement with its plan for parameters of these types.
 pub(super) struct Ready {
     types: Vec<u32>,
+    planned: Planned,
+}
+
+/// A plan, with the shape of its rows.
+#[derive(Clone)]
+struct Planned {
     prepared: Arc<Prepared>,
+    names: Arc<[String]>,
+    columns: Arc<[ColType]>,
+}
+
+impl Planned {
+    fn new(prepared: Arc<Prepared>) -> Planned {
+        Planned {
+            names: prepared.columns.iter().map(|c| c.name.clone()).collect(),
+            columns: prepared.columns.iter().map(type_of).collect(),
+            prepared,
+        }
+    }
 }
 
 /// Where a statement comes from.
@@ -57,30 +75,28 @@ impl Machine<'_> {
     }
 
     /// A statement of the block, its plan made anew only if types or definitions have changed.
-    async fn ready(
-        &mut self,
-        sql: &Sql,
-        is_expression: bool,
-    ) -> Result<(Arc<Prepared>, Vec<Value>)> {
-        let mut types = Vec::with_capacity(sql.uses.len());
+    async fn ready(&mut self, sql: &Sql, is_expression: bool) -> Result<(Planned, Vec<Value>)> {
         let mut values = Vec::with_capacity(sql.uses.len());
-        for used in &sql.uses {
+        let mut known = self.ready.get(sql.id).and_then(Option::as_ref);
+        for (at, used) in sql.uses.iter().enumerate() {
             let (value, ty) = self.value_of(used)?;
-            types.push(ty);
+            known = known.filter(|ready| ready.types.get(at) == Some(&ty));
             values.push(value);
         }
-        if let Some(Some(ready)) = self.ready.get(sql.id)
-            && ready.types == types
-            && self.session.serves(&ready.prepared)
+        if let Some(ready) = known
+            && self.session.serves(&ready.planned.prepared)
         {
-            return Ok((ready.prepared.clone(), values));
+            return Ok((ready.planned.clone(), values));
         }
+        let types = sql.uses.iter().map(|used| Ok(self.value_of(used)?.1));
+        let types = types.collect::<Result<Vec<u32>>>()?;
         let prepared = match is_expression {
             true => self.prepare(&format!("select {}", sql.text), &types).await?,
             false => self.prepare(&sql.text, &types).await?,
         };
-        self.ready[sql.id] = Some(Ready { types, prepared: prepared.clone() });
-        Ok((prepared, values))
+        let planned = Planned::new(prepared);
+        self.ready[sql.id] = Some(Ready { types, planned: planned.clone() });
+        Ok((planned, values))
     }
 
     /// The value of a variable, and the type it is declared with as a parameter; 0: the one that is
@@ -111,13 +127,15 @@ impl Machine<'_> {
     }
 
     /// A statement with its values.
-    async fn bound(&mut self, source: Source<'_>) -> Result<(Arc<Prepared>, Vec<Value>)> {
-        let (prepared, values) = match source {
+    async fn bound(&mut self, source: Source<'_>) -> Result<(Planned, Vec<Value>)> {
+        let (planned, values) = match source {
             Source::Static(sql) => self.ready(sql, false).await?,
-            Source::Dynamic { text, types, values } => (self.prepare(text, types).await?, values),
+            Source::Dynamic { text, types, values } => {
+                (Planned::new(self.prepare(text, types).await?), values)
+            }
         };
-        let values = self.given(&prepared, values)?;
-        Ok((prepared, values))
+        let values = self.given(&planned.prepared, values)?;
+        Ok((planned, values))
     }
 
     /// The value of an expression, and its type.
@@ -130,12 +148,12 @@ impl Machine<'_> {
         {
             return Ok((self.places[used.slot].value.clone(), ty));
         }
-        let (prepared, values) = self.ready(sql, true).await?;
-        if prepared.columns.len() != 1 {
-            let count = prepared.columns.len();
+        let (planned, values) = self.ready(sql, true).await?;
+        let Planned { prepared, columns, .. } = planned;
+        let [ty] = columns[..] else {
+            let count = columns.len();
             return Err(PgError::syntax(format!("query returned {count} columns")));
-        }
-        let ty = type_of(&prepared.columns[0]);
+        };
         let values = self.given(&prepared, values)?;
         if let PlanKind::Direct(direct) = &prepared.plan.kind
             && let Direct::Values(output) = &**direct
@@ -199,7 +217,8 @@ impl Machine<'_> {
     ) -> Result<()> {
         // EXECUTE leaves `found` as it is, but not the field's `sql%found`.
         let tells = matches!(source, Source::Static(_));
-        let (prepared, values) = self.bound(source).await?;
+        let (planned, values) = self.bound(source).await?;
+        let Planned { prepared, names, columns } = planned;
         let (mut rows, count) = match prepared.plan.returns_rows && is_query {
             true => self.run_some(&prepared, values, into.is_some()).await?,
             false => {
@@ -224,19 +243,17 @@ impl Machine<'_> {
             return Err(PgError::new("P0003", "query returned more than one row")
                 .with_hint("Make sure the query returns a single row, or use LIMIT 1."));
         }
-        let names: Arc<[String]> = prepared.columns.iter().map(|c| c.name.clone()).collect();
-        let types: Arc<[ColType]> = prepared.columns.iter().map(type_of).collect();
         match rows.is_empty() {
             false => {
                 let row = rows.swap_remove(0);
-                self.take_row(&into.targets, row, &names, &types)?;
+                self.take_row(&into.targets, row, &names, &columns)?;
                 self.places[ROW_COUNT].value = Value::Int8(1);
                 Ok(())
             }
             true if into.strict || (is_query && self.dialect == super::tree::Dialect::Field) => {
                 Err(PgError::new("P0002", "query returned no rows"))
             }
-            true => self.take_nothing(into, &names, &types),
+            true => self.take_nothing(into, &names, &columns),
         }
     }
 
@@ -249,6 +266,15 @@ impl Machine<'_> {
         wants_rows: bool,
     ) -> Result<(Vec<Vec<Value>>, u64)> {
         let plan = &prepared.plan;
+        if let PlanKind::Direct(direct) = &plan.kind
+            && matches!(**direct, Direct::Select(_))
+            && plan.hidden.is_empty()
+            && self.session.serves(prepared)
+        {
+            let row = self.session.row_within(direct, &values).await?;
+            let count = u64::from(row.is_some());
+            return Ok((row.into_iter().collect(), count));
+        }
         if plan.runs_whole() || matches!(plan.kind, PlanKind::Direct(_)) {
             let (rows, _) = self.run_whole(prepared, values).await?;
             let count = rows.len() as u64;
@@ -299,14 +325,15 @@ impl Machine<'_> {
     // ---- rows one by one --------------------------------------------------------------------
 
     pub(super) async fn cursor_of(&mut self, source: Source<'_>) -> Result<Cursor> {
-        let (prepared, values) = self.bound(source).await?;
+        let (planned, values) = self.bound(source).await?;
+        let Planned { prepared, names, columns } = planned;
         if !prepared.plan.returns_rows {
             return Err(PgError::syntax("cannot loop over a statement that returns no rows"));
         }
         let taken = TakenRows::default();
         Ok(Cursor {
-            names: prepared.columns.iter().map(|c| c.name.clone()).collect(),
-            types: prepared.columns.iter().map(type_of).collect(),
+            names,
+            types: columns,
             portal: portal_of(prepared, &taken),
             taken,
             params: Some(values),

@@ -9,7 +9,7 @@ use super::transaction::Mark;
 use super::{Fetched, Session};
 use crate::encode::RowSink;
 use crate::parse::Statement;
-use crate::plan::Prepared;
+use crate::plan::{Direct, Prepared};
 use crate::{PgError, Result};
 use futures::FutureExt;
 use kernel::row::Value;
@@ -60,6 +60,19 @@ impl Session {
         let fetched = Box::pin(self.run_plan(run)).await?;
         self.settle_keys(false).await?;
         Ok(fetched)
+    }
+
+    /// The one row of a statement that finds it by its key, as values.
+    pub(crate) async fn row_within(
+        &mut self,
+        direct: &Direct,
+        params: &[Value],
+    ) -> Result<Option<Vec<Value>>> {
+        self.ctx.bump(Stat::ExecuteCount, 1);
+        if let Some(txn) = &mut self.txn {
+            (txn.used, txn.queried) = (true, true);
+        }
+        self.direct_row(direct, params).await
     }
 
     /// Goes on with a part that has stopped after some rows.
