@@ -18,8 +18,8 @@ const CAUGHT: &[(Mutant, &str, u64)] = &[
     (Mutant::AcceptStaleEpoch, "late-words", 3),
     (Mutant::AnswerBeforeFlush, "stalls", 1),
     (Mutant::ReuseUndoEarly, "tiny", 5),
-    (Mutant::AnswerAfterLease, "leases", 7),
-    (Mutant::SkipFence, "leases", 3),
+    (Mutant::AnswerAfterLease, "leases", 12),
+    (Mutant::SkipFence, "leases", 11),
 ];
 
 fn scenario(name: &str) -> Scenario {

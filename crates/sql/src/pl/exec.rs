@@ -1,7 +1,7 @@
 //! SQL inside procedural code: planned once, run with the values of variables.
 
 use super::run::{Machine, field_at, type_of};
-use super::tree::{Into, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Slot, Sql, Use};
+use super::tree::{Dialect, Into, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Slot, Sql, Use};
 use crate::encode::{Nowhere, TakenRows};
 use crate::parse::{Parsed, parse_single};
 use crate::plan::{Direct, Kind as PlanKind, Prepared};
@@ -238,7 +238,7 @@ impl Machine<'_> {
         if !prepared.plan.returns_rows {
             return Err(PgError::syntax("INTO used with a command that cannot return data"));
         }
-        let strict = into.strict || self.dialect == super::tree::Dialect::Field || !is_query;
+        let strict = into.strict || self.dialect == Dialect::Field || !is_query;
         if rows.len() > 1 && strict {
             return Err(PgError::new("P0003", "query returned more than one row")
                 .with_hint("Make sure the query returns a single row, or use LIMIT 1."));
@@ -250,7 +250,7 @@ impl Machine<'_> {
                 self.places[ROW_COUNT].value = Value::Int8(1);
                 Ok(())
             }
-            true if into.strict || (is_query && self.dialect == super::tree::Dialect::Field) => {
+            true if into.strict || (is_query && self.dialect == Dialect::Field) => {
                 Err(PgError::new("P0002", "query returned no rows"))
             }
             true => self.take_nothing(into, &names, &columns),
@@ -316,7 +316,7 @@ impl Machine<'_> {
         }
         // The field's `:1` and `:name`, in the order in which they stand.
         let text = match self.dialect {
-            super::tree::Dialect::Field if !using.is_empty() => numbered(&text)?,
+            Dialect::Field if !using.is_empty() => numbered(&text)?,
             _ => text.trim_end().trim_end_matches(';').to_owned(),
         };
         Ok((text, types, values))
@@ -388,7 +388,7 @@ impl Machine<'_> {
                 self.set_found(true);
             }
             None => {
-                if self.dialect == super::tree::Dialect::Pg {
+                if self.dialect == Dialect::Pg {
                     self.take_nothing(into, &names, &types)?;
                 }
                 self.set_found(false);

@@ -158,6 +158,8 @@ impl Session {
         self.statement_start = self.txn.as_ref().map(super::Txn::mark);
         if let Some(txn) = &mut self.txn {
             self.is_first = !txn.used;
+            // No block runs yet, however the one before has ended.
+            self.blocks_that_hold = 0;
             txn.used = true;
             txn.queried |= plan.may_see();
         }
