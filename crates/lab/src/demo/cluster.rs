@@ -25,10 +25,29 @@ pub struct Cluster {
     skein: PathBuf,
     work_dir: PathBuf,
     password: String,
+    processes: Arc<Mutex<Processes>>,
+}
+
+/// What was started and is to be ended.
+#[derive(Default)]
+struct Processes {
     /// Instances started in the foreground, to be waited for.
-    children: Arc<Mutex<Vec<Child>>>,
+    children: Vec<Child>,
     /// `skein` commands that run just now.
-    commands: Arc<Mutex<Vec<u32>>>,
+    commands: Vec<u32>,
+    /// The end has begun: what would start now would be left.
+    ending: bool,
+}
+
+impl Processes {
+    /// Starts one, unless the end has begun.
+    fn spawn(&self, command: &mut Command) -> Result<Child, String> {
+        if self.ending {
+            return Err("the cluster is being ended".to_owned());
+        }
+        let child = command.spawn();
+        child.map_err(|e| format!("run {}: {e}", command.get_program().display()))
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -56,8 +75,7 @@ impl Cluster {
         let skein = skein.ok_or("there is no skein beside this program; name it in SKEIN_BIN")?;
         let password = random_password()?;
         let work_dir = work_dir.to_path_buf();
-        let (children, commands) = Default::default();
-        Ok(Cluster { skein, work_dir, password, children, commands })
+        Ok(Cluster { skein, work_dir, password, processes: Arc::default() })
     }
 
     /// The database's folder.
@@ -77,23 +95,20 @@ impl Cluster {
     }
 
     fn run(&self, verb: &[&str], rest: &[String]) -> Result<String, String> {
-        let failed = |e| format!("run {}: {e}", self.skein.display());
-        let child = Command::new(&self.skein)
-            .args(verb)
-            .arg(self.db())
-            .args(rest)
-            .env("SKEIN_PASSWORD", &self.password)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
+        let mut command = Command::new(&self.skein);
+        command.args(verb).arg(self.db()).args(rest).env("SKEIN_PASSWORD", &self.password);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = {
+            let mut processes = locked(&self.processes);
+            let child = processes.spawn(&mut command)?;
+            processes.commands.push(child.id());
+            child
+        };
         let pid = child.id();
-        locked(&self.commands).push(pid);
         // Clients, and what stands between instances, go on meanwhile.
-        let output = tokio::task::block_in_place(|| child.wait_with_output()).map_err(failed);
-        locked(&self.commands).retain(|p| *p != pid);
-        let output = output?;
+        let output = tokio::task::block_in_place(|| child.wait_with_output());
+        locked(&self.processes).commands.retain(|p| *p != pid);
+        let output = output.map_err(|e| format!("run {}: {e}", self.skein.display()))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if output.status.success() {
             return Ok(text(&output.stdout));
@@ -173,18 +188,14 @@ impl Cluster {
     pub fn start(&self, instance: usize) -> Result<(), String> {
         let log = self.work_dir.join(format!("restart-{instance}.log"));
         let file = || fs::File::create(&log).map_err(|e| format!("make {}: {e}", log.display()));
-        let child = Command::new(&self.skein)
-            .arg("start")
-            .arg(self.db())
-            .arg(format!("--instance={instance}"))
-            .stdin(Stdio::null())
-            .stdout(file()?)
-            .stderr(file()?)
-            // Out of reach of the terminal's Ctrl-C: this program ends it in order.
-            .process_group(0)
-            .spawn()
-            .map_err(|e| format!("start instance {instance}: {e}"))?;
-        locked(&self.children).push(child);
+        let mut command = Command::new(&self.skein);
+        command.arg("start").arg(self.db()).arg(format!("--instance={instance}"));
+        command.stdin(Stdio::null()).stdout(file()?).stderr(file()?);
+        // Out of reach of the terminal's Ctrl-C: this program ends it in order.
+        command.process_group(0);
+        let mut processes = locked(&self.processes);
+        let child = processes.spawn(&mut command)?;
+        processes.children.push(child);
         Ok(())
     }
 
@@ -197,7 +208,9 @@ impl Cluster {
         if status.iter().any(|s| s.instance == instance && s.state == "OPEN") {
             return Ok(true);
         }
-        let ended = locked(&self.children).last_mut().and_then(|c| c.try_wait().ok().flatten());
+        let mut processes = locked(&self.processes);
+        let ended = processes.children.last_mut().and_then(|c| c.try_wait().ok().flatten());
+        drop(processes);
         if let Some(ended) = ended {
             let log = self.work_dir.join(format!("restart-{instance}.log"));
             let said = fs::read_to_string(log).unwrap_or_default();
@@ -255,45 +268,55 @@ impl Cluster {
     /// Ends all instances; with `remove`, the files too. Returns what went wrong.
     #[must_use]
     pub fn end(&self, remove: bool) -> Vec<String> {
-        for pid in locked(&self.commands).drain(..) {
-            send_kill(pid);
-        }
-        let mut problems = self.end_instances();
-        for child in locked(&self.children).iter_mut() {
+        locked(&self.processes).ending = true;
+        let mut problems = self.end_processes();
+        let children = std::mem::take(&mut locked(&self.processes).children);
+        for mut child in children {
             let _ = child.kill();
             let _ = child.wait();
         }
-        locked(&self.children).clear();
         if remove && let Err(e) = fs::remove_dir_all(&self.work_dir) {
             problems.push(format!("remove {}: {e}", self.work_dir.display()));
         }
         problems
     }
 
-    /// Kills until nothing runs: an instance may just have been on its way.
-    fn end_instances(&self) -> Vec<String> {
-        if !self.db().join("skein.toml").exists() {
-            return Vec::new();
-        }
+    /// Kills until nothing runs. A command may just have started an instance that no status tells
+    /// of yet, so it is looked for among all processes.
+    fn end_processes(&self) -> Vec<String> {
         let started = Instant::now();
         loop {
-            let status = match self.status() {
-                Ok(status) => status,
-                Err(e) => return vec![e],
-            };
-            let pids: Vec<u32> = status.iter().filter_map(|s| s.pid).collect();
-            if pids.is_empty() && status.iter().all(|s| s.state == "DOWN") {
+            let pids = processes_of(&self.skein, &self.db());
+            if pids.is_empty() {
                 return Vec::new();
             }
             for pid in &pids {
                 send_kill(*pid);
             }
             if started.elapsed() > END_LIMIT {
-                return vec![format!("instances are left, processes {pids:?}")];
+                return vec![format!("processes {pids:?} are left")];
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// Processes of the binary `skein` that have the database's folder as an argument: all are its
+/// commands and instances. One that has ended and was not waited for does not count.
+fn processes_of(skein: &Path, db: &Path) -> Vec<u32> {
+    let skein = fs::canonicalize(skein).unwrap_or_else(|_| skein.to_path_buf());
+    // Commands have it as it was given, instances absolute.
+    let absolute = std::path::absolute(db).unwrap_or_else(|_| db.to_path_buf());
+    let is_db =
+        |arg: &[u8]| [db, &absolute].iter().any(|d| d.as_os_str().as_encoded_bytes() == arg);
+    let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let ours = |entry: &fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let program = fs::read_link(entry.path().join("exe")).ok()?;
+        let args = fs::read(entry.path().join("cmdline")).ok()?;
+        (program == skein && args.split(|b| *b == 0).any(is_db)).then_some(pid)
+    };
+    entries.filter_map(|entry| ours(&entry)).collect()
 }
 
 fn send_kill(pid: u32) -> bool {
