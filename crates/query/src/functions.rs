@@ -32,6 +32,7 @@ pub use alike::alike;
 pub use coalesce::coalesce;
 pub use json_sets::{gives_json_set, json_set};
 pub use series::set_function;
+pub use strings::RANDOM_STRING;
 pub use typed::{Typed, missing};
 
 use crate::arith::{self, Op};
@@ -538,6 +539,7 @@ pub fn builtin_functions(env: FormatEnv) -> Vec<RowFunction> {
     for name in ["pg_is_other_temp_schema", "pg_relation_is_publishable"] {
         all.push(constant(name, TypeKind::Bool, Value::Bool(false)));
     }
+    all.push(strings::random_string());
     all.push(RowFunction::new("pg_is_in_recovery", Some(0), ty(TypeKind::Bool), false, |_| {
         Ok(Value::Bool(false))
     }));

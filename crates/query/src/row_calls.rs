@@ -1,13 +1,13 @@
 //! Functions that every row calls anew, since they do something: `nextval`, `setval`, `pg_notify`,
-//! locks.
+//! locks, and those that users have stored.
 //!
 //! They need the session, which waits for the rows meanwhile. So each call becomes a column of a
 //! [`Calls`] node, which sends it to the session and waits for the answer ([`RowCalls`]); the
 //! session answers while it waits for the next rows.
 //!
 //! What it promises: a row's calls are made in the order in which they are written, once for each
-//! row that comes. What it must never do: make a call that CASE, AND, OR or COALESCE may leave out;
-//! such a place is refused.
+//! row that comes, and the arguments of one before it. What it must never do: make a call that
+//! CASE, AND, OR or COALESCE leaves out for the row.
 
 use crate::arrow_rows::{ColumnReader, single_column};
 use crate::error::{PgError, Result};
@@ -32,7 +32,7 @@ use datafusion::physical_plan::{
     PlanProperties,
 };
 use futures::StreamExt;
-use kernel::row::{ColType, TypeKind, Value};
+use kernel::row::{ColType, Datum, TypeKind, Value};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
@@ -69,6 +69,95 @@ pub const FUNCTIONS: &[(&str, TypeKind)] = &[
 #[must_use]
 pub fn called(function: &str) -> String {
     format!("{PREFIX}{function}")
+}
+
+/// What the name of a stored function begins with behind [`PREFIX`].
+const ROUTINE: &str = "routine ";
+
+/// The name in a plan of a stored function that rows call.
+#[must_use]
+pub fn routine_name(function: &str) -> String {
+    format!("{PREFIX}{ROUTINE}{function}")
+}
+
+/// The number of the stored function that a row calls, if it is one.
+#[must_use]
+pub fn routine_of(function: &str) -> Option<u32> {
+    function.strip_prefix(ROUTINE)?.parse().ok()
+}
+
+/// Which of several stored functions arguments of these types mean, by its number, and what it
+/// gives.
+pub type Choose = dyn Fn(&[Option<ColType>]) -> Result<(u32, ColType)> + Send + Sync;
+
+/// A stored function that rows call; `name` as in [`routine_name`].
+#[must_use]
+pub fn routine_function(name: &str, choose: Arc<Choose>) -> Arc<ScalarUDF> {
+    let any = vec![TypeSignature::VariadicAny, TypeSignature::Nullary];
+    let signature = Signature::one_of(any, Volatility::Volatile);
+    let function = RoutineFunction { name: routine_name(name), choose, signature };
+    Arc::new(ScalarUDF::new_from_impl(function))
+}
+
+struct RoutineFunction {
+    name: String,
+    choose: Arc<Choose>,
+    signature: Signature,
+}
+
+impl RoutineFunction {
+    fn chosen(&self, types: &[DataType]) -> Result<(u32, ColType)> {
+        let known = |ty: &DataType| match ty {
+            DataType::Null => None,
+            ty => col_type_of(ty),
+        };
+        (self.choose)(&types.iter().map(known).collect::<Vec<_>>())
+    }
+}
+
+impl fmt::Debug for RoutineFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RoutineFunction").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for RoutineFunction {
+    fn eq(&self, other: &RoutineFunction) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for RoutineFunction {}
+
+impl Hash for RoutineFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for RoutineFunction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> DfResult<DataType> {
+        Ok(arrow_type(self.chosen(types)?.1))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+        let types: Vec<DataType> =
+            args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let (_, ty) = self.chosen(&types)?;
+        Ok(Arc::new(field_with_meta(&self.name, arrow_type(ty), PgType::of(ty))))
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        Err(PgError::unsupported("a stored function in this place").into())
+    }
 }
 
 /// A call that a row makes.
@@ -173,6 +262,8 @@ struct Call {
     function: String,
     result: ColType,
     args: Vec<usize>,
+    /// The column that says for which rows it is to be made; `None`: for all.
+    guard: Option<usize>,
 }
 
 /// Makes calls for each row of its input, whose results are further columns.
@@ -337,45 +428,171 @@ fn columns_of_calls(
     let [input] = node.inputs()[..] else {
         return Err(PgError::unsupported("a function with an effect in this place").into());
     };
-    let (input, schema) = (input.clone(), node.schema().clone());
-    let own = input.schema().columns();
-    let (mut computed, mut calls, mut added) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut input, schema) = (input.clone(), node.schema().clone());
     let names = NamePreserver::new(&node);
-    let mapped = node.map_expressions(|expr| {
-        let saved = names.save(&expr);
-        let mapped = expr.transform_up(|part| {
-            let Some(function) = call_of(&part) else { return Ok(Transformed::no(part)) };
-            let (_, field) = part.to_field(input.schema())?;
-            let result = col_type_of(field.data_type())
-                .ok_or_else(|| PgError::internal("a call without a type"))?;
-            let Expr::ScalarFunction(call) = part else { return Ok(Transformed::no(part)) };
-            let first = own.len() + computed.len();
-            for (n, arg) in call.args.iter().enumerate() {
-                computed.push(arg.clone().alias(format!("$argument{}_{n}", *named)));
-            }
-            let args = (first..first + call.args.len()).collect();
-            *named += 1;
-            let name = format!("$call{named}");
-            let field = field.as_ref().clone().with_name(&name).with_nullable(true);
-            calls.push(Call { function, result, args });
-            added.push((None, Arc::new(field)));
-            let column = datafusion::common::Column::new_unqualified(name);
-            Ok(Transformed::yes(Expr::Column(column)))
-        })?;
-        Ok(mapped.update_data(|expr| saved.restore(expr)))
-    })?;
-    let all = own.into_iter().map(Expr::Column).chain(computed).collect();
-    let input = LogicalPlan::Projection(Projection::try_new(all, Arc::new(input))?);
-    let node = Calls::new(input, calls, added, row_by_row)?;
-    let below = LogicalPlan::Extension(Extension { node: Arc::new(node) });
-    let exprs = mapped.data.expressions();
-    let plan = mapped.data.with_new_exprs(exprs, vec![below])?;
+    let mut mapped = node;
+    // One layer for each call in the arguments, or behind the condition, of another.
+    loop {
+        let mut pull = Pull { input: &input, computed: Vec::new(), calls: Vec::new(), named };
+        let own = input.schema().columns();
+        let mut added = Vec::new();
+        mapped = mapped
+            .map_expressions(|expr| {
+                let saved = names.save(&expr);
+                let pulled = pull.expr(expr, None, own.len(), &mut added)?;
+                Ok(Transformed::yes(saved.restore(pulled)))
+            })?
+            .data;
+        if pull.calls.is_empty() {
+            break;
+        }
+        let (computed, calls) = (pull.computed, pull.calls);
+        let all = own.into_iter().map(Expr::Column).chain(computed).collect();
+        let below = LogicalPlan::Projection(Projection::try_new(all, Arc::new(input))?);
+        let node = Calls::new(below, calls, added, row_by_row)?;
+        input = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+    }
+    let exprs = mapped.expressions();
+    let plan = mapped.with_new_exprs(exprs, vec![input])?;
     if plan.schema().fields().len() == schema.fields().len() {
         return Ok(Transformed::yes(plan));
     }
     // What passes its input's columns on has got more of them.
     let own = schema.columns().into_iter().map(Expr::Column).collect();
     Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(own, Arc::new(plan))?)))
+}
+
+/// Takes calls out of expressions, those first that wait for no others.
+struct Pull<'a> {
+    input: &'a LogicalPlan,
+    /// Arguments and conditions of the calls.
+    computed: Vec<Expr>,
+    calls: Vec<Call>,
+    named: &'a mut usize,
+}
+
+/// Both conditions.
+fn both(guard: Option<&Expr>, more: Expr) -> Option<Expr> {
+    Some(match guard {
+        Some(guard) => guard.clone().and(more),
+        None => more,
+    })
+}
+
+impl Pull<'_> {
+    /// The expression with columns in place of calls, which are made where `guard` is true.
+    fn expr(
+        &mut self,
+        expr: Expr,
+        guard: Option<&Expr>,
+        own: usize,
+        added: &mut Vec<(Option<TableReference>, FieldRef)>,
+    ) -> DfResult<Expr> {
+        if !has_call(&expr)? {
+            return Ok(expr);
+        }
+        if call_of(&expr).is_some() {
+            let Expr::ScalarFunction(call) = expr else { return Ok(expr) };
+            let waits = call.args.iter().map(has_call).collect::<DfResult<Vec<_>>>()?;
+            if waits.contains(&true) {
+                let mut call = call;
+                for arg in &mut call.args {
+                    *arg = self.expr(std::mem::take(arg), guard, own, added)?;
+                }
+                return Ok(Expr::ScalarFunction(call));
+            }
+            let waits = guard.map(has_call).transpose()?.unwrap_or(false);
+            let expr = Expr::ScalarFunction(call);
+            return if waits { Ok(expr) } else { self.call(expr, guard, own, added) };
+        }
+        match expr {
+            Expr::Case(mut case) => {
+                let operand = case.expr.take();
+                let operand = match operand {
+                    Some(operand) => Some(self.expr(*operand, guard, own, added)?),
+                    None => None,
+                };
+                let mut open = guard.cloned();
+                for (when, then) in &mut case.when_then_expr {
+                    **when = self.expr(std::mem::take(&mut **when), open.as_ref(), own, added)?;
+                    let meets = match &operand {
+                        Some(operand) => operand.clone().eq((**when).clone()),
+                        None => (**when).clone(),
+                    };
+                    let here = both(open.as_ref(), Expr::IsTrue(Box::new(meets.clone())));
+                    **then = self.expr(std::mem::take(&mut **then), here.as_ref(), own, added)?;
+                    open = both(open.as_ref(), Expr::IsNotTrue(Box::new(meets)));
+                }
+                if let Some(other) = &mut case.else_expr {
+                    **other = self.expr(std::mem::take(&mut **other), open.as_ref(), own, added)?;
+                }
+                case.expr = operand.map(Box::new);
+                Ok(Expr::Case(case))
+            }
+            Expr::BinaryExpr(mut binary) if matches!(binary.op, Operator::And | Operator::Or) => {
+                *binary.left = self.expr(std::mem::take(&mut *binary.left), guard, own, added)?;
+                let left = binary.left.clone();
+                let open = match binary.op {
+                    Operator::And => Expr::IsNotFalse(left),
+                    _ => Expr::IsNotTrue(left),
+                };
+                let open = both(guard, open);
+                let right = std::mem::take(&mut *binary.right);
+                *binary.right = self.expr(right, open.as_ref(), own, added)?;
+                Ok(Expr::BinaryExpr(binary))
+            }
+            Expr::ScalarFunction(mut call) if call.func.name() == "coalesce" => {
+                let mut open = guard.cloned();
+                for arg in &mut call.args {
+                    *arg = self.expr(std::mem::take(arg), open.as_ref(), own, added)?;
+                    open = both(open.as_ref(), arg.clone().is_null());
+                }
+                Ok(Expr::ScalarFunction(call))
+            }
+            other => {
+                let each = |part| Ok(Transformed::yes(self.expr(part, guard, own, added)?));
+                Ok(other.map_children(each)?.data)
+            }
+        }
+    }
+
+    /// A column in place of a call whose arguments are at hand.
+    fn call(
+        &mut self,
+        expr: Expr,
+        guard: Option<&Expr>,
+        own: usize,
+        added: &mut Vec<(Option<TableReference>, FieldRef)>,
+    ) -> DfResult<Expr> {
+        let (_, field) = expr.to_field(self.input.schema())?;
+        let result = col_type_of(field.data_type())
+            .ok_or_else(|| PgError::internal("a call without a type"))?;
+        let mut function = call_of(&expr).unwrap_or_default();
+        let Expr::ScalarFunction(call) = expr else {
+            return Err(PgError::internal("a call that is none").into());
+        };
+        let inner: &dyn std::any::Any = call.func.inner().as_ref();
+        if let Some(routine) = inner.downcast_ref::<RoutineFunction>() {
+            let types = call.args.iter().map(|arg| arg.get_type(self.input.schema()));
+            let (obj, _) = routine.chosen(&types.collect::<DfResult<Vec<_>>>()?)?;
+            function = format!("{ROUTINE}{obj}");
+        }
+        let first = own + self.computed.len();
+        let count = call.args.len();
+        for (n, arg) in call.args.into_iter().enumerate() {
+            self.computed.push(arg.alias(format!("$argument{}_{n}", *self.named)));
+        }
+        let guard = guard.map(|guard| {
+            self.computed.push(guard.clone().alias(format!("$guard{}", *self.named)));
+            first + count
+        });
+        *self.named += 1;
+        let name = format!("$call{}", self.named);
+        let field = field.as_ref().clone().with_name(&name).with_nullable(true);
+        self.calls.push(Call { function, result, args: (first..first + count).collect(), guard });
+        added.push((None, Arc::new(field)));
+        Ok(Expr::Column(datafusion::common::Column::new_unqualified(name)))
+    }
 }
 
 fn call_of(expr: &Expr) -> Option<String> {
@@ -389,21 +606,21 @@ fn has_call(expr: &Expr) -> DfResult<bool> {
     expr.exists(|part| Ok(call_of(part).is_some()))
 }
 
-/// Whether there are calls in an expression, or in a subquery of it.
-fn has_call_inside(expr: &Expr) -> DfResult<bool> {
+/// Whether there are calls in a subquery of an expression.
+fn has_call_below(expr: &Expr) -> DfResult<bool> {
     expr.exists(|part| {
         let subquery = match part {
             Expr::ScalarSubquery(subquery) => subquery,
             Expr::Exists(exists) => &exists.subquery,
             Expr::InSubquery(within) => &within.subquery,
             Expr::SetComparison(comparison) => &comparison.subquery,
-            _ => return Ok(call_of(part).is_some()),
+            _ => return Ok(false),
         };
         calls_in(&subquery.subquery)
     })
 }
 
-/// Refuses calls that may have to be left out, and calls in the arguments of others.
+/// Refuses calls in subqueries that may have to be left out: they are worked out for all rows.
 fn check_places(expr: &Expr) -> DfResult<()> {
     expr.apply(|part| {
         let place = match part {
@@ -411,18 +628,10 @@ fn check_places(expr: &Expr) -> DfResult<()> {
             Expr::BinaryExpr(binary) if binary.op == Operator::And => "AND",
             Expr::BinaryExpr(binary) if binary.op == Operator::Or => "OR",
             Expr::ScalarFunction(call) if call.func.name() == "coalesce" => "COALESCE",
-            Expr::ScalarFunction(_) if call_of(part).is_some() => "an argument of another one",
             _ => return Ok(TreeNodeRecursion::Continue),
         };
-        // What a call is given by a subquery has been worked out before.
-        let is_call = call_of(part).is_some();
-        let mut inside = false;
-        part.apply_children(|child| {
-            inside |= if is_call { has_call(child)? } else { has_call_inside(child)? };
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        if inside {
-            let text = format!("a function with an effect in {place}, in a query over rows");
+        if has_call_below(part)? {
+            let text = format!("a function with an effect in a subquery in {place}");
             return Err(PgError::unsupported(text).into());
         }
         Ok(TreeNodeRecursion::Continue)
@@ -551,9 +760,19 @@ async fn with_results(
     let reader = |at: &usize| ColumnReader::new(batch.column(*at), &fields[*at]);
     let readers = |call: &Call| call.args.iter().map(reader).collect::<Result<Vec<_>>>();
     let readers: Vec<Vec<ColumnReader>> = calls.iter().map(readers).collect::<Result<_>>()?;
+    let guards = calls.iter().map(|call| call.guard.as_ref().map(reader).transpose());
+    let guards: Vec<Option<ColumnReader>> = guards.collect::<Result<_>>()?;
     let mut results: Vec<Vec<Value>> = calls.iter().map(|_| Vec::new()).collect();
     for row in 0..batch.num_rows() {
         for (n, call) in calls.iter().enumerate() {
+            let wanted = match call.guard {
+                Some(_) => guards[n].as_ref().is_some_and(|g| g.get(row) == Datum::Bool(true)),
+                None => true,
+            };
+            if !wanted {
+                results[n].push(Value::Null);
+                continue;
+            }
             let args = readers[n].iter().map(|reader| reader.get(row).to_value()).collect();
             results[n].push(to.call(&call.function, args).await?);
         }

@@ -46,6 +46,12 @@ impl Session {
             settled = with_records;
         }
         let named = Box::pin(self.settle_types(&mut settled)).await?;
+        let mut named: Vec<(ObjId, u64)> = named.into_iter().collect();
+        if let Some((called, tables)) = Box::pin(self.settle_routines(&settled)).await? {
+            params.routines = Some(self.routines().await?);
+            settled = called;
+            named.extend(tables);
+        }
         if let Some(with_rows) = Box::pin(self.settle_rows(&settled)).await? {
             settled = with_rows;
         }

@@ -1,5 +1,5 @@
-//! The field's idioms that have another form here: rows counted off by `connect by level <= n`, and
-//! `rownum`.
+//! The field's idioms that have another form here: rows counted off by `connect by level <= n`,
+//! `rownum`, and the functions of `dbms_random`.
 //!
 //! What it promises: a statement means what it means in the field, or is refused. What it must
 //! never do: touch a statement that has none of these words.
@@ -8,9 +8,9 @@ use crate::bind::{ident_name, table_parts};
 use crate::dialect::OwnDialect;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, ConnectByKind, Expr, Ident, LimitClause, Query, Select, SelectItem, SetExpr,
-    Statement as Ast, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, visit_expressions,
-    visit_expressions_mut,
+    BinaryOperator, ConnectByKind, Expr, Function, Ident, LimitClause, Query, Select, SelectItem,
+    SetExpr, Statement as Ast, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    visit_expressions, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
@@ -21,6 +21,8 @@ pub(crate) fn rewritten(ast: &Ast) -> Result<Option<Ast>> {
         Expr::Identifier(ident) if is(ident, "level") || is(ident, "rownum") => {
             ControlFlow::Break(())
         }
+        Expr::CompoundIdentifier(parts) if is(&parts[0], RANDOM) => ControlFlow::Break(()),
+        Expr::Function(function) if of_package(function).is_some() => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
     if used.is_continue() {
@@ -44,6 +46,62 @@ impl VisitorMut for Rewriter {
             Err(error) => ControlFlow::Break(Box::new(error)),
         }
     }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<PgError>> {
+        match by_chance(expr) {
+            Ok(Some(new)) => *expr = new,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(Box::new(error)),
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+const RANDOM: &str = "dbms_random";
+
+/// The function of `dbms_random` that is called.
+fn of_package(function: &Function) -> Option<&Ident> {
+    match &function.name.0[..] {
+        [package, name] if package.as_ident().is_some_and(|own| is(own, RANDOM)) => name.as_ident(),
+        _ => None,
+    }
+}
+
+/// What a function of `dbms_random` stands for; `None`: another expression.
+fn by_chance(expr: &Expr) -> Result<Option<Expr>> {
+    let (name, args) = match expr {
+        Expr::CompoundIdentifier(parts) => match &parts[..] {
+            [package, name] if is(package, RANDOM) => (name, Vec::new()),
+            _ => return Ok(None),
+        },
+        Expr::Function(function) => match of_package(function) {
+            Some(name) => (name, crate::bind::plain_args(function)?),
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let name = ident_name(name);
+    let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+    let text = match (name.as_str(), &args[..]) {
+        ("value", []) => "random()::numeric".to_owned(),
+        ("value", [low, high]) => format!(
+            "(({low})::double precision + random() * (({high})::double precision - \
+             ({low})::double precision))::numeric"
+        ),
+        ("random", []) => "(floor(random() * 4294967296) - 2147483648)::int".to_owned(),
+        ("normal", []) => {
+            "(sqrt(-2 * ln(1 - random())) * cos(2 * pi() * random()))::numeric".to_owned()
+        }
+        ("string", [kind, length]) => {
+            format!("\"{}\"({kind}, ({length})::int, random())", query::functions::RANDOM_STRING)
+        }
+        _ => {
+            let count = args.len();
+            let text = format!("function {RANDOM}.{name} with {count} arguments does not exist");
+            return Err(PgError::new("42883", text));
+        }
+    };
+    crate::direct::parse_expr(&text).map(|expr| Some(Expr::Nested(Box::new(expr))))
 }
 
 fn is(ident: &Ident, name: &str) -> bool {

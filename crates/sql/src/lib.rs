@@ -48,6 +48,7 @@ mod plan;
 mod planning;
 mod records;
 mod returning;
+mod routines;
 mod sequence;
 mod session;
 mod settings;

@@ -127,6 +127,8 @@ pub(crate) fn is_audited_own(own: &Own) -> bool {
     match own {
         Own::Access(access) => !matches!(**access, Access::SetRole { name: None, .. }),
         Own::CreateSequence(_)
+        | Own::CreateRoutine(_)
+        | Own::Routine(_)
         | Own::AlterRelation(_)
         | Own::AlterSystemSet { .. }
         | Own::Refresh(_) => true,

@@ -51,6 +51,7 @@ impl Kind {
             Kind::InsertSelect(plan) => &plan.query.query,
             Kind::Merge(plan) => &plan.query.query,
             Kind::With(plan) => return plan.zone_name(),
+            Kind::Call(call) => return call.zone_name(),
             Kind::Direct(direct) => match &**direct {
                 Direct::Insert { conflict: Some(conflict), .. } => return conflict.zone_name(),
                 _ => return None,
@@ -106,6 +107,7 @@ impl Kind {
             Kind::InsertSelect(plan) => Some(plan.query.query.params.clone()),
             Kind::Merge(plan) => Some(plan.query.query.params.clone()),
             Kind::With(plan) => plan.main.param_types(),
+            Kind::Call(call) => call.args.param_types(),
             _ => None,
         }
     }
@@ -118,6 +120,8 @@ pub(crate) enum Kind {
     Modify(Box<ModifyPlan>),
     InsertSelect(Box<InsertSelect>),
     Merge(Box<crate::merge::MergePlan>),
+    /// A procedure, or a function whose rows a statement reads.
+    Call(Box<crate::routines::CallPlan>),
     /// Several of them, which see one snapshot.
     With(Box<crate::with::WithPlan>),
     Utility(Box<Ast>),

@@ -7,7 +7,7 @@
 use crate::bind::{Params, ident_name};
 use crate::encode::{Nowhere, RowEncoder, RowSink};
 use crate::locking::{Shown, Taken, locks_inside, taken_column, taken_name};
-use crate::plan::Kind;
+use crate::plan::{Kind, QueryPlan};
 use crate::planning::Planned;
 use crate::session::{Fetched, Portal, Session};
 use crate::{PgError, Result};
@@ -248,14 +248,15 @@ impl Session {
         planned.map(Some)
     }
 
-    /// Plans a statement with queries inside that lock rows: each is a part that is run first.
-    /// `None` if there is none.
-    pub(crate) async fn plan_locking_parts(
+    /// Plans a statement with queries inside that lock rows, or with stored functions in FROM
+    /// (`in_from`): each is a part that is run first. `None` if there is none.
+    pub(crate) async fn plan_parts_first(
         &mut self,
         statement: &Ast,
+        in_from: bool,
         params: &mut Params,
     ) -> Result<Option<Planned>> {
-        if !locks_inside(statement) {
+        if !in_from && !locks_inside(statement) {
             return Ok(None);
         }
         self.parts = Parts::default();
@@ -266,8 +267,15 @@ impl Session {
 
     async fn plan_after_locks(&mut self, statement: &Ast, params: &mut Params) -> Result<Planned> {
         let mut statement = statement.clone();
-        let mut queries = Taken::out_of(&mut statement)?.queries;
         let mut before = Before::default();
+        for call in Box::pin(self.take_calls(&mut statement, params)).await? {
+            let rows = Some(Arc::new(GivenRows::new(before.parts.len(), &call.columns, &[])?));
+            self.parts.given.push((call.name, rows.clone()));
+            before.tables.extend(call.tables);
+            before.once |= call.once;
+            before.parts.push(Part { kind: call.kind, rows, columns: call.columns });
+        }
+        let mut queries = Taken::out_of(&mut statement)?.queries;
         for number in 0..queries.len() {
             let name = taken_name(number);
             let with = match &statement {
@@ -295,7 +303,8 @@ impl Session {
                 column.name = taken_column(at);
             }
             let types = arrow_types(&planned.kind);
-            let rows = Some(Arc::new(GivenRows::new(number, &columns, &types)?));
+            let place = before.parts.len();
+            let rows = Some(Arc::new(GivenRows::new(place, &columns, &types)?));
             self.parts.given.push((name, rows.clone()));
             before.parts.push(Part { kind: planned.kind, rows, columns: planned.columns });
         }
@@ -411,17 +420,9 @@ impl Session {
         for part in &plan.parts {
             let rows = match &part.kind {
                 Kind::Query(query) if query.lock.is_none() => {
-                    let state = self.exec_state_with(params.clone(), true).await?;
-                    let mut stream = Box::pin(self.open_query(query, state)).await?;
-                    let mut rows: Vec<Vec<Value>> = Vec::new();
-                    while let Some(batch) = self.next_batch(&mut stream).await {
-                        let batch = batch?;
-                        let readers = query::planner::readers(&batch)?;
-                        let row = |at| readers.iter().map(|r| r.get(at).to_value()).collect();
-                        rows.extend((0..batch.num_rows()).map(row));
-                    }
-                    rows
+                    self.rows_of_query(query, params.clone()).await?
                 }
+                Kind::Call(call) => Box::pin(self.run_call(call, params.clone(), true)).await?,
                 kind => {
                     let (encoder, rows) = self.encoder(&part.columns, &[]).into_rows();
                     let mut nowhere = Nowhere::default();
@@ -454,6 +455,24 @@ impl Session {
                 Box::pin(run).await.map(Fetched::Complete)
             }
         }
+    }
+
+    /// All rows of a query.
+    pub(crate) async fn rows_of_query(
+        &mut self,
+        query: &QueryPlan,
+        params: Vec<Value>,
+    ) -> Result<Vec<Vec<Value>>> {
+        let state = self.exec_state_with(params, true).await?;
+        let mut stream = Box::pin(self.open_query(query, state)).await?;
+        let mut rows: Vec<Vec<Value>> = Vec::new();
+        while let Some(batch) = self.next_batch(&mut stream).await {
+            let batch = batch?;
+            let readers = query::planner::readers(&batch)?;
+            let row = |at| readers.iter().map(|r| r.get(at).to_value()).collect();
+            rows.extend((0..batch.num_rows()).map(row));
+        }
+        Ok(rows)
     }
 
     /// Whether another part of the statement has changed the row: this one leaves it alone then.

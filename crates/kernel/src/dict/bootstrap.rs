@@ -16,8 +16,8 @@ use super::def::{
 };
 use super::fixed::{
     BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, DATABASE_ACL, DATABASE_OWNER, DATABASE_OWNER_ROLE, Fixed,
-    PUBLIC, PUBLIC_OBJ, Place, ROLES_VERSION, SCHEMAS_VERSION, SUPERUSER, SUPERUSER_OBJ, SYS,
-    TABLES, TYPES_VERSION, USER_OBJ_MIN,
+    PUBLIC, PUBLIC_OBJ, Place, ROLES_VERSION, ROUTINES_VERSION, SCHEMAS_VERSION, SUPERUSER,
+    SUPERUSER_OBJ, SYS, TABLES, TYPES_VERSION, USER_OBJ_MIN,
 };
 use super::ids::NEXT_OBJ;
 use super::locks::ObjectLocks;
@@ -152,6 +152,7 @@ async fn write_all(
         (SCHEMAS_VERSION, "1"),
         (ROLES_VERSION, "1"),
         (TYPES_VERSION, "1"),
+        (ROUTINES_VERSION, "1"),
         (DATABASE_OWNER, owner.as_str()),
         (DATABASE_ACL, ""),
     ];

@@ -12,8 +12,9 @@ use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 
 use super::def::{Schemas, SequenceDef, TableDef, Types, UserDef};
-use super::fixed::{ROLES_OBJ, SCHEMAS_OBJ, SYS, TYPES_OBJ};
+use super::fixed::{ROLES_OBJ, ROUTINES_OBJ, SCHEMAS_OBJ, SYS, TYPES_OBJ};
 use super::roles::Roles;
+use super::routine::Routines;
 
 /// Most definitions an instance keeps.
 pub const ENTRIES_MAX: usize = 16_384;
@@ -27,6 +28,7 @@ pub(super) enum Entry {
     Schemas(Arc<Schemas>),
     Roles(Arc<Roles>),
     Types(Arc<Types>),
+    Routines(Arc<Routines>),
 }
 
 impl Entry {
@@ -37,6 +39,7 @@ impl Entry {
             Entry::Schemas(_) => (SCHEMAS_OBJ, SYS, ""),
             Entry::Roles(_) => (ROLES_OBJ, SYS, " "),
             Entry::Types(_) => (TYPES_OBJ, SYS, "  "),
+            Entry::Routines(_) => (ROUTINES_OBJ, SYS, "   "),
         }
     }
 
@@ -47,6 +50,7 @@ impl Entry {
             Entry::Schemas(def) => def.version,
             Entry::Roles(def) => def.version,
             Entry::Types(def) => def.version,
+            Entry::Routines(def) => def.version,
         }
     }
 }
@@ -159,6 +163,13 @@ impl RowCache {
     pub fn types(&self) -> Option<Arc<Types>> {
         self.count(Part::Objects, |maps| match maps.objects.get(&TYPES_OBJ)? {
             Entry::Types(def) => Some(Arc::clone(def)),
+            _ => None,
+        })
+    }
+
+    pub fn routines(&self) -> Option<Arc<Routines>> {
+        self.count(Part::Objects, |maps| match maps.objects.get(&ROUTINES_OBJ)? {
+            Entry::Routines(def) => Some(Arc::clone(def)),
             _ => None,
         })
     }

@@ -12,6 +12,7 @@ use observe::Ctx;
 use super::acl::{Acl, AclKind};
 use super::ddl::{new_plans, touch_object};
 use super::ddl_roles::{change_roles, touch_roles};
+use super::ddl_routine::change_routine_acl;
 use super::ddl_schema::change_list;
 use super::ddl_type::change_type_acl;
 use super::def::{ObjectDef, ObjectKind};
@@ -35,6 +36,8 @@ pub enum AclTarget<'a> {
     Schema(&'a str),
     /// An enum type.
     Type(ObjId),
+    /// A function or procedure.
+    Routine(ObjId),
     Database,
     /// What new objects get.
     Default {
@@ -107,6 +110,7 @@ pub async fn change_acl(
             touch_schemas(txn, found, name)
         }
         AclTarget::Type(number) => change_type_acl(ctx, txn, number, &mut change).await,
+        AclTarget::Routine(number) => change_routine_acl(ctx, txn, number, &mut change).await,
         AclTarget::Database => {
             change_roles(ctx, txn).await?;
             let (table, key) = (dict.fixed(Fixed::Props), [Datum::Text(DATABASE_ACL)]);

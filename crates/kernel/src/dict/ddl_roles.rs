@@ -15,7 +15,7 @@ use super::ddl_schema::change_list_of;
 use super::def::{ObjectKind, TableDef, UserDef};
 use super::fixed::{Fixed, ROLES_OBJ, ROLES_VERSION, SUPERUSER, SUPERUSER_OBJ};
 use super::ids::next_obj;
-use super::lookup::{objects, roles, schemas, table_by_obj, types};
+use super::lookup::{objects, roles, routines, schemas, table_by_obj, types};
 use super::names::{check_name, undefined};
 use super::records::{at, read_user, user_values};
 use super::roles::MemberDef;
@@ -175,6 +175,8 @@ pub enum RoleUse {
     Owns(ObjectKind, String, ObjId),
     OwnsSchema(String),
     OwnsType(String, ObjId),
+    /// Whether it is a procedure, its name with its signature, its number.
+    OwnsRoutine(bool, String, ObjId),
     OwnsDatabase,
     /// Rights on a relation.
     Rights(ObjectKind, String, ObjId),
@@ -185,6 +187,7 @@ pub enum RoleUse {
     },
     RightsOnSchema(String),
     RightsOnType(String, ObjId),
+    RightsOnRoutine(bool, String, ObjId),
     RightsOnDatabase,
     Defaults(AclKind, ObjId, Option<ObjId>),
 }
@@ -215,6 +218,15 @@ pub async fn role_uses(ctx: &Ctx, txn: &Arc<Transaction>, role: ObjId) -> Result
             found.push(RoleUse::OwnsType(shown, ty.obj));
         } else if named(&ty.acl) {
             found.push(RoleUse::RightsOnType(shown, ty.obj));
+        }
+    }
+    for routine in &routines(ctx, txn).await?.all {
+        let shown = format!("{}.{}({})", routine.schema, routine.name, routine.signature);
+        let is_procedure = routine.body.procedure;
+        if routine.owner == role {
+            found.push(RoleUse::OwnsRoutine(is_procedure, shown, routine.obj));
+        } else if named(&routine.acl) {
+            found.push(RoleUse::RightsOnRoutine(is_procedure, shown, routine.obj));
         }
     }
     for object in objects(ctx, txn).await? {

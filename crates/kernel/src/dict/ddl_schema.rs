@@ -14,12 +14,13 @@ use super::ddl_alter::rename_object;
 use super::ddl_comment::forget_comments;
 use super::ddl_foreign::drop_foreign_key;
 use super::ddl_other::drop_sequence;
+use super::ddl_routine::drop_routines_in;
 use super::ddl_type::drop_types_in;
 use super::ddl_view::drop_view;
 use super::def::{ObjectDef, ObjectKind, SchemaDef, SequenceDef, TableDef};
 use super::fixed::{Fixed, RESERVED_SCHEMAS, SCHEMAS_OBJ, SCHEMAS_VERSION, TEMP_PREFIX};
 use super::ids::{next_obj, next_version};
-use super::lookup::{objects, schemas, sequence, table_by_obj, types};
+use super::lookup::{objects, routines, schemas, sequence, table_by_obj, types};
 use super::names::{check_name, check_schema, undefined};
 use super::records::{at, object_by_name, object_by_obj, schema_values};
 use super::state::{autonomous, exclude, finish, newest, of, touch};
@@ -93,7 +94,8 @@ pub async fn drop_schema(ctx: &Ctx, txn: &Arc<Transaction>, schema: &SchemaDef) 
     let known = schemas(ctx, txn).await?;
     known.all.iter().find(|known| known.obj == schema.obj).ok_or_else(gone)?;
     let full = objects(ctx, txn).await?.iter().any(|object| object.schema == schema.name)
-        || types(ctx, txn).await?.all.iter().any(|ty| ty.schema == schema.name);
+        || types(ctx, txn).await?.all.iter().any(|ty| ty.schema == schema.name)
+        || routines(ctx, txn).await?.all.iter().any(|one| one.schema == schema.name);
     if full {
         let what = format!("cannot drop schema {} because it is not empty", schema.name);
         return Err(Error::DependentObjects(what));
@@ -214,7 +216,7 @@ pub async fn move_sequence(
     Ok(())
 }
 
-/// Drops every table, view and sequence in a schema, whatever depends on it there.
+/// Drops every table, view, sequence, routine and type in a schema, whatever depends on it there.
 ///
 /// # Errors
 /// What dropping them can fail with.
@@ -222,6 +224,7 @@ pub async fn drop_all_in(ctx: &Ctx, txn: &Arc<Transaction>, schema: &str) -> Res
     let inside = |object: &ObjectDef| object.schema == schema;
     let all: Vec<ObjectDef> = objects(ctx, txn).await?.into_iter().filter(inside).collect();
     drop_all(ctx, txn, &all).await?;
+    drop_routines_in(ctx, txn, schema).await?;
     drop_types_in(ctx, txn, schema).await
 }
 

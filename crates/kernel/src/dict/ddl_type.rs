@@ -12,9 +12,10 @@ use observe::Ctx;
 
 use super::acl::Acl;
 use super::ddl::{delete_all, new_version};
+use super::ddl_routine::routines_of_type;
 use super::ddl_schema::change_list_of;
 use super::def::{ColumnDef, TypeDef, Types};
-use super::fixed::{Fixed, TYPES_OBJ, TYPES_VERSION};
+use super::fixed::{Fixed, ROUTINES_OBJ, ROUTINES_VERSION, TYPES_OBJ, TYPES_VERSION};
 use super::ids::next_obj;
 use super::lookup::types;
 use super::names::{check_name, check_schema, undefined};
@@ -216,7 +217,12 @@ pub async fn alter_type(
     touch_types(txn)?;
     match change {
         TypeChange::Owner(_) | TypeChange::Comment(_) => Ok(()),
-        _ => renew_users(ctx, txn, ty.obj).await,
+        _ => {
+            if !routines_of_type(ctx, txn, ty.obj).await?.is_empty() {
+                change_list_of(ctx, txn, ROUTINES_OBJ, ROUTINES_VERSION).await?;
+            }
+            renew_users(ctx, txn, ty.obj).await
+        }
     }
 }
 
@@ -268,7 +274,9 @@ pub async fn lock_type_users(
 /// [`Error::UndefinedObject`]; [`Error::DependentObjects`].
 pub async fn drop_type(ctx: &Ctx, txn: &Arc<Transaction>, ty: &TypeDef) -> Result<()> {
     let ty = lock_type(ctx, txn, ty).await?;
-    if !type_users(ctx, txn, ty.obj).await?.is_empty() {
+    let used = !type_users(ctx, txn, ty.obj).await?.is_empty()
+        || !routines_of_type(ctx, txn, ty.obj).await?.is_empty();
+    if used {
         let what = format!("cannot drop type {} because other objects depend on it", ty.name);
         return Err(Error::DependentObjects(what));
     }

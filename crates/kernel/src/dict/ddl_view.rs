@@ -20,7 +20,7 @@ use super::def::{
 };
 use super::fixed::Fixed;
 use super::ids::next_obj;
-use super::lookup::{table_by_obj, types};
+use super::lookup::{routines, table_by_obj, types};
 use super::names::{check_name, check_schema};
 use super::records::{NOT_POPULATED, POPULATED, column_values, table_values, use_values};
 use super::state::of;
@@ -39,7 +39,8 @@ async fn hold(ctx: &Ctx, txn: &Arc<Transaction>, view: &ViewDef) -> Result<()> {
     objects.dedup();
     for used in objects {
         txn.core().lock_table(ctx, txn, used, TmMode::SS, LockWait::Wait).await?;
-        if types(ctx, txn).await?.by_obj(used).is_some() {
+        let is_type = types(ctx, txn).await?.by_obj(used).is_some();
+        if is_type || routines(ctx, txn).await?.by_obj(used).is_some() {
             continue;
         }
         let def = table_by_obj(ctx, txn, used).await?.ok_or(Error::ObjectGone)?;

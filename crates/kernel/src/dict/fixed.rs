@@ -25,6 +25,10 @@ pub const SCHEMAS_OBJ: ObjId = ObjId(17);
 pub const ROLES_OBJ: ObjId = ObjId(19);
 /// Stands for the list of all types, as [`SCHEMAS_OBJ`] does for schemas.
 pub const TYPES_OBJ: ObjId = ObjId(33);
+/// Stands for the list of all functions and procedures, as [`SCHEMAS_OBJ`] does for schemas.
+pub const ROUTINES_OBJ: ObjId = ObjId(52);
+/// The row of `props$` with the list's version.
+pub(super) const ROUTINES_VERSION: &str = "version of the routines";
 /// The row of `props$` with the list's version.
 pub(super) const TYPES_VERSION: &str = "version of the types";
 /// The rows of `props$` with the roles' version, the database's owner and its access rights.
@@ -122,12 +126,14 @@ pub(crate) enum Fixed {
     TabStat,
     ColStat,
     Comment,
+    Proc,
+    Arg,
 }
 
 use TypeKind::{Bool, Bytea, Float8, Int4, Int8, Text};
 
 /// All of them. `obj$` by number and by name; `ind$` by number and by table.
-pub(super) const TABLES: [FixedTable; 20] = [
+pub(super) const TABLES: [FixedTable; 22] = [
     FixedTable {
         obj: ObjId(2),
         name: "obj$",
@@ -404,6 +410,48 @@ pub(super) const TABLES: [FixedTable; 20] = [
         columns: &[("obj", Int8, true), ("kind", Text, true), ("comment", Text, true)],
         indexes: &[FixedIndex { obj: ObjId(51), name: "i_comment1", columns: &[0, 1] }],
     },
+    FixedTable {
+        obj: ObjId(53),
+        name: "proc$",
+        columns: &[
+            ("obj", Int8, true),
+            ("schema", Text, true),
+            ("name", Text, true),
+            ("signature", Text, true),
+            ("owner", Int8, true),
+            ("kind", Text, true),
+            ("result", Text, true),
+            ("set", Bool, true),
+            ("language", Text, true),
+            ("strict", Bool, true),
+            ("volatility", Text, true),
+            ("definer", Bool, true),
+            ("options", Text, true),
+            ("text", Text, true),
+            ("acl", Text, false),
+            ("comment", Text, false),
+            ("type", Int4, true),
+            ("modifier", Int4, true),
+        ],
+        indexes: &[
+            FixedIndex { obj: ObjId(55), name: "i_proc1", columns: &[0] },
+            FixedIndex { obj: ObjId(56), name: "i_proc2", columns: &[1, 2, 3] },
+        ],
+    },
+    FixedTable {
+        obj: ObjId(54),
+        name: "arg$",
+        columns: &[
+            ("routine", Int8, true),
+            ("position", Int4, true),
+            ("name", Text, true),
+            ("mode", Text, true),
+            ("type", Int4, true),
+            ("modifier", Int4, true),
+            ("default", Text, false),
+        ],
+        indexes: &[FixedIndex { obj: ObjId(57), name: "i_arg1", columns: &[0, 1] }],
+    },
 ];
 
 impl FixedTable {
@@ -479,7 +527,7 @@ mod tests {
     #[test]
     fn numbers_are_unique_and_below_the_users() {
         let mut numbers = vec![BOOTSTRAP_OBJ.0, SUPERUSER_OBJ.0, SCHEMAS_OBJ.0, PUBLIC_OBJ.0];
-        numbers.extend([ROLES_OBJ.0, TYPES_OBJ.0]);
+        numbers.extend([ROLES_OBJ.0, TYPES_OBJ.0, ROUTINES_OBJ.0]);
         numbers.extend(PREDEFINED_ROLES.iter().map(|(number, _)| number.0));
         for table in &TABLES {
             numbers.push(table.obj.0);

@@ -11,8 +11,8 @@ use observe::Ctx;
 use super::cache::{Entry, RowCacheStat};
 use super::def::{ObjectDef, ObjectKind, Schemas, SequenceDef, TableDef, Types, UserDef};
 use super::fixed::{
-    DATABASE_ACL, DATABASE_OWNER, Fixed, ROLES_OBJ, ROLES_VERSION, SCHEMAS_OBJ, SCHEMAS_VERSION,
-    TYPES_OBJ, TYPES_VERSION,
+    DATABASE_ACL, DATABASE_OWNER, Fixed, ROLES_OBJ, ROLES_VERSION, ROUTINES_OBJ, ROUTINES_VERSION,
+    SCHEMAS_OBJ, SCHEMAS_VERSION, TYPES_OBJ, TYPES_VERSION,
 };
 use super::locks::ObjectMode;
 use super::records::{
@@ -20,6 +20,7 @@ use super::records::{
     schema_of, user_of, user_of_use,
 };
 use super::roles::Roles;
+use super::routine::{Routines, read_routine};
 use super::state::{Dict, autonomous, newest, of};
 use super::store;
 use crate::error::{Error, Result};
@@ -386,6 +387,49 @@ pub async fn types(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Types>> {
         let entry = Entry::Types(Arc::clone(&types));
         if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
             return Ok(types);
+        }
+    }
+}
+
+async fn read_routines(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Arc<Routines>> {
+    let mut all = Vec::new();
+    for row in &store::all(ctx, snap, dict.fixed(Fixed::Proc)).await? {
+        all.push(Arc::new(read_routine(ctx, dict, snap, row).await?));
+    }
+    all.sort_by(|a, b| (&a.schema, &a.name, &a.signature).cmp(&(&b.schema, &b.name, &b.signature)));
+    let key = [Datum::Text(ROUTINES_VERSION)];
+    let row = store::one(ctx, snap, dict.fixed(Fixed::Props), 0, &key).await?;
+    let row =
+        row.ok_or_else(|| Error::Invariant(format!("props$ has no row '{ROUTINES_VERSION}'")))?;
+    let version = row.text(1)?.parse().map_err(|_| row.unknown("version"))?;
+    Ok(Arc::new(Routines { all, version }))
+}
+
+/// All functions and procedures.
+///
+/// # Errors
+/// As [`table`].
+pub async fn routines(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Routines>> {
+    let dict = of(txn.core())?;
+    if dict.has_touched_object(txn, ROUTINES_OBJ) {
+        let routines = read_routines(ctx, dict, &newest(txn)?).await?;
+        dict.note_version(txn, ROUTINES_OBJ, routines.version);
+        return Ok(routines);
+    }
+    if let Some(routines) = dict.cache.routines() {
+        return Ok(routines);
+    }
+    let reader = autonomous(txn.core());
+    let mut tries = 0;
+    loop {
+        // As with schemas, an open change keeps nobody waiting.
+        let kept = dict.locks.try_lock_object(ctx, txn, ROUTINES_OBJ).await?;
+        let generation = dict.cache.generation();
+        let routines = read_routines(ctx, dict, &newest(&reader)?).await?;
+        tries += 1;
+        let entry = Entry::Routines(Arc::clone(&routines));
+        if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
+            return Ok(routines);
         }
     }
 }

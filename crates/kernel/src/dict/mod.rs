@@ -12,6 +12,7 @@ mod ddl_index;
 mod ddl_other;
 mod ddl_rights;
 mod ddl_roles;
+mod ddl_routine;
 mod ddl_schema;
 mod ddl_type;
 mod ddl_view;
@@ -25,6 +26,7 @@ mod names;
 pub(crate) mod offline;
 mod records;
 mod roles;
+mod routine;
 mod segments;
 mod state;
 mod statistics;
@@ -52,6 +54,10 @@ pub use ddl_rights::{AclTarget, change_acl, change_owner, change_schema_owner};
 pub use ddl_roles::{
     RoleUse, alter_user, change_member, create_user, drop_user, role_uses, set_password,
 };
+pub use ddl_routine::{
+    NewRoutine, RoutineChange, alter_routine, create_routine, drop_routine, lock_routine,
+    routines_of_type,
+};
 pub use ddl_schema::{
     create_schema, drop_all_in, drop_left, drop_schema, left_temporary, move_sequence,
     rename_schema, set_schema,
@@ -67,16 +73,19 @@ pub use def::{
 pub use expression::{Evaluator, KEY_EXPR, KeyExpr, KeyExpressions, set_key_expressions};
 pub use fixed::{
     CHECKPOINT_ROLE, DATABASE_OWNER_ROLE, PREDEFINED_ROLES, PUBLIC, PUBLIC_OBJ, READ_ALL_DATA,
-    RESERVED_SCHEMAS, ROLES_OBJ, SCHEMAS_OBJ, SIGNAL_ROLE, SUPERUSER, SUPERUSER_OBJ, SYS,
-    TEMP_PREFIX, TYPES_OBJ, USER_OBJ_MIN, WRITE_ALL_DATA,
+    RESERVED_SCHEMAS, ROLES_OBJ, ROUTINES_OBJ, SCHEMAS_OBJ, SIGNAL_ROLE, SUPERUSER, SUPERUSER_OBJ,
+    SYS, TEMP_PREFIX, TYPES_OBJ, USER_OBJ_MIN, WRITE_ALL_DATA,
 };
 pub use locks::{ObjectLocks, ObjectMode, OneInstance};
 pub use lookup::{
-    confirm, dependents, is_current, object, objects, roles, row_cache_stats, schemas, sequence,
-    sequences, table, table_by_obj, tables, types, user, users, views,
+    confirm, dependents, is_current, object, objects, roles, routines, row_cache_stats, schemas,
+    sequence, sequences, table, table_by_obj, tables, types, user, users, views,
 };
 pub use names::NAME_BYTES_MAX;
 pub use roles::{DefaultAcl, MemberDef, Roles};
+pub use routine::{
+    ArgumentDef, ArgumentMode, RoutineBody, RoutineDef, RoutineResult, Routines, Volatility,
+};
 pub use segments::free_orphans;
 pub use state::{Dict, changed_tables, forget_changes, invalidate, invalidate_all};
 pub use statistics::{

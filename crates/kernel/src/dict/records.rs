@@ -179,7 +179,7 @@ pub(super) fn column_values<'a>(
 }
 
 /// An enum is stored as the number of its type: what names its definition counts in this process.
-fn stored_modifier(ty: ColType) -> i32 {
+pub(super) fn stored_modifier(ty: ColType) -> i32 {
     ty.enum_type().map_or(ty.modifier, |def| def.obj.0.cast_signed())
 }
 

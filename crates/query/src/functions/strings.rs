@@ -3,11 +3,12 @@
 //! What it promises: characters are counted, not bytes; what a function refuses has PostgreSQL's
 //! error. What it must never do: make a text longer than a field may be.
 
+use super::RowFunction;
 use super::math::integer;
 use super::typed::{Body, Line, Many, One};
 use crate::error::{PgError, Result};
 use crate::wire::{FormatEnv, to_text};
-use kernel::row::{Datum, Value};
+use kernel::row::{ColType, Datum, TypeKind, Value};
 
 /// Longest text that a function makes, as PostgreSQL's longest field.
 const TEXT_BYTES_MAX: usize = 0x3fff_ffff;
@@ -495,3 +496,43 @@ pub(super) const LINES: &[Line] = &[
     ("md5(text) text", one(md5_of)),
     ("md5(bytea) text", one(md5_of)),
 ];
+
+/// What `dbms_random.string` is called in a plan; its third argument is by chance.
+pub const RANDOM_STRING: &str = "$random_string";
+
+/// A text of characters by chance: `U` of capital letters, `L` of small ones, `A` of both, `X` of
+/// capital letters and digits, `P` of all that can be printed.
+pub(super) fn random_string() -> RowFunction {
+    let returns = ColType::new(TypeKind::Text);
+    RowFunction::new(RANDOM_STRING, Some(3), returns, true, |args| {
+        const LARGE: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        let [Datum::Text(kind), length, Datum::Float8(chance)] = args else {
+            return Err(PgError::new("22023", "dbms_random.string takes a text and a number"));
+        };
+        let printed: String = (' '..='~').collect();
+        let of = match kind.to_ascii_lowercase().as_str() {
+            "l" => LARGE.to_ascii_lowercase(),
+            "a" => format!("{LARGE}{}", LARGE.to_ascii_lowercase()),
+            "x" => format!("{LARGE}0123456789"),
+            "p" => printed,
+            _ => LARGE.to_owned(),
+        };
+        let length = match length {
+            Datum::Int4(length) => usize::try_from(*length).unwrap_or(0).min(4000),
+            _ => 0,
+        };
+        // Weyl's sequence, mixed (SplitMix64).
+        let mut state = chance.to_bits();
+        let mut next = || {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            z ^ (z >> 31)
+        };
+        let of = of.as_bytes();
+        let count = of.len() as u64;
+        let pick = |chance: u64| of[usize::try_from(chance % count).unwrap_or(0)] as char;
+        let made: String = (0..length).map(|_| pick(next())).collect();
+        Ok(Value::Text(made.into()))
+    })
+}

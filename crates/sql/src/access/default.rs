@@ -104,6 +104,7 @@ impl Session {
         let target = match kind {
             AclKind::Schema => AclTarget::Schema(schema),
             AclKind::Type => AclTarget::Type(obj),
+            AclKind::Function => AclTarget::Routine(obj),
             _ => AclTarget::Relation(obj),
         };
         dict::change_acl(&self.ctx, &txn, target, |_| Some(acl.clone())).await?;

@@ -255,7 +255,22 @@ fn has_role(catalog: &Catalog, args: &[Datum<'_>]) -> Result<Value> {
     Ok(Value::Bool(all.into_iter().any(|has| has)))
 }
 
-/// Functions that everybody may call: there are no others yet.
+/// The system's own functions may be called by everybody.
+fn on_function(catalog: &Catalog, args: &[Datum<'_>]) -> Result<Value> {
+    let Some((role, args)) = split(catalog, args, 2)? else { return Ok(Value::Null) };
+    let wanted = asked_in(&args[1], AclKind::Function.all())?;
+    let def = match &args[0] {
+        Datum::Text(name) => catalog.routine_with_types(name),
+        other => number(other)
+            .and_then(|oid| u32::try_from(oid).ok())
+            .and_then(|oid| catalog.routines.by_obj(ObjId(oid))),
+    };
+    let Some(def) = def else { return Ok(Value::Bool(true)) };
+    let whole = (AclKind::Function, def.owner);
+    Ok(Value::Bool(has_any(catalog, role, whole, def.acl.as_ref(), &wanted)))
+}
+
+/// What everybody may use.
 fn open(catalog: &Catalog, args: &[Datum<'_>]) -> Result<Value> {
     Ok(split(catalog, args, 2)?.map_or(Value::Null, |_| Value::Bool(true)))
 }
@@ -271,7 +286,7 @@ pub(crate) const FUNCTIONS: &[(&str, Body)] = &[
     ("has_sequence_privilege", on_sequence),
     ("has_schema_privilege", on_schema),
     ("has_database_privilege", on_database),
-    ("has_function_privilege", open),
+    ("has_function_privilege", on_function),
     ("has_language_privilege", open),
     ("has_type_privilege", on_type),
     ("has_tablespace_privilege", open),

@@ -6,11 +6,12 @@
 
 use super::statement::{GrantSpec, Item, ObjectClass};
 use super::{denied, held};
+use crate::pl::RoutineKind;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use block::ObjId;
 use kernel::dict::{
-    self, Acl, AclKind, AclTarget, DependentPrivileges, ObjectKind, Privileges, Roles,
+    self, Acl, AclKind, AclTarget, DependentPrivileges, ObjectKind, Privileges, Roles, RoutineDef,
 };
 
 /// The word of a kind in messages.
@@ -45,6 +46,7 @@ impl On {
             (AclKind::Schema, _) => AclTarget::Schema(&self.name),
             (AclKind::Database, _) => AclTarget::Database,
             (AclKind::Type, _) => AclTarget::Type(self.obj),
+            (AclKind::Function, _) => AclTarget::Routine(self.obj),
             (_, Some(column)) => AclTarget::Column(self.obj, column),
             (_, None) => AclTarget::Relation(self.obj),
         }
@@ -52,6 +54,18 @@ impl On {
 
     fn current(&self) -> Acl {
         self.acl.clone().unwrap_or_else(|| Acl::default_of(self.kind, self.owner))
+    }
+}
+
+fn on_routine(def: &RoutineDef) -> On {
+    On {
+        kind: AclKind::Function,
+        word: if def.body.procedure { "procedure" } else { "function" },
+        name: def.name.clone(),
+        owner: def.owner,
+        obj: def.obj,
+        column: None,
+        acl: def.acl.clone(),
     }
 }
 
@@ -172,9 +186,23 @@ impl Session {
                 }
             }
             ObjectClass::Function => {
-                if let Some((_, name)) = spec.target.names.first() {
-                    let text = format!("could not find a function named \"{name}\"");
-                    return Err(PgError::new("42883", text));
+                for name in &spec.target.routines {
+                    let one = self.routine_named(spec.target.kind, name).await?;
+                    found.push(on_routine(&one));
+                }
+                for schema in &spec.target.in_schemas {
+                    let txn = self.transaction()?;
+                    if dict::schemas(&self.ctx, &txn).await?.find(schema).is_none() {
+                        return Err(crate::ddl::missing_schema(schema));
+                    }
+                    let wanted = |one: &RoutineDef| match spec.target.kind {
+                        RoutineKind::Function => !one.body.procedure,
+                        RoutineKind::Procedure => one.body.procedure,
+                        RoutineKind::Either => true,
+                    };
+                    let routines = self.routines().await?;
+                    let inside = routines.all.iter().filter(|one| one.schema == *schema);
+                    found.extend(inside.filter(|one| wanted(one)).map(|one| on_routine(one)));
                 }
             }
             ObjectClass::Type => {

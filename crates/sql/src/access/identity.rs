@@ -45,7 +45,27 @@ impl Identity {
     }
 }
 
+/// Whose rights counted before a routine with the rights of its owner.
+pub(crate) struct Acting {
+    role: ObjId,
+    user: String,
+}
+
 impl Session {
+    /// Acts as another role until [`Session::act_again`].
+    pub(crate) fn act_as(&mut self, role: ObjId, name: String) -> Acting {
+        let role = std::mem::replace(&mut self.identity.role, role);
+        let user = std::mem::replace(&mut self.user, name);
+        self.make_context();
+        Acting { role, user }
+    }
+
+    pub(crate) fn act_again(&mut self, before: Acting) {
+        self.identity.role = before.role;
+        self.user = before.user;
+        self.make_context();
+    }
+
     /// Looks up who has logged on; the first thing that a session does.
     pub(crate) async fn know_identity(&mut self) -> Result<()> {
         if self.identity.is_known() {

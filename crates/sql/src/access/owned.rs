@@ -52,6 +52,13 @@ impl Session {
                             dict::alter_type(&self.ctx, &txn, ty, change).await?;
                         }
                     }
+                    RoleUse::OwnsRoutine(_, _, obj) => {
+                        let routines = self.routines().await?;
+                        if let Some(one) = routines.by_obj(obj) {
+                            let change = dict::RoutineChange::Owner(to);
+                            dict::alter_routine(&self.ctx, &txn, one, change).await?;
+                        }
+                    }
                     RoleUse::OwnsSchema(name) => {
                         dict::change_schema_owner(&self.ctx, &txn, &name, to).await?;
                     }
@@ -91,6 +98,10 @@ impl Session {
                     }
                 }
             }
+            let routines = self.routines().await?;
+            for one in routines.all.iter().filter(|one| one.owner == role) {
+                Box::pin(self.drop_routine(one, cascade)).await?;
+            }
             let types = self.user_types().await?;
             for ty in types.all.iter().filter(|ty| ty.owner == role) {
                 Box::pin(self.drop_type(Some(&ty.schema), &ty.name, cascade)).await?;
@@ -117,11 +128,13 @@ impl Session {
                 AclTarget::Schema(&name)
             }
             RoleUse::RightsOnType(_, obj) => AclTarget::Type(obj),
+            RoleUse::RightsOnRoutine(_, _, obj) => AclTarget::Routine(obj),
             RoleUse::RightsOnDatabase => AclTarget::Database,
             RoleUse::Defaults(kind, role, schema) => AclTarget::Default { role, schema, kind },
             RoleUse::Owns(..)
             | RoleUse::OwnsSchema(_)
             | RoleUse::OwnsType(..)
+            | RoleUse::OwnsRoutine(..)
             | RoleUse::OwnsDatabase => return Ok(()),
         };
         let own = matches!(target, AclTarget::Default { role: of, .. } if of == role);

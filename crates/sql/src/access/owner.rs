@@ -12,7 +12,7 @@ use kernel::dict::{self, AclKind, Privileges};
 
 impl Session {
     /// Whether the current role may make `to` an owner: 42501 if not.
-    pub(super) async fn check_new_owner(&mut self, to: ObjId) -> Result<()> {
+    pub(crate) async fn check_new_owner(&mut self, to: ObjId) -> Result<()> {
         let (role, roles) = (self.identity.role, self.roles().await?);
         if roles.is_member(role, to) {
             return Ok(());
@@ -81,7 +81,7 @@ impl Session {
     }
 
     /// The new owner must be able to make it where it is.
-    async fn check_owner_makes(&mut self, to: ObjId, schema: &str) -> Result<()> {
+    pub(crate) async fn check_owner_makes(&mut self, to: ObjId, schema: &str) -> Result<()> {
         let txn = self.transaction()?;
         let (roles, schemas) = (self.roles().await?, dict::schemas(&self.ctx, &txn).await?);
         let Some(found) = schemas.find(schema) else { return Ok(()) };

@@ -348,11 +348,18 @@ fn use_line(found: &RoleUse, roles: &Roles, role: ObjId) -> String {
         ObjectKind::Sequence => "sequence",
         ObjectKind::Index => "index",
     };
+    let routine = |procedure: bool| if procedure { "procedure" } else { "function" };
     let short = |name: &str| name.strip_prefix("public.").unwrap_or(name).to_owned();
     match found {
         RoleUse::Owns(of, name, _) => format!("owner of {} {}", kind(of), short(name)),
         RoleUse::OwnsSchema(name) => format!("owner of schema {name}"),
         RoleUse::OwnsType(name, _) => format!("owner of type {}", short(name)),
+        RoleUse::OwnsRoutine(procedure, name, _) => {
+            format!("owner of {} {}", routine(*procedure), short(name))
+        }
+        RoleUse::RightsOnRoutine(procedure, name, _) => {
+            format!("privileges for {} {}", routine(*procedure), short(name))
+        }
         RoleUse::RightsOnType(name, _) => format!("privileges for type {}", short(name)),
         RoleUse::OwnsDatabase => format!("owner of database {}", crate::DATABASE),
         RoleUse::Rights(of, name, _) => format!("privileges for {} {}", kind(of), short(name)),

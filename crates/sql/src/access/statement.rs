@@ -1,5 +1,7 @@
 //! Statements about roles and privileges, as they were read.
 
+use crate::pl::{RoutineKind, RoutineName};
+
 /// A role in a statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RoleName {
@@ -34,8 +36,24 @@ pub enum ObjectClass {
 pub struct GrantTarget {
     pub class: ObjectClass,
     pub names: Vec<(Option<String>, String)>,
+    /// Functions and procedures.
+    pub routines: Vec<RoutineName>,
+    pub kind: RoutineKind,
     /// All of the class in these schemas.
     pub in_schemas: Vec<String>,
+}
+
+impl GrantTarget {
+    /// Nothing of the class yet.
+    pub(super) fn of(class: ObjectClass) -> GrantTarget {
+        GrantTarget {
+            class,
+            names: Vec::new(),
+            routines: Vec::new(),
+            kind: RoutineKind::Either,
+            in_schemas: Vec::new(),
+        }
+    }
 }
 
 /// GRANT or REVOKE of privileges.

@@ -9,6 +9,7 @@ use super::statement::{
 };
 use crate::Result;
 use crate::parse::Words;
+use crate::pl::RoutineKind;
 
 /// The statement, if it is one of these.
 pub(crate) fn parse(words: &mut Words<'_>) -> Result<Option<Access>> {
@@ -164,7 +165,7 @@ fn default_class(words: &mut Words<'_>) -> Result<GrantTarget> {
     ];
     let found = classes.into_iter().find(|(word, _)| words.take(word));
     match found {
-        Some((_, class)) => Ok(GrantTarget { class, names: Vec::new(), in_schemas: Vec::new() }),
+        Some((_, class)) => Ok(GrantTarget::of(class)),
         None => Err(words.near()),
     }
 }
@@ -172,12 +173,19 @@ fn default_class(words: &mut Words<'_>) -> Result<GrantTarget> {
 fn target(words: &mut Words<'_>) -> Result<GrantTarget> {
     use ObjectClass::{Database, Function, Other, Relation, Schema, Sequence, Type};
     if words.take("all") {
-        let classes = [("tables", Relation), ("sequences", Sequence), ("functions", Function)];
-        let found = classes.into_iter().find(|(word, _)| words.take(word));
-        let Some((_, class)) = found else { return Err(words.near()) };
+        use RoutineKind::{Either, Procedure};
+        let classes = [
+            ("tables", Relation, Either),
+            ("sequences", Sequence, Either),
+            ("functions", Function, RoutineKind::Function),
+            ("procedures", Function, Procedure),
+            ("routines", Function, Either),
+        ];
+        let found = classes.into_iter().find(|(word, ..)| words.take(word));
+        let Some((_, class, kind)) = found else { return Err(words.near()) };
         words.expect(&["in", "schema"])?;
         let in_schemas = plain_names(words)?;
-        return Ok(GrantTarget { class, names: Vec::new(), in_schemas });
+        return Ok(GrantTarget { in_schemas, kind, ..GrantTarget::of(class) });
     }
     let classes = [
         ("table", Relation),
@@ -194,19 +202,24 @@ fn target(words: &mut Words<'_>) -> Result<GrantTarget> {
     ];
     let found = classes.into_iter().find(|(word, _)| words.take(word));
     let class = found.map_or(Relation, |(_, class)| class);
-    let mut names = Vec::new();
+    let mut target = GrantTarget::of(class);
+    target.kind = match found {
+        Some(("function", _)) => RoutineKind::Function,
+        Some(("procedure", _)) => RoutineKind::Procedure,
+        _ => RoutineKind::Either,
+    };
     loop {
-        names.push(words.qualified()?);
-        if class == Function && words.open() {
-            while !words.close() {
-                words.skip()?;
-            }
+        if class == Function {
+            let text = words.routine()?;
+            target.routines.push(crate::pl::routine_name(&text)?);
+        } else {
+            target.names.push(words.qualified()?);
         }
         if !words.comma() {
             break;
         }
     }
-    Ok(GrantTarget { class, names, in_schemas: Vec::new() })
+    Ok(target)
 }
 
 fn plain_names(words: &mut Words<'_>) -> Result<Vec<String>> {

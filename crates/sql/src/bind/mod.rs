@@ -13,6 +13,7 @@ mod expr;
 mod from;
 mod names;
 mod query;
+mod routine;
 mod sample;
 pub(crate) mod scalar;
 mod subquery;
@@ -20,16 +21,21 @@ mod tableoid;
 mod window;
 
 use crate::access::ReadBy;
+use crate::routines::RoutineRef;
 use crate::{PgError, Result};
 use ::query::Scalar;
+use block::ObjId;
 use datafusion::sql::sqlparser::ast;
-use kernel::dict::TableDef;
+use kernel::dict::{Routines, TableDef};
 use kernel::row::{ColType, TypeKind};
+use std::sync::Arc;
 
 pub(crate) use self::query::{
     TARGETS_MAX, marked_name, name_columns, names_of_from, shown_name, union_of_values,
 };
-pub(crate) use expr::{call, column_of_query, number, placeholder_index, session_function};
+pub(crate) use expr::{
+    call, column_of_query, number, placeholder_index, plain_args, session_function,
+};
 pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
 pub(crate) use window::EXCLUDE;
 
@@ -66,6 +72,8 @@ pub(crate) enum SessionFn {
     RandomUuid,
     /// A column of a relation beside the target of UPDATE or DELETE: known row by row.
     Beside(ColType),
+    /// A stored function.
+    Routine(RoutineRef),
 }
 
 /// What a function on advisory locks does.
@@ -120,12 +128,16 @@ impl SessionFn {
         if let SessionFn::Beside(ty) = self {
             return ty;
         }
+        if let SessionFn::Routine(routine) = self {
+            return routine.result;
+        }
         if matches!(self, SessionFn::CurrentSchemas | SessionFn::ListeningChannels) {
             return ColType::array_of(TypeKind::Text);
         }
         ColType::new(match self {
             SessionFn::CurrentSchemas | SessionFn::ListeningChannels => TypeKind::Array,
             SessionFn::Beside(ty) => ty.kind,
+            SessionFn::Routine(routine) => routine.result.kind,
             SessionFn::Now | SessionFn::ClockTimestamp | SessionFn::StartTime => {
                 TypeKind::Timestamptz
             }
@@ -156,6 +168,9 @@ impl SessionFn {
     /// Whether each row must have a value of its own, so that one call before the statement would
     /// be wrong.
     pub(crate) const fn per_row(self) -> bool {
+        if let SessionFn::Routine(routine) = self {
+            return routine.volatile;
+        }
         matches!(
             self,
             SessionFn::NextVal
@@ -182,6 +197,8 @@ pub(crate) struct HiddenCall {
 pub(crate) struct Params {
     pub(crate) types: Vec<Option<ColType>>,
     pub(crate) hidden: Vec<HiddenCall>,
+    /// Where the statement's calls of routines are looked up, if it has any.
+    pub(crate) routines: Option<Arc<Routines>>,
 }
 
 impl Params {
@@ -189,7 +206,7 @@ impl Params {
         if declared.len() < count {
             declared.resize(count, None);
         }
-        Params { types: declared, hidden: Vec::new() }
+        Params { types: declared, hidden: Vec::new(), routines: None }
     }
 
     /// Position of the parameter that holds the call's result.
@@ -219,6 +236,8 @@ pub(crate) struct References {
     pub(crate) catalog_functions: bool,
     /// Whether functions tell how large relations are.
     pub(crate) sizes: bool,
+    /// Functions that rows call: names in the plan, and candidates.
+    pub(crate) routines: Vec<(String, Vec<ObjId>)>,
     /// What the statement changes, where nothing else in it reads that: no right to read is asked
     /// for.
     pub(crate) target: Option<(Option<String>, String)>,

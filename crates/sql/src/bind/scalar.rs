@@ -30,7 +30,7 @@ pub(crate) struct Typed {
 /// Converts expressions over the columns of at most one table.
 pub(crate) struct ScalarBinder<'a> {
     table: Option<(&'a TableDef, &'a str)>,
-    params: &'a mut Params,
+    pub(super) params: &'a mut Params,
 }
 
 const BOOL: ColType = ColType::new(TypeKind::Bool);
@@ -101,7 +101,7 @@ impl<'a> ScalarBinder<'a> {
     }
 
     /// Gives an untyped expression a type.
-    fn adopt(&mut self, typed: Typed, to: ColType) -> Result<Option<Scalar>> {
+    pub(super) fn adopt(&mut self, typed: Typed, to: ColType) -> Result<Option<Scalar>> {
         if typed.ty.is_some() {
             return Ok(Some(typed.scalar));
         }
@@ -233,7 +233,11 @@ impl<'a> ScalarBinder<'a> {
         }
     }
 
-    fn session(&mut self, function: SessionFn, args: Vec<Scalar>) -> Result<Option<Typed>> {
+    pub(super) fn session(
+        &mut self,
+        function: SessionFn,
+        args: Vec<Scalar>,
+    ) -> Result<Option<Typed>> {
         // With a row in sight a value for each row would be needed.
         if function.per_row() && self.table.is_some() {
             return Ok(None);
@@ -494,6 +498,13 @@ impl<'a> ScalarBinder<'a> {
         function: &datafusion::sql::sqlparser::ast::Function,
     ) -> Result<Option<Typed>> {
         let mut parts = object_parts(&function.name)?;
+        if let Some((candidates, lazy)) = crate::routines::called_by(&parts) {
+            // With a row in sight it may need a value for each row.
+            return match lazy || self.table.is_some() {
+                true => Ok(None),
+                false => self.routine(&candidates, &plain_args(function)?),
+            };
+        }
         let name = parts.pop().unwrap_or_default();
         if !(parts.is_empty() || parts == ["pg_catalog"]) {
             return Ok(None);

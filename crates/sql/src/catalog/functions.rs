@@ -73,10 +73,18 @@ pub(super) fn set_config(notes: &SetByRows) -> Arc<ScalarUDF> {
     function.into_udf()
 }
 
-/// A field of what is known of a function.
-fn of_function(oid: &Datum<'_>, field: usize) -> Result<Value> {
-    let line = number(oid).and_then(|oid| FUNCTIONS.find(oid));
-    Ok(line.map_or(Value::Null, |line| text(line.text(field))))
+/// What is known of a function: a field of the system's, or what is made of a stored one.
+fn of_function(
+    catalog: &Catalog,
+    oid: &Datum<'_>,
+    field: usize,
+    own: impl Fn(&kernel::dict::RoutineDef) -> Option<String>,
+) -> Result<Value> {
+    let Some(oid) = number(oid) else { return Ok(Value::Null) };
+    if let Some(def) = catalog.routine(oid) {
+        return Ok(own(def).map_or(Value::Null, text));
+    }
+    Ok(FUNCTIONS.find(oid).map_or(Value::Null, |line| text(line.text(field))))
 }
 
 /// A function over a catalog; `shown` is the type that clients are told of, if not the plain one.
@@ -156,11 +164,27 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
             let hidden = |ty: &kernel::dict::TypeDef| c.shown_type(ty) != quote_ident(&ty.name);
             Ok(Value::Bool(!c.user_type(oid).is_some_and(hidden)))
         }),
-        make("pg_get_function_arguments", Some(1), TEXT, |_, args| of_function(&args[0], 16)),
-        make("pg_get_function_identity_arguments", Some(1), TEXT, |_, args| {
-            of_function(&args[0], 16)
+        make("pg_get_function_arguments", Some(1), TEXT, |c, args| {
+            of_function(c, &args[0], 16, |def| Some(c.routine_arguments(def, true)))
         }),
-        make("pg_get_function_result", Some(1), TEXT, |_, args| of_function(&args[0], 17)),
+        make("pg_get_functiondef", Some(1), TEXT, |c, args| {
+            let def = number(&args[0]).and_then(|oid| c.routine(oid));
+            Ok(def.map_or(Value::Null, |def| text(c.routine_text(def))))
+        }),
+        make("pg_function_is_visible", Some(1), ColType::new(TypeKind::Bool), |c, args| {
+            let Some(oid) = number(&args[0]) else { return Ok(Value::Null) };
+            Ok(match c.routine(oid) {
+                Some(def) => Value::Bool(c.path.contains(&def.schema)),
+                None if FUNCTIONS.find(oid).is_some() => Value::Bool(true),
+                None => Value::Null,
+            })
+        }),
+        make("pg_get_function_identity_arguments", Some(1), TEXT, |c, args| {
+            of_function(c, &args[0], 16, |def| Some(c.routine_arguments(def, false)))
+        }),
+        make("pg_get_function_result", Some(1), TEXT, |c, args| {
+            of_function(c, &args[0], 17, |def| c.routine_result(def))
+        }),
         make("pg_get_indexdef", None, TEXT, |c, args| {
             let Some(oid) = args.first().and_then(number) else { return Ok(Value::Null) };
             let Some((table, index)) = find_index(c, oid) else { return Ok(Value::Null) };
@@ -235,7 +259,10 @@ pub(super) fn all(catalog: &Arc<Catalog>) -> Vec<Arc<ScalarUDF>> {
                     let known = TYPES.find(oid).map(|line| line.text(20));
                     known.or_else(|| c.user_type(oid)?.comment.as_deref())
                 }
-                "pg_proc" => FUNCTIONS.find(oid).map(|line| line.text(18)),
+                "pg_proc" => {
+                    let known = FUNCTIONS.find(oid).map(|line| line.text(18));
+                    known.or_else(|| c.routine(oid)?.comment.as_deref())
+                }
                 _ => None,
             };
             let comment = table.and_then(|table| table.comment.as_deref()).or(known);

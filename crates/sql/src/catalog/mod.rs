@@ -19,6 +19,7 @@ mod rows;
 mod schema;
 mod sequences;
 mod sizes;
+mod stored;
 mod views;
 mod work_areas;
 
@@ -32,8 +33,8 @@ use crate::{PgError, Result};
 use block::ObjId;
 use datafusion::datasource::MemTable;
 use kernel::dict::{
-    self, ColumnDef, CommentDef, Generated, Privileges, Roles, Schemas, SequenceDef, TableDef,
-    TableStats, TypeDef, Types, UserDef,
+    self, ColumnDef, CommentDef, Generated, Privileges, Roles, Routines, Schemas, SequenceDef,
+    TableDef, TableStats, TypeDef, Types, UserDef,
 };
 use kernel::instance::Instance;
 use kernel::row::Value;
@@ -48,6 +49,7 @@ pub(crate) use functions::{SetByRows, relation_oid};
 pub(crate) use pg::{KEYWORDS, empty_column, is_empty_view, system_name};
 pub(crate) use rows::{Rows, Shape};
 pub(crate) use sizes::asks_for_size;
+pub(crate) use stored::is_system_function;
 
 /// Number of an instance, and the rows of a view there.
 pub type PeerRows = (u8, Vec<Vec<u8>>);
@@ -94,6 +96,7 @@ pub(crate) struct Catalog {
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) sequences: Vec<Arc<SequenceDef>>,
     pub(crate) types: Arc<Types>,
+    pub(crate) routines: Arc<Routines>,
     /// Comments that are in no definition.
     pub(crate) comments: Vec<CommentDef>,
     pub(crate) users: Vec<Arc<UserDef>>,
@@ -283,6 +286,7 @@ impl Session {
             schemas: dict::schemas(&self.ctx, &txn).await?,
             sequences: dict::sequences(&self.ctx, &txn).await?,
             types: dict::types(&self.ctx, &txn).await?,
+            routines: dict::routines(&self.ctx, &txn).await?,
             comments: dict::comments(&self.ctx, &txn).await?,
             users: self.roles().await?.all.clone(),
             roles: self.roles().await?,

@@ -86,18 +86,25 @@ static KINDS: [Kind; 8] = [
         to: "$to_regproc",
         name_of: "$regproc_name",
         asks: "to_regproc",
-        find: |_, name| {
-            one_of(FUNCTIONS.iter().filter(|f| f.text(1) == bare(name)), || {
-                PgError::new("42725", format!("more than one function named \"{name}\""))
-            })
+        find: |c, name| {
+            let several =
+                || PgError::new("42725", format!("more than one function named \"{name}\""));
+            match &c.routines_called(name)[..] {
+                [] => one_of(FUNCTIONS.iter().filter(|f| f.text(1) == bare(name)), several),
+                [one] => Ok(Some(one.obj.0.into())),
+                _ => Err(several()),
+            }
         },
         missing: |name| PgError::new("42883", format!("function \"{name}\" does not exist")),
         // PostgreSQL writes a schema before what a search would not find alone.
-        name: |_, oid| {
-            FUNCTIONS.find(oid).map(|f| {
-                let same = FUNCTIONS.iter().filter(|other| other.text(1) == f.text(1)).count();
-                let name = quote_ident(f.text(1));
-                if same > 1 { format!("pg_catalog.{name}") } else { name }
+        name: |c, oid| {
+            let own = c.shown_routine(oid, false);
+            own.or_else(|| {
+                FUNCTIONS.find(oid).map(|f| {
+                    let same = FUNCTIONS.iter().filter(|other| other.text(1) == f.text(1)).count();
+                    let name = quote_ident(f.text(1));
+                    if same > 1 { format!("pg_catalog.{name}") } else { name }
+                })
             })
         },
     },
@@ -106,17 +113,23 @@ static KINDS: [Kind; 8] = [
         to: "$to_regprocedure",
         name_of: "$regprocedure_name",
         asks: "to_regprocedure",
-        find: |_, name| {
+        find: |c, name| {
+            if let Some(own) = c.routine_with_types(name) {
+                return Ok(Some(own.obj.0.into()));
+            }
             Ok(with_arguments(name).and_then(|(name, types)| {
                 let mut all = FUNCTIONS.iter();
                 all.find(|f| f.text(1) == name && f.numbers(8) == types).map(|f| f.number(0))
             }))
         },
         missing: |name| PgError::new("42883", format!("function \"{name}\" does not exist")),
-        name: |_, oid| {
-            FUNCTIONS.find(oid).map(|f| {
-                let types: Vec<String> = f.numbers(8).into_iter().map(type_name).collect();
-                format!("{}({})", quote_ident(f.text(1)), types.join(","))
+        name: |c, oid| {
+            let own = c.shown_routine(oid, true);
+            own.or_else(|| {
+                FUNCTIONS.find(oid).map(|f| {
+                    let types: Vec<String> = f.numbers(8).into_iter().map(type_name).collect();
+                    format!("{}({})", quote_ident(f.text(1)), types.join(","))
+                })
             })
         },
     },

@@ -44,7 +44,7 @@ pub(super) fn view(catalog: &Catalog, name: &str) -> Option<Rows> {
         "columns" => super::columns::columns(catalog),
         "schemata" => schemata(catalog),
         "views" => views(catalog),
-        "routines" => routines(),
+        "routines" => routines(catalog),
         "table_constraints" => constraints::constraints(catalog),
         "check_constraints" => checks(catalog),
         "key_column_usage" => constraints::key_columns(catalog),
@@ -129,7 +129,7 @@ fn views(catalog: &Catalog) -> Rows {
 }
 
 /// Functions that users have made: there are none.
-fn routines() -> Rows {
+fn routines(catalog: &Catalog) -> Rows {
     let types = |name: &str| match name {
         "character_maximum_length"
         | "character_octet_length"
@@ -152,7 +152,12 @@ fn routines() -> Rows {
         _ => Text,
     };
     let columns: Vec<_> = ROUTINES.split_whitespace().map(|name| (name, types(name))).collect();
-    Rows::new(&columns)
+    let mut rows = Rows::new(&columns);
+    let names: Vec<&str> = ROUTINES.split_whitespace().collect();
+    for row in super::stored::routine_values(catalog, &names) {
+        rows.push(row);
+    }
+    rows
 }
 
 const ROUTINES: &str = "specific_catalog specific_schema specific_name routine_catalog \

@@ -8,7 +8,7 @@
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use block::ObjId;
-use kernel::dict::{self, ForeignKeyDef, ObjectKind, TableDef};
+use kernel::dict::{self, ForeignKeyDef, ObjectKind, RoutineDef, TableDef};
 use query::functions::quote_ident;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub(super) enum Thing {
     View(Arc<TableDef>),
     /// A foreign key and the table that it is of.
     Key(Arc<TableDef>, Arc<ForeignKeyDef>),
+    /// A routine that gives rows of the table or view.
+    Routine(Arc<RoutineDef>),
     /// A table and the column of it whose default calls a sequence.
     Default(ObjId, String),
 }
@@ -26,6 +28,7 @@ impl Thing {
         match self {
             Thing::View(view) => view.obj,
             Thing::Key(_, key) => key.obj,
+            Thing::Routine(routine) => routine.obj,
             Thing::Default(table, _) => *table,
         }
     }
@@ -78,7 +81,11 @@ impl Session {
             None => shown,
         };
         let readers = self.readers_of(def.obj, column.unwrap_or("")).await?;
-        let keys = self.keys_on(def, column, &shown).await?;
+        let mut keys = self.keys_on(def, column, &shown).await?;
+        if column.is_none() {
+            keys.extend(self.routines_over(def).await?);
+            keys.sort_by_key(|key| key.what.obj());
+        }
         let mut open = vec![Level { shown, readers, keys, own: None }];
         let mut seen: Vec<ObjId> = Vec::new();
         let mut found = Vec::new();
@@ -110,6 +117,22 @@ impl Session {
         Ok(found)
     }
 
+    /// The routines that give rows of a relation.
+    async fn routines_over(&mut self, def: &TableDef) -> Result<Vec<Dependent>> {
+        let wanted = dict::RoutineResult::Row(def.obj);
+        let on = format!("type {}", self.shown_relation(def).await?);
+        let mut found = Vec::new();
+        for one in &self.routines().await?.all {
+            if one.body.result == wanted {
+                let word = if one.body.procedure { "procedure" } else { "function" };
+                let shown = format!("{word} {}", self.shown_routine(one).await?);
+                let said = format!("{shown} depends on {on}");
+                found.push(Dependent { what: Thing::Routine(one.clone()), shown, said });
+            }
+        }
+        Ok(found)
+    }
+
     /// The views that read an object or one of its columns, in the order of their numbers.
     async fn readers_of(&mut self, obj: ObjId, column: &str) -> Result<Vec<ObjId>> {
         let txn = self.transaction()?;
@@ -118,6 +141,30 @@ impl Session {
             uses.into_iter().filter(|(_, name)| name == column).map(|(view, _)| view).collect();
         readers.sort_unstable();
         Ok(readers)
+    }
+
+    /// Drops the views that call a routine, or refuses to.
+    pub(crate) async fn drop_callers(
+        &mut self,
+        what: &str,
+        routine: ObjId,
+        cascade: bool,
+    ) -> Result<()> {
+        let txn = self.transaction()?;
+        let mut all: Vec<Dependent> = Vec::new();
+        for obj in self.readers_of(routine, "").await? {
+            let Some(view) = dict::table_by_obj(&self.ctx, &txn, obj).await? else { continue };
+            let shown = format!("{} {}", kind_of(&view), self.shown_relation(&view).await?);
+            let said = format!("{shown} depends on {what}");
+            let more = Box::pin(self.dependents_of(&view, None)).await?;
+            all.push(Dependent { what: Thing::View(view), shown, said });
+            for one in more {
+                if all.iter().all(|known| known.what.obj() != one.what.obj()) {
+                    all.push(one);
+                }
+            }
+        }
+        self.drop_dependents(what, all, cascade).await
     }
 
     /// Drops what depends on `what`, or refuses to.
@@ -151,6 +198,9 @@ impl Session {
             Thing::View(view) => dict::drop_view(&self.ctx, &txn, view).await?,
             Thing::Key(child, key) => {
                 dict::drop_foreign_key(&self.ctx, &txn, child, &key.name).await?;
+            }
+            Thing::Routine(routine) => {
+                Box::pin(self.drop_routine(routine, true)).await?;
             }
             Thing::Default(table, column) => self.drop_default(*table, column).await?,
         }
@@ -242,7 +292,7 @@ impl Session {
     }
 
     /// 42501 unless the current role owns the object, or the schema that it is in.
-    pub(super) async fn check_droppable(
+    pub(crate) async fn check_droppable(
         &mut self,
         kind: &str,
         name: &str,

@@ -106,7 +106,7 @@ impl Session {
         self.own_schema(schema, name).await
     }
 
-    async fn own_schema(
+    pub(crate) async fn own_schema(
         &mut self,
         schema: Option<String>,
         name: String,

@@ -147,6 +147,11 @@ impl Session {
         for ty in self.user_types().await?.all.iter().filter(|ty| ty.schema == name) {
             self.move_type(ty, new).await?;
         }
+        for one in self.routines().await?.all.iter().filter(|one| one.schema == name) {
+            self.check_uncalled(one).await?;
+            let change = dict::RoutineChange::Schema(new);
+            dict::alter_routine(&self.ctx, &txn, one, change).await?;
+        }
         Ok("ALTER SCHEMA".to_owned())
     }
 
@@ -189,6 +194,13 @@ impl Session {
         for ty in &types {
             inside.push((ty.obj, format!("type {prefix}{}", quote_ident(&ty.name))));
         }
+        let routines = self.routines().await?;
+        let routines: Vec<_> =
+            routines.all.iter().filter(|one| one.schema == schema.name).cloned().collect();
+        for one in &routines {
+            let word = if one.body.procedure { "procedure" } else { "function" };
+            inside.push((one.obj, format!("{word} {}", self.shown_routine(one).await?)));
+        }
         inside.sort_by_key(|(obj, _)| *obj);
         let mut told: Vec<String> = inside.into_iter().map(|(_, shown)| shown).collect();
         let mut said: Vec<String> =
@@ -212,6 +224,11 @@ impl Session {
                     Thing::Key(child, key) => {
                         let outside = !goes(child.obj);
                         others.push(Thing::Key(child, key));
+                        outside
+                    }
+                    Thing::Routine(routine) => {
+                        let outside = routine.schema != schema.name;
+                        others.push(Thing::Routine(routine));
                         outside
                     }
                     // No default calls a relation.
@@ -254,6 +271,13 @@ impl Session {
         }
         for sequence in &sequences {
             dict::drop_sequence(&self.ctx, &txn, sequence).await?;
+        }
+        // Views elsewhere that call them go too.
+        for one in &routines {
+            // It may have gone with a table of which it gives rows.
+            if self.routines().await?.by_obj(one.obj).is_some() {
+                Box::pin(self.drop_routine(one, true)).await?;
+            }
         }
         // Columns of them elsewhere go too.
         for ty in types {

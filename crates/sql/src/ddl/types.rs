@@ -248,6 +248,13 @@ impl Session {
             said.push(format!("{one} depends on {shown}"));
             told.push(one);
         }
+        let routines = dict::routines_of_type(&self.ctx, &txn, ty.obj).await?;
+        for one in &routines {
+            let word = if one.body.procedure { "procedure" } else { "function" };
+            let one = format!("{word} {}", self.shown_routine(one).await?);
+            said.push(format!("{one} depends on {shown}"));
+            told.push(one);
+        }
         if !said.is_empty() && !cascade {
             return Err(depended_on(&shown, &said));
         }
@@ -264,6 +271,7 @@ impl Session {
             let now = dict::lock_definition(&self.ctx, &txn, &now).await?;
             Box::pin(self.drop_column(&now, &column, true, true)).await?;
         }
+        self.drop_routines_of(&routines).await?;
         // What went with these has been told.
         self.notices.truncate(notices);
         dict::drop_type(&self.ctx, &txn, &ty).await?;

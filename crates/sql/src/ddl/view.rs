@@ -77,14 +77,18 @@ impl Session {
         Ok(known)
     }
 
-    /// A query with its names of types noted.
-    async fn with_types(&mut self, query: &Query) -> Result<Query> {
+    /// A query with its names of types noted, and those of routines with their schemas; and what
+    /// of both it names.
+    async fn with_types(&mut self, query: &Query) -> Result<(Query, Vec<Use>)> {
         let mut ast = Ast::Query(Box::new(query.clone()));
         self.settle_types(&mut ast).await?;
-        match ast {
-            Ast::Query(query) => Ok(*query),
-            _ => Err(PgError::internal("a query that is none")),
-        }
+        let mut named = self.qualify_routines(&mut ast).await?;
+        let Ast::Query(query) = ast else {
+            return Err(PgError::internal("a query that is none"));
+        };
+        named.extend(crate::named_types::named_types(&query));
+        let uses = named.into_iter().map(|obj| Use { obj, column: String::new() });
+        Ok((*query, uses.collect()))
     }
 
     /// A view's text and columns, from its query and the names given to its columns.
@@ -99,11 +103,10 @@ impl Session {
         crate::with::check_run_once(query)?;
         // As it was written: its errors are the statement's.
         Box::pin(self.make_plan(&statement_of(query), &[])).await?;
-        let mut query = self.with_types(query).await?;
+        let (mut query, named) = self.with_types(query).await?;
         let known = self.known_names(&query).await?;
         let mut uses = fix(&mut query, &known, None)?;
-        let types = crate::named_types::named_types(&query);
-        uses.extend(types.into_iter().map(|obj| Use { obj, column: String::new() }));
+        uses.extend(named);
         uses.sort();
         let plan = Box::pin(self.make_plan(&statement_of(&query), &[])).await?;
         let own: Vec<String> = plan.columns.iter().map(|column| column.name.clone()).collect();
@@ -353,12 +356,11 @@ impl Session {
         for obj in objects {
             let Some(view) = dict::table_by_obj(&self.ctx, &txn, obj).await? else { continue };
             let Some(own) = view.shows() else { continue };
-            let mut query = self.with_types(&query_of(own)?).await?;
-            let types = crate::named_types::named_types(&query);
+            let (mut query, named) = self.with_types(&query_of(own)?).await?;
             let mut known = self.known_names(&query).await?;
             known.insert((Some(before.schema.clone()), before.name.clone()), found(before));
             let mut uses = fix(&mut query, &known, Some(change.clone()))?;
-            uses.extend(types.into_iter().map(|obj| Use { obj, column: String::new() }));
+            uses.extend(named);
             uses.sort();
             let new = ViewDef { text: query.to_string(), uses, check: own.check };
             self.set_text(&view, &new).await?;

@@ -1,7 +1,8 @@
-//! Procedural code as a statement: `DO`, and a block of the field's language by itself.
+//! Procedural code as a statement: `DO`, a block of the field's language by itself, and definitions
+//! of functions and procedures.
 
-use super::{Own, Parsed, Statement, Words, byte_offset, is_space};
-use crate::pl::{Code, block_len};
+use super::{Own, Parsed, Statement, Words, byte_offset, is_space, is_word};
+use crate::pl::{Code, block_len, definition};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use std::sync::Arc;
@@ -35,12 +36,9 @@ pub(super) fn parse_do(words: &mut Words<'_>) -> Result<Option<Own>> {
 }
 
 /// Whether a block of the field's begins here, and no transaction or cursor of SQL.
-pub(super) fn begins_block(tokens: &[TokenWithSpan]) -> bool {
+fn begins_block(tokens: &[TokenWithSpan]) -> bool {
     let mut words = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t));
-    let is = |token: &Token, word: &str| {
-        matches!(token, Token::Word(w) if w.quote_style.is_none()
-            && w.value.eq_ignore_ascii_case(word))
-    };
+    let is = is_word;
     let Some(first) = words.next() else { return false };
     if is(first, "begin") {
         const SQL: [&str; 6] = ["transaction", "work", "isolation", "read", "not", "deferrable"];
@@ -62,12 +60,60 @@ pub(super) fn begins_block(tokens: &[TokenWithSpan]) -> bool {
     !cursor
 }
 
-/// The block, and of how many tokens it is.
-pub(super) fn block(text: &str, tokens: &[TokenWithSpan]) -> Result<(Statement, usize)> {
+/// Whether a definition of a function or procedure begins here.
+fn begins_definition(tokens: &[TokenWithSpan]) -> bool {
+    let mut words = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t));
+    let mut next = words.next();
+    let mut take = |word: &str| {
+        let found = next.is_some_and(|token| is_word(token, word));
+        if found {
+            next = words.next();
+        }
+        found
+    };
+    if !take("create") {
+        return false;
+    }
+    let _ = take("or") && take("replace");
+    let _ = take("editionable") || take("noneditionable");
+    take("function") || take("procedure")
+}
+
+/// Whether a statement drops, alters or describes functions or procedures.
+pub(super) fn speaks_of_routines(tokens: &[TokenWithSpan]) -> bool {
+    let mut words = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t));
+    let (Some(first), second, third) = (words.next(), words.next(), words.next()) else {
+        return false;
+    };
+    let kind = |token: Option<&Token>| {
+        token.is_some_and(|token| {
+            ["function", "procedure", "routine"].iter().any(|word| is_word(token, word))
+        })
+    };
+    let comments = is_word(first, "comment") && second.is_some_and(|t| is_word(t, "on"));
+    let changes = is_word(first, "drop") || is_word(first, "alter");
+    (changes && kind(second)) || (comments && kind(third))
+}
+
+/// A statement whose end no `;` tells, and of how many tokens it is; `None`: another one.
+pub(super) fn statement(
+    text: &str,
+    tokens: &[TokenWithSpan],
+) -> Result<Option<(Statement, usize)>> {
+    let is_block = begins_block(tokens);
+    if !is_block && !begins_definition(tokens) {
+        return Ok(None);
+    }
     let first = tokens.iter().find(|t| !is_space(&t.token));
     let at = first.map_or(text.len(), |first| byte_offset(text, first.span.start));
     let rest = &text[at..];
-    let len = block_len(rest)?;
+    let (parsed, len) = match is_block {
+        true => (None, block_len(rest)?),
+        false => match definition(rest)? {
+            Some((spec, len)) => (Some(Own::CreateRoutine(Box::new(spec))), len),
+            None => return Ok(None),
+        },
+    };
     let own: Arc<str> = Arc::from(rest[..len].trim_end_matches(';').trim_end());
     let end = location(text, at + len);
     let mut count = tokens.iter().take_while(|t| before(t.span.start, end)).count();
@@ -76,13 +122,14 @@ pub(super) fn block(text: &str, tokens: &[TokenWithSpan]) -> Result<(Statement, 
     if slash.is_some_and(|t| t.token == Token::Div) {
         count += tokens[count..].iter().take_while(|t| is_space(&t.token)).count() + 1;
     }
+    let code = || Own::Code(Code { text: own.clone(), field: true });
     let statement = Statement {
         text: own.clone(),
-        parsed: Parsed::Own(Own::Code(Code { text: own, field: true })),
+        parsed: Parsed::Own(parsed.unwrap_or_else(code)),
         before: text[..at].chars().count(),
         ..Statement::empty()
     };
-    Ok((statement, count.max(1)))
+    Ok(Some((statement, count.max(1))))
 }
 
 fn before(a: Location, b: Location) -> bool {

@@ -33,7 +33,9 @@ enum Named<'m> {
 /// The error with its position, if it has none and its message names something that stands once in
 /// the statement.
 pub(crate) fn located(error: PgError, statement: &Statement) -> PgError {
-    if error.position.is_some() || statement.text.len() > TEXT_BYTES_MAX {
+    // What happened in procedural code stands in another text.
+    let elsewhere = error.about.as_ref().is_some_and(|about| about.context.is_some());
+    if error.position.is_some() || elsewhere || statement.text.len() > TEXT_BYTES_MAX {
         return error;
     }
     let position = named(&error).and_then(|named| position_of(&named, error.code, statement));

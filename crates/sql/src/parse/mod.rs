@@ -72,6 +72,10 @@ pub enum Own {
     },
     /// A block of procedural code.
     Code(crate::pl::Code),
+    /// CREATE FUNCTION or PROCEDURE.
+    CreateRoutine(Box<crate::pl::RoutineSpec>),
+    /// DROP, ALTER or COMMENT ON of functions and procedures.
+    Routine(Box<crate::pl::RoutineCommand>),
     /// A procedure that switches a trace.
     Trace(crate::trace::TraceCall),
     AlterRelation(Box<AlterRelation>),
@@ -247,8 +251,9 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
     let mut out = Vec::new();
     let (mut from, mut i) = (0, 0);
     while i < tokens.len() {
-        if i == from && code::begins_block(&tokens[from..]) {
-            let (statement, len) = code::block(text, &tokens[from..])?;
+        if i == from
+            && let Some((statement, len)) = code::statement(text, &tokens[from..])?
+        {
             out.push(statement);
             from += len;
             i = from;
@@ -356,7 +361,15 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         notices.push(("00000", LOGGED.to_owned()));
     }
     let tokens = logged.as_deref().unwrap_or(tokens);
-    if let Some(own) = parse_own(tokens)? {
+    let called = with_call(tokens);
+    let tokens = called.as_deref().unwrap_or(tokens);
+    let commands = code::speaks_of_routines(tokens);
+    let command = if commands { crate::pl::command(&own_text)? } else { None };
+    let own = match command {
+        Some(command) => Some(Own::Routine(Box::new(command))),
+        None => parse_own(tokens)?,
+    };
+    if let Some(own) = own {
         let parsed = Parsed::Own(own);
         return Ok(Statement { text: own_text, parsed, param_count, before, notices });
     }
@@ -493,6 +506,17 @@ pub(crate) fn is_word(token: &Token, word: &str) -> bool {
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
         _ => false,
     }
+}
+
+/// The field's `EXEC p(1)` as CALL.
+fn with_call(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+    let first = tokens.iter().position(|t| !is_space(&t.token))?;
+    if !is_word(&tokens[first].token, "exec") {
+        return None;
+    }
+    let mut out = tokens.to_vec();
+    out[first].token = Token::make_keyword("CALL");
+    Some(out)
 }
 
 /// What the library knows by one of PostgreSQL's two names only: COPY's options are switched `on`

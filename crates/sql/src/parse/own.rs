@@ -99,6 +99,22 @@ impl Words<'_> {
         }
     }
 
+    /// A name with the types of arguments in parentheses, as it was written.
+    pub(crate) fn routine(&mut self) -> Result<String> {
+        let from = self.at;
+        self.qualified()?;
+        if self.open() {
+            let mut depth = 1;
+            while depth > 0 {
+                depth += usize::from(self.tokens.get(self.at) == Some(&&Token::LParen));
+                depth -= usize::from(self.tokens.get(self.at) == Some(&&Token::RParen));
+                self.skip()?;
+            }
+        }
+        let parts = self.tokens[from..self.at].iter().map(|token| token.to_string());
+        Ok(parts.collect::<Vec<_>>().join(" "))
+    }
+
     /// A name that may have parts.
     pub(crate) fn dotted(&mut self) -> Result<String> {
         let mut name = self.name()?;

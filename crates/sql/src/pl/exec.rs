@@ -17,17 +17,17 @@ use std::sync::Arc;
 const ROWS_AT_A_TIME: usize = 100;
 
 /// A statement with its plan for parameters of these types.
-pub(super) struct Ready {
+pub(crate) struct Ready {
     types: Vec<u32>,
     planned: Planned,
 }
 
 /// A plan, with the shape of its rows.
 #[derive(Clone)]
-struct Planned {
-    prepared: Arc<Prepared>,
+pub(super) struct Planned {
+    pub(super) prepared: Arc<Prepared>,
     names: Arc<[String]>,
-    columns: Arc<[ColType]>,
+    pub(super) columns: Arc<[ColType]>,
 }
 
 impl Planned {
@@ -127,7 +127,7 @@ impl Machine<'_> {
     }
 
     /// A statement with its values.
-    async fn bound(&mut self, source: Source<'_>) -> Result<(Planned, Vec<Value>)> {
+    pub(super) async fn bound(&mut self, source: Source<'_>) -> Result<(Planned, Vec<Value>)> {
         let (planned, values) = match source {
             Source::Static(sql) => self.ready(sql, false).await?,
             Source::Dynamic { text, types, values } => {
@@ -173,7 +173,7 @@ impl Machine<'_> {
     }
 
     /// Runs a statement to its end. Its rows, and its tag.
-    async fn run_whole(
+    pub(super) async fn run_whole(
         &mut self,
         prepared: &Arc<Prepared>,
         values: Vec<Value>,
@@ -294,6 +294,20 @@ impl Machine<'_> {
             }
             fetched = self.session.run_on(&mut portal, limit, &mut nowhere).await?;
         }
+    }
+
+    /// The first row of a statement, which is run to its end if it changes something.
+    pub(super) async fn first_row(&mut self, sql: &Sql) -> Result<Option<Vec<Value>>> {
+        let (planned, values) = self.bound(Source::Static(sql)).await?;
+        let prepared = planned.prepared;
+        let (rows, _) = match prepared.plan.returns_rows {
+            true => self.run_some(&prepared, values, true).await?,
+            false => {
+                self.run_whole(&prepared, values).await?;
+                (Vec::new(), 0)
+            }
+        };
+        Ok(rows.into_iter().next())
     }
 
     /// A statement that is put together while the block runs: its text, and the values of USING.

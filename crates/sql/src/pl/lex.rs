@@ -4,7 +4,7 @@ use crate::{PgError, Result};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Tok {
-    /// A name or keyword, in lower case.
+    /// A name or keyword, in lower case; an argument by its number (`$1`).
     Word(String),
     /// A name in quotes.
     Quoted(String),
@@ -102,6 +102,12 @@ fn next(text: &str, from: usize) -> Result<Option<Token>> {
     }
     if first.is_ascii_digit() {
         return of(Tok::Number, at + number_len(rest));
+    }
+    // Of one byte if it is a dollar sign.
+    let behind = if first == '$' { &rest[1..] } else { "" };
+    let numbered = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+    if numbered > 0 {
+        return of(Tok::Word(rest[..=numbered].to_owned()), at + 1 + numbered);
     }
     match first {
         '\'' => {

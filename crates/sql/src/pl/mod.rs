@@ -1,4 +1,5 @@
-//! Procedural code: `DO` with PL/pgSQL, and blocks of the field's language as statements.
+//! Procedural code: `DO` with PL/pgSQL, blocks of the field's language as statements, and the
+//! bodies of functions and procedures.
 //!
 //! A block is parsed into a tree whose variables are numbered places ([`tree`]); what is SQL in it
 //! keeps its text, with parameters for variables ([`names`]), and is planned once for all its runs.
@@ -7,16 +8,24 @@
 //! them did; a block that catches an error has taken back what it did (PL/pgSQL), or what the
 //! failed statement did (the field). What it must never do: loop beyond a cancel.
 
+mod check;
 mod conditions;
+mod define;
 mod exec;
 mod lex;
 mod names;
 mod parse;
 mod raise;
+mod routine;
 mod run;
 mod statements;
 mod tree;
 
+pub(crate) use define::{
+    ArgumentSpec, ReturnsSpec, RoutineAction, RoutineCommand, RoutineFlags, RoutineKind,
+    RoutineName, RoutineSpec, command, definition, routine_name,
+};
+pub(crate) use routine::{RoutinePlans, check_body};
 pub(crate) use run::Code;
 
 use crate::Result;

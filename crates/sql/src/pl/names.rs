@@ -278,6 +278,9 @@ impl Parser<'_> {
         if place.columns.is_some() {
             return false;
         }
+        if matches!(&self.tokens[at].tok, Tok::Word(word) if word.starts_with('$')) {
+            return true;
+        }
         // A function, an argument's name, an alias of a table whose columns follow.
         if matches!(next, Some(Tok::Symbol("(" | "=>" | "."))) && len == 1 {
             return false;

@@ -8,10 +8,11 @@
 use super::conditions::states_of;
 use super::lex::{Tok, Token, line_of, tokens};
 use super::tree::{
-    Block, Condition, Dialect, FIXED_SLOTS, FOUND, Handler, MESSAGE, NUMBER, Program, STATE, Slot,
-    Sql, TypeName, Variable,
+    Block, Condition, Dialect, FIXED_SLOTS, FOUND, Handler, Kind, MESSAGE, NUMBER, Program,
+    Returned, Rows, STATE, Slot, Sql, Statement, TypeName, Variable,
 };
 use crate::{PgError, Result};
+use kernel::dict::ArgumentMode;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -48,6 +49,7 @@ pub(super) struct Parser<'a> {
     numbers: Vec<(usize, i32)>,
     /// Records that loops declare.
     pub(super) records: Vec<(Slot, String)>,
+    pub(super) returning: Returning,
 }
 
 /// The block that `text` begins with.
@@ -55,46 +57,115 @@ pub(super) struct Parser<'a> {
 /// # Errors
 /// 42601 with the line.
 pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Program> {
-    let mut parser = Parser {
-        text,
-        tokens: tokens(text)?,
-        at: 0,
-        dialect,
-        scopes: vec![Scope::default()],
-        slots: FIXED_SLOTS,
-        statements: 0,
-        exceptions: 0,
-        depth: 0,
-        cursors: Vec::new(),
-        numbers: Vec::new(),
-        records: Vec::new(),
-    };
-    for (name, slot) in
-        [("found", FOUND), ("sqlstate", STATE), ("sqlerrm", MESSAGE), ("sqlcode", NUMBER)]
-    {
-        if dialect == Dialect::Field || name != "sqlcode" {
-            parser.scopes[0].names.insert(name.to_owned(), Name::Scalar(slot));
-        }
-    }
-    parser.refuse_parameters()?;
+    let mut parser = Parser::new(text, dialect)?;
+    parser.refuse_parameters(0)?;
     let label = parser.label()?;
     let block = parser.block(label)?;
-    let end = parser.at;
-    let _ = parser.symbol(";");
-    if dialect == Dialect::Pg && *parser.tok() != Tok::End {
-        return Err(parser.near());
+    parser.program(block)
+}
+
+/// What a routine's body knows of it.
+pub(super) struct Around<'a> {
+    pub(super) name: &'a str,
+    /// Names and modes of the arguments.
+    pub(super) args: Vec<(&'a str, ArgumentMode)>,
+    pub(super) returning: Returning,
+    /// How it is called where an error happened.
+    pub(super) shown: String,
+}
+
+/// What RETURN gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Returning {
+    Nothing,
+    Value,
+    /// What the OUT arguments hold.
+    Arguments,
+    /// A row of several columns.
+    Row,
+    /// Rows; whether their columns are arguments.
+    Set(bool),
+}
+
+/// The body of a routine.
+///
+/// # Errors
+/// 42601 with the line.
+pub(super) fn parse_routine(text: &str, dialect: Dialect, around: &Around<'_>) -> Result<Program> {
+    let mut parser = Parser::new(text, dialect)?;
+    parser.returning = around.returning;
+    let (given, results) = parser.arguments(around)?;
+    parser.refuse_parameters(given.len())?;
+    let block = match dialect {
+        Dialect::Pg => {
+            let label = parser.label()?;
+            parser.block(label)?
+        }
+        Dialect::Field => {
+            // As blocks are, if it says so.
+            let _ = parser.word("declare");
+            parser.block_behind(Some(around.name.to_owned()), true)?
+        }
+    };
+    let program = parser.program(block)?;
+    Ok(Program { given, results, shown: around.shown.clone(), ..program })
+}
+
+/// Statements of SQL, the last of which gives the result.
+///
+/// # Errors
+/// 42601; 42P13 for one that gives nothing where something is wanted.
+pub(super) fn parse_sql(text: &str, around: &Around<'_>) -> Result<Program> {
+    let mut parser = Parser::new(text, Dialect::Pg)?;
+    let (given, results) = parser.arguments(around)?;
+    parser.refuse_parameters(given.len())?;
+    let mut body = Vec::new();
+    while *parser.tok() != Tok::End {
+        if parser.symbol(";") {
+            continue;
+        }
+        let line = u32::try_from(body.len() + 1).unwrap_or(u32::MAX);
+        let range = parser.statement_range();
+        let is_last = parser.rest_is_empty();
+        let sql = parser.sql_of(std::slice::from_ref(&range), true);
+        let kind = match (is_last, around.returning) {
+            (true, Returning::Set(_)) => Kind::ReturnQuery(Rows::Static(sql)),
+            (true, Returning::Value | Returning::Row | Returning::Arguments) => {
+                Kind::Return(Some(Returned::First(sql)))
+            }
+            _ => Kind::Sql { sql, into: None, perform: true, is_query: true },
+        };
+        body.push(Statement { line, kind });
     }
-    let last = parser.at.max(end).saturating_sub(1);
-    Ok(Program {
-        dialect,
-        block,
-        slots: parser.slots,
-        statements: parser.statements,
-        cursors: parser.cursors,
-        numbers: parser.numbers,
-        records: parser.records,
-        len: parser.tokens[last].end,
-    })
+    if body.is_empty() && around.returning != Returning::Nothing {
+        let text = "return type mismatch in function declared to return something";
+        return Err(PgError::new("42P13", text).with_detail(
+            "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.",
+        ));
+    }
+    let block = Block { label: None, variables: Vec::new(), body, handlers: Vec::new() };
+    let program = parser.program(block)?;
+    Ok(Program { given, results, shown: around.shown.clone(), is_sql: true, ..program })
+}
+
+/// Length of a body in the field's form, which begins with its declarations.
+///
+/// # Errors
+/// 42601: it has no end.
+pub(super) fn own_body_len(
+    text: &str,
+    name: &str,
+    args: &[super::define::ArgumentSpec],
+    is_function: bool,
+) -> Result<usize> {
+    let mut parser = Parser::new(text, Dialect::Field)?;
+    parser.returning = if is_function { Returning::Value } else { Returning::Nothing };
+    let args = args.iter().map(|arg| (arg.name.as_str(), arg.mode)).collect();
+    let around = Around { name, args, returning: parser.returning, shown: String::new() };
+    parser.arguments(&around)?;
+    let _ = parser.word("declare");
+    let block = parser.block_behind(Some(name.to_owned()), true)?;
+    parser.program(block).map(|program| program.len)
 }
 
 /// The field's names for integers of its procedural code.
@@ -105,17 +176,101 @@ fn is_own_integer(name: &str) -> bool {
 }
 
 impl<'a> Parser<'a> {
-    /// A block has no parameters of its own: its variables become those of its statements.
-    fn refuse_parameters(&self) -> Result<()> {
-        for pair in self.tokens.windows(2) {
-            let [dollar, number] = pair else { continue };
-            let adjacent = dollar.end == number.at && number.tok == Tok::Number;
-            if dollar.tok == Tok::Other('$') && adjacent {
-                let name = &self.text[dollar.at..number.end];
-                return Err(PgError::new("42P02", format!("there is no parameter {name}")));
+    pub(super) fn new(text: &'a str, dialect: Dialect) -> Result<Parser<'a>> {
+        let mut parser = Parser {
+            text,
+            tokens: tokens(text)?,
+            at: 0,
+            dialect,
+            scopes: vec![Scope::default()],
+            slots: FIXED_SLOTS,
+            statements: 0,
+            exceptions: 0,
+            depth: 0,
+            cursors: Vec::new(),
+            numbers: Vec::new(),
+            records: Vec::new(),
+            returning: Returning::Nothing,
+        };
+        for (name, slot) in
+            [("found", FOUND), ("sqlstate", STATE), ("sqlerrm", MESSAGE), ("sqlcode", NUMBER)]
+        {
+            if dialect == Dialect::Field || name != "sqlcode" {
+                parser.scopes[0].names.insert(name.to_owned(), Name::Scalar(slot));
+            }
+        }
+        Ok(parser)
+    }
+
+    /// Variables in SQL become parameters of its statements: those that a text may name by number
+    /// are the arguments.
+    fn refuse_parameters(&self, given: usize) -> Result<()> {
+        for token in &self.tokens {
+            let Tok::Word(word) = &token.tok else { continue };
+            let Some(number) = word.strip_prefix('$') else { continue };
+            if number.parse::<usize>().map_or(true, |n| n == 0 || n > given) {
+                return Err(PgError::new("42P02", format!("there is no parameter {word}")));
             }
         }
         Ok(())
+    }
+
+    /// Declares the arguments of a routine: places of what is given, and of what is the result.
+    fn arguments(&mut self, around: &Around<'_>) -> Result<(Vec<Slot>, Vec<Slot>)> {
+        self.enter(Some(around.name.to_owned()), false);
+        let (mut given, mut results) = (Vec::new(), Vec::new());
+        for (name, mode) in &around.args {
+            let slot = self.new_slot();
+            if mode.is_given() {
+                given.push(slot);
+                self.declare(&format!("${}", given.len()), Name::Scalar(slot))?;
+            }
+            if mode.is_result() {
+                results.push(slot);
+            }
+            if !name.is_empty() {
+                self.declare(name, Name::Scalar(slot))?;
+            }
+        }
+        Ok((given, results))
+    }
+
+    /// What has been read; a block ends with the text in PL/pgSQL.
+    fn program(mut self, block: Block) -> Result<Program> {
+        let end = self.at;
+        let _ = self.symbol(";");
+        if self.dialect == Dialect::Pg && *self.tok() != Tok::End {
+            return Err(self.near());
+        }
+        let last = self.at.max(end).saturating_sub(1);
+        Ok(Program {
+            dialect: self.dialect,
+            block,
+            slots: self.slots,
+            statements: self.statements,
+            cursors: self.cursors,
+            numbers: self.numbers,
+            records: self.records,
+            given: Vec::new(),
+            results: Vec::new(),
+            shown: "PL/pgSQL function inline_code_block".to_owned(),
+            is_sql: false,
+            len: self.tokens[last].end,
+        })
+    }
+
+    /// The words up to a `;` or the end.
+    fn statement_range(&mut self) -> Range<usize> {
+        let from = self.at;
+        while !matches!(self.tok(), Tok::End | Tok::Symbol(";")) {
+            self.advance();
+        }
+        from..self.at
+    }
+
+    fn rest_is_empty(&self) -> bool {
+        let rest = &self.tokens[self.at..];
+        rest.iter().all(|token| matches!(token.tok, Tok::End | Tok::Symbol(";")))
     }
 
     // ---- words ------------------------------------------------------------------------------
@@ -323,9 +478,15 @@ impl<'a> Parser<'a> {
 
     /// A block up to its END and label.
     pub(super) fn block(&mut self, label: Option<String>) -> Result<Block> {
+        let declares = self.word("declare");
+        self.block_behind(label, declares)
+    }
+
+    /// A block behind its DECLARE; whether there are declarations.
+    fn block_behind(&mut self, label: Option<String>, declares: bool) -> Result<Block> {
         self.enter(label.clone(), false);
         let mut variables = Vec::new();
-        if self.word("declare") {
+        if declares {
             while !self.is("begin") {
                 if !self.word("declare") {
                     self.declaration(&mut variables)?;

@@ -40,7 +40,7 @@ pub(super) struct Record {
     pub(super) types: Arc<[ColType]>,
     pub(super) values: Vec<Value>,
     /// Its columns are those of its declaration.
-    fixed: bool,
+    pub(super) fixed: bool,
 }
 
 /// What a place holds.
@@ -51,7 +51,7 @@ pub(super) struct Place {
     /// `None`: of a value whose type only SQL knows, kept as its text; or a record.
     pub(super) ty: Option<ColType>,
     pub(super) record: Option<Record>,
-    constant: bool,
+    pub(super) constant: bool,
     not_null: bool,
 }
 
@@ -95,6 +95,16 @@ pub(super) struct Machine<'s> {
     guarded: usize,
     /// What has been put out and is no whole line yet.
     pub(super) line: String,
+    /// Rows that a routine gives.
+    pub(super) given: Vec<Vec<Value>>,
+    /// Types of a routine's columns.
+    pub(super) columns: Vec<ColType>,
+    /// Where the arguments are that make up its result.
+    pub(super) results: Vec<Slot>,
+    shown: String,
+    is_sql: bool,
+    /// It has been said where the error at hand happened.
+    located: bool,
 }
 
 impl Session {
@@ -105,9 +115,8 @@ impl Session {
         // What the message has done before would be committed with it.
         let holds = usize::from(!self.is_first);
         self.blocks_that_hold += holds;
-        let mut machine = Machine::new(self, &program);
-        let done = machine.run_block(&program.block).await;
-        machine.finish();
+        let mut machine = Machine::new(self, &program, Vec::new());
+        let done = machine.run(&program).await;
         self.blocks_that_hold -= holds;
         done?;
         Ok(Fetched::Complete("DO".to_owned()))
@@ -115,7 +124,13 @@ impl Session {
 }
 
 impl<'s> Machine<'s> {
-    fn new(session: &'s mut Session, program: &Program) -> Machine<'s> {
+    /// `ready`: what an earlier run has planned.
+    pub(super) fn new(
+        session: &'s mut Session,
+        program: &Program,
+        mut ready: Vec<Option<Ready>>,
+    ) -> Machine<'s> {
+        ready.resize_with(program.statements, || None);
         let mut places = vec![Place::new(TypeKind::Text, Value::Null); program.slots];
         for (slot, value) in
             [(FOUND, false), (NOT_FOUND, true), (SQL_FOUND, false), (SQL_NOT_FOUND, true)]
@@ -135,7 +150,7 @@ impl<'s> Machine<'s> {
             session,
             dialect: program.dialect,
             places,
-            ready: (0..program.statements).map(|_| None).collect(),
+            ready,
             cursors: BTreeMap::new(),
             queries: program.cursors.iter().cloned().collect(),
             numbers: program.numbers.clone(),
@@ -144,7 +159,20 @@ impl<'s> Machine<'s> {
             number: None,
             guarded: 0,
             line: String::new(),
+            given: Vec::new(),
+            columns: Vec::new(),
+            results: program.results.clone(),
+            shown: program.shown.clone(),
+            is_sql: program.is_sql,
+            located: false,
         }
+    }
+
+    /// Runs the block; whether it ended by RETURN.
+    pub(super) async fn run(&mut self, program: &Program) -> Result<bool> {
+        let done = self.run_block(&program.block).await;
+        self.finish();
+        Ok(done? == Flow::Return)
     }
 
     /// Output without its end of line is a line all the same.
@@ -180,6 +208,7 @@ impl<'s> Machine<'s> {
                         self.session.rollback_within(mark).await?;
                         self.cursors.retain(|slot, _| before.contains(slot));
                     }
+                    self.located = false;
                     self.handle(handler, error).await?
                 }
                 Ok(flow) => flow,
@@ -283,7 +312,7 @@ impl<'s> Machine<'s> {
         for statement in statements {
             self.session.ctx.check_interrupt()?;
             let done = self.run_one(&statement.kind).await;
-            let flow = done.map_err(|error| at_line(error, statement))?;
+            let flow = done.map_err(|error| self.at_line(error, statement))?;
             if flow != Flow::Next {
                 return Ok(flow);
             }
@@ -334,7 +363,20 @@ impl<'s> Machine<'s> {
                         (true, false) => Flow::Exit(label.clone()),
                     });
                 }
-                Kind::Return => return Ok(Flow::Return),
+                Kind::Return(returned) => {
+                    if let Some(returned) = returned {
+                        self.give_result(returned).await?;
+                    }
+                    return Ok(Flow::Return);
+                }
+                Kind::ReturnNext(returned) => match returned {
+                    Some(returned) => self.give_result(returned).await?,
+                    None => self.give_arguments()?,
+                },
+                Kind::ReturnQuery(rows) => self.give_rows(rows).await?,
+                Kind::Call { sql, targets, query, name } => {
+                    self.call(sql, targets, query.as_ref(), name).await?;
+                }
                 Kind::Sql { sql, into, perform, is_query } => {
                     if *is_query && into.is_none() && !perform {
                         return Err(PgError::syntax("query has no destination for result data")
@@ -481,17 +523,7 @@ impl<'s> Machine<'s> {
         rows: &Rows,
         body: &[Statement],
     ) -> Result<Flow> {
-        let mut cursor = match rows {
-            Rows::Static(sql) => self.cursor_of(Source::Static(sql)).await?,
-            Rows::Dynamic { text, using } => {
-                let (text, types, values) = self.dynamic(text, using).await?;
-                self.cursor_of(Source::Dynamic { text: &text, types: &types, values }).await?
-            }
-            Rows::Cursor(slot) => {
-                let query = self.query_of(*slot)?;
-                self.cursor_of(Source::Static(&query)).await?
-            }
-        };
+        let mut cursor = self.open_rows(rows).await?;
         let mut turned = false;
         let into = Into { strict: false, targets: targets.to_vec() };
         let first = self.next_row(&mut cursor).await?;
@@ -510,6 +542,20 @@ impl<'s> Machine<'s> {
         }
         self.set_found(turned);
         Ok(Flow::Next)
+    }
+
+    pub(super) async fn open_rows(&mut self, rows: &Rows) -> Result<Cursor> {
+        match rows {
+            Rows::Static(sql) => self.cursor_of(Source::Static(sql)).await,
+            Rows::Dynamic { text, using } => {
+                let (text, types, values) = self.dynamic(text, using).await?;
+                self.cursor_of(Source::Dynamic { text: &text, types: &types, values }).await
+            }
+            Rows::Cursor(slot) => {
+                let query = self.query_of(*slot)?;
+                self.cursor_of(Source::Static(&query)).await
+            }
+        }
     }
 
     pub(super) fn query_of(&self, cursor: Slot) -> Result<Sql> {
@@ -648,6 +694,25 @@ impl<'s> Machine<'s> {
         self.session.end_within(commits).await
     }
 
+    /// Says where an error happened, the innermost place first.
+    fn at_line(&mut self, mut error: PgError, statement: &Statement) -> PgError {
+        error.position = None;
+        if std::mem::replace(&mut self.located, true) {
+            return error;
+        }
+        let (line, what) = (statement.line, statement.kind.name());
+        let place = match self.is_sql {
+            true => format!("{} statement {line}", self.shown),
+            false => format!("{} line {line} at {what}", self.shown),
+        };
+        let about = error.about.get_or_insert_default();
+        about.context = Some(match about.context.take() {
+            Some(inner) => format!("{inner}\n{place}"),
+            None => place,
+        });
+        error
+    }
+
     /// Whether a statement that fails must be taken back by itself: the field's blocks go on with
     /// what was done before.
     pub(super) fn guards_statements(&self) -> bool {
@@ -683,14 +748,4 @@ pub(super) fn type_of(column: &query::PgColumn) -> ColType {
         Some(array) => array,
         None => ColType::new(TypeKind::Enum),
     }
-}
-
-fn at_line(mut error: PgError, statement: &Statement) -> PgError {
-    error.position = None;
-    let about = error.about.get_or_insert_default();
-    if about.context.is_none() {
-        let (line, what) = (statement.line, statement.kind.name());
-        about.context = Some(format!("PL/pgSQL function inline_code_block line {line} at {what}"));
-    }
-    error
 }

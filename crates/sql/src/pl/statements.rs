@@ -2,8 +2,10 @@
 
 use super::conditions::code_of;
 use super::lex::Tok;
-use super::parse::{Name, Parser};
-use super::tree::{Dialect, Into, Kind, Level, Raise, Raised, Rows, Slot, Statement, Use};
+use super::parse::{Name, Parser, Returning};
+use super::tree::{
+    Dialect, Into, Kind, Level, Raise, Raised, Returned, Rows, Slot, Statement, Use,
+};
 use crate::{PgError, Result};
 use std::ops::Range;
 
@@ -56,13 +58,10 @@ impl Parser<'_> {
                 self.expect_symbol(";").map(|()| Kind::Nothing)
             }
             "exit" | "continue" => self.exit_statement(first == "continue"),
-            "return" => {
+            "return" => self.return_statement(),
+            "call" => {
                 self.advance();
-                if !self.symbol(";") {
-                    let text = "RETURN cannot have a parameter in a block without a result";
-                    return Err(self.error("42804", text));
-                }
-                Ok(Kind::Return)
+                self.call_statement(false)
             }
             "raise" => self.raise_statement(),
             "assert" => {
@@ -395,6 +394,127 @@ impl Parser<'_> {
         Ok(targets)
     }
 
+    fn return_statement(&mut self) -> Result<Kind> {
+        self.expect("return")?;
+        let set = matches!(self.returning, Returning::Set(_));
+        if self.is("next") && !matches!(self.peek(1), Tok::Symbol("." | "(")) {
+            self.advance();
+            if !set {
+                let text = "cannot use RETURN NEXT in a non-SETOF function";
+                return Err(self.error("42804", text));
+            }
+            if self.returning == Returning::Set(true) {
+                if !self.symbol(";") {
+                    let text =
+                        "RETURN NEXT cannot have a parameter in function with OUT parameters";
+                    return Err(self.error("42804", text));
+                }
+                return Ok(Kind::ReturnNext(None));
+            }
+            return Ok(Kind::ReturnNext(Some(self.returned()?)));
+        }
+        if self.word("query") {
+            if !set {
+                let text = "cannot use RETURN QUERY in a non-SETOF function";
+                return Err(self.error("42804", text));
+            }
+            let rows = match self.word("execute") {
+                true => {
+                    let text = self.expr_until(&["using"], &[";"])?;
+                    let mut using = Vec::new();
+                    if self.word("using") {
+                        loop {
+                            using.push(self.expr_until(&[], &[",", ";"])?);
+                            if !self.symbol(",") {
+                                break;
+                            }
+                        }
+                    }
+                    Rows::Dynamic { text, using }
+                }
+                false => {
+                    let range = self.range_until(&[], &[";"])?;
+                    Rows::Static(self.sql_of(&[range], true))
+                }
+            };
+            self.expect_symbol(";")?;
+            return Ok(Kind::ReturnQuery(rows));
+        }
+        match (self.returning, self.symbol(";")) {
+            (Returning::Value | Returning::Row, false) => Ok(Kind::Return(Some(self.returned()?))),
+            (Returning::Value | Returning::Row, true) => {
+                Err(self.error("42601", "missing expression at or near \";\""))
+            }
+            (_, true) => Ok(Kind::Return(None)),
+            (Returning::Set(_), false) => {
+                let text = "RETURN cannot have a parameter in function returning set";
+                Err(self.error("42804", text).with_hint("Use RETURN NEXT or RETURN QUERY."))
+            }
+            (Returning::Arguments, false) => {
+                let text = "RETURN cannot have a parameter in function with OUT parameters";
+                Err(self.error("42804", text))
+            }
+            (Returning::Nothing, false) => {
+                let text = "RETURN cannot have a parameter in function returning void";
+                Err(self.error("42804", text))
+            }
+        }
+    }
+
+    /// What is returned, and the `;` behind it.
+    fn returned(&mut self) -> Result<Returned> {
+        if let (Tok::Word(name) | Tok::Quoted(name), Tok::Symbol(";")) = (self.tok(), self.peek(1))
+            && let Some(Name::Record(slot)) = self.lookup(name)
+        {
+            self.at += 2;
+            return Ok(Returned::Record(slot));
+        }
+        Ok(Returned::Value(self.expr_to_end()?))
+    }
+
+    /// `p(a, b)`, of which what is called may be a function; and the `;`.
+    fn call_statement(&mut self, may_select: bool) -> Result<Kind> {
+        let from = self.at;
+        let mut name = vec![self.name()?];
+        while self.symbol(".") {
+            name.push(self.name()?);
+        }
+        let mut targets = Vec::new();
+        if self.symbol("(") && !self.symbol(")") {
+            loop {
+                let begin = self.at;
+                let range = self.range_until(&[], &[",", ")"])?;
+                let end = self.at;
+                // A variable by itself, under whatever name it is given.
+                self.at = begin;
+                let named = matches!(self.peek(1), Tok::Symbol("=>" | ":="));
+                self.at += if named { 2 } else { 0 };
+                let target = self.target().ok().filter(|_| self.at == range.end);
+                targets.push(target);
+                self.at = end;
+                if !self.symbol(",") {
+                    break;
+                }
+            }
+            self.expect_symbol(")")?;
+        }
+        let end = self.at;
+        self.expect_symbol(";")?;
+        let range = from..end;
+        let mut sql = self.sql_of(std::slice::from_ref(&range), true);
+        let bare = self.tokens[end - 1].tok != Tok::Symbol(")");
+        if bare {
+            sql.text.push_str("()");
+        }
+        let query = may_select.then(|| {
+            let mut query = self.sql_of(std::slice::from_ref(&range), true);
+            query.text.insert_str(0, "select ");
+            query
+        });
+        sql.text.insert_str(0, "call ");
+        Ok(Kind::Call { sql, targets, query, name })
+    }
+
     fn raise_statement(&mut self) -> Result<Kind> {
         self.expect("raise")?;
         let level = [
@@ -615,7 +735,15 @@ impl Parser<'_> {
         const VERBS: [&str; 8] =
             ["select", "insert", "update", "delete", "merge", "values", "with", "table"];
         let is_verb = VERBS.contains(&first.as_str());
-        let calls = matches!(self.peek(1), Tok::Symbol("(")) && !is_verb;
+        // What is called for what it does.
+        let mut ahead = 1;
+        while matches!(self.peek(ahead), Tok::Symbol(".")) {
+            ahead += 2;
+        }
+        let bare = self.dialect == Dialect::Field && *self.peek(ahead) == Tok::Symbol(";");
+        if !is_verb && (bare || matches!(self.peek(ahead), Tok::Symbol("("))) {
+            return self.call_statement(true);
+        }
         let all = self.range_until(&[], &[";"])?;
         let end = self.at;
         let is_query = matches!(first.as_str(), "select" | "with" | "values" | "table");
@@ -634,18 +762,13 @@ impl Parser<'_> {
         }
         self.at = end;
         self.expect_symbol(";")?;
-        if !is_verb && !calls {
+        if !is_verb {
             // Names in definitions are never variables.
             let text = self.cut(&all).to_owned();
             let sql = self.plain(text);
             return Ok(Kind::Sql { sql, into: None, perform: false, is_query: false });
         }
-        let mut sql = self.sql_of(&parts, true);
-        if calls {
-            // A function that is called for what it does.
-            sql.text.insert_str(0, "select ");
-            return Ok(Kind::Sql { sql, into: None, perform: true, is_query: true });
-        }
+        let sql = self.sql_of(&parts, true);
         Ok(Kind::Sql { sql, into, perform: false, is_query })
     }
 

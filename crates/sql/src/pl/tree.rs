@@ -109,6 +109,15 @@ pub(super) enum Rows {
     Cursor(Slot),
 }
 
+/// What a routine gives.
+#[derive(Debug)]
+pub(super) enum Returned {
+    Value(Sql),
+    Record(Slot),
+    /// The first row of a statement.
+    First(Sql),
+}
+
 #[derive(Debug)]
 pub(super) enum Kind {
     Nothing,
@@ -164,12 +173,23 @@ pub(super) enum Kind {
         when: Option<Sql>,
         again: bool,
     },
-    Return,
+    Return(Option<Returned>),
+    /// One more row of a set.
+    ReturnNext(Option<Returned>),
+    ReturnQuery(Rows),
     Sql {
         sql: Sql,
         into: Option<Into>,
         perform: bool,
         is_query: bool,
+    },
+    /// A procedure, with the variables that stand as its arguments.
+    Call {
+        sql: Sql,
+        targets: Vec<Option<Use>>,
+        /// The same as a query, if what is called may be a function.
+        query: Option<Sql>,
+        name: Vec<String>,
     },
     Execute {
         text: Sql,
@@ -226,7 +246,10 @@ impl Kind {
             Kind::ForRows { .. } => "FOR over SELECT rows",
             Kind::Exit { again: false, .. } => "EXIT",
             Kind::Exit { .. } => "CONTINUE",
-            Kind::Return => "RETURN",
+            Kind::Return(_) => "RETURN",
+            Kind::ReturnNext(_) => "RETURN NEXT",
+            Kind::ReturnQuery(_) => "RETURN QUERY",
+            Kind::Call { .. } => "CALL",
             Kind::Sql { perform: true, .. } => "PERFORM",
             Kind::Sql { .. } => "SQL statement",
             Kind::Execute { .. } => "EXECUTE",
@@ -288,6 +311,13 @@ pub(super) struct Program {
     pub(super) numbers: Vec<(usize, i32)>,
     /// Records that its loops declare, with their names.
     pub(super) records: Vec<(Slot, String)>,
+    /// Places of what a call gives, and of what it gets, in their order.
+    pub(super) given: Vec<Slot>,
+    pub(super) results: Vec<Slot>,
+    /// How it is called where an error happened.
+    pub(super) shown: String,
+    /// Statements of SQL, which are counted and have no lines.
+    pub(super) is_sql: bool,
     /// Length of its text, with the `;` behind it.
     pub(super) len: usize,
 }

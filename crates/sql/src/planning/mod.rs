@@ -146,9 +146,12 @@ impl Session {
                 let plan = command(Kind::Utility(ast.clone()), Vec::new(), false);
                 Ok(Plan { once: true, ..plan })
             }
-            Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_) => {
-                self.plan_work(ast, statement.param_count, declared).await
-            }
+            Ast::Query(_)
+            | Ast::Insert(_)
+            | Ast::Update(_)
+            | Ast::Delete(_)
+            | Ast::Merge(_)
+            | Ast::Call(_) => self.plan_work(ast, statement.param_count, declared).await,
             Ast::Explain {
                 analyze,
                 statement: inner,
@@ -207,11 +210,32 @@ impl Session {
             });
         }
         let mut params = Params::new(types, count);
+        let mut named: Vec<(ObjId, u64)> = named.into_iter().collect();
+        let (mut own, mut in_from) = (None, false);
+        if !self.routines().await?.all.is_empty() {
+            params.routines = Some(self.routines().await?);
+            own = Box::pin(self.set_alone(ast)).await?;
+            let ast = own.as_ref().unwrap_or(ast);
+            in_from = Box::pin(self.calls_in_from(ast)).await?;
+            if let Some((settled, tables)) = Box::pin(self.settle_routines(ast)).await? {
+                named.extend(tables);
+                own = Some(settled);
+            }
+        }
+        let ast = own.as_ref().unwrap_or(ast);
+        if let Ast::Call(function) = ast {
+            let mut planned = Box::pin(self.plan_call(function, &mut params)).await?;
+            planned.tables.extend(named);
+            let inferred = planned.kind.param_types();
+            return Ok(planned.into_plan(params, inferred));
+        }
         if let Some(mut planned) = self.plan_direct(ast, &mut params).await? {
             planned.tables.extend(named);
             return Ok(planned.into_plan(params, None));
         }
-        if let Some(mut planned) = Box::pin(self.plan_locking_parts(ast, &mut params)).await? {
+        if let Some(mut planned) =
+            Box::pin(self.plan_parts_first(ast, in_from, &mut params)).await?
+        {
             planned.tables.extend(named);
             let inferred = planned.kind.param_types();
             return Ok(planned.into_plan(params, inferred));
@@ -332,6 +356,23 @@ impl Session {
             for function in Box::pin(self.catalog_functions()).await? {
                 set.add_function(function);
             }
+        }
+        for (name, candidates) in &references.routines {
+            let routines = params.routines.clone();
+            let routines = routines.ok_or_else(|| PgError::internal("no routines"))?;
+            let mask: Vec<bool> =
+                name.chars().skip_while(|c| *c != ':').skip(1).map(|c| c == '1').collect();
+            let candidates = candidates.clone();
+            let choose = move |types: &[Option<ColType>]| {
+                let known = |(i, ty): (usize, &Option<ColType>)| {
+                    ty.filter(|_| !mask.get(i).copied().unwrap_or(false))
+                };
+                let types: Vec<Option<ColType>> = types.iter().enumerate().map(known).collect();
+                let def = crate::routines::choose(&routines, &candidates, &types)?;
+                let called = crate::routines::RoutineRef::of(def)?;
+                Ok((called.obj.0, called.result))
+            };
+            set.add_function(query::row_calls::routine_function(name, Arc::new(choose)));
         }
         if references.sizes {
             once = true;

@@ -6,6 +6,7 @@
 
 use super::Session;
 use crate::bind::{HiddenCall, SessionFn, session_function};
+use crate::routines::RoutineRef;
 use crate::{PgError, Result};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result as DfResult;
@@ -55,6 +56,14 @@ impl Session {
     }
 
     async fn row_call(&mut self, call: &RowCall) -> Result<Value> {
+        if let Some(obj) = query::row_calls::routine_of(&call.function) {
+            self.ctx.check_interrupt()?;
+            let routines = self.routines().await?;
+            let def = routines.by_obj(block::ObjId(obj));
+            let def = def.ok_or_else(|| PgError::from(kernel::Error::ObjectGone))?;
+            let called = RoutineRef::of(def)?;
+            return Box::pin(self.value_of_routine(called, &call.args)).await;
+        }
         let function = session_function(&call.function)
             .ok_or_else(|| PgError::internal(format!("rows call {}", call.function)))?;
         // These are strict in PostgreSQL, which is to say that they do nothing then.
@@ -84,6 +93,7 @@ impl Session {
         let text = |text: &str| Value::Text(text.into());
         Ok(match function {
             SessionFn::Beside(_) => Value::Null,
+            SessionFn::Routine(called) => Box::pin(self.value_of_routine(called, args)).await?,
             SessionFn::Now => Value::Timestamptz(env.now_us),
             SessionFn::ClockTimestamp => Value::Timestamptz(self.ctx.env.wall_us() - EPOCH_US),
             SessionFn::StartTime => {

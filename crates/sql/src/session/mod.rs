@@ -93,6 +93,8 @@ pub struct Session {
     /// Blocks of procedural code that must be able to take back what they did: nobody may end the
     /// transaction meanwhile.
     pub(crate) blocks_that_hold: usize,
+    /// What it has planned of stored functions and procedures.
+    pub(crate) routine_plans: crate::pl::RoutinePlans,
     /// Whether nothing has run in the transaction before the statement at hand.
     pub(crate) is_first: bool,
     /// While a statement runs that is traced.
@@ -157,6 +159,7 @@ impl Session {
             peer: String::new(),
             seat: None,
             blocks_that_hold: 0,
+            routine_plans: Default::default(),
             is_first: true,
             statement_start: None,
             tracing: None,
@@ -180,6 +183,11 @@ impl Session {
         let role = self.settings.show("role").unwrap_or_default();
         self.user = if role == "none" { self.session_user.clone() } else { role.clone() };
         self.identity.follow(&self.session_user, &role);
+        self.make_context();
+    }
+
+    /// Puts together what plans depend on.
+    pub(crate) fn make_context(&mut self) {
         let own = |name: &String| if name == "$user" { self.user.clone() } else { name.clone() };
         let path: Vec<String> = self.settings.search_path.iter().map(own).collect();
         let mut path = path.join(",");

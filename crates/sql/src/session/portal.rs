@@ -144,7 +144,7 @@ impl Session {
         self.ctx.session.set_sql(Some(portal.prepared.statement.text.clone()));
         self.start_clock();
         if let Kind::Utility(_) = &portal.prepared.plan.kind
-            && let Some(done) = self.transaction_command(&portal.prepared).boxed().await?
+            && let Some(done) = Box::pin(self.transaction_command(&portal.prepared)).await?
         {
             return Ok(done);
         }
@@ -173,7 +173,7 @@ impl Session {
             let mut params =
                 if plan.returns_rows { std::mem::take(&mut given) } else { given.clone() };
             for call in &plan.hidden {
-                let value = self.session_call(call, &params).boxed().await?;
+                let value = Box::pin(self.session_call(call, &params)).await?;
                 params.push(value);
             }
             let run = Run { plan: &plan, params, portal, max_rows, sink };

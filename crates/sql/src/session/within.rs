@@ -52,7 +52,7 @@ impl Session {
         }
         params.truncate(plan.params.len());
         for call in &plan.hidden {
-            let value = self.session_call(call, &params).boxed().await?;
+            let value = Box::pin(self.session_call(call, &params)).await?;
             params.push(value);
         }
         let run = Run { plan: &plan, params, portal, max_rows, sink };

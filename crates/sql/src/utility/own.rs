@@ -35,6 +35,12 @@ impl Session {
                 done("ANALYZE")
             }
             Own::Code(code) => Box::pin(self.run_code(code)).await,
+            Own::CreateRoutine(spec) => {
+                Ok(Fetched::Complete(Box::pin(self.create_routine(spec)).await?))
+            }
+            Own::Routine(command) => {
+                Ok(Fetched::Complete(Box::pin(self.routine_command(command)).await?))
+            }
             Own::Checkpoint => {
                 if !self.is_superuser().await? && !self.has_role(CHECKPOINT_ROLE).await? {
                     let text =

@@ -18,6 +18,10 @@ impl Binder<'_> {
     pub(super) fn function(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Function(function) = expr else { return Ok(()) };
         let mut parts = object_parts(&function.name)?;
+        if let Some((candidates, lazy)) = crate::routines::called_by(&parts) {
+            *expr = self.routine(&candidates, lazy, plain_args(function)?)?;
+            return Ok(());
+        }
         let name = parts.pop().unwrap_or_default();
         if parts == ["information_schema"]
             && name == "_pg_expandarray"
@@ -35,6 +39,7 @@ impl Binder<'_> {
         if name.starts_with('$')
             && name != query::single::SINGLE
             && name != "$array_ordinals"
+            && name != query::functions::RANDOM_STRING
             && name != query::rows::ROW
             && name != query::subscripts::ARRAY_ASSIGN
             && name != query::subscripts::JSONB_ASSIGN
@@ -111,6 +116,8 @@ impl Binder<'_> {
             | "pg_get_function_arguments"
             | "pg_get_function_identity_arguments"
             | "pg_get_function_result"
+            | "pg_get_functiondef"
+            | "pg_function_is_visible"
             | "obj_description"
             | "shobj_description"
             | "format_type"
@@ -301,7 +308,7 @@ impl Binder<'_> {
 }
 
 /// The arguments of a call that has nothing but plain ones.
-pub(in crate::bind) fn plain_args(function: &Function) -> Result<Vec<Expr>> {
+pub(crate) fn plain_args(function: &Function) -> Result<Vec<Expr>> {
     if function.filter.is_some() || function.over.is_some() || !function.within_group.is_empty() {
         return refuse("this form of a function call");
     }

@@ -25,7 +25,7 @@ pub(super) use array::{as_bigint, options_table, unnest_query};
 pub(crate) use build::{call, number};
 pub(super) use cast::type_literals;
 pub(in crate::bind) use forms::{integer_series, listening_factor, series_query, set_query};
-pub(super) use function::plain_args;
+pub(crate) use function::plain_args;
 pub(crate) use session::{rounded_now, session_function};
 
 use super::{
@@ -57,7 +57,10 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn all<'e>(&mut self, all: impl IntoIterator<Item = &'e mut Expr>) -> Result<()> {
+    pub(in crate::bind) fn all<'e>(
+        &mut self,
+        all: impl IntoIterator<Item = &'e mut Expr>,
+    ) -> Result<()> {
         all.into_iter().try_for_each(|expr| self.expr(expr))
     }
 

@@ -193,7 +193,7 @@ pub(super) fn view(
         "pg_matviews" => relations::materialized(catalog),
         "pg_rewrite" => relations::rules(catalog),
         "pg_indexes" => indexes::index_list(catalog),
-        "pg_proc" => routines::functions(),
+        "pg_proc" => routines::functions(catalog),
         KEYWORDS => routines::keywords(),
         "pg_aggregate" => routines::aggregates(),
         "pg_operator" => routines::operators(),

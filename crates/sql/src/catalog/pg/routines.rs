@@ -5,13 +5,14 @@
 //! what a statement cannot use.
 
 use super::OWNER;
+use crate::catalog::Catalog;
 use crate::catalog::known::{
     AGGREGATES, AMOPS, CASTS, FUNCTIONS, KEYWORDS, Line, OPCLASSES, OPERATORS, OPFAMILIES,
 };
 use crate::catalog::rows::Shape::{
     Bool, Char, Int2, Int4, List, Name, NoList, Object, Oid, Other, Text,
 };
-use crate::catalog::rows::{Rows, int, oids, text, texts};
+use crate::catalog::rows::{Rows, TEXTS, int, oids, text, texts};
 use kernel::dict::KEY_EXPR;
 use kernel::row::Value;
 use query::types::oid;
@@ -34,7 +35,7 @@ fn list(line: &Line<'_>, at: usize) -> Option<Vec<&'static str>> {
     (!text.is_empty()).then(|| text.split(',').collect())
 }
 
-pub(super) fn functions() -> Rows {
+pub(super) fn functions(catalog: &Catalog) -> Rows {
     let mut rows = Rows::new(&[
         ("oid", Oid),
         ("proname", Name),
@@ -65,7 +66,7 @@ pub(super) fn functions() -> Rows {
         ("probin", Text),
         ("prosqlbody", Other(oid::PG_NODE_TREE)),
         ("proconfig", NoList),
-        ("proacl", NoList),
+        ("proacl", TEXTS),
     ]);
     for line in FUNCTIONS.iter() {
         let arguments = line.numbers(8);
@@ -103,6 +104,7 @@ pub(super) fn functions() -> Rows {
             Value::Null,
         ]);
     }
+    crate::catalog::stored::rows(catalog, &mut rows);
     rows
 }
 
@@ -215,13 +217,15 @@ pub(super) fn languages() -> Rows {
         ("lanvalidator", Oid),
         ("lanacl", NoList),
     ]);
-    for (number, name) in [(12, "internal"), (13, "c"), (14, "sql")] {
+    let own = [(12, "internal"), (13, "c"), (14, "sql")];
+    for (number, name) in own.into_iter().chain(crate::catalog::stored::LANGUAGES) {
+        let is_pl = name.starts_with("pl");
         rows.push(vec![
             int(number),
             text(name),
             int(OWNER),
-            Value::Bool(false),
-            Value::Bool(name == "sql"),
+            Value::Bool(is_pl),
+            Value::Bool(name == "sql" || is_pl),
             int(0),
             int(0),
             int(0),

@@ -1,0 +1,316 @@
+//! Stored functions and procedures: their bodies made ready, and run.
+//!
+//! What it promises: a body is read once for all who call it, and its statements are planned once
+//! for each session. What it must never do: use a stack that is not there; recursion without an end
+//! is an error.
+
+use super::exec::{Ready, Source};
+use super::parse::{Around, Returning, parse_routine, parse_sql};
+use super::run::Machine;
+use super::tree::{Dialect, Program, Returned, Rows, Slot, Sql, Use};
+use crate::plan::Kind as PlanKind;
+use crate::session::Session;
+use crate::{PgError, Result};
+use kernel::dict::{ArgumentMode, RoutineDef, RoutineResult};
+use kernel::row::{ColType, TypeKind, Value};
+use query::cast::{CastMode, cast, kind_of};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Stack that a call takes before it meets the next one, and what is kept for what stands below.
+const CALL_BYTES: usize = 128 << 10;
+
+/// Routines whose plans a session keeps.
+const KEPT_MAX: usize = 200;
+
+/// What a session has planned of the routines it has called, by number.
+#[derive(Default)]
+pub(crate) struct RoutinePlans(BTreeMap<u32, (Arc<Program>, Vec<Option<Ready>>)>);
+
+impl RoutinePlans {
+    fn take(&mut self, obj: u32, program: &Arc<Program>) -> Vec<Option<Ready>> {
+        match self.0.remove(&obj) {
+            Some((known, ready)) if Arc::ptr_eq(&known, program) => ready,
+            _ => Vec::new(),
+        }
+    }
+
+    fn keep(&mut self, obj: u32, program: Arc<Program>, ready: Vec<Option<Ready>>) {
+        if self.0.len() >= KEPT_MAX {
+            self.0.clear();
+        }
+        self.0.insert(obj, (program, ready));
+    }
+}
+
+/// How errors name a routine.
+fn shown(def: &RoutineDef) -> String {
+    match def.body.language.as_str() {
+        "sql" => format!("SQL function \"{}\"", def.name),
+        _ => format!("PL/pgSQL function {}({})", def.name, def.signature),
+    }
+}
+
+fn returning(def: &RoutineDef) -> Returning {
+    let columns = def.body.args.iter().any(|arg| arg.mode.is_result());
+    match (def.body.set, def.body.result) {
+        (true, _) => Returning::Set(columns),
+        (false, RoutineResult::Void) => Returning::Nothing,
+        (false, _) if columns => Returning::Arguments,
+        (false, RoutineResult::Type(_)) => Returning::Value,
+        (false, RoutineResult::Record | RoutineResult::Row(_)) => Returning::Row,
+    }
+}
+
+/// Reads a routine's body.
+///
+/// # Errors
+/// 42601, and what else is wrong with it.
+pub(crate) fn check_body(def: &RoutineDef) -> Result<()> {
+    super::check::check(&compile(def)?, &def.name)
+}
+
+fn compile(def: &RoutineDef) -> Result<Program> {
+    let body = &def.body;
+    let args = body.args.iter().map(|arg| (arg.name.as_str(), arg.mode)).collect();
+    let around = Around { name: &def.name, args, returning: returning(def), shown: shown(def) };
+    match body.language.as_str() {
+        "sql" => parse_sql(&body.text, &around),
+        "plsql" => parse_routine(&body.text, Dialect::Field, &around),
+        _ => parse_routine(&body.text, Dialect::Pg, &around),
+    }
+}
+
+fn program_of(def: &RoutineDef) -> Result<Arc<Program>> {
+    if let Some(known) = def.derived.get::<Program>() {
+        return Ok(known);
+    }
+    let program = Arc::new(compile(def)?);
+    def.derived.put(program.clone());
+    Ok(def.derived.get().unwrap_or(program))
+}
+
+impl Session {
+    /// Runs a routine with a value for each argument that a call gives. Its rows: one of a routine
+    /// that gives no set; of no columns where it gives nothing.
+    ///
+    /// `columns`: the types of its result; `holds`: its caller is a statement, so it may not end
+    /// the transaction.
+    pub(crate) async fn run_routine(
+        &mut self,
+        def: &Arc<RoutineDef>,
+        args: Vec<Value>,
+        columns: &[ColType],
+        holds: bool,
+    ) -> Result<Vec<Vec<Value>>> {
+        if def.body.strict && args.contains(&Value::Null) {
+            return Ok(match def.body.set {
+                true => Vec::new(),
+                false => vec![vec![Value::Null; columns.len()]],
+            });
+        }
+        crate::depth::check_room(CALL_BYTES)?;
+        self.ctx.check_interrupt()?;
+        let program = program_of(def)?;
+        let ready = self.routine_plans.take(def.obj.0, &program);
+        // What the statement around is at stays its own affair.
+        let running = self.running.take();
+        let parts = std::mem::take(&mut self.parts);
+        self.blocks_that_hold += usize::from(holds);
+        let mut machine = Machine::new(self, &program, ready);
+        let done = Box::pin(machine.run_body(def, args, columns, &program)).await;
+        let ready = std::mem::take(&mut machine.ready);
+        self.blocks_that_hold -= usize::from(holds);
+        (self.running, self.parts) = (running, parts);
+        self.routine_plans.keep(def.obj.0, program, ready);
+        done
+    }
+}
+
+impl Machine<'_> {
+    async fn run_body(
+        &mut self,
+        def: &RoutineDef,
+        args: Vec<Value>,
+        columns: &[ColType],
+        program: &Program,
+    ) -> Result<Vec<Vec<Value>>> {
+        self.columns = columns.to_vec();
+        let mut values = args.into_iter();
+        let mut slots = Slots { given: &program.given, results: &program.results };
+        for arg in &def.body.args {
+            let (given, result) = (arg.mode.is_given(), arg.mode.is_result());
+            let Some(slot) = slots.next(given, result) else { continue };
+            let value = if given { values.next().unwrap_or(Value::Null) } else { Value::Null };
+            // As variables of such types are.
+            let is_enum = arg.ty.kind == TypeKind::Enum;
+            let ty = if is_enum { ColType::new(TypeKind::Text) } else { arg.ty };
+            let value = self.as_type(value, ty, CastMode::Assignment)?;
+            let place = &mut self.places[slot];
+            place.name.clone_from(&arg.name);
+            (place.value, place.ty) = (value, (!is_enum).then_some(arg.ty));
+            place.constant = def.body.language == "plsql" && arg.mode == ArgumentMode::In;
+        }
+        let returned = self.run(program).await?;
+        let body = &def.body;
+        if body.set {
+            return Ok(std::mem::take(&mut self.given));
+        }
+        if !program.results.is_empty() && !program.is_sql {
+            let of_procedure = self.given.is_empty();
+            if of_procedure {
+                self.give(&program.results)?;
+            }
+        }
+        if let Some(row) = self.given.pop() {
+            return Ok(vec![row]);
+        }
+        match body.result {
+            RoutineResult::Void => Ok(vec![Vec::new()]),
+            // A query of SQL that finds nothing gives NULL.
+            _ if program.is_sql => Ok(vec![vec![Value::Null; columns.len()]]),
+            _ => {
+                debug_assert!(!returned);
+                let text = "control reached end of function without RETURN";
+                let mut error = PgError::new("2F005", text);
+                error.about.get_or_insert_default().context = Some(program.shown.clone());
+                Err(error)
+            }
+        }
+    }
+
+    fn as_type(&self, value: Value, ty: ColType, mode: CastMode) -> Result<Value> {
+        if value.is_null() || (kind_of(&value.as_datum()) == Some(ty.kind) && ty.modifier == -1) {
+            return Ok(value);
+        }
+        cast(&value.as_datum(), ty, mode, &self.session.format_env())
+    }
+
+    /// One more row of the result, each value as its column wants it.
+    fn give_row(&mut self, row: Vec<Value>) -> Result<()> {
+        let wanted = self.columns.len();
+        if row.len() != wanted {
+            let (got, text) = (row.len(), "structure of query does not match function result type");
+            return Err(PgError::new("42804", text).with_detail(format!(
+                "Number of returned columns ({got}) does not match expected column count \
+                 ({wanted})."
+            )));
+        }
+        let mut out = Vec::with_capacity(wanted);
+        for (value, ty) in row.into_iter().zip(self.columns.clone()) {
+            let mode = match ty.kind {
+                TypeKind::Enum => CastMode::Explicit,
+                _ => CastMode::Assignment,
+            };
+            out.push(self.as_type(value, ty, mode)?);
+        }
+        self.given.push(out);
+        Ok(())
+    }
+
+    /// What these variables hold, as a row.
+    fn give(&mut self, slots: &[Slot]) -> Result<()> {
+        let row = slots.iter().map(|slot| self.places[*slot].value.clone()).collect();
+        self.give_row(row)
+    }
+
+    pub(super) fn give_arguments(&mut self) -> Result<()> {
+        let slots = self.results.clone();
+        self.give(&slots)
+    }
+
+    pub(super) async fn give_result(&mut self, returned: &Returned) -> Result<()> {
+        let row = match returned {
+            Returned::Value(sql) => {
+                if self.columns.len() != 1 {
+                    let text = "cannot return non-composite value from function returning \
+                                composite type";
+                    return Err(PgError::new("42804", text));
+                }
+                let (value, _) = self.eval(sql).await?;
+                vec![value]
+            }
+            Returned::Record(slot) => {
+                let record = self.places[*slot].record.clone().unwrap_or_default();
+                // One that nothing was assigned to is NULL.
+                match record.names.is_empty() {
+                    true => vec![Value::Null; self.columns.len()],
+                    false => record.values,
+                }
+            }
+            Returned::First(sql) => {
+                let Some(row) = self.first_row(sql).await? else { return Ok(()) };
+                row
+            }
+        };
+        self.give_row(row)
+    }
+
+    pub(super) async fn give_rows(&mut self, rows: &Rows) -> Result<()> {
+        let mut cursor = self.open_rows(rows).await?;
+        let before = self.given.len();
+        while let Some(row) = self.next_row(&mut cursor).await? {
+            self.session.ctx.check_interrupt()?;
+            self.give_row(row)?;
+        }
+        let count = self.given.len() - before;
+        self.places[super::tree::ROW_COUNT].value =
+            Value::Int8(i64::try_from(count).unwrap_or(i64::MAX));
+        self.set_found(count > 0);
+        Ok(())
+    }
+
+    /// Calls a procedure, or a function for what it does.
+    pub(super) async fn call(
+        &mut self,
+        sql: &Sql,
+        targets: &[Option<Use>],
+        query: Option<&Sql>,
+        name: &[String],
+    ) -> Result<()> {
+        if let Some(query) = query
+            && !self.session.is_procedure(name).await?
+        {
+            return self.run_sql(Source::Static(query), None, true).await;
+        }
+        let (planned, values) = self.bound(Source::Static(sql)).await?;
+        let PlanKind::Call(call) = &planned.prepared.plan.kind else {
+            return Err(PgError::internal("a call that is none"));
+        };
+        let (rows, _) = self.run_whole(&planned.prepared, values).await?;
+        let Some(row) = rows.into_iter().next() else { return Ok(()) };
+        let names = planned.prepared.columns.iter().map(|column| column.name.as_str());
+        let types = planned.columns.iter();
+        for (((value, ty), out), name) in row.into_iter().zip(types).zip(&call.outs).zip(names) {
+            let target = out.and_then(|at| targets.get(at)).and_then(Option::as_ref);
+            let Some(target) = target else {
+                let text = format!(
+                    "procedure parameter \"{name}\" is an output parameter but corresponding \
+                     argument is not writable"
+                );
+                return Err(PgError::new("42601", text));
+            };
+            self.store(target, value, *ty)?;
+        }
+        Ok(())
+    }
+}
+
+/// Places of arguments in the order in which they stand.
+struct Slots<'a> {
+    given: &'a [Slot],
+    results: &'a [Slot],
+}
+
+impl Slots<'_> {
+    fn next(&mut self, given: bool, result: bool) -> Option<Slot> {
+        let mut slot = None;
+        if given && let Some((first, rest)) = self.given.split_first() {
+            (slot, self.given) = (Some(*first), rest);
+        }
+        if result && let Some((first, rest)) = self.results.split_first() {
+            (slot, self.results) = (Some(*first), rest);
+        }
+        slot
+    }
+}
