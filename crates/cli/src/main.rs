@@ -14,7 +14,7 @@ mod lun;
 mod node;
 mod redo_text;
 mod runtime;
-mod sql_client;
+mod shell;
 mod start;
 mod status;
 mod stop;
@@ -179,8 +179,13 @@ struct SqlArgs {
     /// Run this text instead of a file. May be given several times.
     #[arg(short, long, value_name = "SQL", conflicts_with = "file")]
     command: Vec<String>,
-    /// A file of statements; without it they are read from standard input.
+    /// How results are shown.
+    #[arg(long, value_enum, default_value = "aligned")]
+    format: shell::Format,
+    /// A file of statements; without it they are read from standard input, or typed.
     file: Option<PathBuf>,
+    /// Values of &1, &2 .. in it.
+    arguments: Vec<String>,
 }
 
 #[derive(Subcommand)]
@@ -256,7 +261,14 @@ fn dispatch(cli: Cli) -> error::Result<()> {
         },
         Command::Stop { dir, instance, abort } => stop::run(&dir, instance, abort),
         Command::Status { dir, json } => status::run(&dir, json),
-        Command::Sql(a) => sql_client::run(&a.dir, a.instance, &a.command, a.file.as_deref()),
+        Command::Sql(a) => shell::run(&shell::Request {
+            dir: &a.dir,
+            instance: a.instance,
+            commands: &a.command,
+            file: a.file.as_deref(),
+            arguments: &a.arguments,
+            format: a.format,
+        }),
         Command::Dump { dir, what } => match what {
             DumpCommand::Block { address } => dump::block(&dir, &address),
             DumpCommand::Redo { instance, block } => dump::redo(&dir, instance, block.as_deref()),

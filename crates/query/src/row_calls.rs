@@ -494,6 +494,9 @@ impl Pull<'_> {
         if call_of(&expr).is_some() {
             let Expr::ScalarFunction(call) = expr else { return Ok(expr) };
             let waits = call.args.iter().map(has_call).collect::<DfResult<Vec<_>>>()?;
+            if call.args.iter().any(|arg| self.is_missing(arg)) {
+                return Ok(Expr::ScalarFunction(call));
+            }
             if waits.contains(&true) {
                 let mut call = call;
                 for arg in &mut call.args {
@@ -501,7 +504,8 @@ impl Pull<'_> {
                 }
                 return Ok(Expr::ScalarFunction(call));
             }
-            let waits = guard.map(has_call).transpose()?.unwrap_or(false);
+            let waits = guard.map(has_call).transpose()?.unwrap_or(false)
+                || guard.is_some_and(|guard| self.is_missing(guard));
             let expr = Expr::ScalarFunction(call);
             return if waits { Ok(expr) } else { self.call(expr, guard, own, added) };
         }
@@ -554,6 +558,16 @@ impl Pull<'_> {
                 Ok(other.map_children(each)?.data)
             }
         }
+    }
+
+    /// Whether it names the result of a call that is made in this layer.
+    fn is_missing(&self, expr: &Expr) -> bool {
+        let known = self.input.schema();
+        expr.column_refs().into_iter().any(|column| {
+            column.relation.is_none()
+                && column.name.starts_with("$call")
+                && known.maybe_index_of_column(column).is_none()
+        })
     }
 
     /// A column in place of a call whose arguments are at hand.

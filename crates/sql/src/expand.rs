@@ -47,7 +47,7 @@ impl Session {
         }
         let named = Box::pin(self.settle_types(&mut settled)).await?;
         let mut named: Vec<(ObjId, u64)> = named.into_iter().collect();
-        if let Some((called, tables)) = Box::pin(self.settle_routines(&settled)).await? {
+        if let Some((called, tables)) = Box::pin(self.settle_routines(&settled, true)).await? {
             params.routines = Some(self.routines().await?);
             settled = called;
             named.extend(tables);

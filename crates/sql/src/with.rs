@@ -4,11 +4,12 @@
 //! What it promises: all parts work on one snapshot, each is run once and to its end, and they know
 //! of each other only by what they return. What it must never do: change a row twice.
 
-use crate::bind::{Params, ident_name};
+use crate::bind::{Params, ident_name, object_parts};
 use crate::encode::{Nowhere, RowEncoder, RowSink};
 use crate::locking::{Shown, Taken, locks_inside, taken_column, taken_name};
 use crate::plan::{Kind, QueryPlan};
 use crate::planning::Planned;
+use crate::routines::called_by;
 use crate::session::{Fetched, Portal, Session};
 use crate::{PgError, Result};
 use block::{ObjId, Rowid};
@@ -106,6 +107,11 @@ impl Visitor for Volatile {
             Expr::Function(function) => function.name.0.last(),
             _ => None,
         };
+        if let Expr::Function(function) = expr
+            && object_parts(&function.name).is_ok_and(|parts| called_by(&parts).is_some())
+        {
+            return ControlFlow::Break(());
+        }
         let name = name.and_then(|part| part.as_ident()).map(ident_name);
         let volatile = name.is_some_and(|name| {
             let known = query::row_calls::FUNCTIONS.iter().any(|(function, _)| *function == name);

@@ -149,7 +149,7 @@ fn status_tells_down_from_open_and_stop_of_what_is_down_is_an_error() {
 fn the_owner_needs_no_password_in_the_databases_folder() {
     let db = Db::open(1);
     let said = succeed(db.skein("sql").args(["-c", "select 1 as one; select 'a' as b"]));
-    assert!(said.contains(" one\n-----\n 1\n(1 row)"), "{said}");
+    assert!(said.contains(" one\n-----\n   1\n(1 row)"), "{said}");
     let said = fail(1, db.skein("sql").args(["-c", "select 1/0"]));
     assert!(said.contains("22012"), "{said}");
     let mut psql = db.client("psql", 1);

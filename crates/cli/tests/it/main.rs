@@ -25,6 +25,7 @@ mod programs;
 mod security;
 mod sequences;
 mod settings;
+mod shell;
 mod signals;
 mod sysbench;
 mod tpcc;

@@ -45,25 +45,22 @@ impl Identity {
     }
 }
 
-/// Whose rights counted before a routine with the rights of its owner.
-pub(crate) struct Acting {
-    role: ObjId,
-    user: String,
-}
-
 impl Session {
-    /// Acts as another role until [`Session::act_again`].
-    pub(crate) fn act_as(&mut self, role: ObjId, name: String) -> Acting {
-        let role = std::mem::replace(&mut self.identity.role, role);
-        let user = std::mem::replace(&mut self.user, name);
-        self.make_context();
-        Acting { role, user }
+    /// Acts as a role, or as the settings say; gives as whom it did before. Settings may change
+    /// meanwhile.
+    pub(crate) fn act_as(&mut self, role: Option<(ObjId, String)>) -> Option<(ObjId, String)> {
+        let before = std::mem::replace(&mut self.acting_as, role);
+        self.note_context();
+        before
     }
 
-    pub(crate) fn act_again(&mut self, before: Acting) {
-        self.identity.role = before.role;
-        self.user = before.user;
-        self.make_context();
+    /// 42501 in a routine with the rights of its owner, whose caller must not lose his.
+    fn check_may_change(&self, name: &str) -> Result<()> {
+        if self.acting_as.is_none() {
+            return Ok(());
+        }
+        let text = format!("cannot set parameter \"{name}\" within security-definer function");
+        Err(PgError::new("42501", text))
     }
 
     /// Looks up who has logged on; the first thing that a session does.
@@ -87,6 +84,7 @@ impl Session {
     }
 
     pub(crate) async fn set_role(&mut self, name: Option<&str>, local: bool) -> Result<String> {
+        self.check_may_change("role")?;
         if let Some(name) = name {
             let roles = self.roles().await?;
             let missing = || PgError::new("22023", format!("role \"{name}\" does not exist"));
@@ -108,6 +106,7 @@ impl Session {
         name: Option<&str>,
         local: bool,
     ) -> Result<String> {
+        self.check_may_change("session_authorization")?;
         if let Some(name) = name {
             let roles = self.roles().await?;
             let missing = || PgError::new("22023", format!("role \"{name}\" does not exist"));

@@ -274,6 +274,8 @@ pub(crate) struct Binder<'a> {
     ctes: Vec<String>,
     /// Whether functions with a value for each row may be called here: there is one row.
     one_row: bool,
+    /// Whether the query at hand may leave rows out in the end.
+    limited: bool,
     /// Whether this is part of a select list, where DataFusion plans no EXISTS.
     in_projection: bool,
     /// Whether a function that gives a set of rows may be called here.
@@ -317,6 +319,7 @@ impl<'a> Binder<'a> {
             references: References::default(),
             ctes: Vec::new(),
             one_row: false,
+            limited: false,
             in_projection: false,
             sets_allowed: true,
             sets_found: false,

@@ -144,7 +144,10 @@ impl Binder<'_> {
         }
         let sets = std::mem::replace(&mut self.sets_found, false);
         let windows = std::mem::take(&mut self.windows);
+        let limits = limit_clause.is_some() || fetch.is_some();
+        let limited = std::mem::replace(&mut self.limited, limits);
         self.set_expr(body)?;
+        self.limited = limited;
         if let Some(order_by) = order_by {
             if self.sets_found && !orders_by_output(order_by, body) {
                 return refuse(
@@ -418,7 +421,10 @@ impl Binder<'_> {
             self.after_first = true;
         }
         self.after_first = after_first;
-        let one_row = std::mem::replace(&mut self.one_row, from.is_empty() && self.depth <= 1);
+        // One that is shown, whatever else there is.
+        let single = from.is_empty() && self.depth <= 1 && !self.limited;
+        let single = single && selection.is_none() && having.is_none();
+        let one_row = std::mem::replace(&mut self.one_row, single);
         let in_projection = std::mem::replace(&mut self.in_projection, true);
         projection.iter_mut().try_for_each(|item| self.select_item(item))?;
         self.in_projection = false;

@@ -66,7 +66,7 @@ impl Binder<'_> {
             .iter()
             .filter_map(|obj| routines.by_obj(*obj))
             .any(|def| RoutineRef::of(def).is_ok_and(|called| called.volatile));
-        let once = if self.one_row { !lazy } else { !volatile };
+        let once = !lazy && (self.one_row || !volatile);
         if once {
             let mut constants = ScalarBinder::constants(self.params);
             if let Some((called, args)) = constants.routine_call(candidates, &args)? {

@@ -164,7 +164,9 @@ impl Machine<'_> {
             let cx = EvalContext { row: None, params: &values, env: &env };
             return Ok((one.eval(&cx)?.into_value(), ty));
         }
-        let (rows, _) = self.run_whole(&prepared, values).await?;
+        let mark = self.mark_of_statement();
+        let done = self.run_whole(&prepared, values).await;
+        let (rows, _) = self.settle_statement(mark, done).await?;
         if rows.len() > 1 {
             return Err(PgError::new("21000", "query returned more than one row"));
         }
@@ -198,15 +200,9 @@ impl Machine<'_> {
         into: Option<&Into>,
         is_query: bool,
     ) -> Result<()> {
-        let mark = match self.guards_statements() {
-            true => self.session.mark_within(),
-            false => None,
-        };
+        let mark = self.mark_of_statement();
         let done = self.run_sql_unguarded(source, into, is_query).await;
-        if let (Err(_), Some(mark)) = (&done, mark) {
-            self.session.rollback_within(mark).await?;
-        }
-        done
+        self.settle_statement(mark, done).await
     }
 
     async fn run_sql_unguarded(
@@ -300,13 +296,12 @@ impl Machine<'_> {
     pub(super) async fn first_row(&mut self, sql: &Sql) -> Result<Option<Vec<Value>>> {
         let (planned, values) = self.bound(Source::Static(sql)).await?;
         let prepared = planned.prepared;
-        let (rows, _) = match prepared.plan.returns_rows {
-            true => self.run_some(&prepared, values, true).await?,
-            false => {
-                self.run_whole(&prepared, values).await?;
-                (Vec::new(), 0)
-            }
+        let mark = self.mark_of_statement();
+        let done = match prepared.plan.returns_rows {
+            true => self.run_some(&prepared, values, true).await.map(|(rows, _)| rows),
+            false => self.run_whole(&prepared, values).await.map(|_| Vec::new()),
         };
+        let rows = self.settle_statement(mark, done).await?;
         Ok(rows.into_iter().next())
     }
 
@@ -369,12 +364,12 @@ impl Machine<'_> {
             let limit = if whole { 0 } else { ROWS_AT_A_TIME };
             let portal = &mut cursor.portal;
             let mut nowhere = Nowhere::default();
-            let fetched = match cursor.params.take() {
-                Some(params) => {
-                    self.session.run_within(portal, params, limit, &mut nowhere).await?
-                }
-                None => self.session.run_on(portal, limit, &mut nowhere).await?,
+            let mark = self.mark_of_statement();
+            let done = match cursor.params.take() {
+                Some(params) => self.session.run_within(portal, params, limit, &mut nowhere).await,
+                None => self.session.run_on(portal, limit, &mut nowhere).await,
             };
+            let fetched = self.settle_statement(mark, done).await?;
             cursor.done = !matches!(fetched, Fetched::Suspended);
             cursor.rows = std::mem::take(&mut *cursor.taken.lock()).into_iter();
         }

@@ -550,6 +550,14 @@ impl<'a> Parser<'a> {
             }
             return self.declare_cursor(&name);
         }
+        if self.words(&["alias", "for"]) {
+            let other = self.name()?;
+            let found = self.lookup(&other);
+            let missing = || self.error("42704", format!("variable \"{other}\" does not exist"));
+            let what = found.ok_or_else(missing)?;
+            self.declare(&name, what)?;
+            return self.expect_symbol(";");
+        }
         let constant = self.word("constant");
         let (ty, is_record) = self.type_name()?;
         let mut not_null = false;

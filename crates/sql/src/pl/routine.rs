@@ -14,6 +14,7 @@ use crate::{PgError, Result};
 use kernel::dict::{ArgumentMode, RoutineDef, RoutineResult};
 use kernel::row::{ColType, TypeKind, Value};
 use query::cast::{CastMode, cast, kind_of};
+use query::row_calls::RowCalls;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,24 +23,36 @@ const CALL_BYTES: usize = 128 << 10;
 
 /// Routines whose plans a session keeps.
 const KEPT_MAX: usize = 200;
+/// Runs within one another for which it keeps them.
+const DEPTH_KEPT_MAX: usize = 100;
 
-/// What a session has planned of the routines it has called, by number.
+/// Plans of a body's statements.
+type Plans = Vec<Option<Ready>>;
+
+/// What a session has planned of the routines it has called, by number: for each as often as it has
+/// run within itself.
 #[derive(Default)]
-pub(crate) struct RoutinePlans(BTreeMap<u32, (Arc<Program>, Vec<Option<Ready>>)>);
+pub(crate) struct RoutinePlans(BTreeMap<u32, (Arc<Program>, Vec<Plans>)>);
 
 impl RoutinePlans {
-    fn take(&mut self, obj: u32, program: &Arc<Program>) -> Vec<Option<Ready>> {
-        match self.0.remove(&obj) {
-            Some((known, ready)) if Arc::ptr_eq(&known, program) => ready,
+    fn take(&mut self, obj: u32, program: &Arc<Program>) -> Plans {
+        match self.0.get_mut(&obj) {
+            Some((known, free)) if Arc::ptr_eq(known, program) => free.pop().unwrap_or_default(),
             _ => Vec::new(),
         }
     }
 
-    fn keep(&mut self, obj: u32, program: Arc<Program>, ready: Vec<Option<Ready>>) {
+    fn keep(&mut self, obj: u32, program: Arc<Program>, ready: Plans) {
         if self.0.len() >= KEPT_MAX {
             self.0.clear();
         }
-        self.0.insert(obj, (program, ready));
+        let (known, free) = self.0.entry(obj).or_insert_with(|| (program.clone(), Vec::new()));
+        if !Arc::ptr_eq(known, &program) {
+            (*known, *free) = (program, Vec::new());
+        }
+        if free.len() < DEPTH_KEPT_MAX {
+            free.push(ready);
+        }
     }
 }
 
@@ -116,12 +129,17 @@ impl Session {
         // What the statement around is at stays its own affair.
         let running = self.running.take();
         let parts = std::mem::take(&mut self.parts);
+        // Rows of the statement around wait with their calls: these are not the routine's.
+        let (calls, called) = RowCalls::new();
+        let calls = std::mem::replace(&mut self.row_calls, calls);
+        let called = std::mem::replace(&mut self.called, called);
         self.blocks_that_hold += usize::from(holds);
         let mut machine = Machine::new(self, &program, ready);
         let done = Box::pin(machine.run_body(def, args, columns, &program)).await;
         let ready = std::mem::take(&mut machine.ready);
         self.blocks_that_hold -= usize::from(holds);
         (self.running, self.parts) = (running, parts);
+        (self.row_calls, self.called) = (calls, called);
         self.routine_plans.keep(def.obj.0, program, ready);
         done
     }
@@ -274,10 +292,8 @@ impl Machine<'_> {
             return self.run_sql(Source::Static(query), None, true).await;
         }
         let (planned, values) = self.bound(Source::Static(sql)).await?;
-        let PlanKind::Call(call) = &planned.prepared.plan.kind else {
-            return Err(PgError::internal("a call that is none"));
-        };
         let (rows, _) = self.run_whole(&planned.prepared, values).await?;
+        let PlanKind::Call(call) = &planned.prepared.plan.kind else { return Ok(()) };
         let Some(row) = rows.into_iter().next() else { return Ok(()) };
         let names = planned.prepared.columns.iter().map(|column| column.name.as_str());
         let types = planned.columns.iter();

@@ -197,8 +197,11 @@ impl<'s> Machine<'s> {
             };
             self.guarded += usize::from(guards);
             let holds = guards && self.dialect == Dialect::Pg;
+            let catches = guards && self.dialect == Dialect::Field;
             self.session.blocks_that_hold += usize::from(holds);
+            self.session.blocks_that_catch += usize::from(catches);
             let done = self.run_all(&block.body).await;
+            self.session.blocks_that_catch -= usize::from(catches);
             self.session.blocks_that_hold -= usize::from(holds);
             self.guarded -= usize::from(guards);
             let flow = match done {
@@ -713,10 +716,24 @@ impl<'s> Machine<'s> {
         error
     }
 
-    /// Whether a statement that fails must be taken back by itself: the field's blocks go on with
-    /// what was done before.
-    pub(super) fn guards_statements(&self) -> bool {
-        self.dialect == Dialect::Field && self.guarded > 0
+    /// What a statement that fails goes back to, by itself: the field's blocks go on with what was
+    /// done before, also by the routines that they call.
+    pub(super) fn mark_of_statement(&mut self) -> Option<crate::session::Mark> {
+        match self.session.blocks_that_catch > 0 {
+            true => self.session.mark_within(),
+            false => None,
+        }
+    }
+
+    pub(super) async fn settle_statement<T>(
+        &mut self,
+        mark: Option<crate::session::Mark>,
+        done: Result<T>,
+    ) -> Result<T> {
+        if let (Err(_), Some(mark)) = (&done, mark) {
+            self.session.rollback_within(mark).await?;
+        }
+        done
     }
 }
 

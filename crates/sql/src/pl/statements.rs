@@ -107,7 +107,8 @@ impl Parser<'_> {
             }
             word if is_reserved(word) => Err(self.near()),
             _ if self.is_assignment() => self.assignment(),
-            "dbms_output" | "dbms_lock" | "dbms_session" | "raise_application_error" => {
+            "dbms_output" | "dbms_lock" | "raise_application_error" => self.procedure(&first),
+            "dbms_session" if matches!(self.peek(2), Tok::Word(w) if w == "sleep") => {
                 self.procedure(&first)
             }
             _ => self.sql_statement(),
@@ -506,7 +507,9 @@ impl Parser<'_> {
         if bare {
             sql.text.push_str("()");
         }
-        let query = may_select.then(|| {
+        // Those that switch traces are procedures of ours.
+        let own = matches!(name[0].as_str(), "dbms_monitor" | "dbms_session");
+        let query = (may_select && !own).then(|| {
             let mut query = self.sql_of(std::slice::from_ref(&range), true);
             query.text.insert_str(0, "select ");
             query

@@ -217,7 +217,7 @@ impl Session {
             own = Box::pin(self.set_alone(ast)).await?;
             let ast = own.as_ref().unwrap_or(ast);
             in_from = Box::pin(self.calls_in_from(ast)).await?;
-            if let Some((settled, tables)) = Box::pin(self.settle_routines(ast)).await? {
+            if let Some((settled, tables)) = Box::pin(self.settle_routines(ast, false)).await? {
                 named.extend(tables);
                 own = Some(settled);
             }

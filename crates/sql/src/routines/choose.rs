@@ -73,9 +73,12 @@ fn distance(from: ColType, to: ColType) -> Option<u32> {
         TypeKind::Float8,
     ];
     const TIMES: [TypeKind; 3] = [TypeKind::Date, TypeKind::Timestamp, TypeKind::Timestamptz];
+    if let (Some(from), Some(to)) = (from.element(), to.element()) {
+        return distance(from, to);
+    }
     let same = from.kind == to.kind
         && match from.kind {
-            TypeKind::Array => from.element() == to.element(),
+            TypeKind::Array => false,
             TypeKind::Enum => {
                 from.enum_type().map(|def| def.obj) == to.enum_type().map(|def| def.obj)
             }
@@ -99,7 +102,25 @@ fn distance(from: ColType, to: ColType) -> Option<u32> {
     None
 }
 
-/// Types that an untyped literal is taken for first.
+/// Kinds of types, as PostgreSQL's categories.
+fn category(ty: ColType) -> u8 {
+    match ty.kind {
+        kind if kind.is_text() => 0,
+        TypeKind::Int2
+        | TypeKind::Int4
+        | TypeKind::Int8
+        | TypeKind::Numeric
+        | TypeKind::Float4
+        | TypeKind::Float8 => 1,
+        TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Time => 2,
+        TypeKind::Interval => 3,
+        TypeKind::Bool => 4,
+        TypeKind::Array => 5,
+        _ => 6,
+    }
+}
+
+/// The type that is taken first of its category.
 fn is_preferred(ty: ColType) -> bool {
     matches!(
         ty.kind,
@@ -109,6 +130,27 @@ fn is_preferred(ty: ColType) -> bool {
             | TypeKind::Interval
             | TypeKind::Bool
     )
+}
+
+/// Leaves of the candidates those that untyped literals mean: texts first, else the preferred type
+/// where all are of one category.
+fn by_literals(left: &mut Vec<&Arc<RoutineDef>>, types: &[Option<ColType>]) {
+    for (at, ty) in types.iter().enumerate() {
+        if ty.is_some() || left.len() < 2 {
+            continue;
+        }
+        let of = |def: &Arc<RoutineDef>| given(def).nth(at).map(|arg| arg.ty);
+        let is_text = |def: &Arc<RoutineDef>| of(def).is_some_and(|ty| category(ty) == 0);
+        if left.iter().any(|def| is_text(def)) {
+            left.retain(|def| is_text(def));
+        }
+        let first = left.first().and_then(|def| of(def)).map(category);
+        let alike = left.iter().all(|def| of(def).map(category) == first);
+        let preferred = |def: &Arc<RoutineDef>| of(def).is_some_and(is_preferred);
+        if alike && left.iter().any(|def| preferred(def)) {
+            left.retain(|def| preferred(def));
+        }
+    }
 }
 
 /// Of the candidates with these numbers the one that values of these types mean; `None`: untyped.
@@ -125,12 +167,12 @@ pub(crate) fn choose<'a>(
     let mut best: Vec<(&Arc<RoutineDef>, (usize, usize))> = Vec::new();
     for def in &all {
         let mut args = given(def);
-        let (mut exact, mut preferred, mut fits) = (0, 0, true);
+        let (mut exact, mut preferred, mut fits) = (0_usize, 0_usize, true);
         for ty in types {
             // The last one stands for all further ones, as an array does.
             let Some(arg) = args.next() else { break };
             match ty {
-                None => preferred += usize::from(is_preferred(arg.ty)),
+                None => {}
                 Some(ty) => match distance(*ty, arg.ty) {
                     Some(0) => exact += 1,
                     Some(_) => preferred += usize::from(is_preferred(arg.ty)),
@@ -153,9 +195,11 @@ pub(crate) fn choose<'a>(
     let Some(most) = best.iter().map(|(_, score)| *score).max() else {
         return Err(no_function(&shown()));
     };
-    let mut chosen = best.iter().filter(|(_, score)| *score == most);
-    match (chosen.next(), chosen.next()) {
-        (Some((def, _)), None) => Ok(def),
+    let mut left: Vec<&Arc<RoutineDef>> =
+        best.iter().filter(|(_, score)| *score == most).map(|(def, _)| *def).collect();
+    by_literals(&mut left, types);
+    match left[..] {
+        [def] => Ok(def),
         _ => Err(PgError::new("42725", format!("function {} is not unique", shown())).with_hint(
             "Could not choose a best candidate function. You might need to add explicit type \
              casts.",

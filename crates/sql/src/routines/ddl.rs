@@ -56,7 +56,12 @@ impl Session {
             return Err(PgError::unsupported("a function in a temporary schema"));
         }
         let tag = if spec.procedure { "CREATE PROCEDURE" } else { "CREATE FUNCTION" };
-        let body = Box::pin(self.routine_body(spec)).await?;
+        let mut body = Box::pin(self.routine_body(spec)).await?;
+        for arg in &mut body.args {
+            if let Some(default) = &mut arg.default {
+                *default = self.qualified_expr(default).await?;
+            }
+        }
         let def = RoutineDef {
             obj: ObjId(0),
             schema: schema.clone(),
@@ -226,6 +231,19 @@ impl Session {
             }
             _ => Ok(named),
         }
+    }
+
+    /// An expression with the names of routines written out, so that they mean the same for ever.
+    async fn qualified_expr(&mut self, text: &str) -> Result<String> {
+        let statement = crate::parse::parse_single(&format!("select {text}"))?;
+        let crate::parse::Parsed::Sql(mut ast) = statement.parsed else {
+            return Err(PgError::syntax(format!("syntax error in default \"{text}\"")));
+        };
+        if self.qualify_routines(&mut ast).await?.is_empty() {
+            return Ok(text.to_owned());
+        }
+        let written = ast.to_string();
+        Ok(written.get("SELECT ".len()..).unwrap_or(&written).to_owned())
     }
 
     /// Defaults are expressions that can be had without a row.

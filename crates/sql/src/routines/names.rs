@@ -76,22 +76,24 @@ impl Session {
             }
             _ => {}
         }
-        if let Some(path) = lower.strip_suffix("%rowtype") {
-            return self.row_type(path).await;
+        let text = text.trim();
+        if lower.ends_with("%rowtype") {
+            return self.row_type(&text[..text.len() - "%rowtype".len()]).await;
         }
-        let query = match lower.strip_suffix("%type") {
-            Some(path) => {
+        let query = match lower.ends_with("%type") {
+            true => {
+                let path = &text[..text.len() - "%type".len()];
                 let Some((table, column)) = path.trim().rsplit_once('.') else {
                     return Err(PgError::syntax(format!("improper %TYPE reference: {path}")));
                 };
                 format!("select {column} from {table}")
             }
-            None => format!("select cast(null as {text})"),
+            false => format!("select cast(null as {text})"),
         };
         let prepared = match self.prepare_within(parse_single(&query)?, &[]).await {
             Ok(prepared) => prepared,
             Err(error) if error.code == "42704" => {
-                return self.row_type(&lower).await.map_err(|_| error);
+                return self.row_type(text).await.map_err(|_| error);
             }
             Err(error) => return Err(error),
         };
@@ -115,9 +117,16 @@ impl Session {
     }
 
     /// 42501 unless the role may call it; who uses a view must be able to call what it calls.
-    pub(crate) async fn check_execute(&mut self, def: &RoutineDef) -> Result<()> {
+    pub(crate) async fn check_execute(&mut self, def: &RoutineDef, in_view: bool) -> Result<()> {
         let role = self.identity.role;
-        if role == dict::SUPERUSER_OBJ || role == def.owner {
+        if role == dict::SUPERUSER_OBJ {
+            return Ok(());
+        }
+        // What a view names was found when it was made.
+        if !in_view {
+            self.check_schema(&def.schema, dict::Privileges::USAGE).await?;
+        }
+        if role == def.owner {
             return Ok(());
         }
         let roles = self.roles().await?;

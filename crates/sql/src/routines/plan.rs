@@ -155,14 +155,16 @@ impl Session {
                 ),
                 _ => error,
             })?;
-            self.check_execute(&def).await?;
+            self.check_execute(&def, false).await?;
             let columns = Box::pin(self.result_columns(&def)).await?;
+            let row_type = Box::pin(self.row_type_of(&def)).await?;
             let shown = columns.iter().map(|(name, ty)| PgColumn::new(name, PgType::of(*ty)));
             let shown = shown.collect();
             let types = columns.into_iter().map(|(_, ty)| ty).collect();
             let planned = planned.unwrap_or_else(no_arguments);
             let Planned { kind: args, mut tables, columns: own, once, .. } = planned;
             tables.push((dict::ROUTINES_OBJ, lookup.routines.version));
+            tables.extend(row_type.map(|table| (table.obj, table.version)));
             let plan = CallPlan { def, args, columns: own, outs: Vec::new(), types };
             let kind = Kind::Call(Box::new(plan));
             out.push(PlannedCall { name: call.name, kind, columns: shown, tables, once });
@@ -230,21 +232,26 @@ impl Session {
         &mut self,
         def: &RoutineDef,
     ) -> Result<Vec<(String, ColType)>> {
-        let RoutineResult::Row(obj) = def.body.result else {
+        let Some(table) = self.row_type_of(def).await? else {
             let mut columns = columns_of(def);
             if columns.is_empty() && !def.body.procedure {
                 columns.push((def.name.clone(), super::ddl::NOTHING));
             }
             return Ok(columns);
         };
+        Ok(table.columns.iter().map(|column| (column.name.clone(), column.ty)).collect())
+    }
+
+    /// The table or view whose rows a routine gives.
+    async fn row_type_of(&mut self, def: &RoutineDef) -> Result<Option<Arc<dict::TableDef>>> {
+        let RoutineResult::Row(obj) = def.body.result else { return Ok(None) };
         let txn = self.transaction()?;
         let table = dict::table_by_obj(&self.ctx, &txn, obj).await?;
         let gone = || {
             let text = format!("the table that function {} gives rows of is gone", def.name);
             PgError::new("42P01", text)
         };
-        let table = table.ok_or_else(gone)?;
-        Ok(table.columns.iter().map(|column| (column.name.clone(), column.ty)).collect())
+        table.ok_or_else(gone).map(Some)
     }
 
     /// Which of the candidates is meant by these arguments, and the plan that works them out.
@@ -277,7 +284,7 @@ impl Session {
         }
         let query = crate::planning::select_query(items, Vec::new(), None)?;
         let statement = Ast::Query(Box::new(query));
-        let settled = Box::pin(self.settle_routines(&statement)).await?;
+        let settled = Box::pin(self.settle_routines(&statement, false)).await?;
         let (statement, tables) = match settled {
             Some((statement, tables)) => (statement, tables),
             None => (statement, Vec::new()),
@@ -331,7 +338,7 @@ impl Session {
         };
         let planned = Box::pin(self.plan_args(&lookup.routines, &candidates, all, params)).await?;
         let (def, planned) = planned;
-        self.check_execute(&def).await?;
+        self.check_execute(&def, false).await?;
         let columns = columns_of(&def);
         // Where in the call the arguments stand that it gives.
         let names: Vec<Option<String>> = args.iter().map(argument_name).collect();
@@ -403,9 +410,11 @@ impl Session {
         let roles = self.roles().await?;
         let owner = roles.of(def.owner).map(|user| user.name.clone());
         let gone = || PgError::internal("a routine without an owner");
-        let before = self.act_as(def.owner, owner.ok_or_else(gone)?);
+        let before = self.act_as(Some((def.owner, owner.ok_or_else(gone)?)));
+        // As in PostgreSQL it must not end the transaction of whoever has fewer rights.
+        let holds = holds || def.body.language != "plsql";
         let done = self.run_routine(def, args, types, holds).await;
-        self.act_again(before);
+        self.act_as(before);
         done
     }
 
@@ -464,7 +473,7 @@ pub(crate) fn is_untyped(expr: &Expr) -> bool {
     }
 }
 
-fn cast_to(expr: Expr, ty: ColType) -> Result<Expr> {
+pub(super) fn cast_to(expr: Expr, ty: ColType) -> Result<Expr> {
     let name = match ty.enum_type() {
         Some(def) => {
             let parts = [&def.schema, &def.name].map(|part| Ident::with_quote('"', part));

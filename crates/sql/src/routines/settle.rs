@@ -218,6 +218,9 @@ fn arranged(def: &RoutineDef, args: &[FunctionArg]) -> Result<Option<(Vec<Expr>,
     }
     if variadic {
         plain = false;
+        if rest.is_empty() && slots.last().is_some_and(Option::is_none) {
+            return Ok(None);
+        }
         if let Some(slot @ None) = slots.last_mut() {
             let array = Array { elem: rest, named: true };
             *slot = Some(Expr::Array(array));
@@ -226,14 +229,10 @@ fn arranged(def: &RoutineDef, args: &[FunctionArg]) -> Result<Option<(Vec<Expr>,
     let mut all = Vec::with_capacity(slots.len());
     for (slot, arg) in slots.into_iter().zip(&wanted) {
         all.push(match (slot, &arg.default) {
-            (Some(Expr::Array(array)), _) if array.elem.is_empty() => {
-                let empty = format!("'{{}}'::{}", arg.ty);
-                crate::direct::parse_expr(&empty)?
-            }
             (Some(value), _) => value,
             (None, Some(default)) => {
                 plain = false;
-                crate::direct::parse_expr(default)?
+                super::plan::cast_to(crate::direct::parse_expr(default)?, arg.ty)?
             }
             (None, None) => return Ok(None),
         });
@@ -280,16 +279,34 @@ struct Settler<'a> {
     called: Vec<ObjId>,
     /// Only the names are to be written out, with their schemas.
     qualifies: bool,
+    /// Parts that were looked at by themselves, to be put back: of each expression around.
+    aside: Vec<Vec<Expr>>,
 }
 
 type Stop = ControlFlow<Box<PgError>>;
 
 impl Settler<'_> {
-    fn lazily<T: VisitMut>(&mut self, part: &mut T) -> Stop {
+    /// Looks at parts that may be left out, and puts them aside: each is looked at once.
+    fn lazily(&mut self, parts: Vec<&mut Expr>) -> Stop {
         let before = std::mem::replace(&mut self.lazy, true);
-        let done = VisitMut::visit(part, self);
+        let mut taken = Vec::with_capacity(parts.len());
+        for part in parts {
+            let mut own = std::mem::replace(part, nothing());
+            let done = VisitMut::visit(&mut own, self);
+            taken.push(own);
+            done?;
+        }
         self.lazy = before;
-        done
+        self.aside.push(taken);
+        ControlFlow::Continue(())
+    }
+
+    /// Puts the parts back, in the order in which they were taken.
+    fn put_back(&mut self, parts: Vec<&mut Expr>) {
+        let taken = self.aside.pop().unwrap_or_default();
+        for (part, own) in parts.into_iter().zip(taken) {
+            *part = own;
+        }
     }
 
     fn settle(&mut self, function: &mut Function) -> Result<()> {
@@ -351,35 +368,60 @@ impl VisitorMut for Settler<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Stop {
-        match expr {
-            Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, right, .. } => {
-                self.lazily(right)
-            }
-            Expr::Case { conditions, else_result, .. } => {
-                for (i, CaseWhen { condition, result }) in conditions.iter_mut().enumerate() {
-                    if i > 0 {
-                        self.lazily(condition)?;
-                    }
-                    self.lazily(result)?;
-                }
-                match else_result {
-                    Some(other) => self.lazily(other),
-                    None => ControlFlow::Continue(()),
-                }
-            }
-            Expr::Function(function) => {
-                let name = object_parts(&function.name).ok().and_then(|mut parts| parts.pop());
-                let skips = matches!(name.as_deref(), Some("coalesce" | "nvl" | "decode"));
-                if let (true, FunctionArguments::List(list)) = (skips, &mut function.args) {
-                    list.args.iter_mut().skip(1).try_for_each(|arg| self.lazily(arg))?;
-                }
-                match self.settle(function) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => ControlFlow::Break(Box::new(error)),
-                }
-            }
-            _ => ControlFlow::Continue(()),
+        if let Expr::Function(function) = expr
+            && let Err(error) = self.settle(function)
+        {
+            return ControlFlow::Break(Box::new(error));
         }
+        match lazy_parts(expr) {
+            Some(parts) => self.lazily(parts),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> Stop {
+        if let Some(parts) = lazy_parts(expr) {
+            self.put_back(parts);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// An expression in the place of one that is put aside.
+fn nothing() -> Expr {
+    Expr::Value(datafusion::sql::sqlparser::ast::Value::Null.into())
+}
+
+/// The parts of an expression that may have to be left out; `None`: of no such kind.
+fn lazy_parts(expr: &mut Expr) -> Option<Vec<&mut Expr>> {
+    match expr {
+        Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, right, .. } => {
+            Some(vec![&mut **right])
+        }
+        Expr::Case { conditions, else_result, .. } => {
+            let mut parts = Vec::new();
+            for (i, CaseWhen { condition, result }) in conditions.iter_mut().enumerate() {
+                if i > 0 {
+                    parts.push(condition);
+                }
+                parts.push(result);
+            }
+            parts.extend(else_result.as_deref_mut());
+            Some(parts)
+        }
+        Expr::Function(function) => {
+            let name = object_parts(&function.name).ok().and_then(|mut parts| parts.pop());
+            if !matches!(name.as_deref(), Some("coalesce" | "nvl" | "decode")) {
+                return None;
+            }
+            let FunctionArguments::List(list) = &mut function.args else { return None };
+            let parts = list.args.iter_mut().skip(1).filter_map(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+                _ => None,
+            });
+            Some(parts.collect())
+        }
+        _ => None,
     }
 }
 
@@ -395,6 +437,7 @@ impl Session {
     pub(crate) async fn settle_routines(
         &mut self,
         ast: &Ast,
+        in_view: bool,
     ) -> Result<Option<(Ast, Vec<(ObjId, u64)>)>> {
         let routines = self.routines().await?;
         if routines.all.is_empty() || ast.visit(&mut Calls { routines: &routines }).is_continue() {
@@ -402,8 +445,13 @@ impl Session {
         }
         let lookup = self.lookup().await?;
         let mut own = ast.clone();
-        let mut settler =
-            Settler { lookup: &lookup, lazy: false, called: Vec::new(), qualifies: false };
+        let mut settler = Settler {
+            lookup: &lookup,
+            lazy: false,
+            called: Vec::new(),
+            qualifies: false,
+            aside: Vec::new(),
+        };
         if let ControlFlow::Break(error) = VisitMut::visit(&mut own, &mut settler) {
             return Err(*error);
         }
@@ -413,7 +461,7 @@ impl Session {
         tables.push(self.path_version().await?);
         for obj in called {
             if let Some(def) = lookup.routines.by_obj(obj) {
-                self.check_execute(def).await?;
+                self.check_execute(def, in_view).await?;
             }
         }
         Ok(Some((own, tables)))
@@ -426,8 +474,13 @@ impl Session {
             return Ok(Vec::new());
         }
         let lookup = self.lookup().await?;
-        let mut settler =
-            Settler { lookup: &lookup, lazy: false, called: Vec::new(), qualifies: true };
+        let mut settler = Settler {
+            lookup: &lookup,
+            lazy: false,
+            called: Vec::new(),
+            qualifies: true,
+            aside: Vec::new(),
+        };
         match VisitMut::visit(ast, &mut settler) {
             ControlFlow::Break(error) => Err(*error),
             ControlFlow::Continue(()) => {

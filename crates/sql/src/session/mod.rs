@@ -40,7 +40,8 @@ use query::wire::FormatEnv;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use transaction::{Mark, Txn};
+pub(crate) use transaction::Mark;
+use transaction::Txn;
 
 /// One connection's session.
 pub struct Session {
@@ -67,7 +68,7 @@ pub struct Session {
     pub(crate) last_sequence: Option<i64>,
     pub(crate) row_calls: RowCalls,
     /// What rows call while the session waits for them.
-    pub(super) called: mpsc::UnboundedReceiver<RowCall>,
+    pub(crate) called: mpsc::UnboundedReceiver<RowCall>,
     pub(crate) copy: Option<CopyIn>,
     /// What plans depend on besides the text.
     pub(crate) plan_context: Arc<str>,
@@ -90,6 +91,11 @@ pub struct Session {
     pub(crate) seat: Option<Seat>,
     /// Where a failed statement is rolled back to.
     statement_start: Option<Mark>,
+    /// Blocks of the field's language around that catch errors: of what they call, too, only the
+    /// statement that failed is taken back.
+    pub(crate) blocks_that_catch: usize,
+    /// As whom a routine acts that has the rights of its owner.
+    pub(crate) acting_as: Option<(ObjId, String)>,
     /// Blocks of procedural code that must be able to take back what they did: nobody may end the
     /// transaction meanwhile.
     pub(crate) blocks_that_hold: usize,
@@ -159,6 +165,8 @@ impl Session {
             peer: String::new(),
             seat: None,
             blocks_that_hold: 0,
+            blocks_that_catch: 0,
+            acting_as: None,
             routine_plans: Default::default(),
             is_first: true,
             statement_start: None,
@@ -174,6 +182,9 @@ impl Session {
     pub fn begin_request(&mut self) {
         self.check_as = None;
         self.refreshed = None;
+        if self.acting_as.take().is_some() {
+            self.note_context();
+        }
         (self.view_depth, self.view_weight) = (0, Default::default());
     }
 
@@ -183,11 +194,15 @@ impl Session {
         let role = self.settings.show("role").unwrap_or_default();
         self.user = if role == "none" { self.session_user.clone() } else { role.clone() };
         self.identity.follow(&self.session_user, &role);
+        if let Some((role, name)) = &self.acting_as {
+            self.identity.role = *role;
+            self.user.clone_from(name);
+        }
         self.make_context();
     }
 
     /// Puts together what plans depend on.
-    pub(crate) fn make_context(&mut self) {
+    fn make_context(&mut self) {
         let own = |name: &String| if name == "$user" { self.user.clone() } else { name.clone() };
         let path: Vec<String> = self.settings.search_path.iter().map(own).collect();
         let mut path = path.join(",");

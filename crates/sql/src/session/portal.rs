@@ -8,7 +8,7 @@ use super::run::Run;
 use super::transaction::{ends_transaction, in_failed_transaction};
 use crate::encode::{RowEncoder, RowSink, TakenRows};
 use crate::kept::KeptRows;
-use crate::parse::located;
+use crate::parse::{Own, located};
 use crate::plan::{Kind, Plan, Prepared};
 use crate::{PgError, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -19,7 +19,7 @@ use query::ColumnReader;
 use std::sync::Arc;
 
 /// How often a statement is planned anew because definitions change under it.
-const STALE_PLANS_MAX: usize = 5;
+pub(super) const STALE_PLANS_MAX: usize = 5;
 
 /// How far a fetch came.
 #[derive(Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Session {
         if let Some(txn) = &mut self.txn {
             self.is_first = !txn.used;
             // No block runs yet, however the one before has ended.
-            self.blocks_that_hold = 0;
+            (self.blocks_that_hold, self.blocks_that_catch) = (0, 0);
             txn.used = true;
             txn.queried |= plan.may_see();
         }
@@ -187,7 +187,10 @@ impl Session {
                 Ok(fetched) => self.settle_keys(false).await.map(|()| fetched),
                 failed => failed,
             };
-            let stale = matches!(&done, Err(error) if error.is_object_gone()) && !plan.returns_rows;
+            // Procedural code may have committed by now; its statements try again by themselves.
+            let again =
+                !plan.returns_rows && !matches!(plan.kind, Kind::Call(_) | Kind::Own(Own::Code(_)));
+            let stale = matches!(&done, Err(error) if error.is_object_gone()) && again;
             if !stale {
                 return done;
             }

@@ -3,13 +3,13 @@
 //! What it promises: a part that fails leaves the session as it is, for whoever catches the error
 //! to take back what was done. What it must never do: end the client's own transaction.
 
-use super::portal::Portal;
+use super::portal::{Portal, STALE_PLANS_MAX};
 use super::run::Run;
 use super::transaction::Mark;
 use super::{Fetched, Session};
 use crate::encode::RowSink;
 use crate::parse::Statement;
-use crate::plan::{Direct, Prepared};
+use crate::plan::{Direct, Kind, Prepared};
 use crate::{PgError, Result};
 use futures::FutureExt;
 use kernel::row::Value;
@@ -50,16 +50,37 @@ impl Session {
             txn.used = true;
             txn.queried |= plan.may_see();
         }
-        params.truncate(plan.params.len());
-        for call in &plan.hidden {
-            let value = Box::pin(self.session_call(call, &params)).await?;
-            params.push(value);
+        let mut plan = plan;
+        for turn in 1.. {
+            // A definition may change between the look at the plan and the lock on the table; what
+            // has returned rows is not tried again, nor what may have committed.
+            let again = turn < STALE_PLANS_MAX
+                && !plan.returns_rows
+                && !matches!(plan.kind, Kind::Call(_) | Kind::Own(_) | Kind::Utility(_));
+            let kept = again.then(|| params.clone());
+            let mark = if again { self.mark_within() } else { None };
+            params.truncate(plan.params.len());
+            for call in &plan.hidden {
+                let value = Box::pin(self.session_call(call, &params)).await?;
+                params.push(value);
+            }
+            let run = Run { plan: &plan, params, portal: &mut *portal, max_rows, sink: &mut *sink };
+            // A part may be a block itself: the future's size must not depend on itself.
+            let done = Box::pin(self.run_plan(run)).await;
+            match (&done, kept, mark) {
+                (Err(error), Some(kept), Some(mark)) if error.is_object_gone() => {
+                    self.rollback_within(mark).await?;
+                    plan = self.valid_plan(&portal.prepared).boxed().await?;
+                    params = kept;
+                }
+                _ => {
+                    let fetched = done?;
+                    self.settle_keys(false).await?;
+                    return Ok(fetched);
+                }
+            }
         }
-        let run = Run { plan: &plan, params, portal, max_rows, sink };
-        // A part may be a block itself: the future's size must not depend on itself.
-        let fetched = Box::pin(self.run_plan(run)).await?;
-        self.settle_keys(false).await?;
-        Ok(fetched)
+        Err(kernel::Error::ObjectGone.into())
     }
 
     /// The one row of a statement that finds it by its key, as values.

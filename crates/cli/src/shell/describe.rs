@@ -1,0 +1,255 @@
+//! What there is in the database: `\d` and its like, `describe`.
+
+use super::Shell;
+use super::format::{Format, Look, Table};
+use super::query::{literal, rows};
+use crate::error::{CliError, Result};
+use std::fmt::Write;
+
+/// Relations of users.
+const OWN: &str = "n.nspname not in ('pg_catalog', 'information_schema') \
+                   and n.nspname !~ '^pg_temp_'";
+
+/// A pattern of the shell as a condition on a name: `*` and `?` stand for any characters.
+fn like(column: &str, pattern: &str) -> String {
+    if pattern.is_empty() {
+        return String::new();
+    }
+    let name = pattern.rsplit('.').next().unwrap_or(pattern).to_lowercase();
+    let mut text = String::new();
+    for c in name.chars() {
+        match c {
+            '*' => text.push('%'),
+            '?' => text.push('_'),
+            '%' | '_' | '\\' => {
+                text.push('\\');
+                text.push(c);
+            }
+            other => text.push(other),
+        }
+    }
+    format!(" and {column} like {}", literal(&text))
+}
+
+/// Schema, name and number of a relation.
+struct Relation {
+    schema: String,
+    name: String,
+    oid: String,
+    kind: String,
+}
+
+fn kind_word(kind: &str) -> &'static str {
+    match kind {
+        "r" => "Table",
+        "v" => "View",
+        "m" => "Materialized view",
+        "i" => "Index",
+        "S" => "Sequence",
+        _ => "Relation",
+    }
+}
+
+impl Shell {
+    pub(super) async fn describe(&mut self, word: &str, pattern: &str) -> Result<()> {
+        let word = word.trim_end_matches('+');
+        if word == "d" && !pattern.is_empty() {
+            return self.describe_relations(pattern).await;
+        }
+        let kinds = match word {
+            "d" => "'r', 'v', 'm', 'S'",
+            "dt" => "'r'",
+            "dv" => "'v'",
+            "dm" => "'m'",
+            "di" => "'i'",
+            "ds" => "'S'",
+            "dn" => {
+                let text = "select nspname as \"Name\", pg_get_userbyid(nspowner) as \"Owner\" from \
+                            pg_namespace where nspname !~ '^pg_' and nspname <> \
+                            'information_schema'";
+                return self.list(text, &like("nspname", pattern), "order by 1").await;
+            }
+            "du" | "dg" => {
+                let text = "select rolname as \"Role\", concat_ws(', ', case when rolsuper then \
+                            'superuser' end, case when not rolcanlogin then 'cannot log in' end, \
+                            case when rolcreaterole then 'create role' end) as \"Attributes\" from \
+                            pg_roles where rolname !~ '^pg_'";
+                return self.list(text, &like("rolname", pattern), "order by 1").await;
+            }
+            "df" => {
+                let text = "select n.nspname as \"Schema\", p.proname as \"Name\", \
+                            pg_get_function_result(p.oid) as \"Result\", \
+                            pg_get_function_arguments(p.oid) as \"Arguments\", case p.prokind when \
+                            'p' then 'procedure' when 'a' then 'aggregate' when 'w' then 'window' \
+                            else 'function' end as \"Type\" from pg_proc p join pg_namespace n on \
+                            n.oid = p.pronamespace where";
+                let own = if pattern.is_empty() { OWN } else { "true" };
+                let more = format!(" {own}{}", like("p.proname", pattern));
+                return self.list(text, &more, "order by 1, 2, 4").await;
+            }
+            "dT" => {
+                let text = "select n.nspname as \"Schema\", t.typname as \"Name\", \
+                            (select string_agg(e.enumlabel, ', ' order by e.enumsortorder) from \
+                            pg_enum e where e.enumtypid = t.oid) as \"Labels\" from pg_type t join \
+                            pg_namespace n on n.oid = t.typnamespace where t.typtype = 'e'";
+                return self.list(text, &like("t.typname", pattern), "order by 1, 2").await;
+            }
+            "l" => {
+                let text = "select datname as \"Name\", pg_get_userbyid(datdba) as \"Owner\" from \
+                            pg_database where true";
+                return self.list(text, &like("datname", pattern), "order by 1").await;
+            }
+            other => {
+                return Err(CliError::failed(format!("\\{other}: no command; \\? lists them")));
+            }
+        };
+        let text = format!(
+            "select n.nspname as \"Schema\", c.relname as \"Name\", case c.relkind when 'r' then \
+             'table' when 'v' then 'view' when 'm' then 'materialized view' when 'i' then 'index' \
+             else 'sequence' end as \"Type\", pg_get_userbyid(c.relowner) as \"Owner\"{} from \
+             pg_class c join pg_namespace n on n.oid = c.relnamespace{} where c.relkind in \
+             ({kinds}) and {OWN}",
+            if word == "di" { ", t.relname as \"Table\"" } else { "" },
+            if word == "di" {
+                " join pg_index x on x.indexrelid = c.oid join pg_class t on t.oid = x.indrelid"
+            } else {
+                ""
+            },
+        );
+        self.list(&text, &like("c.relname", pattern), "order by 1, 2").await
+    }
+
+    async fn list(&mut self, text: &str, condition: &str, order: &str) -> Result<()> {
+        let table = rows(self, &format!("{text}{condition} {order}")).await?;
+        match table.rows.is_empty() && self.settings.format == Format::Aligned {
+            true => self.print("Did not find any.\n"),
+            false => self.show(&table),
+        }
+        Ok(())
+    }
+
+    async fn relations(&self, pattern: &str) -> Result<Vec<Relation>> {
+        let schema = match pattern.rsplit_once('.') {
+            Some((schema, _)) => format!(" and n.nspname = {}", literal(&schema.to_lowercase())),
+            None => " and pg_table_is_visible(c.oid)".to_owned(),
+        };
+        let text = format!(
+            "select n.nspname, c.relname, c.oid, c.relkind from pg_class c join pg_namespace n on \
+             n.oid = c.relnamespace where true{schema}{} order by 1, 2",
+            like("c.relname", pattern)
+        );
+        let found = rows(self, &text).await?;
+        let cell = |row: &[Option<String>], at: usize| row[at].clone().unwrap_or_default();
+        let relations: Vec<Relation> = found
+            .rows
+            .iter()
+            .map(|row| Relation {
+                schema: cell(row, 0),
+                name: cell(row, 1),
+                oid: cell(row, 2),
+                kind: cell(row, 3),
+            })
+            .collect();
+        if relations.is_empty() {
+            return Err(CliError::failed(format!(
+                "Did not find any relation named \"{pattern}\"."
+            )));
+        }
+        Ok(relations)
+    }
+
+    async fn describe_relations(&mut self, pattern: &str) -> Result<()> {
+        for one in self.relations(pattern).await? {
+            let mut text = format!("{} \"{}.{}\"\n", kind_word(&one.kind), one.schema, one.name);
+            let columns = self.columns(&one.oid).await?;
+            let look = Look { heading: true, count: false, null: "", separator: "|" };
+            text.push_str(&columns.text(Format::Aligned, &look));
+            self.more(&one, &mut text).await?;
+            self.print(&text);
+        }
+        Ok(())
+    }
+
+    async fn columns(&self, oid: &str) -> Result<Table> {
+        let text = format!(
+            "select a.attname as \"Column\", format_type(a.atttypid, a.atttypmod) as \"Type\", \
+             case when a.attnotnull then 'not null' end as \"Nullable\", case when a.attidentity \
+             <> '' then 'generated as identity' else pg_get_expr(d.adbin, d.adrelid) end as \
+             \"Default\" from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and \
+             d.adnum = a.attnum where a.attrelid = {oid} and a.attnum > 0 and not a.attisdropped \
+             order by a.attnum"
+        );
+        rows(self, &text).await
+    }
+
+    /// Indexes, constraints, who refers to it, what a view shows.
+    async fn more(&self, one: &Relation, out: &mut String) -> Result<()> {
+        let oid = &one.oid;
+        let parts = [
+            (
+                "Indexes",
+                format!(
+                    "select '\"' || c.relname || '\"' || case when x.indisprimary then ' PRIMARY \
+                     KEY,' when x.indisunique then ' UNIQUE,' else '' end || \
+                     regexp_replace(pg_get_indexdef(x.indexrelid), '^.* USING ', ' ') from \
+                     pg_index x join pg_class c on c.oid = x.indexrelid where x.indrelid = {oid} \
+                     order by x.indisprimary desc, c.relname"
+                ),
+            ),
+            (
+                "Constraints",
+                format!(
+                    "select '\"' || conname || '\" ' || pg_get_constraintdef(oid) from \
+                     pg_constraint where conrelid = {oid} and contype in ('c', 'f') order by \
+                     contype, conname"
+                ),
+            ),
+            (
+                "Referenced by",
+                format!(
+                    "select 'TABLE ' || conrelid::regclass || ' CONSTRAINT \"' || conname || '\" ' \
+                     || pg_get_constraintdef(oid) from pg_constraint where confrelid = {oid} and \
+                     contype = 'f' order by conname"
+                ),
+            ),
+            (
+                "View definition",
+                match one.kind.as_str() {
+                    "v" | "m" => format!("select pg_get_viewdef({oid})"),
+                    _ => String::new(),
+                },
+            ),
+        ];
+        for (title, text) in parts {
+            if text.is_empty() {
+                continue;
+            }
+            let found = rows(self, &text).await?;
+            if !found.rows.is_empty() {
+                let _ = writeln!(out, "{title}:");
+            }
+            for cell in found.rows.iter().flatten().flatten() {
+                let _ = writeln!(out, "    {cell}");
+            }
+        }
+        Ok(())
+    }
+
+    /// The field's `describe`.
+    pub(super) async fn describe_columns(&mut self, name: &str) -> Result<()> {
+        let one = self.relations(name).await?.swap_remove(0);
+        let columns = self.columns(&one.oid).await?;
+        let rows = columns.rows.into_iter().map(|row| {
+            let mut cells = row.into_iter();
+            let (name, ty, null) = (cells.next(), cells.next(), cells.next());
+            let null = null.flatten().map(|text| text.to_uppercase());
+            vec![name.flatten(), null, ty.flatten()]
+        });
+        let header = ["Name", "Null?", "Type"].map(str::to_owned).to_vec();
+        let table = Table { header, rows: rows.collect(), kinds: Vec::new() };
+        let look = Look { heading: true, count: false, null: "", separator: " " };
+        let text = table.text(Format::Aligned, &look);
+        self.print(&text);
+        Ok(())
+    }
+}
