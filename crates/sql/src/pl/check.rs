@@ -25,7 +25,7 @@ impl Texts {
         match rows {
             Rows::Static(sql) => self.statement(line, sql),
             Rows::Dynamic { text, using } => self.exprs(line, std::iter::once(text).chain(using)),
-            Rows::Cursor(_) => {}
+            Rows::Cursor(_, args) => self.exprs(line, args.iter().map(|arg| &arg.value)),
         }
     }
 
@@ -56,11 +56,17 @@ impl Texts {
             | Kind::Commit
             | Kind::Rollback
             | Kind::Diagnostics { .. }
-            | Kind::Open { .. }
             | Kind::Fetch { into: Into { .. }, .. }
             | Kind::Close { .. } => {}
             Kind::Block(block) => self.block(line, block),
             Kind::Assign { value, .. } => self.expr(line, value),
+            Kind::AssignElement { index, value, .. } => self.exprs(line, [index, value]),
+            Kind::Open { args, .. } => self.exprs(line, args.iter().map(|arg| &arg.value)),
+            Kind::OpenFor { rows, .. } => self.rows(line, rows),
+            Kind::ForEach { array, body, .. } => {
+                self.expr(line, array);
+                self.all(body);
+            }
             Kind::If { arms, otherwise } => {
                 for (condition, body) in arms {
                     self.expr(line, condition);
@@ -120,7 +126,7 @@ impl Texts {
 pub(super) fn check(program: &Program, name: &str) -> Result<()> {
     let mut texts = Texts::default();
     texts.block(1, &program.block);
-    for (_, query) in &program.cursors {
+    for query in program.cursors.iter().filter_map(|def| def.query.as_ref()) {
         texts.statement(1, query);
     }
     for (line, text) in texts.0 {

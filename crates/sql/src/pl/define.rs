@@ -428,7 +428,15 @@ impl Parser<'_> {
                 spec.text = Some(text);
             } else if self.is("return") {
                 self.advance();
-                let range = self.range_until(&[], &[";"]).or_else(|_| self.rest_range())?;
+                let from = self.at;
+                let range = match self.range_until(&[], &[";"]) {
+                    Ok(range) => range,
+                    // The statement ends here too.
+                    Err(_) => {
+                        self.at = from;
+                        self.rest_range()?
+                    }
+                };
                 spec.text = Some(format!("select {}", self.cut(&range)));
                 spec.language.get_or_insert_with(|| "sql".to_owned());
             } else if self.words(&["begin", "atomic"]) {

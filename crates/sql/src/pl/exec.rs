@@ -1,6 +1,7 @@
 //! SQL inside procedural code: planned once, run with the values of variables.
 
-use super::run::{Machine, field_at, type_of};
+use super::names::ALL_FIELDS;
+use super::run::{Machine, field_at, not_assigned, type_of};
 use super::tree::{Dialect, Into, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Slot, Sql, Use};
 use crate::encode::{Nowhere, TakenRows};
 use crate::parse::{Parsed, parse_single};
@@ -76,6 +77,14 @@ impl Machine<'_> {
 
     /// A statement of the block, its plan made anew only if types or definitions have changed.
     async fn ready(&mut self, sql: &Sql, is_expression: bool) -> Result<(Planned, Vec<Value>)> {
+        let expanded;
+        let sql = match sql.uses.iter().any(|used| used.field.as_deref() == Some(ALL_FIELDS)) {
+            true => {
+                expanded = self.expanded(sql)?;
+                &expanded
+            }
+            false => sql,
+        };
         let mut values = Vec::with_capacity(sql.uses.len());
         let mut known = self.ready.get(sql.id).and_then(Option::as_ref);
         for (at, used) in sql.uses.iter().enumerate() {
@@ -99,6 +108,63 @@ impl Machine<'_> {
         Ok((planned, values))
     }
 
+    /// A statement with each field of a record in the place of all of them.
+    fn expanded(&self, sql: &Sql) -> Result<Sql> {
+        let mut uses: Vec<Use> = Vec::new();
+        let mut places: Vec<String> = Vec::new();
+        for used in &sql.uses {
+            let from = uses.len();
+            match used.field.as_deref() {
+                Some(ALL_FIELDS) => {
+                    let place = &self.places[used.slot];
+                    let record = place.record.as_ref().filter(|record| !record.names.is_empty());
+                    let record = record.ok_or_else(|| not_assigned(place))?;
+                    let field = |name: &String| Use { slot: used.slot, field: Some(name.clone()) };
+                    uses.extend(record.names.iter().map(field));
+                }
+                _ => uses.push(used.clone()),
+            }
+            let all: Vec<String> = (from + 1..=uses.len()).map(|n| format!("${n}")).collect();
+            places.push(all.join(", "));
+        }
+        let (mut text, mut copied) = (String::new(), 0);
+        for token in super::lex::tokens(&sql.text)? {
+            let super::lex::Tok::Word(word) = &token.tok else { continue };
+            let number = word.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+            let Some(place) = number.and_then(|n| places.get(n.checked_sub(1)?)) else { continue };
+            text.push_str(&sql.text[copied..token.at]);
+            text.push_str(place);
+            copied = token.end;
+        }
+        text.push_str(&sql.text[copied..]);
+        Ok(Sql { id: sql.id, text, uses })
+    }
+
+    /// A record as PostgreSQL writes a row.
+    fn row_text(&self, slot: Slot) -> Result<Value> {
+        // One that nothing was assigned to is NULL.
+        let record = self.places[slot].record.as_ref().filter(|record| !record.names.is_empty());
+        let Some(record) = record else { return Ok(Value::Null) };
+        let env = self.session.format_env();
+        let mut cells = Vec::with_capacity(record.values.len());
+        for value in &record.values {
+            if value.is_null() {
+                cells.push(String::new());
+                continue;
+            }
+            let text = query::wire::to_text(&value.as_datum(), &env);
+            let quoted = text.is_empty()
+                || text.contains(|c: char| {
+                    c.is_whitespace() || matches!(c, '"' | '\\' | '(' | ')' | ',')
+                });
+            cells.push(match quoted {
+                true => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\"")),
+                false => text,
+            });
+        }
+        Ok(Value::Text(format!("({})", cells.join(",")).into()))
+    }
+
     /// The value of a variable, and the type it is declared with as a parameter; 0: the one that is
     /// wanted.
     fn value_of(&self, used: &Use) -> Result<(Value, u32)> {
@@ -109,7 +175,10 @@ impl Machine<'_> {
                 let record = place.record.as_ref().expect("it has a field");
                 (record.values[at].clone(), Some(record.types[at]))
             }
-            None => (place.value.clone(), place.ty),
+            None => match &place.record {
+                Some(_) => (self.row_text(used.slot)?, Some(ColType::new(TypeKind::Text))),
+                None => (place.value.clone(), place.ty),
+            },
         };
         let oid = ty.map_or(0, |ty| PgType::of(ty).oid);
         Ok((value, if col_type_of_oid(oid).is_some() { oid } else { 0 }))
@@ -373,37 +442,6 @@ impl Machine<'_> {
             cursor.done = !matches!(fetched, Fetched::Suspended);
             cursor.rows = std::mem::take(&mut *cursor.taken.lock()).into_iter();
         }
-    }
-
-    pub(super) async fn open(&mut self, slot: Slot) -> Result<()> {
-        if self.cursors.contains_key(&slot) {
-            return Err(PgError::new("42P03", "the cursor is already in use"));
-        }
-        let query = self.query_of(slot)?;
-        let cursor = self.cursor_of(Source::Static(&query)).await?;
-        self.cursors.insert(slot, cursor);
-        Ok(())
-    }
-
-    pub(super) async fn fetch(&mut self, slot: Slot, into: &Into) -> Result<()> {
-        let cursor = self.cursors.remove(&slot);
-        let mut cursor = cursor.ok_or_else(|| PgError::new("34000", "the cursor is not open"))?;
-        let row = self.next_row(&mut cursor).await;
-        let (names, types) = (cursor.names.clone(), cursor.types.clone());
-        self.cursors.insert(slot, cursor);
-        match row? {
-            Some(row) => {
-                self.take_row(&into.targets, row, &names, &types)?;
-                self.set_found(true);
-            }
-            None => {
-                if self.dialect == Dialect::Pg {
-                    self.take_nothing(into, &names, &types)?;
-                }
-                self.set_found(false);
-            }
-        }
-        Ok(())
     }
 
     // ---- output -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 
 mod check;
 mod conditions;
+mod cursor;
 mod define;
 mod exec;
 mod lex;

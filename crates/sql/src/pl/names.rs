@@ -6,9 +6,12 @@
 
 use super::lex::Tok;
 use super::parse::{Name, Parser};
-use super::tree::{Dialect, FOUND, NOT_FOUND, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Sql, Use};
+use super::tree::{Dialect, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Sql, Use};
 use std::fmt::Write;
 use std::ops::Range;
+
+/// A field that stands for all of a record's.
+pub(super) const ALL_FIELDS: &str = "*";
 
 /// Words that a value may follow; after another word, or a value, stands an alias.
 const BEFORE_VALUES: [&str; 55] = [
@@ -231,20 +234,23 @@ impl Parser<'_> {
         let plain = |slot| Use { slot, field: None };
         if self.dialect == Dialect::Field && tok(at + 1) == Some(&Tok::Symbol("%")) {
             // `sql%rowcount`, and of a cursor what it found last.
-            let known = first == "sql" || matches!(self.lookup(first), Some(Name::Cursor(_)));
-            let slot = match (name(at + 2), first == "sql") {
-                (Some("rowcount"), true) => Some(ROW_COUNT),
-                (Some("found"), true) => Some(SQL_FOUND),
-                (Some("notfound"), true) => Some(SQL_NOT_FOUND),
-                (Some("found"), false) => Some(FOUND),
-                (Some("notfound"), false) => Some(NOT_FOUND),
+            let slot = match (name(at + 2), self.lookup(first)) {
+                (Some("rowcount"), _) if first == "sql" => Some(ROW_COUNT),
+                (Some("found"), _) if first == "sql" => Some(SQL_FOUND),
+                (Some("notfound"), _) if first == "sql" => Some(SQL_NOT_FOUND),
+                (Some(attribute), Some(Name::Cursor(cursor))) => self.attribute(cursor, attribute),
                 _ => None,
             };
-            if let (true, Some(slot)) = (known, slot) {
+            if let Some(slot) = slot {
                 return Some((plain(slot), 3));
             }
         }
         if tok(at + 1) == Some(&Tok::Symbol(".")) {
+            if let (Some(Tok::Other('*')), Some(Name::Record(slot))) =
+                (tok(at + 2), self.lookup(first))
+            {
+                return Some((Use { slot, field: Some(ALL_FIELDS.to_owned()) }, 3));
+            }
             let second = name(at + 2)?;
             if let Some(Name::Record(slot)) = self.lookup(first) {
                 return Some((Use { slot, field: Some(second.to_owned()) }, 3));
@@ -259,8 +265,8 @@ impl Parser<'_> {
             };
         }
         match self.lookup(first)? {
-            Name::Scalar(slot) => Some((plain(slot), 1)),
-            _ => None,
+            Name::Scalar(slot) | Name::Record(slot) => Some((plain(slot), 1)),
+            Name::Cursor(_) | Name::Exception(_) => None,
         }
     }
 

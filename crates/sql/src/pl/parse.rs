@@ -8,8 +8,8 @@
 use super::conditions::states_of;
 use super::lex::{Tok, Token, line_of, tokens};
 use super::tree::{
-    Block, Condition, Dialect, FIXED_SLOTS, FOUND, Handler, Kind, MESSAGE, NUMBER, Program,
-    Returned, Rows, STATE, Slot, Sql, Statement, TypeName, Variable,
+    Block, Condition, CursorDef, Dialect, FIXED_SLOTS, FOUND, Handler, Kind, MESSAGE, NUMBER,
+    Program, Returned, Rows, STATE, Slot, Sql, Statement, TypeName, Variable,
 };
 use crate::{PgError, Result};
 use kernel::dict::ArgumentMode;
@@ -45,7 +45,7 @@ pub(super) struct Parser<'a> {
     pub(super) statements: usize,
     exceptions: usize,
     depth: usize,
-    cursors: Vec<(Slot, Sql)>,
+    pub(super) cursors: Vec<CursorDef>,
     numbers: Vec<(usize, i32)>,
     /// Records that loops declare.
     pub(super) records: Vec<(Slot, String)>,
@@ -529,9 +529,6 @@ impl<'a> Parser<'a> {
             // The field's: `cursor c is select ..`.
             self.advance();
             let name = self.name()?;
-            if !self.word("is") && !self.word("for") {
-                return Err(self.near());
-            }
             return self.declare_cursor(&name);
         }
         let name = self.name()?;
@@ -542,12 +539,6 @@ impl<'a> Parser<'a> {
         }
         if self.words(&["no", "scroll"]) || self.word("scroll") || self.is("cursor") {
             self.expect("cursor")?;
-            if self.is_symbol("(") {
-                return Err(PgError::unsupported("a cursor with arguments"));
-            }
-            if !self.word("for") && !self.word("is") {
-                return Err(self.near());
-            }
             return self.declare_cursor(&name);
         }
         if self.words(&["alias", "for"]) {
@@ -557,6 +548,12 @@ impl<'a> Parser<'a> {
             let what = found.ok_or_else(missing)?;
             self.declare(&name, what)?;
             return self.expect_symbol(";");
+        }
+        if self.is_any(&["refcursor", "sys_refcursor"]) {
+            self.advance();
+            self.expect_symbol(";")?;
+            let slot = self.new_slot();
+            return self.new_cursor(&name, slot, None, Vec::new());
         }
         let constant = self.word("constant");
         let (ty, is_record) = self.type_name()?;
@@ -579,20 +576,6 @@ impl<'a> Parser<'a> {
         self.declare(&name, what)?;
         variables.push(Variable { slot, name, ty, constant, not_null, default });
         Ok(())
-    }
-
-    fn declare_cursor(&mut self, name: &str) -> Result<()> {
-        let query = self.expr_or_query()?;
-        self.expect_symbol(";")?;
-        let slot = self.new_slot();
-        self.declare(name, Name::Cursor(slot))?;
-        self.cursors.push((slot, query));
-        Ok(())
-    }
-
-    fn expr_or_query(&mut self) -> Result<Sql> {
-        let range = self.range_until(&[], &[";"])?;
-        Ok(self.sql_of(&[range], true))
     }
 
     /// `pragma exception_init(name, number)`.
@@ -619,7 +602,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The type of a variable, and whether it is a record.
-    fn type_name(&mut self) -> Result<(TypeName, bool)> {
+    pub(super) fn type_name(&mut self) -> Result<(TypeName, bool)> {
         if self.word("record") {
             return Ok((TypeName::Record, true));
         }
@@ -635,8 +618,10 @@ impl<'a> Parser<'a> {
                     self.at += 2;
                     return self.type_of(&path, row);
                 }
-                Tok::Symbol(":=" | "=" | ";") if open == 0 => break,
-                Tok::Word(w) if open == 0 && matches!(w.as_str(), "not" | "default") => break,
+                Tok::Symbol(":=" | "=" | ";" | "," | ")") if open == 0 => break,
+                Tok::Word(w) if open == 0 && matches!(w.as_str(), "not" | "default" | "is") => {
+                    break;
+                }
                 Tok::Symbol("(" | "[") => open += 1,
                 Tok::Symbol(")" | "]") if open > 0 => open -= 1,
                 Tok::Word(_) | Tok::Quoted(_) => path.push(self.at),

@@ -4,8 +4,8 @@ use super::conditions::number_of;
 use super::exec::{Cursor, Ready, Source};
 use super::parse::parse;
 use super::tree::{
-    Block, Condition, Dialect, FOUND, Handler, Into, Kind, MESSAGE, NOT_FOUND, NUMBER, Program,
-    ROW_COUNT, Rows, SQL_FOUND, SQL_NOT_FOUND, STATE, Slot, Sql, Statement, TypeName, Use,
+    Block, Condition, CursorDef, Dialect, FOUND, Handler, Into, Kind, MESSAGE, NOT_FOUND, NUMBER,
+    Program, ROW_COUNT, Rows, SQL_FOUND, SQL_NOT_FOUND, STATE, Slot, Sql, Statement, TypeName, Use,
 };
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result, Severity};
@@ -26,7 +26,7 @@ pub struct Code {
 
 /// Where the code goes on.
 #[derive(PartialEq, Eq, Debug)]
-enum Flow {
+pub(super) enum Flow {
     Next,
     Exit(Option<String>),
     Again(Option<String>),
@@ -83,7 +83,7 @@ pub(super) struct Machine<'s> {
     pub(super) places: Vec<Place>,
     pub(super) ready: Vec<Option<Ready>>,
     pub(super) cursors: BTreeMap<Slot, Cursor>,
-    queries: BTreeMap<Slot, Sql>,
+    pub(super) queries: BTreeMap<Slot, CursorDef>,
     numbers: Vec<(usize, i32)>,
     /// Errors that are being handled, the innermost last.
     pub(super) handled: Vec<Handled>,
@@ -152,7 +152,7 @@ impl<'s> Machine<'s> {
             places,
             ready,
             cursors: BTreeMap::new(),
-            queries: program.cursors.iter().cloned().collect(),
+            queries: program.cursors.iter().map(|def| (def.slot, def.clone())).collect(),
             numbers: program.numbers.clone(),
             handled: Vec::new(),
             own: None,
@@ -245,11 +245,17 @@ impl<'s> Machine<'s> {
     }
 
     /// The type of a variable, and the empty row of one that has columns.
-    async fn resolve(&mut self, ty: &TypeName) -> Result<(Option<ColType>, Option<Record>)> {
+    pub(super) async fn resolve(
+        &mut self,
+        ty: &TypeName,
+    ) -> Result<(Option<ColType>, Option<Record>)> {
         let (text, row) = match ty {
             TypeName::Record => return Ok((None, Some(Record::default()))),
             TypeName::Like(slot) => {
-                if let Some(query) = self.queries.get(slot).cloned() {
+                if let Some(def) = self.queries.get(slot) {
+                    let query = def.query.clone();
+                    let missing = || PgError::new("42704", "a cursor variable has no row type");
+                    let query = query.ok_or_else(missing)?;
                     return Ok((None, Some(self.row_of(&query.text).await?)));
                 }
                 let place = &self.places[*slot];
@@ -332,6 +338,9 @@ impl<'s> Machine<'s> {
                     let (value, from) = self.eval(value).await?;
                     self.store(target, value, from)?;
                 }
+                Kind::AssignElement { target, index, value } => {
+                    self.assign_element(target, index, value).await?;
+                }
                 Kind::Copy { target, from } => {
                     let record = self.places[*from].record.clone().unwrap_or_default();
                     let Record { names, types, values, .. } = record;
@@ -354,6 +363,7 @@ impl<'s> Machine<'s> {
                 Kind::Loop { .. }
                 | Kind::While { .. }
                 | Kind::Range { .. }
+                | Kind::ForEach { .. }
                 | Kind::ForRows { .. } => return self.run_loop(kind).await,
                 Kind::Exit { label, when, again } => {
                     let goes = match when {
@@ -401,12 +411,11 @@ impl<'s> Machine<'s> {
                     self.end_transaction(matches!(kind, Kind::Commit)).await?;
                 }
                 Kind::Diagnostics { stacked, items } => self.diagnose(*stacked, items)?,
-                Kind::Open { cursor } => self.open(*cursor).await?,
+                Kind::Open { cursor, args } => self.open(*cursor, args).await?,
+                Kind::OpenFor { cursor, rows } => self.open_for(*cursor, rows).await?,
                 Kind::Fetch { cursor, into } => self.fetch(*cursor, into).await?,
                 Kind::Close { cursor } => {
-                    if self.cursors.remove(cursor).is_none() {
-                        return Err(PgError::new("34000", "the cursor is not open"));
-                    }
+                    self.close(*cursor)?;
                 }
                 Kind::Put { text, ends } => self.put(text.as_ref(), *ends).await?,
                 Kind::Fail { number, message } => self.fail(number, message).await?,
@@ -491,6 +500,9 @@ impl<'s> Machine<'s> {
                 self.set_found(turned);
                 Ok(Flow::Next)
             }
+            Kind::ForEach { label, target, array, body } => {
+                self.run_foreach(label.as_deref(), target, array, body).await
+            }
             Kind::ForRows { label, targets, rows, body } => {
                 self.run_rows(label.as_deref(), targets, rows, body).await
             }
@@ -499,7 +511,11 @@ impl<'s> Machine<'s> {
     }
 
     /// One turn of a loop; `Some`: it has ended.
-    async fn turn(&mut self, label: Option<&str>, body: &[Statement]) -> Result<Option<Flow>> {
+    pub(super) async fn turn(
+        &mut self,
+        label: Option<&str>,
+        body: &[Statement],
+    ) -> Result<Option<Flow>> {
         self.session.ctx.check_interrupt()?;
         let own = |name: &Option<String>| name.is_none() || name.as_deref() == label;
         Ok(match self.run_all(body).await? {
@@ -536,6 +552,9 @@ impl<'s> Machine<'s> {
         let mut next = first;
         while let Some(row) = next.take() {
             turned = true;
+            if let Rows::Cursor(slot, _) = rows {
+                self.note_cursor(*slot, None, Some(true));
+            }
             self.take_row(targets, row, &cursor.names, &cursor.types)?;
             if let Some(flow) = self.turn(label, body).await? {
                 self.set_found(true);
@@ -554,16 +573,12 @@ impl<'s> Machine<'s> {
                 let (text, types, values) = self.dynamic(text, using).await?;
                 self.cursor_of(Source::Dynamic { text: &text, types: &types, values }).await
             }
-            Rows::Cursor(slot) => {
-                let query = self.query_of(*slot)?;
+            Rows::Cursor(slot, args) => {
+                let query = self.query_of(*slot, args).await?;
+                self.note_cursor(*slot, Some(true), None);
                 self.cursor_of(Source::Static(&query)).await
             }
         }
-    }
-
-    pub(super) fn query_of(&self, cursor: Slot) -> Result<Sql> {
-        let query = self.queries.get(&cursor).cloned();
-        query.ok_or_else(|| PgError::internal("a cursor without a query"))
     }
 
     // ---- values -----------------------------------------------------------------------------
@@ -742,12 +757,16 @@ fn null_not_allowed(name: &str) -> PgError {
     PgError::new("22004", text)
 }
 
+pub(super) fn not_assigned(place: &Place) -> PgError {
+    let text = format!("record \"{}\" is not assigned yet", place.name);
+    PgError::new("55000", text)
+        .with_detail("The tuple structure of a not-yet-assigned record is indeterminate.")
+}
+
 pub(super) fn field_at(place: &Place, field: &str) -> Result<usize> {
     let record = place.record.as_ref();
     if record.is_none_or(|record| record.names.is_empty()) {
-        let text = format!("record \"{}\" is not assigned yet", place.name);
-        return Err(PgError::new("55000", text)
-            .with_detail("The tuple structure of a not-yet-assigned record is indeterminate."));
+        return Err(not_assigned(place));
     }
     let at = record.and_then(|record| record.names.iter().position(|name| name == field));
     at.ok_or_else(|| {

@@ -3,9 +3,7 @@
 use super::conditions::code_of;
 use super::lex::Tok;
 use super::parse::{Name, Parser, Returning};
-use super::tree::{
-    Dialect, Into, Kind, Level, Raise, Raised, Returned, Rows, Slot, Statement, Use,
-};
+use super::tree::{Dialect, Into, Kind, Level, Raise, Raised, Returned, Rows, Statement, Use};
 use crate::{PgError, Result};
 use std::ops::Range;
 
@@ -48,11 +46,10 @@ impl Parser<'_> {
                 self.expect_symbol(";")?;
                 Ok(Kind::Block(block))
             }
-            "loop" | "while" | "for" => self.loop_statement(label),
+            "loop" | "while" | "for" | "foreach" => self.loop_statement(label),
             _ if label.is_some() => Err(self.near()),
             "if" => self.if_statement(),
             "case" => self.case_statement(),
-            "foreach" => Err(PgError::unsupported("FOREACH")),
             "null" => {
                 self.advance();
                 self.expect_symbol(";").map(|()| Kind::Nothing)
@@ -107,6 +104,7 @@ impl Parser<'_> {
             }
             word if is_reserved(word) => Err(self.near()),
             _ if self.is_assignment() => self.assignment(),
+            _ if self.assigns_element() => self.element_assignment(),
             "dbms_output" | "dbms_lock" | "raise_application_error" => self.procedure(&first),
             "dbms_session" if matches!(self.peek(2), Tok::Word(w) if w == "sleep") => {
                 self.procedure(&first)
@@ -128,7 +126,7 @@ impl Parser<'_> {
     }
 
     /// A variable, or a field of a record, that gets a value.
-    fn target(&mut self) -> Result<Use> {
+    pub(super) fn target(&mut self) -> Result<Use> {
         let name = self.name()?;
         let mut found = self.lookup(&name);
         let mut field = None;
@@ -245,7 +243,7 @@ impl Parser<'_> {
         Ok(Kind::Exit { label, when, again })
     }
 
-    fn loop_body(&mut self, label: Option<&str>) -> Result<Vec<Statement>> {
+    pub(super) fn loop_body(&mut self, label: Option<&str>) -> Result<Vec<Statement>> {
         self.expect("loop")?;
         let body = self.statements_until(&["end"])?;
         self.expect("end")?;
@@ -264,6 +262,8 @@ impl Parser<'_> {
             let condition = self.expr_until(&["loop"], &[])?;
             let body = self.loop_body(label.as_deref())?;
             Kind::While { label, condition, body }
+        } else if self.is("foreach") {
+            self.foreach_statement(label)?
         } else {
             self.for_statement(label)?
         };
@@ -356,12 +356,11 @@ impl Parser<'_> {
             }
             return Ok(Rows::Dynamic { text, using });
         }
-        if let (Tok::Word(name), Tok::Word(next)) = (self.tok(), self.peek(1))
-            && next == "loop"
+        if let Tok::Word(name) = self.tok()
             && let Some(Name::Cursor(slot)) = self.lookup(name)
         {
             self.advance();
-            return Ok(Rows::Cursor(slot));
+            return Ok(Rows::Cursor(slot, self.cursor_args()?));
         }
         let range = self.range_until(&["loop"], &[])?;
         Ok(Rows::Static(self.sql_of(&[range], true)))
@@ -372,7 +371,7 @@ impl Parser<'_> {
         let own = names.len() == 1;
         if own && let Tok::Word(name) | Tok::Quoted(name) = self.tok().clone() {
             let is_new = self.lookup(&name).is_none() || self.dialect == Dialect::Field;
-            if is_new && (self.dialect == Dialect::Field || matches!(rows, Rows::Cursor(_))) {
+            if is_new && (self.dialect == Dialect::Field || matches!(rows, Rows::Cursor(..))) {
                 let slot = self.new_slot();
                 self.declare(&name, Name::Record(slot))?;
                 self.records.push((slot, name));
@@ -387,7 +386,7 @@ impl Parser<'_> {
         self.targets()
     }
 
-    fn targets(&mut self) -> Result<Vec<Use>> {
+    pub(super) fn targets(&mut self) -> Result<Vec<Use>> {
         let mut targets = vec![self.target()?];
         while self.symbol(",") {
             targets.push(self.target()?);
@@ -661,35 +660,6 @@ impl Parser<'_> {
         }
         self.expect_symbol(";")?;
         Ok(Kind::Diagnostics { stacked, items })
-    }
-
-    fn cursor(&mut self) -> Result<Slot> {
-        let name = self.name()?;
-        match self.lookup(&name) {
-            Some(Name::Cursor(slot)) => Ok(slot),
-            _ => Err(self.error("42601", format!("\"{name}\" is no cursor of this block"))),
-        }
-    }
-
-    fn open_statement(&mut self) -> Result<Kind> {
-        self.expect("open")?;
-        let cursor = self.cursor()?;
-        if self.is("for") {
-            return Err(PgError::unsupported("a cursor variable"));
-        }
-        self.expect_symbol(";")?;
-        Ok(Kind::Open { cursor })
-    }
-
-    fn fetch_statement(&mut self) -> Result<Kind> {
-        self.expect("fetch")?;
-        let _ = self.word("next");
-        let _ = self.word("from") || self.word("in");
-        let cursor = self.cursor()?;
-        self.expect("into")?;
-        let targets = self.targets()?;
-        self.expect_symbol(";")?;
-        Ok(Kind::Fetch { cursor, into: Into { strict: false, targets } })
     }
 
     /// Procedures of the field that the block does itself.

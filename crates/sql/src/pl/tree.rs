@@ -63,6 +63,35 @@ pub(super) struct Variable {
     pub(super) default: Option<Sql>,
 }
 
+/// A cursor that is declared, or a variable that may be one.
+#[derive(Clone, Debug)]
+pub(super) struct CursorDef {
+    pub(super) slot: Slot,
+    /// `None`: of a variable.
+    pub(super) query: Option<Sql>,
+    pub(super) params: Vec<CursorParam>,
+    /// Places of what it says of itself.
+    pub(super) count: Slot,
+    pub(super) open: Slot,
+    pub(super) found: Slot,
+    pub(super) not_found: Slot,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct CursorParam {
+    pub(super) slot: Slot,
+    pub(super) name: String,
+    pub(super) ty: TypeName,
+    pub(super) default: Option<Sql>,
+}
+
+/// A value for an argument of a cursor.
+#[derive(Clone, Debug)]
+pub(super) struct CursorArg {
+    pub(super) name: Option<String>,
+    pub(super) value: Sql,
+}
+
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) label: Option<String>,
@@ -105,8 +134,8 @@ pub(super) enum Rows {
         text: Sql,
         using: Vec<Sql>,
     },
-    /// A cursor that is declared; its query.
-    Cursor(Slot),
+    /// A cursor that is declared, and values for its arguments.
+    Cursor(Slot, Vec<CursorArg>),
 }
 
 /// What a routine gives.
@@ -124,6 +153,12 @@ pub(super) enum Kind {
     Block(Block),
     Assign {
         target: Use,
+        value: Sql,
+    },
+    /// An element of an array.
+    AssignElement {
+        target: Use,
+        index: Sql,
         value: Sql,
     },
     /// A record to a record.
@@ -168,6 +203,12 @@ pub(super) enum Kind {
         rows: Rows,
         body: Vec<Statement>,
     },
+    ForEach {
+        label: Option<String>,
+        target: Use,
+        array: Sql,
+        body: Vec<Statement>,
+    },
     Exit {
         label: Option<String>,
         when: Option<Sql>,
@@ -209,6 +250,12 @@ pub(super) enum Kind {
     },
     Open {
         cursor: Slot,
+        args: Vec<CursorArg>,
+    },
+    /// A cursor variable.
+    OpenFor {
+        cursor: Slot,
+        rows: Rows,
     },
     Fetch {
         cursor: Slot,
@@ -235,14 +282,15 @@ impl Kind {
         match self {
             Kind::Nothing => "NULL",
             Kind::Block(_) => "statement block",
-            Kind::Assign { .. } | Kind::Copy { .. } => "assignment",
+            Kind::Assign { .. } | Kind::Copy { .. } | Kind::AssignElement { .. } => "assignment",
+            Kind::ForEach { .. } => "FOREACH over array",
             Kind::If { .. } => "IF",
             Kind::Case { .. } => "CASE",
             Kind::Loop { .. } => "LOOP",
             Kind::While { .. } => "WHILE",
             Kind::Range { .. } => "FOR with integer loop variable",
             Kind::ForRows { rows: Rows::Dynamic { .. }, .. } => "FOR over EXECUTE statement",
-            Kind::ForRows { rows: Rows::Cursor(_), .. } => "FOR over cursor",
+            Kind::ForRows { rows: Rows::Cursor(..), .. } => "FOR over cursor",
             Kind::ForRows { .. } => "FOR over SELECT rows",
             Kind::Exit { again: false, .. } => "EXIT",
             Kind::Exit { .. } => "CONTINUE",
@@ -259,7 +307,7 @@ impl Kind {
             Kind::Rollback => "ROLLBACK",
             Kind::Diagnostics { stacked: true, .. } => "GET STACKED DIAGNOSTICS",
             Kind::Diagnostics { .. } => "GET DIAGNOSTICS",
-            Kind::Open { .. } => "OPEN",
+            Kind::Open { .. } | Kind::OpenFor { .. } => "OPEN",
             Kind::Fetch { .. } => "FETCH",
             Kind::Close { .. } => "CLOSE",
             Kind::Put { .. } => "output",
@@ -305,8 +353,7 @@ pub(super) struct Program {
     pub(super) slots: usize,
     /// Statements and expressions in SQL.
     pub(super) statements: usize,
-    /// Queries of declared cursors.
-    pub(super) cursors: Vec<(Slot, Sql)>,
+    pub(super) cursors: Vec<CursorDef>,
     /// Numbers that the field's code gives to its exceptions.
     pub(super) numbers: Vec<(usize, i32)>,
     /// Records that its loops declare, with their names.
