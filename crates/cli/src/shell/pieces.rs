@@ -212,10 +212,11 @@ fn to_semicolon(text: &str) -> (usize, usize, bool) {
     let mut at = 0;
     while at < bytes.len() {
         let rest = &text[at..];
+        if let Some(skip) = closed_len(rest) {
+            at += skip;
+            continue;
+        }
         let skip = match bytes[at] {
-            b'\'' | b'"' => quoted_len(rest),
-            b'-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
-            b'/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |i| i + 2),
             b'/' => {
                 let begins = text[..at].rsplit('\n').next().is_some_and(|l| l.trim().is_empty());
                 let line = rest.find('\n').unwrap_or(rest.len());
@@ -224,7 +225,6 @@ fn to_semicolon(text: &str) -> (usize, usize, bool) {
                 }
                 1
             }
-            b'$' => dollar_len(rest),
             b';' => return (at, at + 1, true),
             _ => rest.chars().next().map_or(1, char::len_utf8),
         };
@@ -233,8 +233,19 @@ fn to_semicolon(text: &str) -> (usize, usize, bool) {
     (text.len(), text.len(), false)
 }
 
+/// Length of the quoted text or comment that `text` begins with, if it does.
+pub fn closed_len(text: &str) -> Option<usize> {
+    Some(match text.as_bytes().first()? {
+        b'\'' | b'"' => quoted_len(text),
+        b'-' if text.starts_with("--") => text.find('\n').unwrap_or(text.len()),
+        b'/' if text.starts_with("/*") => text.find("*/").map_or(text.len(), |i| i + 2),
+        b'$' => dollar_len(text),
+        _ => return None,
+    })
+}
+
 /// Length of the quoted text that `text` begins with; a doubled quote is inside.
-pub fn quoted_len(text: &str) -> usize {
+fn quoted_len(text: &str) -> usize {
     let quote = text.as_bytes()[0];
     let mut at = 1;
     let bytes = text.as_bytes();

@@ -1,7 +1,7 @@
 //! Statements on their way: results, notices, errors with their places, bind variables.
 
 use super::format::{Kind, Look, Table};
-use super::pieces::quoted_len;
+use super::pieces::closed_len;
 use super::{Flow, Notice, Place, Shell, Variable};
 use crate::error::{CliError, Result};
 use futures::{SinkExt, StreamExt};
@@ -276,10 +276,12 @@ impl Shell {
         let bytes = text.as_bytes();
         while at < bytes.len() {
             let rest = &text[at..];
+            if let Some(skip) = closed_len(rest) {
+                out.push_str(&rest[..skip]);
+                at += skip;
+                continue;
+            }
             let skip = match bytes[at] {
-                b'\'' | b'"' => quoted_len(rest),
-                b'-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
-                b'/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |i| i + 2),
                 b':' if rest.starts_with("::") => 2,
                 b':' => {
                     let name = &rest[1..];

@@ -140,7 +140,7 @@ impl Parser<'_> {
         Ok(Rows::Dynamic { text, using: self.using_list()? })
     }
 
-    fn using_list(&mut self) -> Result<Vec<Sql>> {
+    pub(super) fn using_list(&mut self) -> Result<Vec<Sql>> {
         let mut using = Vec::new();
         if self.word("using") {
             loop {

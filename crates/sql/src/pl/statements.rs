@@ -421,16 +421,7 @@ impl Parser<'_> {
             let rows = match self.word("execute") {
                 true => {
                     let text = self.expr_until(&["using"], &[";"])?;
-                    let mut using = Vec::new();
-                    if self.word("using") {
-                        loop {
-                            using.push(self.expr_until(&[], &[",", ";"])?);
-                            if !self.symbol(",") {
-                                break;
-                            }
-                        }
-                    }
-                    Rows::Dynamic { text, using }
+                    Rows::Dynamic { text, using: self.using_list()? }
                 }
                 false => {
                     let range = self.range_until(&[], &[";"])?;
