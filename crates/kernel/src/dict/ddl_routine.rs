@@ -15,7 +15,8 @@ use super::ddl_schema::change_list_of;
 use super::def::Derived;
 use super::fixed::{Fixed, ROUTINES_OBJ, ROUTINES_VERSION};
 use super::ids::next_obj;
-use super::lookup::{dependents, routines, types};
+use super::lists::{routines, types};
+use super::lookup::dependents;
 use super::names::{check_name, check_schema, undefined};
 use super::records::{acl_of, acl_value};
 use super::routine::{

@@ -17,7 +17,7 @@ use super::ddl_schema::change_list_of;
 use super::def::{ColumnDef, TypeDef, Types};
 use super::fixed::{Fixed, ROUTINES_OBJ, ROUTINES_VERSION, TYPES_OBJ, TYPES_VERSION};
 use super::ids::next_obj;
-use super::lookup::types;
+use super::lists::types;
 use super::names::{check_name, check_schema, undefined};
 use super::records::{acl_of, acl_value, at, object_by_name, object_by_obj};
 use super::state::{exclude, newest, of, touch};

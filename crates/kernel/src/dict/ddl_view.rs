@@ -20,7 +20,8 @@ use super::def::{
 };
 use super::fixed::Fixed;
 use super::ids::next_obj;
-use super::lookup::{routines, table_by_obj, types};
+use super::lists::{routines, types};
+use super::lookup::table_by_obj;
 use super::names::{check_name, check_schema};
 use super::records::{NOT_POPULATED, POPULATED, column_values, table_values, use_values};
 use super::state::of;

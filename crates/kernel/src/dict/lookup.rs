@@ -1,4 +1,4 @@
-//! Definitions by name and by number, and the lists behind the catalog views.
+//! Definitions by name and by number, and the objects behind the catalog views.
 //!
 //! A transaction that has changed an object reads it from the dictionary itself, with its own
 //! changes; everybody else goes through the row cache, which holds what is committed.
@@ -9,27 +9,21 @@ use block::ObjId;
 use observe::Ctx;
 
 use super::cache::{Entry, RowCacheStat};
-use super::def::{ObjectDef, ObjectKind, Schemas, SequenceDef, TableDef, Types, UserDef};
-use super::fixed::{
-    DATABASE_ACL, DATABASE_OWNER, Fixed, ROLES_OBJ, ROLES_VERSION, ROUTINES_OBJ, ROUTINES_VERSION,
-    SCHEMAS_OBJ, SCHEMAS_VERSION, TYPES_OBJ, TYPES_VERSION,
-};
+use super::def::{ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef};
+use super::fixed::Fixed;
 use super::locks::ObjectMode;
 use super::records::{
-    object_by_name, object_by_obj, object_of, read_sequence, read_table, read_type, read_user,
-    schema_of, user_of, user_of_use,
+    object_by_name, object_by_obj, object_of, read_sequence, read_table, read_user, user_of,
+    user_of_use,
 };
-use super::roles::Roles;
-use super::routine::{Routines, read_routine};
 use super::state::{Dict, autonomous, newest, of};
 use super::store;
 use crate::error::{Error, Result};
-use crate::row::Datum;
 use crate::txn::{Core, Snapshot, Transaction};
 
 /// How often a definition is read again because it changed while it was read. After that it is used
 /// as read, uncached: whoever relies on it checks its version under a lock.
-const LOAD_TRIES: u32 = 8;
+pub const LOAD_TRIES: u32 = 8;
 
 /// How an object was named.
 #[derive(Clone, Copy)]
@@ -304,183 +298,6 @@ pub async fn dependents(
     let key = super::store::obj_key(used);
     let rows = store::by_key(ctx, &snap, dict.fixed(Fixed::Dep), 1, &key).await?;
     rows.iter().map(user_of_use).collect()
-}
-
-async fn read_schemas(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Arc<Schemas>> {
-    let rows = store::all(ctx, snap, dict.fixed(Fixed::Schema)).await?;
-    let mut all = rows.iter().map(schema_of).collect::<Result<Vec<_>>>()?;
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    let key = [Datum::Text(SCHEMAS_VERSION)];
-    let row = store::one(ctx, snap, dict.fixed(Fixed::Props), 0, &key).await?;
-    let row =
-        row.ok_or_else(|| Error::Invariant(format!("props$ has no row '{SCHEMAS_VERSION}'")))?;
-    let version = row.text(1)?.parse().map_err(|_| row.unknown("version"))?;
-    Ok(Arc::new(Schemas { all, version }))
-}
-
-/// All schemas but the system's.
-///
-/// # Errors
-/// As [`table`].
-pub async fn schemas(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Schemas>> {
-    let dict = of(txn.core())?;
-    if dict.has_touched_object(txn, SCHEMAS_OBJ) {
-        let schemas = read_schemas(ctx, dict, &newest(txn)?).await?;
-        dict.note_version(txn, SCHEMAS_OBJ, schemas.version);
-        return Ok(schemas);
-    }
-    if let Some(schemas) = dict.cache.schemas() {
-        return Ok(schemas);
-    }
-    let reader = autonomous(txn.core());
-    let mut tries = 0;
-    loop {
-        // Every statement asks for them: one whose transaction makes a schema and goes on must not
-        // keep all others waiting. Till it has ended they read what is committed each time.
-        let kept = dict.locks.try_lock_object(ctx, txn, SCHEMAS_OBJ).await?;
-        let generation = dict.cache.generation();
-        let schemas = read_schemas(ctx, dict, &newest(&reader)?).await?;
-        tries += 1;
-        let entry = Entry::Schemas(Arc::clone(&schemas));
-        if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
-            return Ok(schemas);
-        }
-    }
-}
-
-async fn read_types(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Arc<Types>> {
-    let mut all = Vec::new();
-    for row in &store::all(ctx, snap, dict.fixed(Fixed::Type)).await? {
-        all.push(read_type(ctx, dict, snap, row).await?);
-    }
-    all.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
-    let key = [Datum::Text(TYPES_VERSION)];
-    let row = store::one(ctx, snap, dict.fixed(Fixed::Props), 0, &key).await?;
-    let row =
-        row.ok_or_else(|| Error::Invariant(format!("props$ has no row '{TYPES_VERSION}'")))?;
-    let version = row.text(1)?.parse().map_err(|_| row.unknown("version"))?;
-    Ok(Arc::new(Types { all, version }))
-}
-
-/// All types that users have made.
-///
-/// # Errors
-/// As [`table`].
-pub async fn types(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Types>> {
-    let dict = of(txn.core())?;
-    if dict.has_touched_object(txn, TYPES_OBJ) {
-        let types = read_types(ctx, dict, &newest(txn)?).await?;
-        dict.note_version(txn, TYPES_OBJ, types.version);
-        return Ok(types);
-    }
-    if let Some(types) = dict.cache.types() {
-        return Ok(types);
-    }
-    let reader = autonomous(txn.core());
-    let mut tries = 0;
-    loop {
-        // As with schemas, an open change keeps nobody waiting.
-        let kept = dict.locks.try_lock_object(ctx, txn, TYPES_OBJ).await?;
-        let generation = dict.cache.generation();
-        let types = read_types(ctx, dict, &newest(&reader)?).await?;
-        tries += 1;
-        let entry = Entry::Types(Arc::clone(&types));
-        if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
-            return Ok(types);
-        }
-    }
-}
-
-async fn read_routines(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Arc<Routines>> {
-    let mut all = Vec::new();
-    for row in &store::all(ctx, snap, dict.fixed(Fixed::Proc)).await? {
-        all.push(Arc::new(read_routine(ctx, dict, snap, row).await?));
-    }
-    all.sort_by(|a, b| (&a.schema, &a.name, &a.signature).cmp(&(&b.schema, &b.name, &b.signature)));
-    let key = [Datum::Text(ROUTINES_VERSION)];
-    let row = store::one(ctx, snap, dict.fixed(Fixed::Props), 0, &key).await?;
-    let row =
-        row.ok_or_else(|| Error::Invariant(format!("props$ has no row '{ROUTINES_VERSION}'")))?;
-    let version = row.text(1)?.parse().map_err(|_| row.unknown("version"))?;
-    Ok(Arc::new(Routines { all, version }))
-}
-
-/// All functions and procedures.
-///
-/// # Errors
-/// As [`table`].
-pub async fn routines(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Routines>> {
-    let dict = of(txn.core())?;
-    if dict.has_touched_object(txn, ROUTINES_OBJ) {
-        let routines = read_routines(ctx, dict, &newest(txn)?).await?;
-        dict.note_version(txn, ROUTINES_OBJ, routines.version);
-        return Ok(routines);
-    }
-    if let Some(routines) = dict.cache.routines() {
-        return Ok(routines);
-    }
-    let reader = autonomous(txn.core());
-    let mut tries = 0;
-    loop {
-        // As with schemas, an open change keeps nobody waiting.
-        let kept = dict.locks.try_lock_object(ctx, txn, ROUTINES_OBJ).await?;
-        let generation = dict.cache.generation();
-        let routines = read_routines(ctx, dict, &newest(&reader)?).await?;
-        tries += 1;
-        let entry = Entry::Routines(Arc::clone(&routines));
-        if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
-            return Ok(routines);
-        }
-    }
-}
-
-async fn read_roles(ctx: &Ctx, dict: &Dict, snap: &Snapshot) -> Result<Arc<Roles>> {
-    let rows = store::all(ctx, snap, dict.fixed(Fixed::User)).await?;
-    let users = rows.iter().map(user_of).collect::<Result<Vec<_>>>()?;
-    let rows = store::all(ctx, snap, dict.fixed(Fixed::Auth)).await?;
-    let members = rows.iter().map(super::roles::member_of).collect::<Result<Vec<_>>>()?;
-    let rows = store::all(ctx, snap, dict.fixed(Fixed::DefaultAcl)).await?;
-    let defaults = rows.iter().map(super::roles::default_of).collect::<Result<Vec<_>>>()?;
-    let mut props = [None, None, None];
-    for (slot, name) in props.iter_mut().zip([ROLES_VERSION, DATABASE_OWNER, DATABASE_ACL]) {
-        let table = dict.fixed(Fixed::Props);
-        let row = store::one(ctx, snap, table, 0, &[Datum::Text(name)]).await?;
-        let missing = || Error::Invariant(format!("props$ has no row '{name}'"));
-        *slot = Some(row.ok_or_else(missing)?.text(1)?.to_owned());
-    }
-    let [version, owner, acl] = props.map(Option::unwrap_or_default);
-    let roles = Roles::new(users, members, defaults, (&version, &owner, &acl));
-    let wrong = || Error::Invariant("props$ holds a row of the roles that is none".into());
-    Ok(Arc::new(roles.ok_or_else(wrong)?))
-}
-
-/// Roles with their members, default privileges, and who may do what with the database.
-///
-/// # Errors
-/// As [`table`].
-pub async fn roles(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc<Roles>> {
-    let dict = of(txn.core())?;
-    if dict.has_touched_object(txn, ROLES_OBJ) {
-        let roles = read_roles(ctx, dict, &newest(txn)?).await?;
-        dict.note_version(txn, ROLES_OBJ, roles.version);
-        return Ok(roles);
-    }
-    if let Some(roles) = dict.cache.roles() {
-        return Ok(roles);
-    }
-    let reader = autonomous(txn.core());
-    let mut tries = 0;
-    loop {
-        // As with schemas, an open change keeps nobody waiting.
-        let kept = dict.locks.try_lock_object(ctx, txn, ROLES_OBJ).await?;
-        let generation = dict.cache.generation();
-        let roles = read_roles(ctx, dict, &newest(&reader)?).await?;
-        tries += 1;
-        let entry = Entry::Roles(Arc::clone(&roles));
-        if !kept || dict.cache.put(generation, entry) || tries == LOAD_TRIES {
-            return Ok(roles);
-        }
-    }
 }
 
 /// All sequences, in the order of their names.

@@ -20,6 +20,7 @@ mod def;
 mod expression;
 mod fixed;
 mod ids;
+mod lists;
 mod locks;
 mod lookup;
 mod names;
@@ -76,10 +77,11 @@ pub use fixed::{
     RESERVED_SCHEMAS, ROLES_OBJ, ROUTINES_OBJ, SCHEMAS_OBJ, SIGNAL_ROLE, SUPERUSER, SUPERUSER_OBJ,
     SYS, TEMP_PREFIX, TYPES_OBJ, USER_OBJ_MIN, WRITE_ALL_DATA,
 };
+pub use lists::{roles, routines, schemas, types};
 pub use locks::{ObjectLocks, ObjectMode, OneInstance};
 pub use lookup::{
-    confirm, dependents, is_current, object, objects, roles, routines, row_cache_stats, schemas,
-    sequence, sequences, table, table_by_obj, tables, types, user, users, views,
+    confirm, dependents, is_current, object, objects, row_cache_stats, sequence, sequences, table,
+    table_by_obj, tables, user, users, views,
 };
 pub use names::NAME_BYTES_MAX;
 pub use roles::{DefaultAcl, MemberDef, Roles};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use observe::Ctx;
 
 use super::fixed::{RESERVED_SCHEMAS, TEMP_PREFIX};
-use super::lookup::schemas;
+use super::lists::schemas;
 use crate::error::{Error, Result};
 use crate::txn::{LockWait, TmMode, Transaction};
 
