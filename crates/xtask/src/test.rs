@@ -234,10 +234,15 @@ pub fn mutants(args: &[String]) -> Result<bool, String> {
 
 /// Rewrites goldens and generated pages: the tests do it themselves when `BLESS` is set.
 pub fn bless() -> Result<bool, String> {
-    let args = package_args(&["test", "--release"], &FAST_PACKAGES);
-    println!("== BLESS=1 cargo {}", args.join(" "));
-    let status =
-        run::cargo(&args).env("BLESS", "1").status().map_err(|e| format!("run cargo: {e}"))?;
+    let fast = package_args(&["test", "--release"], &FAST_PACKAGES);
+    let pages_of_sql = ["test", "--release", "--package", "skein-sql", "--lib", "manual_page"];
+    let mut all_passed = true;
+    for args in [fast, pages_of_sql.map(String::from).to_vec()] {
+        println!("== BLESS=1 cargo {}", args.join(" "));
+        let status =
+            run::cargo(&args).env("BLESS", "1").status().map_err(|e| format!("run cargo: {e}"))?;
+        all_passed &= status.success();
+    }
     println!("now review `git diff`");
-    Ok(status.success())
+    Ok(all_passed)
 }

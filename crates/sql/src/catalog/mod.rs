@@ -17,11 +17,9 @@ mod pg;
 mod rights;
 mod rows;
 mod schema;
-mod sequences;
 mod sizes;
 mod stored;
 mod views;
-mod work_areas;
 
 pub use peers::connect_instances;
 
@@ -365,6 +363,7 @@ impl Session {
         schema: Option<&str>,
         name: &str,
     ) -> Result<Relation> {
+        let in_sys = schema.is_none_or(|s| s == "sys");
         if matches!(schema, Some("pg_catalog" | "information_schema"))
             || (schema.is_none() && name.starts_with("pg_"))
         {
@@ -372,11 +371,9 @@ impl Session {
             if let Some(rows) = Box::pin(self.catalog_view(schema, name)).await? {
                 return provider(&rows);
             }
-        } else if schema.is_none_or(|s| s == "sys") && sequences::is_known(name) {
-            return provider(&Box::pin(self.sequence_view(name)).await?);
-        } else if schema.is_none_or(|s| s == "sys")
-            && (name.starts_with("v$") || name.starts_with("gv$"))
-        {
+        } else if let Some(view) = views::of_session(name).filter(|_| in_sys) {
+            return provider(&Box::pin(self.dictionary_view(view)).await?);
+        } else if in_sys && (name.starts_with("v$") || name.starts_with("gv$")) {
             if let Some(rows) = self.instance_view(name).await? {
                 return provider(&rows);
             }

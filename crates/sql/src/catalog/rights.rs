@@ -5,7 +5,7 @@
 //! the standard keeps from a role that has no part in it.
 
 use super::Catalog;
-use super::rows::Shape::{Bool, Char, Int4, Name, Oid, Text, Timestamptz};
+use super::rows::Shape::{Bool, Char, Int4, Name, Oid, Text};
 use super::rows::{Rows, TEXTS, int, list, opt_text, text};
 use kernel::dict::{Acl, AclItem, AclKind, EVERYBODY, Privileges};
 use kernel::instance::Instance;
@@ -260,28 +260,4 @@ pub(super) fn rules(instance: &Arc<Instance>) -> Option<Rows> {
     all.sort_by_key(|(line, _)| *line);
     all.into_iter().for_each(|(_, row)| rows.push(row));
     Some(rows)
-}
-
-/// `v$audit_trail`: the newest lines of this instance's trail.
-pub(super) fn trail(instance: &Arc<Instance>) -> Rows {
-    let mut rows = Rows::new(&[
-        ("event_time", Timestamptz),
-        ("sid", Int4),
-        ("username", Text),
-        ("rolename", Text),
-        ("peer", Text),
-        ("action", Text),
-        ("outcome", Text),
-        ("sql_text", Text),
-    ]);
-    let Ok(database) = crate::database::Database::of(instance) else { return rows };
-    for line in database.trail.lines() {
-        let mut row = vec![Value::Timestamptz(line.wall_us - crate::EPOCH_US)];
-        let mut fields = line.fields.into_iter();
-        let sid = fields.next().and_then(|sid| sid.parse().ok());
-        row.push(sid.map_or(Value::Null, Value::Int4));
-        row.extend(fields.map(text));
-        rows.push(row);
-    }
-    rows
 }

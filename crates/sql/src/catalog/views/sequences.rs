@@ -4,18 +4,42 @@
 //! What it promises: `last_number` is the last value given to the cache of any instance, as the
 //! dictionary has it at that moment. What it must never do: take a value.
 
-use super::rows::Shape::{Int8, Text};
-use super::rows::{Rows, int, text};
+use super::registry::{Make, SessionView, views};
 use crate::Result;
+use crate::catalog::rows::Shape::{Int8, Text};
+use crate::catalog::rows::{Rows, int, text};
 use crate::session::Session;
 use kernel::dict::SequenceDef;
 use kernel::row::Value;
 use kernel::seq;
-use std::sync::Arc;
 
-/// Views of this module.
-pub(super) fn is_known(name: &str) -> bool {
-    matches!(name, "dba_sequences" | "v$_sequences")
+views! {
+    "dba_sequences", Make::Session(SessionView::DbaSequences), "Sequences." {
+        sequence_owner: Text, "Its schema.";
+        sequence_name: Text, "Its name.";
+        min_value: Int8, "Lowest value.";
+        max_value: Int8, "Highest value.";
+        increment_by: Int8, "From one value to the next.";
+        cycle_flag: Text, "`Y`: it begins anew after its last value.";
+        order_flag: Text, "`Y`: values come in the order of the calls, on all instances.";
+        cache_size: Int8, "Values that an instance takes at once; 0: each by itself.";
+        last_number: Int8, "The last value that any instance has taken into its cache.";
+    }
+    "v$_sequences", Make::Session(SessionView::HeldSequences), "Sequences of which this instance \
+        has values in hand." {
+        sequence_owner: Text, "Its schema.";
+        sequence_name: Text, "Its name.";
+        object: Int8, "Its number (`object#`).";
+        active_flag: Text, "`Y`: there is a next value in hand.";
+        nextvalue: Int8, "The next value.";
+        min_value: Int8, "Lowest value.";
+        max_value: Int8, "Highest value.";
+        increment_by: Int8, "From one value to the next.";
+        cycle_flag: Text, "`Y`: it begins anew after its last value.";
+        order_flag: Text, "`Y`: values come in the order of the calls, on all instances.";
+        cache_size: Int8, "Values that an instance takes at once; 0: each by itself.";
+        highwater: Int8, "The last value in hand.";
+    }
 }
 
 fn flag(yes: bool) -> Value {
@@ -28,27 +52,8 @@ fn cache_size(def: &SequenceDef) -> Value {
 }
 
 impl Session {
-    pub(super) async fn sequence_view(&mut self, name: &str) -> Result<Rows> {
-        self.begin_if_needed();
+    pub(super) async fn dba_sequences(&mut self, rows: &mut Rows) -> Result<()> {
         let all = self.shown_catalog().await?.sequences;
-        match name {
-            "dba_sequences" => self.dba_sequences(all).await,
-            _ => Ok(self.held_sequences(&all)),
-        }
-    }
-
-    async fn dba_sequences(&mut self, all: Vec<Arc<SequenceDef>>) -> Result<Rows> {
-        let mut rows = Rows::new(&[
-            ("sequence_owner", Text),
-            ("sequence_name", Text),
-            ("min_value", Int8),
-            ("max_value", Int8),
-            ("increment_by", Int8),
-            ("cycle_flag", Text),
-            ("order_flag", Text),
-            ("cache_size", Int8),
-            ("last_number", Int8),
-        ]);
         let txn = self.transaction()?;
         for def in &all {
             let (last, used) = match seq::last_value(&self.ctx, &txn, def).await {
@@ -69,24 +74,11 @@ impl Session {
                 int(last),
             ]);
         }
-        Ok(rows)
+        Ok(())
     }
 
-    fn held_sequences(&self, all: &[Arc<SequenceDef>]) -> Rows {
-        let mut rows = Rows::new(&[
-            ("sequence_owner", Text),
-            ("sequence_name", Text),
-            ("object", Int8),
-            ("active_flag", Text),
-            ("nextvalue", Int8),
-            ("min_value", Int8),
-            ("max_value", Int8),
-            ("increment_by", Int8),
-            ("cycle_flag", Text),
-            ("order_flag", Text),
-            ("cache_size", Int8),
-            ("highwater", Int8),
-        ]);
+    pub(super) async fn held_sequences(&mut self, rows: &mut Rows) -> Result<()> {
+        let all = self.shown_catalog().await?.sequences;
         for held in seq::cached(&self.instance.core) {
             let Some(def) = all.iter().find(|def| def.obj == held.obj) else { continue };
             let left = i64::try_from(held.count).unwrap_or(i64::MAX).saturating_sub(1);
@@ -107,6 +99,6 @@ impl Session {
                 some(held.next.map(last)),
             ]);
         }
-        rows
+        Ok(())
     }
 }

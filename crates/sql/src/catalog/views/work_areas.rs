@@ -1,18 +1,34 @@
 //! `v$pgastat` and `v$tempseg_usage`: what statements hold in memory, and in temporary files.
 
-use super::rows::{Rows, Shape, int, opt_text, text};
+use super::int4;
+use super::registry::{Make, views};
+use crate::catalog::rows::Shape::{Int4, Int8, Text};
+use crate::catalog::rows::{Rows, int, opt_text, text};
 use crate::database::Database;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use std::sync::Arc;
 
-use Shape::{Int4, Int8, Text};
+views! {
+    "v$pgastat", Make::Local(pgastat), "What the work areas of statements hold in memory." {
+        name: Text, "What is shown.";
+        value: Int8, "Its value, in the unit of the row.";
+        unit: Text, "`bytes`; NULL: a count.";
+    }
+    "v$tempseg_usage", Make::Local(tempseg_usage), "Temporary files that are there now." {
+        sid: Int4, "The session whose statement writes it.";
+        username: Text, "Who has logged on there.";
+        sql_text: Text, "The statement.";
+        segtype: Text, "`SORT` or `HASH`.";
+        segfile: Int8, "Number of the file.";
+        bytes: Int8, "Its size in bytes.";
+        blocks: Int8, "Its size in blocks.";
+    }
+}
 
-/// Work areas of the instance. Names are those of Oracle where there is one.
-pub(super) fn pgastat(instance: &Arc<Instance>) -> Rows {
-    let mut rows = Rows::new(&[("name", Text), ("value", Int8), ("unit", Text)]);
+fn pgastat(instance: &Arc<Instance>, rows: &mut Rows) {
     // A session that asks has made it.
-    let Ok(database) = Database::of(instance) else { return rows };
+    let Ok(database) = Database::of(instance) else { return };
     let usage = database.planner.pga().usage();
     let bytes = [
         ("aggregate PGA target parameter", usage.target_bytes),
@@ -30,28 +46,17 @@ pub(super) fn pgastat(instance: &Arc<Instance>) -> Rows {
     for (name, value) in counts {
         rows.push(vec![text(name), int(value), Value::Null]);
     }
-    rows
 }
 
-/// Temporary files that are there now.
-pub(super) fn tempseg_usage(instance: &Arc<Instance>) -> Rows {
-    let mut rows = Rows::new(&[
-        ("sid", Int4),
-        ("username", Text),
-        ("sql_text", Text),
-        ("segtype", Text),
-        ("segfile", Int8),
-        ("bytes", Int8),
-        ("blocks", Int8),
-    ]);
-    let Ok(database) = Database::of(instance) else { return rows };
+fn tempseg_usage(instance: &Arc<Instance>, rows: &mut Rows) {
+    let Ok(database) = Database::of(instance) else { return };
     let sessions = instance.observer.sessions();
     for file in database.planner.temp_space().files() {
         let session = sessions.iter().find(|s| u64::from(s.sid) == file.sid);
         let username = session.map(|s| &*s.username).filter(|name| !name.is_empty());
         let segtype = if file.what.contains("Agg") { "HASH" } else { "SORT" };
         rows.push(vec![
-            Value::Int4(i32::try_from(file.sid).unwrap_or(i32::MAX)),
+            int4(file.sid),
             opt_text(username),
             opt_text(session.and_then(|s| s.sql_text.as_deref())),
             text(segtype),
@@ -60,5 +65,4 @@ pub(super) fn tempseg_usage(instance: &Arc<Instance>) -> Rows {
             int(file.bytes.div_ceil(block::BLOCK_BYTES as u64)),
         ]);
     }
-    rows
 }

@@ -1,0 +1,105 @@
+//! Waits that are over, summed by event.
+
+use super::registry::{Make, views};
+use super::{average, int4};
+use crate::catalog::rows::Shape::{Int4, Int8, Text};
+use crate::catalog::rows::{Rows, int, text};
+use kernel::instance::Instance;
+use kernel::row::Value;
+use std::sync::Arc;
+
+views! {
+    "v$event_name", Make::Local(event_name), "All wait events there are." {
+        event_no: Int4, "Number of the event.";
+        name: Text, "Its name.";
+        parameter1: Text, "What `p1` is.";
+        parameter2: Text, "What `p2` is.";
+        parameter3: Text, "What `p3` is.";
+        wait_class: Text, "Its class.";
+        description: Text, "Why a session waits.";
+    }
+    "v$session_event", Make::Local(session_event), "What each open session has waited for." {
+        sid: Int4, "The session.";
+        event: Text, "The event.";
+        wait_class: Text, "Its class.";
+        total_waits: Int8, "Waits.";
+        total_timeouts: Int8, "Waits that ended because their time was over.";
+        time_waited_micro: Int8, "Microseconds waited.";
+        average_wait_micro: Int8, "Microseconds a wait.";
+        max_wait_micro: Int8, "Microseconds of the longest wait.";
+    }
+    "v$system_event", Make::Local(system_event), "What the instance has waited for since its start; \
+        columns that end in `_fg` count clients' sessions only." {
+        event: Text, "The event.";
+        wait_class: Text, "Its class.";
+        total_waits: Int8, "Waits.";
+        total_timeouts: Int8, "Waits that ended because their time was over.";
+        time_waited_micro: Int8, "Microseconds waited.";
+        average_wait_micro: Int8, "Microseconds a wait.";
+        max_wait_micro: Int8, "Microseconds of the longest wait.";
+        total_waits_fg: Int8, "Waits.";
+        total_timeouts_fg: Int8, "Waits that ended because their time was over.";
+        time_waited_micro_fg: Int8, "Microseconds waited.";
+        average_wait_micro_fg: Int8, "Microseconds a wait.";
+    }
+    "v$event_histogram", Make::Local(event_histogram), "Waits of each event by their length." {
+        event: Text, "The event.";
+        wait_time_micro: Int8, "Microseconds that the waits of the row were shorter than, and not \
+            shorter than half of it; NULL: longer than all others.";
+        wait_count: Int8, "Waits.";
+    }
+}
+
+fn event_name(_: &Arc<Instance>, rows: &mut Rows) {
+    for event in observe::WaitEvent::ALL {
+        let [p1, p2, p3] = event.p_labels();
+        rows.push(vec![
+            int4(event.number()),
+            text(event.name()),
+            text(p1),
+            text(p2),
+            text(p3),
+            text(event.class().name()),
+            text(event.doc()),
+        ]);
+    }
+}
+
+fn session_event(instance: &Arc<Instance>, rows: &mut Rows) {
+    for e in instance.observer.session_events() {
+        rows.push(vec![
+            int4(e.sid),
+            text(e.event.name()),
+            text(e.event.class().name()),
+            int(e.totals.waits),
+            int(e.totals.timeouts),
+            int(e.totals.time_us),
+            average(e.totals.time_us, e.totals.waits),
+            int(e.totals.max_us),
+        ]);
+    }
+}
+
+fn system_event(instance: &Arc<Instance>, rows: &mut Rows) {
+    for e in instance.observer.system_events() {
+        rows.push(vec![
+            text(e.event.name()),
+            text(e.event.class().name()),
+            int(e.all.waits),
+            int(e.all.timeouts),
+            int(e.all.time_us),
+            average(e.all.time_us, e.all.waits),
+            int(e.all.max_us),
+            int(e.foreground.waits),
+            int(e.foreground.timeouts),
+            int(e.foreground.time_us),
+            average(e.foreground.time_us, e.foreground.waits),
+        ]);
+    }
+}
+
+fn event_histogram(instance: &Arc<Instance>, rows: &mut Rows) {
+    for h in instance.observer.event_histogram() {
+        rows.push(vec![text(h.event.name()), h.below_us.map_or(Value::Null, int), int(h.count)]);
+    }
+}

@@ -1,0 +1,85 @@
+//! The registry of views: name, meaning, columns, and what makes the rows.
+//!
+//! What it promises: rows, `v$fixed_table`, `v$fixed_view_columns` and the manual page are of one
+//! text. What it must never do: name a column that no code fills.
+
+use super::super::rows::{Rows, Shape};
+use kernel::instance::Instance;
+use std::sync::Arc;
+
+/// One column of a view.
+pub(super) struct Column {
+    pub name: &'static str,
+    pub shape: Shape,
+    /// What it holds, with its unit.
+    pub doc: &'static str,
+}
+
+impl Column {
+    /// The type as the manual has it.
+    pub fn type_name(&self) -> &'static str {
+        match self.shape {
+            Shape::Timestamptz => "timestamp with time zone",
+            other => other.plain_type(),
+        }
+    }
+}
+
+/// How the rows of a view come about.
+#[derive(Clone, Copy)]
+pub(super) enum Make {
+    /// From the state of this instance; so there is a `gv$` view of it too.
+    Local(fn(&Arc<Instance>, &mut Rows)),
+    /// By a session, which reads the dictionary for it.
+    Session(SessionView),
+}
+
+/// Views that a session makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SessionView {
+    DbaSequences,
+    HeldSequences,
+}
+
+/// One view.
+pub(super) struct View {
+    pub name: &'static str,
+    /// What its rows are.
+    pub doc: &'static str,
+    pub columns: &'static [Column],
+    pub make: Make,
+}
+
+impl View {
+    /// Without rows.
+    pub fn empty(&self) -> Rows {
+        let columns: Vec<_> = self.columns.iter().map(|c| (c.name, c.shape)).collect();
+        Rows::new(&columns)
+    }
+
+    /// Whether each instance has rows of its own, and a `gv$` view shows those of all.
+    pub fn is_local(&self) -> bool {
+        matches!(self.make, Make::Local(_))
+    }
+}
+
+/// The views of one file: `"name", maker, "what its rows are" { column: Type, "what it holds"; … }`.
+macro_rules! views {
+    ($($name:literal, $make:expr, $doc:literal {
+        $($column:ident: $shape:expr, $means:literal;)*
+    })*) => {
+        pub(super) const VIEWS: &[$crate::catalog::views::registry::View] = &[
+            $($crate::catalog::views::registry::View {
+                name: $name,
+                doc: $doc,
+                columns: &[$($crate::catalog::views::registry::Column {
+                    name: stringify!($column),
+                    shape: $shape,
+                    doc: $means,
+                },)*],
+                make: $make,
+            },)*
+        ];
+    };
+}
+pub(super) use views;
