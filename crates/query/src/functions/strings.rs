@@ -178,6 +178,13 @@ fn pad(a: &[Datum<'_>], on_left: bool) -> Result<Value> {
     made(if on_left { filling + all } else { all.to_owned() + &filling })
 }
 
+fn pad_number(a: &[Datum<'_>], on_left: bool) -> Result<Value> {
+    let number = shown(&a[0]);
+    let mut all = vec![Datum::Text(&number)];
+    all.extend_from_slice(&a[1..]);
+    pad(&all, on_left)
+}
+
 fn repeat(a: &[Datum<'_>]) -> Result<Value> {
     let (all, count) = (text(&a[0])?, usize::try_from(integer(&a[1])?).unwrap_or(0));
     fits(all.len().saturating_mul(count))?;
@@ -447,8 +454,14 @@ pub(super) const LINES: &[Line] = &[
     ("right(text, int4) text", one(right)),
     ("lpad(text, int4) text", one(|a| pad(a, true))),
     ("lpad(text, int4, text) text", one(|a| pad(a, true))),
+    // The field's: a number is padded as it is shown.
+    ("lpad(numeric, int4) text", one(|a| pad_number(a, true))),
+    ("lpad(numeric, int4, text) text", one(|a| pad_number(a, true))),
     ("rpad(text, int4) text", one(|a| pad(a, false))),
     ("rpad(text, int4, text) text", one(|a| pad(a, false))),
+    // The field's: a number is padded as it is shown.
+    ("rpad(numeric, int4) text", one(|a| pad_number(a, false))),
+    ("rpad(numeric, int4, text) text", one(|a| pad_number(a, false))),
     ("repeat(text, int4) text", one(repeat)),
     ("replace(text, text, text) text", one(replace)),
     ("reverse(text) text", one(|a| made(text(&a[0])?.chars().rev().collect::<String>()))),

@@ -546,9 +546,21 @@ impl Planned {
     }
 }
 
-/// The same query without `FROM dual`, if that is all it has there.
+/// The same query or INSERT without `FROM dual`, if that is all its query has there.
 fn without_dual(ast: &Ast) -> Option<Ast> {
-    let Ast::Query(query) = ast else { return None };
+    match ast {
+        Ast::Query(query) => query_without_dual(query).map(Ast::Query),
+        Ast::Insert(insert) => {
+            let source = query_without_dual(insert.source.as_deref()?)?;
+            let mut insert = insert.clone();
+            insert.source = Some(source);
+            Some(Ast::Insert(insert))
+        }
+        _ => None,
+    }
+}
+
+fn query_without_dual(query: &Query) -> Option<Box<Query>> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let [one] = &select.from[..] else { return None };
     let TableFactor::Table { name, alias: None, args: None, .. } = &one.relation else {
@@ -567,11 +579,11 @@ fn without_dual(ast: &Ast) -> Option<Ast> {
     {
         return None;
     }
-    let mut query = query.clone();
+    let mut query = Box::new(query.clone());
     if let SetExpr::Select(select) = &mut *query.body {
         select.from.clear();
     }
-    Some(Ast::Query(query))
+    Some(query)
 }
 
 /// 42809 for locks on rows of a materialized view.

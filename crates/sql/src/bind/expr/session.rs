@@ -8,7 +8,7 @@ use super::function::plain_args;
 use crate::bind::{Advisory, Binder, HiddenCall, SessionFn, refuse};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArguments, Ident, ObjectName, TimezoneInfo,
+    CastKind, DataType, Expr, Function, FunctionArguments, Ident, ObjectName, TimezoneInfo, Value,
 };
 
 impl Binder<'_> {
@@ -40,6 +40,10 @@ impl Binder<'_> {
         };
         if name.is_empty() {
             return Ok(None);
+        }
+        if function == SessionFn::NextVal && !self.one_row {
+            let sequence = Expr::value(Value::SingleQuotedString(name.join(".")));
+            return self.of_each_row("nextval", function, vec![sequence]).map(Some);
         }
         let sequence = query::Scalar::Const(kernel::row::Value::Text(name.join(".").into()));
         self.hidden(function, vec![sequence]).map(Some)
