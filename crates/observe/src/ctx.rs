@@ -73,6 +73,30 @@ impl Ctx {
         WaitingOrCancel::new(self, shown, p, future)
     }
 
+    /// Like [`Ctx::wait`], for work that is one wait as a whole wherever it has to wait: waits inside
+    /// it are shown and traced as this one. Work that never waits is not counted.
+    pub async fn wait_over<T>(
+        &self,
+        event: WaitEvent,
+        p: [u64; 3],
+        future: impl Future<Output = T>,
+    ) -> T {
+        let mut future = pin!(future);
+        let mut guard: Option<WaitGuard<'_>> = None;
+        poll_fn(|cx| {
+            let before = self.session.cover(true);
+            let polled = future.as_mut().poll(cx);
+            self.session.cover(before);
+            if polled.is_ready() {
+                guard = None;
+            } else {
+                WaitGuard::pending(&mut guard, self, event, p);
+            }
+            polled
+        })
+        .await
+    }
+
     /// Waits for `future` as `event`, at most `limit`; counted as a timeout when that passes.
     ///
     /// # Errors

@@ -87,6 +87,8 @@ struct Current {
     /// Number of the event, 0: none yet.
     event: AtomicU32,
     waiting: AtomicBool,
+    /// A wait around those that may begin now will be shown in their place.
+    covered: AtomicBool,
     seq: AtomicU32,
     p: [AtomicU64; 3],
     since_us: AtomicU64,
@@ -249,11 +251,16 @@ impl SessionState {
         self.last_call_wall_us.store(wall_us, Ordering::Relaxed);
     }
 
+    /// Whether waits that begin from now on are part of one around them; gives what held before.
+    pub(crate) fn cover(&self, covered: bool) -> bool {
+        self.current.covered.swap(covered, Ordering::Relaxed)
+    }
+
     /// Shows a wait unless another is being shown; returns its token, 0 if it is not shown.
     pub(crate) fn show(&self, event: WaitEvent, p: [u64; 3], since: Micros) -> u32 {
         let c = &self.current;
         // Workers of a session wait as the session: whoever comes first is shown.
-        if c.waiting.swap(true, Ordering::Acquire) {
+        if c.covered.load(Ordering::Relaxed) || c.waiting.swap(true, Ordering::Acquire) {
             return 0;
         }
         let seq = c.seq.load(Ordering::Relaxed).wrapping_add(1).max(1);

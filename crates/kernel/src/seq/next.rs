@@ -137,7 +137,9 @@ async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Re
 /// Takes values in a transaction of its own; durable when this returns.
 async fn refill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, wanted: u64) -> Result<Range> {
     let own = autonomous(core);
-    let taken = take(ctx, &own, def, wanted).await;
+    // Whatever it waits for, block or row, another instance is changing the sequence's entry.
+    let p = [CACHE_ID, 0, ROW_CACHE_X];
+    let taken = ctx.wait_over(WaitEvent::RowCacheLock, p, take(ctx, &own, def, wanted)).await;
     finish(ctx, &own, taken).await
 }
 
