@@ -14,6 +14,7 @@ mod lun;
 mod node;
 mod redo_text;
 mod runtime;
+mod scheduling;
 mod shell;
 mod start;
 mod status;

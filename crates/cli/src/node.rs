@@ -8,11 +8,12 @@ use crate::config::{Config, InstanceConfig};
 use crate::error::{CliError, Doing, Exit, Result, say};
 use crate::layout::Layout;
 use crate::runtime::{RuntimeGuard, State, probe};
+use crate::scheduling::Scheduling;
 use crate::trace_files;
 use cluster::MembershipConfig;
 use disk::{DirectIo, Group, Options};
 use env::Env;
-use env::real::{Priority, RealConfig, RealEnv, give_free_memory_back};
+use env::real::{RealConfig, RealEnv, give_free_memory_back};
 use kernel::instance::{Instance, NewDatabase, create_database as make_files};
 use kernel::redo::{ThreadStatus, read_thread};
 use observe::{AlertLevel, Observer, SessionKind};
@@ -142,18 +143,14 @@ pub fn run(
     let tls = read_tls(layout, &settings.parameters)?;
     let serve_threads = settings.parameters.gcs_server_processes();
     let linger_us = settings.parameters._gc_spin_us();
-    let favoured = settings.parameters.high_priority_processes().to_owned();
-    let priority = match settings.parameters.os_sched_high_priority() {
-        0 => Priority::Ordinary,
-        1 => Priority::Preferred,
-        _ => Priority::RealTime,
-    };
+    let scheduling = Scheduling::ask(&settings.parameters)?;
     raise_open_files();
     let env = RealEnv::with_config(RealConfig {
         serve_threads,
         linger_us,
-        priority,
-        favoured: favoured.clone(),
+        priority: scheduling.priority,
+        favoured: scheduling.favoured.clone(),
+        favoured_on: scheduling.favoured_on.clone(),
         ..RealConfig::default()
     });
     let observer = Observer::new(env.clone(), me.0);
@@ -162,11 +159,8 @@ pub fn run(
     trace_files::follow(&observer, layout, k, &settings.parameters.diagnostic_dest());
     let told = format!("starting instance {k} of {}", layout.dir().display());
     observer.alert(AlertLevel::Info, told);
-    if let Err(e) = env::real::may_favour(priority) {
-        let told = format!(
-            "{favoured} run at ordinary priority, os_sched_high_priority is not obeyed: {e}"
-        );
-        observer.alert(AlertLevel::Warning, told);
+    for (level, told) in scheduling.told {
+        observer.alert(level, told);
     }
     if settings.parameters._code_large_pages() {
         move_code(&observer);

@@ -19,6 +19,7 @@ mod memory;
 mod net;
 mod pool;
 mod priority;
+mod processors;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 pub use code::code_to_large_pages;
 pub use memory::{give_free_memory_back, give_own_memory_back};
 pub use priority::{Priority, may_favour};
+pub use processors::{Processors, bind_thread, may_bind};
 
 use crate::{
     BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Lingering, Listener, Micros, OpenOptions,
@@ -69,6 +71,8 @@ pub struct RealConfig {
     pub priority: Priority,
     /// Names of threads (LMS0, LGWR, BG0), separated by `|`; a `*` at the end stands for the rest.
     pub favoured: String,
+    /// Where the same threads run, if not on all processors of the process.
+    pub favoured_on: Processors,
     /// How long a session's thread looks for a peer's answer before it sleeps, µs; 0: not at all.
     pub linger_us: u64,
 }
@@ -83,6 +87,7 @@ impl Default for RealConfig {
             parallel_threads: cpus,
             priority: Priority::Preferred,
             favoured: "LMS*|LGWR".to_owned(),
+            favoured_on: Processors::default(),
             linger_us: 250,
         }
     }
@@ -145,10 +150,13 @@ impl RealEnv {
     /// What a thread calls with its name when it starts.
     fn favour(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let (priority, favoured) = (self.config.priority, self.config.favoured.clone());
+        let on = self.config.favoured_on.clone();
         move |name| {
             if priority::names(&favoured, name) {
-                // Where it is not allowed, the thread runs as any other; `may_favour` tells.
+                // Where it is not allowed, the thread runs as any other; `may_favour` and
+                // `may_bind` tell.
                 let _ = priority::take(priority);
+                let _ = processors::bind_thread(&on);
             }
         }
     }

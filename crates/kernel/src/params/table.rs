@@ -89,7 +89,14 @@ parameters! {
         "Threads that run before others, separated by |; a * at the end stands for the rest.";
     os_sched_high_priority: Kind::Int { min: 0, max: 2 }, "1", Startup -> usize,
         "How they do: 0 not at all, 1 by nice -20, 2 by real-time priority, which costs more \
-         where instances share a machine. The alert log says if it is not allowed.";
+         where instances share a machine. Where that is not allowed the value becomes 0, and the \
+         alert log says so.";
+    cpu_set: Kind::Text, "", Startup -> text,
+        "Processors that the instance's threads run on, as in 0-3,8; empty means all. Where that is \
+         refused the value becomes empty, and the alert log says so.";
+    high_priority_cpu_set: Kind::Text, "", Startup -> text,
+        "Processors for the threads of high_priority_processes, told in the same way; empty means \
+         those of cpu_set.";
     pga_aggregate_target: Kind::Bytes { min: 16 * MIB, max: TIB }, "256M", Startup -> u64,
         "Memory for sorts, hashes and other work areas of all statements together. What does not \
          fit is written to temporary files.";
