@@ -15,6 +15,10 @@ pub enum Exit {
     DiskGroup = 4,
     /// An address cannot be used.
     Network = 5,
+    /// An experiment's effect was not reproduced.
+    NotReproduced = 6,
+    /// It could not be tested here.
+    NotTested = 7,
     /// An invariant is broken (the instance ends itself with this code).
     Invariant = 70,
     /// Ended by Ctrl-C, in the way of shells: 128 and the signal's number.

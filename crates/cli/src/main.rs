@@ -9,6 +9,7 @@ mod config;
 mod dump;
 mod error;
 mod init;
+mod lab;
 mod layout;
 mod lun;
 mod node;
@@ -34,8 +35,9 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a statement or request failed, or verify has found damage; 2 wrong usage or \
 settings; 3 not possible now \
 (no database, already one, already running, not running); 4 the disk group is missing, damaged, \
-full or refuses direct I/O; 5 an address cannot be used; 70 an internal invariant is broken; \
-130, 143 init ended by Ctrl-C, SIGTERM.";
+full or refuses direct I/O; 5 an address cannot be used; 6 the effect of an experiment was not \
+reproduced; 7 it could not be tested here; 70 an internal invariant is broken; \
+130, 143 init or an experiment ended by Ctrl-C, SIGTERM.";
 
 const EXAMPLES: &str = "\
 A database in five minutes:
@@ -124,6 +126,11 @@ enum Command {
         /// As JSON, for programs.
         #[arg(long)]
         json: bool,
+    },
+    /// Try what is believed of such databases, on a cluster of its own.
+    Lab {
+        #[command(subcommand)]
+        what: lab::LabCommand,
     },
     /// Add to a database.
     Add {
@@ -276,6 +283,7 @@ fn dispatch(cli: Cli) -> error::Result<()> {
         },
         Command::Tkprof { arguments } => traces::tkprof(&arguments),
         Command::Trcsess { arguments } => traces::trcsess(&arguments),
+        Command::Lab { what } => lab::run(what),
         Command::Verify { dir, json } => verify::run(&dir, json),
         Command::Add { what: AddCommand::Lun { dir, lun_size, path } } => {
             lun::add(&dir, lun_size, path.as_deref())

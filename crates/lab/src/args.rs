@@ -73,20 +73,47 @@ pub fn main<T>(
     }
 }
 
+/// A signal that ends a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    Interrupted,
+    Terminated,
+    TerminalGone,
+}
+
+impl Stop {
+    /// What is said of it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Stop::Interrupted => "interrupted: cleaning up",
+            Stop::Terminated => "terminated: cleaning up",
+            Stop::TerminalGone => "terminal gone: cleaning up",
+        }
+    }
+}
+
 /// Waits for the signal that ends a program.
 ///
 /// # Errors
-/// Always: which one came.
-pub async fn stopped() -> Result<(), String> {
+/// Signals cannot be listened for.
+pub async fn stop() -> Result<Stop, String> {
     let failed = |e| format!("listen for signals: {e}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     tokio::select! {
-        _ = interrupt.recv() => Err("interrupted: cleaning up".to_owned()),
-        _ = terminate.recv() => Err("terminated: cleaning up".to_owned()),
-        _ = hangup.recv() => Err("terminal gone: cleaning up".to_owned()),
+        _ = interrupt.recv() => Ok(Stop::Interrupted),
+        _ = terminate.recv() => Ok(Stop::Terminated),
+        _ = hangup.recv() => Ok(Stop::TerminalGone),
     }
+}
+
+/// [`stop`] for a program that says no more of it.
+///
+/// # Errors
+/// Always: which one came.
+pub async fn stopped() -> Result<(), String> {
+    Err(stop().await?.text().to_owned())
 }
 
 /// The value of option `name`, which must be a number from `min` to `max`.

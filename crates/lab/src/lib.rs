@@ -4,5 +4,6 @@ mod args;
 pub mod chaos;
 mod client;
 pub mod demo;
+pub mod myths;
 mod random;
 pub mod tpcc;

@@ -15,6 +15,7 @@ mod dump;
 mod faults;
 mod isolation;
 mod keys;
+mod lab;
 mod life;
 mod members;
 mod moved;

@@ -73,6 +73,14 @@ impl Cluster {
         let named = std::env::var_os("SKEIN_BIN").map(PathBuf::from);
         let skein = named.or(beside).filter(|p| p.is_file());
         let skein = skein.ok_or("there is no skein beside this program; name it in SKEIN_BIN")?;
+        Cluster::of(skein, work_dir)
+    }
+
+    /// The same with this binary.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn of(skein: PathBuf, work_dir: &Path) -> Result<Cluster, String> {
         let password = random_password()?;
         let work_dir = work_dir.to_path_buf();
         Ok(Cluster { skein, work_dir, password, processes: Arc::default() })
@@ -82,11 +90,6 @@ impl Cluster {
     #[must_use]
     pub fn db(&self) -> PathBuf {
         self.work_dir.join("db")
-    }
-
-    #[must_use]
-    pub fn work_dir(&self) -> &Path {
-        &self.work_dir
     }
 
     #[must_use]
@@ -139,6 +142,33 @@ impl Cluster {
         args.extend(set.iter().map(|s| format!("--set={s}")));
         args.extend(more.iter().map(|s| (*s).to_owned()));
         self.run(&["init"], &args)
+    }
+
+    /// Sets a parameter of one instance alone, for its next start.
+    ///
+    /// # Errors
+    /// The settings cannot be read or written, or have no such instance.
+    pub fn set_for(&self, instance: usize, name: &str, value: &str) -> Result<(), String> {
+        let path = self.db().join("skein.toml");
+        let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+        let text = fs::read_to_string(&path).map_err(failed)?;
+        let missing = || format!("{}: no section of instance {instance}", path.display());
+        let text = with_setting(&text, instance, name, value).ok_or_else(missing)?;
+        fs::write(&path, text).map_err(failed)
+    }
+
+    /// What to tell of a cluster that is left running.
+    #[must_use]
+    pub fn kept_text(&self, instances: usize) -> String {
+        let mut text = String::from("The cluster is left running. Connect with:\n");
+        for instance in 1..=instances {
+            match self.url(instance) {
+                Ok(url) => text.push_str(&format!("  psql {url}\n")),
+                Err(why) => text.push_str(&format!("  instance {instance}: {why}\n")),
+            }
+        }
+        let (skein, db, work) = (self.skein.display(), self.db(), self.work_dir.display());
+        text + &format!("Stop it with:\n  {skein} stop {}\nthen remove {work}", db.display())
     }
 
     /// Stops one instance in order.
@@ -330,6 +360,32 @@ pub fn send_signal(pid: u32, signal: &str) -> bool {
     command.status().is_ok_and(|s| s.success())
 }
 
+/// The settings with `name` in the section of one instance; `None`: there is no such section.
+fn with_setting(text: &str, instance: usize, name: &str, value: &str) -> Option<String> {
+    let head = format!("[instance.{instance}]\n");
+    let (before, section) = text.split_once(&head)?;
+    let (section, after) = match section.find("\n[") {
+        Some(end) => section.split_at(end + 1),
+        None => (section, ""),
+    };
+    let is_other = |line: &&str| line.split('=').next().is_none_or(|key| key.trim() != name);
+    let others: String = section.split_inclusive('\n').filter(is_other).collect();
+    Some(format!("{before}{head}{name} = \"{value}\"\n{others}{after}"))
+}
+
+/// Makes a folder to work in, which must be empty but for the entry `allowed`: it is removed later.
+///
+/// # Errors
+/// It cannot be made, or holds something.
+pub fn empty_folder(dir: &Path, allowed: &str) -> Result<(), String> {
+    fs::create_dir_all(dir).map_err(|e| format!("make {}: {e}", dir.display()))?;
+    let entries = fs::read_dir(dir).map_err(|e| format!("read {}: {e}", dir.display()))?;
+    match entries.filter_map(Result::ok).find(|e| e.file_name() != allowed) {
+        Some(entry) => Err(format!("{} is not empty: {:?}", dir.display(), entry.file_name())),
+        None => Ok(()),
+    }
+}
+
 fn parse_status(text: &str) -> Option<Vec<Status>> {
     let json: Value = serde_json::from_str(text).ok()?;
     let one = |i: &Value| {
@@ -354,6 +410,21 @@ fn random_password() -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_of_one_instance_replaces_its_former_value() {
+        let text = "a = 1\n[instance.1]\nlisten = \"x\"\n\n[instance.2]\nlisten = \"y\"\n";
+        let once = with_setting(text, 1, "cpu_set", "0").expect("a section");
+        assert_eq!(
+            once,
+            "a = 1\n[instance.1]\ncpu_set = \"0\"\nlisten = \"x\"\n\n[instance.2]\nlisten = \"y\"\n"
+        );
+        let twice = with_setting(&once, 1, "cpu_set", "1").expect("a section");
+        assert_eq!(twice, once.replace("\"0\"", "\"1\""));
+        let last = with_setting(text, 2, "listen", "z").expect("a section");
+        assert!(last.ends_with("[instance.2]\nlisten = \"z\"\n"), "{last}");
+        assert_eq!(with_setting(text, 3, "listen", "z"), None);
+    }
 
     #[test]
     fn the_status_of_the_issue_is_understood() {

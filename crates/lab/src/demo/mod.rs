@@ -11,7 +11,7 @@ pub(crate) mod check;
 pub(crate) mod cluster;
 mod options;
 mod report;
-mod views;
+pub(crate) mod views;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ async fn supervise(options: Options) -> Result<bool, String> {
     let keep = options.keep && whole;
     let problems = match &cluster {
         Some(cluster) if keep => {
-            print_kept(cluster, options.instances);
+            println!("\n{}", cluster.kept_text(options.instances));
             Vec::new()
         }
         Some(cluster) => cluster.end(true),
@@ -86,27 +86,8 @@ fn work_dir(options: &Options) -> Result<PathBuf, String> {
         .work_dir
         .clone()
         .unwrap_or_else(|| std::env::temp_dir().join(format!("skein-demo-{}", std::process::id())));
-    std::fs::create_dir_all(&dir).map_err(|e| format!("make {}: {e}", dir.display()))?;
-    let entries = std::fs::read_dir(&dir).map_err(|e| format!("read {}: {e}", dir.display()))?;
-    let foreign = entries.filter_map(Result::ok).find(|e| e.file_name() != "bin");
-    match foreign {
-        Some(entry) => Err(format!("{} is not empty: {:?}", dir.display(), entry.file_name())),
-        None => Ok(dir),
-    }
-}
-
-fn print_kept(cluster: &Cluster, instances: usize) {
-    let (skein, db) = (cluster.skein().display(), cluster.db());
-    let db = db.display();
-    println!("\nThe cluster is left running. Connect with:");
-    for instance in 1..=instances {
-        match cluster.url(instance) {
-            Ok(url) => println!("  psql {url}"),
-            Err(why) => println!("  instance {instance}: {why}"),
-        }
-    }
-    let work = cluster.work_dir().display();
-    println!("Stop it with:\n  {skein} stop {db}\nthen remove {work}");
+    cluster::empty_folder(&dir, "bin")?;
+    Ok(dir)
 }
 
 async fn run(options: Options, cluster: Option<Cluster>, work: PathBuf) -> Result<bool, String> {

@@ -52,10 +52,13 @@ fn complete(view: &str, counters: &Counters, instances: usize) -> Result<(), Str
     }
 }
 
-type Row = Vec<Option<String>>;
+pub type Row = Vec<Option<String>>;
 
 /// Over the simple protocol: text, whatever the types.
-async fn query(client: &Client, text: &str) -> Result<Vec<Row>, String> {
+///
+/// # Errors
+/// What the server said.
+pub async fn query(client: &Client, text: &str) -> Result<Vec<Row>, String> {
     let messages = client.simple_query(text).await.map_err(|e| describe(&e))?;
     let row = |m: SimpleQueryMessage| match m {
         SimpleQueryMessage::Row(r) => {
