@@ -252,6 +252,9 @@ async fn serve(
         instance.close().await?;
         return Err(e);
     }
+    if let Err(e) = engine.begin_snapshots() {
+        observer.alert(AlertLevel::Warning, format!("no snapshots will be taken: {e}"));
+    }
     let server = match Server::start(engine, server_config) {
         Ok(server) => server,
         Err(e) => {

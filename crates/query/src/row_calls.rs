@@ -63,7 +63,11 @@ pub const FUNCTIONS: &[(&str, TypeKind)] = &[
     ("pg_advisory_unlock", TypeKind::Bool),
     ("pg_advisory_unlock_shared", TypeKind::Bool),
     ("pg_advisory_unlock_all", TypeKind::Text),
+    (CREATE_SNAPSHOT, TypeKind::Int8),
 ];
+
+/// What `dbms_workload_repository.create_snapshot` is called inside.
+pub const CREATE_SNAPSHOT: &str = "skein_create_snapshot";
 
 /// The name in a plan of a function that each row calls.
 #[must_use]

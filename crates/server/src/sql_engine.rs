@@ -22,6 +22,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+/// The planner needs room, in builds without optimisation above all.
+const SNAPSHOT_STACK_BYTES: usize = 8 << 20;
+
 /// An open instance as the protocol sees it.
 pub struct SqlEngine {
     instance: Arc<Instance>,
@@ -57,6 +60,27 @@ impl SqlEngine {
     /// It cannot be opened.
     pub fn begin_audit(&self, path: &Path) -> Result<(), String> {
         sql::begin_audit(&self.instance, path)
+    }
+}
+
+impl SqlEngine {
+    /// Begins to take snapshots of the statistics whenever they are due, by a thread that ends when
+    /// the instance closes.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn begin_snapshots(&self) -> std::io::Result<()> {
+        let instance = Arc::downgrade(&self.instance);
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let run = move || {
+            env::real::mark_blocking_thread();
+            runtime.block_on(sql::keep_snapshots(instance));
+        };
+        std::thread::Builder::new()
+            .name("mmon".into())
+            .stack_size(SNAPSHOT_STACK_BYTES)
+            .spawn(run)?;
+        Ok(())
     }
 }
 

@@ -22,7 +22,11 @@ pub(crate) fn rewritten(ast: &Ast) -> Result<Option<Ast>> {
             ControlFlow::Break(())
         }
         Expr::CompoundIdentifier(parts) if is(&parts[0], RANDOM) => ControlFlow::Break(()),
-        Expr::Function(function) if of_package(function).is_some() => ControlFlow::Break(()),
+        Expr::Function(function)
+            if [RANDOM, REPOSITORY].iter().any(|own| of_package(function, own).is_some()) =>
+        {
+            ControlFlow::Break(())
+        }
         _ => ControlFlow::Continue(()),
     });
     if used.is_continue() {
@@ -58,12 +62,28 @@ impl VisitorMut for Rewriter {
 }
 
 const RANDOM: &str = "dbms_random";
+const REPOSITORY: &str = "dbms_workload_repository";
 
-/// The function of `dbms_random` that is called.
-fn of_package(function: &Function) -> Option<&Ident> {
+/// The function of a package that is called.
+fn of_package<'a>(function: &'a Function, package: &str) -> Option<&'a Ident> {
     match &function.name.0[..] {
-        [package, name] if package.as_ident().is_some_and(|own| is(own, RANDOM)) => name.as_ident(),
+        [own, name] if own.as_ident().is_some_and(|own| is(own, package)) => name.as_ident(),
         _ => None,
+    }
+}
+
+/// What a function of `dbms_workload_repository` stands for.
+fn of_repository(name: &Ident, function: &Function) -> Result<Expr> {
+    let count = crate::bind::plain_args(function)?.len();
+    match (ident_name(name).as_str(), count) {
+        ("create_snapshot", 0) => {
+            crate::direct::parse_expr(&format!("{}()", query::row_calls::CREATE_SNAPSHOT))
+        }
+        (name, count) => {
+            let text =
+                format!("function {REPOSITORY}.{name} with {count} arguments does not exist");
+            Err(PgError::new("42883", text))
+        }
     }
 }
 
@@ -74,9 +94,12 @@ fn by_chance(expr: &Expr) -> Result<Option<Expr>> {
             [package, name] if is(package, RANDOM) => (name, Vec::new()),
             _ => return Ok(None),
         },
-        Expr::Function(function) => match of_package(function) {
+        Expr::Function(function) => match of_package(function, RANDOM) {
             Some(name) => (name, crate::bind::plain_args(function)?),
-            None => return Ok(None),
+            None => {
+                let called = of_package(function, REPOSITORY);
+                return called.map(|name| of_repository(name, function)).transpose();
+            }
         },
         _ => return Ok(None),
     };

@@ -62,6 +62,7 @@ mod view_text;
 mod whole_rows;
 mod with;
 mod words;
+mod workload;
 
 pub use access::set_password_hasher;
 pub use audit::{Event, note};
@@ -75,6 +76,7 @@ pub use plan::Prepared;
 pub use query::datetime::EPOCH_US;
 pub use query::{PgColumn as Column, PgError, Result, Severity};
 pub use session::{Fetched, Portal, Session, pass_cancel_on};
+pub use workload::keep_snapshots;
 
 /// The one database of a cluster.
 pub const DATABASE: &str = "skein";

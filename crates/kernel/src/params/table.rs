@@ -141,6 +141,11 @@ parameters! {
         "Rows of a table that must have changed before it is analyzed without being asked.";
     autovacuum_naptime: Kind::Seconds { min: 1, max: 2_147_483 }, "60s", System -> u64,
         "Seconds between two such looks at one table, unless it has grown to twice its size.";
+    awr_snapshot_interval: Kind::Seconds { min: 0, max: 365 * DAY_S }, "1h", System -> u64,
+        "Seconds after which one of the instances takes a snapshot of the statistics of all; 0 \
+         means only on request.";
+    awr_snapshot_retention: Kind::Seconds { min: 60, max: 3_650 * DAY_S }, "8d", System -> u64,
+        "Seconds for which snapshots of the statistics are kept.";
     audit_file_size: Kind::Bytes { min: 16 * KIB, max: 64 * GIB }, "16M", System -> u64,
         "Size at which the audit trail begins a new file.";
     audit_files: Kind::Int { min: 0, max: 1_000 }, "5", System -> usize,

@@ -70,6 +70,8 @@ pub(crate) enum SessionFn {
         ends: bool,
     },
     RandomUuid,
+    /// `dbms_workload_repository.create_snapshot()`.
+    CreateSnapshot,
     /// A column of a relation beside the target of UPDATE or DELETE: known row by row.
     Beside(ColType),
     /// A stored function.
@@ -149,7 +151,8 @@ impl SessionFn {
             | SessionFn::CurrVal
             | SessionFn::LastVal
             | SessionFn::SetVal
-            | SessionFn::TransactionId => TypeKind::Int8,
+            | SessionFn::TransactionId
+            | SessionFn::CreateSnapshot => TypeKind::Int8,
             SessionFn::CurrentUser
             | SessionFn::SessionUser
             | SessionFn::CurrentSchema
@@ -181,6 +184,7 @@ impl SessionFn {
                 | SessionFn::Advisory(_)
                 | SessionFn::SignalBackend { .. }
                 | SessionFn::Notify
+                | SessionFn::CreateSnapshot
         )
     }
 }

@@ -389,6 +389,15 @@ impl Session {
                 None => Relation::Table(found),
             });
         }
+        if schema.is_none()
+            && crate::workload::is_own_name(name)
+            && let Some(found) = self.find_table(Some(crate::workload::SCHEMA), name).await?
+        {
+            return Ok(match found.view {
+                Some(_) => Relation::View(found),
+                None => Relation::Table(found),
+            });
+        }
         if let Some(sequence) = self.find_sequence(schema, name).await? {
             Box::pin(self.check_sequence(&sequence, Privileges::SELECT)).await?;
             let mut rows = Rows::new(&[

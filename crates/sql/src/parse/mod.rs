@@ -78,6 +78,8 @@ pub enum Own {
     Routine(Box<crate::pl::RoutineCommand>),
     /// A procedure that switches a trace.
     Trace(crate::trace::TraceCall),
+    /// A call of `dbms_workload_repository`.
+    Repository(crate::workload::RepositoryCall),
     AlterRelation(Box<AlterRelation>),
     /// Roles and privileges.
     Access(Box<Access>),

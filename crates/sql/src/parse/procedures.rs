@@ -1,10 +1,11 @@
-//! Procedures that are called by name: those that switch traces.
+//! Procedures that are called by name: those that switch traces, and the repository's.
 //!
 //! What it promises: values by position or by name (`waits => true`), each at most once; `CALL`,
 //! `EXEC` and `EXECUTE` mean the same. A name that is none of these is left to others.
 
 use super::{Own, Words};
 use crate::trace::TraceCall;
+use crate::workload::RepositoryCall;
 use crate::{PgError, Result};
 
 /// A value of a call.
@@ -16,7 +17,7 @@ enum Given {
 }
 
 /// Procedures and their parameters, in order.
-const PROCEDURES: [(&str, &[&str]); 4] = [
+const PROCEDURES: [(&str, &[&str]); 6] = [
     (
         "dbms_monitor.session_trace_enable",
         &["session_id", "serial_num", "waits", "binds", "plan_stat", "inst_id"],
@@ -24,11 +25,15 @@ const PROCEDURES: [(&str, &[&str]); 4] = [
     ("dbms_monitor.session_trace_disable", &["session_id", "serial_num", "inst_id"]),
     ("dbms_session.session_trace_enable", &["waits", "binds", "plan_stat"]),
     ("dbms_session.session_trace_disable", &[]),
+    ("dbms_workload_repository.create_snapshot", &[]),
+    ("dbms_workload_repository.drop_snapshot_range", &["low_snap_id", "high_snap_id"]),
 ];
+
+const PACKAGES: [&str; 3] = ["dbms_monitor", "dbms_session", "dbms_workload_repository"];
 
 pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
     let called = words.take("call") || words.take("exec") || words.take("execute");
-    let package = words.is("dbms_monitor") || words.is("dbms_session");
+    let package = PACKAGES.iter().any(|package| words.is(package));
     if !called || !package {
         words.rewind();
         return Ok(None);
@@ -66,7 +71,28 @@ pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
             return Err(words.near());
         }
     }
+    if name.starts_with("dbms_workload_repository.") {
+        return repository_call(&name, parameters, &given).map(|call| Some(Own::Repository(call)));
+    }
     trace_call(&name, parameters, &given).map(|call| Some(Own::Trace(call)))
+}
+
+fn repository_call(
+    name: &str,
+    parameters: &[&str],
+    given: &[Option<Given>],
+) -> Result<RepositoryCall> {
+    let number = |at: usize| match &given[at] {
+        Some(Given::Number(number)) => Ok(*number),
+        _ => {
+            let text = format!("argument \"{}\" of {name} must be a number", parameters[at]);
+            Err(PgError::new("22023", text))
+        }
+    };
+    match parameters {
+        [] => Ok(RepositoryCall::CreateSnapshot),
+        _ => Ok(RepositoryCall::DropRange(number(0)?, number(1)?)),
+    }
 }
 
 fn no_argument(procedure: &str, argument: &str) -> PgError {
@@ -129,6 +155,24 @@ fn trace_call(name: &str, parameters: &[&str], given: &[Option<Given>]) -> Resul
 mod tests {
     use crate::parse::{Own, Parsed, parse_single};
     use crate::trace::TraceCall;
+    use crate::workload::RepositoryCall;
+
+    #[test]
+    fn snapshots_are_taken_and_dropped() {
+        let call = |text: &str| match parse_single(text).map_err(|e| e.code)?.parsed {
+            Parsed::Own(Own::Repository(call)) => Ok(call),
+            other => panic!("{text}: {other:?}"),
+        };
+        let create = "dbms_workload_repository.create_snapshot";
+        assert_eq!(call(&format!("exec {create}")), Ok(RepositoryCall::CreateSnapshot));
+        assert_eq!(call(&format!("call {create}()")), Ok(RepositoryCall::CreateSnapshot));
+        let drop = "dbms_workload_repository.drop_snapshot_range";
+        let range = RepositoryCall::DropRange(2, 7);
+        let named = format!("exec {drop}(high_snap_id => 7, low_snap_id => 2)");
+        assert_eq!((call(&format!("call {drop}(2, 7)")), call(&named)), (Ok(range), Ok(range)));
+        assert_eq!(call(&format!("call {drop}(2)")), Err("22023"));
+        assert_eq!(call("call dbms_workload_repository.nothing()"), Err("42883"));
+    }
 
     fn call(text: &str) -> Result<TraceCall, &'static str> {
         let statement = parse_single(text).map_err(|e| e.code)?;

@@ -497,8 +497,9 @@ impl Parser<'_> {
         if bare {
             sql.text.push_str("()");
         }
-        // Those that switch traces are procedures of ours.
-        let own = matches!(name[0].as_str(), "dbms_monitor" | "dbms_session");
+        // Packages of ours.
+        const OWN: [&str; 3] = ["dbms_monitor", "dbms_session", "dbms_workload_repository"];
+        let own = OWN.contains(&name[0].as_str());
         let query = (may_select && !own).then(|| {
             let mut query = self.sql_of(std::slice::from_ref(&range), true);
             query.text.insert_str(0, "select ");

@@ -178,6 +178,7 @@ impl Session {
                 text("")
             }
             SessionFn::SignalBackend { ends } => Box::pin(self.signal(ends, args)).await?,
+            SessionFn::CreateSnapshot => Value::Int8(self.create_snapshot().await?),
             SessionFn::Advisory(call) => Box::pin(self.advisory(call, args)).await?,
             SessionFn::NextVal | SessionFn::CurrVal | SessionFn::LastVal | SessionFn::SetVal => {
                 self.sequence_call(function, args).await?

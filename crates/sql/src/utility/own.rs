@@ -77,6 +77,10 @@ impl Session {
                 self.trace_by_call(call).await?;
                 done("CALL")
             }
+            Own::Repository(call) => {
+                self.repository_call(*call).await?;
+                done("CALL")
+            }
             Own::Declare(declare) => Box::pin(self.declare(declare, portal)).await,
             Own::Fetch(fetch) => Box::pin(self.fetch_cursor(fetch, portal, sink)).await,
             Own::Close(name) => self.close_cursor(name.as_deref()),

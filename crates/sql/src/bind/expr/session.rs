@@ -63,7 +63,12 @@ impl Binder<'_> {
             (SessionFn::SetVal, 3) => vec![text, int8, DataType::Boolean],
             (SessionFn::Notify, 2) => vec![text.clone(), text],
             (SessionFn::Sleep, 1) => vec![DataType::DoublePrecision],
-            (SessionFn::ClockTimestamp | SessionFn::Advisory(Advisory::UnlockAll), 0) => vec![],
+            (
+                SessionFn::ClockTimestamp
+                | SessionFn::CreateSnapshot
+                | SessionFn::Advisory(Advisory::UnlockAll),
+                0,
+            ) => vec![],
             (SessionFn::Advisory(Advisory::UnlockAll), _) => return Err(no_function(name)),
             (SessionFn::SignalBackend { .. }, 1) => vec![DataType::Int(None)],
             (SessionFn::SignalBackend { ends: true }, 2) => vec![DataType::Int(None), int8],
@@ -168,6 +173,7 @@ pub(crate) fn session_function(name: &str) -> Option<SessionFn> {
         "pg_terminate_backend" => SessionFn::SignalBackend { ends: true },
         "pg_postmaster_start_time" => SessionFn::StartTime,
         "gen_random_uuid" => SessionFn::RandomUuid,
+        query::row_calls::CREATE_SNAPSHOT => SessionFn::CreateSnapshot,
         other => SessionFn::Advisory(Advisory::named(other)?),
     })
 }
