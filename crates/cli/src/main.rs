@@ -4,6 +4,7 @@
 //! What it promises: every failure has a message on stderr and an exit code that says whose it is
 //! (see `--help`). Nothing here knows what is in a block; [`node`] is the only part that opens one.
 
+mod ash;
 mod block_text;
 mod config;
 mod dump;
@@ -14,6 +15,7 @@ mod layout;
 mod lun;
 mod node;
 mod redo_text;
+mod reports;
 mod runtime;
 mod scheduling;
 mod shell;
@@ -114,6 +116,35 @@ enum Command {
         #[arg(required = true)]
         arguments: Vec<String>,
     },
+    /// Take a snapshot of the statistics of all instances; prints its number.
+    Snapshot {
+        /// The database's folder.
+        dir: PathBuf,
+        /// List the snapshots that are kept instead.
+        #[arg(long)]
+        list: bool,
+    },
+    /// Report on what happened between two snapshots; without numbers, the two newest.
+    ///
+    /// Exit code 3: there are no two snapshots; 2: the end is not after the beginning; 1: there is
+    /// no such snapshot, or the instance was restarted between the two.
+    Report(ReportArgs),
+    /// Say what limited the cluster between two snapshots, with evidence; without numbers, between
+    /// the two newest.
+    ///
+    /// Exit codes as of report.
+    Diagnose {
+        /// The database's folder.
+        dir: PathBuf,
+        /// Number of the snapshot to begin with.
+        #[arg(requires = "end")]
+        begin: Option<i64>,
+        /// Number of the snapshot to end with.
+        end: Option<i64>,
+        /// Take a snapshot first, and end with it.
+        #[arg(long, conflicts_with = "begin")]
+        now: bool,
+    },
     /// Walk all of a database and say what is damaged; nothing is written and no lock is taken.
     ///
     /// Checksums and addresses, control file, undo, dictionary, space, tables, indexes, and every
@@ -194,6 +225,44 @@ struct SqlArgs {
     file: Option<PathBuf>,
     /// Values of &1, &2 .. in it.
     arguments: Vec<String>,
+}
+
+#[derive(Args)]
+struct ReportArgs {
+    /// The database's folder.
+    dir: PathBuf,
+    /// Number of the snapshot to begin with.
+    #[arg(requires = "end")]
+    begin: Option<i64>,
+    /// Number of the snapshot to end with.
+    end: Option<i64>,
+    /// Only this instance.
+    #[arg(long, value_name = "K", conflicts_with = "global")]
+    instance: Option<u16>,
+    /// All instances together and beside each other; so it is without --instance, too, where there
+    /// are several.
+    #[arg(long)]
+    global: bool,
+    /// As one HTML page with charts.
+    #[arg(long)]
+    html: bool,
+    /// Write this file instead of printing.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Take a snapshot first, and end with it.
+    #[arg(long, conflicts_with = "begin")]
+    now: bool,
+    /// What sessions did in the last minutes instead (5 without a number), out of the active
+    /// session history.
+    #[arg(
+        long,
+        value_name = "MINUTES",
+        num_args = 0..=1,
+        default_missing_value = "5",
+        value_parser = clap::value_parser!(u32).range(1..=10_080),
+        conflicts_with_all = ["begin", "now", "global"]
+    )]
+    ash: Option<u32>,
 }
 
 #[derive(Subcommand)]
@@ -284,6 +353,20 @@ fn dispatch(cli: Cli) -> error::Result<()> {
         Command::Tkprof { arguments } => traces::tkprof(&arguments),
         Command::Trcsess { arguments } => traces::trcsess(&arguments),
         Command::Lab { what } => lab::run(what),
+        Command::Snapshot { dir, list } => reports::snapshot(&dir, list),
+        Command::Report(ReportArgs { ash: Some(minutes), dir, instance, html, output, .. }) => {
+            ash::report(&dir, minutes, instance, html, output.as_deref())
+        }
+        Command::Report(a) => reports::report(&reports::Request {
+            dir: &a.dir,
+            range: a.begin.zip(a.end),
+            instance: a.instance,
+            global: a.global,
+            html: a.html,
+            output: a.output.as_deref(),
+            now: a.now,
+        }),
+        Command::Diagnose { dir, begin, end, now } => reports::diagnose(&dir, begin.zip(end), now),
         Command::Verify { dir, json } => verify::run(&dir, json),
         Command::Add { what: AddCommand::Lun { dir, lun_size, path } } => {
             lun::add(&dir, lun_size, path.as_deref())

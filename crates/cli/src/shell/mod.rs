@@ -14,6 +14,7 @@ mod pieces;
 mod query;
 
 pub use format::Format;
+pub(crate) use query::error_text;
 
 use crate::config::Config;
 use crate::error::{CliError, Doing, Result, say};
@@ -52,9 +53,9 @@ enum Flow {
 }
 
 /// What the server says beside results.
-struct Notice {
+pub(crate) struct Notice {
     severity: String,
-    text: String,
+    pub(crate) text: String,
 }
 
 /// A bind variable of the shell.
@@ -150,7 +151,7 @@ pub fn run(request: &Request<'_>) -> Result<()> {
     }
 }
 
-fn find_port(layout: &Layout, instance: Option<u16>) -> Result<u16> {
+pub(crate) fn find_port(layout: &Layout, instance: Option<u16>) -> Result<u16> {
     let config = Config::load(layout)?;
     let candidates: Vec<u16> = match instance {
         Some(k) => {
@@ -173,7 +174,10 @@ fn find_port(layout: &Layout, instance: Option<u16>) -> Result<u16> {
     }))
 }
 
-async fn connect(layout: &Layout, port: u16) -> Result<(Client, mpsc::UnboundedReceiver<Notice>)> {
+pub(crate) async fn connect(
+    layout: &Layout,
+    port: u16,
+) -> Result<(Client, mpsc::UnboundedReceiver<Notice>)> {
     let mut config = tokio_postgres::Config::new();
     config.host_path(layout.dir()).port(port).user("skein").dbname("skein");
     config.application_name("skein sql");

@@ -18,7 +18,7 @@ const BOUND: char = '\u{1}';
 const NOTHING: &str = "\u{2}";
 
 /// Severity, SQLSTATE and message, then what else the server says.
-pub(super) fn error_text(e: &tokio_postgres::Error) -> String {
+pub(crate) fn error_text(e: &tokio_postgres::Error) -> String {
     let Some(db) = e.as_db_error() else {
         let cause = std::error::Error::source(e).map(|s| format!(": {s}")).unwrap_or_default();
         return format!("{e}{cause}");

@@ -23,6 +23,7 @@ mod notify;
 mod outcome;
 mod pg_dump;
 mod programs;
+mod reports;
 mod security;
 mod sequences;
 mod settings;

@@ -1,0 +1,277 @@
+//! `skein snapshot`, `skein report` and `skein diagnose`: snapshots of the statistics are asked for
+//! and fetched; what they say is put together by the crate `report`.
+//!
+//! What it promises: numbers come through SQL, over the Unix socket in the database's folder, from
+//! the tables that everybody can read who may. What it must never do: write a report in part.
+
+use crate::config::Config;
+use crate::error::{CliError, Doing, Exit, Result, say};
+use crate::layout::Layout;
+use crate::shell::{connect, error_text, find_port};
+use report::{Beside, Fetched, Input, Interval, Problem, Sequence, SnapshotRow};
+use std::io::Write;
+use std::path::Path;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+/// What a report is to be about, and where it goes.
+pub struct Request<'a> {
+    pub dir: &'a Path,
+    /// Numbers of the two snapshots; `None`: the newest.
+    pub range: Option<(i64, i64)>,
+    pub instance: Option<u16>,
+    pub global: bool,
+    pub html: bool,
+    pub output: Option<&'a Path>,
+    /// Take a snapshot first.
+    pub now: bool,
+}
+
+impl From<Problem> for CliError {
+    fn from(problem: Problem) -> CliError {
+        let exit = match problem {
+            Problem::NoSnapshots => Exit::State,
+            Problem::Order { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        CliError::new(exit, problem.to_string())
+    }
+}
+
+/// A connection for a few questions.
+pub(crate) struct Asked {
+    client: Client,
+    /// What the server says beside answers.
+    notices: tokio::sync::mpsc::UnboundedReceiver<crate::shell::Notice>,
+}
+
+pub(crate) fn ask<T>(dir: &Path, work: impl AsyncFnOnce(&mut Asked) -> Result<T>) -> Result<T> {
+    let layout = Layout::new(dir);
+    let port = find_port(&layout, None)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.doing("start the client")?.block_on(async {
+        let (client, notices) = connect(&layout, port).await?;
+        work(&mut Asked { client, notices }).await
+    })
+}
+
+impl Asked {
+    /// The rows of a statement; none if this server does not have what it names.
+    pub(crate) async fn rows(&mut self, text: &str) -> Result<Fetched> {
+        let messages = match self.client.simple_query(text).await {
+            Ok(messages) => messages,
+            Err(e) if e.code().is_some_and(|c| matches!(c.code(), "42P01" | "3F000" | "42703")) => {
+                Vec::new()
+            }
+            Err(e) => return Err(CliError::failed(error_text(&e))),
+        };
+        let mut fetched = Fetched::default();
+        for message in messages {
+            match message {
+                SimpleQueryMessage::RowDescription(columns) => {
+                    fetched.columns = columns.iter().map(|c| c.name().to_owned()).collect();
+                }
+                SimpleQueryMessage::Row(row) => {
+                    let cells = (0..row.len()).map(|i| row.get(i).map(str::to_owned));
+                    fetched.rows.push(cells.collect());
+                }
+                _ => {}
+            }
+        }
+        Ok(fetched)
+    }
+
+    /// Takes a snapshot; its number.
+    async fn snapshot(&mut self) -> Result<i64> {
+        let taken = self.rows("select dbms_workload_repository.create_snapshot()").await?;
+        while let Ok(notice) = self.notices.try_recv() {
+            eprintln!("skein: {}", notice.text);
+        }
+        let number = taken.rows.first().and_then(|row| row[0].as_deref()?.parse().ok());
+        number.ok_or_else(|| CliError::failed("the snapshot has no number"))
+    }
+
+    /// Every instance of every snapshot that is kept.
+    async fn snapshots(&mut self) -> Result<Vec<SnapshotRow>> {
+        let fetched = self
+            .rows(
+                "select snap_id, instance_number, instance_name, version, \
+                 to_char(end_interval_time, 'YYYY-MM-DD HH24:MI:SS'), \
+                 (extract(epoch from end_interval_time) * 1000000)::bigint, \
+                 to_char(startup_time, 'YYYY-MM-DD HH24:MI:SS'), \
+                 (extract(epoch from startup_time) * 1000000)::bigint, coalesce(sessions, 0) \
+                 from pg_awr.wrm$_snapshot order by snap_id, instance_number",
+            )
+            .await?;
+        let row = |row: &Vec<Option<String>>| {
+            let text = |at: usize| row[at].clone().unwrap_or_default();
+            let number = |at: usize| row[at].as_deref().and_then(|t| t.parse().ok()).unwrap_or(0);
+            SnapshotRow {
+                snap_id: number(0),
+                instance: number(1),
+                name: text(2),
+                version: text(3),
+                time: text(4),
+                time_us: number(5),
+                startup: text(6),
+                startup_us: number(7),
+                sessions: number(8),
+            }
+        };
+        Ok(fetched.rows.iter().map(row).collect())
+    }
+
+    /// All that is kept of two snapshots.
+    async fn input(
+        &mut self,
+        database: String,
+        snapshots: Vec<SnapshotRow>,
+        (begin, end): (i64, i64),
+    ) -> Result<Input> {
+        let mut input = Input { database, snapshots, ..Input::default() };
+        for (table, _) in report::TABLES {
+            let text = format!("select * from pg_awr.{table} where snap_id in ({begin}, {end})");
+            input.tables.insert((*table).to_owned(), self.rows(&text).await?);
+        }
+        let texts = format!(
+            "select sql_id, sql_text from pg_awr.wrh$_sqltext where sql_id in \
+             (select sql_id from pg_awr.wrh$_sqlstat where snap_id = {end})"
+        );
+        for row in self.rows(&texts).await?.rows {
+            if let [Some(id), Some(text)] = &row[..] {
+                input.texts.insert(id.clone(), text.clone());
+            }
+        }
+        Ok(input)
+    }
+}
+
+impl Asked {
+    /// What snapshots do not hold: sequences as they are now, and who held row locks.
+    async fn beside(&mut self, (begin, end): (i64, i64)) -> Result<Beside> {
+        let text = "select sequence_owner || '.' || sequence_name, cache_size, order_flag \
+                    from dba_sequences";
+        let sequence = |row: &Vec<Option<String>>| {
+            Some(Sequence {
+                name: row[0].clone()?,
+                cache: row[1].as_deref()?.parse().ok()?,
+                ordered: row[2].as_deref() == Some("Y"),
+            })
+        };
+        let sequences = self.rows(text).await?.rows.iter().filter_map(sequence).collect();
+        let text = format!(
+            "select blocking_inst_id, blocking_session, count(*) from gv$active_session_history \
+             where event like 'enq: TX%' and blocking_session is not null and sample_time > \
+             (select min(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {begin}) \
+             and sample_time <= \
+             (select max(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {end}) \
+             group by 1, 2 order by 3 desc limit 5"
+        );
+        let number = |cell: &Option<String>| cell.as_deref()?.parse::<i64>().ok();
+        let blocker = |row: &Vec<Option<String>>| {
+            Some((number(&row[0])?, number(&row[1])?, number(&row[2])?))
+        };
+        let blockers = self.rows(&text).await?.rows.iter().filter_map(blocker).collect();
+        Ok(Beside { sequences, blockers })
+    }
+}
+
+/// The name that a report gives the database: its folder's.
+pub(crate) fn name_of(dir: &Path) -> String {
+    let dir = Layout::new(dir).dir().to_owned();
+    dir.file_name().map_or_else(|| "skein".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Takes a snapshot, or lists those that are kept.
+///
+/// # Errors
+/// No instance is open; what the server says.
+pub fn snapshot(dir: &Path, list: bool) -> Result<()> {
+    ask(dir, async |asked| {
+        if !list {
+            say!("{}", asked.snapshot().await?);
+            return Ok(());
+        }
+        say!("{:>9} {:>8} {:<19} {:<19}", "snapshot", "instance", "time", "instance started");
+        for row in asked.snapshots().await? {
+            say!("{:>9} {:>8} {:<19} {:<19}", row.snap_id, row.instance, row.time, row.startup);
+        }
+        Ok(())
+    })
+}
+
+/// The snapshots that a request is about: those it names, or the newest; with `now` one is taken.
+async fn range_of(
+    asked: &mut Asked,
+    range: Option<(i64, i64)>,
+    instance: Option<i64>,
+    now: bool,
+) -> Result<(Vec<SnapshotRow>, (i64, i64))> {
+    let taken = match now {
+        true => Some(asked.snapshot().await?),
+        false => None,
+    };
+    let mut snapshots = asked.snapshots().await?;
+    if let Some(end) = taken {
+        // Somebody else may have taken one since.
+        snapshots.retain(|row| row.snap_id <= end);
+    }
+    let range = match range {
+        Some(range) => range,
+        None => report::newest_pair(&snapshots, instance)?,
+    };
+    report::check_pair(&snapshots, range.0, range.1)?;
+    Ok((snapshots, range))
+}
+
+/// The interval of a request, out of the database.
+fn interval(request: &Request<'_>) -> Result<Interval> {
+    let instance = request.instance.map(i64::from);
+    if let Some(k) = request.instance {
+        Config::load(&Layout::new(request.dir))?.check_instance(k)?;
+    }
+    ask(request.dir, async |asked| {
+        let (snapshots, range) = range_of(asked, request.range, instance, request.now).await?;
+        let input = asked.input(name_of(request.dir), snapshots, range).await?;
+        Ok(Interval::new(&input, range.0, range.1, instance)?)
+    })
+}
+
+/// Reports on the time between two snapshots.
+///
+/// # Errors
+/// No instance is open; why there is no report; the file cannot be written.
+pub fn report(request: &Request<'_>) -> Result<()> {
+    let interval = interval(request)?;
+    let text = match request.html {
+        true => report::report_html(&interval, request.global),
+        false => report::report_text(&interval, request.global),
+    };
+    put(&text, request.output)
+}
+
+/// Says what limited the cluster between two snapshots.
+///
+/// # Errors
+/// No instance is open; why there is nothing to say.
+pub fn diagnose(dir: &Path, range: Option<(i64, i64)>, now: bool) -> Result<()> {
+    let text = ask(dir, async |asked| {
+        let (snapshots, range) = range_of(asked, range, None, now).await?;
+        let input = asked.input(name_of(dir), snapshots, range).await?;
+        let beside = asked.beside(range).await?;
+        let interval = Interval::new(&input, range.0, range.1, None)?;
+        Ok(report::diagnose(&interval, &beside))
+    })?;
+    put(&text, None)
+}
+
+/// Prints, or writes the file.
+pub(crate) fn put(text: &str, output: Option<&Path>) -> Result<()> {
+    match output {
+        Some(path) => std::fs::write(path, text).doing(format_args!("write {}", path.display())),
+        None => {
+            // A reader that has gone (`| head`) is no failure.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Rules about blocks that instances send each other: what a wait for one consisted of.
+
+use super::{Case, Finding, ms_each};
+use crate::awr::SPLIT;
+use crate::awr::page::{count, number, percent};
+use crate::awr::sql::statements;
+
+/// A part of the wait is its cause if it is so much of it,
+const PART_MIN: f64 = 0.5;
+/// and takes so long for a block: what is shorter is what a block costs.
+const PART_MS_MIN: f64 = 1.0;
+
+/// Where the time of the blocks went that one instance got from another.
+#[derive(Clone, Debug)]
+struct Pair {
+    from: i64,
+    to: i64,
+    blocks: f64,
+    flushes: f64,
+    total_us: f64,
+    /// As in [`SPLIT`].
+    parts_us: [f64; 6],
+    /// For LMS of the sender, of the asker, of the blocks' masters.
+    lms_us: [f64; 3],
+}
+
+impl Pair {
+    fn told(&self) -> String {
+        let each = |us: f64| number(ms_each(us, self.blocks), 2);
+        let parts = SPLIT.iter().zip(self.parts_us);
+        let parts: Vec<String> =
+            parts.map(|((name, _), us)| format!("{name} {}", each(us))).collect();
+        format!(
+            "{} -> {}: {} blocks, {} ms each: {}",
+            self.from,
+            self.to,
+            count(self.blocks),
+            each(self.total_us),
+            parts.join(", ")
+        )
+    }
+}
+
+fn pairs(case: &Case<'_>) -> Vec<Pair> {
+    let mut all = Vec::new();
+    for to in &case.interval.works {
+        let Some(table) = to.table("wrh$_gc_wait_split") else { continue };
+        let mut senders: Vec<i64> =
+            table.rows.iter().filter_map(|row| row.keys[0].parse().ok()).collect();
+        senders.sort_unstable();
+        senders.dedup();
+        for from in senders {
+            let name = from.to_string();
+            let rows = || table.rows.iter().filter(|row| row.keys[0] == name);
+            let sum = |column: &str| rows().map(|row| table.added(row, column)).sum::<f64>();
+            all.push(Pair {
+                from,
+                to: to.instance,
+                blocks: sum("blocks"),
+                flushes: sum("flushes"),
+                total_us: sum("total_us"),
+                parts_us: SPLIT.map(|(_, columns)| columns.iter().map(|column| sum(column)).sum()),
+                lms_us: ["lms_queue_us", "own_lms_us", "master_lms_us"].map(sum),
+            });
+        }
+    }
+    all
+}
+
+/// Pairs whose wait is mostly one of its parts, by their sender.
+fn mostly(case: &Case<'_>, part: usize) -> Vec<(i64, Vec<Pair>)> {
+    let mut senders: Vec<(i64, Vec<Pair>)> = Vec::new();
+    for pair in pairs(case) {
+        let us = pair.parts_us[part];
+        if us < PART_MIN * pair.total_us || ms_each(us, pair.blocks) < PART_MS_MIN {
+            continue;
+        }
+        match senders.iter_mut().find(|(from, _)| *from == pair.from) {
+            Some((_, all)) => all.push(pair),
+            None => senders.push((pair.from, vec![pair])),
+        }
+    }
+    senders
+}
+
+fn cost(pairs: &[Pair], part: usize) -> f64 {
+    pairs.iter().map(|pair| pair.parts_us[part]).sum()
+}
+
+fn receivers(pairs: &[Pair]) -> String {
+    let all: Vec<String> = pairs.iter().map(|pair| format!("instance {}", pair.to)).collect();
+    all.join(" and ")
+}
+
+/// What an instance's own waits for its redo writes say.
+fn redo_writes(case: &Case<'_>, instance: i64) -> Option<String> {
+    let work = case.interval.works.iter().find(|work| work.instance == instance)?;
+    let table = work.table("wrh$_system_event")?;
+    let row = table.row("log file parallel write")?;
+    let (writes, us) = (table.added(row, "total_waits"), table.added(row, "time_waited_micro"));
+    (writes > 0.0).then(|| {
+        format!(
+            "on instance {instance} `log file parallel write` took {} ms each, {} of them",
+            number(ms_each(us, writes), 2),
+            count(writes)
+        )
+    })
+}
+
+/// An instance must write redo before it sends a block: a slow log writer there is felt here.
+pub(super) fn flush(case: &Case<'_>) -> Vec<Finding> {
+    const PART: usize = 5;
+    let finding = |(from, pairs): (i64, Vec<Pair>)| {
+        let flushes: f64 = pairs.iter().map(|pair| pair.flushes).sum();
+        let us = cost(&pairs, PART);
+        let mut evidence: Vec<String> = pairs.iter().map(Pair::told).collect();
+        evidence.push(format!(
+            "{} of these blocks waited for a flush, {} ms each",
+            count(flushes),
+            number(ms_each(us, flushes), 1)
+        ));
+        evidence.extend(redo_writes(case, from));
+        Finding {
+            cost_us: us,
+            sentence: format!(
+                "the log writer of instance {from} is slow, and {} waits for it: a block with \
+                 changes whose redo is not yet on disk is sent only after the flush. It is neither \
+                 the interconnect nor LMS.",
+                receivers(&pairs)
+            ),
+            evidence,
+            remedy: format!("look at the devices of instance {from}'s redo log, and their path."),
+        }
+    };
+    mostly(case, PART).into_iter().map(finding).collect()
+}
+
+/// Requests and blocks that lie in the queue of an LMS: it does not get to run, or there is too
+/// little of it.
+pub(super) fn lms_queue(case: &Case<'_>) -> Vec<Finding> {
+    let mut late: Vec<(Option<i64>, f64, Vec<String>)> = Vec::new();
+    for pair in pairs(case) {
+        for (whose, us) in [Some(pair.from), Some(pair.to), None].into_iter().zip(pair.lms_us) {
+            if us < PART_MIN * pair.total_us || ms_each(us, pair.blocks) < PART_MS_MIN {
+                continue;
+            }
+            match late.iter_mut().find(|(known, ..)| *known == whose) {
+                Some((_, sum, told)) => {
+                    *sum += us;
+                    told.push(pair.told());
+                }
+                None => late.push((whose, us, vec![pair.told()])),
+            }
+        }
+    }
+    let finding = |(whose, us, mut evidence): (Option<i64>, f64, Vec<String>)| {
+        let of = match whose {
+            Some(instance) => {
+                evidence.extend(idle_processors(case, instance));
+                format!("LMS of instance {instance}")
+            }
+            None => "LMS of the instances that master the blocks".to_owned(),
+        };
+        Finding {
+            cost_us: us,
+            sentence: format!(
+                "{of} does not get to its work in time: what is sent to it lies in its queue for \
+                 longer than all else takes. It lacks processor time there."
+            ),
+            evidence,
+            remedy: "take load off the processors there, or let LMS run before others \
+                     (os_sched_high_priority); more LMS threads (gcs_server_processes) help only \
+                     where processors are free."
+                .to_owned(),
+        }
+    };
+    late.into_iter().map(finding).collect()
+}
+
+/// Requests behind others for the same block.
+pub(super) fn master_queue(case: &Case<'_>) -> Vec<Finding> {
+    const PART: usize = 1;
+    let finding = |(from, pairs): (i64, Vec<Pair>)| {
+        let mut evidence: Vec<String> = pairs.iter().map(Pair::told).collect();
+        let objects = hot_objects(case);
+        evidence.extend(
+            objects.iter().take(3).map(|(name, n)| format!("{name}: {} blocks", count(*n))),
+        );
+        Finding {
+            cost_us: cost(&pairs, PART),
+            sentence: format!(
+                "{} asks instance {from} for blocks that several instances want at once, and stands \
+                 in a queue for each.",
+                receivers(&pairs)
+            ),
+            evidence,
+            remedy: "keep the work on the same rows on one instance, or spread the rows."
+                .to_owned(),
+        }
+    };
+    mostly(case, PART).into_iter().map(finding).collect()
+}
+
+fn idle_processors(case: &Case<'_>, instance: i64) -> Option<String> {
+    let work = case.interval.works.iter().find(|work| work.instance == instance)?;
+    let table = work.table("wrh$_osstat")?;
+    let of = |name: &str| table.row(name).map(|row| table.added(row, "value"));
+    let (idle, busy) = (of("IDLE_TIME")?, of("BUSY_TIME")?);
+    Some(format!(
+        "its machine's processors were idle for {} % of the time",
+        percent(idle, idle + busy)
+    ))
+}
+
+/// Long work on each block: copies that need much undo.
+pub(super) fn lms_work(case: &Case<'_>) -> Vec<Finding> {
+    const PART: usize = 3;
+    let finding = |(from, pairs): (i64, Vec<Pair>)| {
+        let mut evidence: Vec<String> = pairs.iter().map(Pair::told).collect();
+        let work = case.interval.works.iter().find(|work| work.instance == from);
+        let undo = "data blocks consistent reads - undo records applied";
+        evidence.extend(work.and_then(|work| work.stat(undo)).map(|applied| {
+            format!("instance {from} applied {} undo records to make copies", count(applied))
+        }));
+        Finding {
+            cost_us: cost(&pairs, PART),
+            sentence: format!(
+                "LMS of instance {from} works long on each block that {} asks for: it takes changes \
+                 back to make consistent copies.",
+                receivers(&pairs)
+            ),
+            evidence,
+            remedy:
+                "shorten the transactions that change what others read, or read it where it is \
+                     changed."
+                    .to_owned(),
+        }
+    };
+    mostly(case, PART).into_iter().map(finding).collect()
+}
+
+/// What is left is the way there and back.
+pub(super) fn interconnect(case: &Case<'_>) -> Vec<Finding> {
+    const PART: usize = 0;
+    let finding = |(from, pairs): (i64, Vec<Pair>)| Finding {
+        cost_us: cost(&pairs, PART),
+        sentence: format!(
+            "the way between instance {from} and {} is slow: most of the wait for a block passes \
+             outside LMS and the log writer.",
+            receivers(&pairs)
+        ),
+        evidence: pairs.iter().map(Pair::told).collect(),
+        remedy: "look at the interconnect, and whether the asking instance gets processor time."
+            .to_owned(),
+    };
+    mostly(case, PART).into_iter().map(finding).collect()
+}
+
+/// Blocks in use where they are asked for.
+pub(super) fn pins(case: &Case<'_>) -> Vec<Finding> {
+    const PART: usize = 4;
+    let finding = |(from, pairs): (i64, Vec<Pair>)| Finding {
+        cost_us: cost(&pairs, PART),
+        sentence: format!(
+            "blocks that {} asks for are in use on instance {from} and sent late for that.",
+            receivers(&pairs)
+        ),
+        evidence: pairs.iter().map(Pair::told).collect(),
+        remedy: "keep the work on the same blocks on one instance.".to_owned(),
+    };
+    mostly(case, PART).into_iter().map(finding).collect()
+}
+
+/// Events of sessions that want the same blocks at the same time.
+const HOT: [&str; 6] = [
+    "gc buffer busy acquire",
+    "gc buffer busy release",
+    "gc current block busy",
+    "gc cr block busy",
+    "buffer busy waits",
+    "read by other session",
+];
+
+/// A few blocks that all want: by the objects with most of the transfers, and their statements.
+pub(super) fn hot_blocks(case: &Case<'_>) -> Vec<Finding> {
+    let (waits, us) = case.events(&HOT);
+    // Late for another reason, which has a rule of its own: what waited for a flush.
+    let flushed: f64 = pairs(case).iter().map(|pair| pair.parts_us[5]).sum();
+    let us = (us - flushed).max(0.0);
+    if waits <= 0.0 {
+        return Vec::new();
+    }
+    let mut evidence =
+        vec![format!("{} waits, {} ms each", count(waits), number(ms_each(us, waits), 2))];
+    let objects = hot_objects(case);
+    let Some((object, _)) = objects.first().cloned() else {
+        // Without an object there is no saying which blocks they are.
+        return Vec::new();
+    };
+    evidence.extend(
+        objects.iter().take(3).map(|(name, value)| {
+            format!("{name}: {} blocks received or waited for", count(*value))
+        }),
+    );
+    let mut users = statements(&case.all);
+    users.retain(|statement| statement.cluster_us > 0.0);
+    users.sort_by(|a, b| b.cluster_us.total_cmp(&a.cluster_us));
+    evidence.extend(users.iter().take(3).map(|s| super::statements::named(case, s)));
+    vec![Finding {
+        cost_us: us,
+        sentence: format!("sessions wait for blocks that others are using, of {object} above all."),
+        evidence,
+        remedy: "spread the rows (a hash in the key, a reverse index), or keep this work on one \
+                 instance."
+            .to_owned(),
+    }]
+}
+
+/// Segments with most blocks received and waited for.
+fn hot_objects(case: &Case<'_>) -> Vec<(String, f64)> {
+    const WANTED: [&str; 4] = [
+        "gc buffer busy",
+        "buffer busy waits",
+        "gc cr blocks received",
+        "gc current blocks received",
+    ];
+    let Some(table) = case.all.table("wrh$_seg_stat") else { return Vec::new() };
+    let mut all: Vec<(String, f64)> = Vec::new();
+    for row in &table.rows {
+        if !WANTED.contains(&row.keys[4].as_str()) {
+            continue;
+        }
+        let name = format!("{} {}.{}", row.keys[2].to_lowercase(), row.keys[0], row.keys[1]);
+        let value = table.added(row, "value");
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += value,
+            None => all.push((name, value)),
+        }
+    }
+    all.retain(|(_, value)| *value > 0.0);
+    all.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    all
+}

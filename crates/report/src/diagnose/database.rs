@@ -1,0 +1,284 @@
+//! Rules about what a single instance has too: commits, locks, log space, reads, sequences,
+//! indexes.
+
+use super::{Case, Finding, event_of, ms_each};
+use crate::awr::page::{count, number, percent};
+
+/// A write of redo that takes as long as this is slow.
+const REDO_WRITE_MS: f64 = 5.0;
+/// The write is the cause of slow commits if it is so much of their wait.
+const WRITE_PART: f64 = 0.6;
+
+/// Commits that wait for their redo to be on disk.
+pub(super) fn commits(case: &Case<'_>) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for work in &case.interval.works {
+        let (commits, us) = event_of(work, "log file sync");
+        if commits <= 0.0 {
+            continue;
+        }
+        let written = work.table("wrh$_system_event").and_then(|table| {
+            let row = table.row("log file parallel write")?;
+            Some((table.added(row, "total_waits"), table.added(row, "time_waited_micro")))
+        });
+        let (writes, write_us) = written.unwrap_or((0.0, 0.0));
+        let (sync_ms, write_ms) = (ms_each(us, commits), ms_each(write_us, writes));
+        let mut evidence = vec![format!(
+            "instance {}: {} waits for `log file sync`, {} ms each; {} writes of redo, {} ms each",
+            work.instance,
+            count(commits),
+            number(sync_ms, 2),
+            count(writes),
+            number(write_ms, 2)
+        )];
+        let acks = work.stat("redo write broadcast ack count").unwrap_or(0.0);
+        let ack_us = work.stat_us("redo write broadcast ack time").unwrap_or(0.0);
+        if acks > 0.0 {
+            evidence.push(format!(
+                "the other instances took {} ms to acknowledge a commit",
+                number(ms_each(ack_us, acks), 2)
+            ));
+        }
+        let k = work.instance;
+        let (sentence, remedy) = if write_ms >= REDO_WRITE_MS && write_ms >= WRITE_PART * sync_ms {
+            (
+                format!("commits on instance {k} wait for slow writes of the redo log."),
+                "a faster device for the redo log.",
+            )
+        } else if acks > 0.0 && ms_each(ack_us, acks) >= WRITE_PART * sync_ms {
+            (
+                format!(
+                    "commits on instance {k} wait for the other instances to acknowledge them."
+                ),
+                "look at the interconnect and the processors of the other instances.",
+            )
+        } else {
+            (
+                format!(
+                    "clients of instance {k} wait for their commits; a single write is not slow."
+                ),
+                "commit less often: several rows in one transaction.",
+            )
+        };
+        all.push(Finding { cost_us: us, sentence, evidence, remedy: remedy.to_owned() });
+    }
+    all
+}
+
+/// Segments with something in a statistic, the most first.
+fn segments(case: &Case<'_>, statistics: &[&str]) -> Vec<(String, f64)> {
+    let Some(table) = case.all.table("wrh$_seg_stat") else { return Vec::new() };
+    let value = |row: &crate::awr::Row| match statistics.contains(&row.keys[4].as_str()) {
+        true => table.added(row, "value"),
+        false => 0.0,
+    };
+    let name = |row: &crate::awr::Row| {
+        format!("{} {}.{}", row.keys[2].to_lowercase(), row.keys[0], row.keys[1])
+    };
+    table.top(value).into_iter().map(|row| (name(row), value(row))).collect()
+}
+
+/// Rows that others have locked.
+pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
+    let (waits, us) = case.events(&["enq: TX - row lock contention", "enq: TM - contention"]);
+    if waits <= 0.0 {
+        return Vec::new();
+    }
+    let mut evidence =
+        vec![format!("{} waits, {} ms each", count(waits), number(ms_each(us, waits), 1))];
+    let tables = segments(case, &["row lock waits"]);
+    evidence.extend(
+        tables.iter().take(3).map(|(name, value)| format!("{name}: {} waits", count(*value))),
+    );
+    evidence.extend(case.beside.blockers.iter().take(3).map(|(instance, sid, samples)| {
+        format!("session {sid} of instance {instance} held the lock in {samples} samples")
+    }));
+    let mut users = crate::awr::sql::statements(&case.all);
+    users.retain(|statement| statement.application_us > 0.0);
+    users.sort_by(|a, b| b.application_us.total_cmp(&a.application_us));
+    evidence.extend(users.iter().take(3).map(|s| super::statements::named(case, s)));
+    let whose = tables.first().map_or(String::new(), |(name, _)| format!(", of {name} above all"));
+    vec![Finding {
+        cost_us: us,
+        sentence: format!("sessions wait for rows that other transactions have locked{whose}."),
+        evidence,
+        remedy: "commit sooner after the change; change the rows that many want last in the \
+                 transaction."
+            .to_owned(),
+    }]
+}
+
+/// Blocks without room for one more transaction.
+pub(super) fn itl(case: &Case<'_>) -> Vec<Finding> {
+    let (waits, us) = case.event("enq: TX - allocate ITL entry");
+    if waits <= 0.0 {
+        return Vec::new();
+    }
+    let mut evidence =
+        vec![format!("{} waits, {} ms each", count(waits), number(ms_each(us, waits), 1))];
+    let tables = segments(case, &["ITL waits", "itl waits"]);
+    evidence.extend(
+        tables.iter().take(3).map(|(name, value)| format!("{name}: {} waits", count(*value))),
+    );
+    vec![Finding {
+        cost_us: us,
+        sentence: "blocks have no room for the entries of more transactions at once.".to_owned(),
+        evidence,
+        remedy: "fewer rows in a block, or shorter transactions.".to_owned(),
+    }]
+}
+
+const LOG_SPACE: [&str; 2] = ["log buffer space", "log file switch (checkpoint incomplete)"];
+
+/// Redo that has nowhere to go.
+pub(super) fn log_space(case: &Case<'_>) -> Vec<Finding> {
+    let (waits, us) = case.events(&LOG_SPACE);
+    if waits <= 0.0 {
+        return Vec::new();
+    }
+    let told = LOG_SPACE.iter().map(|name| (name, case.event(name))).filter(|(_, (n, _))| *n > 0.0);
+    vec![Finding {
+        cost_us: us,
+        sentence: "changes wait for room in the redo log.".to_owned(),
+        evidence: told
+            .map(|(name, (n, us))| {
+                format!("`{name}`: {} waits, {} ms each", count(n), number(ms_each(us, n), 1))
+            })
+            .collect(),
+        remedy: "larger or more log files (log_file_size, log_files), a larger log_buffer, or \
+                 faster devices for what checkpoints write."
+            .to_owned(),
+    }]
+}
+
+const READS: [&str; 4] = [
+    "db file sequential read",
+    "db file scattered read",
+    "db file parallel read",
+    "direct path read temp",
+];
+
+/// Blocks that are not in any instance's memory.
+pub(super) fn reads(case: &Case<'_>) -> Vec<Finding> {
+    let (waits, us) = case.events(&READS);
+    if waits <= 0.0 {
+        return Vec::new();
+    }
+    let blocks = case.all.stat("physical reads").unwrap_or(0.0);
+    let mut evidence = vec![format!(
+        "{} reads that clients waited for, {} ms each; {} % of the blocks visited came from disk",
+        count(waits),
+        number(ms_each(us, waits), 2),
+        percent(blocks, case.all.gets())
+    )];
+    evidence.extend(
+        segments(case, &["physical reads"])
+            .iter()
+            .take(3)
+            .map(|(name, value)| format!("{name}: {} blocks", count(*value))),
+    );
+    vec![Finding {
+        cost_us: us,
+        sentence: "sessions wait for blocks from disk.".to_owned(),
+        evidence,
+        remedy: "a larger db_cache_size, statements that visit fewer blocks, or faster devices."
+            .to_owned(),
+    }]
+}
+
+const SEQUENCE_WAITS: [&str; 3] = ["row cache lock", "enq: SQ - contention", "DFS lock handle"];
+/// A sequence with so many values at a time goes to the dictionary rarely.
+const CACHE_ENOUGH: i64 = 100;
+
+/// Sequences that go to the dictionary for each value, or nearly so.
+pub(super) fn sequences(case: &Case<'_>) -> Vec<Finding> {
+    let (waits, us) = case.events(&SEQUENCE_WAITS);
+    let used = |name: &str| {
+        let texts = case.interval.texts.values();
+        texts.into_iter().any(|text| {
+            let text = text.to_lowercase();
+            text.contains("nextval") && text.contains(name)
+        })
+    };
+    let mut small: Vec<_> = case
+        .beside
+        .sequences
+        .iter()
+        .filter(|sequence| sequence.cache < CACHE_ENOUGH || sequence.ordered)
+        .collect();
+    // Waits for other entries of the dictionary look the same: there must be one to blame.
+    if waits <= 0.0 || small.is_empty() {
+        return Vec::new();
+    }
+    small.sort_by_key(|sequence| (!used(&sequence.name), sequence.cache, sequence.name.clone()));
+    let told =
+        SEQUENCE_WAITS.iter().map(|name| (name, case.event(name))).filter(|(_, w)| w.0 > 0.0);
+    let mut evidence: Vec<String> = told
+        .map(|(name, (n, us))| {
+            format!("`{name}`: {} waits, {} ms each", count(n), number(ms_each(us, n), 2))
+        })
+        .collect();
+    evidence.extend(small.iter().take(3).map(|sequence| {
+        let kept = match sequence.cache {
+            0 | 1 => "keeps no values".to_owned(),
+            cache => format!("keeps {cache} values"),
+        };
+        let ordered = if sequence.ordered { ", in order over all instances" } else { "" };
+        let seen = if used(&sequence.name) { "; a statement of the interval asks it" } else { "" };
+        format!("sequence {} {kept}{ordered}{seen}", sequence.name)
+    }));
+    let first = &small[0].name;
+    vec![Finding {
+        cost_us: us,
+        sentence: format!(
+            "sessions wait for the dictionary's entry of a sequence: {first} has too small a cache."
+        ),
+        evidence,
+        remedy: format!(
+            "alter sequence {first} cache 1000; the gaps that a cache may leave are no reason not to."
+        ),
+    }]
+}
+
+const GROWING: [&str; 4] = [
+    "enq: TX - index contention",
+    "gc buffer busy acquire",
+    "gc current block busy",
+    "buffer busy waits",
+];
+/// Splits at the right end, and their part of all leaf splits, that make an index a growing one.
+const RIGHT_SPLITS_MIN: f64 = 10.0;
+const RIGHT_PART_MIN: f64 = 0.7;
+
+/// Keys that always grow: everybody inserts into the last leaf.
+pub(super) fn right_growing(case: &Case<'_>) -> Vec<Finding> {
+    let all = case.all.stat("leaf node splits").unwrap_or(0.0);
+    let right = case.all.stat("leaf node 90-10 splits").unwrap_or(0.0);
+    let (waits, us) = case.events(&GROWING);
+    if waits <= 0.0 || right < RIGHT_SPLITS_MIN || right < RIGHT_PART_MIN * all {
+        return Vec::new();
+    }
+    let mut evidence = vec![
+        format!("{} of {} leaf splits were at the right end", count(right), count(all)),
+        format!(
+            "{} waits for index blocks in use, {} ms each",
+            count(waits),
+            number(ms_each(us, waits), 2)
+        ),
+    ];
+    let wanted = ["gc current blocks received", "gc buffer busy", "buffer busy waits"];
+    let indexes: Vec<_> =
+        segments(case, &wanted).into_iter().filter(|(name, _)| name.starts_with("index")).collect();
+    evidence
+        .extend(indexes.iter().take(3).map(|(name, value)| format!("{name}: {}", count(*value))));
+    let whose = indexes.first().map_or("an index".to_owned(), |(name, _)| name.clone());
+    vec![Finding {
+        cost_us: us,
+        sentence: format!(
+            "{whose} grows at its right end only: all sessions insert into its last block."
+        ),
+        evidence,
+        remedy: "a sequence with a large cache for each instance's values, or a reverse index."
+            .to_owned(),
+    }]
+}

@@ -1,0 +1,181 @@
+//! What limited the cluster between two snapshots, in sentences, each with its evidence.
+//!
+//! A rule is a pure function over the interval's numbers; what it finds has a cost in the time of
+//! clients' calls, and the costs order the findings. Costs of different rules may overlap: a wait
+//! for a block is part of the block's object's cost and of its sender's.
+//!
+//! What it promises: no finding without figures; a quiet system is called quiet. What it must never
+//! do: name a cause where the numbers allow another.
+
+mod cluster;
+mod database;
+mod statements;
+
+use crate::awr::page::{number, percent, seconds};
+use crate::awr::{Interval, Work, wrapped};
+use std::fmt::Write;
+
+/// A finding with a smaller part of the time is not told.
+const SHARE_MIN: f64 = 0.05;
+/// With fewer sessions at work on average, nothing limits anything.
+const ACTIVE_MIN: f64 = 0.02;
+
+/// A sequence as the dictionary has it now.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Sequence {
+    pub name: String,
+    /// 0: none is kept.
+    pub cache: i64,
+    pub ordered: bool,
+}
+
+/// What is not in snapshots.
+#[derive(Clone, Default, Debug)]
+pub struct Beside {
+    pub sequences: Vec<Sequence>,
+    /// Sessions that others waited for at row locks: instance, session, samples.
+    pub blockers: Vec<(i64, i64, i64)>,
+}
+
+/// Something that limited the cluster.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub(crate) struct Finding {
+    /// Time of clients' calls, µs.
+    pub(crate) cost_us: f64,
+    pub(crate) sentence: String,
+    pub(crate) evidence: Vec<String>,
+    pub(crate) remedy: String,
+}
+
+/// What a rule looks at.
+pub(crate) struct Case<'a> {
+    pub(crate) interval: &'a Interval,
+    /// All instances together.
+    pub(crate) all: Work,
+    pub(crate) beside: &'a Beside,
+    /// Time of clients' calls on all instances, µs.
+    pub(crate) db_time_us: f64,
+}
+
+impl Case<'_> {
+    /// Waits of clients for an event on all instances: how many, and µs.
+    pub(crate) fn event(&self, name: &str) -> (f64, f64) {
+        event_of(&self.all, name)
+    }
+
+    /// The same for several.
+    pub(crate) fn events(&self, names: &[&str]) -> (f64, f64) {
+        let sum = |(n, us): (f64, f64), (m, more): (f64, f64)| (n + m, us + more);
+        names.iter().map(|name| self.event(name)).fold((0.0, 0.0), sum)
+    }
+
+    /// A part of the time of clients' calls.
+    pub(crate) fn share(&self, us: f64) -> f64 {
+        if self.db_time_us > 0.0 { us / self.db_time_us } else { 0.0 }
+    }
+}
+
+/// Waits of an instance's clients for an event: how many, and µs.
+pub(crate) fn event_of(work: &Work, name: &str) -> (f64, f64) {
+    let Some(table) = work.table("wrh$_system_event") else { return (0.0, 0.0) };
+    table.row(name).map_or((0.0, 0.0), |row| {
+        (table.added(row, "total_waits_fg"), table.added(row, "time_waited_micro_fg"))
+    })
+}
+
+/// Milliseconds each.
+pub(crate) fn ms_each(us: f64, count: f64) -> f64 {
+    if count > 0.0 { us / count / 1e3 } else { 0.0 }
+}
+
+type Rule = fn(&Case<'_>) -> Vec<Finding>;
+
+/// The rules there are, by what each looks for.
+const RULES: [(&str, Rule); 16] = [
+    ("a slow log writer elsewhere", cluster::flush),
+    ("LMS without processor", cluster::lms_queue),
+    ("blocks that several want", cluster::master_queue),
+    ("LMS at work", cluster::lms_work),
+    ("the interconnect", cluster::interconnect),
+    ("pins", cluster::pins),
+    ("hot blocks", cluster::hot_blocks),
+    ("commits", database::commits),
+    ("row locks", database::row_locks),
+    ("transaction entries in blocks", database::itl),
+    ("log space", database::log_space),
+    ("reads from disk", database::reads),
+    ("sequences", database::sequences),
+    ("right-growing indexes", database::right_growing),
+    ("missing indexes", statements::missing_index),
+    ("processor", statements::processor),
+];
+
+/// What the rules find, the most costly first.
+pub(crate) fn findings(case: &Case<'_>) -> Vec<Finding> {
+    let mut all: Vec<Finding> = RULES.iter().flat_map(|(_, rule)| rule(case)).collect();
+    all.retain(|finding| case.share(finding.cost_us) >= SHARE_MIN);
+    all.sort_by(|a, b| b.cost_us.total_cmp(&a.cost_us).then_with(|| a.sentence.cmp(&b.sentence)));
+    all
+}
+
+/// The diagnosis as text.
+#[must_use]
+pub fn diagnose(interval: &Interval, beside: &Beside) -> String {
+    let db_time_us: f64 = interval.works.iter().map(Work::db_time_us).sum();
+    let case = Case { interval, all: interval.together(), beside, db_time_us };
+    let elapsed_s = case.all.elapsed_s();
+    let active = db_time_us / 1e6 / elapsed_s;
+    let who: Vec<String> = interval.works.iter().map(|work| work.instance.to_string()).collect();
+    let mut out = format!(
+        "Snapshots {} to {} of {}, {} s, instances {}: DB time {} s, {} sessions at work on \
+         average.\n",
+        interval.begin,
+        interval.end,
+        interval.database,
+        number(elapsed_s, 1),
+        who.join(", "),
+        seconds(db_time_us),
+        number(active, 2)
+    );
+    if case.all.counted_db_time_us().is_none() {
+        out.push_str(
+            "DB time is what is known of it: waits, and processor time if it is counted.\n",
+        );
+    }
+    for (_, why) in &interval.left_out {
+        let _ = writeln!(out, "Left out: {why}.");
+    }
+    out.push('\n');
+    if active < ACTIVE_MIN {
+        out.push_str("Nothing limits the cluster: its clients hardly ask for anything.\n");
+        return out;
+    }
+    let found = findings(&case);
+    if found.is_empty() {
+        let _ = writeln!(
+            out,
+            "Nothing stands out: no cause that is known here takes {} % of the time.",
+            100.0 * SHARE_MIN
+        );
+    }
+    for (at, finding) in found.iter().enumerate() {
+        let part = percent(finding.cost_us, db_time_us);
+        let sentence = format!("{}. {part} % of DB time: {}", at + 1, finding.sentence);
+        put(&mut out, &sentence, "", "   ");
+        for evidence in &finding.evidence {
+            put(&mut out, evidence, "   - ", "     ");
+        }
+        put(&mut out, &finding.remedy, "   To do: ", "     ");
+        out.push('\n');
+    }
+    out
+}
+
+fn put(out: &mut String, text: &str, first: &str, rest: &str) {
+    for (at, line) in wrapped(text, 88).iter().enumerate() {
+        let _ = writeln!(out, "{}{line}", if at == 0 { first } else { rest });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Rules about statements: those that visit too many blocks, and those that take the processor.
+
+use super::{Case, Finding};
+use crate::awr::page::{count, number, percent, seconds};
+use crate::awr::sql::{Statement, statements};
+
+/// How much of a statement's text is shown.
+const TEXT_CHARS: usize = 70;
+
+/// A statement as evidence.
+pub(super) fn named(case: &Case<'_>, statement: &Statement) -> String {
+    let text = case.interval.texts.get(&statement.sql_id);
+    let text: Vec<&str> = text.map_or(Vec::new(), |text| text.split_whitespace().collect());
+    let text: String = text.join(" ").chars().take(TEXT_CHARS).collect();
+    format!(
+        "SQL {} ({} executions, {} s): {text}",
+        statement.sql_id,
+        count(statement.executions),
+        seconds(statement.elapsed_us)
+    )
+}
+
+/// Blocks of an execution that are too many for a look-up by an index,
+const GETS_MIN: f64 = 20.0;
+/// and few enough to be a small table's, which nobody notices in one execution.
+const GETS_MAX: f64 = 10_000.0;
+/// Blocks for each row: an index needs a few.
+const GETS_A_ROW_MIN: f64 = 10.0;
+const EXECUTIONS_MIN: f64 = 100.0;
+/// Part of all blocks visited.
+const GETS_PART_MIN: f64 = 0.3;
+
+/// Small tables that are read whole again and again, for one row each time.
+pub(super) fn missing_index(case: &Case<'_>) -> Vec<Finding> {
+    let total = case.all.gets();
+    let suspect = |s: &Statement| {
+        let of_one = s.gets / s.executions.max(1.0);
+        s.executions >= EXECUTIONS_MIN
+            && (GETS_MIN..=GETS_MAX).contains(&of_one)
+            && s.gets >= GETS_A_ROW_MIN * s.rows.max(s.executions)
+            && s.gets >= GETS_PART_MIN * total
+    };
+    let finding = |s: Statement| Finding {
+        cost_us: s.elapsed_us,
+        sentence: format!(
+            "SQL {} visits {} blocks in each of its executions and gives {} rows: it reads a table \
+             whole, without an index for what it looks for.",
+            s.sql_id,
+            number(s.gets / s.executions, 0),
+            number(s.rows / s.executions, 1)
+        ),
+        evidence: vec![
+            named(case, &s),
+            format!("{} of all blocks that were visited are its own", part(s.gets, total)),
+        ],
+        remedy: "an index on the columns of its WHERE: a look-up visits 3 or 4 blocks.".to_owned(),
+    };
+    statements(&case.all).into_iter().filter(suspect).map(finding).collect()
+}
+
+fn part(part: f64, whole: f64) -> String {
+    format!("{} %", percent(part, whole))
+}
+
+/// Most of the time is work, not waiting.
+const CPU_PART_MIN: f64 = 0.5;
+
+/// Statements that compute.
+pub(super) fn processor(case: &Case<'_>) -> Vec<Finding> {
+    let Some(cpu) = case.all.cpu_us() else { return Vec::new() };
+    if case.share(cpu) < CPU_PART_MIN {
+        return Vec::new();
+    }
+    let mut evidence = vec![format!(
+        "{} s of processor time in {} s",
+        seconds(cpu),
+        number(case.all.elapsed_s(), 1)
+    )];
+    let mut users = statements(&case.all);
+    users.retain(|statement| statement.cpu_us > 0.0);
+    users.sort_by(|a, b| b.cpu_us.total_cmp(&a.cpu_us));
+    evidence.extend(users.iter().take(3).map(|s| named(case, s)));
+    let (hard, all) = (case.all.stat("parse count (hard)"), case.all.stat("execute count"));
+    if let (Some(hard), Some(all)) = (hard, all)
+        && hard > 0.5 * all
+    {
+        evidence.push(format!("{} of {} executions were planned anew", count(hard), count(all)));
+    }
+    vec![Finding {
+        cost_us: cpu,
+        sentence: "the statements compute; they hardly wait for anything.".to_owned(),
+        evidence,
+        remedy: "statements that visit fewer blocks and are planned once, or more processors."
+            .to_owned(),
+    }]
+}

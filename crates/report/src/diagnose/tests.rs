@@ -1,0 +1,275 @@
+//! Each rule by numbers for which it holds and numbers for which it does not, and whole diagnoses
+//! to the letter.
+
+use super::*;
+use crate::awr::tests::{fetched, snapshot};
+use crate::awr::{Input, Interval};
+
+/// An interval of 10 minutes of instances 1 and 3, with these rows at its end and nothing before.
+fn interval(tables: &[(&str, &str)]) -> Interval {
+    let mut input = Input { database: "test".to_owned(), ..Input::default() };
+    for (snap_id, minute) in [(1, 0), (2, 10)] {
+        input.snapshots.extend([1, 3].map(|no| snapshot(snap_id, no, minute, 9)));
+    }
+    for (table, rows) in tables {
+        let head = match *table {
+            "wrh$_sysstat" => "name | value | class | unit",
+            "wrh$_system_event" => {
+                "event | wait_class | total_waits | time_waited_micro | total_waits_fg \
+                 | time_waited_micro_fg"
+            }
+            "wrh$_gc_wait_split" => {
+                "instance | class | kind | blocks | total_us | interconnect_us | master_queue_us \
+                 | lms_build_us | pin_us | lgwr_flush_us | flushes | lms_queue_us | own_lms_us \
+                 | master_lms_us"
+            }
+            "wrh$_sqlstat" => {
+                "sql_id | plan_hash_value | executions | elapsed_time | cpu_time | buffer_gets \
+                 | rows_processed | cluster_wait_time | application_wait_time"
+            }
+            "wrh$_seg_stat" => "owner | object_name | object_type | obj | statistic_name | value",
+            other => panic!("{other}"),
+        };
+        let rows: Vec<String> = rows.lines().map(|row| format!("2 | {row}")).collect();
+        let text = format!("snap_id | instance_number | {head}\n{}", rows.join("\n"));
+        input.tables.insert((*table).to_owned(), fetched(&text));
+    }
+    input.texts.insert("q".to_owned(), "insert into t values (s.nextval, $1)".to_owned());
+    Interval::new(&input, 1, 2, None).expect("an interval")
+}
+
+/// Sentences of one rule.
+fn found_beside(name: &str, tables: &[(&str, &str)], beside: &Beside) -> Vec<Finding> {
+    let interval = interval(tables);
+    let db_time_us: f64 = interval.works.iter().map(Work::db_time_us).sum();
+    let case = Case { interval: &interval, all: interval.together(), beside, db_time_us };
+    let (_, rule) = RULES.iter().find(|(known, _)| *known == name).expect("a rule");
+    rule(&case)
+}
+
+fn found(name: &str, tables: &[(&str, &str)]) -> Vec<Finding> {
+    found_beside(name, tables, &Beside::default())
+}
+
+/// The one sentence, with its evidence.
+fn told(found: &[Finding]) -> String {
+    let [one] = found else { panic!("one finding, not {found:?}") };
+    format!("{} {}", one.sentence, one.evidence.join("; "))
+}
+
+const SPLIT: &str = "wrh$_gc_wait_split";
+const EVENTS: &str = "wrh$_system_event";
+const STATS: &str = "wrh$_sysstat";
+const SQL: &str = "wrh$_sqlstat";
+const SEGMENTS: &str = "wrh$_seg_stat";
+
+#[test]
+fn a_slow_log_writer_is_found_where_it_is() {
+    let name = "a slow log writer elsewhere";
+    let slow = "1 | 3 | data block | cr | 1000 | 63300000 | 300000 | 100000 | 300000 | 0 | 62600000 | 45 | 0 | 0 | 0";
+    let writes = "3 | log file parallel write | System I/O | 10 | 43800000 | 0 | 0";
+    let told = told(&found(name, &[(SPLIT, slow), (EVENTS, writes)]));
+    assert!(
+        told.starts_with("the log writer of instance 3 is slow, and instance 1 waits"),
+        "{told}"
+    );
+    assert!(told.contains("3 -> 1: 1,000 blocks, 63.30 ms each"), "{told}");
+    assert!(told.contains("took 4,380.00 ms each, 10 of them"), "{told}");
+    // The same waits, spent on the way.
+    let other = "1 | 3 | data block | cr | 1000 | 63300000 | 62300000 | 100000 | 300000 | 0 | 600000 | 45 | 0 | 0 | 0";
+    assert!(found(name, &[(SPLIT, other)]).is_empty());
+    // A flush is most of a wait that is short.
+    let short =
+        "1 | 3 | data block | cr | 1000 | 500000 | 100000 | 0 | 0 | 0 | 400000 | 1000 | 0 | 0 | 0";
+    assert!(found(name, &[(SPLIT, short)]).is_empty());
+}
+
+#[test]
+fn the_parts_of_a_block_wait_are_told_apart() {
+    let rows = [
+        (
+            "the interconnect",
+            "9000000 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0",
+            "the way between instance 3",
+        ),
+        (
+            "LMS without processor",
+            "9 | 0 | 0 | 0 | 0 | 0 | 8000000 | 0 | 0",
+            "LMS of instance 3 does",
+        ),
+        ("blocks that several want", "9 | 8000000 | 0 | 0 | 0 | 0 | 0 | 0 | 0", "instance 1 asks"),
+        ("LMS at work", "9 | 0 | 8000000 | 0 | 0 | 0 | 0 | 0 | 0", "LMS of instance 3 works long"),
+        ("pins", "9 | 0 | 0 | 8000000 | 0 | 0 | 0 | 0 | 0", "blocks that instance 1 asks for"),
+    ];
+    for (name, parts, sentence) in rows {
+        let row = format!("1 | 3 | data block | current | 1000 | 9000000 | {parts}");
+        let told = told(&found(name, &[(SPLIT, &row)]));
+        assert!(told.starts_with(sentence), "{told}");
+        for (other, ..) in rows.iter().filter(|(other, ..)| *other != name) {
+            assert!(found(other, &[(SPLIT, &row)]).is_empty(), "{other} for {name}");
+        }
+    }
+}
+
+#[test]
+fn the_lms_that_is_late_is_named() {
+    let told = |queues: &str| {
+        let row =
+            format!("1 | 3 | data block | cr | 100 | 900000 | 9 | 0 | 0 | 0 | 0 | 0 | {queues}");
+        told(&found("LMS without processor", &[(SPLIT, &row)]))
+    };
+    assert!(told("800000 | 0 | 0").starts_with("LMS of instance 3 does not"));
+    assert!(told("0 | 800000 | 0").starts_with("LMS of instance 1 does not"));
+    assert!(told("0 | 0 | 800000").starts_with("LMS of the instances that master the blocks"));
+}
+
+#[test]
+fn hot_blocks_are_told_with_object_and_statement() {
+    let events = "1 | gc buffer busy acquire | Cluster | 500 | 5000000 | 500 | 5000000";
+    let segments = "1 | public | t | TABLE | 7 | gc current blocks received | 400\n\
+                    3 | public | u | TABLE | 8 | gc cr blocks received | 20";
+    let sql = "1 | q | 1 | 500 | 5000000 | 1000 | 500 | 500 | 4900000 | 0";
+    let told = told(&found("hot blocks", &[(EVENTS, events), (SEGMENTS, segments), (SQL, sql)]));
+    assert!(told.contains("of table public.t above all"), "{told}");
+    assert!(told.contains("SQL q (500 executions, 5.00 s): insert into t"), "{told}");
+    // All of the wait was for a log writer.
+    let split =
+        "1 | 3 | data block | current | 500 | 5000000 | 0 | 0 | 0 | 0 | 5000000 | 500 | 0 | 0 | 0";
+    let flushed = found("hot blocks", &[(EVENTS, events), (SEGMENTS, segments), (SPLIT, split)]);
+    assert!(flushed[0].cost_us <= 0.0, "{flushed:?}");
+    assert!(found("hot blocks", &[(EVENTS, events)]).is_empty(), "no object, no sentence");
+}
+
+#[test]
+fn commits_wait_for_the_device_the_others_or_are_many() {
+    let events = |sync: u32, write: u32| {
+        format!(
+            "1 | log file sync | Commit | 100 | {} | 100 | {}\n\
+             1 | log file parallel write | System I/O | 100 | {} | 0 | 0",
+            sync * 100_000,
+            sync * 100_000,
+            write * 100_000
+        )
+    };
+    let told =
+        |events: &str, stats: &str| told(&found("commits", &[(EVENTS, events), (STATS, stats)]));
+    assert!(told(&events(10, 9), "").starts_with("commits on instance 1 wait for slow writes"));
+    let acks = "1 | redo write broadcast ack count | 100 | 32 | count\n\
+                1 | redo write broadcast ack time | 800000 | 32 | us";
+    assert!(told(&events(10, 1), acks).starts_with("commits on instance 1 wait for the other"));
+    assert!(told(&events(2, 1), "").starts_with("clients of instance 1 wait for their commits"));
+    assert!(found("commits", &[(STATS, acks)]).is_empty());
+}
+
+#[test]
+fn row_locks_are_told_with_table_and_blocker() {
+    let events = "1 | enq: TX - row lock contention | Application | 20 | 9000000 | 20 | 9000000";
+    let segments = "1 | public | t | TABLE | 7 | row lock waits | 20";
+    let beside = Beside { blockers: vec![(3, 42, 17)], ..Beside::default() };
+    let all = [(EVENTS, events), (SEGMENTS, segments)];
+    let told = told(&found_beside("row locks", &all, &beside));
+    assert!(told.contains("locked, of table public.t above all"), "{told}");
+    assert!(told.contains("session 42 of instance 3 held the lock in 17 samples"), "{told}");
+    assert!(found("row locks", &[(SEGMENTS, segments)]).is_empty());
+}
+
+#[test]
+fn blocks_logs_and_disks() {
+    for (name, event, sentence) in [
+        ("transaction entries in blocks", "enq: TX - allocate ITL entry", "blocks have no room"),
+        ("log space", "log file switch (checkpoint incomplete)", "changes wait for room"),
+        ("reads from disk", "db file sequential read", "sessions wait for blocks from disk"),
+    ] {
+        let events = format!("1 | {event} | Other | 10 | 5000000 | 10 | 5000000");
+        let told = told(&found(name, &[(EVENTS, &events)]));
+        assert!(told.starts_with(sentence), "{told}");
+        // The instance's own threads wait for it; no client does.
+        let own = format!("1 | {event} | Other | 10 | 5000000 | 0 | 0");
+        assert!(found(name, &[(EVENTS, &own)]).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_sequence_with_a_small_cache_is_named() {
+    let events = "1 | row cache lock | Concurrency | 1000 | 5000000 | 1000 | 5000000";
+    let sequence = |name: &str, cache| Sequence { name: name.to_owned(), cache, ordered: false };
+    let sequences = vec![sequence("a", 0), sequence("public.s", 1), sequence("large", 1000)];
+    let mut beside = Beside { sequences, ..Beside::default() };
+    let told = told(&found_beside("sequences", &[(EVENTS, events)], &beside));
+    assert!(told.contains("sequence a keeps no values"), "{told}");
+    assert!(!told.contains("large"), "{told}");
+    assert!(found_beside("sequences", &[], &beside).is_empty());
+    beside.sequences.retain(|sequence| sequence.cache >= 1000);
+    // Whatever is waited for in the dictionary, it is no sequence.
+    assert!(found_beside("sequences", &[(EVENTS, events)], &beside).is_empty());
+}
+
+#[test]
+fn an_index_that_grows_at_its_right_end() {
+    let name = "right-growing indexes";
+    let events = "1 | enq: TX - index contention | Concurrency | 100 | 5000000 | 100 | 5000000";
+    let stats = |right: u32| {
+        format!(
+            "1 | leaf node splits | 100 | 8 | count\n1 | leaf node 90-10 splits | {right} | 8 | count"
+        )
+    };
+    let segments = "1 | public | t_pk | INDEX | 9 | gc current blocks received | 400\n\
+                    1 | public | t | TABLE | 7 | gc current blocks received | 900";
+    let all = [(EVENTS, events), (STATS, &*stats(95)), (SEGMENTS, segments)];
+    let told = told(&found(name, &all));
+    assert!(told.starts_with("index public.t_pk grows at its right end only"), "{told}");
+    assert!(told.contains("95 of 100 leaf splits were at the right end"), "{told}");
+    assert!(found(name, &[(EVENTS, events), (STATS, &stats(40))]).is_empty());
+    assert!(found(name, &[(STATS, &stats(95))]).is_empty());
+}
+
+#[test]
+fn a_small_table_that_is_read_whole_each_time() {
+    let stats = "1 | consistent gets | 130000 | 8 | count";
+    let full = "1 | q | 1 | 1000 | 5000000 | 4000000 | 120000 | 1000 | 0 | 0";
+    let told = told(&found("missing indexes", &[(STATS, stats), (SQL, full)]));
+    assert!(told.starts_with("SQL q visits 120 blocks in each of its executions"), "{told}");
+    for (why, row) in [
+        ("by an index", "1 | q | 1 | 40000 | 5000000 | 4000000 | 120000 | 40000 | 0 | 0"),
+        ("many rows", "1 | q | 1 | 1000 | 5000000 | 4000000 | 120000 | 100000 | 0 | 0"),
+        ("seldom", "1 | q | 1 | 10 | 5000000 | 4000000 | 120000 | 10 | 0 | 0"),
+        ("little of all", "1 | q | 1 | 1000 | 5000000 | 4000000 | 30000 | 1000 | 0 | 0"),
+    ] {
+        assert!(found("missing indexes", &[(STATS, stats), (SQL, row)]).is_empty(), "{why}");
+    }
+}
+
+#[test]
+fn statements_that_compute() {
+    let cpu = "1 | CPU used by this session | 9000000 | 1 | us";
+    let told = told(&found("processor", &[(STATS, cpu)]));
+    assert!(told.starts_with("the statements compute"), "{told}");
+    let waits = "1 | log file sync | Commit | 100 | 90000000 | 100 | 90000000";
+    assert!(found("processor", &[(STATS, cpu), (EVENTS, waits)]).is_empty());
+    assert!(found("processor", &[]).is_empty(), "not counted");
+}
+
+#[test]
+fn the_costly_come_first_and_the_cheap_not_at_all() {
+    let events = "1 | log file sync | Commit | 100 | 2000000 | 100 | 2000000\n\
+                  1 | gc cr block busy | Cluster | 1000 | 70000000 | 1000 | 70000000\n\
+                  1 | db file sequential read | User I/O | 100 | 30000 | 100 | 30000";
+    let split = "1 | 3 | data block | cr | 1000 | 70000000 | 300000 | 100000 | 90000 | 0 | 69510000 | 45 | 0 | 0 | 0";
+    let text = diagnose(&interval(&[(EVENTS, events), (SPLIT, split)]), &Beside::default());
+    assert!(text.contains("1. 96.5 % of DB time: the log writer of instance 3 is slow"), "{text}");
+    assert!(!text.contains("2. "), "commits and reads are below the limit: {text}");
+    let first = text.lines().next().unwrap_or("");
+    assert!(
+        first.starts_with("Snapshots 1 to 2 of test, 600.0 s, instances 1, 3: DB time 72.03 s")
+    );
+}
+
+#[test]
+fn a_quiet_system_is_called_quiet() {
+    let text =
+        diagnose(&interval(&[(STATS, "1 | user commits | 3 | 1 | count")]), &Beside::default());
+    assert!(text.contains("Nothing limits the cluster: its clients hardly ask"), "{text}");
+    let events = "1 | SQL*Net message to client | Network | 100 | 90000000 | 100 | 90000000";
+    let text = diagnose(&interval(&[(EVENTS, events)]), &Beside::default());
+    assert!(text.contains("Nothing stands out"), "{text}");
+}
