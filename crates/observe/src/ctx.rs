@@ -73,8 +73,8 @@ impl Ctx {
         WaitingOrCancel::new(self, shown, p, future)
     }
 
-    /// Like [`Ctx::wait`], for work that is one wait as a whole wherever it has to wait: waits inside
-    /// it are shown and traced as this one. Work that never waits is not counted.
+    /// Like [`Ctx::wait`], for work that is one wait as a whole wherever it has to wait: waits
+    /// inside it are shown and traced as this one. Work that never waits is not counted.
     pub async fn wait_over<T>(
         &self,
         event: WaitEvent,

@@ -237,7 +237,7 @@ pub fn bless() -> Result<bool, String> {
     let fast = package_args(&["test", "--release"], &FAST_PACKAGES);
     let pages_of_sql = ["test", "--release", "--package", "skein-sql", "--lib", "manual_page"];
     let mut all_passed = true;
-    for args in [fast, pages_of_sql.map(String::from).to_vec()] {
+    for args in [fast, pages_of_sql.to_vec()] {
         println!("== BLESS=1 cargo {}", args.join(" "));
         let status =
             run::cargo(&args).env("BLESS", "1").status().map_err(|e| format!("run cargo: {e}"))?;

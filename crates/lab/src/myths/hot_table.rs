@@ -1,7 +1,8 @@
 //! The hot table: clients of all instances change the same few rows.
 //!
-//! What it promises: fixed work for each client, at four numbers of clients in turns; waits for blocks
-//! and waits for rows are told apart by the cluster's own views; nothing is lost and nobody fails.
+//! What it promises: fixed work for each client, at four numbers of clients in turns; waits for
+//! blocks and waits for rows are told apart by the cluster's own views; nothing is lost and nobody
+//! fails.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +18,11 @@ use crate::random::Random;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hot-table",
     title: "Lock contention is one thing",
-    about: "20, 40, 60 and 80 clients, spread over all instances, change two rows of the same small \
-            table in each transaction. The waits are those of the whole cluster: for blocks (class \
-            Cluster) and for rows (enq: TX - row lock contention). Checked: no client fails, no change \
-            is lost, both are seen, and the wait for rows grows faster with the clients than that for \
-            blocks.",
+    about: "20, 40, 60 and 80 clients, spread over all instances, change two rows of the same \
+            small table in each transaction. The waits are those of the whole cluster: for blocks \
+            (class Cluster) and for rows (enq: TX - row lock contention). Checked: no client \
+            fails, no change is lost, both are seen, and the wait for rows grows faster with the \
+            clients than that for blocks.",
     sizes: "20 to 80 clients of 100 transactions",
     takes: "2 minutes",
     instances: (2, 2, 8),

@@ -10,7 +10,8 @@ body{font:15px/1.45 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}\
 .wide{overflow-x:auto}table{border-collapse:collapse}\
 th,td{padding:.25em .7em;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}\
-th{background:#f4f4f4}.ok{color:#176b2c}.FAILED{color:#b00020;font-weight:bold}.missed{color:#8a5a00}\
+th{background:#f4f4f4}.ok{color:#176b2c}\
+.FAILED{color:#b00020;font-weight:bold}.missed{color:#8a5a00}\
 .verdict{font-size:1.2em;font-weight:bold}pre{background:#f7f7f7;padding:.8em;overflow-x:auto}\
 svg{max-width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:#222}\
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}th{background:#262626}\

@@ -14,11 +14,11 @@ use super::{Experiment, Stage};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "myth5",
     title: "Small tables need no index",
-    about: "A table of 10,001 rows is looked into at random by an anonymous block, with event 10046, \
-            level 8, on all instances at once: by a full scan, and by an index, in turns. Checked: a \
-            scan visits the blocks of the segment below the high-water mark and its header, a look-up \
-            by the index three; nothing is read from disk and nothing asked of another instance; the \
-            index is at least ten times as fast.",
+    about: "A table of 10,001 rows is looked into at random by an anonymous block, with event \
+            10046, level 8, on all instances at once: by a full scan, and by an index, in turns. \
+            Checked: a scan visits the blocks of the segment below the high-water mark and its \
+            header, a look-up by the index three; nothing is read from disk and nothing asked of \
+            another instance; the index is at least ten times as fast.",
     sizes: "100,000 look-ups a session",
     takes: "3 minutes",
     instances: (1, 2, 8),

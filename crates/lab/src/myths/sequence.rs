@@ -17,11 +17,12 @@ use super::{Experiment, Stage};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "myth4",
     title: "Set sequences to nocache to avoid gaps",
-    about: "An anonymous block inserts rows whose key is the next value of a sequence and commits each \
-            1000, with event 10046, level 8: in one session, in a session for each instance on one \
-            instance, and in one on each instance at once, with cache 1, 20 and 1000. Checked: one \
-            change of the dictionary for each value or each range, every value once, the walk of the \
-            high-water mark, the wait on top of tkprof, and what instances pay for one another.",
+    about: "An anonymous block inserts rows whose key is the next value of a sequence and commits \
+            each 1000, with event 10046, level 8: in one session, in a session for each instance \
+            on one instance, and in one on each instance at once, with cache 1, 20 and 1000. \
+            Checked: one change of the dictionary for each value or each range, every value once, \
+            the walk of the high-water mark, the wait on top of tkprof, and what instances pay for \
+            one another.",
     sizes: "10,000 inserts a session",
     takes: "2 minutes",
     instances: (2, 2, 8),

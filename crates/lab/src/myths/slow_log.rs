@@ -1,8 +1,8 @@
 //! Myth 2: "all performance of the global cache is that of the interconnect".
 //!
-//! What it promises: the log writer of the last instance is made slower by a parameter, in turns with
-//! none; another instance's waits for its blocks are split by their cause from that instance's own
-//! views, which name the culprit.
+//! What it promises: the log writer of the last instance is made slower by a parameter, in turns
+//! with none; another instance's waits for its blocks are split by their cause from that instance's
+//! own views, which name the culprit.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,12 @@ use crate::demo::views::{Counters, add_growth};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "myth2",
     title: "All global cache performance is due to the interconnect",
-    about: "Instance 1 asks instance 2 and the last one for blocks that they have just changed, with the \
-            log writer of the last one slower by 0, 50 and 500 ms in turns (--delay-ms). Checked: the \
-            time in which instance 1 receives current blocks rises by it, for that instance's blocks \
-            alone; the split of the waits names its log writer; consistent copies, which wait for no \
-            flush here, stay fast. Blocks go by messages (_gc_direct_reads = off), as between hosts.",
+    about: "Instance 1 asks instance 2 and the last one for blocks that they have just changed, \
+            with the log writer of the last one slower by 0, 50 and 500 ms in turns (--delay-ms). \
+            Checked: the time in which instance 1 receives current blocks rises by it, for that \
+            instance's blocks alone; the split of the waits names its log writer; consistent \
+            copies, which wait for no flush here, stay fast. Blocks go by messages \
+            (_gc_direct_reads = off), as between hosts.",
     sizes: "20 blocks of each instance a turn",
     takes: "2 minutes",
     instances: (3, 3, 8),

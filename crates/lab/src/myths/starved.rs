@@ -1,8 +1,9 @@
 //! Myth 1: "high CPU usage of one node does not affect the others".
 //!
-//! What it promises: a node is a set of processors: instance 1 and what burns them have processor 0,
-//! instance 2 and its client processor 1. Instance 2's waits for blocks of instance 1 are measured in
-//! turns, idle and burnt, with the block servers at each priority that the system allows.
+//! What it promises: a node is a set of processors: instance 1 and what burns them have processor
+//! 0, instance 2 and its client processor 1. Instance 2's waits for blocks of instance 1 are
+//! measured in turns, idle and burnt, with the block servers at each priority that the system
+//! allows.
 
 use std::process::{Child, Command, Stdio};
 
@@ -14,12 +15,13 @@ use super::{Experiment, Stage};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "myth1",
     title: "High CPU usage in one node does not affect other nodes",
-    about: "Instance 1 and processes that burn CPU (--burners) are bound to processor 0, instance 2 and \
-            its client to processor 1. Instance 2 reads and changes rows of blocks that instance 1 \
-            holds, idle and burnt in turns, with the block servers of both at ordinary priority, at \
-            nice -20 and at real-time priority. Checked: at real-time priority the waits for a block \
-            are at most twice those of the idle node. Blocks go by messages (_gc_direct_reads = off), \
-            as between hosts. Not tested where real-time priority is refused or there is one processor.",
+    about: "Instance 1 and processes that burn CPU (--burners) are bound to processor 0, instance \
+            2 and its client to processor 1. Instance 2 reads and changes rows of blocks that \
+            instance 1 holds, idle and burnt in turns, with the block servers of both at ordinary \
+            priority, at nice -20 and at real-time priority. Checked: at real-time priority the \
+            waits for a block are at most twice those of the idle node. Blocks go by messages \
+            (_gc_direct_reads = off), as between hosts. Not tested where real-time priority is \
+            refused or there is one processor.",
     sizes: "400 blocks a turn",
     takes: "2 minutes",
     instances: (2, 2, 2),
