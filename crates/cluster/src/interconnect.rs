@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::InstanceNo;
-use env::{Connection, Env, FrameReceiver, FrameSender, Lane, Listener};
+use env::{Connection, Env, FrameSender, Lane, Listener, Micros};
 use parking_lot::RwLock;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -102,6 +102,10 @@ pub struct Incoming {
     pub incarnation: u64,
     pub class: Class,
     pub payload: Vec<u8>,
+    /// When it was taken off the wire, by the own clock.
+    pub arrived: Micros,
+    /// The sender is on this machine: what it sends is here at once, and its clock is this one.
+    pub same_machine: bool,
     link: Arc<Link>,
 }
 
@@ -637,7 +641,7 @@ impl Interconnect {
         match admitted {
             Some((hello, Ok(link))) => {
                 handshake::send_verdict(&conn, Verdict::Accepted);
-                self.receive(link, hello.class, conn.receiver).await;
+                self.receive(link, hello.class, conn).await;
             }
             Some((hello, Err(verdict))) => {
                 handshake::send_verdict(&conn, verdict);
@@ -680,7 +684,8 @@ impl Interconnect {
         Ok(link)
     }
 
-    async fn receive(&self, link: Arc<Link>, class: Class, mut receiver: Box<dyn FrameReceiver>) {
+    async fn receive(&self, link: Arc<Link>, class: Class, conn: Connection) {
+        let Connection { sender: _sender, mut receiver, same_machine } = conn;
         while let Some(payload) = receiver.recv().await {
             link.arrivals.fetch_add(1, Ordering::Relaxed);
             if payload.is_empty() {
@@ -689,7 +694,9 @@ impl Interconnect {
             link.counters.received_messages.fetch_add(1, Ordering::Relaxed);
             link.counters.received_bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);
             let Life { instance: from, incarnation } = link.peer;
-            let message = Incoming { from, incarnation, class, payload, link: Arc::clone(&link) };
+            let (arrived, link) = (self.env.now(), Arc::clone(&link));
+            let message =
+                Incoming { from, incarnation, class, payload, arrived, same_machine, link };
             if self.inboxes[class as usize].send(message).await.is_err() {
                 break;
             }

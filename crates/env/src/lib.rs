@@ -109,6 +109,8 @@ pub trait FrameReceiver: Send {
 pub struct Connection {
     pub sender: Arc<dyn FrameSender>,
     pub receiver: Box<dyn FrameReceiver>,
+    /// The other side has the same clock, and what it sends is here as soon as it is sent.
+    pub same_machine: bool,
 }
 
 pub trait Listener: Send {

@@ -273,7 +273,7 @@ impl Holder {
         let have = self.have(facts);
         out.push(match (want, direct) {
             (Want::Cr { scn, xid }, Some(to)) => HolderEffect::AskCr { to, req_id, scn, xid },
-            _ => HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have }),
+            _ => HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have, lms_us: 0 }),
         });
     }
 
@@ -324,8 +324,8 @@ impl Holder {
             HolderMsg::ForwardCr { to, req_id, scn, xid, timings } => {
                 self.forward_cr((to, req_id, scn, xid, timings), facts, out);
             }
-            HolderMsg::AskCr { req_id, scn, xid } => {
-                self.ask_cr((from, req_id, scn, xid), facts, out);
+            HolderMsg::AskCr { req_id, scn, xid, timings } => {
+                self.ask_cr((from, req_id, scn, xid, timings), facts, out);
             }
             HolderMsg::Invalidate { seq } => self.invalidate(seq, facts, out),
             HolderMsg::TakenAck { seq } => {
@@ -744,7 +744,7 @@ impl Holder {
         // and could overtake the answer to the first.
         if let Some(p) = self.pending.filter(|p| p.direct.is_none()) {
             let (req_id, want, have) = (p.req_id, p.want, self.have(facts));
-            out.push(HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have }));
+            out.push(HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have, lms_us: 0 }));
         }
         out.extend(self.taken_unacked.map(HolderEffect::ToMaster));
         if let Some(seq) = self.releasing {

@@ -260,13 +260,14 @@ impl Step<'_> {
 
     fn timings(&self, ask: &Ask) -> Timings {
         let queue_us = u32::try_from(self.now_us.saturating_sub(ask.arrived_us));
-        Timings { queue_us: queue_us.unwrap_or(u32::MAX), ..Timings::default() }
+        let queue_us = queue_us.unwrap_or(u32::MAX);
+        Timings { queue_us, master_lms_us: ask.lms_us, ..Timings::default() }
     }
 
     fn message(&mut self, from: InstanceNo, msg: &MasterMsg) {
         match *msg {
-            MasterMsg::Request { req_id, want, have } => {
-                self.request(Ask { from, req_id, want, have, arrived_us: self.now_us });
+            MasterMsg::Request { req_id, want, have, lms_us } => {
+                self.request(Ask { from, req_id, want, have, arrived_us: self.now_us, lms_us });
             }
             MasterMsg::Taken { seq, mode, version: _, past } => self.taken(from, seq, mode, past),
             MasterMsg::Released { seq } => self.released(from, seq),
@@ -279,6 +280,7 @@ impl Step<'_> {
                     want,
                     have: crate::msg::Have::default(),
                     arrived_us: self.now_us,
+                    lms_us: 0,
                 };
                 // While a conversion runs, the copy is on its way: route again when it closes.
                 if self.entry.conv().is_some() {

@@ -142,14 +142,22 @@ wait_events! {
         "A consistent copy came from an instance that is not the block's master.";
     GcCrBlockBusy: "gc cr block busy", Cluster, ["file#", "block#", "class#"],
         "A consistent copy came late: the holder waited for a log flush, a pin or a commit.";
+    GcCrBlockCongested: "gc cr block congested", Cluster, ["file#", "block#", "class#"],
+        "A consistent copy came late: its request waited more than 1 ms for a block server (LMS).";
     GcCurrentBlock2Way: "gc current block 2-way", Cluster, ["file#", "block#", "class#"],
         "The newest version came from the block's master itself.";
     GcCurrentBlock3Way: "gc current block 3-way", Cluster, ["file#", "block#", "class#"],
         "The newest version came from an instance that is not the block's master.";
     GcCurrentBlockBusy: "gc current block busy", Cluster, ["file#", "block#", "class#"],
         "The newest version came late: a log flush or a pin at the holder, or others queued.";
+    GcCurrentBlockCongested: "gc current block congested", Cluster, ["file#", "block#", "class#"],
+        "The newest version came late: its request waited more than 1 ms for a block server (LMS).";
     GcCrGrant2Way: "gc cr grant 2-way", Cluster, ["file#", "block#", "class#"],
         "No instance holds the block: the master gave leave to read it from disk, for a query.";
+    GcCrGrantCongested: "gc cr grant congested", Cluster, ["file#", "block#", "class#"],
+        "A grant for a query came late: its request waited more than 1 ms for the master's server.";
+    GcCurrentGrantCongested: "gc current grant congested", Cluster, ["file#", "block#", "class#"],
+        "A grant came late: its request waited more than 1 ms for the master's server.";
     GcCurrentGrant2Way: "gc current grant 2-way", Cluster, ["file#", "block#", "class#"],
         "The master gave the right asked for without an image: from disk, or to the copy held.";
     GcCrFailure: "gc cr failure", Cluster, ["file#", "block#", "class#"],

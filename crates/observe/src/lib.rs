@@ -23,7 +23,7 @@ pub use events::{DRIVER_TCP, EVENT_COUNT, WaitClass, WaitEvent, enq_p1};
 pub use observer::{
     HistogramRow, Observer, SIDS_PER_INSTANCE, SessionEventRow, SystemEventRow, instance_of_sid,
 };
-pub use session::{Session, SessionKind, SessionRow, SessionState, WaitView};
+pub use session::{Session, SessionKind, SessionRow, SessionState, WaitView, Working};
 pub use split::{
     BlockWaitSplit, TransferClass, TransferHow, TransferKind, TransferRow, TransferTimes,
     TransferTotals,

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::cancel::CancelFlag;
 use crate::events::WaitEvent;
 use crate::observer::Observer;
+use crate::stats::Stat;
 use crate::totals::LiveTotals;
 use crate::trace::Trace;
 
@@ -54,6 +55,20 @@ pub struct SessionRow {
     pub wait: WaitView,
     /// As [`SessionState::trace_level`].
     pub trace_level: u8,
+    pub working: Working,
+}
+
+/// What a session changes and locks as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Working {
+    /// Number of its transaction in this life of the instance; 0: it has had none.
+    pub transaction: u64,
+    /// The transaction as others see it, once it has changed something; it may have ended. 0: none.
+    pub xid: u64,
+    /// Since when it has that, wall clock in µs since 1970.
+    pub since_wall_us: i64,
+    /// Bytes of undo that the session has written since.
+    pub undo_bytes: u64,
 }
 
 /// The current wait of a session, or the last one.
@@ -110,6 +125,11 @@ pub struct SessionState {
     cancel: CancelFlag,
     cancel_secret: OnceLock<i32>,
     commit_floor: AtomicU64,
+    transaction: AtomicU64,
+    xid: AtomicU64,
+    xid_since_wall_us: AtomicI64,
+    /// What it had written of undo by then.
+    undo_before: AtomicU64,
     /// How it is traced; 0: not at all.
     trace_level: AtomicU8,
     pub(crate) trace: Mutex<Option<Box<Trace>>>,
@@ -142,6 +162,10 @@ impl SessionState {
             cancel: CancelFlag::default(),
             cancel_secret: OnceLock::new(),
             commit_floor: AtomicU64::new(0),
+            transaction: AtomicU64::new(0),
+            xid: AtomicU64::new(0),
+            xid_since_wall_us: AtomicI64::new(wall_us),
+            undo_before: AtomicU64::new(0),
             trace_level: AtomicU8::new(0),
             trace: Mutex::new(None),
         }
@@ -172,6 +196,31 @@ impl SessionState {
     /// Raises [`SessionState::commit_floor`].
     pub fn raise_commit_floor(&self, scn: u64) {
         self.commit_floor.fetch_max(scn, Ordering::Relaxed);
+    }
+
+    /// The session works in a transaction with this local number from now on.
+    pub fn set_transaction(&self, local_id: u64) {
+        self.transaction.store(local_id, Ordering::Relaxed);
+    }
+
+    /// Its transaction has begun to change something, as this.
+    pub fn set_xid(&self, xid: u64, wall_us: i64) {
+        self.undo_before.store(self.totals.stat(Stat::UndoSize), Ordering::Relaxed);
+        self.xid_since_wall_us.store(wall_us, Ordering::Relaxed);
+        self.xid.store(xid, Ordering::Release);
+    }
+
+    /// What it changes and locks as.
+    #[must_use]
+    pub fn working(&self) -> Working {
+        let xid = self.xid.load(Ordering::Acquire);
+        let undo = self.totals.stat(Stat::UndoSize);
+        Working {
+            transaction: self.transaction.load(Ordering::Relaxed),
+            xid,
+            since_wall_us: self.xid_since_wall_us.load(Ordering::Relaxed),
+            undo_bytes: undo.saturating_sub(self.undo_before.load(Ordering::Relaxed)),
+        }
     }
 
     /// What ends this session's waits early.
@@ -321,6 +370,7 @@ impl SessionState {
             logon_wall_us: self.logon_wall_us,
             wait: self.wait_view(now),
             trace_level: self.trace_level(),
+            working: self.working(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Where the time of every block that came from another instance was spent.
 //!
-//! The asker records what the Block message brought back: time in the master's queue, to build, to
-//! wait for pins and for the log writer. What is left of the total is the interconnect. Behind
+//! The asker records what the Block message brought back: time in the master's queue, for the block
+//! servers (LMS) of master and sender, to build, to wait for pins and for the log writer. What is
+//! left of the total is the interconnect. Behind
 //! `v$instance_cache_transfer` and `v$gc_wait_split`. What it must never do: estimate; a part that
 //! was not measured stays 0 and is counted as interconnect.
 
@@ -10,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Instances that can be told apart; an instance number above is counted as 0.
 const INSTANCES: usize = 9;
 /// Ways in which a block can come: [`TransferHow`].
-const HOWS: usize = 3;
+const HOWS: usize = 4;
 /// Parts of a transfer's time, the whole first.
-const PARTS: usize = 6;
+const PARTS: usize = 9;
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,8 +27,11 @@ pub enum TransferKind {
 pub enum TransferHow {
     TwoWay,
     ThreeWay,
-    /// Late: pinned, flushed, or queued behind others.
+    /// Late: pinned or flushed.
     Busy,
+    /// Later still, because the request waited for block servers: longer than 1 ms, and longer than
+    /// for pins and flushes.
+    Congested,
 }
 
 /// Class of the block, as coarse as the field's report has it.
@@ -62,19 +66,26 @@ impl TransferClass {
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct TransferTimes {
     pub total_us: u64,
-    /// In the queue of the master's server.
+    /// At the master, behind others who wanted the block.
     pub master_queue_us: u64,
+    /// For the master's block server, if that is not the sender.
+    pub master_lms_us: u64,
+    /// For the sender's block server.
+    pub lms_us: u64,
     pub build_us: u64,
     pub pin_us: u64,
     pub flush_us: u64,
+    /// Arrived, for the asker's block server.
+    pub own_lms_us: u64,
 }
 
 impl TransferTimes {
     /// What no server accounts for: the network and the two hosts' network stacks.
     #[must_use]
     pub fn interconnect_us(&self) -> u64 {
-        let served = self.master_queue_us + self.build_us + self.pin_us + self.flush_us;
-        self.total_us.saturating_sub(served)
+        let at_master = self.master_queue_us + self.master_lms_us;
+        let served = self.lms_us + self.build_us + self.pin_us + self.flush_us;
+        self.total_us.saturating_sub(at_master + served + self.own_lms_us)
     }
 
     fn parts(&self) -> [u64; PARTS] {
@@ -82,9 +93,12 @@ impl TransferTimes {
             self.total_us,
             self.interconnect_us(),
             self.master_queue_us,
+            self.master_lms_us,
+            self.lms_us,
             self.build_us,
             self.pin_us,
             self.flush_us,
+            self.own_lms_us,
         ]
     }
 }
@@ -107,9 +121,12 @@ pub struct TransferTotals {
     pub total_us: u64,
     pub interconnect_us: u64,
     pub master_queue_us: u64,
+    pub master_lms_us: u64,
+    pub lms_us: u64,
     pub build_us: u64,
     pub pin_us: u64,
     pub flush_us: u64,
+    pub own_lms_us: u64,
     /// Transfers that waited for the log writer.
     pub flushes: u64,
     pub max_us: u64,
@@ -193,7 +210,7 @@ impl BlockWaitSplit {
 
 impl Cell {
     fn totals(&self) -> TransferTotals {
-        let [total, interconnect, master_queue, build, pin, flush] =
+        let [total, interconnect, master_queue, master_lms, lms, build, pin, flush, own_lms] =
             std::array::from_fn(|i| self.parts_us[i].load(Relaxed));
         TransferTotals {
             how_count: std::array::from_fn(|i| self.how_count[i].load(Relaxed)),
@@ -201,9 +218,12 @@ impl Cell {
             total_us: total,
             interconnect_us: interconnect,
             master_queue_us: master_queue,
+            master_lms_us: master_lms,
+            lms_us: lms,
             build_us: build,
             pin_us: pin,
             flush_us: flush,
+            own_lms_us: own_lms,
             flushes: self.flushes.load(Relaxed),
             max_us: self.max_us.load(Relaxed),
         }

@@ -170,6 +170,8 @@ statistics! {
     EnqueueDeadlocks: "enqueue deadlocks", Enqueue, Count, "Deadlocks broken here.";
     GlobalEnqueueGetsSync: "global enqueue gets sync", Enqueue, Count,
         "Enqueues asked from another instance.";
+    GlobalEnqueueGetTime: "global enqueue get time", Enqueue, Micros,
+        "From asking for an enqueue from another instance until it was granted or given up.";
     GlobalEnqueueReleases: "global enqueue releases", Enqueue, Count,
         "Enqueues given back to another instance.";
 
@@ -192,6 +194,8 @@ statistics! {
         "Time that consistent copies for others waited for the log writer.";
     GcCrFlushes: "gc cr block flushes", Rac, Count,
         "Consistent copies for others that waited for the log writer.";
+    GcCrSendTime: "gc cr block send time", Rac, Micros,
+        "Time to hand consistent copies for others to the network.";
     GcCurrentBlocksServed: "gc current blocks served", Rac, Blocks,
         "Blocks served in their newest version.";
     GcCurrentPinTime: "gc current block pin time", Rac, Micros,
@@ -200,6 +204,9 @@ statistics! {
         "Time that blocks for others waited for the log writer.";
     GcCurrentFlushes: "gc current block flushes", Rac, Count,
         "Blocks for others that waited for the log writer.";
+    GcCurrentSendTime: "gc current block send time", Rac, Micros,
+        "Time to hand blocks for others to the network.";
+    GcLocalGrants: "gc local grants", Rac, Count, "Rights granted by this instance's directory.";
     GcRemoteGrants: "gc remote grants", Rac, Count, "Rights granted by another instance.";
     GcLightWorks: "gc cr light works", Rac, Count,
         "Copies sent unfinished because finishing them would have meant reading undo.";

@@ -463,8 +463,16 @@ fn the_histogram_counts_each_wait_in_its_power_of_two() {
 #[test]
 fn a_transfer_is_split_and_the_rest_is_the_interconnect() {
     let split = BlockWaitSplit::default();
-    let times =
-        TransferTimes { total_us: 100, master_queue_us: 5, build_us: 20, pin_us: 1, flush_us: 30 };
+    let times = TransferTimes {
+        total_us: 100,
+        master_queue_us: 5,
+        master_lms_us: 2,
+        lms_us: 3,
+        build_us: 20,
+        pin_us: 1,
+        flush_us: 30,
+        own_lms_us: 4,
+    };
     let (cr, data) = (TransferKind::Cr, TransferClass::Data);
     split.record(2, cr, data, TransferHow::Busy, &times);
     let fast = TransferTimes { total_us: 40, ..TransferTimes::default() };
@@ -474,8 +482,8 @@ fn a_transfer_is_split_and_the_rest_is_the_interconnect() {
     assert_eq!(rows.len(), 2);
     let sums = &rows[0].totals;
     assert_eq!((rows[0].instance, rows[0].kind, rows[0].class), (2, cr, data));
-    assert_eq!((sums.blocks(), sums.how_count), (2, [1, 0, 1]));
-    assert_eq!((sums.total_us, sums.interconnect_us, sums.flush_us), (140, 84, 30));
+    assert_eq!((sums.blocks(), sums.how_count), (2, [1, 0, 1, 0]));
+    assert_eq!((sums.total_us, sums.interconnect_us, sums.flush_us), (140, 75, 30));
     assert_eq!((sums.flushes, sums.max_us), (1, 100));
     assert_eq!((rows[1].instance, rows[1].class), (3, TransferClass::UndoHeader));
     let odd = TransferTimes { total_us: 1, flush_us: 9, ..TransferTimes::default() };

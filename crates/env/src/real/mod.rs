@@ -96,6 +96,8 @@ impl Default for RealConfig {
 /// The real environment; see the module's text.
 pub struct RealEnv {
     started: Instant,
+    /// The machine's clock at that moment.
+    started_us: u64,
     config: RealConfig,
     serve: OnceLock<Runtime>,
     background: OnceLock<Runtime>,
@@ -117,6 +119,7 @@ impl RealEnv {
     #[must_use]
     pub fn with_config(config: RealConfig) -> Env {
         let inner = Arc::new(RealEnv {
+            started_us: priority::machine_us(),
             started: Instant::now(),
             serve: OnceLock::new(),
             background: OnceLock::new(),
@@ -237,7 +240,8 @@ impl Future for Sleep {
 
 impl EnvImpl for RealEnv {
     fn now(&self) -> Micros {
-        Micros(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX))
+        let us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Micros(self.started_us.saturating_add(us))
     }
 
     fn wall_us(&self) -> i64 {

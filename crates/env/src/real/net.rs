@@ -388,7 +388,9 @@ fn connection(serve: &Handle, stream: Stream) -> io::Result<Connection> {
         wake_writer: Notify::new(),
     });
     serve.spawn(Arc::clone(&socket).writer());
+    let same_machine = matches!(socket.stream, Stream::Unix(_));
     Ok(Connection {
+        same_machine,
         sender: Arc::new(StreamSender(Arc::clone(&socket))),
         receiver: Box::new(StreamReceiver {
             socket,

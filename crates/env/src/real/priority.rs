@@ -49,11 +49,20 @@ pub(super) fn take(priority: Priority) -> io::Result<()> {
 
 /// Processor time of the calling thread, in microseconds.
 pub(super) fn thread_cpu_us() -> u64 {
+    clock_us(nix::libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The machine's monotonic clock, in microseconds: one for all its processes, and the one that
+/// `Instant` goes by.
+pub(super) fn machine_us() -> u64 {
+    clock_us(nix::libc::CLOCK_MONOTONIC)
+}
+
+fn clock_us(clock: nix::libc::clockid_t) -> u64 {
     let mut used = nix::libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the time lives for the call, which writes it.
     #[allow(unsafe_code)]
-    let code =
-        unsafe { nix::libc::clock_gettime(nix::libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+    let code = unsafe { nix::libc::clock_gettime(clock, &raw mut used) };
     let us = |seconds: i64, ns: i64| u64::try_from(seconds * 1_000_000 + ns / 1_000).unwrap_or(0);
     if code == 0 { us(used.tv_sec, used.tv_nsec) } else { 0 }
 }

@@ -319,6 +319,8 @@ fn connection(shared: &Arc<Shared>, id: u64, side: usize) -> Connection {
     Connection {
         sender: Arc::new(SimSender { shared: shared.clone(), id, side }),
         receiver: Box::new(SimReceiver { shared, id, side }),
+        // Its wires have a length.
+        same_machine: false,
     }
 }
 

@@ -157,6 +157,12 @@ impl GesShadow {
         self.pending.map(|p| p.req_id)
     }
 
+    /// Whether a peer waits for what is held here.
+    #[must_use]
+    pub fn is_wanted_elsewhere(&self) -> bool {
+        self.revoke.is_some()
+    }
+
     /// Whether nothing is held, wanted or awaited: the entry may be freed.
     #[must_use]
     pub fn is_idle(&self) -> bool {

@@ -22,7 +22,7 @@ impl Holder {
     /// who shares the block is for the master to see, which may let the reader share it too.
     pub(super) fn ask_cr(
         &mut self,
-        (asker, req_id, scn, xid): (InstanceNo, ReqId, Scn, Xid),
+        (asker, req_id, scn, xid, timings): (InstanceNo, ReqId, Scn, Xid, Timings),
         facts: &Facts,
         out: &mut Vec<HolderEffect>,
     ) {
@@ -30,7 +30,7 @@ impl Holder {
             return;
         }
         if self.mode == Mode::X && self.readable() {
-            self.forward_cr((asker, req_id, scn, xid, Timings::default()), facts, out);
+            self.forward_cr((asker, req_id, scn, xid, timings), facts, out);
         } else {
             let msg = MasterMsg::CrNotHeld { asker, req_id, scn, xid };
             out.push(HolderEffect::ToMaster(msg));

@@ -21,6 +21,8 @@ pub struct Ask {
     pub want: Want,
     pub have: Have,
     pub arrived_us: u64,
+    /// How long it had waited for this block server before.
+    pub lms_us: u32,
 }
 
 /// How far the conversion in progress is.

@@ -44,7 +44,7 @@ impl fmt::Display for BlockInfo {
 impl fmt::Display for MasterMsg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MasterMsg::Request { req_id, want, have } => {
+            MasterMsg::Request { req_id, want, have, .. } => {
                 write!(f, "Request {req_id} {want} has {}", have.mode)
             }
             MasterMsg::Taken { seq, mode, version: _, past } => {

@@ -65,8 +65,12 @@ wire_enum!(Source { 0 => Disk, 1 => YourCopy { version } });
 /// back, so that a wait can be split between interconnect, LMS and LGWR.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timings {
-    /// Queued at the master.
+    /// Queued at the master, behind others who want the block.
     pub queue_us: u32,
+    /// Waiting for the master's block server (LMS) to take the request.
+    pub master_lms_us: u32,
+    /// Waiting for the holder's block server to take what the master, or the asker, told it.
+    pub lms_us: u32,
     /// Building the CR copy.
     pub build_us: u32,
     /// Waiting for pins and disk writes at the holder.
@@ -76,7 +80,7 @@ pub struct Timings {
     /// From the holder's receipt to its send, all included.
     pub serve_us: u32,
 }
-wire_struct!(Timings { queue_us, build_us, pin_us, flush_us, serve_us });
+wire_struct!(Timings { queue_us, master_lms_us, lms_us, build_us, pin_us, flush_us, serve_us });
 
 /// A right without an image.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -134,10 +138,12 @@ wire_enum!(Promoted {
 /// To the master of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MasterMsg {
+    /// `lms_us`: how long it has waited for the master's block server.
     Request {
         req_id: ReqId,
         want: Want,
         have: Have,
+        lms_us: u32,
     },
     /// The asker has its right: closes conversion `seq`. `from` is the sender of the image and its
     /// `past` image, if it kept one.
@@ -189,7 +195,7 @@ pub enum MasterMsg {
     },
 }
 wire_enum!(MasterMsg {
-    0 => Request { req_id, want, have },
+    0 => Request { req_id, want, have, lms_us },
     1 => Taken { seq, mode, version, past },
     2 => Released { seq },
     3 => NotHeld { seq },
@@ -230,6 +236,7 @@ pub enum HolderMsg {
         req_id: ReqId,
         scn: Scn,
         xid: Xid,
+        timings: Timings,
     },
     Invalidate {
         seq: Seq,
@@ -282,7 +289,7 @@ wire_enum!(HolderMsg {
     10 => Promote { seq },
     11 => BecomeWriter { seq },
     12 => Retry { req_id },
-    13 => AskCr { req_id, scn, xid },
+    13 => AskCr { req_id, scn, xid, timings },
 });
 
 /// A message of the block class.

@@ -27,7 +27,7 @@ use crate::wire::{DecodeError, Reader, Wire, wire_newtype, wire_struct};
 
 /// Version of the frame format. A change of it cannot be read by older programs; additions at the
 /// end of messages need none.
-pub const FRAME_VERSION: u8 = 1;
+pub const FRAME_VERSION: u8 = 2;
 /// The most messages in a frame.
 pub const FRAME_MESSAGES_MAX: usize = 4096;
 /// Length and class: a message has at least these.
@@ -82,7 +82,8 @@ pub struct Envelope {
     pub from: InstanceNo,
     /// Incarnation of the sender's slot (C14).
     pub incarnation: u32,
-    /// The sender's monotonic clock, for round trips only (it is compared with nobody else's).
+    /// The sender's monotonic clock; compared with another's only on one machine, which has one.
+    /// 0: it leaves with a later one.
     pub sent_us: u64,
 }
 wire_struct!(Envelope { epoch, scn, from, incarnation, sent_us });

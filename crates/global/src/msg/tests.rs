@@ -8,7 +8,15 @@ fn version(count: u64) -> Version {
 
 fn samples() -> Vec<Message> {
     let addr = Dba::new(4, 128);
-    let timings = Timings { queue_us: 1, build_us: 2, pin_us: 3, flush_us: 4, serve_us: 5 };
+    let timings = Timings {
+        queue_us: 1,
+        master_lms_us: 6,
+        lms_us: 7,
+        build_us: 2,
+        pin_us: 3,
+        flush_us: 4,
+        serve_us: 5,
+    };
     let have = Have { mode: Mode::S, version: version(3) };
     let xid = Xid { usn: 1, slot: 2, seq: 3 };
     let info = BlockInfo {

@@ -41,7 +41,7 @@ fn request_older_than_the_promotion_of_its_askers_past_image_is_asked_again() {
         m.master.install(ADDR, &view, None);
         m.master.promote(0, ADDR, None, &mut m.out);
         let [(ONE, HolderMsg::Promote { seq })] = m.sent()[..] else { panic!("no promotion") };
-        let ask = |n, want, have| MasterMsg::Request { req_id: ReqId(n), want, have };
+        let ask = |n, want, have| MasterMsg::Request { req_id: ReqId(n), want, have, lms_us: 0 };
         assert!(m.step(TWO, ask(20, Want::S, Have::default())).is_empty());
         assert!(m.step(ONE, ask(10, Want::X, had)).is_empty());
         let outcome = Promoted::Holds { version: version(6) };
@@ -57,4 +57,28 @@ fn request_older_than_the_promotion_of_its_askers_past_image_is_asked_again() {
         let sent = m.step(ONE, ask(11, Want::X, now));
         assert!(matches!(sent[..], [(TWO, HolderMsg::Invalidate { seq: Seq(_) })]), "{sent:?}");
     }
+}
+
+/// How long a request has waited for the master's server goes with its answer, and is not mixed
+/// with what it waits for others who want the block.
+#[test]
+fn time_in_the_queue_of_the_masters_server_travels_with_the_answer() {
+    let mut m = Alone { master: Master::new(TWO), out: Vec::new() };
+    let ask = |n, lms_us| {
+        let (want, have) = (Want::X, Have::default());
+        MasterMsg::Request { req_id: ReqId(n), want, have, lms_us }
+    };
+    let [(ONE, HolderMsg::Grant { grant })] = m.step(ONE, ask(1, 1500))[..] else {
+        panic!("nobody has it");
+    };
+    assert_eq!((grant.timings.master_lms_us, grant.timings.queue_us), (1500, 0));
+    assert!(m.step(TWO, ask(2, 7)).is_empty(), "it queues behind the first");
+    let taken = MasterMsg::Taken { seq: grant.seq, mode: Mode::X, version: version(1), past: None };
+    m.master.step(300, ONE, ADDR, &taken, &mut m.out);
+    let forwarded = m.sent().into_iter().find_map(|(to, msg)| match msg {
+        HolderMsg::Forward { timings, .. } if to == ONE => Some(timings),
+        _ => None,
+    });
+    let timings = forwarded.expect("the holder is told");
+    assert_eq!((timings.master_lms_us, timings.queue_us), (7, 300));
 }

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use block::{Dba, InstanceNo, Mode, Scn, Version, Xid};
 use global::holder::{Facts, Holder, HolderEffect, HolderEvent, Ship};
 use global::master::{Master, MasterEffect};
-use global::msg::{BlockInfo, HolderMsg, Holding, MasterMsg, ReqId, Want};
+use global::msg::{BlockInfo, HolderMsg, Holding, MasterMsg, ReqId, Timings, Want};
 
 pub const ADDR: Dba = Dba::new(4, 128);
 
@@ -218,7 +218,8 @@ impl World {
                 self.send(i, to, Packet::ToMaster(msg));
             }
             HolderEffect::AskCr { to, req_id, scn, xid } => {
-                let msg = HolderMsg::AskCr { req_id, scn, xid };
+                let timings = Timings::default();
+                let msg = HolderMsg::AskCr { req_id, scn, xid, timings };
                 self.send(i, to, Packet::ToHolder(msg));
             }
             HolderEffect::Ship(ship) => self.ship(i, ship, before),

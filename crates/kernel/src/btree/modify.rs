@@ -438,5 +438,5 @@ async fn relieve(
     if splittable {
         return split::split(ctx, core, seg, leaf, key).await;
     }
-    core.wait_itl(ctx, txn, crowd, LockWait::Wait).await
+    core.wait_itl(ctx, txn, crowd, seg.obj).await
 }

@@ -32,6 +32,8 @@ pub struct Arrival {
     /// Who sent the image; `None`: a grant, read it from disk.
     pub from: Option<InstanceNo>,
     pub timings: Timings,
+    /// How long it waited for the block server here.
+    pub own_lms_us: u32,
 }
 
 /// What the latch protects. In this order: what a change of membership reads of a million of them
@@ -116,6 +118,37 @@ impl State {
     }
 }
 
+/// What has been done with a buffer. Whoever counts does it under the latch, shared or not, and by
+/// a store: of those who do it at the same instant one may be lost.
+#[derive(Default)]
+pub(super) struct Counts {
+    gets: AtomicU32,
+    changes: AtomicU32,
+}
+
+impl Counts {
+    pub fn got(&self) {
+        self.gets.store(self.gets.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub fn changed(&self) {
+        let changes = self.changes.load(Ordering::Relaxed);
+        self.changes.store(changes.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Gets and changes.
+    pub fn get(&self) -> (u64, u64) {
+        let of = |n: &AtomicU32| u64::from(n.load(Ordering::Relaxed));
+        (of(&self.gets), of(&self.changes))
+    }
+
+    /// The same, to be counted elsewhere from now on.
+    pub fn take(&self) -> (u64, u64) {
+        let of = |n: &AtomicU32| u64::from(n.swap(0, Ordering::Relaxed));
+        (of(&self.gets), of(&self.changes))
+    }
+}
+
 /// A cached block. In this order for the same reason as [`State`].
 #[repr(C)]
 pub struct Buffer {
@@ -127,6 +160,8 @@ pub struct Buffer {
     /// A block that has just come is used so often here before it goes on: once by each who waited
     /// for it. A block that all instances want would else travel for each single use.
     pub(super) reserved: AtomicU32,
+    /// Gets and changes since its segment was told.
+    pub(super) counts: Counts,
     pub(super) usage: AtomicU8,
     /// Set while somebody waits for the pins to drop.
     pub(crate) pin_waiter: AtomicBool,
@@ -145,6 +180,7 @@ impl Buffer {
             change_pins: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
             reserved: AtomicU32::new(0),
+            counts: Counts::default(),
             usage: AtomicU8::new(1),
             pin_waiter: AtomicBool::new(false),
             latch: RwLock::new(State {
@@ -179,6 +215,11 @@ impl Buffer {
         self.pins.load(Ordering::SeqCst)
     }
 
+    /// Counts a change of the block, for its segment. Under the latch.
+    pub(crate) fn count_change(&self) {
+        self.counts.changed();
+    }
+
     /// Marks use, for the replacement policy.
     pub(super) fn touch(&self) {
         let usage = self.usage.load(Ordering::Relaxed);
@@ -203,6 +244,7 @@ impl Buffer {
         if !self.usable(st, want) {
             return false;
         }
+        self.counts.got();
         self.pins.fetch_add(1, Ordering::SeqCst);
         if want == Mode::X {
             self.change_pins.fetch_add(1, Ordering::SeqCst);

@@ -12,6 +12,7 @@ use observe::{Ctx, Stat, WaitEvent};
 use super::buffer::Buffer;
 use super::double_write::{Area, DW_BLOCKS, write_images};
 use super::pool::Cache;
+use super::segments::SegmentStat;
 use super::step::Carry;
 use crate::error::Result;
 
@@ -181,6 +182,10 @@ impl Cache {
         ctx.bump(Stat::DbwrDoubleWriteBlocks, requests);
         ctx.bump(Stat::PhysicalWriteRequests, n);
         ctx.bump(Stat::PhysicalWrites, requests);
+        for (dba, image) in &images {
+            self.files.written(dba.file);
+            self.segments.add(layout::obj(image), SegmentStat::PhysicalWrites, 1);
+        }
         self.data_writes.fetch_add(requests, Ordering::SeqCst);
         Ok(())
     }

@@ -6,6 +6,7 @@ mod double_write;
 mod epoch;
 mod pool;
 mod read;
+mod segments;
 mod step;
 mod view;
 
@@ -16,6 +17,7 @@ pub use double_write::{
     Area, DW_BLOCKS, DW_FILE, DW_FILE_BLOCKS, find_torn, restore_torn, write_images,
 };
 pub use pool::{Cache, CacheConfig, Grants};
+pub use segments::{FileCounts, SegmentCounts, SegmentStat};
 pub use step::Carry;
 pub(crate) use step::in_protocol;
 pub use view::BufferRow;

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
 use super::buffer::{Buffer, GRANTED, Pin, State};
+use super::segments::{Files, Segments};
 use super::step::Carry;
 use crate::clock::ScnClock;
 use crate::error::{Error, Result};
@@ -98,6 +99,8 @@ pub struct Cache {
     pub(super) freed: Notify,
     pub(super) need_free: AtomicBool,
     pub data_writes: AtomicU64,
+    pub(crate) segments: Segments,
+    pub(super) files: Files,
     /// See `set_lag_bytes`.
     pub(super) lag_bytes: AtomicU64,
     /// Blocks others wait to see on disk.
@@ -140,6 +143,8 @@ impl Cache {
             freed: Notify::new(),
             need_free: AtomicBool::new(false),
             data_writes: AtomicU64::new(0),
+            segments: Segments::default(),
+            files: Files::default(),
             lag_bytes: AtomicU64::new(u64::MAX),
             wanted_writes: Mutex::new(Vec::new()),
             protocol: RwLock::new(()),
@@ -302,7 +307,9 @@ impl Cache {
         if self.is_alone() {
             if st.holder.present() {
                 st.holder.drop_alone();
-                st.image = None;
+                if let Some(image) = st.image.take() {
+                    self.settle_counts(buffer, &image);
+                }
                 return Evict::Gone;
             }
             return Evict::InUse;
@@ -396,6 +403,7 @@ impl Cache {
         let st = buffer.latch().read();
         let Some(image) = st.readable() else { return Err(f) };
         ctx.bump(Stat::ConsistentGets, 1);
+        buffer.counts.got();
         let out = f(image);
         drop(st);
         if buffer.use_reservation() {
@@ -435,6 +443,7 @@ impl Cache {
                 // Enough under the latch, even while a peer waits for the block.
                 if let Some(image) = st.readable() {
                     ctx.bump(Stat::ConsistentGets, 1);
+                    buffer.counts.got();
                     let out = f(image);
                     drop(st);
                     if buffer.use_reservation() {

@@ -10,6 +10,7 @@ use observe::{Ctx, Stat, WaitEvent};
 
 use super::buffer::Buffer;
 use super::pool::Cache;
+use super::segments::SegmentStat;
 use crate::error::{Error, Result};
 
 /// A read that overlaps another instance's write may be torn: it is repeated before the block is
@@ -27,10 +28,12 @@ impl Cache {
         loop {
             ctx.bump(Stat::PhysicalReads, 1);
             ctx.bump(Stat::PhysicalReadRequests, 1);
-            let read = self.group.read_blocks(dba.file, dba.block, 1);
+            let (read, began) = (self.group.read_blocks(dba.file, dba.block, 1), self.env.now());
             let image = ctx.wait(WaitEvent::DbFileSequentialRead, p, read).await?;
+            self.files.read(dba.file, 1, self.env.now().since(began));
             match layout::check(&image, dba) {
                 Ok(()) => {
+                    self.segments.add(layout::obj(&image), SegmentStat::PhysicalReads, 1);
                     self.clock.raise(layout::scn(&image));
                     return Ok(image);
                 }
@@ -129,12 +132,14 @@ impl Cache {
         ctx.bump(Stat::PhysicalReadRequests, 1);
         ctx.bump(Stat::PhysicalReadMultiRequests, 1);
         let p = [u64::from(first.file), u64::from(first.block), u64::from(n)];
-        let read = self.group.read_blocks(first.file, first.block, n);
+        let (read, began) = (self.group.read_blocks(first.file, first.block, n), self.env.now());
         let all = ctx.wait(WaitEvent::DbFileScatteredRead, p, read).await?;
+        self.files.read(first.file, n, self.env.now().since(began));
         let mut out = Vec::with_capacity(run.len());
         for (buffer, bytes) in run.iter().zip(all.chunks_exact(BLOCK_BYTES)) {
             if layout::check(bytes, buffer.dba).is_ok() {
                 self.clock.raise(layout::scn(bytes));
+                self.segments.add(layout::obj(bytes), SegmentStat::PhysicalReads, 1);
                 out.push(IoBuf::copy_from(bytes));
             } else {
                 out.push(self.read_block(ctx, buffer.dba).await?);

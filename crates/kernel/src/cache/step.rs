@@ -183,6 +183,7 @@ impl Cache {
             HolderEffect::BecomeDirty => self.become_dirty(buffer, st),
             HolderEffect::KeepPastImage => {
                 let image = st.image.take().expect("a dirty block has its image");
+                self.settle_counts(buffer, &image);
                 let inherited = st.past_image.take().map(|p| p.first_dirty);
                 let first_dirty = inherited.map_or(st.first_dirty, |r| r.min(st.first_dirty));
                 let version = layout::version(&image);
@@ -211,7 +212,9 @@ impl Cache {
                 self.requeue(buffer, st);
             }
             HolderEffect::DropImage => {
-                st.image = None;
+                if let Some(image) = st.image.take() {
+                    self.settle_counts(buffer, &image);
+                }
                 st.dirty = false;
                 self.requeue(buffer, st);
             }

@@ -119,6 +119,11 @@ impl<'a> Change<'a> {
             let dba = member.pin.dba();
             let img = member.guard.image.as_mut().expect("a pinned block has its image");
             let before = layout::version(img);
+            if op.is_format() {
+                // It may become another segment's.
+                self.cache.settle_counts(&member.pin.buffer, img);
+            }
+            member.pin.buffer.count_change();
             apply_at(img, dba, op, before, scn);
             self.cache.mark_dirty(
                 &member.pin.buffer,

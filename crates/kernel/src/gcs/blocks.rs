@@ -1,6 +1,6 @@
 //! Blocks: asking for them, serving them, mastering them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Scn, Version, Xid, layout};
 use cluster::Class;
 use env::marks::{self, Mark, Point};
-use env::{BoxFuture, IoBuf, Lane};
+use env::{BoxFuture, IoBuf, Lane, Micros};
 use global::msg::{GcsMessage, Have, HolderMsg, MasterMsg, Message, ReqId, Timings, Want};
 use global::{HolderEffect, HolderEvent, MasterEffect, Mutant, broken};
 use observe::{
@@ -16,7 +16,8 @@ use observe::{
 };
 
 use super::node::{CrAnswer, Node};
-use crate::cache::{Arrival, Buffer, Cache, Carry, Grants, State};
+use super::served::CrCount;
+use crate::cache::{Arrival, Buffer, Cache, Carry, Grants, SegmentStat, State};
 use crate::error::{Error, Result};
 use crate::read::Draft;
 use crate::txn::CrCopy;
@@ -44,16 +45,50 @@ pub(super) enum Hops {
     Three,
 }
 
-fn cap_us(us: u64) -> u32 {
+/// A request that has waited longer for block servers is called congested.
+const CONGESTED_US: u64 = 1_000;
+
+thread_local! {
+    /// Blocks said in the step of the protocol that this thread is in: which statistic has their
+    /// time, and since when.
+    static LEAVING: RefCell<Vec<(Stat, Micros)>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(super) fn cap_us(us: u64) -> u32 {
     u32::try_from(us).unwrap_or(u32::MAX)
+}
+
+/// The parts of a transfer, of which the holder has told most.
+pub(super) fn transfer_times(total_us: u64, timings: &Timings, own_lms_us: u32) -> TransferTimes {
+    TransferTimes {
+        total_us,
+        master_queue_us: u64::from(timings.queue_us),
+        master_lms_us: u64::from(timings.master_lms_us),
+        lms_us: u64::from(timings.lms_us),
+        build_us: u64::from(timings.build_us),
+        pin_us: u64::from(timings.pin_us),
+        flush_us: u64::from(timings.flush_us),
+        own_lms_us: u64::from(own_lms_us),
+    }
+}
+
+/// What has waited for the block server here says so when it is served.
+fn has_waited(mut msg: HolderMsg, lms_us: u32) -> HolderMsg {
+    match &mut msg {
+        HolderMsg::Forward { timings, .. }
+        | HolderMsg::ForwardCr { timings, .. }
+        | HolderMsg::AskCr { timings, .. } => timings.lms_us = lms_us,
+        _ => {}
+    }
+    msg
 }
 
 /// Which wait event a request ends as.
 #[derive(Clone, Copy)]
 enum Ended {
     Nothing,
-    Grant,
-    Block { from: InstanceNo, timings: Timings },
+    Grant(Timings),
+    Block { from: InstanceNo, timings: Timings, own_lms_us: u32 },
 }
 
 impl Grants for Node {
@@ -76,6 +111,12 @@ impl Grants for Node {
 
     fn send_queued(&self) {
         self.net.flush();
+        LEAVING.with_borrow_mut(|leaving| {
+            if !leaving.is_empty() {
+                let now = self.env.now();
+                leaving.drain(..).for_each(|(stat, since)| self.ctx.bump(stat, now.since(since)));
+            }
+        });
     }
 
     /// The user for whom the block has come pins it within microseconds, or has gone.
@@ -98,12 +139,19 @@ impl Grants for Node {
     ) {
         let addr = buffer.dba;
         match effect {
-            HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have }) => {
+            HolderEffect::ToMaster(MasterMsg::Request { req_id, want, have, .. }) => {
                 let blocks = vec![(addr, have)];
                 let request = GcsMessage::Request { req_id, want, blocks };
                 self.send(self.master_of(addr), Message::Gcs(request));
             }
             HolderEffect::ToMaster(msg) => {
+                match msg {
+                    MasterMsg::CrNotHeld { .. } => self.served.count_cr(CrCount::Fail),
+                    MasterMsg::Downgraded { .. } => {
+                        self.served.count_cr(CrCount::FairnessDownConverts);
+                    }
+                    _ => {}
+                }
                 let message = GcsMessage::ToMaster { addr, msg };
                 self.send(self.master_of(addr), Message::Gcs(message));
             }
@@ -113,7 +161,9 @@ impl Grants for Node {
                     let (want, have) = (Want::Cr { scn, xid }, Have::default());
                     GcsMessage::Request { req_id, want, blocks: vec![(addr, have)] }
                 } else {
-                    GcsMessage::ToHolder { addr, msg: HolderMsg::AskCr { req_id, scn, xid } }
+                    let timings = Timings::default();
+                    let msg = HolderMsg::AskCr { req_id, scn, xid, timings };
+                    GcsMessage::ToHolder { addr, msg }
                 };
                 let to = if master == self.me { self.me } else { to };
                 self.send(to, Message::Gcs(message));
@@ -123,7 +173,6 @@ impl Grants for Node {
                 self.serve_cr(buffer, st, (to, req_id, scn, xid), timings);
             }
             HolderEffect::ReadDisk => {
-                st.arrival = Some(Arrival { from: None, timings: Timings::default() });
                 self.cache.reserve(buffer);
                 self.read_granted(buffer.clone());
             }
@@ -163,11 +212,15 @@ impl Node {
         self.ctx.bump(Stat::GcCurrentBlocksServed, 1);
         self.ctx.bump(Stat::GcCurrentPinTime, u64::from(ship.info.timings.pin_us));
         self.ctx.bump(Stat::GcCurrentFlushTime, u64::from(ship.info.timings.flush_us));
+        let timings = &ship.info.timings;
+        self.served.shipped(timings.pin_us, timings.flush_us);
         if ship.info.sender_past.is_some() {
             self.ctx.bump(Stat::GcPastImages, 1);
         }
+        let began = self.env.now();
         let block = GcsMessage::Block { addr: buffer.dba, info: ship.info, image: image.to_vec() };
         self.send(ship.to, Message::Gcs(block));
+        LEAVING.with_borrow_mut(|leaving| leaving.push((Stat::GcCurrentSendTime, began)));
     }
 
     /// A copy for a reader elsewhere, with what it may not see taken back as far as that needs no
@@ -186,6 +239,7 @@ impl Node {
         let mut draft = Draft::new(&self.core, image, scn);
         let mut copy = CrReply { addr: buffer.dba, to, req_id, scn, timings };
         self.ctx.bump(Stat::GcCrBlocksServed, 1);
+        self.served.count_cr(CrCount::Data);
         let (upto, epoch) = (st.struct_rba, self.view().epoch);
         if self.cache.log.durable() >= upto && !draft.has_work(&self.core) {
             self.send_cr(copy, draft);
@@ -207,6 +261,7 @@ impl Node {
                 node.ctx.wait(WaitEvent::GcsLogFlushSync, [0; 3], flush).await;
                 flush_us = node.env.now().since(began) - build_us;
                 node.ctx.bump(Stat::GcCrFlushTime, flush_us);
+                node.served.cr_flushed(flush_us);
             }
             copy.timings.build_us = cap_us(build_us);
             copy.timings.flush_us = cap_us(flush_us);
@@ -223,13 +278,20 @@ impl Node {
             self.ctx.bump(Stat::CrBlocksCreated, 1);
             self.ctx.bump(Stat::UndoBlocksRead, u64::from(draft.undo_records));
         }
-        if !draft.complete {
-            self.ctx.bump(Stat::GcLightWorks, 1);
+        match (draft.complete, draft.undo_records) {
+            (false, _) => {
+                self.ctx.bump(Stat::GcLightWorks, 1);
+                self.served.count_cr(CrCount::LightWorks);
+            }
+            (true, 0) => self.served.count_cr(CrCount::Current),
+            (true, _) => self.served.count_cr(CrCount::Zero),
         }
+        let began = self.env.now();
         let CrReply { addr, to, req_id, scn, timings } = to;
         let (complete, image) = (draft.complete, draft.bytes);
         let copy = GcsMessage::CrBlock { addr, req_id, scn, complete, timings, image };
         self.send(to, Message::Gcs(copy));
+        LEAVING.with_borrow_mut(|leaving| leaving.push((Stat::GcCrSendTime, began)));
     }
 
     fn read_granted(&self, buffer: Arc<Buffer>) {
@@ -317,6 +379,8 @@ impl Node {
                 if st.holder.pending().is_none() {
                     let req_id = self.req_id();
                     let event = HolderEvent::Want { want, req_id };
+                    // How an earlier request ended is not how this one does.
+                    st.arrival = None;
                     self.cache.step(buffer, &mut st, event, Carry::default());
                     asked = st.holder.pending().map(|p| p.0);
                 }
@@ -338,6 +402,7 @@ impl Node {
             } else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
                 let woken = ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await;
+                self.count_segment(buffer, SegmentStat::GcBufferBusy);
                 // Whoever asked may have gone.
                 woken.map(|w| w.unwrap_or_else(|_| self.repeat(buffer)))
             };
@@ -359,6 +424,12 @@ impl Node {
         self.cache.step(buffer, &mut st, HolderEvent::Repeat, Carry::default());
     }
 
+    /// Counts something for the segment whose block a buffer holds, if it has come.
+    pub(super) fn count_segment(&self, buffer: &Buffer, stat: SegmentStat) {
+        let obj = buffer.latch().read().image.as_ref().map(|image| layout::obj(image));
+        obj.into_iter().for_each(|obj| self.cache.segments.add(obj, stat, 1));
+    }
+
     /// How many messages an answer took, by whom was asked.
     pub(super) fn hops(&self, dba: Dba, from: InstanceNo, asked: Option<InstanceNo>) -> Hops {
         let master = self.master_of(dba);
@@ -376,23 +447,33 @@ impl Node {
         let arrival = buffer.latch().read().arrival;
         let ended = match arrival {
             None => Ended::Nothing,
-            Some(Arrival { from: None, .. }) => Ended::Grant,
-            Some(Arrival { from: Some(from), timings }) => Ended::Block { from, timings },
+            Some(Arrival { from: None, timings, .. }) => Ended::Grant(timings),
+            Some(Arrival { from: Some(from), timings, own_lms_us }) => {
+                Ended::Block { from, timings, own_lms_us }
+            }
         };
         let total_us = self.env.now().since(began);
         let current = want == Want::X;
         match ended {
             Ended::Nothing if current => WaitEvent::GcCurrentRetry,
             Ended::Nothing => WaitEvent::GcCrFailure,
-            Ended::Grant => {
-                self.ctx.bump(Stat::GcRemoteGrants, 1);
-                if current { WaitEvent::GcCurrentGrant2Way } else { WaitEvent::GcCrGrant2Way }
+            Ended::Grant(timings) => {
+                let local = self.master_of(buffer.dba) == self.me;
+                self.ctx.bump(if local { Stat::GcLocalGrants } else { Stat::GcRemoteGrants }, 1);
+                match (current, u64::from(timings.master_lms_us) > CONGESTED_US) {
+                    (true, true) => WaitEvent::GcCurrentGrantCongested,
+                    (true, false) => WaitEvent::GcCurrentGrant2Way,
+                    (false, true) => WaitEvent::GcCrGrantCongested,
+                    (false, false) => WaitEvent::GcCrGrant2Way,
+                }
             }
-            Ended::Block { from, timings } => {
+            Ended::Block { from, timings, own_lms_us } => {
                 self.ctx.bump(Stat::GcCurrentBlocksReceived, 1);
                 self.ctx.bump(Stat::GcCurrentReceiveTime, total_us);
+                self.count_segment(buffer, SegmentStat::GcCurrentBlocksReceived);
                 let hops = self.hops(buffer.dba, from, None);
-                self.record(TransferKind::Current, buffer.dba, from, hops, total_us, &timings)
+                let times = transfer_times(total_us, &timings, own_lms_us);
+                self.record(TransferKind::Current, buffer.dba, from, hops, times)
             }
         }
     }
@@ -404,22 +485,20 @@ impl Node {
         dba: Dba,
         from: InstanceNo,
         hops: Hops,
-        total_us: u64,
-        timings: &Timings,
+        mut times: TransferTimes,
     ) -> WaitEvent {
-        let busy = timings.flush_us > 0 || timings.pin_us > 0;
-        let three = hops == Hops::Three;
-        let how = match (busy, three) {
-            (true, _) => TransferHow::Busy,
-            (false, true) => TransferHow::ThreeWay,
-            (false, false) => TransferHow::TwoWay,
-        };
-        let times = TransferTimes {
-            total_us,
-            master_queue_us: u64::from(timings.queue_us),
-            build_us: u64::from(timings.build_us),
-            pin_us: u64::from(timings.pin_us),
-            flush_us: u64::from(timings.flush_us),
+        if self.master_of(dba) == from {
+            // The master's server is the sender's.
+            times.lms_us += std::mem::take(&mut times.master_lms_us);
+        }
+        let busy_us = times.flush_us + times.pin_us;
+        let lms_us = times.lms_us + times.master_lms_us;
+        let congested = lms_us > CONGESTED_US.max(busy_us);
+        let how = match hops {
+            _ if congested => TransferHow::Congested,
+            _ if busy_us > 0 => TransferHow::Busy,
+            Hops::Three => TransferHow::ThreeWay,
+            Hops::Two => TransferHow::TwoWay,
         };
         let class = match dba.file {
             crate::undo::UNDO_HEADER_FILE => TransferClass::UndoHeader,
@@ -429,6 +508,8 @@ impl Node {
         };
         self.observer.block_waits.record(from.0, kind, class, how, &times);
         match (kind, how) {
+            (TransferKind::Cr, TransferHow::Congested) => WaitEvent::GcCrBlockCongested,
+            (TransferKind::Current, TransferHow::Congested) => WaitEvent::GcCurrentBlockCongested,
             (TransferKind::Cr, TransferHow::Busy) => WaitEvent::GcCrBlockBusy,
             (TransferKind::Cr, TransferHow::ThreeWay) => WaitEvent::GcCrBlock3Way,
             (TransferKind::Cr, _) => WaitEvent::GcCrBlock2Way,
@@ -480,8 +561,9 @@ impl Node {
         Ok(())
     }
 
-    /// Handles a message of the block class; under the gate.
-    pub(super) fn gcs_message(&self, from: InstanceNo, message: GcsMessage) {
+    /// Handles a message of the block class, which has waited `lms_us` for this server; under the
+    /// gate.
+    pub(super) fn gcs_message(&self, from: InstanceNo, message: GcsMessage, lms_us: u32) {
         let for_master = matches!(
             message,
             GcsMessage::Request { .. }
@@ -495,14 +577,14 @@ impl Node {
                 return;
             }
             drop(waiting);
-            self.master_message(from, message);
+            self.master_message(from, message, lms_us);
             return;
         }
         match message {
-            GcsMessage::ToHolder { addr, msg } => self.holder_message(from, addr, msg),
+            GcsMessage::ToHolder { addr, msg } => self.holder_message(from, addr, msg, lms_us),
             GcsMessage::ToHolderMany { msgs } => {
                 for (addr, msg) in msgs {
-                    self.holder_message(from, addr, msg);
+                    self.holder_message(from, addr, msg, lms_us);
                 }
             }
             GcsMessage::Block { addr, info, image } => {
@@ -513,9 +595,10 @@ impl Node {
                     self.env.abort_instance(&text);
                 }
                 self.core.clock.raise(layout::scn(&image));
+                let (timings, own_lms_us) = (info.timings, lms_us);
                 let carry = Carry {
                     image: Some(IoBuf::copy_from(&image)),
-                    arrival: Some(Arrival { from: Some(from), timings: info.timings }),
+                    arrival: Some(Arrival { from: Some(from), timings, own_lms_us }),
                 };
                 let mut st = buffer.latch().write();
                 self.cache.step(&buffer, &mut st, HolderEvent::Block { from, info }, carry);
@@ -535,7 +618,7 @@ impl Node {
                 if let Some(answer) = answer {
                     // The asker may have gone: then nobody needs the copy.
                     let copy = CrCopy { image, complete };
-                    let _ = answer.send(CrAnswer { copy, from, timings });
+                    let _ = answer.send(CrAnswer { copy, from, timings, own_lms_us: lms_us });
                 }
                 // After the answer, or its asker would think that there is none.
                 if let Some(buffer) = buffer.filter(|_| others) {
@@ -546,22 +629,27 @@ impl Node {
         }
     }
 
-    fn holder_message(&self, from: InstanceNo, addr: Dba, msg: HolderMsg) {
+    fn holder_message(&self, from: InstanceNo, addr: Dba, msg: HolderMsg, lms_us: u32) {
         let (buffer, _) = self.cache.lookup_or_insert(addr);
         let mut st = buffer.latch().write();
-        let event = HolderEvent::Message { from, msg };
+        if let HolderMsg::Grant { grant } = msg
+            && st.holder.pending().is_some_and(|p| p.0 == grant.req_id)
+        {
+            st.arrival = Some(Arrival { from: None, timings: grant.timings, own_lms_us: lms_us });
+        }
+        let event = HolderEvent::Message { from, msg: has_waited(msg, lms_us) };
         self.cache.step(&buffer, &mut st, event, Carry::default());
     }
 
     /// Steps the directory; under the gate.
-    pub(super) fn master_message(&self, from: InstanceNo, message: GcsMessage) {
+    pub(super) fn master_message(&self, from: InstanceNo, message: GcsMessage, lms_us: u32) {
         let now_us = self.env.now().0;
         let mut effects = Vec::new();
         let mut master = self.master.lock();
         match message {
             GcsMessage::Request { req_id, want, blocks } => {
                 for (addr, have) in blocks {
-                    let msg = MasterMsg::Request { req_id, want, have };
+                    let msg = MasterMsg::Request { req_id, want, have, lms_us };
                     master.step(now_us, from, addr, &msg, &mut effects);
                 }
             }

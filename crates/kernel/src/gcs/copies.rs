@@ -6,7 +6,7 @@
 
 use std::pin::pin;
 
-use block::{Dba, Mode, Scn, Xid};
+use block::{Dba, Mode, Scn, Xid, layout};
 use cluster::Class;
 use futures::future::{Either, join_all, select};
 use global::HolderEvent;
@@ -14,9 +14,9 @@ use global::msg::{ReqId, Want};
 use observe::{Ctx, Stat, TransferKind, WaitEvent};
 use tokio::sync::oneshot;
 
-use super::blocks::{REPEAT_AFTER, Waiting};
+use super::blocks::{REPEAT_AFTER, Waiting, transfer_times};
 use super::node::{CrAnswer, Node};
-use crate::cache::Carry;
+use crate::cache::{Carry, SegmentStat};
 use crate::error::Result;
 use crate::txn::CrCopy;
 
@@ -63,6 +63,7 @@ impl Node {
                     let event = HolderEvent::Want { want, req_id };
                     let (answer, answered) = oneshot::channel();
                     self.cr_waits.lock().insert(req_id, answer);
+                    st.arrival = None;
                     self.cache.step(&buffer, &mut st, event, Carry::default());
                     match st.holder.pending() {
                         Some(pending) if pending.0 == req_id => {
@@ -78,6 +79,7 @@ impl Node {
                 if ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await?.is_err() {
                     self.repeat(&buffer);
                 }
+                self.count_segment(&buffer, SegmentStat::GcBufferBusy);
                 continue;
             };
             let _guard = CrGuard { node: self, req_id };
@@ -85,13 +87,9 @@ impl Node {
                 let either = futures::future::select(answered, changed);
                 match self.env.timeout(REPEAT_AFTER, either).await {
                     Ok(futures::future::Either::Left((Ok(answer), _))) => {
-                        let CrAnswer { copy, from, timings } = answer;
                         let us = self.env.now().since(began);
-                        self.ctx.bump(Stat::GcCrBlocksReceived, 1);
-                        self.ctx.bump(Stat::GcCrReceiveTime, us);
-                        let hops = self.hops(dba, from, asked);
-                        let event = self.record(TransferKind::Cr, dba, from, hops, us, &timings);
-                        (Some(copy), event)
+                        let event = self.copy_received(dba, &answer, asked, us);
+                        (Some(answer.copy), event)
                     }
                     Ok(_) => (None, self.ended(&buffer, Want::S, began)),
                     Err(_) => {
@@ -157,6 +155,23 @@ impl Node {
         ours.then(|| Asked { dba, answer, direct: st.holder.asked_directly(), guard })
     }
 
+    /// Accounts a copy; the event by which the field names it.
+    fn copy_received(
+        &self,
+        dba: Dba,
+        answer: &CrAnswer,
+        asked: Option<block::InstanceNo>,
+        total_us: u64,
+    ) -> WaitEvent {
+        self.ctx.bump(Stat::GcCrBlocksReceived, 1);
+        self.ctx.bump(Stat::GcCrReceiveTime, total_us);
+        let obj = layout::obj(&answer.copy.image);
+        self.cache.segments.add(obj, SegmentStat::GcCrBlocksReceived, 1);
+        let hops = self.hops(dba, answer.from, asked);
+        let times = transfer_times(total_us, &answer.timings, answer.own_lms_us);
+        self.record(TransferKind::Cr, dba, answer.from, hops, times)
+    }
+
     /// The copy, or `None` if the question ends in another way.
     async fn copy_asked(&self, asked: Asked<'_>, began: env::Micros) -> Option<(Dba, CrCopy)> {
         let Asked { dba, answer, direct, guard } = asked;
@@ -174,13 +189,8 @@ impl Node {
         };
         match select(answer, pin!(ended)).await {
             Either::Left((Ok(answer), _)) => {
-                let CrAnswer { copy, from, timings } = answer;
-                let us = self.env.now().since(began);
-                self.ctx.bump(Stat::GcCrBlocksReceived, 1);
-                self.ctx.bump(Stat::GcCrReceiveTime, us);
-                let hops = self.hops(dba, from, direct);
-                self.record(TransferKind::Cr, dba, from, hops, us, &timings);
-                Some((dba, copy))
+                self.copy_received(dba, &answer, direct, self.env.now().since(began));
+                Some((dba, answer.copy))
             }
             _ => None,
         }

@@ -355,7 +355,7 @@ impl Node {
             std::mem::take(&mut *waiting)
         };
         for (from, message) in waiting {
-            self.master_message(from, message);
+            self.master_message(from, message, 0);
         }
         if self.master.lock().owed().is_empty() {
             self.duties_done();

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::InstanceNo;
-use cluster::{Class, ClassInbox};
-use env::Lane;
+use cluster::{Class, ClassInbox, Incoming};
 use env::marks::{self, Point};
+use env::{Lane, Micros};
 use futures::future::{Either, select};
 use global::epoch::{Admit, Channel, EpochEvent};
 use global::msg::{EpochMessage, Frame, Message};
 use global::{Epoch, Mutant, broken};
 use observe::{AlertLevel, Stat};
 
+use super::blocks::cap_us;
 use super::node::{Node, class_idx};
 
 /// Messages that have come together are answered together, up to this many.
@@ -54,7 +55,7 @@ impl Node {
                 for n in 1..=TOGETHER_MAX {
                     // What it makes this instance say to itself is handled right after it.
                     let turn = node.own_turn(class);
-                    node.incoming(class, incoming.from, &incoming.payload);
+                    node.incoming(class, &incoming);
                     drop(turn);
                     if n == TOGETHER_MAX {
                         break;
@@ -66,12 +67,21 @@ impl Node {
         });
     }
 
-    fn incoming(&self, class: Class, from: InstanceNo, payload: &[u8]) {
+    fn incoming(&self, class: Class, incoming: &Incoming) {
+        let (from, began) = (incoming.from, self.env.now());
         let enqueues = class == Class::Enqueues;
         let stat = if enqueues { Stat::GesMessagesReceived } else { Stat::GcsMessagesReceived };
         self.ctx.bump(stat, 1);
-        match Frame::decode(payload) {
-            Ok(frame) => self.frame(class, from, frame),
+        match Frame::decode(&incoming.payload) {
+            Ok(frame) => {
+                // What waits for a starved server waits in the socket as well: where that shows,
+                // it is counted.
+                let sent = Some(Micros(frame.envelope.sent_us));
+                let sent = sent.filter(|at| incoming.same_machine && at.0 > 0);
+                let lms_us = cap_us(began.since(sent.unwrap_or(incoming.arrived)));
+                self.frame(class, from, frame, lms_us);
+                self.served.received(class, lms_us, self.env.now().since(began));
+            }
             Err(e) => {
                 let text = format!("message of instance {from}: {e}");
                 self.ctx.alert(AlertLevel::Error, text);
@@ -88,11 +98,12 @@ impl Node {
         }
         let _gate = self.cache.enter_protocol();
         if epoch == self.view().epoch {
-            self.handle(self.me, message);
+            self.handle(self.me, message, 0);
         }
     }
 
-    fn frame(&self, class: Class, from: InstanceNo, frame: Frame) {
+    /// `lms_us`: how long it has waited for this task.
+    fn frame(&self, class: Class, from: InstanceNo, frame: Frame, lms_us: u32) {
         // Whatever SCN is read anywhere raises the clock (H8).
         self.core.clock.raise(frame.envelope.scn);
         if let [Message::Epoch(EpochMessage::Marker { epoch, scn, class: of, lane })] =
@@ -126,15 +137,15 @@ impl Node {
             self.parked.lock().entry(key).or_default().push_back(frame);
             return;
         }
-        self.deliver_or_park(class, from, frame);
+        self.deliver_or_park(class, from, frame, lms_us);
     }
 
     /// Under the gate.
-    fn deliver_or_park(&self, class: Class, from: InstanceNo, frame: Frame) {
+    fn deliver_or_park(&self, class: Class, from: InstanceNo, frame: Frame, lms_us: u32) {
         match self.admit(from, frame.envelope.epoch) {
             Admit::Deliver => {
                 for message in frame.messages {
-                    self.handle(from, message);
+                    self.handle(from, message, lms_us);
                 }
             }
             Admit::Park => {
@@ -193,15 +204,16 @@ impl Node {
                 }
             } else {
                 let _gate = self.cache.enter_protocol();
-                self.deliver_or_park(class, from, frame);
+                // It has waited for the epoch, not for the task.
+                self.deliver_or_park(class, from, frame, 0);
             }
         }
     }
 
     /// Handles a message of the epoch in force; under the gate.
-    fn handle(&self, from: InstanceNo, message: Message) {
+    fn handle(&self, from: InstanceNo, message: Message, lms_us: u32) {
         match message {
-            Message::Gcs(m) => self.gcs_message(from, m),
+            Message::Gcs(m) => self.gcs_message(from, m, lms_us),
             Message::Txn(m) => self.txn_message(from, m),
             Message::Ges(m) => self.ges_message(from, m),
             Message::Epoch(_) => {}

@@ -12,9 +12,15 @@ mod node;
 mod own;
 mod phases;
 mod recover;
+mod rows;
+mod served;
 mod transactions;
 mod watch;
 
 pub use calls::CallKind;
+pub use cluster::Class as MessageClass;
+pub use global::msg::{GesMode, Resource};
 pub use node::{Held, Network, Node, NodeConfig, View};
+pub use rows::{ElementRow, EnqueueRow};
+pub use served::{CrCount, ReceivedTotals, SERVED_BELOW_US, SERVED_BUCKETS, Served};
 pub use transactions::CallHandler;

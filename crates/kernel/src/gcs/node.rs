@@ -20,6 +20,7 @@ use super::enqueues::Enqueues;
 use super::own::Own;
 use super::phases::Phases;
 use super::recover::Recovery;
+use super::served::Served;
 use crate::cache::Cache;
 use crate::txn::{Core, CrCopy};
 
@@ -61,6 +62,8 @@ pub(super) struct CrAnswer {
     pub copy: CrCopy,
     pub from: InstanceNo,
     pub timings: global::msg::Timings,
+    /// How long it waited for the block server here.
+    pub own_lms_us: u32,
 }
 
 /// What this instance has of one block, by its own view.
@@ -131,6 +134,7 @@ pub struct Node {
     /// Epoch whose undo segments are loaded.
     pub(super) segments_ready: AtomicU64,
     pub(super) segments_loaded: Notify,
+    pub(super) served: Served,
     pub(super) call_handler: Mutex<Option<super::transactions::CallHandler>>,
     pub(super) ctx: Ctx,
 }
@@ -201,6 +205,7 @@ impl Node {
             duties_told: AtomicU64::new(0),
             segments_ready: AtomicU64::new(0),
             segments_loaded: Notify::new(),
+            served: Served::default(),
             call_handler: Mutex::new(None),
             ctx: observer.ctx(SessionKind::Background, "LMS0"),
         });
@@ -224,6 +229,12 @@ impl Node {
     #[must_use]
     pub fn view(&self) -> Arc<View> {
         self.view.read().clone()
+    }
+
+    /// What it has done for the others.
+    #[must_use]
+    pub fn served(&self) -> &Served {
+        &self.served
     }
 
     /// The connections to the other instances, for views and status.
@@ -274,7 +285,7 @@ impl Node {
             return;
         }
         if crate::cache::in_protocol() {
-            let bytes = self.frame_of(self.view().epoch, class, message);
+            let bytes = self.frame_of(self.view().epoch, class, message, self.env.now().0);
             // Broken: the membership hears of it from the interconnect itself.
             let _ = self.net.queue(to, class, bytes);
         } else {
@@ -288,26 +299,26 @@ impl Node {
             return self.send(to, message);
         }
         let class = class_of(&message);
-        let bytes = self.frame_of(self.view().epoch, class, message);
+        let bytes = self.frame_of(self.view().epoch, class, message, 0);
         // Broken: as below.
         let _ = self.net.send_with_next(to, class, bytes);
     }
 
     /// Sends in the name of an epoch (Markers close the old one).
     pub(super) fn send_in(&self, epoch: Epoch, to: InstanceNo, class: Class, message: Message) {
-        let bytes = self.frame_of(epoch, class, message);
+        let bytes = self.frame_of(epoch, class, message, self.env.now().0);
         // Broken: the membership hears of it from the interconnect itself.
         let _ = self.net.send(to, class, bytes);
     }
 
-    /// The frame of a message, counted as sent.
-    fn frame_of(&self, epoch: Epoch, class: Class, message: Message) -> Vec<u8> {
+    /// The frame of a message, counted as sent. `sent_us` as in [`Envelope`].
+    fn frame_of(&self, epoch: Epoch, class: Class, message: Message, sent_us: u64) -> Vec<u8> {
         let envelope = Envelope {
             epoch,
             scn: self.core.clock.current(),
             from: self.me,
             incarnation: u32::try_from(self.incarnation).unwrap_or(u32::MAX),
-            sent_us: self.env.now().0,
+            sent_us,
         };
         let with_image =
             matches!(message, Message::Gcs(GcsMessage::Block { .. } | GcsMessage::CrBlock { .. }));
@@ -317,6 +328,7 @@ impl Node {
         let stat =
             if class == Class::Enqueues { Stat::GesMessagesSent } else { Stat::GcsMessagesSent };
         self.ctx.bump(stat, 1);
+        self.served.sent(sent_us == 0);
         self.ctx.bump(Stat::GcKbytesSent, (bytes.len() as u64).div_ceil(1024));
         bytes
     }

@@ -13,6 +13,7 @@ use observe::{Ctx, Stat, WaitEvent};
 
 use super::calls::CallKind;
 use super::node::Node;
+use super::served::CrCount;
 use crate::error::{Error, Result};
 use crate::txn::{CrCopy, Peers, TxStatus};
 
@@ -280,6 +281,7 @@ impl Node {
     pub(super) fn txn_message(&self, from: InstanceNo, message: TxnMessage) {
         match message {
             TxnMessage::TransactionState { req_id, xid } => {
+                self.served.count_cr(CrCount::UndoHeader);
                 let Some(status) = self.core.local_status(xid) else {
                     self.answer_later(from, req_id, xid);
                     return;
@@ -298,6 +300,7 @@ impl Node {
                 self.horizons.lock().insert(from, oldest);
             }
             TxnMessage::UndoBlock { req_id, addr } => {
+                self.served.count_cr(CrCount::Undo);
                 let buffer = self.cache.lookup(addr);
                 let image =
                     buffer.and_then(|b| b.latch().read().image.as_ref().map(|i| i.to_vec()));

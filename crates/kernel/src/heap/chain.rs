@@ -18,7 +18,7 @@ use super::modify::note_room;
 use super::settle::potential_bytes;
 use super::{HeapSeg, ROW_BYTES_MAX, ROW_PIECE_BYTES_MAX};
 use crate::error::{Error, Result};
-use crate::txn::{LockWait, Outcome, Snapshot, Step, Target, Transaction, View};
+use crate::txn::{Outcome, Snapshot, Step, Target, Transaction, View};
 
 /// What a head holds instead of the row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,7 +174,7 @@ async fn delete_piece(
                 return Ok(next.filter(|n| n.to_u64() != 0));
             }
             Outcome::Stopped(_) => return Err(broken(at, "it is not there")),
-            Outcome::NoItl(crowd) => core.wait_itl(ctx, txn, &crowd, LockWait::Wait).await?,
+            Outcome::NoItl(crowd) => core.wait_itl(ctx, txn, &crowd, seg.obj).await?,
         }
     }
 }

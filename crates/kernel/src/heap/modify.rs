@@ -343,7 +343,7 @@ impl<'a> Work<'a> {
             Outcome::Redone(out) | Outcome::Stopped(out) => Ok(out),
             Outcome::NoItl(crowd) => {
                 drop(pin);
-                core.wait_itl(self.ctx, self.txn, &crowd, LockWait::Wait).await?;
+                core.wait_itl(self.ctx, self.txn, &crowd, self.seg.obj).await?;
                 Ok(Met::Again)
             }
         }

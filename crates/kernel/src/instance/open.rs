@@ -286,7 +286,9 @@ impl Instance {
     /// Begins a transaction of the session.
     #[must_use]
     pub fn begin(&self, ctx: &Ctx, isolation: Isolation) -> Arc<Transaction> {
-        Transaction::begin(&self.core, isolation, Scn(ctx.session.commit_floor()))
+        let txn = Transaction::begin(&self.core, isolation, Scn(ctx.session.commit_floor()));
+        ctx.session.set_transaction(txn.local_id());
+        txn
     }
 
     /// A context for a new user session.

@@ -9,6 +9,7 @@ use block::{BLOCK_BYTES, Dba, ObjId, Scn, Xid, rows};
 use observe::{Ctx, Stat};
 
 use super::sight::{Eye, Sight, all_visible, known_of, left, take_back};
+use crate::cache::SegmentStat;
 use crate::error::{Error, Result};
 use crate::txn::{COPIES_MAX, Core, CrCopy, Snapshot, TxStatus};
 
@@ -152,6 +153,7 @@ async fn consistent_waiting<R>(
             && expect.check(&copy, snap)?
         {
             ctx.bump(Stat::ConsistentGets, 1);
+            core.cache.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
             ctx.bump(Stat::CrCopiesUsedAgain, 1);
             return Ok(Some(f.take().expect("called once")(&copy)));
         }
@@ -160,6 +162,7 @@ async fn consistent_waiting<R>(
             clone
         } else if let Some(image) = seen_copy(ctx, snap, dba) {
             ctx.bump(Stat::ConsistentGets, 1);
+            core.cache.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
             if !expect.check(&image, snap)? {
                 return Ok(None);
             }
@@ -177,6 +180,7 @@ async fn consistent_waiting<R>(
             clone
         } else if let Some(copy) = remote_copy(ctx, snap, dba).await? {
             ctx.bump(Stat::ConsistentGets, 1);
+            core.cache.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
             if !expect.check(&copy.image, snap)? {
                 return Ok(None);
             }

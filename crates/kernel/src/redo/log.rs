@@ -58,6 +58,30 @@ struct Position {
     first: Rba,
 }
 
+/// What is in a log file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFileStatus {
+    /// It is being written.
+    Current,
+    /// Recovery would need it.
+    Active,
+    /// It may be written anew.
+    Inactive,
+    Unused,
+}
+
+/// One file of the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogFileRow {
+    /// Its place in the ring, from 0.
+    pub group: u16,
+    /// `None`: it has not been written yet.
+    pub seq: Option<u32>,
+    /// Redo that it holds.
+    pub bytes: u64,
+    pub status: LogFileStatus,
+}
+
 /// This instance's redo thread.
 pub struct Log {
     env: Env,
@@ -240,6 +264,33 @@ impl Log {
     #[must_use]
     pub fn ring_bytes(&self) -> u64 {
         self.ring.capacity_bytes * u64::from(self.ring.files)
+    }
+
+    /// The thread's log files as they stand in the ring, and the sequence number of the one that is
+    /// written.
+    #[must_use]
+    pub fn files(&self) -> (Vec<LogFileRow>, u32) {
+        let (seq, first) = {
+            let position = self.position.lock();
+            (position.seq, position.first)
+        };
+        let needed = self.checkpoint().0.next_multiple_of(LOG_SECTOR_BYTES);
+        let files = u32::from(self.ring.files);
+        let row = |back: u32| {
+            let group = self.ring.idx_of(seq + files - back);
+            let seq = seq.checked_sub(back).filter(|seq| *seq > 0);
+            // Of a former life nothing is needed any more, where exactly it ended does not matter.
+            let back_bytes = u64::from(back.saturating_sub(1)) * self.ring.capacity_bytes;
+            let end = first.0.saturating_sub(back_bytes);
+            let status = match (back, seq) {
+                (0, _) => LogFileStatus::Current,
+                (_, None) => LogFileStatus::Unused,
+                _ if end > needed => LogFileStatus::Active,
+                _ => LogFileStatus::Inactive,
+            };
+            LogFileRow { group, seq, bytes: self.ring.capacity_bytes, status }
+        };
+        ((0..files).map(row).collect(), seq)
     }
 
     pub fn set_flush_delay_us(&self, us: u64) {

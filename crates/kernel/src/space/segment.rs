@@ -19,7 +19,7 @@ use super::layout::{
     extent_count, free_map_of, free_map_ordinal, header_hwm, new_free_map, new_header,
     next_extent_blocks, read_header, set_hwm,
 };
-use crate::cache::Pin;
+use crate::cache::{Pin, SegmentStat};
 use crate::change::Change;
 use crate::error::{Error, Result};
 
@@ -140,6 +140,7 @@ impl Space {
         if info.birth != id.birth || info.obj != id.obj {
             return Err(Error::ObjectGone);
         }
+        self.cache.segments.add(id.obj, SegmentStat::SegmentScans, 1);
         Ok(ExtentMap::new(&info.extents).data_runs(info.hwm))
     }
 

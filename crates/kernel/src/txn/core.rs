@@ -304,6 +304,7 @@ impl Core {
                 // The first round prefers slots whose outcome no snapshot needs any more.
                 let youngest = if rounds == 0 { supply.horizon } else { Scn::MAX };
                 if let Some(cursor) = segment.begin(ctx, &supply, youngest).await? {
+                    ctx.session.set_xid(cursor.xid.to_u64(), self.env.wall_us());
                     return Ok(cursor);
                 }
             }

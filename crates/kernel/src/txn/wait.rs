@@ -23,6 +23,7 @@ use super::core::Core;
 use super::locks::{TableLocks, Wish};
 use super::modify::Crowd;
 use super::transaction::Transaction;
+use crate::cache::SegmentStat;
 use crate::error::{Error, Result};
 
 /// How long a statement is ready to wait for a lock.
@@ -317,11 +318,14 @@ impl Core {
         ctx: &Ctx,
         txn: &Transaction,
         xid: Xid,
-        _target: WaitTarget,
+        target: WaitTarget,
         wait: LockWait,
     ) -> Result<()> {
         let p2 = (u64::from(xid.usn) << 16) | u64::from(xid.slot);
         let p = [observe::enq_p1(*b"TX", 6), p2, u64::from(xid.seq)];
+        if !matches!(wait, LockWait::NoWait | LockWait::SkipLocked) {
+            self.cache.segments.add(target.obj, SegmentStat::RowLockWaits, 1);
+        }
         self.wait_xids(ctx, txn, &[xid], WaitEvent::EnqTxRowLock, p, wait).await
     }
 
@@ -334,15 +338,17 @@ impl Core {
         ctx: &Ctx,
         txn: &Transaction,
         crowd: &Crowd,
-        wait: LockWait,
+        obj: ObjId,
     ) -> Result<()> {
         if crowd.newer {
             let why = "the block has no room for another transaction entry".to_owned();
             return Err(Error::Serialization(why));
         }
         marks::reached(Mark::ListFull);
+        self.cache.segments.add(obj, SegmentStat::ItlWaits, 1);
         let p = [observe::enq_p1(*b"TX", 4), 0, 0];
-        self.wait_xids(ctx, txn, &crowd.running, WaitEvent::EnqTxAllocateItl, p, wait).await
+        self.wait_xids(ctx, txn, &crowd.running, WaitEvent::EnqTxAllocateItl, p, LockWait::Wait)
+            .await
     }
 
     async fn wait_xids(

@@ -140,6 +140,8 @@ pub(super) struct Inner {
 pub struct UndoReport {
     pub usn: u16,
     pub extents: usize,
+    pub blocks: u64,
+    /// Transactions that have not ended.
     pub active: usize,
 }
 
@@ -423,7 +425,8 @@ impl Segment {
     pub fn report(&self) -> UndoReport {
         let inner = self.inner.lock();
         let active = inner.slots.iter().filter(|s| s.state == TxMem::Active).count();
-        UndoReport { usn: self.usn, extents: inner.extents.len(), active }
+        let blocks = inner.extents.iter().map(|e| u64::from(e.blocks)).sum();
+        UndoReport { usn: self.usn, extents: inner.extents.len(), blocks, active }
     }
 
     /// The transaction has ended in `state` at `scn`: its slot and blocks may be used on. Its undo

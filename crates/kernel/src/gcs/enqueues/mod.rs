@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::InstanceNo;
 use global::Epoch;
-use global::ges::{Deadlock, GesMaster, GesShadow, OwnerId, ShadowEffect, ShadowEvent};
+use global::ges::{Deadlock, GesMaster, GesShadow, GesView, OwnerId, ShadowEffect, ShadowEvent};
 use global::msg::{
     EnqueueHolding, EpochMessage, GesHolderMsg, GesMasterMsg, GesMessage, GesMode, Message,
     Resource, ValueBlock,
@@ -131,6 +131,8 @@ struct Asking<'a> {
     had: GesMode,
     answer: oneshot::Receiver<Answer>,
     told: bool,
+    /// Since when another instance is being asked for it.
+    asked: Option<env::Micros>,
 }
 
 impl Asking<'_> {
@@ -148,6 +150,10 @@ impl Asking<'_> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
+        if let Some(asked) = self.asked {
+            let us = self.node.env.now().since(asked);
+            self.node.ctx.bump(Stat::GlobalEnqueueGetTime, us);
+        }
         if self.told {
             return;
         }
@@ -271,6 +277,19 @@ impl Node {
         lines
     }
 
+    /// What is known of each enqueue mastered here.
+    pub(super) fn for_each_mastered(&self, mut f: impl FnMut(Resource, GesView)) {
+        let state = self.enqueues.state.lock();
+        for resource in state.master.resources() {
+            state.master.view(resource).into_iter().for_each(|known| f(resource, known));
+        }
+    }
+
+    /// The state of each enqueue that this instance has or wants.
+    pub(super) fn for_each_shadow(&self, f: impl FnMut(&GesShadow)) {
+        self.enqueues.state.lock().entries.values().map(|entry| &entry.shadow).for_each(f);
+    }
+
     /// Asks for a mode; the answer may be there at once.
     fn ask(
         &self,
@@ -302,7 +321,10 @@ impl Node {
         debug_assert!(old.is_none(), "{owner:?} waits twice for {resource}");
         let event = ShadowEvent::Lock { owner, mode, req_id, no_wait };
         self.run(state, Step::Shadow(resource, event));
-        Asking { node: self, resource, owner, had, answer, told: false }
+        let pending = state.entries.get(&resource).and_then(|e| e.shadow.pending());
+        let asked = (pending == Some(req_id) && self.enqueue_master(resource) != self.me)
+            .then(|| self.env.now());
+        Asking { node: self, resource, owner, had, answer, told: false, asked }
     }
 
     /// Does a step and all that follows from it here; under the gate.

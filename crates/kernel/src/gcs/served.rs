@@ -1,0 +1,161 @@
+//! What this instance's servers have done for the others, and how long messages waited for them:
+//! behind `v$cr_block_server`, `v$current_block_server` and `v$ges_statistics`.
+//!
+//! Promises: a count only grows, and costs a relaxed addition where something is done for another
+//! instance anyway. Must never be asked by who decides something.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use cluster::Class;
+use cluster::interconnect::CLASSES;
+
+use super::node::class_idx;
+
+/// Upper bounds of the columns of a histogram in µs; the last column has none.
+pub const SERVED_BELOW_US: [u64; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
+/// Columns of a histogram.
+pub const SERVED_BUCKETS: usize = SERVED_BELOW_US.len() + 1;
+
+/// What is counted of requests for consistent copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CrCount {
+    /// Requests for consistent copies of blocks.
+    Data,
+    /// Requests for undo blocks.
+    Undo,
+    /// Questions for the state of a transaction, which the field reads from headers of undo
+    /// segments.
+    UndoHeader,
+    /// Copies of which nothing had to be taken back.
+    Current,
+    /// Copies of which changes were taken back, all that was needed.
+    Zero,
+    /// Requests that met no right here and went back to the master.
+    Fail,
+    /// Blocks in X that were shared after they had been asked for often.
+    FairnessDownConverts,
+    /// Copies that waited for the log writer.
+    Flushes,
+    /// The longest such wait, µs.
+    FlushMaxUs,
+    /// Copies sent unfinished.
+    LightWorks,
+}
+
+const CR_COUNTS: usize = CrCount::LightWorks as usize + 1;
+
+/// Messages received of one class.
+#[derive(Default)]
+struct Received {
+    messages: AtomicU64,
+    queue_us: AtomicU64,
+    process_us: AtomicU64,
+}
+
+/// Messages received of one class since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReceivedTotals {
+    pub messages: u64,
+    /// From the wire, or on one machine from their sending, until a server took them.
+    pub queue_us: u64,
+    /// Of the server, to handle them.
+    pub process_us: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Served {
+    cr: [AtomicU64; CR_COUNTS],
+    pins: [AtomicU64; SERVED_BUCKETS],
+    flushes: [AtomicU64; SERVED_BUCKETS],
+    received: [Received; CLASSES],
+    directly: AtomicU64,
+    with_next: AtomicU64,
+}
+
+fn bucket(us: u64) -> usize {
+    SERVED_BELOW_US.iter().position(|below| us < *below).unwrap_or(SERVED_BELOW_US.len())
+}
+
+impl Served {
+    pub(super) fn count_cr(&self, what: CrCount) {
+        self.cr[what as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn cr_flushed(&self, us: u64) {
+        self.count_cr(CrCount::Flushes);
+        self.cr[CrCount::FlushMaxUs as usize].fetch_max(us, Relaxed);
+    }
+
+    /// A block has been sent in its newest version.
+    pub(super) fn shipped(&self, pin_us: u32, flush_us: u32) {
+        self.pins[bucket(u64::from(pin_us))].fetch_add(1, Relaxed);
+        if flush_us > 0 {
+            self.flushes[bucket(u64::from(flush_us))].fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(super) fn received(&self, class: Class, queue_us: u32, process_us: u64) {
+        let of = &self.received[class_idx(class)];
+        of.messages.fetch_add(1, Relaxed);
+        of.queue_us.fetch_add(u64::from(queue_us), Relaxed);
+        of.process_us.fetch_add(process_us, Relaxed);
+    }
+
+    pub(super) fn sent(&self, with_next: bool) {
+        let of = if with_next { &self.with_next } else { &self.directly };
+        of.fetch_add(1, Relaxed);
+    }
+
+    #[must_use]
+    pub fn cr(&self, what: CrCount) -> u64 {
+        self.cr[what as usize].load(Relaxed)
+    }
+
+    /// Blocks sent in their newest version, by the time that users here and writes to disk kept
+    /// them.
+    #[must_use]
+    pub fn pins(&self) -> [u64; SERVED_BUCKETS] {
+        std::array::from_fn(|i| self.pins[i].load(Relaxed))
+    }
+
+    /// Those of them that waited for the log writer, by the time of that.
+    #[must_use]
+    pub fn flushes(&self) -> [u64; SERVED_BUCKETS] {
+        std::array::from_fn(|i| self.flushes[i].load(Relaxed))
+    }
+
+    #[must_use]
+    pub fn messages(&self, class: Class) -> ReceivedTotals {
+        let of = &self.received[class_idx(class)];
+        ReceivedTotals {
+            messages: of.messages.load(Relaxed),
+            queue_us: of.queue_us.load(Relaxed),
+            process_us: of.process_us.load(Relaxed),
+        }
+    }
+
+    /// Messages that left at once, and those that went with a later one.
+    #[must_use]
+    pub fn messages_sent(&self) -> (u64, u64) {
+        (self.directly.load(Relaxed), self.with_next.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_counted_in_the_column_of_its_length() {
+        let served = Served::default();
+        for (pin_us, flush_us) in [(0, 0), (99, 0), (100, 999), (2_000_000, 1_000_000)] {
+            served.shipped(pin_us, flush_us);
+        }
+        assert_eq!(served.pins(), [2, 1, 0, 0, 0, 1]);
+        assert_eq!(served.flushes(), [0, 1, 0, 0, 0, 1], "who did not wait is in none");
+        served.cr_flushed(7);
+        served.cr_flushed(3);
+        assert_eq!((served.cr(CrCount::Flushes), served.cr(CrCount::FlushMaxUs)), (2, 7));
+    }
+}
