@@ -27,10 +27,11 @@ fn every_gv_view_has_the_rows_of_all_instances() {
     });
     for k in 1..=3 {
         assert_eq!(db.sql(k, WHO), "1\n2\n3");
-        // Temporary files are there only while somebody sorts much.
+        // Temporary files are there only while somebody sorts much, waits where somebody waits.
         let views = db.sql(
             k,
-            "select name from v$fixed_table where name like 'gv$%' and name <> 'gv$tempseg_usage'",
+            "select name from v$fixed_table where name like 'gv$%' and name not in \
+             ('gv$tempseg_usage', 'gv$ges_blocking_enqueue', 'gv$enqueue_statistics')",
         );
         assert!(views.lines().any(|view| view == "gv$session"), "{views}");
         for view in views.lines() {
@@ -43,6 +44,38 @@ fn every_gv_view_has_the_rows_of_all_instances() {
     let sql = "select value from gv$parameter where inst_id = 2 and name = 'listen'";
     assert_eq!(db.sql(3, sql), local);
     for mut child in held {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+/// A row is locked on one instance, wanted on another: who waits for whom is seen from a third.
+#[test]
+fn waiters_and_blockers_are_seen_over_instances() {
+    let db = Db::open(3);
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "insert into t values (1, 0)");
+    let spawn = |k, sql: &str| {
+        let mut psql = db.client("psql", k);
+        psql.args(["-X", "-q", "-c", "begin", "-c", sql, "-c", "select pg_sleep(100)"]);
+        psql.spawn().unwrap()
+    };
+    let holder = spawn(1, "update t set v = 1");
+    let sid = |k: u8| {
+        db.sql(k, "select session_id from v$locked_object join v$session on sid = session_id")
+    };
+    wait_until("the row is locked", || !sid(1).is_empty());
+    let waiter = spawn(2, "update t set v = 2");
+    let waits = "select waiting_session / 100000, holding_session / 100000, lock_type, mode_held, \
+                 mode_requested from dba_waiters";
+    wait_until("somebody waits", || db.sql(3, waits) == "1|0|TX|6|6");
+    assert_eq!(db.sql(3, "select holding_session from dba_blockers"), sid(1));
+    assert_eq!(db.sql(3, "select count(*) from gv$transaction"), "1", "who waits has none yet");
+    // Both are counted for the table, on the instance that waits.
+    let counted = "select inst_id from gv$segment_statistics where object_name = 't' and \
+                   object_type = 'TABLE' and statistic_name = 'row lock waits' and value > 0";
+    assert_eq!(db.sql(3, counted), "2");
+    for mut child in [holder, waiter] {
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -82,6 +115,35 @@ async fn a_gv_query_waits_for_a_frozen_instance_and_can_be_cancelled() {
     let rows = client.query(WHO, &[]).await.unwrap();
     let who: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
     assert_eq!(who, [1, 2]);
+}
+
+/// A request that a block server does not get to is not taken for a slow network or log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_waits_for_a_block_server_is_called_congested() {
+    let db = Db::open(2);
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "insert into t values (1, 0)");
+    let client = connect(&db, 2).await;
+    let waiting = "select count(*) from v$session_wait \
+                   where event like 'gc c%request' and state = 'WAITING'";
+    // All else that the statements need is here before the other instance stands still.
+    client.batch_execute("update t set v = 1").await.unwrap();
+    assert_eq!(db.sql(2, waiting), "0");
+    db.sql(1, "update t set v = 2");
+    db.signal(1, Signal::SIGSTOP);
+    let asked = tokio::spawn(async move { client.batch_execute("update t set v = 3").await });
+    wait_until("it waits for a block", || db.sql(2, waiting) == "1");
+    db.signal(1, Signal::SIGCONT);
+    asked.await.unwrap().unwrap();
+    let named = "select count(*) > 0 from v$system_event where event like 'gc % block congested'";
+    assert_eq!(db.sql(2, named), "t");
+    let late = "select sum(cr_congested + current_congested) > 0, max(cr_congested_time + \
+                current_congested_time) > 1000 from v$instance_cache_transfer where instance = 1";
+    assert_eq!(db.sql(2, late), "t|t");
+    let split = "select max(lms_queue_us) > 1000 from v$gc_wait_split where instance = 1";
+    assert_eq!(db.sql(2, split), "t", "{}", db.sql(2, "select * from v$gc_wait_split"));
+    let queue = "select value > 1 from v$ges_statistics where name = 'gcs msgs queue time (ms)'";
+    assert_eq!(db.sql(1, queue), "t");
 }
 
 /// Files are read and written on the thread that wants them: it stands still, and says for what.

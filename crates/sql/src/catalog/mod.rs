@@ -479,12 +479,12 @@ impl Session {
             return Err(crate::access::denied("view", name));
         }
         if let Some(mut rows) = views::local(&self.instance, name) {
-            self.hide_texts(name, &mut rows).await?;
+            self.finish_rows(name, &mut rows).await?;
             return Ok(Some(rows));
         }
         let Some(local_name) = name.strip_prefix('g') else { return Ok(None) };
         let Some(mut all) = self.rows_of_all(local_name).await? else { return Ok(None) };
-        self.hide_texts(local_name, &mut all).await?;
+        self.finish_rows(local_name, &mut all).await?;
         Ok(Some(all))
     }
 
@@ -500,6 +500,14 @@ impl Session {
             }
         }
         Ok(Some(all))
+    }
+
+    /// What only the asking session knows of a view's rows.
+    async fn finish_rows(&mut self, view: &str, rows: &mut Rows) -> Result<()> {
+        if view == "v$segment_statistics" {
+            Box::pin(self.name_segments(rows)).await?;
+        }
+        self.hide_texts(view, rows).await
     }
 
     /// What others run is not for everybody: it may hold what they know.

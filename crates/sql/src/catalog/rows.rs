@@ -149,6 +149,20 @@ impl Rows {
         }
     }
 
+    /// Fills in `owner`, `object_name` and `object_type` by the number of the object in `of`; what
+    /// `find` does not know stays as it is.
+    pub(crate) fn name_objects(&mut self, of: &str, find: impl Fn(i64) -> Option<[Value; 3]>) {
+        let at = |name: &str| self.columns.iter().position(|(known, _)| known == name);
+        let names = ["owner", "object_name", "object_type"].map(at);
+        let ([Some(owner), Some(name), Some(kind)], Some(of)) = (names, at(of)) else { return };
+        for row in &mut self.rows {
+            let Value::Int8(obj) = row[of] else { continue };
+            if let Some(named) = find(obj) {
+                [row[owner], row[name], row[kind]] = named;
+            }
+        }
+    }
+
     fn types(&self) -> Vec<ColType> {
         self.columns.iter().map(|(_, shape)| shape.col_type()).collect()
     }

@@ -141,31 +141,30 @@ async fn ours(monitor: &Client, sid: Sid) -> Option<Wait> {
         rows(monitor, &sql).await[0][0] == "t"
     } else if row[0].starts_with("library") {
         // The definition is kept by DDL, which also has its table until it commits.
-        lock_is_taken(monitor, number(1), "SX").await
+        lock_is_taken(monitor, number(1), 3).await
     } else {
-        const MODES: [&str; 7] = ["", "", "SS", "SX", "S", "SSX", "X"];
-        let mode = usize::try_from(number(1) & 0xffff).expect("a mode");
-        lock_is_taken(monitor, number(2), MODES[mode]).await
+        lock_is_taken(monitor, number(2), number(1) & 0xffff).await
     };
     stands.then(|| row.join(" "))
 }
 
 /// Whether a mode of a lock is kept from who asks for it by somebody's hold, or by somebody who
 /// asks too. A hold of its own that it wants to raise is not told apart.
-async fn lock_is_taken(monitor: &Client, object: u64, wanted: &str) -> bool {
+async fn lock_is_taken(monitor: &Client, object: u64, wanted: u64) -> bool {
     let sql = format!(
-        "select coalesce(lmode, request) from gv$lock \
-         where id1 = '{object}' and type <> 'TX' and (lmode is not null or request <> '{wanted}')"
+        "select greatest(lmode, request) from gv$lock \
+         where id1 = {object} and type <> 'TX' and (lmode > 0 or request <> {wanted})"
     );
     rows(monitor, &sql).await.iter().any(|row| !compatible(&row[0], wanted))
 }
 
-fn compatible(a: &str, b: &str) -> bool {
-    let with: &[&str] = match a {
-        "SS" => &["SS", "SX", "S", "SSX"],
-        "SX" => &["SS", "SX"],
-        "S" => &["SS", "S"],
-        "SSX" => &["SS"],
+/// Modes by the field's numbers: SS 2, SX 3, S 4, SSX 5, X 6.
+fn compatible(a: &str, b: u64) -> bool {
+    let with: &[u64] = match a {
+        "2" => &[2, 3, 4, 5],
+        "3" => &[2, 3],
+        "4" => &[2, 4],
+        "5" => &[2],
         _ => &[],
     };
     with.contains(&b)

@@ -4,6 +4,7 @@ use super::int4;
 use super::registry::{Make, views};
 use crate::catalog::rows::Shape::{Bool, Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
+use block::BLOCK_BYTES;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use std::sync::Arc;
@@ -19,7 +20,12 @@ views! {
         dirty: Bool, "Whether the block is newer than on disk.";
         past_image: Bool, "Whether an image of the past is kept.";
     }
+    "v$sga", Make::Local(sga), "Memory that the instance has for all its sessions." {
+        name: Text, "What for.";
+        value: Int8, "Bytes.";
+    }
     "v$rowcache", Make::Local(rowcache), "The dictionary's entries in memory." {
+        cache_no: Int4, "Number of the row.";
         parameter: Text, "What the entries describe.";
         count: Int8, "Entries held.";
         gets: Int8, "Look-ups.";
@@ -49,9 +55,16 @@ fn buffers(instance: &Arc<Instance>, rows: &mut Rows) {
     }
 }
 
+fn sga(instance: &Arc<Instance>, rows: &mut Rows) {
+    let buffers = instance.core.cache.capacity_blocks() * BLOCK_BYTES;
+    rows.push(vec![text("Database Buffers"), int(buffers)]);
+    rows.push(vec![text("Redo Buffers"), int(instance.params.log_buffer())]);
+}
+
 fn rowcache(instance: &Arc<Instance>, rows: &mut Rows) {
-    for stat in kernel::dict::row_cache_stats(&instance.core) {
+    for (at, stat) in kernel::dict::row_cache_stats(&instance.core).into_iter().enumerate() {
         rows.push(vec![
+            int4(at),
             text(stat.name),
             int(stat.count),
             int(stat.gets),

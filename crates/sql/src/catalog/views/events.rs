@@ -6,6 +6,8 @@ use crate::catalog::rows::Shape::{Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
 use kernel::instance::Instance;
 use kernel::row::Value;
+use observe::WaitClass;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 views! {
@@ -41,6 +43,14 @@ views! {
         total_timeouts_fg: Int8, "Waits that ended because their time was over.";
         time_waited_micro_fg: Int8, "Microseconds waited.";
         average_wait_micro_fg: Int8, "Microseconds a wait.";
+    }
+    "v$system_wait_class", Make::Local(system_wait_class), "What the instance has waited for since its \
+        start, by class; columns that end in `_fg` count clients' sessions only." {
+        wait_class: Text, "The class.";
+        total_waits: Int8, "Waits.";
+        time_waited_micro: Int8, "Microseconds waited.";
+        total_waits_fg: Int8, "Waits.";
+        time_waited_micro_fg: Int8, "Microseconds waited.";
     }
     "v$event_histogram", Make::Local(event_histogram), "Waits of each event by their length." {
         event: Text, "The event.";
@@ -95,6 +105,20 @@ fn system_event(instance: &Arc<Instance>, rows: &mut Rows) {
             int(e.foreground.time_us),
             average(e.foreground.time_us, e.foreground.waits),
         ]);
+    }
+}
+
+fn system_wait_class(instance: &Arc<Instance>, rows: &mut Rows) {
+    let mut classes: BTreeMap<WaitClass, [u64; 4]> = BTreeMap::new();
+    for e in instance.observer.system_events() {
+        let sums = classes.entry(e.event.class()).or_default();
+        let of = [e.all.waits, e.all.time_us, e.foreground.waits, e.foreground.time_us];
+        sums.iter_mut().zip(of).for_each(|(sum, part)| *sum += part);
+    }
+    for (class, sums) in classes {
+        let mut row = vec![text(class.name())];
+        row.extend(sums.map(int));
+        rows.push(row);
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod audit;
 mod cache;
+mod cluster;
 mod events;
 mod fixed;
 mod instance;
@@ -18,6 +19,7 @@ mod registry;
 mod sequences;
 mod session;
 mod statistics;
+mod storage;
 mod transfers;
 mod work_areas;
 
@@ -31,14 +33,16 @@ use registry::{Make, SessionView, View};
 use std::sync::Arc;
 
 /// All there are, by subject.
-const ALL: [&[View]; 11] = [
+const ALL: [&[View]; 13] = [
     instance::VIEWS,
     session::VIEWS,
     events::VIEWS,
     statistics::VIEWS,
     cache::VIEWS,
     transfers::VIEWS,
+    cluster::VIEWS,
     locks::VIEWS,
+    storage::VIEWS,
     sequences::VIEWS,
     work_areas::VIEWS,
     audit::VIEWS,
@@ -82,6 +86,10 @@ impl Session {
         match which {
             SessionView::DbaSequences => self.dba_sequences(&mut rows).await?,
             SessionView::HeldSequences => self.held_sequences(&mut rows).await?,
+            SessionView::Segments => self.segments(&mut rows).await?,
+            SessionView::DataFiles => self.data_files(&mut rows),
+            SessionView::Waiters => self.waiters(&mut rows).await?,
+            SessionView::Blockers => self.blockers(&mut rows).await?,
         }
         Ok(rows)
     }

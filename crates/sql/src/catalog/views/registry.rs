@@ -39,6 +39,10 @@ pub(super) enum Make {
 pub(super) enum SessionView {
     DbaSequences,
     HeldSequences,
+    Segments,
+    DataFiles,
+    Waiters,
+    Blockers,
 }
 
 /// One view.

@@ -24,14 +24,19 @@ views! {
         cr_busy: Int8, "Consistent copies that came late: the holder had to build them, or waited \
             for its log.";
         cr_busy_time: Int8, "Time of these.";
+        cr_congested: Int8, "Consistent copies whose request waited more than 1 ms, and longer \
+            than for log and pins, for the block servers (LMS) of master and holder.";
+        cr_congested_time: Int8, "Time of these.";
         current_block: Int8, "Newest versions that came without delay: the next two together.";
         current_block_time: Int8, "Time of these.";
         current_2hop: Int8, "Newest versions from the block's master itself.";
         current_2hop_time: Int8, "Time of these.";
         current_3hop: Int8, "Newest versions from an instance that is not the master.";
         current_3hop_time: Int8, "Time of these.";
-        current_busy: Int8, "Newest versions that came late: pinned, flushed, or behind others.";
+        current_busy: Int8, "Newest versions that came late: pinned, or for the holder's log.";
         current_busy_time: Int8, "Time of these.";
+        current_congested: Int8, "Newest versions whose request waited for block servers, as above.";
+        current_congested_time: Int8, "Time of these.";
     }
     "v$gc_wait_split", Make::Local(wait_split), "Where the time of the blocks that came from each \
         other instance went (a name of our own)." {
@@ -41,10 +46,14 @@ views! {
         blocks: Int8, "Blocks.";
         total_us: Int8, "Microseconds from the request to the arrival.";
         interconnect_us: Int8, "Of these, what none of the following accounts for: the network.";
-        master_queue_us: Int8, "Of these, in the queue of the master.";
+        master_queue_us: Int8, "Of these, at the master behind others who wanted the block.";
+        master_lms_us: Int8, "Of these, for the master's block server (LMS) to take the request, if \
+            the master is another instance.";
+        lms_queue_us: Int8, "Of these, for the sender's block server to take the request.";
         lms_build_us: Int8, "Of these, to make the copy.";
         pin_us: Int8, "Of these, for users of the block at the holder, and for its write to disk.";
         lgwr_flush_us: Int8, "Of these, for the holder's log writer.";
+        own_lms_us: Int8, "Of these, arrived here, for this instance's block server.";
         flushes: Int8, "Blocks that waited for the holder's log writer.";
         max_us: Int8, "Microseconds of the longest.";
     }
@@ -55,7 +64,7 @@ fn by_how(totals: &TransferTotals) -> Vec<Value> {
     let of = |how: TransferHow| (totals.how_count[how as usize], totals.how_us[how as usize]);
     let (two, three) = (of(TransferHow::TwoWay), of(TransferHow::ThreeWay));
     let undelayed = (two.0 + three.0, two.1 + three.1);
-    let all = [undelayed, two, three, of(TransferHow::Busy)];
+    let all = [undelayed, two, three, of(TransferHow::Busy), of(TransferHow::Congested)];
     all.into_iter().flat_map(|(count, us)| [int(count), int(us)]).collect()
 }
 
@@ -83,9 +92,12 @@ fn wait_split(instance: &Arc<Instance>, rows: &mut Rows) {
             int(t.total_us),
             int(t.interconnect_us),
             int(t.master_queue_us),
+            int(t.master_lms_us),
+            int(t.lms_us),
             int(t.build_us),
             int(t.pin_us),
             int(t.flush_us),
+            int(t.own_lms_us),
             int(t.flushes),
             int(t.max_us),
         ]);

@@ -1,0 +1,247 @@
+//! The cluster's services: what the block servers have done for other instances, rights to blocks
+//! and enqueues, messages.
+
+use super::int4;
+use super::registry::{Make, views};
+use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text};
+use crate::catalog::rows::{Rows, int, text};
+use block::Mode;
+use kernel::gcs::{CrCount, EnqueueRow, GesMode, MessageClass, ReceivedTotals, Resource};
+use kernel::instance::Instance;
+use kernel::row::Value;
+use std::sync::Arc;
+
+views! {
+    "v$cr_block_server", Make::Local(cr_block_server), "What others asked this instance for to \
+        read consistently; one row." {
+        cr_requests: Int8, "Requests: the next three together.";
+        data_requests: Int8, "For consistent copies of blocks.";
+        undo_requests: Int8, "For undo blocks.";
+        tx_requests: Int8, "For states of transactions, which stand in headers of undo segments.";
+        current_results: Int8, "Copies of which nothing had to be taken back.";
+        zero_results: Int8, "Copies of which changes were taken back, all that was needed.";
+        light_works: Int8, "Copies sent unfinished, because finishing them would have meant reading \
+            undo; the asker goes on.";
+        fail_results: Int8, "Requests that met no right to the block here; the master was asked.";
+        fairness_down_converts: Int8, "Blocks held to be changed that became shared, because they \
+            were asked for often and not changed.";
+        flushes: Int8, "Copies that waited for the log writer.";
+        flush_max_time: Int8, "Microseconds of the longest such wait.";
+    }
+    "v$current_block_server", Make::Local(current_block_server), "Blocks that this instance gave to \
+        others in their newest version, by how long that took it; one row. `pin`: until users here \
+        and a write to disk had let go; `flush`: for the log writer, those that waited for it." {
+        pin0: Int8, "Below 100 µs.";
+        pin1: Int8, "100 µs to 1 ms.";
+        pin10: Int8, "1 to 10 ms.";
+        pin100: Int8, "10 to 100 ms.";
+        pin1000: Int8, "100 ms to 1 s.";
+        pin10000: Int8, "1 s and more.";
+        flush0: Int8, "Below 100 µs.";
+        flush1: Int8, "100 µs to 1 ms.";
+        flush10: Int8, "1 to 10 ms.";
+        flush100: Int8, "10 to 100 ms.";
+        flush1000: Int8, "100 ms to 1 s.";
+        flush10000: Int8, "1 s and more.";
+    }
+    "v$ges_statistics", Make::Local(ges_statistics), "Messages of the block service (`gcs`), the \
+        enqueue service (`ges`), and of transactions and memberships (names of our own)." {
+        statistic_no: Int4, "Number of the statistic.";
+        name: Text, "Its name, with the unit of a time.";
+        value: Float8, "Messages, or milliseconds.";
+    }
+    "v$ges_enqueue", Make::Local(ges_enqueue), "Enqueues that this instance masters, with what each \
+        instance has and wants of them; and what this one has and wants of others' enqueues." {
+        resource_name1: Text, "The enqueue in hexadecimal: `[id1][id2],[type]`.";
+        resource_name2: Text, "The same in decimal: `id1,id2,type`.";
+        grant_level: Text, "What the owner has: KJUSERNL nothing, KJUSERCR row share (SS), \
+            KJUSERCW row exclusive (SX), KJUSERPR share (S), KJUSERPW share row exclusive (SSX), \
+            KJUSEREX exclusive (X).";
+        request_level: Text, "What it waits for; KJUSERNL: nothing.";
+        state: Text, "`GRANTED`; `OPENING`: the owner waits for a first right; `CONVERTING`: for \
+            more than it has.";
+        owner_node: Int4, "The instance that has or wants it.";
+        master_node: Int4, "The instance that masters it.";
+        blocked: Int4, "1 if the owner waits.";
+        blocker: Int4, "1 if another instance waits for what the owner has.";
+    }
+    "v$ges_blocking_enqueue", Make::Local(ges_blocking_enqueue), "Those rows of `v$ges_enqueue` \
+        whose owner waits, or is waited for." {
+        resource_name1: Text, "As in `v$ges_enqueue`.";
+        resource_name2: Text, "As in `v$ges_enqueue`.";
+        grant_level: Text, "As in `v$ges_enqueue`.";
+        request_level: Text, "As in `v$ges_enqueue`.";
+        state: Text, "As in `v$ges_enqueue`.";
+        owner_node: Int4, "The instance that has or wants it.";
+        master_node: Int4, "The instance that masters it.";
+        blocked: Int4, "1 if the owner waits.";
+        blocker: Int4, "1 if another instance waits for what the owner has.";
+    }
+    "v$gc_element", Make::Local(gc_element), "Blocks to which this instance has or wants a right, or \
+        of which it keeps an image of the past." {
+        gc_element_name: Text, "The block: file and number.";
+        mode_held: Int4, "0 none, 3 to read, perhaps elsewhere too, 5 to change.";
+        master_node: Int4, "The instance that masters the block.";
+        acquiring: Int4, "1 if it is being asked for.";
+        releasing: Int4, "1 if it is being given up, or another instance waits for it.";
+        writing: Int4, "1 if a write to disk is in flight.";
+        past_image: Int4, "1 if an image of the past is kept.";
+    }
+    "v$cluster_interconnects", Make::Local(interconnects), "Where this instance takes the messages \
+        of the others." {
+        ip_address: Text, "Address, and port.";
+    }
+    "v$interconnect_traffic", Make::Local(traffic), "Messages exchanged with each other instance (a \
+        name of our own)." {
+        remote_nid: Int4, "The other instance.";
+        sent_messages: Int8, "Messages sent to it.";
+        sent_bytes: Int8, "Their bytes.";
+        received_messages: Int8, "Messages received from it.";
+        received_bytes: Int8, "Their bytes.";
+    }
+    "v$active_instances", Make::Local(active_instances), "Members of the cluster, as this instance \
+        sees them." {
+        inst_number: Int4, "Number of the instance.";
+        inst_name: Text, "Its name.";
+    }
+}
+
+fn cr_block_server(instance: &Arc<Instance>, rows: &mut Rows) {
+    let served = instance.node.served();
+    let requests = [CrCount::Data, CrCount::Undo, CrCount::UndoHeader];
+    let outcomes = [
+        CrCount::Current,
+        CrCount::Zero,
+        CrCount::LightWorks,
+        CrCount::Fail,
+        CrCount::FairnessDownConverts,
+        CrCount::Flushes,
+        CrCount::FlushMaxUs,
+    ];
+    let of = |what: &CrCount| served.cr(*what);
+    let mut row = vec![int(requests.iter().map(of).sum::<u64>())];
+    row.extend(requests.iter().chain(&outcomes).map(|what| int(of(what))));
+    rows.push(row);
+}
+
+fn current_block_server(instance: &Arc<Instance>, rows: &mut Rows) {
+    let served = instance.node.served();
+    rows.push(served.pins().into_iter().chain(served.flushes()).map(int).collect());
+}
+
+#[allow(clippy::cast_precision_loss)] // what is shown as a double is not exact beyond 2^53
+fn ges_statistics(instance: &Arc<Instance>, rows: &mut Rows) {
+    let served = instance.node.served();
+    let [gcs, ges, transactions, members] = MessageClass::ALL.map(|class| served.messages(class));
+    let all = [gcs, ges, transactions, members];
+    let sum = |of: fn(&ReceivedTotals) -> u64| all.iter().map(of).sum::<u64>() as f64;
+    let count = |of: ReceivedTotals| of.messages as f64;
+    let ms = |us: u64| us as f64 / 1000.0;
+    let (directly, with_next) = served.messages_sent();
+    let statistics = [
+        ("messages sent directly", directly as f64),
+        ("messages sent indirectly", with_next as f64),
+        ("messages received actual", sum(|of| of.messages)),
+        ("msgs received queued", sum(|of| of.messages)),
+        ("msgs received queue time (ms)", sum(|of| of.queue_us) / 1000.0),
+        ("gcs msgs received", count(gcs)),
+        ("gcs msgs queue time (ms)", ms(gcs.queue_us)),
+        ("gcs msgs process time(ms)", ms(gcs.process_us)),
+        ("ges msgs received", count(ges)),
+        ("ges msgs queue time (ms)", ms(ges.queue_us)),
+        ("ges msgs process time(ms)", ms(ges.process_us)),
+        ("transaction msgs received", count(transactions)),
+        ("transaction msgs process time(ms)", ms(transactions.process_us)),
+        ("membership msgs received", count(members)),
+        ("membership msgs process time(ms)", ms(members.process_us)),
+    ];
+    for (at, (name, value)) in statistics.into_iter().enumerate() {
+        rows.push(vec![int4(at), text(name), Value::Float8(value)]);
+    }
+}
+
+fn level(mode: GesMode) -> Value {
+    text(match mode {
+        GesMode::Null => "KJUSERNL",
+        GesMode::SS => "KJUSERCR",
+        GesMode::SX => "KJUSERCW",
+        GesMode::S => "KJUSERPR",
+        GesMode::SSX => "KJUSERPW",
+        GesMode::X => "KJUSEREX",
+    })
+}
+
+fn flag(yes: bool) -> Value {
+    int4(i32::from(yes))
+}
+
+fn enqueue(row: &EnqueueRow) -> Vec<Value> {
+    let Resource { kind, id1, id2 } = row.resource;
+    let kind: String = kind.map(char::from).iter().collect();
+    let state = match (row.requested, row.granted) {
+        (None, _) => "GRANTED",
+        (Some(_), GesMode::Null) => "OPENING",
+        (Some(_), _) => "CONVERTING",
+    };
+    vec![
+        text(format!("[0x{id1:x}][0x{id2:x}],[{kind}]")),
+        text(format!("{id1},{id2},{kind}")),
+        level(row.granted),
+        level(row.requested.unwrap_or(GesMode::Null)),
+        text(state),
+        int4(row.owner.0),
+        int4(row.master.0),
+        flag(row.requested.is_some()),
+        flag(row.is_blocker),
+    ]
+}
+
+fn ges_enqueue(instance: &Arc<Instance>, rows: &mut Rows) {
+    instance.node.enqueue_rows().iter().for_each(|row| rows.push(enqueue(row)));
+}
+
+fn ges_blocking_enqueue(instance: &Arc<Instance>, rows: &mut Rows) {
+    let all = instance.node.enqueue_rows();
+    let blocking = all.iter().filter(|row| row.requested.is_some() || row.is_blocker);
+    blocking.for_each(|row| rows.push(enqueue(row)));
+}
+
+fn gc_element(instance: &Arc<Instance>, rows: &mut Rows) {
+    for row in instance.node.element_rows() {
+        rows.push(vec![
+            text(row.dba.to_string()),
+            int4(match row.mode {
+                Mode::N => 0,
+                Mode::S => 3,
+                Mode::X => 5,
+            }),
+            int4(row.master.0),
+            flag(row.acquiring),
+            flag(row.releasing),
+            flag(row.writing),
+            flag(row.past_image),
+        ]);
+    }
+}
+
+fn interconnects(instance: &Arc<Instance>, rows: &mut Rows) {
+    rows.push(vec![text(instance.node.interconnect().addr())]);
+}
+
+fn traffic(instance: &Arc<Instance>, rows: &mut Rows) {
+    for peer in instance.node.interconnect().counters() {
+        rows.push(vec![
+            int4(peer.instance),
+            int(peer.sent_messages),
+            int(peer.sent_bytes),
+            int(peer.received_messages),
+            int(peer.received_bytes),
+        ]);
+    }
+}
+
+fn active_instances(instance: &Arc<Instance>, rows: &mut Rows) {
+    for member in &instance.node.view().members {
+        rows.push(vec![int4(member.0), text(format!("skein{member}"))]);
+    }
+}

@@ -1,0 +1,249 @@
+//! Segments and files: what is done with them, how large they are; the redo thread.
+
+use super::int4;
+use super::registry::{Make, SessionView, views};
+use crate::Result;
+use crate::catalog::Catalog;
+use crate::catalog::rows::Shape::{Int4, Int8, Text};
+use crate::catalog::rows::{Rows, int, text};
+use crate::session::Session;
+use block::{BLOCK_BYTES, Dba, ObjId};
+use kernel::cache::SegmentStat;
+use kernel::instance::Instance;
+use kernel::redo::LogFileStatus;
+use kernel::row::Value;
+use kernel::space::{DATA_FILE, UNDO_FILE};
+use observe::Stat;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+views! {
+    "v$segstat", Make::Local(segstat), "Work that this instance has done with each segment. Blocks \
+        read from other instances' memory count as logical reads; of gets of one block by several \
+        sessions at the same instant one may be missing." {
+        obj_no: Int8, "The object.";
+        statistic_name: Text, "What is counted.";
+        statistic_no: Int4, "Number of the statistic.";
+        value: Int8, "How often; blocks for reads and writes.";
+    }
+    "v$segment_statistics", Make::Local(segment_statistics), "As `v$segstat`, with the names of the \
+        segments." {
+        owner: Text, "Schema of the object.";
+        object_name: Text, "Its name.";
+        object_type: Text, "`TABLE`, `INDEX`, or `SEQUENCE`.";
+        obj_no: Int8, "Its number.";
+        statistic_name: Text, "What is counted.";
+        statistic_no: Int4, "Number of the statistic.";
+        value: Int8, "How often; blocks for reads and writes.";
+    }
+    "v$filestat", Make::Local(filestat), "I/O of this instance by data file." {
+        file_no: Int4, "The file.";
+        phyrds: Int8, "Read requests.";
+        phyblkrd: Int8, "Blocks read.";
+        phyblkwrt: Int8, "Blocks written.";
+        readtim: Int8, "Microseconds of the reads.";
+        singleblkrds: Int8, "Read requests of a single block.";
+        singleblkrdtim: Int8, "Microseconds of these.";
+    }
+    "v$thread", Make::Local(thread), "The redo thread of this instance. Places are bytes from the \
+        thread's first." {
+        thread_no: Int4, "Number of the thread: the instance's.";
+        groups: Int4, "Its log files.";
+        sequence_no: Int8, "Sequence number of the log file that is written.";
+        checkpoint_rba: Int8, "Recovery would begin here.";
+        durable_rba: Int8, "Redo is on disk up to here.";
+        last_rba: Int8, "Redo is made up to here.";
+    }
+    "v$log", Make::Local(log_files), "Log files of this instance's redo thread." {
+        group_no: Int4, "Place of the file in its ring, from 1.";
+        thread_no: Int4, "Number of the thread: the instance's.";
+        sequence_no: Int8, "Its sequence number; NULL: it has not been written yet.";
+        bytes: Int8, "Redo that it holds, in bytes.";
+        status: Text, "`CURRENT`: it is being written; `ACTIVE`: recovery would need it; `INACTIVE`: \
+            it may be written anew; `UNUSED`.";
+    }
+    "v$instance_recovery", Make::Local(instance_recovery), "What recovery of this instance would \
+        have to do now." {
+        recovery_estimated_ios: Int8, "Blocks that are newer than on disk.";
+        actual_redo_blks: Int8, "Redo from the checkpoint on, in blocks of 8 KiB.";
+        ckpt_block_writes: Int8, "Blocks written so that a checkpoint could move on.";
+    }
+    "dba_segments", Make::Session(SessionView::Segments), "Segments of tables and indexes." {
+        owner: Text, "Schema of the object.";
+        segment_name: Text, "Its name.";
+        segment_type: Text, "`TABLE` or `INDEX`.";
+        header_file: Int4, "File of the segment's header block.";
+        header_block: Int8, "That block.";
+        bytes: Int8, "Bytes of its extents.";
+        blocks: Int8, "Blocks of its extents.";
+        extents: Int8, "Extents.";
+        hwm_blocks: Int8, "Blocks below the high-water mark, its header and maps among them.";
+        obj_no: Int8, "Number of the object.";
+    }
+    "dba_data_files", Make::Session(SessionView::DataFiles), "Files of tables, indexes and undo." {
+        file_id: Int4, "Number of the file.";
+        tablespace_name: Text, "`users`: tables and indexes; `undo`.";
+        bytes: Int8, "Its size in bytes.";
+        blocks: Int8, "Its size in blocks.";
+    }
+}
+
+/// A row for each object and statistic.
+fn by_segment(instance: &Instance, mut row: impl FnMut(ObjId, SegmentStat, u64)) {
+    for (obj, counts) in instance.core.cache.segment_counts() {
+        // A block that has never been formatted is nobody's.
+        if obj.0 > 0 {
+            SegmentStat::ALL.into_iter().zip(counts).for_each(|(stat, n)| row(obj, stat, n));
+        }
+    }
+}
+
+fn segstat(instance: &Arc<Instance>, rows: &mut Rows) {
+    by_segment(instance, |obj, stat, n| {
+        rows.push(vec![int(obj.0), text(stat.name()), int4(stat as usize), int(n)]);
+    });
+}
+
+/// The names are the asker's to fill in, who can read the dictionary.
+fn segment_statistics(instance: &Arc<Instance>, rows: &mut Rows) {
+    by_segment(instance, |obj, stat, n| {
+        let mut values = vec![Value::Null; 3];
+        values.extend([int(obj.0), text(stat.name()), int4(stat as usize), int(n)]);
+        rows.push(values);
+    });
+}
+
+fn filestat(instance: &Arc<Instance>, rows: &mut Rows) {
+    for of in instance.core.cache.file_counts() {
+        rows.push(vec![
+            int4(of.file),
+            int(of.reads),
+            int(of.blocks_read),
+            int(of.blocks_written),
+            int(of.read_us),
+            int(of.single_reads),
+            int(of.single_read_us),
+        ]);
+    }
+}
+
+fn thread(instance: &Arc<Instance>, rows: &mut Rows) {
+    let log = &instance.core.log;
+    let (files, sequence) = log.files();
+    rows.push(vec![
+        int4(log.thread().0),
+        int4(files.len()),
+        int(sequence),
+        int(log.checkpoint().0),
+        int(log.durable().0),
+        int(log.next().0),
+    ]);
+}
+
+fn log_files(instance: &Arc<Instance>, rows: &mut Rows) {
+    let log = &instance.core.log;
+    for file in log.files().0 {
+        rows.push(vec![
+            int4(u32::from(file.group) + 1),
+            int4(log.thread().0),
+            file.seq.map_or(Value::Null, int),
+            int(file.bytes),
+            text(match file.status {
+                LogFileStatus::Current => "CURRENT",
+                LogFileStatus::Active => "ACTIVE",
+                LogFileStatus::Inactive => "INACTIVE",
+                LogFileStatus::Unused => "UNUSED",
+            }),
+        ]);
+    }
+}
+
+fn instance_recovery(instance: &Arc<Instance>, rows: &mut Rows) {
+    let (log, cache) = (&instance.core.log, &instance.core.cache);
+    let redo_bytes = log.next().0.saturating_sub(log.checkpoint().0);
+    rows.push(vec![
+        int(cache.dirty_count()),
+        int(redo_bytes.div_ceil(BLOCK_BYTES as u64)),
+        int(instance.observer.stat(Stat::DbwrCheckpointBuffers)),
+    ]);
+}
+
+/// An object's schema, name and type.
+type Named = (String, String, &'static str);
+
+fn names(catalog: &Catalog) -> BTreeMap<i64, Named> {
+    let mut names = BTreeMap::new();
+    for table in &catalog.tables {
+        let of = |name: &str, kind| (table.schema.clone(), name.to_owned(), kind);
+        names.insert(i64::from(table.obj.0), of(&table.name, "TABLE"));
+        for index in table.all_indexes() {
+            names.insert(i64::from(index.obj.0), of(&index.name, "INDEX"));
+        }
+    }
+    for def in &catalog.sequences {
+        let named = (def.schema.clone(), def.name.clone(), "SEQUENCE");
+        names.insert(i64::from(def.obj.0), named);
+    }
+    names
+}
+
+impl Session {
+    /// Fills in the names of the objects of `v$segment_statistics`.
+    pub(in crate::catalog) async fn name_segments(&mut self, rows: &mut Rows) -> Result<()> {
+        let names = names(&self.catalog().await?);
+        rows.name_objects("obj_no", |obj| {
+            let (schema, name, kind) = names.get(&obj)?;
+            Some([text(schema.as_str()), text(name.as_str()), text(*kind)])
+        });
+        Ok(())
+    }
+
+    pub(super) async fn segments(&mut self, rows: &mut Rows) -> Result<()> {
+        let tables = self.catalog().await?.tables;
+        for table in &tables {
+            let own = std::iter::once((&table.name, "TABLE", table.obj, table.header));
+            let indexes = table.all_indexes().map(|i| (&i.name, "INDEX", i.obj, i.header));
+            for (name, kind, obj, header) in own.chain(indexes) {
+                self.segment(rows, (&table.schema, name, kind), obj, header).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn segment(
+        &mut self,
+        rows: &mut Rows,
+        (schema, name, kind): (&str, &str, &str),
+        obj: ObjId,
+        header: Dba,
+    ) -> Result<()> {
+        let info = match self.instance.core.space.segment_info(&self.ctx, header).await {
+            // Dropped since the catalog was read, or another's by now.
+            Err(kernel::Error::ObjectGone) => return Ok(()),
+            read => read?,
+        };
+        if info.obj == obj {
+            rows.push(vec![
+                text(schema),
+                text(name),
+                text(kind),
+                int4(header.file),
+                int(header.block),
+                int(u64::from(info.blocks()) * BLOCK_BYTES as u64),
+                int(info.blocks()),
+                int(info.extents.len()),
+                int(info.hwm),
+                int(obj.0),
+            ]);
+        }
+        Ok(())
+    }
+
+    pub(super) fn data_files(&self, rows: &mut Rows) {
+        for (file, space) in [(UNDO_FILE, "undo"), (DATA_FILE, "users")] {
+            let Some(blocks) = self.instance.core.cache.group.file_blocks(file) else { continue };
+            let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
+            rows.push(vec![int4(file), text(space), int(bytes), int(blocks)]);
+        }
+    }
+}
