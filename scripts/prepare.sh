@@ -25,6 +25,7 @@ python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3
 command -v npm >/dev/null 2>&1 || missing="$missing nodejs npm"
 command -v javac >/dev/null 2>&1 || missing="$missing default-jdk-headless"
 command -v go >/dev/null 2>&1 || missing="$missing golang-go"
+command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
 command -v curl >/dev/null 2>&1 || missing="$missing curl ca-certificates"
 
 no_cluster='mkdir -p /etc/postgresql-common && echo "create_main_cluster = false" >> /etc/postgresql-common/createcluster.conf'

@@ -39,7 +39,13 @@ struct Own {
 }
 
 /// Parameters that hold the address of one instance: they stand in its section only.
-const ADDRESSES: [&str; 3] = ["listen", "interconnect", "interconnect_published"];
+const ADDRESSES: [&str; 4] = ["listen", "interconnect", "interconnect_published", "console_listen"];
+
+/// What stands for the address of a console that shall not be.
+pub const NO_CONSOLE: &str = "off";
+
+/// Ports of consoles are so far above those of clients.
+const CONSOLE_PORTS_ABOVE: u16 = 100;
 
 /// Everything one instance is started with.
 pub struct InstanceConfig {
@@ -47,6 +53,8 @@ pub struct InstanceConfig {
     pub listen: String,
     /// Address for the other instances.
     pub interconnect: String,
+    /// Address of the web console; `None`: there is none.
+    pub console: Option<String>,
     pub parameters: Parameters,
 }
 
@@ -121,7 +129,8 @@ impl Config {
             parameters.set(name, value).map_err(|e| CliError::usage(e.to_string()))?;
         }
         let (listen, interconnect) = (parameters.listen(), parameters.interconnect());
-        Ok(InstanceConfig { listen, interconnect, parameters })
+        let console = Some(parameters.console_listen()).filter(|at| at != NO_CONSOLE);
+        Ok(InstanceConfig { listen, interconnect, console, parameters })
     }
 }
 
@@ -131,9 +140,14 @@ fn check_address(
     key: &str,
 ) -> std::result::Result<(), String> {
     let Some(value) = table.get(key) else { return Ok(()) };
+    let may_be_off = key == "console_listen";
+    if may_be_off && value.as_str() == Some(NO_CONSOLE) {
+        return Ok(());
+    }
+    let or_off = if may_be_off { " or \"off\"" } else { "" };
     match value.as_str().unwrap_or_default().parse::<std::net::SocketAddr>() {
         Ok(_) => Ok(()),
-        Err(_) => Err(format!("[{section}] {key} must be \"address:port\", not {value}")),
+        Err(_) => Err(format!("[{section}] {key} must be \"address:port\"{or_off}, not {value}")),
     }
 }
 
@@ -187,6 +201,8 @@ pub fn template(instances: u16, port_base: u16, set: &[(&str, &str)]) -> String 
     }
     for k in 1..=instances {
         let port = if port_base == 0 { 0 } else { port_base + k - 1 };
+        let console_port = if port == 0 { None } else { port.checked_add(CONSOLE_PORTS_ABOVE) };
+        let console_port = console_port.unwrap_or(0);
         let _ = write!(
             text,
             "\n[instance.{k}]\n\
@@ -195,7 +211,10 @@ pub fn template(instances: u16, port_base: u16, set: &[(&str, &str)]) -> String 
              # Where the other instances connect; port 0 takes a free one and publishes it.\n\
              interconnect = \"127.0.0.1:0\"\n\
              # What the others are told instead, where a proxy stands before that address.\n\
-             # interconnect_published = \"127.0.0.1:6601\"\n\
+             # interconnect_published = \"127.0.0.1:6701\"\n\
+             # Web console, and metrics for Prometheus; off: neither. Other addresses than those\n\
+             # of this machine alone want ssl_cert_file and ssl_key_file.\n\
+             console_listen = \"127.0.0.1:{console_port}\"\n\
              # Any parameter written here is for this instance alone.\n"
         );
     }
@@ -212,7 +231,8 @@ mod tests {
         assert_eq!(config.instances, 3);
         let two = config.for_instance(2).unwrap();
         assert_eq!(two.listen, "127.0.0.1:6502");
-        let set = |r: &kernel::params::ParamRow| !r.is_default && r.name != "listen";
+        assert_eq!(two.console.as_deref(), Some("127.0.0.1:6602"));
+        let set = |r: &kernel::params::ParamRow| !r.is_default && !ADDRESSES.contains(&r.name);
         assert!(!two.parameters.rows().iter().any(set));
         assert!(config.for_instance(4).is_err());
         assert_eq!(Config::parse(&template(1, 0, &[])).unwrap().listen(1), "127.0.0.1:0");
@@ -229,11 +249,21 @@ mod tests {
     #[test]
     fn every_parameter_can_be_uncommented() {
         let text = template(1, 0, &[]);
-        for p in PARAMETERS.iter().filter(|p| !["listen", "interconnect"].contains(&p.name)) {
+        let written = ["listen", "interconnect", "console_listen"];
+        for p in PARAMETERS.iter().filter(|p| !written.contains(&p.name)) {
             let line = format!("# {} = ", p.name);
             assert!(text.contains(&line), "{}", p.name);
             Config::parse(&text.replace(&line, &line[2..])).unwrap();
         }
+    }
+
+    #[test]
+    fn a_console_may_be_off_and_needs_no_port_of_its_own() {
+        let console = |text: &str| Config::parse(text).unwrap().for_instance(1).unwrap().console;
+        assert_eq!(console("instances = 1\n[instance.1]\nconsole_listen = \"off\"\n"), None);
+        assert_eq!(console("instances = 1\n").as_deref(), Some("127.0.0.1:0"));
+        // There is no room above the highest port of all.
+        assert_eq!(console(&template(1, 65_500, &[])).as_deref(), Some("127.0.0.1:0"));
     }
 
     #[test]
@@ -254,6 +284,7 @@ mod tests {
             ("instances = 1\n[parameters]\nlog_files = 1\n", "log_files"),
             ("instances = 1\n[parameters]\nlog_files = [1]\n", "log_files"),
             ("instances = 1\n[instance.1]\nlisten = \"here\"\n", "listen"),
+            ("instances = 1\n[instance.1]\nconsole_listen = \"no\"\n", "\"off\""),
             ("instances = 1\n[parameters]\nlisten = \"127.0.0.1:1\"\n", "[instance.K]"),
             ("instances = 1\n[instance.2]\n", "instance.2"),
             ("instances = 99\n", "instances"),

@@ -4,10 +4,10 @@
 //! (SIGTERM, Ctrl-C) ends the sessions, then closes the instance; what the alert log could not be
 //! told goes to stderr.
 
-use crate::config::{Config, InstanceConfig};
+use crate::config::{Config, InstanceConfig, NO_CONSOLE};
 use crate::error::{CliError, Doing, Exit, Result, say};
 use crate::layout::Layout;
-use crate::runtime::{RuntimeGuard, State, probe};
+use crate::runtime::{Addresses, RuntimeGuard, State, probe};
 use crate::scheduling::Scheduling;
 use crate::trace_files;
 use cluster::MembershipConfig;
@@ -17,6 +17,7 @@ use env::real::{RealConfig, RealEnv, give_free_memory_back};
 use kernel::instance::{Instance, NewDatabase, create_database as make_files};
 use kernel::redo::{ThreadStatus, read_thread};
 use observe::{AlertLevel, Observer, SessionKind};
+use server::console::{Console, ConsoleConfig};
 use server::sql_engine::SqlEngine;
 use server::{Server, ServerConfig, Tls, TlsFiles};
 use std::fs::File;
@@ -245,7 +246,7 @@ async fn serve(
         max_connections: params.max_connections(),
         reserved_connections: params.superuser_reserved_connections(),
         open_cursors: params.open_cursors(),
-        tls,
+        tls: tls.clone(),
     };
     let engine = Arc::new(SqlEngine::new(Arc::clone(&instance), secret));
     if let Err(e) = begin_watching(layout, config, k, &params, &engine) {
@@ -255,21 +256,19 @@ async fn serve(
     if let Err(e) = engine.begin_snapshots() {
         observer.alert(AlertLevel::Warning, format!("no snapshots will be taken: {e}"));
     }
-    let server = match Server::start(engine, server_config) {
+    let server = match Server::start(Arc::clone(&engine), server_config) {
         Ok(server) => server,
         Err(e) => {
             instance.close().await?;
             return Err(CliError::new(Exit::Network, format!("open the client port: {e}")));
         }
     };
+    let console = settings.console.and_then(|listen| {
+        let config = ConsoleConfig { listen, tls };
+        open_console(&engine, &server, config, observer)
+    });
+    publish(&instance, &params, guard, &server, console.as_ref())?;
     let address = server.address();
-    let membership = &instance.node.membership;
-    if let Err(e) = membership.set_client_addr(&address.to_string()) {
-        observer.alert(AlertLevel::Warning, format!("publish the client address: {e}"));
-    }
-    let interconnect = instance.node.interconnect().addr().to_owned();
-    show_addresses(&params, &address.to_string(), &interconnect)?;
-    guard.set_open(address.to_string(), interconnect)?;
     observer.alert(AlertLevel::Info, format!("instance {k} open on {address}"));
     say!("instance {k} open on {address}");
     let mut tick = tokio::time::interval(FREE_MEMORY_INTERVAL);
@@ -282,7 +281,11 @@ async fn serve(
     }
     observer.alert(AlertLevel::Info, "stopping: ending the sessions");
     guard.set_state(State::Stopping)?;
-    let ended = tokio::task::spawn_blocking(move || server.stop(SESSION_END_LIMIT)).await;
+    let ended = tokio::task::spawn_blocking(move || {
+        let looked = console.is_none_or(|console| console.stop(SESSION_END_LIMIT));
+        server.stop(SESSION_END_LIMIT) && looked
+    });
+    let ended = ended.await;
     if !ended.unwrap_or(false) {
         observer.alert(AlertLevel::Warning, "sessions did not end in time; closing without them");
     }
@@ -290,12 +293,54 @@ async fn serve(
     Ok(())
 }
 
-/// `show parameter` tells the ports that were taken, not the 0 that asked for them.
-fn show_addresses(params: &kernel::params::Parameters, clients: &str, peers: &str) -> Result<()> {
-    for (name, value) in [("listen", clients), ("interconnect", peers)] {
+/// Opens the web console. An instance without one is better than none: why it has none is in the
+/// alert log.
+fn open_console(
+    engine: &Arc<SqlEngine>,
+    server: &Server,
+    config: ConsoleConfig,
+    observer: &Observer,
+) -> Option<Console> {
+    let (listen, scheme) =
+        (config.listen.clone(), if config.tls.is_some() { "https" } else { "http" });
+    match Console::start(Arc::clone(engine), server, config) {
+        Ok(console) => {
+            let told = format!("web console at {scheme}://{}", console.address());
+            observer.alert(AlertLevel::Info, told);
+            Some(console)
+        }
+        Err(e) => {
+            let told = format!("no web console on {listen} (console_listen): {e}");
+            observer.alert(AlertLevel::Warning, told);
+            None
+        }
+    }
+}
+
+/// Tells everybody where the instance is reached: the cluster, `skein status`, `show parameter`. They
+/// tell the ports that were taken, not the 0 that asked for them.
+fn publish(
+    instance: &Instance,
+    params: &kernel::params::Parameters,
+    guard: &RuntimeGuard,
+    server: &Server,
+    console: Option<&Console>,
+) -> Result<()> {
+    let listen = server.address().to_string();
+    if let Err(e) = instance.node.membership.set_client_addr(&listen) {
+        let told = format!("publish the client address: {e}");
+        instance.observer.alert(AlertLevel::Warning, told);
+    }
+    let interconnect = instance.node.interconnect().addr().to_owned();
+    let console = console.map(|console| console.address().to_string());
+    for (name, value) in [
+        ("listen", listen.as_str()),
+        ("interconnect", &interconnect),
+        ("console_listen", console.as_deref().unwrap_or(NO_CONSOLE)),
+    ] {
         params.set(name, value).map_err(|e| CliError::failed(e.to_string()))?;
     }
-    Ok(())
+    guard.set_open(Addresses { listen, interconnect, console })
 }
 
 /// Whether a redo thread is open whose instance does not run.

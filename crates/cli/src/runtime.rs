@@ -46,8 +46,19 @@ pub struct Runtime {
     pub process_started: u64,
     pub listen: String,
     pub interconnect: String,
+    /// Where the web console is; empty: there is none.
+    #[serde(default)]
+    pub console: String,
     /// Wall clock, seconds since 1970.
     pub started_s: u64,
+}
+
+/// Where an open instance is reached, ports filled in.
+#[derive(Clone, Default)]
+pub struct Addresses {
+    pub listen: String,
+    pub interconnect: String,
+    pub console: Option<String>,
 }
 
 /// Held by a running instance.
@@ -77,6 +88,7 @@ impl RuntimeGuard {
             process_started: process_started(pid).unwrap_or(0),
             listen: listen.to_owned(),
             interconnect: interconnect.to_owned(),
+            console: String::new(),
             started_s: std::time::SystemTime::now()
                 .duration_since(std::time::UNIX_EPOCH)
                 .map_or(0, |d| d.as_secs()),
@@ -98,10 +110,12 @@ impl RuntimeGuard {
     }
 
     /// Says that the instance is open, and where.
-    pub fn set_open(&self, listen: String, interconnect: String) -> Result<()> {
+    pub fn set_open(&self, at: Addresses) -> Result<()> {
         {
             let mut current = self.current.lock();
-            (current.listen, current.interconnect) = (listen, interconnect);
+            current.listen = at.listen;
+            current.interconnect = at.interconnect;
+            current.console = at.console.unwrap_or_default();
             current.state = State::Open;
         }
         self.write()
@@ -164,6 +178,7 @@ pub fn probe(layout: &Layout, k: u16) -> Result<Option<Runtime>> {
         process_started: 0,
         listen: String::new(),
         interconnect: String::new(),
+        console: String::new(),
         started_s: 0,
     };
     let runtime = read(layout, k).filter(is_that_process);
@@ -218,7 +233,8 @@ mod tests {
         let e = RuntimeGuard::take(&layout, 1, "", "").err().unwrap();
         assert_eq!(e.exit, crate::error::Exit::State);
         assert!(e.message.contains("already running"), "{e}");
-        guard.set_open("127.0.0.1:1234".into(), String::new()).unwrap();
+        let listen = "127.0.0.1:1234".to_owned();
+        guard.set_open(Addresses { listen, ..Addresses::default() }).unwrap();
         assert_eq!(probe(&layout, 1).unwrap().unwrap().listen, "127.0.0.1:1234");
         drop(guard);
         assert!(probe(&layout, 1).unwrap().is_none());

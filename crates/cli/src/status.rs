@@ -21,6 +21,8 @@ struct InstanceStatus {
     /// Where clients connect; the configured address while the instance is down.
     listen: String,
     interconnect: Option<String>,
+    /// Where the web console is; `None`: there is none now.
+    console: Option<String>,
     pid: Option<i32>,
     /// Seconds since 1970.
     started: Option<u64>,
@@ -40,6 +42,7 @@ pub fn run(dir: &Path, json: bool) -> Result<()> {
                 state: r.state,
                 listen: if r.listen.is_empty() { config.listen(k) } else { r.listen },
                 interconnect: Some(r.interconnect),
+                console: Some(r.console).filter(|at| !at.is_empty()),
                 pid: (r.pid != 0).then_some(r.pid),
                 started: (r.started_s != 0).then_some(r.started_s),
                 alert_log,
@@ -49,6 +52,7 @@ pub fn run(dir: &Path, json: bool) -> Result<()> {
                 state: State::Down,
                 listen: config.listen(k),
                 interconnect: None,
+                console: None,
                 pid: None,
                 started: None,
                 alert_log,
@@ -62,10 +66,11 @@ pub fn run(dir: &Path, json: bool) -> Result<()> {
         say!("{text}");
         return Ok(());
     }
-    say!("{:<9} {:<11} {:<21} pid", "instance", "state", "listen");
+    say!("{:<9} {:<11} {:<21} {:<21} pid", "instance", "state", "listen", "console");
     for i in &status.instances {
         let pid = i.pid.map_or_else(|| "-".to_owned(), |p| p.to_string());
-        say!("{:<9} {:<11} {:<21} {pid}", i.instance, i.state.word(), i.listen);
+        let (state, console) = (i.state.word(), i.console.as_deref().unwrap_or("-"));
+        say!("{:<9} {state:<11} {:<21} {console:<21} {pid}", i.instance, i.listen);
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! name that does not exist goes through the same exchange as one that does, with the same salt on
 //! each try, and fails at the same step with the same words.
 
+use crate::report::Report;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
@@ -75,6 +76,49 @@ fn no_password(user: &str, server_secret: &[u8; 32]) -> ScramSecret {
         stored_key: derive(b"stored key of "),
         server_key: derive(b"server key of "),
     }
+}
+
+/// Whether a password that the client has sent as it is belongs to `user`, whose stored verifier is
+/// given if there is one. It takes as long for a user that does not exist.
+#[cfg(feature = "sql")]
+pub fn password_fits(
+    user: &str,
+    verifier: Option<&str>,
+    server_secret: &[u8; 32],
+    password: &str,
+) -> bool {
+    let secret =
+        verifier.and_then(parse_verifier).unwrap_or_else(|| no_password(user, server_secret));
+    let ScramSecret::Verifier { salt, iterations, stored_key, .. } = secret else { return false };
+    let salted = gen_salted_password(password, &salt, iterations);
+    let made = ScramSecret::verifier_from_salted_password(salt, salted, iterations);
+    let ScramSecret::Verifier { stored_key: shown, .. } = made else { return false };
+    // All bytes are looked at, whichever differs.
+    let differing = shown.iter().zip(&stored_key).fold(0, |all, (a, b)| all | (a ^ b));
+    shown.len() == stored_key.len() && differing == 0
+}
+
+/// What a client is told whose password is wrong, or whose user does not exist: the same.
+pub fn wrong_password(user: &str) -> Report {
+    Report::fatal("28P01", format!("password authentication failed for user \"{user}\""))
+}
+
+/// What a client is told that needed no password and named a user that does not exist.
+pub fn no_role(user: &str) -> Report {
+    Report::fatal("28000", format!("role \"{user}\" does not exist"))
+}
+
+/// Whether the certificate that a client has shown, by its common name, is that of `user`.
+///
+/// # Errors
+/// 28000: it is not, or there is none.
+pub fn certificate_fits(user: &str, shown: Option<&str>) -> Result<(), Report> {
+    let why = match shown {
+        Some(name) if name == user => return Ok(()),
+        None => "connection requires a valid client certificate".to_owned(),
+        Some(_) => format!("certificate authentication failed for user \"{user}\""),
+    };
+    Err(Report::fatal("28000", why))
 }
 
 /// Why log-on failed.
@@ -157,6 +201,16 @@ mod tests {
         };
         assert_eq!(salt("nobody"), salt("nobody"));
         assert_ne!(salt("nobody"), salt("noone"));
+    }
+
+    #[cfg(feature = "sql")]
+    #[test]
+    fn a_password_fits_its_own_verifier_only() {
+        let verifier = scram_verifier("pässword");
+        let fits = |verifier, password| password_fits("ann", verifier, &[7; 32], password);
+        assert!(fits(Some(&verifier), "pässword"));
+        assert!(!fits(Some(&verifier), "password") && !fits(Some(&verifier), ""));
+        assert!(!fits(None, "pässword") && !fits(Some("no verifier"), "pässword"));
     }
 
     #[test]

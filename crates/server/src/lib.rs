@@ -13,6 +13,8 @@
 //! `sql_engine` puts `sql::Session` behind that trait.
 
 mod auth;
+#[cfg(feature = "sql")]
+pub mod console;
 pub mod engine;
 mod input;
 mod listener;

@@ -6,8 +6,7 @@
 use crate::engine::{Engine, Login, Session};
 use crate::input::Input;
 use crate::output::Output;
-use crate::registry::{Entry, Registry, Slot};
-use crate::report::Report;
+use crate::registry::{Entry, Places, Registry, Slot, too_many};
 use crate::session::{Parts, serve};
 use crate::startup::{AUTHENTICATION_TIMEOUT, Failure, Opening, log_on, read_opening};
 use crate::stream::Stream;
@@ -55,6 +54,7 @@ pub struct ServerConfig {
 /// A running server.
 pub struct Server {
     registry: Arc<Registry>,
+    places: Places,
     address: SocketAddr,
     socket: Option<PathBuf>,
     stop: Option<oneshot::Sender<()>>,
@@ -64,6 +64,7 @@ pub struct Server {
 struct Shared<E> {
     engine: Arc<E>,
     registry: Arc<Registry>,
+    places: Places,
     config: ServerConfig,
     owner_uid: u32,
 }
@@ -95,9 +96,15 @@ impl Server {
             None => (None, None),
         };
         let registry = Arc::new(Registry::default());
-        let owner_uid = nix::unistd::geteuid().as_raw();
-        let shared =
-            Arc::new(Shared { engine, registry: Arc::clone(&registry), config, owner_uid });
+        let (max, reserved) = (config.max_connections, config.reserved_connections);
+        let places = Places::new(Arc::clone(&registry), max, reserved);
+        let shared = Arc::new(Shared {
+            engine,
+            registry: Arc::clone(&registry),
+            places: places.clone(),
+            config,
+            owner_uid: nix::unistd::geteuid().as_raw(),
+        });
         let (stop, stopped) = oneshot::channel();
         let listener = std::thread::Builder::new().name("listener".into()).spawn(move || {
             let alert = Arc::clone(&shared);
@@ -105,13 +112,20 @@ impl Server {
                 alert.engine.alert(&format!("listener failed: {e}"));
             }
         })?;
-        Ok(Server { registry, address, socket, stop: Some(stop), listener: Some(listener) })
+        let (stop, listener) = (Some(stop), Some(listener));
+        Ok(Server { registry, places, address, socket, stop, listener })
     }
 
     /// The TCP address, port filled in.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The places of its clients, for others that let sessions in.
+    #[cfg(feature = "sql")]
+    pub(crate) fn places(&self) -> Places {
+        self.places.clone()
     }
 
     /// Stops listening and ends all sessions, giving each up to `limit` to end by itself. True when
@@ -240,16 +254,6 @@ fn spawn_session<E: Engine>(
     }
 }
 
-fn too_many() -> Report {
-    Report::fatal("53300", "sorry, too many clients already")
-        .with_hint("Raise max_connections, or close connections.")
-}
-
-fn reserved() -> Failure {
-    let text = "remaining connection slots are reserved for non-replication superuser connections";
-    Failure::Tell(Report::fatal("53300", text))
-}
-
 /// The life of a connection, on its own thread.
 fn session_thread<E: Engine>(shared: &Shared<E>, stream: Arc<Stream>, peer: String, trusted: bool) {
     shared.engine.enter_session_thread();
@@ -335,7 +339,7 @@ async fn open_session<E: Engine>(
             return Ok(None);
         }
     };
-    let slot = registry.take_slot(shared.config.max_connections).ok_or_else(too_many)?;
+    let slot = shared.places.take()?;
     let admitted = log_on(engine, &startup, trusted, stream, &mut input, out).await;
     let user = startup.user.clone();
     let note = |failure: &Failure| {
@@ -344,10 +348,8 @@ async fn open_session<E: Engine>(
         }
     };
     let (admitted, method) = admitted.inspect_err(note)?;
-    let free = shared.config.max_connections.saturating_sub(shared.config.reserved_connections);
-    if !admitted.superuser && slot.number() > free {
-        return Err(reserved()).inspect_err(note);
-    }
+    let kept = shared.places.keep(&slot, admitted.superuser).map_err(Failure::Tell);
+    kept.inspect_err(note)?;
     stream.set_read_timeout(None)?;
     let mut login: Login = startup.into_login(peer.to_owned());
     let told = |of: &Encryption| (of.version.clone(), of.cipher.clone());

@@ -4,6 +4,7 @@
 //! busy, and says nothing to who sent it; a session is listed from log-on until its thread is done.
 
 use crate::engine::Interrupt;
+use crate::report::Report;
 use crate::stream::Stream;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -60,6 +61,53 @@ impl Drop for Slot {
     }
 }
 
+/// The places that sessions of clients share, however they come in.
+#[derive(Clone)]
+pub struct Places {
+    registry: Arc<Registry>,
+    max: usize,
+    /// How many of them are for superusers.
+    reserved: usize,
+}
+
+impl Places {
+    pub fn new(registry: Arc<Registry>, max: usize, reserved: usize) -> Places {
+        Places { registry, max, reserved }
+    }
+
+    /// Takes a place.
+    ///
+    /// # Errors
+    /// 53300: all are taken.
+    pub fn take(&self) -> Result<Slot, Report> {
+        self.registry.take_slot(self.max).ok_or_else(too_many)
+    }
+
+    /// Whether who has proved who it is may keep its place.
+    ///
+    /// # Errors
+    /// 53300: those that are left are for superusers.
+    pub fn keep(&self, slot: &Slot, superuser: bool) -> Result<(), Report> {
+        if superuser || slot.number() <= self.max.saturating_sub(self.reserved) {
+            return Ok(());
+        }
+        let text =
+            "remaining connection slots are reserved for non-replication superuser connections";
+        Err(Report::fatal("53300", text))
+    }
+
+    /// How many there are.
+    pub fn max(&self) -> usize {
+        self.max
+    }
+}
+
+/// What a client is told for whom there is no place.
+pub fn too_many() -> Report {
+    Report::fatal("53300", "sorry, too many clients already")
+        .with_hint("Raise max_connections, or close connections.")
+}
+
 /// A connection's thread as the registry knows it; dropping it says that the thread is done.
 pub struct ThreadGuard(Arc<Registry>, u64);
 
@@ -72,7 +120,7 @@ impl Drop for ThreadGuard {
 
 impl Registry {
     /// Takes a place if fewer than `max` are taken.
-    pub fn take_slot(self: &Arc<Registry>, max: usize) -> Option<Slot> {
+    fn take_slot(self: &Arc<Registry>, max: usize) -> Option<Slot> {
         self.connections
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < max).then_some(n + 1))
             .ok()

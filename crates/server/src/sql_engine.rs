@@ -46,6 +46,11 @@ impl SqlEngine {
 }
 
 impl SqlEngine {
+    /// The instance that it serves.
+    pub(crate) fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
     /// Takes the rules for who may log on from this file, and again whenever it has changed.
     ///
     /// # Errors
@@ -317,6 +322,45 @@ impl SqlSession {
             self.ctx.alert(AlertLevel::Error, format!("{} {}", e.code, e.message));
         }
         report(e)
+    }
+
+    /// Session, environment and observer.
+    pub(crate) fn ctx(&self) -> &Ctx {
+        &self.ctx
+    }
+
+    /// Runs one statement on its own; at most `rows_max` rows, as texts, go to `sink`. Gives the
+    /// columns, and whether there were more rows.
+    ///
+    /// # Errors
+    /// The statement's.
+    pub(crate) async fn rows(
+        &mut self,
+        text: &str,
+        params: &[Option<bytes::Bytes>],
+        rows_max: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<(Arc<[Column]>, bool), Report> {
+        self.begin_request();
+        let ran = Box::pin(self.rows_of(text, params, rows_max, sink)).await;
+        let ended = self.sync().await;
+        self.session.take_notices();
+        let done = ran?;
+        ended.map(|()| done)
+    }
+
+    async fn rows_of(
+        &mut self,
+        text: &str,
+        params: &[Option<bytes::Bytes>],
+        rows_max: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<(Arc<[Column]>, bool), Report> {
+        let prepared = self.prepare(text, &[]).await?;
+        let mut portal = self.session.bind(&prepared.inner, params, &[], &[]).map_err(report)?;
+        let fetched = self.session.fetch(&mut portal, rows_max, sink).await;
+        let cut = matches!(fetched.map_err(|e| self.failed(e))?, sql::Fetched::Suspended);
+        Ok((prepared.columns, cut))
     }
 
     fn prepared(inner: Arc<Prepared>) -> PreparedStatement {

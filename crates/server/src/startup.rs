@@ -3,7 +3,7 @@
 //! What it promises: until log-on has succeeded a client can make the server hold 10 KB and a
 //! thread, for at most a minute.
 
-use crate::auth::{AuthError, Exchange, MECHANISM};
+use crate::auth::{AuthError, Exchange, MECHANISM, certificate_fits, no_role, wrong_password};
 use crate::engine::{Asked, Engine, Login, Method, User};
 use crate::input::Input;
 use crate::message::{DecodeError, Reader};
@@ -237,21 +237,12 @@ pub async fn log_on<E: Engine>(
             engine.admit(asked).await?
         }
     };
-    let missing = || Report::fatal("28000", format!("role \"{}\" does not exist", startup.user));
+    let missing = || no_role(&startup.user);
     match method {
         Method::Trust => return Ok((user.ok_or_else(missing)?, method)),
         Method::Certificate => {
             let shown = stream.encryption().and_then(|of| of.client_name.as_deref());
-            if shown != Some(startup.user.as_str()) {
-                let why = match shown {
-                    None => "connection requires a valid client certificate".to_owned(),
-                    Some(_) => {
-                        let user = &startup.user;
-                        format!("certificate authentication failed for user \"{user}\"")
-                    }
-                };
-                return Err(Report::fatal("28000", why).into());
-            }
+            certificate_fits(&startup.user, shown)?;
             return Ok((user.ok_or_else(missing)?, method));
         }
         Method::Scram => {}
@@ -259,10 +250,7 @@ pub async fn log_on<E: Engine>(
     let verifier = user.as_ref().and_then(|user| user.verifier.clone());
     let mut exchange = Exchange::new(&startup.user, verifier.as_deref(), &engine.secret());
     let refuse = |e: AuthError| match e {
-        AuthError::Refused => Report::fatal(
-            "28P01",
-            format!("password authentication failed for user \"{}\"", startup.user),
-        ),
+        AuthError::Refused => wrong_password(&startup.user),
         AuthError::Protocol(why) => Report::protocol(format!("malformed SCRAM message: {why}")),
     };
     out.message(&Authentication::SASL(vec![MECHANISM.to_owned()]));

@@ -82,6 +82,12 @@ impl Tls {
         Ok(Tls(Arc::new(config)))
     }
 
+    /// The same for connections that do not block.
+    #[cfg(feature = "sql")]
+    pub(crate) fn acceptor(&self) -> tokio_rustls::TlsAcceptor {
+        Arc::clone(&self.0).into()
+    }
+
     /// The server's side of a connection that begins now.
     ///
     /// # Errors
@@ -109,6 +115,22 @@ fn broken(e: rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, e)
 }
 
+/// What is told of a connection that has shaken hands.
+pub fn encryption(connection: &ServerConnection) -> Encryption {
+    let client = connection.peer_certificates().and_then(|all| all.first());
+    let client_name = client.and_then(|one| {
+        x509_certificate::X509Certificate::from_der(one.as_ref()).ok()?.subject_common_name()
+    });
+    let version = match connection.protocol_version() {
+        Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+        _ => "TLSv1.3",
+    };
+    let cipher = connection.negotiated_cipher_suite();
+    let cipher = cipher.and_then(|suite| suite.suite().as_str()).unwrap_or("");
+    let cipher = cipher.replace("TLS13_", "TLS_");
+    Encryption { version: version.to_owned(), cipher, client_name }
+}
+
 impl Channel {
     /// Shakes hands.
     ///
@@ -132,18 +154,7 @@ impl Channel {
             }
         }
         self.send(socket)?;
-        let client = self.0.peer_certificates().and_then(|all| all.first());
-        let client_name = client.and_then(|one| {
-            x509_certificate::X509Certificate::from_der(one.as_ref()).ok()?.subject_common_name()
-        });
-        let version = match self.0.protocol_version() {
-            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
-            _ => "TLSv1.3",
-        };
-        let cipher = self.0.negotiated_cipher_suite();
-        let cipher = cipher.and_then(|suite| suite.suite().as_str()).unwrap_or("");
-        let cipher = cipher.replace("TLS13_", "TLS_");
-        Ok(Encryption { version: version.to_owned(), cipher, client_name })
+        Ok(encryption(&self.0))
     }
 
     fn send<S: Write>(&mut self, socket: &mut S) -> io::Result<()> {

@@ -5,8 +5,11 @@
 //! long a failure takes.
 
 mod bad_input;
+mod browser;
 mod clients;
 mod cluster;
+mod console;
+mod console_pages;
 mod copy;
 mod db;
 mod ddl;

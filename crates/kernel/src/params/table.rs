@@ -187,6 +187,9 @@ parameters! {
     interconnect_published: Kind::Text, "", Startup -> text,
         "The address that the other instances are told to connect to, where a proxy or a translated \
          address stands before `interconnect`; empty means `interconnect` itself.";
+    console_listen: Kind::Text, "127.0.0.1:0", Startup -> text,
+        "Where browsers find the web console and Prometheus its metrics; port 0 takes a free one, \
+         which `skein status` shows; off means neither.";
 }
 
 /// The values of one instance's parameters.
