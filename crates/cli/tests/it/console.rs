@@ -1,6 +1,7 @@
 //! The web console over HTTP: who gets in, what they may see and do, metrics.
 
 use crate::db::{Db, PASSWORD, succeed, wait_until};
+use crate::security::{TLS, certificates};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -468,29 +469,88 @@ fn an_instance_opens_with_or_without_its_console() {
 
 #[test]
 fn an_encrypted_console_is_for_the_network() {
-    let db = Db::init_with(1, "256M", &["ssl_cert_file=server.crt", "ssl_key_file=server.key"]);
-    let mut openssl = Command::new("openssl");
-    openssl.current_dir(db.dir()).args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]);
-    openssl.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=127.0.0.1"]);
-    openssl.args(["-addext", "subjectAltName=IP:127.0.0.1"]);
-    succeed(openssl.args(["-keyout", "server.key", "-out", "server.crt"]));
+    let db = Db::init_with(1, "256M", &TLS);
+    certificates(db.dir());
+    std::fs::write(
+        db.dir().join("pg_hba.conf"),
+        "local all all scram-sha-256\nhostssl all ann all cert\nhost all all all scram-sha-256\n",
+    )
+    .unwrap();
     db.edit_settings(|text| {
         text.replace("console_listen = \"127.0.0.1:0\"", "console_listen = \"0.0.0.0:0\"")
     });
     db.start_all();
+    create_user(&db, "ann", "");
     let url = format!("https://127.0.0.1:{}", console_port(&db, 1));
     let curl = |path: &str, args: &[&str]| {
         let mut curl = Command::new("curl");
-        curl.current_dir(db.dir()).args(["-s", "-i", "--cacert", "server.crt"]).args(args);
+        curl.current_dir(db.dir()).args(["-s", "-i", "--cacert", "ca.crt"]).args(args);
         succeed(curl.arg(format!("{url}{path}")))
     };
-    let body = json!({ "user": "skein", "password": PASSWORD }).to_string();
-    let reply =
-        curl("/api/log-on", &["-H", "Content-Type: application/json", "--data-binary", &body]);
+    let enter = |user: &str, password: &str, args: &[&str]| {
+        let body = json!({ "user": user, "password": password }).to_string();
+        let json = ["-H", "Content-Type: application/json", "--data-binary", &body];
+        curl("/api/log-on", &[&json[..], args].concat())
+    };
+    let reply = enter("skein", PASSWORD, &[]);
     assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
     assert!(reply.contains("; Secure") && reply.contains("strict-transport-security"), "{reply}");
+    // Whose certificate counts needs no password, and gets in as nobody else.
+    let shown = ["--cert", "ann.crt", "--key", "ann.key"];
+    assert!(enter("ann", "", &shown).starts_with("HTTP/1.1 200"));
+    let reply = enter("ann", PASSWORD, &[]);
+    assert!(reply.starts_with("HTTP/1.1 403") && reply.contains("certificate"), "{reply}");
+    assert!(enter("skein", "", &shown).starts_with("HTTP/1.1 401"));
     assert!(curl("/", &["-H", "Host: db.example"]).starts_with("HTTP/1.1 200"));
     let metrics = curl("/metrics", &["-H", "Host: db.example"]);
     assert!(metrics.starts_with("HTTP/1.1 401"), "a name could lead here: {metrics}");
     assert!(curl("/metrics", &[]).starts_with("HTTP/1.1 200"));
+}
+
+/// Whoever opens connections and says nothing, or half a request, keeps others from the console at
+/// the most, and from nothing else.
+#[test]
+fn a_console_that_is_swamped_harms_nobody_else() {
+    let db = Db::open(1);
+    let port = console_port(&db, 1);
+    let open = |head: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let _ = stream.write_all(head.as_bytes());
+        stream
+    };
+    let silent: Vec<TcpStream> = (0..100).map(|_| open("GET / HTTP/1.1\r\nHost:")).collect();
+    assert_eq!(db.sql(1, "select 7"), "7");
+    // Those beyond the limit are closed at once.
+    let closed = |stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        let mut stream = stream;
+        match stream.read(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(e) => e.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    };
+    wait_until("some are closed", || silent.iter().any(closed));
+    drop(silent);
+    wait_until("there is room again", || {
+        let mut stream = open("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text.starts_with("HTTP/1.1 200")
+    });
+    for head in [
+        "\0\u{1}\u{2}\r\n\r\n".to_owned(),
+        "GET / HTTP/9\r\n\r\n".to_owned(),
+        format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(100_000)),
+        format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "a: b\r\n".repeat(1_000)),
+    ] {
+        let mut text = String::new();
+        let _ = open(&head).read_to_string(&mut text);
+        assert!(!text.starts_with("HTTP/1.1 200"), "{text}");
+    }
+    // Sessions are bounded too, and a request for one more is told so.
+    let tries: Vec<Reply> = (0..20).map(|_| try_log_on(port, "skein", PASSWORD)).collect();
+    let full = tries.iter().filter(|reply| reply.status == 503).count();
+    assert_eq!((full, tries.iter().filter(|reply| reply.status == 200).count()), (4, 16));
+    assert_eq!(db.sql(1, "select 8"), "8");
+    assert_eq!(http(port, "/metrics", &[], None).status, 200);
 }

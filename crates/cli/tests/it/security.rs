@@ -35,7 +35,7 @@ fn openssl(dir: &Path, args: &[&str]) {
 }
 
 /// An authority, the server's certificate for 127.0.0.1, and one of user `ann`.
-fn certificates(dir: &Path) {
+pub fn certificates(dir: &Path) {
     let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
     let authority = ["-x509", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=authority"];
     openssl(dir, &[&["req"][..], &key[..], &authority].concat());
@@ -51,7 +51,7 @@ fn certificates(dir: &Path) {
     }
 }
 
-const TLS: [&str; 3] =
+pub const TLS: [&str; 3] =
     ["ssl_cert_file=server.crt", "ssl_key_file=server.key", "ssl_ca_file=ca.crt"];
 
 /// A REVOKE on one instance counts for the next statement on another, prepared or not, and so do

@@ -38,6 +38,7 @@ fn show_parameter_reads_every_setting_back() {
     for (k, instance) in (1..).zip(status["instances"].as_array().unwrap()) {
         assert_eq!(value(k, "listen"), instance["listen"].as_str().unwrap());
         assert_eq!(value(k, "interconnect"), instance["interconnect"].as_str().unwrap());
+        assert_eq!(value(k, "console_listen"), instance["console"].as_str().unwrap());
     }
     // Every parameter that the file explains is one that can be shown.
     let text = std::fs::read_to_string(db.dir().join("skein.toml")).unwrap();
