@@ -35,7 +35,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "F", default_value_t = 1.0)]
     scale: f64,
     /// How often each side has its turn.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Print the figures as JSON.
     #[arg(long)]
@@ -57,7 +58,8 @@ pub struct RunArgs {
           value_parser = clap::value_parser!(u64).range(0..=10_000))]
     delay_ms: Vec<u64>,
     /// myth1: how many processes burn the processor of instance 1.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
     burners: u16,
 }
 
@@ -113,7 +115,7 @@ fn run_one(args: RunArgs) -> Result<()> {
         report: args.report,
         dir: args.dir,
         keep: args.keep,
-        skein: std::env::current_exe().doing("find this program")?,
+        skein: tried()?,
         bind,
     });
     let name = experiment.name;
@@ -126,6 +128,14 @@ fn run_one(args: RunArgs) -> Result<()> {
         Outcome::Failed(why) => Err(CliError::failed(why)),
         Outcome::Interrupted => Err(CliError::new(Exit::Interrupted, "interrupted")),
         Outcome::Terminated => Err(CliError::new(Exit::Terminated, "terminated")),
+    }
+}
+
+/// The binary that is tried: this one, or what SKEIN_BIN names.
+fn tried() -> Result<PathBuf> {
+    match std::env::var_os("SKEIN_BIN") {
+        Some(named) => Ok(named.into()),
+        None => std::env::current_exe().doing("find this program"),
     }
 }
 

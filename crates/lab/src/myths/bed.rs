@@ -4,7 +4,7 @@
 //! do: outlive its experiment; who made the cluster ends it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use tokio_postgres::Client;
@@ -91,12 +91,6 @@ impl Bed {
     /// As [`tkprof::run`].
     pub fn tkprof(&self, traces: &[PathBuf]) -> Result<(String, Vec<tkprof::Statement>), String> {
         tkprof::run(self.cluster.skein(), traces)
-    }
-
-    /// The binary.
-    #[must_use]
-    pub fn skein(&self) -> &Path {
-        self.cluster.skein()
     }
 }
 

@@ -128,21 +128,18 @@ fn bars(chart: &Chart) -> String {
         }
         y += GAP;
     }
-    let mut x = LABELS;
     if chart.series.len() > 1 {
         for (name, colour) in chart.series.iter().zip(COLOURS.iter().cycle()) {
             let _ = write!(
                 body,
-                "<rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\
-                 <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
-                x + 17.0,
+                "<rect x=\"{LABELS:.0}\" y=\"{y:.0}\" width=\"12\" height=\"12\" \
+                 fill=\"{colour}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+                LABELS + 17.0,
                 y + 11.0,
                 escaped(name)
             );
-            // About as wide as the name.
-            x += 40.0 + 7.0 * f64::from(u16::try_from(name.chars().count()).unwrap_or(u16::MAX));
+            y += BAR;
         }
-        y += 20.0;
     }
     let title = escaped(&chart.title);
     format!(

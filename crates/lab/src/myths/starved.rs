@@ -111,7 +111,8 @@ async fn make_table(bed: &Bed, blocks: u32) -> Result<(), String> {
     maker.run("create table wide (id int primary key, n int, v varchar2(4000))").await?;
     let rows = 2 * blocks;
     let fill = format!(
-        "insert into wide select i, 0, lpad(i, {WIDTH}, 'x') from generate_series(1, {rows}) i"
+        "insert into wide select i, 0, lpad(i::text, {WIDTH}, 'x') \
+         from generate_series(1, {rows}) i"
     );
     maker.run(&fill).await
 }
@@ -132,7 +133,7 @@ async fn turns(
             stage.step(format!("{priority}, {what}, round {} of {rounds}", round + 1));
             take_back(bed).await?;
             let burners = if at { stage.request.burners } else { 0 };
-            let burning = Burners::start(bed, burners)?;
+            let burning = Burners::start(burners)?;
             let measured = asked(bed, blocks).await;
             drop(burning);
             let (waits, us) = measured?;
@@ -185,10 +186,11 @@ async fn asked(bed: &Bed, blocks: u32) -> Result<(i64, i64), String> {
 struct Burners(Vec<Child>);
 
 impl Burners {
-    fn start(bed: &Bed, count: usize) -> Result<Burners, String> {
+    fn start(count: usize) -> Result<Burners, String> {
+        let own = std::env::current_exe().map_err(|e| format!("find this program: {e}"))?;
         let mut burners = Burners(Vec::new());
         for _ in 0..count {
-            let mut command = Command::new(bed.skein());
+            let mut command = Command::new(&own);
             command.args(["lab", "burn", "0"]).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().map_err(|e| format!("start a burner: {e}"))?;
             let ready = child.stdout.take();
