@@ -173,6 +173,7 @@ impl Ctx {
     /// As [`Ctx::record_wait`], with the event's parameters.
     pub fn record_wait_at(&self, event: WaitEvent, p: [u64; 3], us: u64) {
         self.session.totals.add_wait(event, us, false);
+        self.session.totals.add_waited(event, us);
         if self.traced() {
             self.trace_wait(event, p, us, self.env.now());
         }

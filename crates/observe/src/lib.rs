@@ -1,13 +1,17 @@
 #![doc = include_str!("../README.md")]
 
 mod alert;
+mod calls;
 mod cancel;
 mod ctx;
 mod events;
+mod history;
 mod observer;
 pub mod reference;
+mod running;
 mod session;
 mod split;
+mod statements;
 mod stats;
 mod totals;
 mod trace;
@@ -17,16 +21,26 @@ mod waiting;
 mod tests;
 
 pub use alert::{AlertLevel, AlertLine, AlertLog, AlertSink, format_wall};
+pub use calls::{Planning, SqlCall};
 pub use cancel::{CancelFlag, CancelWait, Interrupt, Shield};
 pub use ctx::Ctx;
 pub use events::{DRIVER_TCP, EVENT_COUNT, WaitClass, WaitEvent, enq_p1};
+pub use history::{Blocking, History, Sample, SampledState, Sampler};
 pub use observer::{
     HistogramRow, Observer, SIDS_PER_INSTANCE, SessionEventRow, SystemEventRow, instance_of_sid,
 };
-pub use session::{Session, SessionKind, SessionRow, SessionState, WaitView, Working};
+pub use running::{RunningView, WaitedFor};
+pub use session::{
+    About, BACKGROUND_SERVICE, Session, SessionKind, SessionRow, SessionState, USER_SERVICE,
+    WaitView, Working,
+};
 pub use split::{
     BlockWaitSplit, TransferClass, TransferHow, TransferKind, TransferRow, TransferTimes,
     TransferTotals,
+};
+pub use statements::{
+    Cost, CursorRow, Figures, LibraryTotals, Outcome, Parsed, ParsedBy, STATEMENTS_MAX,
+    SharedCursor, SqlId, Statements,
 };
 pub use stats::{STAT_COUNT, Stat, StatClass, Unit};
 pub use totals::{EventTotals, HISTOGRAM_BUCKETS, LiveTotals, Totals, bucket, bucket_limit_us};

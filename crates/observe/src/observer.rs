@@ -13,8 +13,10 @@ use parking_lot::Mutex;
 use crate::alert::{AlertLevel, AlertLog};
 use crate::ctx::Ctx;
 use crate::events::WaitEvent;
+use crate::history::History;
 use crate::session::{Session, SessionKind, SessionRow, SessionState};
 use crate::split::BlockWaitSplit;
+use crate::statements::Statements;
 use crate::stats::Stat;
 use crate::totals::{EventTotals, HISTOGRAM_BUCKETS, Totals, bucket_limit_us};
 use crate::trace::TraceFiles;
@@ -36,6 +38,10 @@ pub struct Observer {
     /// Waits for blocks by serving instance.
     pub block_waits: BlockWaitSplit,
     pub alert_log: AlertLog,
+    /// What has been parsed and executed.
+    pub statements: Statements,
+    /// What sessions did, second by second.
+    pub history: History,
     trace_files: OnceLock<Box<dyn TraceFiles>>,
     trace_lost: AtomicBool,
 }
@@ -88,6 +94,8 @@ impl Observer {
             registry: Mutex::default(),
             block_waits: BlockWaitSplit::default(),
             alert_log: AlertLog::default(),
+            statements: Statements::default(),
+            history: History::default(),
             trace_files: OnceLock::new(),
             trace_lost: AtomicBool::new(false),
         })

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::cancel::CancelFlag;
 use crate::events::WaitEvent;
 use crate::observer::Observer;
+use crate::running::{Running, RunningView, WaitedFor};
 use crate::stats::Stat;
 use crate::totals::LiveTotals;
 use crate::trace::Trace;
@@ -37,6 +38,11 @@ impl SessionKind {
     }
 }
 
+/// The service that clients connect to: the database, of which there is one.
+pub const USER_SERVICE: &str = "skein";
+/// The service that the instance's own processes belong to.
+pub const BACKGROUND_SERVICE: &str = "SYS$BACKGROUND";
+
 /// What a session looks like at one moment.
 #[derive(Clone, Debug)]
 pub struct SessionRow {
@@ -46,6 +52,11 @@ pub struct SessionRow {
     pub program: Arc<str>,
     pub username: Arc<str>,
     pub machine: Arc<str>,
+    pub service: Arc<str>,
+    pub module: Arc<str>,
+    pub action: Arc<str>,
+    pub client_info: Arc<str>,
+    pub client_identifier: Arc<str>,
     pub sql_text: Option<Arc<str>>,
     /// Whether it is working for its client now (background: always).
     pub active: bool,
@@ -55,6 +66,7 @@ pub struct SessionRow {
     pub wait: WaitView,
     /// As [`SessionState::trace_level`].
     pub trace_level: u8,
+    pub running: RunningView,
     pub working: Working,
 }
 
@@ -86,12 +98,29 @@ pub struct WaitView {
     pub since_last_us: u64,
 }
 
-/// The words that describe a session; changed rarely.
-#[derive(Clone)]
-struct Identity {
-    program: Arc<str>,
-    username: Arc<str>,
-    machine: Arc<str>,
+/// The words that describe a session; changed rarely. What was not told is empty.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// What the client called itself when it came; name of a process.
+    pub program: Arc<str>,
+    pub username: Arc<str>,
+    /// Where the client is.
+    pub machine: Arc<str>,
+    /// What it has connected to.
+    pub service: Arc<str>,
+    /// The part of the application that works, and what it does there, as it says itself.
+    pub module: Arc<str>,
+    pub action: Arc<str>,
+    pub client_info: Arc<str>,
+    /// For whom the application works.
+    pub client_identifier: Arc<str>,
+}
+
+/// A wait that has been sampled, once it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndedWait {
+    pub event: Option<WaitEvent>,
+    pub us: u64,
 }
 
 /// The wait in progress or the last one, under a sequence lock with one writer.
@@ -108,6 +137,11 @@ struct Current {
     p: [AtomicU64; 3],
     since_us: AtomicU64,
     last_us: AtomicU64,
+    /// Number of the wait that was sampled last, and how it ended.
+    sampled: AtomicU32,
+    ended: AtomicU32,
+    ended_event: AtomicU32,
+    ended_us: AtomicU64,
 }
 
 /// One session; reached through the [`Observer`] by others, through [`Session`] by its own task.
@@ -115,7 +149,8 @@ pub struct SessionState {
     sid: u32,
     serial: u32,
     kind: SessionKind,
-    identity: Mutex<Identity>,
+    identity: Mutex<About>,
+    pub(crate) running: Running,
     sql_text: Mutex<Option<Arc<str>>>,
     active: AtomicBool,
     last_call_wall_us: AtomicI64,
@@ -148,11 +183,23 @@ impl SessionState {
             sid,
             serial,
             kind,
-            identity: Mutex::new(Identity {
+            identity: Mutex::new(About {
                 program: Arc::from(name),
                 username: empty.clone(),
-                machine: empty,
+                machine: empty.clone(),
+                service: Arc::from(match kind {
+                    SessionKind::User => USER_SERVICE,
+                    SessionKind::Background => BACKGROUND_SERVICE,
+                }),
+                module: match kind {
+                    SessionKind::User => Arc::from(name),
+                    SessionKind::Background => empty.clone(),
+                },
+                action: empty.clone(),
+                client_info: empty.clone(),
+                client_identifier: empty,
             }),
+            running: Running::default(),
             sql_text: Mutex::new(None),
             active: AtomicBool::new(kind == SessionKind::Background),
             last_call_wall_us: AtomicI64::new(wall_us),
@@ -261,10 +308,6 @@ impl SessionState {
         self.trace.lock().as_ref().map(|trace| trace.name().to_owned())
     }
 
-    pub(crate) fn program(&self) -> Arc<str> {
-        self.identity.lock().program.clone()
-    }
-
     /// The user that it has logged on as.
     #[must_use]
     pub fn username(&self) -> Arc<str> {
@@ -282,6 +325,57 @@ impl SessionState {
     /// Where the client is.
     pub fn set_machine(&self, machine: &str) {
         self.identity.lock().machine = Arc::from(machine);
+    }
+
+    /// The words that describe it.
+    #[must_use]
+    pub fn about(&self) -> About {
+        self.identity.lock().clone()
+    }
+
+    /// Changes words that describe it.
+    pub fn describe(&self, change: impl FnOnce(&mut About)) {
+        change(&mut self.identity.lock());
+    }
+
+    /// It works in this transaction (local number; 0: in none), which has changed nothing yet; not
+    /// in one that the database begins beside it.
+    pub fn set_own_transaction(&self, id: u64) {
+        self.running.set_transaction(id);
+    }
+
+    /// Transaction `id` has got an Xid: it counts if it is the session's own, not one beside it.
+    pub fn note_xid(&self, id: u64, xid: u64) {
+        if self.running.transaction().0 == id {
+            self.running.set_xid(xid);
+        }
+    }
+
+    /// The number that it holds locks of its own under, beyond its transactions.
+    pub fn set_lock_number(&self, number: u64) {
+        self.running.set_lock_number(number);
+    }
+
+    /// Its transaction's local number, that one's Xid and the number of its own locks; 0: none.
+    #[must_use]
+    pub fn own_numbers(&self) -> (u64, u64, u64) {
+        self.running.transaction()
+    }
+
+    /// What the lock is on that it waits for from now on; `None`: it waits for none.
+    pub fn set_waited_for(&self, what: Option<WaitedFor>) {
+        self.running.set_waited_for(what);
+    }
+
+    /// A message of the client's begins: nothing runs.
+    pub fn begin_request(&self) {
+        self.running.clear();
+    }
+
+    /// What it runs.
+    #[must_use]
+    pub fn running(&self) -> RunningView {
+        self.running.view()
     }
 
     /// The statement that runs now; kept afterwards as the last one.
@@ -339,12 +433,35 @@ impl SessionState {
         if token == 0 || c.seq.load(Ordering::Relaxed) != token {
             return;
         }
+        self.totals.add_waited(event, us);
+        if c.sampled.load(Ordering::Relaxed) == token {
+            c.ended_us.store(us, Ordering::Relaxed);
+            c.ended_event.store(event.number(), Ordering::Relaxed);
+            c.ended.store(token, Ordering::Release);
+        }
         c.write(|c| {
             c.event.store(event.number(), Ordering::Relaxed);
             c.since_us.store(now.0, Ordering::Relaxed);
             c.last_us.store(us, Ordering::Relaxed);
         });
         c.waiting.store(false, Ordering::Release);
+    }
+
+    /// The wait of this number has been sampled: how it ends is to be kept.
+    pub(crate) fn note_sampled(&self, seq: u32) {
+        self.current.sampled.store(seq, Ordering::Relaxed);
+    }
+
+    /// How a wait that has been sampled ended. `None`: it lasts, or it ended too early to be kept.
+    pub(crate) fn ended_wait(&self, seq: u32, now: Micros) -> Option<EndedWait> {
+        let c = &self.current;
+        if c.ended.load(Ordering::Acquire) == seq {
+            let event = WaitEvent::from_number(c.ended_event.load(Ordering::Relaxed));
+            return Some(EndedWait { event, us: c.ended_us.load(Ordering::Relaxed) });
+        }
+        let view = self.current.read(now);
+        let over = view.seq == seq && !view.waiting;
+        over.then_some(EndedWait { event: view.event, us: view.wait_us })
     }
 
     /// The current or last wait.
@@ -356,22 +473,34 @@ impl SessionState {
     /// Everything the views show of it.
     #[must_use]
     pub fn row(&self, now: Micros) -> SessionRow {
-        let identity = self.identity.lock().clone();
+        let about = self.about();
         SessionRow {
             sid: self.sid,
             serial: self.serial,
             kind: self.kind,
-            program: identity.program,
-            username: identity.username,
-            machine: identity.machine,
+            program: about.program,
+            username: about.username,
+            machine: about.machine,
+            service: about.service,
+            module: about.module,
+            action: about.action,
+            client_info: about.client_info,
+            client_identifier: about.client_identifier,
             sql_text: self.sql(),
             active: self.active.load(Ordering::Relaxed),
             last_call_wall_us: self.last_call_wall_us.load(Ordering::Relaxed),
             logon_wall_us: self.logon_wall_us,
             wait: self.wait_view(now),
             trace_level: self.trace_level(),
+            running: self.running(),
             working: self.working(),
         }
+    }
+
+    /// Whether it is working for its client now.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
     }
 }
 

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::events::{EVENT_COUNT, WaitEvent};
+use crate::events::{EVENT_COUNT, WaitClass, WaitEvent};
 use crate::stats::{STAT_COUNT, Stat};
 
 /// Buckets of a wait histogram: bucket `i` counts waits below `2^i` µs (and not below the one
@@ -37,11 +37,29 @@ struct LiveEvent {
     histogram: [AtomicU64; HISTOGRAM_BUCKETS],
 }
 
+/// Position of the sum over all classes in [`LiveTotals::waited`].
+pub(crate) const WAITED_ALL: usize = 4;
+
+/// Position of a class in [`LiveTotals::waited`], for those that statements are charged with.
+const fn waited_class(class: WaitClass) -> Option<usize> {
+    match class {
+        WaitClass::Application => Some(0),
+        WaitClass::Concurrency => Some(1),
+        WaitClass::Cluster => Some(2),
+        WaitClass::UserIo => Some(3),
+        _ => None,
+    }
+}
+
 /// Live counters of a session. The table of events is allocated at the first wait, each event's
 /// counters at its first: an idle session stays small.
 pub struct LiveTotals {
     events: OnceLock<Box<[OnceLock<Box<LiveEvent>>]>>,
     stats: Box<[AtomicU64]>,
+    /// Time of the waits that were shown, in µs: application, concurrency, cluster, user I/O, and
+    /// of all classes. Waits inside others, and those of workers beside the session, are in what
+    /// was shown.
+    pub(crate) waited: [AtomicU64; WAITED_ALL + 1],
 }
 
 impl Default for LiveTotals {
@@ -49,11 +67,20 @@ impl Default for LiveTotals {
         LiveTotals {
             events: OnceLock::new(),
             stats: (0..STAT_COUNT).map(|_| AtomicU64::new(0)).collect(),
+            waited: Default::default(),
         }
     }
 }
 
 impl LiveTotals {
+    /// Counts the time of a wait that was shown.
+    pub(crate) fn add_waited(&self, event: WaitEvent, us: u64) {
+        if let Some(class) = waited_class(event.class()) {
+            self.waited[class].fetch_add(us, Relaxed);
+        }
+        self.waited[WAITED_ALL].fetch_add(us, Relaxed);
+    }
+
     /// Counts one finished wait.
     pub fn add_wait(&self, event: WaitEvent, us: u64, timed_out: bool) {
         let table = self.events.get_or_init(|| (0..EVENT_COUNT).map(|_| OnceLock::new()).collect());

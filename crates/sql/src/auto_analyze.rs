@@ -92,6 +92,7 @@ async fn look_after(
         return Ok(());
     }
     let txn = instance.begin(ctx, Isolation::ReadCommitted);
+    ctx.session.set_own_transaction(txn.local_id());
     let done = look_in(ctx, instance, &txn, obj, changes, known).await;
     match done {
         Ok(()) => txn.commit(ctx).await.map(|_| ()),

@@ -111,6 +111,13 @@ impl Session {
     /// # Errors
     /// What is wrong with a row; the COPY has ended then and left nothing.
     pub async fn copy_data(&mut self, data: &[u8]) -> Result<()> {
+        let copying = self.begin_copying();
+        let done = self.copy_more(data).await;
+        self.end_copying(copying, 0, done.is_err(), true);
+        done
+    }
+
+    async fn copy_more(&mut self, data: &[u8]) -> Result<()> {
         let Some(mut copy) = self.copy.take() else {
             return Err(PgError::new("08P01", "unexpected message type CopyData"));
         };
@@ -132,6 +139,14 @@ impl Session {
     /// # Errors
     /// As [`Session::copy_data`].
     pub async fn copy_done(&mut self) -> Result<String> {
+        let copying = self.begin_copying();
+        let done = self.copy_to_end().await;
+        let rows = done.as_ref().map_or(0, |rows| *rows);
+        self.end_copying(copying, rows, done.is_err(), false);
+        done.map(|rows| format!("COPY {rows}"))
+    }
+
+    async fn copy_to_end(&mut self) -> Result<u64> {
         let Some(mut copy) = self.copy.take() else {
             return Err(PgError::new("08P01", "unexpected message type CopyDone"));
         };
@@ -143,7 +158,7 @@ impl Session {
             Ok(()) => {
                 let rows = usize::try_from(copy.rows).unwrap_or(usize::MAX);
                 self.note_rows(&copy.table, rows);
-                Ok(format!("COPY {}", copy.rows))
+                Ok(copy.rows)
             }
             Err(error) => {
                 let error = with_place(error, &copy);
@@ -156,7 +171,9 @@ impl Session {
     /// The client gave up; the error to show for it.
     pub async fn copy_fail(&mut self, reason: &str) -> PgError {
         self.copy = None;
+        let copying = self.begin_copying();
         self.fail_transaction().await;
+        self.end_copying(copying, 0, true, false);
         PgError::new("57014", format!("COPY from stdin failed: {reason}"))
     }
 

@@ -13,6 +13,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::StreamExt;
 use kernel::row::Value;
+use observe::Outcome;
 use query::{ColumnReader, PgColumn};
 use std::sync::Arc;
 
@@ -62,6 +63,8 @@ impl Part {
 
 /// An open cursor.
 pub(crate) struct Cursor {
+    /// Its query, which its fetches are counted under.
+    plan: Arc<Plan>,
     text: String,
     hold: bool,
     scroll: bool,
@@ -327,8 +330,13 @@ impl Session {
             let value = self.session_call(call, &params).await?;
             params.push(value);
         }
-        let (stream, parts) = self.open_cursor(&plan, params).await?;
+        let call = self.begin_call(&plan);
+        let opened = self.open_cursor(&plan, params).await;
+        let outcome = Outcome { executed: true, failed: opened.is_err(), ..Outcome::default() };
+        self.end_call_with(call.as_ref(), &plan, outcome);
+        let (stream, parts) = opened?;
         let cursor = Cursor {
+            plan: plan.clone(),
             text: (**text).to_owned(),
             hold: declare.hold,
             scroll: declare.scroll == Some(true),
@@ -384,7 +392,18 @@ impl Session {
         let mut encoder = self.encoder(&cursor.columns, &portal.formats);
         let out: Option<(&mut RowEncoder, &mut dyn RowSink)> =
             if fetch.only_move { None } else { Some((&mut encoder, sink)) };
+        let (plan, call) = (cursor.plan.clone(), self.begin_call(&cursor.plan));
         let done = cursor.run(fetch.direction, out).await;
+        let rows = done.as_ref().map_or(0, |rows| *rows);
+        let ended = done.is_ok() && cursor.after;
+        let outcome = Outcome {
+            failed: done.is_err(),
+            fetched: done.is_ok(),
+            ended,
+            rows,
+            ..Outcome::default()
+        };
+        self.end_call_with(call.as_ref(), &plan, outcome);
         self.cursors.insert(fetch.name.clone(), cursor);
         let verb = if fetch.only_move { "MOVE" } else { "FETCH" };
         Ok(Fetched::Complete(format!("{verb} {}", done?)))

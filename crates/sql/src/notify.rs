@@ -260,6 +260,7 @@ impl Session {
         let txn = self.transaction()?;
         let core = self.instance.core.clone();
         let number = self.user_locks.number_in(txn.local_id());
+        self.ctx.session.set_lock_number(number);
         let who = Holder { id: number, same: Some(txn.local_id()) };
         let wait = kernel::table::LockWait::Wait;
         Ok(core

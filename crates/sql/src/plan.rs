@@ -13,6 +13,7 @@ use kernel::dict::{IndexDef, TableDef};
 use kernel::row::ColType;
 use kernel::row::Value;
 use kernel::table::LockWait;
+use observe::SharedCursor;
 use query::brief::Brief;
 use query::planner::PlannedQuery;
 use query::{PgColumn, Scalar};
@@ -76,6 +77,8 @@ pub(crate) struct Plan {
     pub(crate) once: bool,
     /// See `trace::plan_hash`.
     pub(crate) hash: OnceLock<u32>,
+    /// What its executions are counted under; unset: they count as part of what runs it.
+    pub(crate) cursor: OnceLock<Arc<SharedCursor>>,
 }
 
 impl Plan {

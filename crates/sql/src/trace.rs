@@ -5,7 +5,9 @@
 //! the run that is traced. What it must never do: let anybody but a superuser trace another
 //! session.
 
-use crate::plan::{Direct, Kind, Plan, Prepared};
+use crate::counted::rows_of;
+use crate::parse::lift;
+use crate::plan::{Direct, Kind, Plan, Prepared, QueryPlan};
 use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result, RowSink};
 use datafusion::physical_plan::ExecutionPlan;
@@ -243,7 +245,9 @@ impl Session {
 
     /// A text is about to be prepared; `None`: it is not traced.
     pub(crate) fn begin_parse(&self, text: &str) -> Option<Parsing> {
-        let text: Arc<str> = Arc::from(text.trim());
+        // The text that it is known by: values that are taken out are no part of it.
+        let lifted = lift(text).map(|lifted| lifted.text);
+        let text: Arc<str> = Arc::from(lifted.as_deref().unwrap_or(text).trim());
         let mark = self.ctx.trace_mark();
         let cursor = self.ctx.trace_enter(&text, self.identity.role.0)?;
         Some(Parsing { text, mark, cursor })
@@ -271,7 +275,11 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
-        let text: Arc<str> = Arc::from(portal.prepared.statement.text.trim());
+        let prepared = &portal.prepared;
+        let text = match prepared.plan.cursor.get() {
+            Some(counted) => counted.text().clone(),
+            None => Arc::from(prepared.statement.text.trim()),
+        };
         let Some(cursor) = self.ctx.trace_enter(&text, self.identity.role.0) else {
             return self.fetch_untraced(portal, max_rows, sink).await;
         };
@@ -302,13 +310,7 @@ impl Session {
         done: &Result<Fetched>,
     ) {
         let Running { cursor, mark, begun, fetching, plan, text, watched } = running;
-        let rows = match done {
-            Ok(Fetched::Complete(tag)) => {
-                tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
-            }
-            Ok(Fetched::Suspended) => max_rows as u64,
-            _ => 0,
-        };
+        let rows = done.as_ref().map_or(0, |fetched| rows_of(fetched, max_rows));
         let call = if *fetching { Call::Fetch } else { Call::Exec };
         let end = self.ctx.trace_call(call, *cursor, mark, rows, *plan);
         if let Err(error) = done {
@@ -350,15 +352,29 @@ impl Session {
 /// A number for the plan: texts with the same plan have the same. 0: it is not made yet, or made
 /// for each run.
 pub(crate) fn plan_hash(plan: &Plan) -> u32 {
+    if let Some(hash) = plan.hash.get() {
+        return *hash;
+    }
     let shape = match &plan.kind {
-        Kind::Direct(direct) => crate::utility::direct_text(direct),
-        Kind::Query(query) => match query.physical.get() {
-            Some(physical) => shape_of(&steps(physical)),
-            None => return 0,
-        },
-        _ => return 0,
+        Kind::Direct(direct) => Some(crate::utility::direct_text(direct)),
+        Kind::Query(query) => shape_of_query("", query, ""),
+        Kind::Modify(modify) => {
+            let verb = if modify.set.is_some() { "Update" } else { "Delete" };
+            shape_of_query(verb, &modify.query, &modify.table.name)
+        }
+        Kind::InsertSelect(insert) => shape_of_query("Insert", &insert.query, &insert.table.name),
+        Kind::Merge(merge) => shape_of_query("Merge", &merge.query, &merge.table.name),
+        _ => None,
     };
+    let Some(shape) = shape else { return 0 };
     *plan.hash.get_or_init(|| observe::sql_id(&shape).1)
+}
+
+/// `None`: its plan is not made, or made for each run.
+fn shape_of_query(verb: &str, query: &QueryPlan, table: &str) -> Option<String> {
+    let physical = query.physical.get()?;
+    let shape = shape_of(&steps(physical));
+    Some(if verb.is_empty() { shape } else { format!("{verb} on {table}: {shape}") })
 }
 
 fn shape_of(step: &Step) -> String {

@@ -146,6 +146,7 @@ impl Session {
         let txn = self.transaction()?;
         let core = self.user_locks.core.clone();
         let number = self.user_locks.number_in(txn.local_id());
+        self.ctx.session.set_lock_number(number);
         let who = if transaction {
             Holder { id: txn.local_id(), same: Some(number) }
         } else {

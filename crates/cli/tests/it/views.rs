@@ -168,3 +168,101 @@ fn waits_for_files_are_counted() {
     let reads: u64 = own.lines().last().unwrap().parse().unwrap_or(0);
     assert!(reads > 0, "the session read a table and waited for no read: {own}");
 }
+
+/// A client of instance `k` that runs statements one after the other and stays.
+fn runs(db: &Db, k: u16, statements: &[&str]) -> std::process::Child {
+    let mut psql = db.client("psql", k);
+    psql.args(["-X", "-q"]);
+    for sql in statements {
+        psql.args(["-c", sql]);
+    }
+    psql.stdout(std::process::Stdio::null()).spawn().unwrap()
+}
+
+/// The number of the session whose last statement this is.
+fn sid_of(db: &Db, k: u16, sql: &str) -> String {
+    db.sql(k, &format!("select sid from v$session where sql_text = '{sql}' and type = 'USER'"))
+}
+
+#[test]
+fn who_blocks_whom_is_known_over_instances() {
+    let db = Db::open(3);
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "insert into t select i, 0 from generate_series(1, 3) g(i)");
+    let (first, second, third) = (
+        "update t set v = 1 where id = 1",
+        "update t set v = 2 where id = 1",
+        "update t set v = 3 where id = 2",
+    );
+    let sleeps = "select pg_sleep(1000)";
+    let mut holder = runs(&db, 1, &["begin", first, sleeps]);
+    wait_until("the first row is changed", || !sid_of(&db, 1, sleeps).is_empty());
+    let mut middle = runs(&db, 2, &["begin", "update t set v = 2 where id = 2", second]);
+    let waiting = |k: u16, sql: &str| {
+        let text = "select count(*) from v$session where state = 'WAITING' and \
+             event = 'enq: TX - row lock contention' and sql_text";
+        db.sql(k, &format!("{text} = '{sql}'")) == "1"
+    };
+    wait_until("the second waits for the first", || waiting(2, second));
+    let mut last = runs(&db, 3, &[third]);
+    wait_until("the third waits for the second", || waiting(3, third));
+    let (holder_sid, middle_sid) = (sid_of(&db, 1, sleeps), sid_of(&db, 2, second));
+    let obstacle = |view: &str, of: u16, sql: &str| {
+        let columns = "blocking_session_status, blocking_instance, blocking_session, \
+             final_blocking_instance, final_blocking_session, row_wait_obj_no is not null";
+        db.sql(of, &format!("select {columns} from {view} where sql_text = '{sql}'"))
+    };
+    let of_second = format!("VALID|1|{holder_sid}|1|{holder_sid}|t");
+    let of_third = format!("VALID|2|{middle_sid}|1|{holder_sid}|t");
+    assert_eq!(obstacle("v$session", 2, second), of_second);
+    assert_eq!(obstacle("v$session", 3, third), of_third);
+    for k in 1..=3 {
+        assert_eq!(obstacle("gv$session", k, third), of_third, "through instance {k}");
+    }
+    assert_eq!(obstacle("v$session", 1, sleeps), "NO HOLDER||||f");
+    // Samples say the same, and what is waited for.
+    let sampled = |what: &str| {
+        db.sql(
+            3,
+            &format!(
+                "select count(*) > 0 from v$active_session_history h, v$sql s, pg_class c \
+                 where h.sql_id = s.sql_id and s.sql_text = '{third}' and c.relname = 't' \
+                 and h.event = 'enq: TX - row lock contention' and h.session_state = 'WAITING' \
+                 and h.wait_class = 'Application' and h.current_obj_no = c.oid \
+                 and h.blocking_inst_id = 2 and h.blocking_session = {middle_sid} and {what}"
+            ),
+        ) == "t"
+    };
+    wait_until("it is sampled", || sampled("time_waited = 0"));
+    assert!(!sampled("time_waited > 0"), "it waits still");
+    db.sql(1, &format!("select pg_terminate_backend({holder_sid})"));
+    for child in [&mut holder, &mut middle, &mut last] {
+        child.wait().unwrap();
+    }
+    wait_until("its last sample says how long it waited", || sampled("time_waited > 0"));
+}
+
+#[test]
+fn an_instance_that_does_not_answer_holds_no_view_up() {
+    let db = Db::open(2);
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "insert into t values (1, 0)");
+    let (first, second) = ("update t set v = 1 where id = 1", "update t set v = 2 where id = 1");
+    let sleeps = "select pg_sleep(1000)";
+    let mut holder = runs(&db, 2, &["begin", first, sleeps]);
+    wait_until("the row is changed", || !sid_of(&db, 2, sleeps).is_empty());
+    let mut waiter = runs(&db, 1, &[second]);
+    let status = || {
+        let sql = "select blocking_session_status, blocking_instance from v$session \
+             where state = 'WAITING' and sql_text";
+        db.sql(1, &format!("{sql} = '{second}'"))
+    };
+    wait_until("it waits", || status() == "VALID|2");
+    db.signal(2, Signal::SIGSTOP);
+    assert_eq!(status(), "UNKNOWN|2");
+    db.signal(2, Signal::SIGCONT);
+    for child in [&mut holder, &mut waiter] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -244,6 +244,22 @@ impl Waiter {
     }
 }
 
+/// Vertices as bytes, for questions outside of the protocol.
+#[must_use]
+pub fn encode_waiters(all: &[Waiter]) -> Vec<u8> {
+    let mut out = Vec::new();
+    all.to_vec().put(&mut out);
+    out
+}
+
+/// Inverse of [`encode_waiters`].
+///
+/// # Errors
+/// The bytes are none.
+pub fn decode_waiters(bytes: &[u8]) -> Result<Vec<Waiter>, DecodeError> {
+    Vec::get(&mut Reader::new(bytes))
+}
+
 /// Why a vertex waits. `wait_no` changes with every new wait of the vertex, so that two sightings
 /// can be told apart. `any_of`: one of `on` suffices (an ITL entry), else all must go.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -20,7 +20,7 @@ pub use self::gcs::{
 };
 pub use self::ges::{
     EnqueueHolding, GesHolderMsg, GesMasterMsg, GesMessage, GesMode, Probe, Resource, ValueBlock,
-    Wait, Waiter,
+    Wait, Waiter, decode_waiters, encode_waiters,
 };
 pub use self::txn::{TxnMessage, TxnState};
 use crate::wire::{DecodeError, Reader, Wire, wire_newtype, wire_struct};

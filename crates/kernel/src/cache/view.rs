@@ -16,6 +16,14 @@ pub struct BufferRow {
 }
 
 impl Cache {
+    /// Whose block it is, if it is here.
+    #[must_use]
+    pub fn object_at(&self, dba: Dba) -> Option<ObjId> {
+        let buffer = self.lookup(dba)?;
+        let state = buffer.latch().read();
+        state.image.as_ref().map(|image| layout::obj(image)).filter(|obj| obj.0 > 0)
+    }
+
     /// The buffers in use.
     #[must_use]
     pub fn buffer_rows(&self) -> Vec<BufferRow> {

@@ -17,16 +17,19 @@ pub enum CallKind {
     Memory = 5,
     /// A session there, or that it is to stop.
     Signal = 6,
+    /// Which session stands for a lock that another one waits for.
+    Waits = 7,
 }
 
 impl CallKind {
-    const ALL: [CallKind; 6] = [
+    const ALL: [CallKind; 7] = [
         CallKind::PastImage,
         CallKind::View,
         CallKind::Notify,
         CallKind::Trace,
         CallKind::Memory,
         CallKind::Signal,
+        CallKind::Waits,
     ];
 
     #[must_use]

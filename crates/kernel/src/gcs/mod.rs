@@ -19,6 +19,7 @@ mod watch;
 
 pub use calls::CallKind;
 pub use cluster::Class as MessageClass;
+pub use enqueues::BlockedBy;
 pub use global::msg::{GesMode, Resource};
 pub use node::{Held, Network, Node, NodeConfig, View};
 pub use rows::{ElementRow, EnqueueRow};

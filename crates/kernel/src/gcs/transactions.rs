@@ -426,6 +426,13 @@ impl Node {
             self.send(from, Message::Txn(reply));
             return;
         }
+        if kind == Some(CallKind::Waits) {
+            let told = self.answer_waits(&body);
+            let ok = told.is_some();
+            let reply = TxnMessage::CallReply { req_id, ok, body: told.unwrap_or_default() };
+            self.send(from, Message::Txn(reply));
+            return;
+        }
         let (node, epoch) = (self.arc(), self.view().epoch);
         self.env.spawn_task("call", Lane::Background, async move {
             let handler = node.call_handler.lock().clone();

@@ -174,6 +174,8 @@ parameters! {
     _gc_direct_reads: Kind::Bool, "on", Startup -> bool,
         "Whether an instance looks into the memory of the others on its machine for consistent \
          reads, states of transactions and news of commits, instead of sending messages.";
+    _ash_size: Kind::Bytes { min: 64 * KIB, max: GIB }, "16M", System -> u64,
+        "Memory of the active session history, which `v$active_session_history` shows.";
     diagnostic_dest: Kind::Text, "", Startup -> text,
         "Folder of trace files; empty means trace in the database's folder.";
     max_dump_file_size: Kind::Bytes { min: 0, max: TIB }, "0", Session -> u64,

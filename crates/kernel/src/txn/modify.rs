@@ -292,7 +292,11 @@ impl Transaction {
         };
         let cursor = match cursor {
             Some(cursor) => cursor,
-            None => self.core().begin_undo(ctx).await?,
+            None => {
+                let begun = self.core().begin_undo(ctx).await?;
+                ctx.session.note_xid(self.local_id, begun.xid.to_u64());
+                begun
+            }
         };
         Ok(Borrowed { txn: self, cursor: Some(cursor) })
     }

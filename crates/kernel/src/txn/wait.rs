@@ -15,7 +15,7 @@ use block::{ObjId, Rowid, Xid};
 use env::Micros;
 use env::marks::{self, Mark};
 use global::msg::Resource;
-use observe::{Ctx, Stat, WaitEvent};
+use observe::{Ctx, Stat, WaitEvent, WaitedFor};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -92,6 +92,24 @@ pub struct WaitTarget {
     pub rowid: Option<Rowid>,
 }
 
+/// While it lives the session shows what it waits for.
+struct Shown<'a>(&'a Ctx);
+
+impl<'a> Shown<'a> {
+    fn of(ctx: &'a Ctx, target: WaitTarget) -> Shown<'a> {
+        let block = target.rowid.map(|rowid| (rowid.dba.file, rowid.dba.block));
+        let row = target.rowid.map(|rowid| rowid.slot);
+        ctx.session.set_waited_for(Some(WaitedFor { obj: target.obj.0, block, row }));
+        Shown(ctx)
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        self.0.session.set_waited_for(None);
+    }
+}
+
 /// One wait of a transaction for others: any of them ending wakes it.
 struct Edge {
     /// Transactions of which any one ending is enough (the ITL of a block is full of them).
@@ -158,6 +176,12 @@ impl Waits {
     #[must_use]
     pub fn transaction_of(&self, holder: u64) -> u64 {
         self.sessions.lock().get(&holder).copied().unwrap_or(holder)
+    }
+
+    /// Whether nobody waits here.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.edges.lock().is_empty()
     }
 
     /// All waits at this instance.
@@ -321,6 +345,7 @@ impl Core {
         target: WaitTarget,
         wait: LockWait,
     ) -> Result<()> {
+        let _shown = Shown::of(ctx, target);
         let p2 = (u64::from(xid.usn) << 16) | u64::from(xid.slot);
         let p = [observe::enq_p1(*b"TX", 6), p2, u64::from(xid.seq)];
         if !matches!(wait, LockWait::NoWait | LockWait::SkipLocked) {

@@ -7,6 +7,7 @@ use env::Micros;
 use super::session::Used;
 use super::{CURSORS_MAX, Cursor, Trace};
 use crate::events::WaitEvent;
+use crate::statements::SqlId;
 
 /// What kind of call a line tells of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,22 +55,12 @@ pub struct PlanLine {
 /// What statements are known by: the field's `sql_id` and hash value of a text.
 #[must_use]
 pub fn sql_id(text: &str) -> (String, u32) {
-    const LETTERS: &[u8; 32] = b"0123456789abcdfghjkmnpqrstuvwxyz";
-    let mut hash = md5::Context::new();
-    hash.consume(text.as_bytes());
-    hash.consume([0]);
-    let digest = hash.finalize().0;
-    let word = |at: usize| {
-        u32::from_le_bytes([digest[at], digest[at + 1], digest[at + 2], digest[at + 3]])
-    };
-    let (high, low) = (word(8), word(12));
-    let number = (u64::from(high) << 32) | u64::from(low);
-    let letter = |i: u32| char::from(LETTERS[((number >> (5 * i)) & 31) as usize]);
-    ((0..13).rev().map(letter).collect(), low)
+    let id = SqlId::of(text);
+    (id.to_string(), id.hash_value())
 }
 
 /// The field's number of a command, by the words it begins with; 0 for those that it has none for.
-fn command(text: &str) -> u32 {
+pub(crate) fn command(text: &str) -> u32 {
     let mut words = text.split(|c: char| !c.is_ascii_alphabetic()).filter(|w| !w.is_empty());
     let mut next = || words.next().unwrap_or("").to_ascii_lowercase();
     let first = next();

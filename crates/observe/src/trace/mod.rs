@@ -11,6 +11,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use lines::command;
 pub use lines::{Bind, Call, PlanLine, sql_id};
 pub use session::{CallMark, Recursive};
 
@@ -20,6 +21,8 @@ use std::io;
 use std::sync::Arc;
 
 use env::Micros;
+
+use crate::session::About;
 
 /// The level's bits: calls and plans; values of binds; waits.
 pub const TRACE_CALLS: u8 = 1;
@@ -66,7 +69,7 @@ pub struct TraceRequest {
 pub(crate) struct Traced<'a> {
     pub sid: u32,
     pub serial: u32,
-    pub program: &'a str,
+    pub about: &'a About,
     pub wall: String,
 }
 
@@ -99,11 +102,12 @@ impl Trace {
         who: &Traced<'_>,
         now: Micros,
     ) -> Trace {
-        let Traced { sid, serial, program, wall } = who;
+        let Traced { sid, serial, about, wall } = who;
+        let About { client_identifier, service, module, action, .. } = about;
         let buffer = format!(
-            "{banner}\n*** {wall}\n*** SESSION ID:({sid}.{serial}) {wall}\n*** CLIENT ID:() {wall}\n\
-             *** SERVICE NAME:(skein) {wall}\n*** MODULE NAME:({program}) {wall}\n\
-             *** ACTION NAME:() {wall}\n\n"
+            "{banner}\n*** {wall}\n*** SESSION ID:({sid}.{serial}) {wall}\n\
+             *** CLIENT ID:({client_identifier}) {wall}\n*** SERVICE NAME:({service}) {wall}\n\
+             *** MODULE NAME:({module}) {wall}\n*** ACTION NAME:({action}) {wall}\n\n"
         );
         Trace {
             name,

@@ -85,10 +85,10 @@ impl Observer {
         match &mut *trace {
             Some(going) => going.limit(request.bytes_max),
             none => {
-                let program = state.program();
+                let about = state.about();
                 let wall = format_wall(self.env().wall_us());
                 let (sid, serial) = (state.sid(), state.serial());
-                let who = Traced { sid, serial, program: &program, wall };
+                let who = Traced { sid, serial, about: &about, wall };
                 let made = Trace::new(name, request.bytes_max, files.banner(), &who, now);
                 *none = Some(Box::new(made));
             }
@@ -248,6 +248,16 @@ impl Ctx {
     pub fn trace_binds(&self, cursor: u32, binds: &[Bind]) {
         let now = self.env.now();
         self.with_trace(|trace| trace.binds(cursor, binds, now, || self.wall()));
+    }
+
+    /// The session says something of itself, which holds for what follows.
+    pub fn trace_attribute(&self, label: &str, value: &str) {
+        if self.traced() {
+            let (now, wall) = (self.env.now(), self.wall());
+            self.with_trace(|trace| {
+                trace.line(now, || wall.clone(), format_args!("*** {label}:({value}) {wall}"));
+            });
+        }
     }
 
     /// Whether the plan of this text is still to be told.

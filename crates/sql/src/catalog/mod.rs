@@ -34,8 +34,10 @@ use kernel::dict::{
     self, ColumnDef, CommentDef, Generated, Privileges, Roles, Routines, Schemas, SequenceDef,
     TableDef, TableStats, TypeDef, Types, UserDef,
 };
+use kernel::gcs::CallKind;
 use kernel::instance::Instance;
 use kernel::row::Value;
+use observe::WaitEvent;
 use parking_lot::Mutex;
 use query::Relation;
 use query::functions::quote_ident;
@@ -82,9 +84,8 @@ fn peers_of(instance: &Arc<Instance>) -> Option<Arc<dyn ViewPeers>> {
 
 /// The rows of this instance's `v$` view, encoded, for an instance that asks; `None` for an unknown
 /// view.
-#[must_use]
-pub fn local_view_rows(instance: &Arc<Instance>, view: &str) -> Option<Vec<Vec<u8>>> {
-    views::local(instance, view).map(|rows| rows.encode())
+pub async fn local_view_rows(instance: &Arc<Instance>, view: &str) -> Option<Vec<Vec<u8>>> {
+    views::local(instance, view).await.map(|rows| rows.encode())
 }
 
 /// Everything in the dictionary, as one statement sees it.
@@ -478,7 +479,7 @@ impl Session {
         if name.ends_with("v$audit_trail") && !self.is_superuser().await? {
             return Err(crate::access::denied("view", name));
         }
-        if let Some(mut rows) = views::local(&self.instance, name) {
+        if let Some(mut rows) = self.local_rows(name).await? {
             self.finish_rows(name, &mut rows).await?;
             return Ok(Some(rows));
         }
@@ -488,9 +489,17 @@ impl Session {
         Ok(Some(all))
     }
 
+    /// The rows of this instance's view of a name.
+    async fn local_rows(&mut self, name: &str) -> Result<Option<Rows>> {
+        // Who blocks whom may be for another instance to say.
+        let p = [0, 0, u64::from(CallKind::Waits.code())];
+        let rows = Box::pin(views::local(&self.instance, name));
+        Ok(self.ctx.wait_or_cancel(WaitEvent::ReliableMessage, p, rows).await?)
+    }
+
     /// The rows of all instances' views of a name.
     async fn rows_of_all(&mut self, local_name: &str) -> Result<Option<Rows>> {
-        let Some(local) = views::local(&self.instance, local_name) else { return Ok(None) };
+        let Some(local) = self.local_rows(local_name).await? else { return Ok(None) };
         let mut all = local.with_instance(self.instance.me.0);
         if let Some(peers) = peers_of(&self.instance) {
             for (instance, rows) in peers.ask(&self.ctx, local_name).await? {
@@ -512,11 +521,19 @@ impl Session {
 
     /// What others run is not for everybody: it may hold what they know.
     async fn hide_texts(&mut self, view: &str, rows: &mut Rows) -> Result<()> {
-        if view != "v$session" || self.is_superuser().await? {
+        let (texts, of): (&[&str], &str) = match view {
+            "v$session" => (&["sql_text"], "username"),
+            "v$sql" | "v$sqlarea" | "v$sqlstats" => (&["sql_text", "sql_fulltext"], "parsing_user"),
+            "v$sqltext" => (&["sql_text"], "parsing_user"),
+            _ => return Ok(()),
+        };
+        if self.is_superuser().await? {
             return Ok(());
         }
         let (roles, role) = (self.roles().await?, self.identity.role);
-        rows.hide("sql_text", "username", |user| pg::sees_statements_of(&roles, role, user));
+        for text in texts {
+            rows.hide(text, of, |user| pg::sees_statements_of(&roles, role, user));
+        }
         Ok(())
     }
 

@@ -29,14 +29,15 @@ pub fn connect_instances(instance: &Arc<Instance>) {
                 CallKind::Signal => crate::session::receive_signal(&instance, &body),
                 CallKind::View => {
                     let view = String::from_utf8(body).ok()?;
-                    Some(pack(&local_view_rows(&instance, &view)?))
+                    Some(pack(&local_view_rows(&instance, &view).await?))
                 }
                 // The kernel's own.
-                CallKind::PastImage | CallKind::Memory => None,
+                CallKind::PastImage | CallKind::Memory | CallKind::Waits => None,
             }
         })
     }));
     crate::trace::start(instance);
+    crate::history::start(instance);
     set_view_peers(instance, Arc::new(NodePeers(Arc::downgrade(instance))));
 }
 

@@ -70,6 +70,34 @@ impl Words<'_> {
         self.take_token(&Token::RParen)
     }
 
+    /// Whether a procedure of a package comes next of which `is` says yes.
+    pub(super) fn calls(&self, is: impl Fn(&str, &str) -> bool) -> bool {
+        let word = |at: usize| match self.tokens.get(self.at + at) {
+            Some(Token::Word(w)) if w.quote_style.is_none() => Some(w.value.to_ascii_lowercase()),
+            _ => None,
+        };
+        let dot = matches!(self.tokens.get(self.at + 1), Some(Token::Period));
+        dot && word(0).zip(word(2)).is_some_and(|(package, name)| is(&package, &name))
+    }
+
+    /// What is left, as a text again; there is nothing left then.
+    pub(super) fn rest_text(&mut self) -> String {
+        let (mut seen, mut out) = (0, String::new());
+        for token in self.all.iter().map(|t| &t.token) {
+            if seen >= self.at {
+                match token {
+                    Token::SingleQuotedString(text) => {
+                        out.push_str(&format!("'{}'", text.replace('\'', "''")));
+                    }
+                    other => out.push_str(&other.to_string()),
+                }
+            }
+            seen += usize::from(!is_space(token));
+        }
+        self.at = self.tokens.len();
+        out.trim().trim_end_matches(';').trim_end().to_owned()
+    }
+
     /// Passes one token over.
     pub(crate) fn skip(&mut self) -> Result<()> {
         if self.at_end() {

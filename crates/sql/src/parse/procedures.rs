@@ -1,9 +1,11 @@
-//! Procedures that are called by name: those that switch traces, and the repository's.
+//! Procedures that are called by name: those that switch traces, the repository's, and those by
+//! which a session says something of itself.
 //!
 //! What it promises: values by position or by name (`waits => true`), each at most once; `CALL`,
 //! `EXEC` and `EXECUTE` mean the same. A name that is none of these is left to others.
 
 use super::{Own, Words};
+use crate::pl::{as_block, is_attribute_call};
 use crate::trace::TraceCall;
 use crate::workload::RepositoryCall;
 use crate::{PgError, Result};
@@ -33,6 +35,9 @@ const PACKAGES: [&str; 3] = ["dbms_monitor", "dbms_session", "dbms_workload_repo
 
 pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
     let called = words.take("call") || words.take("exec") || words.take("execute");
+    if called && words.calls(is_attribute_call) {
+        return as_block(&words.rest_text()).map(|code| Some(Own::Code(code)));
+    }
     let package = PACKAGES.iter().any(|package| words.is(package));
     if !called || !package {
         words.rewind();

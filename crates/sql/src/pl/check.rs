@@ -57,6 +57,7 @@ impl Texts {
             | Kind::Rollback
             | Kind::Diagnostics { .. }
             | Kind::Fetch { into: Into { .. }, .. }
+            | Kind::Ask(_)
             | Kind::Close { .. } => {}
             Kind::Block(block) => self.block(line, block),
             Kind::Assign { value, .. } => self.expr(line, value),
@@ -113,6 +114,7 @@ impl Texts {
             Kind::Assert { condition, message } => {
                 self.exprs(line, std::iter::once(condition).chain(message));
             }
+            Kind::Tell(told) => self.exprs(line, told.iter().filter_map(|(_, sql)| sql.as_ref())),
             Kind::Put { text, .. } => self.exprs(line, text),
             Kind::Fail { number, message } => self.exprs(line, [number, message]),
         }

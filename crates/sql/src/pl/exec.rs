@@ -336,7 +336,7 @@ impl Machine<'_> {
             && plan.hidden.is_empty()
             && self.session.serves(prepared)
         {
-            let row = self.session.row_within(direct, &values).await?;
+            let row = self.session.row_within(prepared, direct, &values).await?;
             let count = u64::from(row.is_some());
             return Ok((row.into_iter().collect(), count));
         }

@@ -8,6 +8,7 @@
 //! them did; a block that catches an error has taken back what it did (PL/pgSQL), or what the
 //! failed statement did (the field). What it must never do: loop beyond a cancel.
 
+mod attributes;
 mod check;
 mod conditions;
 mod cursor;
@@ -22,6 +23,7 @@ mod run;
 mod statements;
 mod tree;
 
+pub(crate) use attributes::{as_block, is_attribute_call};
 pub(crate) use define::{
     ArgumentSpec, ReturnsSpec, RoutineAction, RoutineCommand, RoutineFlags, RoutineKind,
     RoutineName, RoutineSpec, command, definition, routine_name,

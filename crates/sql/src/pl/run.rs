@@ -418,6 +418,8 @@ impl<'s> Machine<'s> {
                     self.close(*cursor)?;
                 }
                 Kind::Put { text, ends } => self.put(text.as_ref(), *ends).await?,
+                Kind::Tell(told) => self.tell(told).await?,
+                Kind::Ask(asked) => self.ask(asked)?,
                 Kind::Fail { number, message } => self.fail(number, message).await?,
             }
             Ok(Flow::Next)

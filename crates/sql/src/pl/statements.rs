@@ -1,5 +1,6 @@
 //! The statements of procedural code.
 
+use super::attributes::is_attribute_call;
 use super::conditions::code_of;
 use super::lex::Tok;
 use super::parse::{Name, Parser, Returning};
@@ -106,6 +107,9 @@ impl Parser<'_> {
             _ if self.is_assignment() => self.assignment(),
             _ if self.assigns_element() => self.element_assignment(),
             "dbms_output" | "dbms_lock" | "raise_application_error" => self.procedure(&first),
+            package if matches!(self.peek(2), Tok::Word(w) if is_attribute_call(package, w)) => {
+                self.attribute_call()
+            }
             "dbms_session" if matches!(self.peek(2), Tok::Word(w) if w == "sleep") => {
                 self.procedure(&first)
             }

@@ -1,6 +1,8 @@
 //! Procedural code as it is run: names are places of variables, statements are texts with
 //! parameters.
 
+use super::attributes::Attribute;
+
 /// Which language the block is written in; where they differ, both are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Dialect {
@@ -264,6 +266,10 @@ pub(super) enum Kind {
     Close {
         cursor: Slot,
     },
+    /// What the session says of itself; `None`: nothing any more.
+    Tell(Vec<(Attribute, Option<Sql>)>),
+    /// Gives variables what it has said.
+    Ask(Vec<(Attribute, Use)>),
     /// A line of output.
     Put {
         text: Option<Sql>,
@@ -297,7 +303,7 @@ impl Kind {
             Kind::Return(_) => "RETURN",
             Kind::ReturnNext(_) => "RETURN NEXT",
             Kind::ReturnQuery(_) => "RETURN QUERY",
-            Kind::Call { .. } => "CALL",
+            Kind::Call { .. } | Kind::Tell(_) | Kind::Ask(_) => "CALL",
             Kind::Sql { perform: true, .. } => "PERFORM",
             Kind::Sql { .. } => "SQL statement",
             Kind::Execute { .. } => "EXECUTE",

@@ -45,6 +45,14 @@ fn names_the_clock(text: &str) -> bool {
     })
 }
 
+/// Which statements are counted by themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Counted {
+    Always,
+    /// Expressions of procedural code are no statements.
+    UnlessExpression,
+}
+
 /// A statement bound for DataFusion.
 pub(crate) struct Planned {
     pub(crate) kind: Kind,
@@ -61,24 +69,47 @@ impl Session {
         statement: &Statement,
         declared: &[u32],
     ) -> Result<Arc<Plan>> {
+        self.plan_counted(statement, declared, Counted::Always).await
+    }
+
+    /// The same; whether the statement is one that is counted.
+    pub(crate) async fn plan_counted(
+        &mut self,
+        statement: &Statement,
+        declared: &[u32],
+        counted: Counted,
+    ) -> Result<Arc<Plan>> {
         self.ctx.bump(Stat::ParseCountTotal, 1);
+        let text = &statement.text;
         let cached = matches!(&statement.parsed, Parsed::Sql(ast)
         if matches!(
             **ast,
             Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_)
         ));
         if !cached {
-            return Box::pin(self.make_plan(statement, declared)).await.map(Arc::new);
+            let plan = Box::pin(self.make_plan(statement, declared)).await?;
+            self.note_parse(&plan, text, declared, counted);
+            return Ok(Arc::new(plan));
         }
-        let key = self.plan_key(statement.text.clone(), declared);
-        if let Some(plan) = self.database.cache.get(&key)
-            && self.is_current(&plan)
-        {
-            return Ok(plan);
+        let key = self.plan_key(text.clone(), declared);
+        let observer = self.ctx.observer.clone();
+        if let Some(plan) = self.database.cache.get(&key) {
+            if self.is_current(&plan) {
+                observer.statements.count_get(true);
+                self.note_parse(&plan, text, declared, counted);
+                return Ok(plan);
+            }
+            observer.statements.invalidated(plan.cursor.get().map(|cursor| &**cursor));
         }
+        observer.statements.count_get(false);
         self.ctx.bump(Stat::ParseCountHard, 1);
-        let mut plan = Box::pin(self.make_plan(statement, declared)).await?;
-        plan.once |= plan.zone_name().is_some() && names_the_clock(&statement.text);
+        let planning = self.ctx.begin_planning(text);
+        let made = Box::pin(self.make_plan(statement, declared)).await;
+        let cursor = made.as_ref().ok();
+        let cursor = cursor.and_then(|plan| self.note_parse(plan, text, declared, counted));
+        self.ctx.end_planning(&planning, cursor);
+        let mut plan = made?;
+        plan.once |= plan.zone_name().is_some() && names_the_clock(text);
         let plan = Arc::new(plan);
         if !plan.once {
             self.database.cache.put(key, plan.clone());
@@ -115,6 +146,7 @@ impl Session {
             returns_rows,
             once: false,
             hash: OnceLock::new(),
+            cursor: OnceLock::new(),
         };
         let ast = match &statement.parsed {
             Parsed::Empty => return Ok(command(Kind::Empty, Vec::new(), false)),
@@ -542,6 +574,7 @@ impl Planned {
             returns_rows: self.returns_rows,
             once: self.once,
             hash: OnceLock::new(),
+            cursor: OnceLock::new(),
         }
     }
 }

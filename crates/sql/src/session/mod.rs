@@ -21,6 +21,7 @@ pub(crate) use portal::PortalState;
 use crate::access::Identity;
 use crate::cache::Named;
 use crate::copy::CopyIn;
+use crate::counted::CountedAs;
 use crate::cursor::Cursor;
 use crate::database::Database;
 use crate::encode::RowEncoder;
@@ -105,6 +106,12 @@ pub struct Session {
     pub(crate) is_first: bool,
     /// While a statement runs that is traced.
     pub(crate) tracing: Option<Box<crate::trace::Running>>,
+    /// What its statements are counted under.
+    pub(crate) counted_as: crate::counted::CountedAs,
+    /// The COPY that the client's data belongs to.
+    pub(crate) copying: Option<Arc<observe::SharedCursor>>,
+    /// `application_name` as it was last made the session's module.
+    told_application: String,
     pub(crate) trace_settings: TraceSettings,
 }
 
@@ -171,6 +178,9 @@ impl Session {
             is_first: true,
             statement_start: None,
             tracing: None,
+            counted_as: Default::default(),
+            copying: None,
+            told_application: String::new(),
             trace_settings: TraceSettings::default(),
         };
         session.note_context();
@@ -180,6 +190,7 @@ impl Session {
     /// A message of the client's begins: whatever the one before it left behind by breaking off,
     /// it is judged by the session's own rights.
     pub fn begin_request(&mut self) {
+        self.ctx.session.begin_request();
         self.check_as = None;
         self.refreshed = None;
         if self.acting_as.take().is_some() {
@@ -199,6 +210,19 @@ impl Session {
             self.user.clone_from(name);
         }
         self.make_context();
+        self.tell_application();
+    }
+
+    /// The client's name for itself is the session's module, until it says otherwise.
+    fn tell_application(&mut self) {
+        let name = self.settings.show("application_name").unwrap_or_default();
+        if name != self.told_application {
+            self.ctx.session.describe(|about| {
+                about.module = Arc::from(name.as_str());
+                about.action = Arc::from("");
+            });
+            self.told_application = name;
+        }
     }
 
     /// Puts together what plans depend on.
@@ -206,6 +230,7 @@ impl Session {
         let own = |name: &String| if name == "$user" { self.user.clone() } else { name.clone() };
         let path: Vec<String> = self.settings.search_path.iter().map(own).collect();
         let mut path = path.join(",");
+        self.counted_as = CountedAs::of(self.identity.role.0, &path);
         if let Some(schema) = &self.temporary.schema {
             // What the session's own objects hide, and when, is its own affair.
             path = format!("{schema} {};{path}", self.temporary.changes);

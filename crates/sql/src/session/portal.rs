@@ -90,6 +90,20 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
+        let prepared = portal.prepared.clone();
+        let executes = matches!(portal.state, PortalState::Ready);
+        let call = self.begin_call(&prepared.plan);
+        let done = self.fetch_settled(portal, max_rows, sink).await;
+        self.end_call(call.as_ref(), &prepared.plan, executes, max_rows, &done);
+        done
+    }
+
+    async fn fetch_settled(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
         match self.fetch_inner(portal, max_rows, sink).await {
             Ok(fetched) => {
                 if !matches!(fetched, Fetched::Suspended) {
@@ -192,6 +206,7 @@ impl Session {
                 !plan.returns_rows && !matches!(plan.kind, Kind::Call(_) | Kind::Own(Own::Code(_)));
             let stale = matches!(&done, Err(error) if error.is_object_gone()) && again;
             if !stale {
+                self.note_plan(&portal.prepared, &plan);
                 return done;
             }
             // A definition changed between the look at the plan and the lock on the table.

@@ -8,6 +8,7 @@ use super::{Portal, PortalState, Session};
 use crate::cache::{PlanKey, TEXT_BYTES_MAX};
 use crate::parse::{Lifted, Parsed, Statement, lift, located, parse_single, split};
 use crate::plan::{Plan, Prepared};
+use crate::planning::Counted;
 use crate::{PgError, Result, Severity};
 use bytes::Bytes;
 use kernel::row::Value;
@@ -150,10 +151,13 @@ impl Session {
     fn known_plan(&mut self, key: &PlanKey) -> Option<Arc<Plan>> {
         let plan = self.database.cache.get(key)?;
         self.begin_if_needed();
-        self.is_current(&plan).then(|| {
-            self.ctx.bump(Stat::ParseCountTotal, 1);
-            plan
-        })
+        if !self.is_current(&plan) {
+            return None;
+        }
+        self.ctx.bump(Stat::ParseCountTotal, 1);
+        self.ctx.observer.statements.count_get(true);
+        self.note_parse(&plan, &key.text, &key.param_oids, Counted::Always);
+        Some(plan)
     }
 
     /// Prepares the text whose values have been taken out. `None`: it does not work, or does not
@@ -285,6 +289,9 @@ impl Session {
         let plan = &prepared.plan;
         if !plan.once && prepared.context == self.plan_context && self.is_current(plan) {
             return Ok(plan.clone());
+        }
+        if !plan.once {
+            self.ctx.observer.statements.pin_missed();
         }
         let statement = match &prepared.statement.parsed {
             Parsed::Unparsed => parse_single(&prepared.statement.text)?,

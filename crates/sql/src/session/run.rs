@@ -207,8 +207,11 @@ impl Session {
         portal: &mut Portal,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
+        let call = self.begin_call(plan);
         // A statement may hold another one: the future's size must not depend on itself.
-        Box::pin(self.run_plan(Run { plan, params, portal, max_rows: 0, sink })).await
+        let done = Box::pin(self.run_plan(Run { plan, params, portal, max_rows: 0, sink })).await;
+        self.end_call(call.as_ref(), plan, true, 0, &done);
+        done
     }
 
     /// Everything an execution of DataFusion's needs of the session.

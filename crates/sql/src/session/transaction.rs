@@ -70,6 +70,7 @@ impl Session {
     pub(crate) fn begin(&mut self, explicit: bool, isolation: Isolation, read_only: bool) {
         let handle = self.instance.begin(&self.ctx, isolation);
         self.user_locks.set_transaction(Some(handle.local_id()));
+        self.ctx.session.set_own_transaction(handle.local_id());
         self.txn = Some(Txn {
             handle,
             explicit,
@@ -128,6 +129,7 @@ impl Session {
         self.end_cursors();
         let changed = txn.handle.xid().is_some();
         let done = txn.handle.commit(&self.ctx).await;
+        self.ctx.session.set_own_transaction(0);
         if self.ctx.traced() {
             self.ctx.trace_transaction_end(done.is_err(), !changed);
         }
@@ -147,6 +149,7 @@ impl Session {
         self.end_cursors();
         let changed = txn.handle.xid().is_some();
         let done = txn.handle.rollback(&self.ctx).await;
+        self.ctx.session.set_own_transaction(0);
         if self.ctx.traced() {
             self.ctx.trace_transaction_end(true, !changed);
         }
@@ -204,7 +207,9 @@ impl Session {
             self.txn = None;
             self.end_cursors();
             self.end_settings(false);
-            handle.rollback(&self.ctx).await
+            let done = handle.rollback(&self.ctx).await;
+            self.ctx.session.set_own_transaction(0);
+            done
         };
         if let Err(error) = done {
             let text = format!("a statement could not be rolled back: {error}");
@@ -228,10 +233,13 @@ impl Session {
         let (ended, isolation) = (txn.handle.clone(), txn.handle.isolation());
         // The block goes on as one that has done nothing; it ends with the client's ROLLBACK.
         let handle = self.instance.begin(&self.ctx, isolation);
-        self.user_locks.set_transaction(Some(handle.local_id()));
+        let number = handle.local_id();
+        self.user_locks.set_transaction(Some(number));
         txn.handle = handle;
         self.end_cursors();
-        ended.rollback(&self.ctx).await
+        let done = ended.rollback(&self.ctx).await;
+        self.ctx.session.set_own_transaction(number);
+        done
     }
 
     /// The same for errors where nothing was begun.

@@ -10,10 +10,11 @@ use super::{Fetched, Session};
 use crate::encode::RowSink;
 use crate::parse::Statement;
 use crate::plan::{Direct, Kind, Prepared};
+use crate::planning::Counted;
 use crate::{PgError, Result};
 use futures::FutureExt;
 use kernel::row::Value;
-use observe::Stat;
+use observe::{Outcome, Stat};
 use std::sync::Arc;
 
 impl Session {
@@ -23,7 +24,8 @@ impl Session {
         types: &[u32],
     ) -> Result<Arc<Prepared>> {
         self.begin_if_needed();
-        let plan = Box::pin(self.plan_for(&statement, types)).await?;
+        let counted = Counted::UnlessExpression;
+        let plan = Box::pin(self.plan_counted(&statement, types, counted)).await?;
         Ok(self.prepared(statement, types, plan))
     }
 
@@ -35,6 +37,20 @@ impl Session {
 
     /// Begins to run a part, at most `max_rows` rows of it (0: all).
     pub(crate) async fn run_within(
+        &mut self,
+        portal: &mut Portal,
+        params: Vec<Value>,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        let prepared = portal.prepared.clone();
+        let call = self.begin_call(&prepared.plan);
+        let done = self.run_part(portal, params, max_rows, sink).await;
+        self.end_call(call.as_ref(), &prepared.plan, true, max_rows, &done);
+        done
+    }
+
+    async fn run_part(
         &mut self,
         portal: &mut Portal,
         mut params: Vec<Value>,
@@ -75,6 +91,7 @@ impl Session {
                 }
                 _ => {
                     let fetched = done?;
+                    self.note_plan(&portal.prepared, &plan);
                     self.settle_keys(false).await?;
                     return Ok(fetched);
                 }
@@ -86,6 +103,7 @@ impl Session {
     /// The one row of a statement that finds it by its key, as values.
     pub(crate) async fn row_within(
         &mut self,
+        prepared: &Prepared,
         direct: &Direct,
         params: &[Value],
     ) -> Result<Option<Vec<Value>>> {
@@ -93,7 +111,17 @@ impl Session {
         if let Some(txn) = &mut self.txn {
             (txn.used, txn.queried) = (true, true);
         }
-        self.direct_row(direct, params).await
+        let call = self.begin_call(&prepared.plan);
+        let row = self.direct_row(direct, params).await;
+        let outcome = Outcome {
+            executed: true,
+            failed: row.is_err(),
+            fetched: row.is_ok(),
+            ended: row.is_ok(),
+            rows: u64::from(matches!(row, Ok(Some(_)))),
+        };
+        self.end_call_with(call.as_ref(), &prepared.plan, outcome);
+        row
     }
 
     /// Goes on with a part that has stopped after some rows.
@@ -103,7 +131,11 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
-        Box::pin(self.pump(portal, max_rows, sink)).await
+        let prepared = portal.prepared.clone();
+        let call = self.begin_call(&prepared.plan);
+        let done = Box::pin(self.pump(portal, max_rows, sink)).await;
+        self.end_call(call.as_ref(), &prepared.plan, false, max_rows, &done);
+        done
     }
 
     /// A point to go back to.

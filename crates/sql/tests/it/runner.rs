@@ -78,8 +78,8 @@ fn open(runtime: &tokio::runtime::Runtime, dir: &Path, me: u8) -> Arc<Instance> 
 }
 
 /// Whether `v$instance` shows a word.
-fn instance_shows(instance: &Arc<Instance>, word: &str) -> bool {
-    let rows = sql::local_view_rows(instance, "v$instance").expect("a view");
+fn instance_shows(runtime: &tokio::runtime::Runtime, instance: &Arc<Instance>, word: &str) -> bool {
+    let rows = runtime.block_on(sql::local_view_rows(instance, "v$instance")).expect("a view");
     rows.iter().any(|row| String::from_utf8_lossy(row).contains(word))
 }
 
@@ -103,9 +103,15 @@ impl Database {
     fn close(&self) {
         for instance in &self.instances {
             moved::note_all(&instance.observer);
-            assert!(instance_shows(instance, "OPEN"), "v$instance says how far it is");
+            assert!(
+                instance_shows(&self.runtime, instance, "OPEN"),
+                "v$instance says how far it is"
+            );
             self.runtime.block_on(instance.close()).expect("the instance closes");
-            assert!(instance_shows(instance, "CLOSING"), "v$instance says how far it is");
+            assert!(
+                instance_shows(&self.runtime, instance, "CLOSING"),
+                "v$instance says how far it is"
+            );
         }
     }
 }

@@ -14,10 +14,13 @@
 //! under
 //! the lock, and the lock is taken before those of table locks, waits and row cache, never after.
 
+mod blockers;
 mod dead;
 mod objects;
 mod search;
 mod tables;
+
+pub use blockers::BlockedBy;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

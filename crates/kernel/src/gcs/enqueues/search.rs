@@ -27,7 +27,7 @@ fn name_of_number(id: u64) -> Xid {
     Xid { usn: NO_SEGMENT, slot: (id >> 32) as u16, seq: id as u32 }
 }
 
-fn number_of_name(xid: Xid) -> Option<u64> {
+pub(super) fn number_of_name(xid: Xid) -> Option<u64> {
     (xid.usn == NO_SEGMENT).then(|| u64::from(xid.slot) << 32 | u64::from(xid.seq))
 }
 
@@ -40,7 +40,7 @@ impl RemoteDeadlocks for Node {
 }
 
 impl Node {
-    fn owner_of_number(&self, id: u64) -> Waiter {
+    pub(super) fn owner_of_number(&self, id: u64) -> Waiter {
         let xid = self.core.waits.xid_of(id).unwrap_or_else(|| name_of_number(id));
         Waiter::Owner { home: self.me, xid }
     }
@@ -106,7 +106,7 @@ impl Node {
 }
 
 /// The waits at this instance.
-struct Graph<'a>(&'a Node);
+pub(super) struct Graph<'a>(pub &'a Node);
 
 impl Graph<'_> {
     fn owners(&self, ids: impl IntoIterator<Item = OwnerId>) -> Vec<Waiter> {

@@ -77,7 +77,8 @@ pub(super) fn activity(catalog: &Catalog, user: &str) -> Rows {
             Value::Null,
             number.unwrap_or(Value::Null),
             text(name),
-            session.get("program"),
+            // It is the client's module, unless that has been told by other means.
+            session.get(if client { "module" } else { "program" }),
             opt_text(from.map(|(host, _)| host)),
             Value::Null,
             from.map_or(Value::Null, |(_, port)| Value::Int4(port)),

@@ -11,6 +11,7 @@ mod cache;
 mod cluster;
 mod events;
 mod fixed;
+mod history;
 mod instance;
 mod locks;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod page;
 mod registry;
 mod sequences;
 mod session;
+mod sql;
 mod statistics;
 mod storage;
 mod transfers;
@@ -33,9 +35,11 @@ use registry::{Make, SessionView, View};
 use std::sync::Arc;
 
 /// All there are, by subject.
-const ALL: [&[View]; 13] = [
+const ALL: [&[View]; 15] = [
     instance::VIEWS,
     session::VIEWS,
+    history::VIEWS,
+    sql::VIEWS,
     events::VIEWS,
     statistics::VIEWS,
     cache::VIEWS,
@@ -59,11 +63,14 @@ fn find(name: &str) -> Option<&'static View> {
 
 /// The rows that this instance has of a view; `None` for an unknown name, and for what a session
 /// makes.
-pub(super) fn local(instance: &Arc<Instance>, view: &str) -> Option<Rows> {
+pub(super) async fn local(instance: &Arc<Instance>, view: &str) -> Option<Rows> {
     let view = find(view)?;
-    let Make::Local(make) = view.make else { return None };
     let mut rows = view.empty();
-    make(instance, &mut rows);
+    match view.make {
+        Make::Local(make) => make(instance, &mut rows),
+        Make::Blocked(make) => make(instance, &instance.node.blockers().await, &mut rows),
+        Make::Session(_) => return None,
+    }
     Some(rows)
 }
 
@@ -74,7 +81,7 @@ pub(super) fn of_session(name: &str) -> Option<OfSession> {
     let view = find(name)?;
     match view.make {
         Make::Session(which) => Some(OfSession(view, which)),
-        Make::Local(_) => None,
+        Make::Local(_) | Make::Blocked(_) => None,
     }
 }
 

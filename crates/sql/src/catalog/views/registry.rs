@@ -4,7 +4,9 @@
 //! text. What it must never do: name a column that no code fills.
 
 use super::super::rows::{Rows, Shape};
+use kernel::gcs::BlockedBy;
 use kernel::instance::Instance;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One column of a view.
@@ -30,9 +32,14 @@ impl Column {
 pub(super) enum Make {
     /// From the state of this instance; so there is a `gv$` view of it too.
     Local(fn(&Arc<Instance>, &mut Rows)),
+    /// The same, with who stands in whose way.
+    Blocked(fn(&Arc<Instance>, &Blockers, &mut Rows)),
     /// By a session, which reads the dictionary for it.
     Session(SessionView),
 }
+
+/// Who stands in a session's way, by its sid.
+pub(super) type Blockers = BTreeMap<u32, BlockedBy>;
 
 /// Views that a session makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +70,7 @@ impl View {
 
     /// Whether each instance has rows of its own, and a `gv$` view shows those of all.
     pub fn is_local(&self) -> bool {
-        matches!(self.make, Make::Local(_))
+        matches!(self.make, Make::Local(_) | Make::Blocked(_))
     }
 }
 

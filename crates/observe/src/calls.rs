@@ -1,0 +1,237 @@
+//! What a session tells of the statements that it parses and executes: who runs what now, and what
+//! it has cost.
+//!
+//! What it promises: a call costs two looks at the clock and a few additions; CPU time is asked of
+//! the scheduler, which is a system call, only around statements whose last execution was long, and
+//! where one has turned out to be. Of the others it is taken for what they did not wait for. What
+//! it must never do: allocate.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use env::Micros;
+
+use crate::ctx::Ctx;
+use crate::running::Outer;
+use crate::statements::{Cost, LONG_US, Outcome, Parsed, ParsedBy, SharedCursor, SqlId};
+use crate::stats::Stat;
+use crate::totals::WAITED_ALL;
+
+/// The session's counters when some work began.
+#[derive(Clone, Copy)]
+struct CostMark {
+    now: Micros,
+    /// What the session's thread had used; 0: there is no such clock.
+    cpu_us: u64,
+    /// That is of this moment, and not of one a few calls before.
+    exact: bool,
+    gets: u64,
+    reads: u64,
+    waited_us: [u64; WAITED_ALL + 1],
+}
+
+/// A call on a statement that has begun.
+#[must_use]
+pub struct SqlCall {
+    mark: CostMark,
+    outer: Outer,
+}
+
+/// A statement that is being planned.
+#[must_use]
+pub struct Planning {
+    mark: CostMark,
+    outer: Outer,
+    id: SqlId,
+    /// Its cost is in no execution of the same statement.
+    alone: bool,
+    was_parsing: bool,
+}
+
+impl Ctx {
+    fn cost_mark(&self, measures_cpu: bool) -> CostMark {
+        let running = &self.session.running;
+        let exact = measures_cpu || running.cpu_is_old();
+        let cpu_us = match exact {
+            true => running.set_cpu(self.env.thread_cpu_us()),
+            false => running.cpu(),
+        };
+        CostMark { cpu_us, exact, ..self.counters() }
+    }
+
+    fn counters(&self) -> CostMark {
+        let totals = &self.session.totals;
+        CostMark {
+            now: self.env.now(),
+            cpu_us: 0,
+            exact: false,
+            gets: totals.stat(Stat::ConsistentGets) + totals.stat(Stat::DbBlockGets),
+            reads: totals.stat(Stat::PhysicalReads),
+            waited_us: totals.waited_us(),
+        }
+    }
+
+    fn cost_since(&self, mark: &CostMark) -> (Cost, Micros) {
+        let end = self.counters();
+        let elapsed_us = end.now.since(mark.now);
+        let waited = |class: usize| end.waited_us[class].saturating_sub(mark.waited_us[class]);
+        let worked_us = elapsed_us.saturating_sub(waited(WAITED_ALL));
+        // What looks long may have stood in the queue for a processor. Then what the thread has
+        // used since the last time it was asked is a bound, with that of the few calls between.
+        let cpu_us = match mark.cpu_us > 0 && (mark.exact || worked_us >= LONG_US) {
+            true => {
+                let used_us = self.env.thread_cpu_us().saturating_sub(mark.cpu_us);
+                used_us.min(if mark.exact { elapsed_us } else { worked_us })
+            }
+            false => worked_us,
+        };
+        let cost = Cost {
+            elapsed_us,
+            cpu_us,
+            gets: end.gets.saturating_sub(mark.gets),
+            reads: end.reads.saturating_sub(mark.reads),
+            waited_us: [0, 1, 2, 3].map(waited),
+        };
+        (cost, end.now)
+    }
+
+    /// A call on a statement begins: inside the one that runs, if one does.
+    pub fn enter_sql(&self, cursor: &SharedCursor) -> SqlCall {
+        let mark = self.cost_mark(cursor.is_long());
+        let running = &self.session.running;
+        SqlCall { mark, outer: running.enter(cursor.id(), cursor.plan_hash(), mark.now) }
+    }
+
+    /// It ends.
+    pub fn leave_sql(&self, cursor: &Arc<SharedCursor>, call: &SqlCall, outcome: Outcome) {
+        let (cost, now) = self.cost_since(&call.mark);
+        cursor.count(self.session.sid(), outcome, &cost, now);
+        self.observer.statements.come_back(cursor);
+        self.session.running.leave(cursor.id(), call.outer);
+    }
+
+    /// The plan of the running statement is known now.
+    pub fn note_plan(&self, cursor: &SharedCursor, hash: u32) {
+        cursor.set_plan_hash(hash);
+        self.session.running.set_plan_hash(hash);
+    }
+
+    /// A statement is about to be planned.
+    pub fn begin_planning(&self, text: &str) -> Planning {
+        let mark = self.cost_mark(true);
+        let id = SqlId::of(text.trim());
+        let running = &self.session.running;
+        let alone = running.sql() != id.number();
+        let outer = running.enter(id, 0, mark.now);
+        Planning { mark, outer, id, alone, was_parsing: running.set_parsing(true) }
+    }
+
+    /// It has been planned, or has failed (`None`).
+    pub fn end_planning(&self, planning: &Planning, cursor: Option<&SharedCursor>) {
+        let running = &self.session.running;
+        running.set_parsing(planning.was_parsing);
+        let previous = running.view().previous;
+        running.leave(planning.id, planning.outer);
+        // It has not been executed yet.
+        running.set_previous(previous);
+        if let Some(cursor) = cursor {
+            let (cost, now) = self.cost_since(&planning.mark);
+            self.observer.statements.loaded(cursor, &cost, planning.alone, now);
+        }
+    }
+
+    /// A statement has been parsed, as `user`. `context`: see [`Parsed::context`].
+    #[must_use]
+    pub fn parsed_sql(&self, text: &str, context: u64, user: &str) -> Arc<SharedCursor> {
+        let (now, wall_us) = (self.env.now(), self.env.wall_us());
+        let parsed = Parsed { text, context, now, wall_us };
+        let by = || {
+            let about = self.session.about();
+            ParsedBy {
+                user: Arc::from(user),
+                service: about.service,
+                module: about.module,
+                action: about.action,
+            }
+        };
+        self.observer.statements.find(&parsed, by)
+    }
+
+    /// It is parsed once more.
+    pub fn count_parse(&self, cursor: &SharedCursor) {
+        cursor.parsed(self.session.sid());
+    }
+}
+
+/// Relaxed counters of waits that were shown, by what statements are charged with.
+impl crate::totals::LiveTotals {
+    fn waited_us(&self) -> [u64; WAITED_ALL + 1] {
+        [0, 1, 2, 3, WAITED_ALL].map(|class| self.waited[class].load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{at, poll, world};
+    use crate::{SessionKind, WaitEvent};
+    use std::pin::pin;
+
+    #[test]
+    fn a_call_is_charged_with_what_happened_in_it() {
+        let (clock, observer) = world();
+        let ctx = observer.ctx(SessionKind::User, "psql");
+        let outer = ctx.parsed_sql("call p()", 1, "u");
+        let inner = ctx.parsed_sql("select 1", 1, "u");
+        let called = ctx.enter_sql(&outer);
+        clock.advance(100);
+        ctx.bump(Stat::ConsistentGets, 2);
+        let selected = ctx.enter_sql(&inner);
+        let running = ctx.session.running();
+        assert_eq!((running.sql, running.top), (Some(inner.id()), Some(outer.id())));
+        ctx.bump(Stat::DbBlockGets, 3);
+        ctx.bump(Stat::PhysicalReads, 1);
+        let event = WaitEvent::DbFileSequentialRead;
+        let mut wait = pin!(ctx.wait(event, [4, 7, 1], at(&clock, 400, ())));
+        assert!(poll(wait.as_mut()).is_pending());
+        clock.advance(300);
+        assert!(poll(wait.as_mut()).is_ready());
+        clock.advance(50);
+        let outcome = Outcome { executed: true, fetched: true, rows: 7, ..Outcome::default() };
+        ctx.leave_sql(&inner, &selected, outcome);
+        assert_eq!(ctx.session.running().sql, Some(outer.id()));
+        ctx.leave_sql(&outer, &called, Outcome { executed: true, ..Outcome::default() });
+        let running = ctx.session.running();
+        assert_eq!((running.sql, running.top), (None, None));
+        assert_eq!(running.previous, Some(outer.id()));
+        let rows = observer.statements.rows(ctx.env.now(), 0);
+        let of = |id| rows.iter().find(|row| row.id == id).expect("it is known").figures;
+        let (one, all) = (of(inner.id()), of(outer.id()));
+        assert_eq!((one.elapsed_us, one.cpu_us, one.waited_us), (350, 50, [0, 0, 0, 300]));
+        assert_eq!((one.gets, one.reads, one.rows, one.fetches), (3, 1, 7, 1));
+        assert_eq!((all.elapsed_us, all.cpu_us, all.gets, all.reads), (450, 150, 5, 1));
+        assert_eq!((all.executions, all.rows, all.fetches), (1, 0, 0));
+    }
+
+    #[test]
+    fn planning_is_part_of_the_statement_and_of_no_other() {
+        let (clock, observer) = world();
+        let ctx = observer.ctx(SessionKind::User, "psql");
+        let planning = ctx.begin_planning(" select 1 ");
+        let running = ctx.session.running();
+        assert_eq!((running.sql, running.parsing), (Some(SqlId::of("select 1")), true));
+        clock.advance(40);
+        let cursor = ctx.parsed_sql(" select 1 ", 1, "u");
+        ctx.end_planning(&planning, Some(&cursor));
+        let running = ctx.session.running();
+        assert_eq!((running.sql, running.previous, running.parsing), (None, None, false));
+        // Planned again while it is being executed: that is in the execution already.
+        let call = ctx.enter_sql(&cursor);
+        let planning = ctx.begin_planning("select 1");
+        clock.advance(10);
+        ctx.end_planning(&planning, Some(&cursor));
+        ctx.leave_sql(&cursor, &call, Outcome { executed: true, ..Outcome::default() });
+        let figures = observer.statements.rows(ctx.env.now(), 0)[0].figures;
+        assert_eq!((figures.loads, figures.hard_parse_us, figures.elapsed_us), (2, 50, 50));
+    }
+}

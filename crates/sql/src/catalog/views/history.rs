@@ -1,0 +1,137 @@
+//! What sessions did, second by second.
+
+use super::registry::{Make, views};
+use super::session::{blocking, place};
+use super::{int4, wall};
+use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
+use crate::catalog::rows::{Rows, int, opt_text, text};
+use kernel::instance::Instance;
+use kernel::row::Value;
+use observe::{Blocking, Sample, SampledState, SqlId};
+use std::sync::Arc;
+
+views! {
+    "v$active_session_history", Make::Local(active_session_history), "Sessions that worked or \
+        waited for something that counts, looked at once a second. The newest samples are kept, as \
+        many as `_ash_size` holds." {
+        sample_id: Int8, "Number of the moment on this instance.";
+        sample_time: Timestamptz, "The moment.";
+        session_id: Int4, "The session.";
+        session_serial: Int4, "Tells sessions apart that had the same `session_id`.";
+        session_type: Text, "`FOREGROUND`: a client's; `BACKGROUND`: a process of the instance.";
+        username: Text, "Who has logged on.";
+        sql_id: Text, "The statement at hand; in procedural code the one inside.";
+        top_level_sql_id: Text, "The client's statement that it belongs to.";
+        sql_plan_hash_value: Int8, "Number of its plan; 0: it has none, or one for each execution.";
+        sql_exec_start: Timestamptz, "Since when it ran.";
+        session_state: Text, "`ON CPU`: it did not wait; `WAITING`.";
+        event: Text, "What it waited for; a placeholder is replaced once the outcome is known.";
+        event_no: Int4, "Number of that event.";
+        wait_class: Text, "Class of that event.";
+        seq: Int8, "Number of the session's wait, this one or the last.";
+        p1text: Text, "What `p1` is.";
+        p1: Int8, "First parameter of that wait.";
+        p2text: Text, "What `p2` is.";
+        p2: Int8, "Second parameter of that wait.";
+        p3text: Text, "What `p3` is.";
+        p3: Int8, "Third parameter of that wait.";
+        time_waited: Int8, "Microseconds that the whole wait took, in the last sample of it; 0 in \
+            others, and up to a second after its end.";
+        blocking_session_status: Text, "`VALID`: another session stood in its way; `NO HOLDER`: \
+            none did; `UNKNOWN`: the instance that knows did not answer; `NOT IN WAIT`.";
+        blocking_inst_id: Int4, "The instance of the session that stood in its way.";
+        blocking_session: Int4, "That session.";
+        blocking_session_serial: Int4, "Tells it apart from others with that number.";
+        current_obj_no: Int8, "The object whose row or block it waited for, as far as it is known.";
+        current_file_no: Int4, "File of that block.";
+        current_block_no: Int8, "That block.";
+        current_row_no: Int4, "Number of that row in its block.";
+        xid: Text, "The transaction that it worked in, if that had changed something.";
+        in_hard_parse: Text, "`Y` while the statement was being planned.";
+        service_name: Text, "What it had connected to.";
+        program: Text, "What the client calls itself; name of a process.";
+        module: Text, "The part of the application that worked, as the client says.";
+        action: Text, "What it did there, as the client says.";
+        client_id: Text, "For whom the client worked, as it says.";
+        machine: Text, "Where the client is.";
+    }
+}
+
+fn opt(word: &str) -> Value {
+    opt_text(Some(word).filter(|word| !word.is_empty()))
+}
+
+fn name(id: Option<SqlId>) -> Value {
+    id.map_or(Value::Null, |id| text(id.to_string()))
+}
+
+fn active_session_history(instance: &Arc<Instance>, rows: &mut Rows) {
+    for sample in instance.observer.history.samples() {
+        let mut row = Vec::with_capacity(38);
+        row.extend(who(&sample));
+        row.extend(waited(&sample));
+        let [status, instance_no, sid] = blocking(sample.blocking);
+        let serial = match sample.blocking {
+            Blocking::By { serial, .. } => int4(serial),
+            _ => Value::Null,
+        };
+        row.extend([status, instance_no, sid, serial]);
+        row.extend(place(sample.current));
+        row.extend(described(&sample));
+        rows.push(row);
+    }
+}
+
+/// From `sample_id` to `sql_exec_start`.
+fn who(s: &Sample) -> [Value; 10] {
+    let foreground = s.kind == observe::SessionKind::User;
+    [
+        int(s.id),
+        wall(s.wall_us),
+        int4(s.sid),
+        int4(s.serial),
+        text(if foreground { "FOREGROUND" } else { "BACKGROUND" }),
+        opt(&s.about.username),
+        name(s.sql),
+        name(s.top),
+        int(s.plan_hash),
+        s.exec_start_wall_us.map_or(Value::Null, wall),
+    ]
+}
+
+/// From `session_state` to `time_waited`.
+fn waited(s: &Sample) -> [Value; 12] {
+    let labels = s.event.map_or([""; 3], |event| event.p_labels());
+    // Those of a wait that is over say nothing of what it does now.
+    let parameter = |at: usize| s.event.map_or(Value::Null, |_| int(s.p[at]));
+    let waiting = s.state == SampledState::Waiting;
+    [
+        text(if waiting { "WAITING" } else { "ON CPU" }),
+        opt_text(s.event.map(|event| event.name())),
+        s.event.map_or(Value::Null, |event| int4(event.number())),
+        opt_text(s.event.map(|event| event.class().name())),
+        int(s.seq),
+        opt(labels[0]),
+        parameter(0),
+        opt(labels[1]),
+        parameter(1),
+        opt(labels[2]),
+        parameter(2),
+        int(s.time_waited_us),
+    ]
+}
+
+/// From `xid` to `machine`.
+fn described(s: &Sample) -> [Value; 8] {
+    let xid = Some(s.xid).filter(|xid| *xid > 0).map(block::Xid::from_u64);
+    [
+        xid.map_or(Value::Null, |xid| text(xid.to_string())),
+        text(if s.parsing { "Y" } else { "N" }),
+        opt(&s.about.service),
+        opt(&s.about.program),
+        opt(&s.about.module),
+        opt(&s.about.action),
+        opt(&s.about.client_identifier),
+        opt(&s.about.machine),
+    ]
+}

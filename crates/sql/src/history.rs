@@ -1,0 +1,54 @@
+//! The process that looks once a second at what sessions do, MMNL: `v$active_session_history`.
+//!
+//! What it promises: a sample a second while it gets a processor; who stands in a session's way is
+//! found out while the sample is taken. What it must never do: make a session wait.
+
+use block::Dba;
+use env::Lane;
+use kernel::gcs::BlockedBy;
+use kernel::instance::Instance;
+use observe::{Blocking, Sampler, SessionKind, WaitEvent};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two samples.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Starts it. It ends with the instance.
+pub(crate) fn start(instance: &Arc<Instance>) {
+    let weak = Arc::downgrade(instance);
+    let ctx = instance.observer.ctx(SessionKind::Background, "MMNL");
+    let env = ctx.env.clone();
+    env.spawn_task("MMNL", Lane::Background, async move {
+        let mut sampler = Sampler::default();
+        let mut left = INTERVAL;
+        loop {
+            ctx.sleep(WaitEvent::RdbmsIpcMessage, left).await;
+            let Some(instance) = weak.upgrade() else { return };
+            if instance.is_closing() {
+                return;
+            }
+            let begun = ctx.env.now();
+            sample(&instance, &mut sampler).await;
+            let taken = Duration::from_micros(ctx.env.now().since(begun));
+            left = INTERVAL.saturating_sub(taken);
+        }
+    });
+}
+
+async fn sample(instance: &Instance, sampler: &mut Sampler) {
+    let observer = &instance.observer;
+    let mut seen = sampler.look(observer);
+    let blockers = match seen.iter().any(|(_, sample)| sample.event.is_some()) {
+        true => instance.node.blockers().await,
+        false => BTreeMap::new(),
+    };
+    for (_, sample) in seen.iter_mut().filter(|(_, sample)| sample.event.is_some()) {
+        let by: Option<&BlockedBy> = blockers.get(&sample.sid);
+        sample.blocking = by.map_or(Blocking::NoHolder, |by| by.next);
+    }
+    let cache = &instance.core.cache;
+    let object_of = |file, block| cache.object_at(Dba { file, block }).map(|obj| obj.0);
+    sampler.keep(observer, seen, instance.params._ash_size(), &object_of);
+}
