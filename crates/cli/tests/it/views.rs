@@ -61,7 +61,7 @@ fn waiters_and_blockers_are_seen_over_instances() {
         psql.spawn().unwrap()
     };
     let holder = spawn(1, "update t set v = 1");
-    let sid = |k: u8| {
+    let sid = |k: u16| {
         db.sql(k, "select session_id from v$locked_object join v$session on sid = session_id")
     };
     wait_until("the row is locked", || !sid(1).is_empty());
