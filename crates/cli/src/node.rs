@@ -163,9 +163,6 @@ pub fn run(
     for (level, told) in scheduling.told {
         observer.alert(level, told);
     }
-    if settings.parameters._code_large_pages() {
-        move_code(&observer);
-    }
     runtime()?.block_on(async {
         let security = Security { secret, tls };
         let ran = serve(layout, config, k, settings, guard, &env, &observer, security).await;
@@ -175,21 +172,6 @@ pub fn run(
         }
         ran
     })
-}
-
-/// Fewer pages of code for the processor to look up; without that an instance runs as well, slower.
-fn move_code(observer: &Observer) {
-    match env::real::code_to_large_pages() {
-        Ok(Some(bytes)) => {
-            let told = format!("{} MB of code in large pages", bytes >> 20);
-            observer.alert(AlertLevel::Info, told);
-        }
-        Ok(None) => {}
-        Err(e) => {
-            let told = format!("no code in large pages (_code_large_pages): {e}");
-            observer.alert(AlertLevel::Warning, told);
-        }
-    }
 }
 
 /// Clients and temporary files are many: as many files as the system lets this process open.

@@ -16,10 +16,6 @@ use crate::run::{self, RunDir};
 /// What a short transaction counts for beside a row of a long query.
 const SHORT_WEIGHT: u32 = 10;
 
-/// What runs often goes into a section of its own, which an instance finds and moves into large
-/// pages (`env::real::code_to_large_pages`).
-const HOT_APART: &str = "-Clink-arg=-Wl,-z,keep-text-section-prefix";
-
 /// Variables of a build, and its further arguments.
 pub struct Guided {
     pub variables: Vec<(&'static str, OsString)>,
@@ -44,8 +40,7 @@ impl Guided {
              minutes of load)",
         )?;
         println!("built by {}", newest.display());
-        let flags = format!("-Cprofile-use={} {HOT_APART}", newest.display());
-        Guided::new(&flags, "guided")
+        Guided::new(&format!("-Cprofile-use={}", newest.display()), "guided")
     }
 }
 

@@ -12,7 +12,6 @@
 // This is the one place that may ask the operating system for time and threads.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod code;
 mod file;
 mod linger;
 mod memory;
@@ -35,7 +34,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-pub use code::code_to_large_pages;
 pub use memory::{give_free_memory_back, give_own_memory_back};
 pub use priority::{Priority, may_favour};
 pub use processors::{Processors, bind_thread, may_bind};

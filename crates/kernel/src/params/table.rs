@@ -164,10 +164,6 @@ parameters! {
         "Microseconds between two rounds of the block writer, each with a checkpoint.";
     _itl_entries_max: Kind::Int { min: 2, max: 100 }, "100", Startup -> u8,
         "Entries that a block's list of transactions grows to: for experiments.";
-    _code_large_pages: Kind::Bool, "on", Startup -> bool,
-        "Whether the code that a build by a profile has found to run often is moved into large \
-         pages at the start. The alert log says how much, or why not; profilers that go by files \
-         do not know moved code.";
     _gc_spin_us: Kind::Int { min: 0, max: 10_000 }, "250", Startup -> u64,
         "Microseconds for which a session looks for another instance's answer before it sleeps, \
          as long as no other thread wants its processor; 0: it sleeps at once.";
