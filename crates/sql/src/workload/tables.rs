@@ -397,8 +397,10 @@ mod tests {
         all.extend(OTHERS.iter().map(|(table, _)| *table));
         let mut hist: Vec<String> = all.iter().map(|table| hist_name(table)).collect();
         let count = all.len();
-        (all.sort_unstable(), hist.sort_unstable());
-        (all.dedup(), hist.dedup());
+        all.sort_unstable();
+        all.dedup();
+        hist.sort_unstable();
+        hist.dedup();
         assert_eq!((all.len(), hist.len()), (count, count));
         assert!(all.iter().chain(&["dba_hist_x"]).all(|name| super::super::is_own_name(name)));
         assert!(SOURCES.iter().all(|s| s.needed > 0 && s.needed <= s.columns.len()));
