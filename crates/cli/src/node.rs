@@ -299,8 +299,8 @@ fn open_console(
     }
 }
 
-/// Tells everybody where the instance is reached: the cluster, `skein status`, `show parameter`. They
-/// tell the ports that were taken, not the 0 that asked for them.
+/// Tells everybody where the instance is reached: the cluster, `skein status`, `show parameter`.
+/// They tell the ports that were taken, not the 0 that asked for them.
 fn publish(
     instance: &Instance,
     params: &kernel::params::Parameters,

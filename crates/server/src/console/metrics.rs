@@ -208,17 +208,20 @@ impl Page {
             self.sample(name, &labels_of(row, &from), row.totals.blocks());
         }
         let name = "skein_block_transfer_seconds_total";
-        let help = "Time until they were here, by the part in which it was spent: interconnect, \
-                    the master's queue, build, pins, the log writer's flush.";
+        let help = "Time until they were here, by the part in which it was spent, as \
+                    v$gc_wait_split has them.";
         self.family(name, "counter", help);
         for row in rows {
             let (from, t) = (row.instance.to_string(), &row.totals);
             for (part, us) in [
                 ("interconnect", t.interconnect_us),
                 ("master_queue", t.master_queue_us),
+                ("master_lms", t.master_lms_us),
+                ("lms_queue", t.lms_us),
                 ("lms_build", t.build_us),
                 ("pin", t.pin_us),
                 ("lgwr_flush", t.flush_us),
+                ("own_lms", t.own_lms_us),
             ] {
                 let [a, b, c] = labels_of(row, &from);
                 self.sample(name, &[a, b, c, ("part", part)], seconds(us));

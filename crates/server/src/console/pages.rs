@@ -42,7 +42,9 @@ const STATISTICS: &str = "select inst_id, name, value from gv$sysstat where name
 
 const TRAFFIC: &str = "select inst_id, instance, kind, sum(blocks) as blocks, \
      sum(total_us) as total_us, sum(interconnect_us) as interconnect_us, \
-     sum(master_queue_us) as queue_us, sum(lms_build_us) as build_us, sum(pin_us) as pin_us, \
+     sum(master_queue_us) as queue_us, \
+     sum(master_lms_us + lms_queue_us + own_lms_us) as lms_us, \
+     sum(lms_build_us) as build_us, sum(pin_us) as pin_us, \
      sum(lgwr_flush_us) as flush_us, max(max_us) as max_us from gv$gc_wait_split \
      group by inst_id, instance, kind";
 

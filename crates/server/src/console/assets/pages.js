@@ -232,7 +232,8 @@ function activity(app) {
 
 const PARTS = [
   ["interconnect_us", "Interconnect", "#bcae8e"],
-  ["queue_us", "Queue at the master", "#ee72ad"],
+  ["queue_us", "Others before it", "#ee72ad"],
+  ["lms_us", "LMS queues", "#2462c8"],
   ["build_us", "Build", "#35a852"],
   ["pin_us", "Pins", "#8f1d1d"],
   ["flush_us", "Log flush", "#f2930d"],
