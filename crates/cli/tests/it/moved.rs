@@ -26,9 +26,9 @@ const CONSTANT: [&str; 6] = [
     "v$log.bytes",
 ];
 
-/// What only a slow machine or disk fills, and what instances of one machine read from each other's
-/// memory instead of asking.
-const SELDOM: [&str; 15] = [
+/// What only a slow machine or disk fills, what instances of one machine read from each other's
+/// memory instead of asking, and what a copy for a reader waits for only where structure changes.
+const SELDOM: [&str; 20] = [
     "v$current_block_server.pin100",
     "v$current_block_server.pin1000",
     "v$current_block_server.pin10000",
@@ -41,6 +41,11 @@ const SELDOM: [&str; 15] = [
     "v$instance_cache_transfer.cr_congested_time",
     "v$instance_cache_transfer.current_congested",
     "v$instance_cache_transfer.current_congested_time",
+    "v$instance_cache_transfer.cr_busy",
+    "v$instance_cache_transfer.cr_busy_time",
+    "v$gc_element.writing",
+    "v$cr_block_server.flushes",
+    "v$cr_block_server.flush_max_time",
     "v$cr_block_server.undo_requests",
     "v$cr_block_server.tx_requests",
     "v$thread.sequence_no",

@@ -21,8 +21,7 @@ views! {
         cr_2hop_time: Int8, "Time of these.";
         cr_3hop: Int8, "Consistent copies from an instance that is not the master.";
         cr_3hop_time: Int8, "Time of these.";
-        cr_busy: Int8, "Consistent copies that came late: the holder had to build them, or waited \
-            for its log.";
+        cr_busy: Int8, "Consistent copies that came late: the holder waited for its log.";
         cr_busy_time: Int8, "Time of these.";
         cr_congested: Int8, "Consistent copies whose request waited more than 1 ms, and longer \
             than for log and pins, for the block servers (LMS) of master and holder.";
