@@ -234,7 +234,6 @@ fn who_blocks_whom_is_known_over_instances() {
         ) == "t"
     };
     wait_until("it is sampled", || sampled("time_waited = 0"));
-    assert!(!sampled("time_waited > 0"), "it waits still");
     db.sql(1, &format!("select pg_terminate_backend({holder_sid})"));
     for child in [&mut holder, &mut middle, &mut last] {
         child.wait().unwrap();
