@@ -108,7 +108,7 @@ fn a_restart_is_told_and_a_dead_instance_left_out() {
     let said = refused(&["1", "2", "--instance", "1"]);
     assert!(said.contains("instance 1 is not in snapshot 2, only 2"), "{said}");
     // Of all: the one that went on, and why the other is missing.
-    let global = report(&db, &["1", "3"]);
+    let global = report(&db, &["1", "3", "--global"]);
     assert!(global.contains("instance 1 was started anew"), "{global}");
     assert!(!global.contains("skein1"), "{global}");
     let unknown = skein().arg("report").arg(db.dir()).args(["--instance", "7"]).output().unwrap();
