@@ -49,14 +49,7 @@ pub struct SessionRow {
     pub sid: u32,
     pub serial: u32,
     pub kind: SessionKind,
-    pub program: Arc<str>,
-    pub username: Arc<str>,
-    pub machine: Arc<str>,
-    pub service: Arc<str>,
-    pub module: Arc<str>,
-    pub action: Arc<str>,
-    pub client_info: Arc<str>,
-    pub client_identifier: Arc<str>,
+    pub about: About,
     pub sql_text: Option<Arc<str>>,
     /// Whether it is working for its client now (background: always).
     pub active: bool,
@@ -473,19 +466,11 @@ impl SessionState {
     /// Everything the views show of it.
     #[must_use]
     pub fn row(&self, now: Micros) -> SessionRow {
-        let about = self.about();
         SessionRow {
             sid: self.sid,
             serial: self.serial,
             kind: self.kind,
-            program: about.program,
-            username: about.username,
-            machine: about.machine,
-            service: about.service,
-            module: about.module,
-            action: about.action,
-            client_info: about.client_info,
-            client_identifier: about.client_identifier,
+            about: self.about(),
             sql_text: self.sql(),
             active: self.active.load(Ordering::Relaxed),
             last_call_wall_us: self.last_call_wall_us.load(Ordering::Relaxed),

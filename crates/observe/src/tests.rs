@@ -186,7 +186,7 @@ fn a_wait_is_shown_while_it_lasts_and_counted_when_it_ends() {
     assert_eq!((totals.waits, totals.timeouts), (1, 0));
     assert_eq!((totals.time_us, totals.max_us), (250, 250));
     let row = &observer.sessions()[0];
-    assert_eq!((&*row.program, row.sid, row.wait), ("psql", 1, view));
+    assert_eq!((&*row.about.program, row.sid, row.wait), ("psql", 1, view));
 }
 
 #[test]

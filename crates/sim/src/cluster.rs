@@ -161,7 +161,7 @@ impl Cluster {
                 if session.wait.waiting {
                     let event = session.wait.event.map_or("", observe::WaitEvent::name);
                     let p = session.wait.p;
-                    println!("instance {k}: {} waits for {event} {p:?}", session.program);
+                    println!("instance {k}: {} waits for {event} {p:?}", session.about.program);
                     if event == observe::WaitEvent::FreeBufferWaits.name() {
                         full.insert(*k);
                     }

@@ -1,14 +1,23 @@
 //! Waits that are over, summed by event.
 
-use super::registry::{Make, views};
+use super::registry::{Column, Make, columns, views};
 use super::{average, int4};
 use crate::catalog::rows::Shape::{Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
 use kernel::instance::Instance;
 use kernel::row::Value;
-use observe::WaitClass;
+use observe::{EventTotals, WaitClass};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Waits of one event.
+const TOTALS: &[Column] = columns! {
+    total_waits: Int8, "Waits.";
+    total_timeouts: Int8, "Waits that ended because their time was over.";
+    time_waited_micro: Int8, "Microseconds waited.";
+    average_wait_micro: Int8, "Microseconds a wait.";
+    max_wait_micro: Int8, "Microseconds of the longest wait.";
+};
 
 views! {
     "v$event_name", Make::Local(event_name), "All wait events there are." {
@@ -24,21 +33,12 @@ views! {
         sid: Int4, "The session.";
         event: Text, "The event.";
         wait_class: Text, "Its class.";
-        total_waits: Int8, "Waits.";
-        total_timeouts: Int8, "Waits that ended because their time was over.";
-        time_waited_micro: Int8, "Microseconds waited.";
-        average_wait_micro: Int8, "Microseconds a wait.";
-        max_wait_micro: Int8, "Microseconds of the longest wait.";
-    }
+    } + TOTALS {}
     "v$system_event", Make::Local(system_event), "What the instance has waited for since its start; \
         columns that end in `_fg` count clients' sessions only." {
         event: Text, "The event.";
         wait_class: Text, "Its class.";
-        total_waits: Int8, "Waits.";
-        total_timeouts: Int8, "Waits that ended because their time was over.";
-        time_waited_micro: Int8, "Microseconds waited.";
-        average_wait_micro: Int8, "Microseconds a wait.";
-        max_wait_micro: Int8, "Microseconds of the longest wait.";
+    } + TOTALS {
         total_waits_fg: Int8, "Waits.";
         total_timeouts_fg: Int8, "Waits that ended because their time was over.";
         time_waited_micro_fg: Int8, "Microseconds waited.";
@@ -75,36 +75,26 @@ fn event_name(_: &Arc<Instance>, rows: &mut Rows) {
     }
 }
 
+/// The columns of [`TOTALS`].
+fn totals(t: &EventTotals) -> [Value; 5] {
+    [int(t.waits), int(t.timeouts), int(t.time_us), average(t.time_us, t.waits), int(t.max_us)]
+}
+
 fn session_event(instance: &Arc<Instance>, rows: &mut Rows) {
     for e in instance.observer.session_events() {
-        rows.push(vec![
-            int4(e.sid),
-            text(e.event.name()),
-            text(e.event.class().name()),
-            int(e.totals.waits),
-            int(e.totals.timeouts),
-            int(e.totals.time_us),
-            average(e.totals.time_us, e.totals.waits),
-            int(e.totals.max_us),
-        ]);
+        let named = [int4(e.sid), text(e.event.name()), text(e.event.class().name())];
+        rows.push(named.into_iter().chain(totals(&e.totals)).collect());
     }
 }
 
 fn system_event(instance: &Arc<Instance>, rows: &mut Rows) {
     for e in instance.observer.system_events() {
-        rows.push(vec![
-            text(e.event.name()),
-            text(e.event.class().name()),
-            int(e.all.waits),
-            int(e.all.timeouts),
-            int(e.all.time_us),
-            average(e.all.time_us, e.all.waits),
-            int(e.all.max_us),
-            int(e.foreground.waits),
-            int(e.foreground.timeouts),
-            int(e.foreground.time_us),
-            average(e.foreground.time_us, e.foreground.waits),
-        ]);
+        // The longest wait is told of all together only.
+        let [waits, timeouts, time_us, average_us, _] = totals(&e.foreground);
+        let mut row = vec![text(e.event.name()), text(e.event.class().name())];
+        row.extend(totals(&e.all));
+        row.extend([waits, timeouts, time_us, average_us]);
+        rows.push(row);
     }
 }
 

@@ -34,7 +34,7 @@ fn fixed_table(_: &Arc<Instance>, rows: &mut Rows) {
 
 fn columns(_: &Arc<Instance>, rows: &mut Rows) {
     for view in all() {
-        for (at, column) in view.columns.iter().enumerate() {
+        for (at, column) in view.columns().enumerate() {
             rows.push(vec![
                 text(view.name),
                 int4(at + 1),

@@ -221,7 +221,7 @@ fn locked_objects(instance: &Arc<Instance>, rows: &mut Rows) {
         values.extend([
             int(row.resource.id1),
             sid_of(session),
-            session.map_or(Value::Null, |s| text(&*s.username)),
+            session.map_or(Value::Null, |s| text(&*s.about.username)),
             int4(tm_number(held)),
         ]);
         rows.push(values);

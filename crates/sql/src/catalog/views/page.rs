@@ -20,7 +20,7 @@ fn names_and_sentences_are_as_the_page_needs_them() {
     for view in all() {
         assert!(names.insert(view.name), "{} stands twice", view.name);
         let mut columns = std::collections::BTreeSet::new();
-        for column in view.columns {
+        for column in view.columns() {
             let what = format!("{}.{}", view.name, column.name);
             assert!(columns.insert(column.name), "{what} stands twice");
             assert!(column.doc.ends_with('.'), "{what}: a sentence ends with a full stop");
@@ -46,7 +46,7 @@ fn page() -> String {
         let global = if view.is_local() { format!(", `g{}`", view.name) } else { String::new() };
         let _ = write!(page, "\n## `{}`{global}\n\n{}\n\n", view.name, view.doc);
         page.push_str("| Column | Type | Meaning |\n|---|---|---|\n");
-        for column in view.columns {
+        for column in view.columns() {
             let (name, ty) = (column.name, column.type_name());
             let _ = writeln!(page, "| {name} | {ty} | {} |", column.doc.replace('|', "\\|"));
         }

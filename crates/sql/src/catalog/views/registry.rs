@@ -57,14 +57,29 @@ pub(super) struct View {
     pub name: &'static str,
     /// What its rows are.
     pub doc: &'static str,
-    pub columns: &'static [Column],
+    /// Its own, and between them those that several views have.
+    groups: &'static [&'static [Column]],
     pub make: Make,
 }
 
 impl View {
+    pub const fn new(
+        name: &'static str,
+        doc: &'static str,
+        groups: &'static [&'static [Column]],
+        make: Make,
+    ) -> View {
+        View { name, doc, groups, make }
+    }
+
+    /// All its columns, in their order.
+    pub fn columns(&self) -> impl Iterator<Item = &'static Column> {
+        self.groups.iter().copied().flatten()
+    }
+
     /// Without rows.
     pub fn empty(&self) -> Rows {
-        let columns: Vec<_> = self.columns.iter().map(|c| (c.name, c.shape)).collect();
+        let columns: Vec<_> = self.columns().map(|c| (c.name, c.shape)).collect();
         Rows::new(&columns)
     }
 
@@ -74,22 +89,35 @@ impl View {
     }
 }
 
-/// The views of one file: `"name", maker, "what its rows are" { column: Type, "what it holds"; … }`.
+/// Columns: `name: Type, "what it holds"; …`.
+macro_rules! columns {
+    ($($column:ident: $shape:expr, $means:literal;)*) => {
+        &[$($crate::catalog::views::registry::Column {
+            name: stringify!($column),
+            shape: $shape,
+            doc: $means,
+        },)*]
+    };
+}
+pub(super) use columns;
+
+/// The views of one file: `"name", maker, "what its rows are" { columns }`, and behind that, as often
+/// as there are, `+ COLUMNS_OF_SEVERAL { columns }`.
 macro_rules! views {
-    ($($name:literal, $make:expr, $doc:literal {
-        $($column:ident: $shape:expr, $means:literal;)*
-    })*) => {
+    ($(
+        $name:literal, $make:expr, $doc:literal { $($own:tt)* }
+        $(+ $shared:ident { $($more:tt)* })*
+    )*) => {
         pub(super) const VIEWS: &[$crate::catalog::views::registry::View] = &[
-            $($crate::catalog::views::registry::View {
-                name: $name,
-                doc: $doc,
-                columns: &[$($crate::catalog::views::registry::Column {
-                    name: stringify!($column),
-                    shape: $shape,
-                    doc: $means,
-                },)*],
-                make: $make,
-            },)*
+            $($crate::catalog::views::registry::View::new(
+                $name,
+                $doc,
+                &[
+                    $crate::catalog::views::registry::columns!($($own)*),
+                    $($shared, $crate::catalog::views::registry::columns!($($more)*),)*
+                ],
+                $make,
+            ),)*
         ];
     };
 }

@@ -1,14 +1,29 @@
 //! Sessions: who they are, and what they do and wait for now.
 
-use super::registry::{Blockers, Make, views};
+use super::registry::{Blockers, Column, Make, columns, views};
 use super::{int4, wall};
 use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
 use kernel::gcs::BlockedBy;
 use kernel::instance::Instance;
 use kernel::row::Value;
-use observe::{Blocking, SessionRow, SqlId, TRACE_BINDS, TRACE_CALLS, TRACE_WAITS, WaitedFor};
+use observe::{
+    Blocking, SessionRow, SqlId, TRACE_BINDS, TRACE_CALLS, TRACE_WAITS, WaitView, WaitedFor,
+};
 use std::sync::Arc;
+
+/// The wait of a session, behind the names of its event.
+const WAIT: &[Column] = columns! {
+    p1text: Text, "What `p1` is.";
+    p1: Int8, "First parameter of the wait.";
+    p2text: Text, "What `p2` is.";
+    p2: Int8, "Second parameter of the wait.";
+    p3text: Text, "What `p3` is.";
+    p3: Int8, "Third parameter of the wait.";
+    state: Text, "`WAITING`, or `WAITED KNOWN TIME` if it works.";
+    wait_time_micro: Int8, "Microseconds that this wait lasts, or the last one took.";
+    time_since_last_wait_micro: Int8, "Microseconds since the last wait ended; 0 in a wait.";
+};
 
 views! {
     "v$session", Make::Blocked(session), "Sessions of clients and of the instance's own \
@@ -48,15 +63,7 @@ views! {
         event_no: Int4, "Number of the event, as in `v$event_name`.";
         event: Text, "What it waits for, or has waited for last.";
         wait_class: Text, "Class of that event.";
-        p1text: Text, "What `p1` is.";
-        p1: Int8, "First parameter of the wait.";
-        p2text: Text, "What `p2` is.";
-        p2: Int8, "Second parameter of the wait.";
-        p3text: Text, "What `p3` is.";
-        p3: Int8, "Third parameter of the wait.";
-        state: Text, "`WAITING`, or `WAITED KNOWN TIME` if it works.";
-        wait_time_micro: Int8, "Microseconds that this wait lasts, or the last one took.";
-        time_since_last_wait_micro: Int8, "Microseconds since the last wait ended; 0 in a wait.";
+    } + WAIT {
         sql_trace: Text, "`ENABLED` if its calls are traced.";
         sql_trace_waits: Text, "`TRUE` if its waits are traced.";
         sql_trace_binds: Text, "`TRUE` if its binds are traced.";
@@ -67,16 +74,7 @@ views! {
         seq: Int8, "Number of the wait.";
         event: Text, "The event.";
         wait_class: Text, "Its class.";
-        p1text: Text, "What `p1` is.";
-        p1: Int8, "First parameter of the wait.";
-        p2text: Text, "What `p2` is.";
-        p2: Int8, "Second parameter of the wait.";
-        p3text: Text, "What `p3` is.";
-        p3: Int8, "Third parameter of the wait.";
-        state: Text, "`WAITING`, or `WAITED KNOWN TIME` if it works.";
-        wait_time_micro: Int8, "Microseconds that this wait lasts, or the last one took.";
-        time_since_last_wait_micro: Int8, "Microseconds since the last wait ended; 0 in a wait.";
-    }
+    } + WAIT {}
 }
 
 fn seconds_since(instance: &Instance, wall_us: i64) -> Value {
@@ -126,7 +124,8 @@ fn obstacles(s: &SessionRow, blockers: &Blockers) -> impl Iterator<Item = Value>
 
 /// From `service_name` to `client_identifier`.
 fn told(s: &SessionRow) -> [Value; 5] {
-    [&s.service, &s.module, &s.action, &s.client_info, &s.client_identifier].map(|word| opt(word))
+    let a = &s.about;
+    [&a.service, &a.module, &a.action, &a.client_info, &a.client_identifier].map(|word| opt(word))
 }
 
 /// From `sql_text` to `prev_sql_id`.
@@ -148,15 +147,14 @@ fn statement(instance: &Instance, s: &SessionRow) -> [Value; 4] {
 fn session(instance: &Arc<Instance>, blockers: &Blockers, rows: &mut Rows) {
     for s in instance.observer.sessions() {
         let traces = |bit: u8| s.trace_level & bit != 0;
-        let labels = s.wait.event.map_or([""; 3], |e| e.p_labels());
         let mut row = vec![
             int4(s.sid),
             int4(s.serial),
-            opt(&s.username),
+            opt(&s.about.username),
             text(if s.active { "ACTIVE" } else { "INACTIVE" }),
             text(s.kind.name()),
-            text(&*s.program),
-            text(&*s.machine),
+            text(&*s.about.program),
+            text(&*s.about.machine),
         ];
         row.extend(told(&s));
         row.extend(statement(instance, &s));
@@ -171,15 +169,9 @@ fn session(instance: &Arc<Instance>, blockers: &Blockers, rows: &mut Rows) {
             s.wait.event.map_or(Value::Null, |e| int4(e.number())),
             opt_text(s.wait.event.map(|e| e.name())),
             opt_text(s.wait.event.map(|e| e.class().name())),
-            text(labels[0]),
-            int(s.wait.p[0]),
-            text(labels[1]),
-            int(s.wait.p[1]),
-            text(labels[2]),
-            int(s.wait.p[2]),
-            state(s.wait.waiting),
-            int(s.wait.wait_us),
-            int(s.wait.since_last_us),
+        ]);
+        row.extend(wait(&s.wait));
+        row.extend([
             text(if traces(TRACE_CALLS) { "ENABLED" } else { "DISABLED" }),
             text(if traces(TRACE_WAITS) { "TRUE" } else { "FALSE" }),
             text(if traces(TRACE_BINDS) { "TRUE" } else { "FALSE" }),
@@ -188,24 +180,26 @@ fn session(instance: &Arc<Instance>, blockers: &Blockers, rows: &mut Rows) {
     }
 }
 
+/// The columns of [`WAIT`].
+fn wait(w: &WaitView) -> [Value; 9] {
+    let [p1, p2, p3] = w.event.map_or([""; 3], |event| event.p_labels());
+    [
+        text(p1),
+        int(w.p[0]),
+        text(p2),
+        int(w.p[1]),
+        text(p3),
+        int(w.p[2]),
+        state(w.waiting),
+        int(w.wait_us),
+        int(w.since_last_us),
+    ]
+}
+
 fn session_wait(instance: &Arc<Instance>, rows: &mut Rows) {
     for s in instance.observer.sessions() {
         let Some(event) = s.wait.event else { continue };
-        let labels = event.p_labels();
-        rows.push(vec![
-            int4(s.sid),
-            int(s.wait.seq),
-            text(event.name()),
-            text(event.class().name()),
-            text(labels[0]),
-            int(s.wait.p[0]),
-            text(labels[1]),
-            int(s.wait.p[1]),
-            text(labels[2]),
-            int(s.wait.p[2]),
-            state(s.wait.waiting),
-            int(s.wait.wait_us),
-            int(s.wait.since_last_us),
-        ]);
+        let named = [int4(s.sid), int(s.wait.seq), text(event.name()), text(event.class().name())];
+        rows.push(named.into_iter().chain(wait(&s.wait)).collect());
     }
 }

@@ -1,6 +1,6 @@
 //! Statements: their texts, what their executions have cost, and how their plans were found.
 
-use super::registry::{Make, views};
+use super::registry::{Column, Make, columns, views};
 use super::{average, int4, wall};
 use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
@@ -10,6 +10,51 @@ use observe::{CursorRow, Figures, SqlId, Stat};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What `v$sql` and `v$sqlarea` tell of a statement before what it has cost.
+const CURSOR: &[Column] = columns! {
+    sql_text: Text, "The first 1000 characters.";
+    sql_fulltext: Text, "The whole text.";
+    hash_value: Int8, "The lower half of the number behind `sql_id`.";
+    plan_hash_value: Int8, "Number of the plan; 0: it has none, or one for each execution.";
+    command_type: Int4, "The field's number of the command; 0: it has none for it.";
+    parsing_user: Text, "Who parsed it first.";
+    service: Text, "The service that user had connected to.";
+    module: Text, "The module that parsed it first.";
+    action: Text, "What that module was doing.";
+    parse_calls: Int8, "Times it was parsed, its plan found or not.";
+    loads: Int8, "Times it was planned.";
+    invalidations: Int8, "Times its plan was found out of date.";
+    executions: Int8, "Executions, failed ones among them.";
+    failed_executions: Int8, "Executions that failed.";
+    users_executing: Int8, "Sessions that are executing it now.";
+};
+
+/// What a statement has cost.
+const COSTS: &[Column] = columns! {
+    fetches: Int8, "Calls that fetched rows.";
+    end_of_fetch_count: Int8, "Executions whose rows were fetched to the end.";
+    rows_processed: Int8, "Rows given or changed.";
+    buffer_gets: Int8, "Blocks visited, by what it runs inside too.";
+    disk_reads: Int8, "Blocks read from disk.";
+    elapsed_time: Int8, "Microseconds of planning, executing and fetching, with what it runs \
+        inside.";
+    cpu_time: Int8, "Microseconds on a CPU by the scheduler's clock where the execution before \
+        took a millisecond or more; of shorter ones the time that was not waited. Workers \
+        beside the session are not in it.";
+    application_wait_time: Int8, "Microseconds waited for locks.";
+    concurrency_wait_time: Int8, "Microseconds waited for others inside the instance.";
+    cluster_wait_time: Int8, "Microseconds waited for other instances.";
+    user_io_wait_time: Int8, "Microseconds waited for disks.";
+    avg_hard_parse_time: Int8, "Microseconds that planning it took on the average.";
+};
+
+/// When it came and was used.
+const LOADED: &[Column] = columns! {
+    first_load_time: Timestamptz, "When it was parsed first.";
+    last_load_time: Timestamptz, "When it was planned last.";
+    last_active_time: Timestamptz, "When its last execution ended.";
+};
+
 views! {
     "v$sql", Make::Local(sql), "Statements that were parsed here, one row for each kind of session \
         that shares one: the same user, schema path and types of parameters. They are kept beyond \
@@ -17,74 +62,11 @@ views! {
         sql_id: Text, "Name of the statement, made from its text; the same in traces and on all \
             instances.";
         child_number: Int4, "Tells the rows of one statement apart.";
-        sql_text: Text, "The first 1000 characters.";
-        sql_fulltext: Text, "The whole text.";
-        hash_value: Int8, "The lower half of the number behind `sql_id`.";
-        plan_hash_value: Int8, "Number of the plan; 0: it has none, or one for each execution.";
-        command_type: Int4, "The field's number of the command; 0: it has none for it.";
-        parsing_user: Text, "Who parsed it first.";
-        service: Text, "The service that user had connected to.";
-        module: Text, "The module that parsed it first.";
-        action: Text, "What that module was doing.";
-        parse_calls: Int8, "Times it was parsed, its plan found or not.";
-        loads: Int8, "Times it was planned.";
-        invalidations: Int8, "Times its plan was found out of date.";
-        executions: Int8, "Executions, failed ones among them.";
-        failed_executions: Int8, "Executions that failed.";
-        users_executing: Int8, "Sessions that are executing it now.";
-        fetches: Int8, "Calls that fetched rows.";
-        end_of_fetch_count: Int8, "Executions whose rows were fetched to the end.";
-        rows_processed: Int8, "Rows given or changed.";
-        buffer_gets: Int8, "Blocks visited, by what it runs inside too.";
-        disk_reads: Int8, "Blocks read from disk.";
-        elapsed_time: Int8, "Microseconds of planning, executing and fetching, with what it runs \
-            inside.";
-        cpu_time: Int8, "Microseconds on a CPU by the scheduler's clock where the execution before \
-            took a millisecond or more; of shorter ones the time that was not waited. Workers \
-            beside the session are not in it.";
-        application_wait_time: Int8, "Microseconds waited for locks.";
-        concurrency_wait_time: Int8, "Microseconds waited for others inside the instance.";
-        cluster_wait_time: Int8, "Microseconds waited for other instances.";
-        user_io_wait_time: Int8, "Microseconds waited for disks.";
-        avg_hard_parse_time: Int8, "Microseconds that planning it took on the average.";
-        first_load_time: Timestamptz, "When it was parsed first.";
-        last_load_time: Timestamptz, "When it was planned last.";
-        last_active_time: Timestamptz, "When its last execution ended.";
-    }
+    } + CURSOR {} + COSTS {} + LOADED {}
     "v$sqlarea", Make::Local(sqlarea), "The same, one row for a text." {
         sql_id: Text, "Name of the statement.";
         version_count: Int8, "Rows that `v$sql` has of it.";
-        sql_text: Text, "The first 1000 characters.";
-        sql_fulltext: Text, "The whole text.";
-        hash_value: Int8, "The lower half of the number behind `sql_id`.";
-        plan_hash_value: Int8, "Number of the plan that was used last.";
-        command_type: Int4, "The field's number of the command; 0: it has none for it.";
-        parsing_user: Text, "Who parsed it first.";
-        service: Text, "The service that user had connected to.";
-        module: Text, "The module that parsed it first.";
-        action: Text, "What that module was doing.";
-        parse_calls: Int8, "Times it was parsed, its plan found or not.";
-        loads: Int8, "Times it was planned.";
-        invalidations: Int8, "Times its plan was found out of date.";
-        executions: Int8, "Executions, failed ones among them.";
-        failed_executions: Int8, "Executions that failed.";
-        users_executing: Int8, "Sessions that are executing it now.";
-        fetches: Int8, "Calls that fetched rows.";
-        end_of_fetch_count: Int8, "Executions whose rows were fetched to the end.";
-        rows_processed: Int8, "Rows given or changed.";
-        buffer_gets: Int8, "Blocks visited, by what it runs inside too.";
-        disk_reads: Int8, "Blocks read from disk.";
-        elapsed_time: Int8, "Microseconds of planning, executing and fetching.";
-        cpu_time: Int8, "Microseconds on a CPU, as `v$sql` has them.";
-        application_wait_time: Int8, "Microseconds waited for locks.";
-        concurrency_wait_time: Int8, "Microseconds waited for others inside the instance.";
-        cluster_wait_time: Int8, "Microseconds waited for other instances.";
-        user_io_wait_time: Int8, "Microseconds waited for disks.";
-        avg_hard_parse_time: Int8, "Microseconds that planning it took on the average.";
-        first_load_time: Timestamptz, "When it was parsed first.";
-        last_load_time: Timestamptz, "When it was planned last.";
-        last_active_time: Timestamptz, "When its last execution ended.";
-    }
+    } + CURSOR {} + COSTS {} + LOADED {}
     "v$sqlstats", Make::Local(sqlstats), "The same, one row for a text and a plan." {
         sql_id: Text, "Name of the statement.";
         plan_hash_value: Int8, "Number of the plan; 0: it has none, or one for each execution.";
@@ -97,18 +79,7 @@ views! {
         invalidations: Int8, "Times its plan was found out of date.";
         executions: Int8, "Executions, failed ones among them.";
         failed_executions: Int8, "Executions that failed.";
-        fetches: Int8, "Calls that fetched rows.";
-        end_of_fetch_count: Int8, "Executions whose rows were fetched to the end.";
-        rows_processed: Int8, "Rows given or changed.";
-        buffer_gets: Int8, "Blocks visited, by what it runs inside too.";
-        disk_reads: Int8, "Blocks read from disk.";
-        elapsed_time: Int8, "Microseconds of planning, executing and fetching.";
-        cpu_time: Int8, "Microseconds on a CPU, as `v$sql` has them.";
-        application_wait_time: Int8, "Microseconds waited for locks.";
-        concurrency_wait_time: Int8, "Microseconds waited for others inside the instance.";
-        cluster_wait_time: Int8, "Microseconds waited for other instances.";
-        user_io_wait_time: Int8, "Microseconds waited for disks.";
-        avg_hard_parse_time: Int8, "Microseconds that planning it took on the average.";
+    } + COSTS {
         last_active_time: Timestamptz, "When its last execution ended.";
     }
     "v$sqltext", Make::Local(sqltext), "Texts of statements, cut into pieces." {

@@ -53,7 +53,7 @@ fn tempseg_usage(instance: &Arc<Instance>, rows: &mut Rows) {
     let sessions = instance.observer.sessions();
     for file in database.planner.temp_space().files() {
         let session = sessions.iter().find(|s| u64::from(s.sid) == file.sid);
-        let username = session.map(|s| &*s.username).filter(|name| !name.is_empty());
+        let username = session.map(|s| &*s.about.username).filter(|name| !name.is_empty());
         let segtype = if file.what.contains("Agg") { "HASH" } else { "SORT" };
         rows.push(vec![
             int4(file.sid),
