@@ -27,8 +27,8 @@ fn every_gv_view_has_the_rows_of_all_instances() {
     });
     for k in 1..=3 {
         assert_eq!(db.sql(k, WHO), "1\n2\n3");
-        // Temporary files are there only while somebody sorts much, waits where somebody waits, samples
-        // of who works where somebody does.
+        // Temporary files are there only while somebody sorts much, waits where somebody waits,
+        // samples where somebody works.
         let views = db.sql(
             k,
             "select name from v$fixed_table where name like 'gv$%' and name not in \
