@@ -125,11 +125,13 @@ fn pages_show_what_the_cluster_does() {
 
     go_to(&mut browser, "sql");
     browser.wait_for("document.querySelector('.item button')");
-    browser.eval(
-        "[...document.querySelectorAll('.item')].find(i => i.innerText.includes('from t')) \
-         ?.querySelector('button').click()",
+    // A statement of the load shows while it runs: whichever is there is asked for its plan.
+    browser.wait_for(
+        "(() => { if (document.querySelector('dialog[open]')) \
+         return document.querySelector('dialog[open] pre') !== null; \
+         [...document.querySelectorAll('.item')].find(i => i.innerText.includes('from t')) \
+         ?.querySelector('button').click(); return false; })()",
     );
-    browser.wait_for("document.querySelector('dialog[open] pre')");
     picture(&mut browser, &folder, "sql");
     browser.eval("document.getElementById('dialog').close()");
 

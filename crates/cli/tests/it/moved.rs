@@ -16,8 +16,11 @@ use tokio::task::JoinHandle;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// What is the same on all instances of one build, what only peers can see, while an instance
-/// closes (the tests of `sql` do), and who all clients here are.
-const CONSTANT: [&str; 6] = [
+/// closes (the tests of `sql` do), what there is one of, and who all clients here are.
+const CONSTANT: [&str; 9] = [
+    "v$librarycache.namespace",
+    "v$sql.service",
+    "v$sqlarea.service",
     "v$instance.version",
     "v$instance.status",
     "v$tempseg_usage.username",
@@ -154,6 +157,11 @@ impl Load {
     }
 }
 
+/// What a session says of itself.
+const ABOUT: &str = "call dbms_application_info.set_module('mover', 'waits'); \
+                     call dbms_application_info.set_client_info('of this test'); \
+                     call dbms_session.set_identifier('anna')";
+
 /// A transaction that holds tables, a row and a lock of the users' own, and some that wait for
 /// them, here and on other instances.
 struct Locks {
@@ -176,6 +184,7 @@ impl Locks {
         ] {
             let client = connect(db, k).await;
             let cancel = client.cancel_token();
+            client.batch_execute(ABOUT).await.expect("a session tells of itself");
             let waiter = tokio::spawn(async move {
                 let _ = client.batch_execute(&format!("begin; {sql}")).await;
             });
@@ -186,6 +195,11 @@ impl Locks {
         let deadline = Instant::now() + LIMIT;
         while strings(&holder, waiting).await.len() < waiters.len() {
             assert!(Instant::now() < deadline, "nobody waits for a lock");
+        }
+        let sampled = "select sample_id from v$active_session_history where current_row_no \
+                       is not null and blocking_session is not null and module is not null";
+        while strings(&holder, sampled).await.is_empty() {
+            assert!(Instant::now() < deadline, "no waiter is sampled");
         }
         Locks { holder, waiters }
     }
@@ -209,6 +223,20 @@ async fn talk(client: &Client) {
     let mut sink = std::pin::pin!(sink);
     sink.send(bytes::Bytes::from_static(b"1\n2\n")).await.expect("rows are taken");
     assert_eq!(sink.finish().await.expect("the copy ends"), 2);
+}
+
+/// Statements of which several kinds of sessions have plans, and one whose plan is found out of
+/// date when it is executed.
+async fn plan_again(client: &Client) {
+    for path in ["public", "pg_catalog, public"] {
+        let sql = format!("set search_path = {path}; select count(*) from public.held");
+        client.batch_execute(&sql).await.expect("a statement of this path");
+    }
+    client.batch_execute("create table pinned (a int)").await.expect("a table");
+    let pinned = client.prepare("select count(*) from pinned where a = 1").await.expect("a plan");
+    client.query(&pinned, &[]).await.expect("a count");
+    client.batch_execute("create index on pinned (a)").await.expect("an index");
+    client.query(&pinned, &[]).await.expect("a count by another plan");
 }
 
 /// Ends a session and waits for its end.
@@ -254,6 +282,9 @@ async fn every_column_of_every_view_moves() {
     db.sql(1, "insert into held values (0)");
     db.sql(1, "insert into t select g, 0 from generate_series(1, 2000) g");
     db.sql(1, "create sequence s");
+    // What is not in memory is read from disk.
+    db.stop();
+    db.start_all();
     let clients = [connect(&db, 1).await, connect(&db, 2).await, connect(&db, 3).await];
     let mut seen = Seen::default();
     let locks = Locks::take(&db).await;
@@ -274,6 +305,7 @@ async fn every_column_of_every_view_moves() {
     }
     writer.batch_execute("commit").await.unwrap();
     talk(&clients[0]).await;
+    plan_again(&clients[0]).await;
     end_another(&db, &clients[0]).await;
     let spilling = spill(&db).await;
     seen.look(&clients[0]).await;
