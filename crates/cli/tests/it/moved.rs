@@ -232,10 +232,11 @@ async fn plan_again(client: &Client) {
         let sql = format!("set search_path = {path}; select count(*) from public.held");
         client.batch_execute(&sql).await.expect("a statement of this path");
     }
-    client.batch_execute("create table pinned (a int)").await.expect("a table");
-    let pinned = client.prepare("select count(*) from pinned where a = 1").await.expect("a plan");
+    client.batch_execute("create table public.pinned (a int)").await.expect("a table");
+    let pinned =
+        client.prepare("select count(*) from public.pinned where a = 1").await.expect("a plan");
     client.query(&pinned, &[]).await.expect("a count");
-    client.batch_execute("create index on pinned (a)").await.expect("an index");
+    client.batch_execute("create index on public.pinned (a)").await.expect("an index");
     client.query(&pinned, &[]).await.expect("a count by another plan");
 }
 
