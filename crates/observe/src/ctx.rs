@@ -19,7 +19,7 @@ use crate::events::WaitEvent;
 use crate::observer::Observer;
 use crate::session::Session;
 use crate::stats::Stat;
-use crate::waiting::{AsShown, AsTold, Interrupts, WaitGuard, Waiting, WaitingOrCancel};
+use crate::waiting::{AsShown, AsTold, Interrupts, Told, WaitGuard, Waiting, WaitingOrCancel};
 
 /// Environment, session and observer of whoever works; cheap to clone.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ impl Ctx {
     }
 
     /// [`Ctx::wait_relabel`] that ends early like [`Ctx::wait_or_cancel`].
-    pub fn wait_relabel_or_cancel<T, F: Future<Output = (T, WaitEvent)>>(
+    pub fn wait_relabel_or_cancel<T, W: Into<Told>, F: Future<Output = (T, W)>>(
         &self,
         shown: WaitEvent,
         p: [u64; 3],

@@ -48,4 +48,4 @@ pub use trace::{
     Bind, Call, CallMark, PlanLine, Recursive, TRACE_BINDS, TRACE_CALLS, TRACE_WAITS, TraceFiles,
     TraceRequest, sql_id,
 };
-pub use waiting::{AsShown, AsTold, Label, Waiting, WaitingOrCancel};
+pub use waiting::{AsShown, AsTold, Label, Told, Waiting, WaitingOrCancel};

@@ -22,6 +22,8 @@ pub(crate) struct WaitGuard<'a> {
     event: WaitEvent,
     p: [u64; 3],
     since: Micros,
+    /// When it ended; `None`: now.
+    until: Option<Micros>,
     timed_out: bool,
     /// What the session showed it under; 0: another wait was shown.
     token: u32,
@@ -38,17 +40,18 @@ impl<'a> WaitGuard<'a> {
     ) {
         let guard = guard.get_or_insert_with(|| {
             let since = ctx.env.now();
-            WaitGuard { ctx, event, p, since, timed_out: false, token: 0 }
+            WaitGuard { ctx, event, p, since, until: None, timed_out: false, token: 0 }
         });
         if guard.token == 0 {
             guard.token = ctx.session.show(event, guard.p, guard.since);
         }
     }
 
-    /// The future is ready: the wait, if there was one, is counted as `event`.
-    fn end(guard: &mut Option<WaitGuard<'a>>, event: WaitEvent) {
+    /// The future is ready: the wait, if there was one, is counted as told.
+    fn end(guard: &mut Option<WaitGuard<'a>>, told: Told) {
         if let Some(guard) = guard {
-            guard.event = event;
+            guard.event = told.event;
+            guard.until = told.until;
         }
         *guard = None;
     }
@@ -64,11 +67,11 @@ impl<'a> WaitGuard<'a> {
 
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        let now = self.ctx.env.now();
-        self.ctx.session.end(self.token, self.event, self.since, now, self.timed_out);
+        let end = self.until.unwrap_or_else(|| self.ctx.env.now()).max(self.since);
+        self.ctx.session.end(self.token, self.event, self.since, end, self.timed_out);
         // A wait inside another one is part of that.
         if self.token != 0 {
-            self.ctx.trace_wait(self.event, self.p, now.since(self.since), now);
+            self.ctx.trace_wait(self.event, self.p, end.since(self.since), end);
         }
     }
 }
@@ -101,10 +104,24 @@ impl<'a> Interrupts<'a> {
     }
 }
 
+/// How a wait is counted, told at its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    pub event: WaitEvent,
+    /// When it ended, for one who is told late and waited for something else since; `None`: now.
+    pub until: Option<Micros>,
+}
+
+impl From<WaitEvent> for Told {
+    fn from(event: WaitEvent) -> Told {
+        Told { event, until: None }
+    }
+}
+
 /// Under which event a wait is counted.
 pub trait Label<Out> {
     type Value;
-    fn split(out: Out, shown: WaitEvent) -> (Self::Value, WaitEvent);
+    fn split(out: Out, shown: WaitEvent) -> (Self::Value, Told);
 }
 
 /// Under the event that was shown.
@@ -113,19 +130,19 @@ pub struct AsShown;
 impl<T> Label<T> for AsShown {
     type Value = T;
 
-    fn split(out: T, shown: WaitEvent) -> (T, WaitEvent) {
-        (out, shown)
+    fn split(out: T, shown: WaitEvent) -> (T, Told) {
+        (out, shown.into())
     }
 }
 
-/// Under the event that the future's result names.
+/// As the future's result says.
 pub struct AsTold;
 
-impl<T> Label<(T, WaitEvent)> for AsTold {
+impl<T, W: Into<Told>> Label<(T, W)> for AsTold {
     type Value = T;
 
-    fn split(out: (T, WaitEvent), _: WaitEvent) -> (T, WaitEvent) {
-        out
+    fn split((value, told): (T, W), _: WaitEvent) -> (T, Told) {
+        (value, told.into())
     }
 }
 

@@ -10,7 +10,7 @@ use global::msg::Timings;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
-use super::Cache;
+use super::{Cache, DiskRead};
 use crate::error::Error;
 use crate::shown::{Place, Shown};
 
@@ -67,6 +67,8 @@ pub struct State {
     /// Its place on the dirty list.
     pub(super) queued: Option<Rba>,
     pub arrival: Option<Arrival>,
+    /// How it is, or was, read under the last grant, until a session has accounted for that.
+    pub disk_read: Option<Arc<DiskRead>>,
     /// Why the last read under a grant failed; for those who wait.
     pub read_error: Option<Error>,
 }
@@ -196,6 +198,7 @@ impl Buffer {
                 past_image: None,
                 queued: None,
                 arrival: None,
+                disk_read: None,
                 read_error: None,
                 wake: false,
                 version_unlatched: Version::ZERO,

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod dbwr;
+mod disk_read;
 mod double_write;
 mod epoch;
 mod pool;
@@ -13,6 +14,7 @@ mod view;
 pub(crate) use buffer::Latched;
 pub use buffer::{Arrival, BlockRef, Buffer, PastImage, Pin, State};
 pub use dbwr::Dbwr;
+pub use disk_read::DiskRead;
 pub use double_write::{
     Area, DW_BLOCKS, DW_FILE, DW_FILE_BLOCKS, find_torn, restore_torn, write_images,
 };

@@ -12,12 +12,12 @@ use env::{BoxFuture, IoBuf, Lane, Micros};
 use global::msg::{GcsMessage, Have, HolderMsg, MasterMsg, Message, ReqId, Timings, Want};
 use global::{HolderEffect, HolderEvent, MasterEffect, Mutant, broken};
 use observe::{
-    AlertLevel, Ctx, Stat, TransferClass, TransferHow, TransferKind, TransferTimes, WaitEvent,
+    AlertLevel, Ctx, Stat, Told, TransferClass, TransferHow, TransferKind, TransferTimes, WaitEvent,
 };
 
 use super::node::{CrAnswer, Node};
 use super::served::CrCount;
-use crate::cache::{Arrival, Buffer, Cache, Carry, Grants, SegmentStat, State};
+use crate::cache::{Arrival, Buffer, Cache, Carry, DiskRead, Grants, SegmentStat, State};
 use crate::error::{Error, Result};
 use crate::read::Draft;
 use crate::txn::CrCopy;
@@ -52,6 +52,8 @@ thread_local! {
     /// Blocks said in the step of the protocol that this thread is in: which statistic has their
     /// time, and since when.
     static LEAVING: RefCell<Vec<(Stat, Micros)>> = const { RefCell::new(Vec::new()) };
+    /// Blocks that have been granted in that step, to be read from disk.
+    static GRANTED: RefCell<Vec<Arc<Buffer>>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(super) fn cap_us(us: u64) -> u32 {
@@ -111,6 +113,10 @@ impl Grants for Node {
 
     fn send_queued(&self) {
         self.net.flush();
+        let granted = GRANTED.take();
+        if !granted.is_empty() {
+            self.read_granted(granted);
+        }
         LEAVING.with_borrow_mut(|leaving| {
             if !leaving.is_empty() {
                 let now = self.env.now();
@@ -174,7 +180,7 @@ impl Grants for Node {
             }
             HolderEffect::ReadDisk => {
                 self.cache.reserve(buffer);
-                self.read_granted(buffer.clone());
+                GRANTED.with_borrow_mut(|granted| granted.push(buffer.clone()));
             }
             HolderEffect::FlushRedo => self.flush_for(buffer.clone(), st),
             HolderEffect::UseCr => {
@@ -294,24 +300,37 @@ impl Node {
         LEAVING.with_borrow_mut(|leaving| leaving.push((Stat::GcCrSendTime, began)));
     }
 
-    fn read_granted(&self, buffer: Arc<Buffer>) {
-        let node = self.arc();
-        self.env.spawn_task("granted read", Lane::Background, async move {
-            let read = node.cache.read_block(&node.ctx, buffer.dba).await;
-            let _gate = node.cache.enter_protocol();
-            let mut st = buffer.latch().write();
-            let event = match read {
-                Ok(image) => {
-                    st.image = Some(image);
-                    HolderEvent::ReadDone
+    /// What one step has been granted is read in as few requests as possible.
+    fn read_granted(&self, granted: Vec<Arc<Buffer>>) {
+        for (read, run) in self.cache.begin_reads(&self.ctx, granted) {
+            let node = self.arc();
+            self.env.spawn_task("granted read", Lane::Background, async move {
+                let images = node.cache.read_granted(&node.ctx, &read, &run).await;
+                {
+                    let _together = node.cache.say_together();
+                    for (buffer, image) in run.iter().zip(images) {
+                        node.granted_came(buffer, image);
+                    }
                 }
-                Err(e) => {
-                    st.read_error = Some(e);
-                    HolderEvent::ReadFailed
-                }
-            };
-            node.cache.step(&buffer, &mut st, event, Carry::default());
-        });
+                read.end();
+            });
+        }
+    }
+
+    fn granted_came(&self, buffer: &Arc<Buffer>, read: Result<IoBuf>) {
+        let _gate = self.cache.enter_protocol();
+        let mut st = buffer.latch().write();
+        let event = match read {
+            Ok(image) => {
+                st.image = Some(image);
+                HolderEvent::ReadDone
+            }
+            Err(e) => {
+                st.read_error = Some(e);
+                HolderEvent::ReadFailed
+            }
+        };
+        self.cache.step(buffer, &mut st, event, Carry::default());
     }
 
     fn flush_for(&self, buffer: Arc<Buffer>, st: &State) {
@@ -359,31 +378,42 @@ impl Node {
         let shown =
             if want == Want::X { WaitEvent::GcCurrentRequest } else { WaitEvent::GcCrRequest };
         let waiting = Waiting::new(&self.cache, buffer);
+        let mut waited = false;
         loop {
             ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
             let changed = buffer.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            let mut asked = None;
+            let (mut asked, mut reading) = (None, None);
             {
                 let _turn = self.own_turn(Class::Blocks);
                 let _gate = self.cache.enter_protocol();
                 let mut st = buffer.latch().write();
                 if self.cache.is_alone() || self.cache.usable(buffer, &st, want.mode()) {
                     waiting.served();
+                    if waited {
+                        st.account_read(ctx);
+                    }
                     return Ok(());
                 }
                 if let Some(e) = st.read_error.take() {
                     return Err(e);
                 }
-                if st.holder.pending().is_none() {
+                if st.holder.reading() {
+                    reading = st.disk_read.clone();
+                } else if st.holder.pending().is_none() {
                     let req_id = self.req_id();
                     let event = HolderEvent::Want { want, req_id };
                     // How an earlier request ended is not how this one does.
-                    st.arrival = None;
+                    (st.arrival, st.disk_read) = (None, None);
                     self.cache.step(buffer, &mut st, event, Carry::default());
                     asked = st.holder.pending().map(|p| p.0);
                 }
+            }
+            waited = true;
+            if let Some(read) = reading {
+                read.wait(ctx, dba, REPEAT_AFTER).await?;
+                continue;
             }
             let began = self.env.now();
             let result = if asked.is_some() {
@@ -392,7 +422,7 @@ impl Node {
                         Ok(()) => self.ended(buffer, want, began),
                         Err(_) => {
                             self.repeat(buffer);
-                            shown
+                            shown.into()
                         }
                     };
                     ((), event)
@@ -443,8 +473,11 @@ impl Node {
     }
 
     /// The name of the wait that has just ended, and its place in the statistics.
-    pub(super) fn ended(&self, buffer: &Buffer, want: Want, began: env::Micros) -> WaitEvent {
-        let arrival = buffer.latch().read().arrival;
+    pub(super) fn ended(&self, buffer: &Buffer, want: Want, began: env::Micros) -> Told {
+        let (arrival, until) = {
+            let st = buffer.latch().read();
+            (st.arrival, st.read_before_told())
+        };
         let ended = match arrival {
             None => Ended::Nothing,
             Some(Arrival { from: None, timings, .. }) => Ended::Grant(timings),
@@ -454,7 +487,7 @@ impl Node {
         };
         let total_us = self.env.now().since(began);
         let current = want == Want::X;
-        match ended {
+        let event = match ended {
             Ended::Nothing if current => WaitEvent::GcCurrentRetry,
             Ended::Nothing => WaitEvent::GcCrFailure,
             Ended::Grant(timings) => {
@@ -475,7 +508,8 @@ impl Node {
                 let times = transfer_times(total_us, &timings, own_lms_us);
                 self.record(TransferKind::Current, buffer.dba, from, hops, times)
             }
-        }
+        };
+        Told { event, until }
     }
 
     /// Accounts a received block; the event by which the field names it.
@@ -526,7 +560,7 @@ impl Node {
         ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
         let want = Want::Cr { scn: self.core.clock.current(), xid: Xid::NONE };
         let req_id = self.req_id();
-        let mut waits = Vec::new();
+        let (mut asked, mut waits) = (Vec::new(), Vec::new());
         {
             let _turn = self.own_turn(Class::Blocks);
             let _gate = self.cache.enter_protocol();
@@ -536,8 +570,12 @@ impl Node {
                     continue;
                 }
                 let event = HolderEvent::Want { want, req_id };
+                if !st.holder.reading() {
+                    (st.arrival, st.disk_read) = (None, None);
+                }
                 self.cache.step(buffer, &mut st, event, Carry::default());
                 if st.holder.pending().is_some() {
+                    asked.push(buffer.clone());
                     let buffer = buffer.clone();
                     waits.push(async move {
                         let changed = buffer.changed.notified();
@@ -545,7 +583,7 @@ impl Node {
                         changed.as_mut().enable();
                         let busy = {
                             let st = buffer.latch().read();
-                            st.holder.pending().is_some() || st.holder.reading()
+                            st.holder.pending().is_some()
                         };
                         if busy {
                             changed.await;
@@ -558,6 +596,15 @@ impl Node {
         let limit = REPEAT_AFTER;
         // Best effort: what has not come is asked for again by whoever needs it.
         let _ = ctx.wait_for_or_cancel(WaitEvent::GcCrMultiBlockRequest, p, limit, all).await?;
+        let mut last: Option<Arc<DiskRead>> = None;
+        for buffer in asked {
+            let read = buffer.latch().read().disk_read.clone();
+            let Some(read) = read else { continue };
+            if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &read)) {
+                read.wait(ctx, buffer.dba, REPEAT_AFTER).await?;
+                last = Some(read);
+            }
+        }
         Ok(())
     }
 
@@ -671,13 +718,22 @@ impl Node {
         }
     }
 
-    /// Sends what the directory says, in its order.
+    /// Sends what the directory says, in its order: what one instance is told of several blocks in
+    /// a row is one message, so that what it may read from disk it reads together.
     pub(super) fn send_master(&self, effects: Vec<MasterEffect>) {
-        for MasterEffect { to, addr, msg } in effects {
-            let message = Message::Gcs(GcsMessage::ToHolder { addr, msg });
-            match msg {
-                HolderMsg::TakenAck { .. } => self.send_with_next(to, message),
-                _ => self.send(to, message),
+        let alone = |effect: &MasterEffect| matches!(effect.msg, HolderMsg::TakenAck { .. });
+        let same = |a: &MasterEffect, b: &MasterEffect| a.to == b.to && !alone(a) && !alone(b);
+        for run in effects.chunk_by(same) {
+            let to = run[0].to;
+            let message = match run {
+                [one] => GcsMessage::ToHolder { addr: one.addr, msg: one.msg },
+                many => GcsMessage::ToHolderMany {
+                    msgs: many.iter().map(|effect| (effect.addr, effect.msg)).collect(),
+                },
+            };
+            match alone(&run[0]) {
+                true => self.send_with_next(to, Message::Gcs(message)),
+                false => self.send(to, Message::Gcs(message)),
             }
         }
     }

@@ -38,6 +38,7 @@ impl Node {
         scn: Scn,
     ) -> Result<Option<CrCopy>> {
         let p = [u64::from(dba.file), u64::from(dba.block), 1];
+        let mut waited = false;
         loop {
             ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
             let (buffer, _) = self.cache.lookup_or_insert(dba);
@@ -45,25 +46,30 @@ impl Node {
             let changed = buffer.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            let mut copy = None;
+            let (mut copy, mut reading) = (None, None);
             {
                 let _turn = self.own_turn(Class::Blocks);
                 let _gate = self.cache.enter_protocol();
                 let mut st = buffer.latch().write();
                 if self.cache.is_alone() || self.cache.usable(&buffer, &st, Mode::S) {
                     waiting.served();
+                    if waited {
+                        st.account_read(ctx);
+                    }
                     return Ok(None);
                 }
                 if let Some(e) = st.read_error.take() {
                     return Err(e);
                 }
-                if st.holder.pending().is_none() {
+                if st.holder.reading() {
+                    reading = st.disk_read.clone();
+                } else if st.holder.pending().is_none() {
                     let req_id = self.req_id();
                     let want = Want::Cr { scn, xid: Xid::NONE };
                     let event = HolderEvent::Want { want, req_id };
                     let (answer, answered) = oneshot::channel();
                     self.cr_waits.lock().insert(req_id, answer);
-                    st.arrival = None;
+                    (st.arrival, st.disk_read) = (None, None);
                     self.cache.step(&buffer, &mut st, event, Carry::default());
                     match st.holder.pending() {
                         Some(pending) if pending.0 == req_id => {
@@ -72,6 +78,11 @@ impl Node {
                         _ => drop(self.cr_waits.lock().remove(&req_id)),
                     }
                 }
+            }
+            waited = true;
+            if let Some(read) = reading {
+                read.wait(ctx, dba, REPEAT_AFTER).await?;
+                continue;
             }
             let began = self.env.now();
             let Some((req_id, answered, asked)) = copy else {
@@ -89,12 +100,12 @@ impl Node {
                     Ok(futures::future::Either::Left((Ok(answer), _))) => {
                         let us = self.env.now().since(began);
                         let event = self.copy_received(dba, &answer, asked, us);
-                        (Some(answer.copy), event)
+                        (Some(answer.copy), event.into())
                     }
                     Ok(_) => (None, self.ended(&buffer, Want::S, began)),
                     Err(_) => {
                         self.repeat(&buffer);
-                        (None, WaitEvent::GcCrRequest)
+                        (None, WaitEvent::GcCrRequest.into())
                     }
                 }
             };
@@ -150,6 +161,9 @@ impl Node {
         let (sender, answer) = oneshot::channel();
         self.cr_waits.lock().insert(req_id, sender);
         let guard = CrGuard { node: self, req_id };
+        if !st.holder.reading() {
+            (st.arrival, st.disk_read) = (None, None);
+        }
         self.cache.step(&buffer, &mut st, HolderEvent::Want { want, req_id }, Carry::default());
         let ours = st.holder.pending().is_some_and(|p| p.0 == req_id);
         ours.then(|| Asked { dba, answer, direct: st.holder.asked_directly(), guard })
