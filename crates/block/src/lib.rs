@@ -6,6 +6,7 @@ pub mod bytes;
 pub mod itl;
 pub mod layout;
 pub mod op;
+pub mod piece;
 pub mod redo;
 pub mod rows;
 pub mod types;

@@ -8,6 +8,7 @@
 use crate::bytes::{ByteList, DecodeError, Reader, Write, put_u16, u16_of};
 use crate::itl::{self, Itl, ItlChange};
 use crate::layout::{self, Kind};
+use crate::piece;
 use crate::rows::{self, DELETED};
 use crate::types::{Dba, ObjId, Rowid, Scn, Version};
 use crate::undo;
@@ -95,6 +96,17 @@ pub enum Op {
         positions: Vec<u16>,
         scn: Scn,
     },
+    /// Puts a row into its piece of a bitmap index, or takes it out. `key`: value and rowid.
+    PieceFlip {
+        itl: ItlChange,
+        key: Vec<u8>,
+        on: bool,
+    },
+    /// Cuts the piece with this key in two; the left part ends at rowid `at`.
+    PieceSplit {
+        key: Vec<u8>,
+        at: u64,
+    },
     /// Adds the parent entry of a split.
     BranchInsert {
         key: Vec<u8>,
@@ -151,6 +163,13 @@ pub enum Inverse {
         lock: u8,
         rowid: Rowid,
     },
+    /// Takes a row out of its piece of a bitmap index, or puts it back. `key`: value and rowid.
+    PieceFlip {
+        root: Dba,
+        key: Vec<u8>,
+        on: bool,
+        lock: u8,
+    },
 }
 
 fn put_image(out: &mut Vec<u8>, tag: u8, kind: Kind, obj: ObjId, body: &[u8]) {
@@ -178,6 +197,7 @@ impl Op {
                 | Op::Image { .. }
                 | Op::Settle { .. }
                 | Op::LeafPurge { .. }
+                | Op::PieceSplit { .. }
                 | Op::BranchInsert { .. }
         )
     }
@@ -293,6 +313,17 @@ impl Op {
                     out.u64(rowid.to_u64());
                 }
             }
+            Op::PieceFlip { itl, key, on } => {
+                out.u8(18);
+                itl.encode(out);
+                out.u8(u8::from(*on));
+                out.bytes16(key);
+            }
+            Op::PieceSplit { key, at } => {
+                out.u8(19);
+                out.u64(*at);
+                out.bytes16(key);
+            }
         }
     }
 
@@ -375,6 +406,14 @@ impl Op {
                     (0..keys.len()).map(|_| Ok(Rowid::from_u64(r.u64()?))).collect();
                 Op::LeafInsertMany { itl, keys, rowids: rowids? }
             }
+            18 => {
+                let (itl, on) = (ItlChange::decode(r)?, r.u8()? != 0);
+                Op::PieceFlip { itl, key: piece_key(r)?, on }
+            }
+            19 => {
+                let at = r.u64()?;
+                Op::PieceSplit { key: piece_key(r)?, at }
+            }
             _ => return Err(r.error()),
         })
     }
@@ -390,7 +429,8 @@ impl Op {
             | Op::HeapLock { itl, .. }
             | Op::LeafInsert { itl, .. }
             | Op::LeafMark { itl, .. }
-            | Op::LeafRevive { itl, .. } => *itl = change,
+            | Op::LeafRevive { itl, .. }
+            | Op::PieceFlip { itl, .. } => *itl = change,
             _ => {}
         }
     }
@@ -404,6 +444,9 @@ impl Op {
             | Op::HeapLock { slot, .. } => rows::get(b, *slot).map_or(0, |r| r.lock),
             Op::LeafMark { key, .. } | Op::LeafRevive { key, .. } => {
                 rows::search(b, key).map_or(0, |pos| rows::entry(b, pos).lock)
+            }
+            Op::PieceFlip { key, .. } => {
+                piece::find(b, key).map_or(0, |pos| rows::entry(b, pos).lock)
             }
             _ => 0,
         }
@@ -489,6 +532,11 @@ impl Op {
                 let scn = rows::purged_scn(b).max(*scn);
                 rows::set_purged_scn(b, scn);
             }
+            Op::PieceFlip { itl, key, on } => {
+                itl.apply(b);
+                piece::flip(b, key, *on, itl.idx + 1);
+            }
+            Op::PieceSplit { key, at } => piece::split(b, key, *at),
             Op::BranchInsert { key, child } => {
                 rows::insert_entry(b, 0, 0, child.to_u64(), key);
             }
@@ -505,6 +553,12 @@ impl Op {
 
 fn kind_of(r: &mut Reader<'_>) -> Result<Kind, DecodeError> {
     Kind::from_u8(r.u8()?).ok_or(r.error())
+}
+
+/// A value and a rowid.
+fn piece_key(r: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
+    let key = r.bytes16()?.to_vec();
+    if key.len() < piece::END_BYTES { Err(r.error()) } else { Ok(key) }
 }
 
 fn put_positions(out: &mut Vec<u8>, positions: &[u16]) {
@@ -590,6 +644,13 @@ impl Inverse {
                 out.u64(root.to_u64());
                 keys.encode(out);
             }
+            Inverse::PieceFlip { root, key, on, lock } => {
+                out.u8(8);
+                out.u64(root.to_u64());
+                out.u8(u8::from(*on));
+                out.u8(*lock);
+                out.bytes16(key);
+            }
         }
     }
 
@@ -621,6 +682,11 @@ impl Inverse {
                 let root = Dba::from_u64(r.u64()?);
                 Inverse::LeafRemoveMany { root, keys: ByteList::decode(r)? }
             }
+            8 => {
+                let root = Dba::from_u64(r.u64()?);
+                let (on, lock) = (r.u8()? != 0, r.u8()?);
+                Inverse::PieceFlip { root, key: piece_key(r)?, on, lock }
+            }
             _ => return Err(r.error()),
         })
     }
@@ -633,6 +699,7 @@ impl Inverse {
             Inverse::LeafRemove { .. }
                 | Inverse::LeafRemoveMany { .. }
                 | Inverse::LeafRestore { .. }
+                | Inverse::PieceFlip { .. }
         )
     }
 
@@ -640,9 +707,9 @@ impl Inverse {
     #[must_use]
     pub fn leaf_key(&self) -> Option<(Dba, &[u8])> {
         match self {
-            Inverse::LeafRemove { root, key } | Inverse::LeafRestore { root, key, .. } => {
-                Some((*root, key))
-            }
+            Inverse::LeafRemove { root, key }
+            | Inverse::LeafRestore { root, key, .. }
+            | Inverse::PieceFlip { root, key, .. } => Some((*root, key)),
             _ => None,
         }
     }
@@ -665,6 +732,10 @@ impl Inverse {
                 2 * (usize::from(*slot) + 1) + rows::ROW_HEADER_BYTES + bytes.len() + 16
             }
             Inverse::LeafRestore { key, .. } => rows::entry_bytes(key) + 16,
+            // It has the room, but for a clone that is older than the piece's growth.
+            Inverse::PieceFlip { key, on: true, .. } => {
+                piece::growth_bytes(key) + piece::PIECE_BYTES_MAX + 16
+            }
             _ => 0,
         }
     }
@@ -721,6 +792,11 @@ impl Inverse {
                         rows::set_value(b, pos, rowid.to_u64());
                     }
                     Err(_) => rows::insert_entry(b, *flags, *lock, rowid.to_u64(), key),
+                }
+            }
+            Inverse::PieceFlip { key, on, lock, .. } => {
+                if rows::covers(b, key) {
+                    piece::flip(b, key, *on, *lock);
                 }
             }
         }

@@ -459,9 +459,33 @@ pub fn insert_entries<'a>(b: &mut [u8], lock: u8, entries: impl Iterator<Item = 
     }
 }
 
+/// [`insert_entry`] of one that keeps room to grow: `room` bytes, as [`capacity`] has them.
+pub fn insert_entry_with_room(
+    b: &mut [u8],
+    flags: u8,
+    lock: u8,
+    value: u64,
+    key: &[u8],
+    room: usize,
+) {
+    let pos = search(b, key).expect_err("the key is there already");
+    insert_at_with_room(b, pos, (flags, lock), value, key, room);
+}
+
 fn insert_entry_at(b: &mut [u8], pos: u16, flags: u8, lock: u8, value: u64, key: &[u8]) {
+    insert_at_with_room(b, pos, (flags, lock), value, key, 0);
+}
+
+fn insert_at_with_room(
+    b: &mut [u8],
+    pos: u16,
+    (flags, lock): (u8, u8),
+    value: u64,
+    key: &[u8],
+    room: usize,
+) {
     let len = 8 + key.len();
-    let cap = len.max(ROW_CAPACITY_MIN);
+    let cap = len.max(ROW_CAPACITY_MIN).max(room);
     reserve_gap(b, 2 + ROW_HEADER_BYTES + cap);
     let off = allocate(b, cap);
     b[off] = flags;

@@ -167,6 +167,10 @@ pub fn inverse_text(inverse: &Inverse) -> String {
             let key = shown(key);
             format!("restore entry of {root}  {}lock {lock}  rowid {rowid}  key {key}", flags(*f))
         }
+        Inverse::PieceFlip { root, key, on, lock } => {
+            let (what, key) = (if *on { "set" } else { "clear" }, shown(key));
+            format!("{what} bit of {root}  lock {lock}  key {key}")
+        }
     }
 }
 

@@ -73,6 +73,12 @@ fn operation(op: &Op) -> String {
         Op::LeafMark { itl, key } => entry("delete entry", key, "none", itl),
         Op::LeafRevive { itl, key, rowid } => entry("revive entry", key, &format!("{rowid}"), itl),
         Op::LeafPurge { positions, scn } => format!("purge entries {positions:?}  scn {scn}"),
+        Op::PieceFlip { itl, key, on } => {
+            format!("{} bit  key {}{}", if *on { "set" } else { "clear" }, shown(key), changer(itl))
+        }
+        Op::PieceSplit { key, at } => {
+            format!("cut piece at {}  key {}", Rowid::from_u64(*at), shown(key))
+        }
         Op::BranchInsert { key, child } => format!("insert child {child}  key {}", shown(key)),
         Op::UndoAppend { record } => match UndoRecord::decode(record) {
             Ok(undo) => format!("append undo  {}", undo_record(&undo)),

@@ -41,6 +41,7 @@ fn inverses() -> Vec<Inverse> {
         Inverse::LeafRemove { root, key: key.clone() },
         Inverse::LeafRemoveMany { root, keys: list(&[b"a", b"b"]) },
         Inverse::LeafRestore { root, key, flags: 1, lock: 1, rowid },
+        Inverse::PieceFlip { root, key: b"bits and rowid".to_vec(), on: true, lock: 1 },
     ]
 }
 
@@ -65,6 +66,8 @@ fn ops() -> Vec<Op> {
         Op::LeafRevive { itl: change, key: key.clone(), rowid },
         Op::LeafPurge { positions: vec![0, 2], scn: Scn(12) },
         Op::BranchInsert { key, child: dba(17) },
+        Op::PieceFlip { itl: change, key: b"bits and rowid".to_vec(), on: true },
+        Op::PieceSplit { key: b"bits and rowid".to_vec(), at: 80 },
     ];
     ops.extend(undo_records().into_iter().map(|record| Op::UndoAppend { record }));
     let inverses = inverses().into_iter();

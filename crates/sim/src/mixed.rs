@@ -16,7 +16,7 @@ use std::time::Duration;
 use block::Rowid;
 use block::bytes::ByteList;
 use env::{BoxFuture, Env};
-use kernel::dict::{self, NewSequence, TableDef};
+use kernel::dict::{self, IndexKind, NewIndex, NewSequence, TableDef};
 use kernel::instance::Instance;
 use kernel::row::{Datum, RowView};
 use kernel::table::{self, Change};
@@ -536,6 +536,8 @@ impl Load for Mixed {
             let mut items = numbers("item", &["id", "value", "grp"], true);
             items.indexes.push(index("item_value", 1, true, false));
             items.indexes.push(index("item_grp", 2, false, false));
+            let bits = index("item_bits", 2, false, false);
+            items.indexes.push(NewIndex { kind: IndexKind::Bitmap, ..bits });
             dict::create_table(ctx, &txn, items).await?;
             let history = numbers("history", &["value", "item", "prev", "gone"], false);
             dict::create_table(ctx, &txn, history).await?;

@@ -49,6 +49,7 @@ pub fn primary_key(name: &str) -> NewIndex {
 pub fn index(name: &str, column: u16, unique: bool, primary: bool) -> NewIndex {
     let constraint = unique.then(|| name.to_owned());
     NewIndex {
+        kind: Default::default(),
         name: name.to_owned(),
         columns: vec![column],
         included: Default::default(),

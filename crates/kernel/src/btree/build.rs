@@ -13,14 +13,16 @@ use std::sync::Arc;
 
 use block::layout;
 use block::op::Op;
+use block::piece::{self, END_BYTES};
 use block::redo::RecordKind;
-use block::rows;
+use block::rows::{self, Entry};
 use block::{Dba, Mode, Rowid, Xid};
 use observe::Ctx;
 
 use super::modify::{InsertOutcome, insert};
+use super::pieces::VALUE_BYTES_MAX;
 use super::seg::{IndexSeg, blank};
-use super::shape::{KEY_BYTES_MAX, separator};
+use super::shape::KEY_BYTES_MAX;
 use crate::change::Change;
 use crate::error::{Error, Result};
 use crate::txn::{Core, Transaction};
@@ -159,10 +161,41 @@ impl Builder {
             self.close(ctx).await?;
             return self.insert_all(ctx, &run).await;
         }
+        if self.seg.bitmap {
+            return self.append_pieces(ctx, &run).await;
+        }
         for item in &run.items {
             self.append(ctx, 0, run.key(item), item.rowid).await?;
         }
         self.last = run.items.last().map(|item| run.key(item).to_vec());
+        Ok(())
+    }
+
+    /// The rows of each value, in as many pieces as they need.
+    async fn append_pieces(&mut self, ctx: &Ctx, run: &Run) -> Result<()> {
+        let value = |item: &Item| {
+            let key = run.key(item);
+            &key[..key.len() - END_BYTES]
+        };
+        for items in run.items.chunk_by(|a, b| value(a) == value(b)) {
+            let value = value(&items[0]);
+            if value.len() > VALUE_BYTES_MAX {
+                let (bytes, limit) = (value.len(), VALUE_BYTES_MAX);
+                return Err(Error::KeyTooLong { bytes, limit });
+            }
+            let rowids: Vec<u64> = items.iter().map(|item| item.rowid).collect();
+            let mut rest = rowids.as_slice();
+            while !rest.is_empty() {
+                let count = piece::filling(rest);
+                let (here, more) = rest.split_at(count);
+                let end = if more.is_empty() { piece::END } else { here[count - 1] };
+                let (number, bytes) = piece::entry_of(&piece::key_at(value, end), here);
+                self.append(ctx, 0, &bytes, number).await?;
+                rest = more;
+            }
+            // What comes later of this value goes into its last piece.
+            self.last = Some(piece::key_at(value, piece::END));
+        }
         Ok(())
     }
 
@@ -190,7 +223,8 @@ impl Builder {
                 rows::insert_entry(&mut open.image, 0, 0, value, &key);
                 return Ok(());
             }
-            let (sealed_low, sealed_dba) = self.seal(ctx, level, &key).await?;
+            let next = Entry { flags: 0, lock: 0, value, key: &key };
+            let (sealed_low, sealed_dba) = self.seal(ctx, level, next).await?;
             rows::insert_entry(&mut self.levels[level].image, 0, 0, value, &key);
             (level, key, value) = (level + 1, sealed_low, sealed_dba.to_u64());
         }
@@ -198,7 +232,7 @@ impl Builder {
 
     /// Writes the open block of a level, which `next` does not fit into, and opens its right
     /// neighbour. Returns what the parent must know of the written one.
-    async fn seal(&mut self, ctx: &Ctx, level: usize, next: &[u8]) -> Result<(Vec<u8>, Dba)> {
+    async fn seal(&mut self, ctx: &Ctx, level: usize, next: Entry<'_>) -> Result<(Vec<u8>, Dba)> {
         ctx.check_interrupt()?;
         let right = self.core.space.alloc_block(ctx, self.seg.header).await?;
         let dba = match self.levels[level].dba {
@@ -206,8 +240,8 @@ impl Builder {
             None => self.core.space.alloc_block(ctx, self.seg.header).await?,
         };
         let open = &mut self.levels[level];
-        let last = rows::entry(&open.image, rows::slot_count(&open.image) - 1).key;
-        let low = if level == 0 { separator(last, next).to_vec() } else { next.to_vec() };
+        let last = rows::entry(&open.image, rows::slot_count(&open.image) - 1);
+        let low = if level == 0 { self.seg.separator(&last, &next) } else { next.key.to_vec() };
         rows::set_right(&mut open.image, right);
         rows::set_high_key(&mut open.image, Some(&low));
         let mut image = blank(&self.seg, level_no(level));

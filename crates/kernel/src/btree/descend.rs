@@ -159,6 +159,7 @@ pub async fn find_leaf(ctx: &Ctx, cache: &Cache, root: Dba, key: &[u8]) -> Resul
             root,
             birth: layout::birth(b),
             unique: false,
+            bitmap: false,
         })
         .await?;
     let mut leaf = descend(ctx, cache, &seg, Seek::At(key), 0, &mut None).await?;

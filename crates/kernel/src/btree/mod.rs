@@ -5,6 +5,7 @@ mod current;
 mod descend;
 mod key;
 mod modify;
+mod pieces;
 mod scan;
 mod seg;
 mod shape;

@@ -16,6 +16,7 @@ use block::{Mode, Rowid, Scn, Xid};
 use observe::Ctx;
 
 use super::descend::{Hop, Seek, descend};
+use super::pieces;
 use super::seg::IndexSeg;
 use super::shape::KEY_BYTES_MAX;
 use super::split;
@@ -34,7 +35,7 @@ pub enum InsertOutcome {
 }
 
 /// What one look at a leaf under its latch found.
-enum Found {
+pub(super) enum Found {
     Done,
     /// So many entries were added at once.
     Inserted(usize),
@@ -67,6 +68,9 @@ pub async fn insert(
     key: &[u8],
     rowid: Rowid,
 ) -> Result<InsertOutcome> {
+    if seg.bitmap {
+        return pieces::flip(ctx, txn, seg, key, true).await.map(|()| InsertOutcome::Done);
+    }
     if key.len() > KEY_BYTES_MAX {
         return Err(Error::KeyTooLong { bytes: key.len(), limit: KEY_BYTES_MAX });
     }
@@ -95,6 +99,9 @@ pub async fn insert_run(
     from: usize,
 ) -> Result<Option<usize>> {
     let key = keys.get(from);
+    if seg.bitmap {
+        return pieces::flip(ctx, txn, seg, key, true).await.map(|()| Some(1));
+    }
     if key.len() > KEY_BYTES_MAX {
         return Err(Error::KeyTooLong { bytes: key.len(), limit: KEY_BYTES_MAX });
     }
@@ -175,6 +182,9 @@ pub async fn delete(
     key: &[u8],
     rowid: Rowid,
 ) -> Result<()> {
+    if seg.bitmap {
+        return pieces::flip(ctx, txn, seg, key, false).await;
+    }
     let found = change_entry(ctx, txn, seg, key, Some(rowid), LockWait::Wait, |b, view| {
         delete_step(seg, key, rowid, b, view)
     })
@@ -190,7 +200,7 @@ pub async fn delete(
 
 /// Finds the leaf, makes one change in it, and does what the leaf asks for until the change is made
 /// or refused.
-async fn change_entry(
+pub(super) async fn change_entry(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     seg: &IndexSeg,
@@ -226,7 +236,7 @@ async fn change_entry(
         drop(pin);
         match found {
             Found::Wait(xid) => {
-                let what = WaitTarget { obj: seg.obj, rowid };
+                let what = WaitTarget::entry(seg.obj, rowid);
                 core.wait_row(ctx, txn, xid, what, wait).await?;
             }
             Found::Right(hop) => {
@@ -241,7 +251,7 @@ async fn change_entry(
 }
 
 /// What is the matter with `b` as the leaf of `key`, if anything.
-fn misplaced(seg: &IndexSeg, key: &[u8], b: &[u8]) -> Option<Found> {
+pub(super) fn misplaced(seg: &IndexSeg, key: &[u8], b: &[u8]) -> Option<Found> {
     if seg.is_leaf_of(b, key) {
         return None;
     }

@@ -8,7 +8,8 @@
 use std::ops::Bound;
 
 use block::layout::Kind;
-use block::rows;
+use block::piece::{END_BYTES, Piece};
+use block::rows::{self, Entry};
 use block::{Dba, Rowid};
 use observe::Ctx;
 
@@ -202,10 +203,7 @@ impl RangeScan {
                 if is_above(entry.key, high) {
                     return Rest { entries, at: At::End };
                 }
-                if !entry.is_deleted() {
-                    each(entry.key, Rowid::from_u64(entry.value));
-                    entries += 1;
-                }
+                entries += tell(&self.seg, &entry, false, each);
             }
             let at = match rows::high_key(b) {
                 Some(key) if !is_above(key, high) => At::From(key.to_vec(), rows::right(b)),
@@ -239,10 +237,7 @@ impl RangeScan {
                 if is_below(entry.key, low) {
                     return Rest { entries, at: At::End };
                 }
-                if !entry.is_deleted() {
-                    each(entry.key, Rowid::from_u64(entry.value));
-                    entries += 1;
-                }
+                entries += tell(&self.seg, &entry, true, each);
             }
             let at = match rows::low_key(b) {
                 // Everything left of here is below the leaf's low key.
@@ -253,6 +248,35 @@ impl RangeScan {
         })
         .await
     }
+}
+
+/// Calls `each` for the rows of an entry; how many they are.
+fn tell(
+    seg: &IndexSeg,
+    entry: &Entry<'_>,
+    backward: bool,
+    each: &mut impl FnMut(&[u8], Rowid),
+) -> u32 {
+    if entry.is_deleted() {
+        return 0;
+    }
+    if !seg.bitmap {
+        each(entry.key, Rowid::from_u64(entry.value));
+        return 1;
+    }
+    let Some(piece) = Piece::of(entry) else { return 0 };
+    let (mut key, mut count) = (piece.key.to_vec(), 0);
+    let one = |rowid: u64| {
+        let at = key.len() - END_BYTES;
+        key[at..].copy_from_slice(&rowid.to_be_bytes());
+        each(&key, Rowid::from_u64(rowid));
+        count += 1;
+    };
+    match backward {
+        true => piece.rowids().into_iter().rev().for_each(one),
+        false => piece.each(one),
+    }
+    count
 }
 
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {

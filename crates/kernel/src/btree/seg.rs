@@ -2,11 +2,13 @@
 
 use block::layout::{self, Kind};
 use block::op::Op;
+use block::piece::{self, PIECE_BYTES_MAX, Piece};
 use block::redo::RecordKind;
-use block::rows;
+use block::rows::{self, Entry};
 use block::{Dba, ObjId, Scn, Xid};
 use observe::Ctx;
 
+use super::shape;
 use crate::change::Change;
 use crate::error::Result;
 use crate::space::SegmentKind;
@@ -25,6 +27,8 @@ pub struct IndexSeg {
     /// SCN of the segment's creation: blocks of a former life carry another one.
     pub birth: Scn,
     pub unique: bool,
+    /// Whether its entries are pieces ([`block::piece`]).
+    pub bitmap: bool,
 }
 
 impl IndexSeg {
@@ -33,6 +37,24 @@ impl IndexSeg {
         matches!(layout::kind(b), Kind::Leaf | Kind::Branch)
             && layout::obj(b) == self.obj
             && layout::birth(b) == self.birth
+    }
+
+    /// Bytes that an entry for `key` takes in a block of this level, at the most.
+    pub(super) fn entry_bytes(&self, level: u8, key: &[u8]) -> usize {
+        match self.bitmap && level == 0 {
+            true => piece::growth_bytes(key) + PIECE_BYTES_MAX,
+            false => rows::entry_bytes(key),
+        }
+    }
+
+    /// The key at which a leaf is cut between these entries: above `left`, not above `right`.
+    pub(super) fn separator(&self, left: &Entry<'_>, right: &Entry<'_>) -> Vec<u8> {
+        if self.bitmap
+            && let (Some(left), Some(right)) = (Piece::of(left), Piece::of(right))
+        {
+            return piece::separator(&left, &right);
+        }
+        shape::separator(left.key, right.key).to_vec()
     }
 
     /// Whether the block is a leaf of this index that `key` belongs to.
@@ -55,7 +77,7 @@ pub async fn create(ctx: &Ctx, core: &Core, obj: ObjId, unique: bool) -> Result<
     let mut change = Change::begin(&core.cache, &[&pin]);
     change.push(0, Op::Format { kind: Kind::Leaf, obj, birth, level: 0, itl: LEAF_ITL });
     change.commit(Xid::NONE, RecordKind::Change);
-    Ok(IndexSeg { obj, header, root, birth, unique })
+    Ok(IndexSeg { obj, header, root, birth, unique, bitmap: false })
 }
 
 /// An empty leaf or branch of `seg` as a block image, to be filled and written with

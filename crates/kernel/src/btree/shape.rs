@@ -42,7 +42,7 @@ pub(super) struct Cut {
 }
 
 /// Decides where to cut `b` so that `key` finds room. `b` has at least two entries.
-pub(super) fn cut(b: &[u8], key: &[u8]) -> Cut {
+pub(super) fn cut(seg: &IndexSeg, b: &[u8], key: &[u8]) -> Cut {
     let count = rows::slot_count(b);
     assert!(count >= 2, "a block with one entry has room for another");
     let growing = rows::entry(b, count - 1).key < key;
@@ -55,10 +55,10 @@ pub(super) fn cut(b: &[u8], key: &[u8]) -> Cut {
         at += 1;
     }
     let at = at.clamp(1, count - 1);
-    let first_right = rows::entry(b, at).key;
+    let first_right = rows::entry(b, at);
     let separator = match rows::level(b) {
-        0 => separator(rows::entry(b, at - 1).key, first_right).to_vec(),
-        _ => first_right.to_vec(),
+        0 => seg.separator(&rows::entry(b, at - 1), &first_right),
+        _ => first_right.key.to_vec(),
     };
     Cut { at, separator, growing }
 }
@@ -98,7 +98,9 @@ fn part(
     rows::set_high_key(&mut out, high);
     for pos in entries {
         let e = rows::entry(b, pos);
-        rows::insert_entry(&mut out, e.flags, e.lock, e.value, e.key);
+        // What a piece of a bitmap index may have to take back goes with it.
+        let room = rows::capacity(b, pos);
+        rows::insert_entry_with_room(&mut out, e.flags, e.lock, e.value, e.key, room);
     }
     out
 }

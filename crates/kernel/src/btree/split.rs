@@ -160,7 +160,7 @@ fn is_full(seg: &IndexSeg, b: &[u8], key: &[u8]) -> bool {
     seg.owns(b)
         && rows::covers(b, key)
         && rows::slot_count(b) >= 2
-        && rows::free_bytes(b) < rows::entry_bytes(key) + ITL_RESERVE_BYTES
+        && rows::free_bytes(b) < seg.entry_bytes(rows::level(b), key) + ITL_RESERVE_BYTES
 }
 
 /// Pins: the block, the new right one. `None`: not needed any more; the new block is made free.
@@ -174,7 +174,7 @@ fn cut_in_two(ctx: &Ctx, core: &Core, seg: &IndexSeg, pins: &[Pin], key: &[u8]) 
         return None;
     }
     let (kind, level) = (layout::kind(b), rows::level(b));
-    let cut = shape::cut(b, key);
+    let cut = shape::cut(seg, b, key);
     let (left_image, right_image) = shape::parts(b, &cut, right.dba());
     change.push(1, fresh_image(kind, seg, &right_image));
     change.push(0, Op::Image { kind, obj: seg.obj, body: Op::image_of(&left_image) });
@@ -210,7 +210,7 @@ fn push_down(ctx: &Ctx, core: &Core, seg: &IndexSeg, pins: &[Pin], key: &[u8]) -
         return false;
     }
     let kind = layout::kind(b);
-    let cut = shape::cut(b, key);
+    let cut = shape::cut(seg, b, key);
     let (left_image, right_image) = shape::parts(b, &cut, right.dba());
     marks::reached(Mark::RootGrew);
     let root_image = shape::raised_root(seg, b, &cut, left.dba(), right.dba());

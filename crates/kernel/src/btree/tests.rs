@@ -19,6 +19,7 @@ const SEG: IndexSeg = IndexSeg {
     root: Dba::new(4, 17),
     birth: Scn(99),
     unique: true,
+    bitmap: false,
 };
 
 fn key(n: u32) -> Vec<u8> {
@@ -54,7 +55,7 @@ fn entries(b: &[u8]) -> Vec<(u8, u8, u64, Vec<u8>)> {
 #[test]
 fn a_split_keeps_entries_locks_itl_and_bounds() {
     let b = full_leaf();
-    let cut = cut(&b, &key(15));
+    let cut = cut(&SEG, &b, &key(15));
     assert!(!cut.growing);
     let right_dba = Dba::new(4, 80);
     let (left, right) = parts(&b, &cut, right_dba);
@@ -81,7 +82,7 @@ fn a_split_keeps_entries_locks_itl_and_bounds() {
 #[test]
 fn growing_keys_leave_nine_tenths_on_the_left() {
     let b = full_leaf();
-    let cut = cut(&b, &key(4999));
+    let cut = cut(&SEG, &b, &key(4999));
     assert!(cut.growing);
     let share = usize::from(cut.at) * 100 / usize::from(rows::slot_count(&b));
     assert!((88..=92).contains(&share), "{share} per cent went left");
@@ -115,7 +116,7 @@ fn after_a_split_the_longest_entry_fits_beside_the_longest_itl() {
 #[test]
 fn a_raised_root_leads_to_both_parts() {
     let b = full_leaf();
-    let cut = cut(&b, &key(15));
+    let cut = cut(&SEG, &b, &key(15));
     let (left, right) = (Dba::new(4, 90), Dba::new(4, 91));
     let root = shape::raised_root(&SEG, &b, &cut, left, right);
     assert_eq!(root.len(), BLOCK_BYTES);
@@ -129,7 +130,7 @@ fn a_raised_root_leads_to_both_parts() {
 #[test]
 fn h9_undo_of_a_key_outside_the_leaf_only_restores_the_itl_entry() {
     let b = full_leaf();
-    let cut = cut(&b, &key(15));
+    let cut = cut(&SEG, &b, &key(15));
     let (mut left, mut right) = parts(&b, &cut, Dba::new(4, 80));
     let gone_right = rows::entry(&right, 0).key.to_vec();
     let saved = Itl { xid: Xid { usn: 1, slot: 1, seq: 1 }, scn: Scn(50), ..Itl::default() };

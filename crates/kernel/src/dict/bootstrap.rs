@@ -215,7 +215,7 @@ async fn write_table(
         let index: &IndexDef = index;
         let own = object(index.obj, &index.name, ObjectKind::Index);
         store::insert(ctx, txn, into(Fixed::Obj), &object_values(&own)?).await?;
-        let columns = key_list(index.key_columns(), &index.orders, &index.included);
+        let columns = key_list(index.kind, index.key_columns(), &index.orders, &index.included);
         store::insert(ctx, txn, into(Fixed::Ind), &index_values(index, &columns, None, None)?)
             .await?;
     }

@@ -97,7 +97,8 @@ pub async fn alter_columns(
             (Some(keys), Some(columns)) => {
                 let included = Included { columns, stored: index.included.stored };
                 if keys != index.key_columns() || included != index.included {
-                    let list = Value::Text(key_list(&keys, &index.orders, &included).into());
+                    let list =
+                        Value::Text(key_list(index.kind, &keys, &index.orders, &included).into());
                     change_index(ctx, txn, index, vec![(at::IND_COLUMNS, list)]).await?;
                 }
             }

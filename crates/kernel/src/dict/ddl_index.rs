@@ -6,7 +6,9 @@ use block::bytes::ByteList;
 use observe::Ctx;
 
 use super::ddl::{add_object, delete_all, drop_object, lock_for_ddl, new_version, write_not_null};
-use super::def::{ColumnDef, Derived, IndexDef, NewIndex, ObjectDef, ObjectKind, TableDef};
+use super::def::{
+    ColumnDef, Derived, IndexDef, IndexKind, NewIndex, ObjectDef, ObjectKind, TableDef,
+};
 use super::expression::{KEY_EXPR, expr_bytes};
 use super::fixed::Fixed;
 use super::ids::next_obj;
@@ -54,6 +56,9 @@ pub(super) fn check_index(index: &NewIndex, columns: &[ColumnDef]) -> Result<()>
     named.extend(index.exprs.iter().flat_map(|expr| &expr.columns));
     if named.iter().any(|at| columns.get(usize::from(*at)).is_none()) {
         return Err(Error::Invariant("a predicate on a column that is not there".into()));
+    }
+    if index.kind == IndexKind::Bitmap && index.unique {
+        return Err(Error::Invariant("a bitmap index is not unique".into()));
     }
     if index.primary && !index.unique {
         return Err(Error::Invariant("a primary key is unique".into()));
@@ -113,8 +118,9 @@ pub(super) async fn add_index(
             write_not_null(ctx, txn, def.obj, position, true).await?;
         }
     }
-    let seg = make_index(ctx, txn, object.obj, new.unique).await?;
+    let seg = make_index(ctx, txn, object.obj, new.kind, new.unique).await?;
     let index = IndexDef {
+        kind: new.kind,
         obj: object.obj,
         name: new.name,
         table: def.obj,
@@ -133,7 +139,7 @@ pub(super) async fn add_index(
         derived: Derived::default(),
     };
     fill(ctx, txn, def, &index, seg).await?;
-    let columns = key_list(index.key_columns(), &index.orders, &index.included);
+    let columns = key_list(index.kind, index.key_columns(), &index.orders, &index.included);
     let predicate = index.predicate.as_ref().map(predicate_bytes);
     let exprs = expr_bytes(&index.exprs);
     let values = index_values(&index, &columns, predicate.as_deref(), exprs.as_deref())?;
@@ -293,9 +299,9 @@ pub(super) async fn replace_index_segment(
     txn: &Arc<Transaction>,
     index: &IndexDef,
 ) -> Result<()> {
-    let seg = make_index(ctx, txn, index.obj, index.unique).await?;
+    let seg = make_index(ctx, txn, index.obj, index.kind, index.unique).await?;
     let new = IndexDef { header: seg.header, root: seg.root, birth: seg.birth, ..index.clone() };
-    let columns = key_list(new.key_columns(), &new.orders, &new.included);
+    let columns = key_list(new.kind, new.key_columns(), &new.orders, &new.included);
     let values = index_values(&new, &columns, None, None)?;
     let changes: Vec<(usize, Value)> = [at::IND_HEADER, at::IND_ROOT, at::IND_BIRTH]
         .into_iter()

@@ -390,9 +390,20 @@ impl TableDef {
     }
 }
 
+/// How an index holds its rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IndexKind {
+    /// An entry for each row.
+    #[default]
+    Tree,
+    /// For each value bitmaps of the rows that have it. Never unique.
+    Bitmap,
+}
+
 /// An index as of its table's version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexDef {
+    pub kind: IndexKind,
     pub obj: ObjId,
     pub name: String,
     pub table: ObjId,
@@ -750,6 +761,7 @@ impl Types {
 /// An index to be made. A primary key makes its columns not null.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewIndex {
+    pub kind: IndexKind,
     pub name: String,
     pub columns: Vec<u16>,
     pub included: Included,

@@ -473,6 +473,7 @@ impl FixedTable {
             .map(|index| {
                 let place = find(index.obj)?;
                 Some(Arc::new(IndexDef {
+                    kind: Default::default(),
                     obj: index.obj,
                     name: index.name.to_owned(),
                     table: self.obj,

@@ -67,9 +67,9 @@ pub use ddl_type::{TypeChange, alter_type, create_type, drop_type, lock_type_use
 pub use ddl_view::{create_materialized, create_view, drop_view, replace_view, set_materialized};
 pub use def::{
     AlteredColumn, Changes, CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated,
-    Included, IndexDef, KeyAction, KeyOrder, Materialized, NewIndex, NewSequence, NewTable,
-    NewView, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, Schemas, SequenceDef, TableDef,
-    TypeDef, Types, Use, UserDef, ViewDef,
+    Included, IndexDef, IndexKind, KeyAction, KeyOrder, Materialized, NewIndex, NewSequence,
+    NewTable, NewView, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, Schemas, SequenceDef,
+    TableDef, TypeDef, Types, Use, UserDef, ViewDef,
 };
 pub use expression::{Evaluator, KEY_EXPR, KeyExpr, KeyExpressions, set_key_expressions};
 pub use fixed::{

@@ -12,8 +12,8 @@ use super::acl::Acl;
 use super::condition::Condition;
 use super::def::{
     CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated, Included, IndexDef,
-    KeyAction, KeyOrder, Materialized, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef,
-    TableDef, TypeDef, Use, UserDef, ViewDef,
+    IndexKind, KeyAction, KeyOrder, Materialized, ObjectDef, ObjectKind, ReferenceDef, SchemaDef,
+    SequenceDef, TableDef, TypeDef, Use, UserDef, ViewDef,
 };
 use super::expression::{Evaluator, KEY_EXPR, exprs_of};
 use super::fixed::Fixed;
@@ -230,10 +230,22 @@ fn positions(row: &Record, i: usize) -> Result<Vec<u16>> {
         .collect()
 }
 
+/// What `ind$` says of an index's columns.
+struct Key {
+    kind: IndexKind,
+    columns: Vec<u16>,
+    orders: Vec<KeyOrder>,
+    included: Included,
+}
+
 /// The positions of a key's columns, each with the order that was asked for.
-fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>, Included)> {
+fn key_columns(row: &Record) -> Result<Key> {
     let (mut columns, mut orders) = (Vec::new(), Vec::new());
     let text = row.text(at::IND_COLUMNS)?;
+    let (kind, text) = match text.strip_prefix(BITMAP) {
+        Some(text) => (IndexKind::Bitmap, text),
+        None => (IndexKind::Tree, text),
+    };
     let (keys, more) = text.split_at(text.find([STORED, BESIDE]).unwrap_or(text.len()));
     let mut included = Included { columns: Vec::new(), stored: more.starts_with(STORED) };
     for one in more.split([STORED, BESIDE, ',']).filter(|one| !one.is_empty()) {
@@ -255,8 +267,11 @@ fn key_columns(row: &Record) -> Result<(Vec<u16>, Vec<KeyOrder>, Included)> {
     if included.stored {
         columns.extend(&included.columns);
     }
-    Ok((columns, orders, included))
+    Ok(Key { kind, columns, orders, included })
 }
+
+/// Before the columns of a bitmap index.
+const BITMAP: char = '*';
 
 /// Before included columns that entries hold.
 const STORED: char = '+';
@@ -265,7 +280,7 @@ const BESIDE: char = ';';
 
 /// `name` is kept in `obj$`; `evaluator` computes its expressions.
 pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Result<IndexDef> {
-    let (columns, orders, included) = key_columns(row)?;
+    let Key { kind, columns, orders, included } = key_columns(row)?;
     let predicate = match row.bytes_or_null(at::IND_PREDICATE)? {
         None => None,
         Some(bytes) => {
@@ -285,7 +300,11 @@ pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Res
         return Err(row.unknown("expression of an index"));
     }
     let evaluator = if exprs.is_empty() { Evaluator::default() } else { evaluator.clone() };
+    if kind == IndexKind::Bitmap && row.bool(3)? {
+        return Err(row.unknown("kind of a unique index"));
+    }
     Ok(IndexDef {
+        kind,
         obj: row.obj(0)?,
         name,
         table: row.obj(1)?,
@@ -306,11 +325,19 @@ pub(super) fn index_of(row: &Record, name: String, evaluator: &Evaluator) -> Res
 }
 
 /// The positions of an index's columns as `ind$` keeps them: of the key, and those included.
-pub(super) fn key_list(columns: &[u16], orders: &[KeyOrder], included: &Included) -> String {
+pub(super) fn key_list(
+    kind: IndexKind,
+    columns: &[u16],
+    orders: &[KeyOrder],
+    included: &Included,
+) -> String {
     let orders = orders.iter().map(|order| order.code()).chain(std::iter::repeat(""));
     let one = |(position, order): (&u16, &str)| format!("{position}{order}");
     let all: Vec<String> = columns.iter().zip(orders).map(one).collect();
-    let keys = all.join(",");
+    let mut keys = all.join(",");
+    if kind == IndexKind::Bitmap {
+        keys.insert(0, BITMAP);
+    }
     if included.columns.is_empty() {
         return keys;
     }

@@ -17,6 +17,7 @@ use block::{Dba, ObjId, Scn};
 use env::Lane;
 use observe::{AlertLevel, Ctx, SessionKind, WaitEvent};
 
+use super::def::IndexKind;
 use super::fixed::Fixed;
 use super::records::{Orphan, orphan_of, orphan_values};
 use super::state::{autonomous, finish, newest, of, touch};
@@ -45,9 +46,11 @@ pub(super) async fn make_index(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     obj: ObjId,
+    kind: IndexKind,
     unique: bool,
 ) -> Result<IndexSeg> {
     let seg = btree::create(ctx, txn.core(), obj, unique).await?;
+    let seg = IndexSeg { bitmap: kind == IndexKind::Bitmap, ..seg };
     tie(ctx, txn, obj, seg.header, seg.birth).await?;
     Ok(seg)
 }

@@ -39,6 +39,7 @@ fn accounts() -> NewTable {
         owner: SUPERUSER_OBJ,
         columns: vec![column("id", TypeKind::Int4), column("name", TypeKind::Text)],
         indexes: vec![NewIndex {
+            kind: Default::default(),
             name: "accounts_pkey".into(),
             columns: vec![0],
             included: Default::default(),
@@ -54,6 +55,7 @@ fn accounts() -> NewTable {
 
 fn by_name() -> NewIndex {
     NewIndex {
+        kind: Default::default(),
         name: "accounts_name".into(),
         columns: vec![1],
         included: Default::default(),

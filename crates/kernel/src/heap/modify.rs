@@ -79,7 +79,7 @@ pub async fn hold(
             (Stands::Here, _) => return Ok(Some(Held { rowid, pin })),
             (Stands::Busy(xid), Some(wait)) if wait != LockWait::SkipLocked => {
                 drop(pin);
-                let target = WaitTarget { obj: seg.obj, rowid: Some(rowid) };
+                let target = WaitTarget::row(seg.obj, rowid);
                 txn.core().wait_row(ctx, txn, xid, target, wait).await?;
             }
             _ => return Ok(None),
@@ -304,7 +304,7 @@ impl<'a> Work<'a> {
     }
 
     async fn await_end(&self, xid: Xid) -> Result<()> {
-        let target = WaitTarget { obj: self.seg.obj, rowid: Some(self.rowid) };
+        let target = WaitTarget::row(self.seg.obj, self.rowid);
         self.txn.core().wait_row(self.ctx, self.txn, xid, target, self.wait).await
     }
 

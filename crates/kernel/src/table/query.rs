@@ -6,7 +6,7 @@ use block::{Dba, Rowid};
 use observe::{Ctx, Stat};
 
 use crate::btree::{self, IndexSeg, RangeScan};
-use crate::dict::{IndexDef, TableDef};
+use crate::dict::{IndexDef, IndexKind, TableDef};
 use crate::error::{Error, Result};
 use crate::heap::{self, HeapSeg};
 use crate::row::key_prefix_end;
@@ -35,6 +35,7 @@ pub fn index_seg(index: &IndexDef) -> IndexSeg {
         root: index.root,
         birth: index.birth,
         unique: index.unique,
+        bitmap: index.kind == IndexKind::Bitmap,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rows and indexes together, on a whole instance in the simulated world.
 
 mod batch;
+mod bitmap;
 mod crash;
 mod full;
 
@@ -33,6 +34,7 @@ async fn make_table(ctx: &Ctx, db: &TestInstance) -> Arc<TableDef> {
         acl: None,
     };
     let index = |name: &str, columns: &[u16], unique, primary| NewIndex {
+        kind: Default::default(),
         name: name.to_owned(),
         columns: columns.to_vec(),
         included: Default::default(),

@@ -90,6 +90,23 @@ pub(super) struct Targets<'a> {
 pub struct WaitTarget {
     pub obj: ObjId,
     pub rowid: Option<Rowid>,
+    /// Mode in which the transaction's lock is asked for, as the field counts modes.
+    mode: u8,
+}
+
+impl WaitTarget {
+    /// The row itself.
+    #[must_use]
+    pub fn row(obj: ObjId, rowid: Rowid) -> WaitTarget {
+        WaitTarget { obj, rowid: Some(rowid), mode: 6 }
+    }
+
+    /// What an index says of a row: whether there is to be one with its key, or a bitmap that has
+    /// its bit.
+    #[must_use]
+    pub fn entry(obj: ObjId, rowid: Option<Rowid>) -> WaitTarget {
+        WaitTarget { obj, rowid, mode: 4 }
+    }
 }
 
 /// While it lives the session shows what it waits for.
@@ -347,7 +364,7 @@ impl Core {
     ) -> Result<()> {
         let _shown = Shown::of(ctx, target);
         let p2 = (u64::from(xid.usn) << 16) | u64::from(xid.slot);
-        let p = [observe::enq_p1(*b"TX", 6), p2, u64::from(xid.seq)];
+        let p = [observe::enq_p1(*b"TX", target.mode), p2, u64::from(xid.seq)];
         if !matches!(wait, LockWait::NoWait | LockWait::SkipLocked) {
             self.cache.segments.add(target.obj, SegmentStat::RowLockWaits, 1);
         }

@@ -44,6 +44,7 @@ fn new_table() -> NewTable {
         ..ColumnDef::new(name, ColType::new(kind))
     };
     let index = |name: &str, column: u16, unique, predicate| NewIndex {
+        kind: Default::default(),
         name: name.to_owned(),
         columns: vec![column],
         included: Default::default(),

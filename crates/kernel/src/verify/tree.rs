@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use block::layout::{self, Kind as BlockKind};
+use block::piece::{self, Piece};
 use block::{Dba, Version, rows};
 use rustc_hash::FxHashSet;
 
@@ -10,7 +11,7 @@ use super::Kind;
 use super::blocks::Walk;
 use super::index::{Entry, sum_of};
 use super::space::Wanted;
-use crate::dict::IndexDef;
+use crate::dict::{IndexDef, IndexKind};
 use crate::space::SegmentKind;
 
 type Bound = Option<Box<[u8]>>;
@@ -65,7 +66,7 @@ impl Walk<'_> {
                 if layout::kind(&b) == BlockKind::Leaf {
                     self.itl(of, dba, &b, &mut references);
                 }
-                nodes.insert(dba, self.node(&b, unsettled));
+                nodes.insert(dba, self.node(index.kind, &b, unsettled));
             }
             self.undo_references(of, references).await;
         }
@@ -84,7 +85,7 @@ impl Walk<'_> {
         Some(entries)
     }
 
-    fn node(&mut self, b: &[u8], unsettled: &mut FxHashSet<u64>) -> Node {
+    fn node(&mut self, kind: IndexKind, b: &[u8], unsettled: &mut FxHashSet<u64>) -> Node {
         let bound = |key: Option<&[u8]>| key.map(Box::from);
         let mut node = Node {
             level: rows::level(b),
@@ -99,6 +100,15 @@ impl Walk<'_> {
             let entry = rows::entry(b, pos);
             if node.level > 0 {
                 node.children.push((Box::from(entry.key), Dba::from_u64(entry.value)));
+            } else if kind == IndexKind::Bitmap {
+                let rowids = Piece::of(&entry).map(|piece| (piece.value(), piece.rowids()));
+                let Some((value, rowids)) = rowids else { continue };
+                match self.is_settled(b, entry.lock) {
+                    true => node.entries.extend(
+                        rowids.iter().map(|rowid| (*rowid, sum_of(&piece::key_at(value, *rowid)))),
+                    ),
+                    false => unsettled.extend(rowids),
+                }
             } else if !self.is_settled(b, entry.lock) {
                 unsettled.insert(entry.value);
             } else if entry.flags & rows::DELETED == 0 {

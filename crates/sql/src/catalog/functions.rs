@@ -2,10 +2,11 @@
 
 use super::Catalog;
 use super::known::{FUNCTIONS, TYPES};
+use crate::parse::BITMAP;
 use crate::sequence::split_name;
 use crate::{PgError, Result};
 use datafusion::logical_expr::ScalarUDF;
-use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, KeyAction, KeyOrder, TableDef};
+use kernel::dict::{CheckDef, ForeignKeyDef, IndexDef, IndexKind, KeyAction, KeyOrder, TableDef};
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use query::functions::{RowFunction, quote_ident};
 use std::sync::Arc;
@@ -460,11 +461,15 @@ pub(super) fn view_definition(view: &TableDef) -> Option<String> {
 
 pub(super) fn index_definition(table: &TableDef, index: &IndexDef, short: bool) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree {}{}",
+        "CREATE {}INDEX {} ON {}.{} USING {} {}{}",
         if index.unique { "UNIQUE " } else { "" },
         quote_ident(&index.name),
         quote_ident(&table.schema),
         quote_ident(&table.name),
+        match index.kind {
+            IndexKind::Tree => "btree",
+            IndexKind::Bitmap => BITMAP,
+        },
         column_list(table, index, short),
         match &index.predicate {
             Some(condition) => format!(" WHERE {}", crate::ddl::predicate_text(table, condition)),

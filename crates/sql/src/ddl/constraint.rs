@@ -130,6 +130,7 @@ pub(super) fn constraint_of(name: String, columns: Vec<u16>, primary: bool) -> N
     let exprs = Vec::new();
     let included = Included::default();
     NewIndex {
+        kind: Default::default(),
         constraint,
         name,
         columns,

@@ -7,10 +7,13 @@ use super::{named, refuse};
 use crate::bind::{ident_name, table_parts};
 use crate::dml::row_error;
 use crate::key_exprs;
+use crate::parse::BITMAP;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, Expr};
-use kernel::dict::{self, ColumnDef, Included, KEY_EXPR, KeyExpr, KeyOrder, NewIndex, TableDef};
+use kernel::dict::{
+    self, ColumnDef, Included, IndexKind, KEY_EXPR, KeyExpr, KeyOrder, NewIndex, TableDef,
+};
 use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
@@ -30,11 +33,7 @@ impl Session {
         {
             return refuse("this form of CREATE INDEX");
         }
-        if let Some(using) = &create.using
-            && !using.to_string().eq_ignore_ascii_case("btree")
-        {
-            return refuse(format!("index type {using}"));
-        }
+        let kind = index_kind(create)?;
         if !create.with.is_empty() {
             self.notice(
                 Severity::Notice,
@@ -78,6 +77,7 @@ impl Session {
         }
         let included = included_in(&mut columns, included, create.unique, &table);
         let index = NewIndex {
+            kind,
             name,
             columns,
             included,
@@ -107,6 +107,7 @@ impl Session {
                 // does.
                 let mut with = (**table).clone();
                 with.indexes.push(Arc::new(kernel::dict::IndexDef {
+                    kind: Default::default(),
                     obj: table.obj,
                     name: name.clone(),
                     table: table.obj,
@@ -220,6 +221,33 @@ pub(super) fn included_in(
 /// Refuses types whose values an index cannot order.
 pub(super) fn check_key(columns: &[ColumnDef], key: &[u16]) -> Result<()> {
     check_types(key.iter().map(|at| columns[usize::from(*at)].ty))
+}
+
+/// How the index is to hold its rows, as USING says.
+fn index_kind(create: &ast::CreateIndex) -> Result<IndexKind> {
+    let Some(using) = &create.using else { return Ok(IndexKind::Tree) };
+    let method = using.to_string();
+    if method.eq_ignore_ascii_case("btree") {
+        return Ok(IndexKind::Tree);
+    }
+    if !method.eq_ignore_ascii_case(BITMAP) {
+        return refuse(format!("index type {using}"));
+    }
+    let ordered = |column: &ast::IndexColumn| {
+        let options = &column.column.options;
+        options.asc.is_some() || options.nulls_first.is_some()
+    };
+    let refused = if create.unique {
+        "unique indexes"
+    } else if !create.include.is_empty() {
+        "included columns"
+    } else if create.columns.iter().any(ordered) {
+        "ASC/DESC and NULLS FIRST/LAST options"
+    } else {
+        return Ok(IndexKind::Bitmap);
+    };
+    let text = format!("access method \"{BITMAP}\" does not support {refused}");
+    Err(PgError::new("0A000", text))
 }
 
 pub(super) fn check_types(types: impl Iterator<Item = ColType>) -> Result<()> {

@@ -193,6 +193,7 @@ impl Session {
             };
             let name = self.free_name(&table.schema, &wanted).await?;
             let new = NewIndex {
+                kind: index.kind,
                 constraint: index.constraint.as_ref().map(|_| name.clone()),
                 name,
                 columns,

@@ -20,7 +20,7 @@ pub(crate) use lift::lift;
 pub(crate) use located::located;
 pub(crate) use own::Words;
 use own::parse_own;
-pub(crate) use storage::LOGGED;
+pub(crate) use storage::{BITMAP, LOGGED};
 
 use crate::access::Access;
 use crate::cursor::{Declare, Fetch};
@@ -376,6 +376,8 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         return Ok(Statement { text: own_text, parsed, param_count, before, notices });
     }
     crate::depth::weigh(tokens)?;
+    let bitmap = storage::using_bitmap(tokens);
+    let tokens = bitmap.as_deref().unwrap_or(tokens);
     let plain = storage::without(tokens);
     let tokens = plain.as_deref().unwrap_or(tokens);
     let without = without_overriding(tokens);

@@ -11,6 +11,9 @@ const WITH_VALUE: [&str; 5] = ["tablespace", "pctfree", "pctused", "initrans", "
 /// Words that stand alone.
 const ALONE: [&str; 2] = ["logging", "nologging"];
 
+/// The access method of bitmap indexes.
+pub(crate) const BITMAP: &str = "bitmap";
+
 /// What is told of a table that was to be unlogged.
 pub(crate) const LOGGED: &str = "UNLOGGED is ignored: all tables and sequences are logged";
 
@@ -26,6 +29,28 @@ pub(super) fn without_unlogged(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWith
     is(&["table", "sequence"])?;
     let mut out = tokens.to_vec();
     out.remove(at);
+    Some(out)
+}
+
+/// The tokens of the field's `CREATE BITMAP INDEX … ON table` as `CREATE INDEX … ON table USING
+/// bitmap`; `None`: another statement.
+pub(super) fn using_bitmap(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let is = |at: usize, word: &str| used.get(at).is_some_and(|i| is_word(&tokens[*i].token, word));
+    if !is(0, "create") || !is(1, "bitmap") || !is(2, "index") {
+        return None;
+    }
+    let mut end = 2 + (2..used.len()).find(|at| is(*at, "on"))?;
+    while used.get(end).is_some_and(|i| tokens[*i].token == Token::Period) {
+        end += 2;
+    }
+    let at = used.get(end).copied().unwrap_or(tokens.len());
+    let span = tokens[used[1]].span;
+    let words = [Token::make_keyword("USING"), Token::make_word(BITMAP, None)];
+    let mut out = tokens.to_vec();
+    let spaced = words.into_iter().map(|token| TokenWithSpan { token, span });
+    out.splice(at..at, spaced);
+    out.remove(used[1]);
     Some(out)
 }
 
@@ -102,6 +127,13 @@ mod tests {
         let query = "create table t (a) as select tablespace from logging";
         let kept = shown(query).expect("a statement");
         assert!(kept.ends_with("AS SELECT tablespace FROM logging"), "{kept}");
+        let bits = shown("create bitmap index i on s.t (a) tablespace x");
+        assert_eq!(bits, shown("create index i on s.t using bitmap (a)"));
+        assert!(bits.is_ok());
+        let bits = shown("create bitmap index if not exists i on t(a)");
+        assert_eq!(bits, shown("create index if not exists i on t using bitmap (a)"));
+        assert_eq!(shown("create bitmap index i on"), Err("42601"));
+        assert_eq!(shown("create bitmap table t (a int)"), Err("42601"));
         assert_eq!(shown("create table t (a int) tablespace"), Err("42601"));
         assert_eq!(shown("create table t (a int) storage (x"), Err("42601"));
     }

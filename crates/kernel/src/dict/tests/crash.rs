@@ -50,6 +50,7 @@ fn new_table(name: &str) -> NewTable {
         owner: dict::SUPERUSER_OBJ,
         columns: vec![column("id", TypeKind::Int8), column("text", TypeKind::Text)],
         indexes: vec![NewIndex {
+            kind: Default::default(),
             name: format!("{name}_pkey"),
             columns: vec![0],
             included: Default::default(),

@@ -10,7 +10,7 @@ use observe::Ctx;
 use super::convert::{key_of, prefix_of, values_of};
 use super::pending::{KeyEvent, put_off};
 use crate::btree::{self, IndexSeg};
-use crate::dict::{self, ForeignKeyDef, IndexDef, TableDef};
+use crate::dict::{self, ForeignKeyDef, IndexDef, IndexKind, TableDef};
 use crate::error::{Error, Result};
 use crate::heap;
 use crate::row::{RowView, Value};
@@ -129,7 +129,7 @@ async fn await_parent(
     if let Some(limit) = GRACE.get(waits) {
         return core.wait_briefly(ctx, xid, *limit).await;
     }
-    let what = WaitTarget { obj: index.obj, rowid: None };
+    let what = WaitTarget::entry(index.obj, None);
     match core.wait_row(ctx, txn, xid, what, LockWait::Timeout(AGAIN_US)).await {
         Err(Error::LockTimeout) => Ok(()),
         done => done,
@@ -140,6 +140,10 @@ async fn await_parent(
 fn child_index<'a>(child: &'a TableDef, key: &ForeignKeyDef) -> Option<&'a Arc<IndexDef>> {
     let count = key.columns.len();
     let serves = |index: &&Arc<IndexDef>| {
+        // Of a bitmap it is not known which of its rows a transaction is deciding about.
+        if index.kind == IndexKind::Bitmap {
+            return false;
+        }
         let first = index.columns.get(..count);
         first.is_some_and(|first| key.columns.iter().all(|column| first.contains(column)))
     };
@@ -253,7 +257,7 @@ pub(crate) async fn await_child(
     if wait == LockWait::Wait {
         txn.core().wait_briefly(ctx, xid, GIVEN_WAY).await?;
     }
-    let what = WaitTarget { obj: def.obj, rowid: Some(rowid) };
+    let what = WaitTarget::entry(def.obj, Some(rowid));
     txn.core().wait_row(ctx, txn, xid, what, wait).await
 }
 
@@ -293,7 +297,7 @@ pub async fn children(
             let Some(xid) = before_the_mark(ctx, txn, &seg, &found).await? else {
                 break found.live;
             };
-            let what = WaitTarget { obj: index.obj, rowid: None };
+            let what = WaitTarget::entry(index.obj, None);
             txn.core().wait_row(ctx, txn, xid, what, LockWait::Wait).await?;
         };
         for rowid in live {
@@ -358,7 +362,7 @@ async fn scanned(
         };
         heap::current_rows(ctx, txn, &heap_seg(child), &meets, each).await?;
         if let Some(xid) = busy {
-            let what = WaitTarget { obj: child.obj, rowid: None };
+            let what = WaitTarget::entry(child.obj, None);
             txn.core().wait_row(ctx, txn, xid, what, LockWait::Wait).await?;
             continue;
         }

@@ -8,6 +8,7 @@ use super::OWNER;
 use crate::catalog::rows::Shape::{Bool, Char, Int4, Name, NoList, Object, Oid, Text};
 use crate::catalog::rows::{Rows, TEXTS, int, text};
 use crate::catalog::{Catalog, rights};
+use crate::parse::BITMAP;
 use kernel::row::Value;
 use query::types::oid;
 
@@ -75,6 +76,11 @@ pub(super) fn tablespaces() -> Rows {
     rows
 }
 
+/// Numbers of the access methods of indexes; PostgreSQL has no bitmap indexes, and no method with
+/// the second.
+pub(super) const BTREE_METHOD: i64 = 403;
+pub(super) const BITMAP_METHOD: i64 = 404;
+
 pub(super) fn access_methods() -> Rows {
     let mut rows = Rows::new(&[
         ("oid", Oid),
@@ -83,7 +89,8 @@ pub(super) fn access_methods() -> Rows {
         ("amtype", Char),
     ]);
     rows.push(vec![int(2), text("heap"), int(3), text("t")]);
-    rows.push(vec![int(403), text("btree"), int(330), text("i")]);
+    rows.push(vec![int(BTREE_METHOD), text("btree"), int(330), text("i")]);
+    rows.push(vec![int(BITMAP_METHOD), text(BITMAP), int(0), text("i")]);
     rows
 }
 

@@ -4,6 +4,7 @@
 //! What it promises: everything with a name of its own has a row in `pg_class`, also indexes,
 //! sequences and the views of this catalog. What it must never do: count rows or blocks.
 
+use super::database::{BITMAP_METHOD, BTREE_METHOD};
 use super::{VIEWS, oid_of};
 use crate::catalog::known::TYPES;
 use crate::catalog::rows::Shape::{Bool, Char, Float8, Int2, Int4, Name, NoList, Oid, Other, Text};
@@ -12,7 +13,9 @@ use crate::catalog::{Catalog, functions, rights};
 use crate::ddl::is_temporary;
 use crate::sequence::split_name;
 use block::ObjId;
-use kernel::dict::{Acl, CheckOption, ColumnDef, Generated, SUPERUSER_OBJ, TableDef};
+use kernel::dict::{
+    Acl, CheckOption, ColumnDef, Generated, IndexDef, IndexKind, SUPERUSER_OBJ, TableDef,
+};
 use kernel::row::{TypeKind, Value};
 use query::functions::quote_ident;
 use query::types::{PgType, oid};
@@ -33,6 +36,8 @@ struct Has<'a> {
     option: Option<&'static str>,
     /// Whether a materialized view's rows have been computed.
     populated: bool,
+    /// Number of an index's access method.
+    method: i64,
 }
 
 /// Of the system's own.
@@ -46,6 +51,7 @@ const NOTHING: Has<'_> = Has {
     rows: -1.0,
     option: None,
     populated: true,
+    method: 0,
 };
 
 pub(super) fn classes(catalog: &Catalog) -> Rows {
@@ -86,7 +92,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
     let mut add = |obj: Value, name: &str, schema: &str, kind: &str, columns: usize, of: Has| {
         let am = match kind {
             "r" => 2,
-            "i" => 403,
+            "i" => of.method,
             _ => 0,
         };
         rows.push(vec![
@@ -139,6 +145,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
             owner,
             acl,
             populated: table.materialized.as_ref().is_none_or(|own| own.populated),
+            method: 0,
         };
         let kind = if table.materialized.is_some() { "m" } else { "r" };
         add(oid_of(table.obj), &table.name, &table.schema, kind, table.columns.len(), of);
@@ -149,7 +156,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
                 &table.schema,
                 "i",
                 index.all_columns().len(),
-                Has { owner, rows: of_table.max(0.0), ..NOTHING },
+                Has { owner, rows: of_table.max(0.0), method: method_of(index), ..NOTHING },
             );
         }
     }
@@ -169,6 +176,13 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
         add(int(*oid), name, "pg_catalog", "v", 1, NOTHING);
     }
     rows
+}
+
+fn method_of(index: &IndexDef) -> i64 {
+    match index.kind {
+        IndexKind::Tree => BTREE_METHOD,
+        IndexKind::Bitmap => BITMAP_METHOD,
+    }
 }
 
 /// Whether a column has what PostgreSQL calls a default: an identity column has a sequence instead.

@@ -5,6 +5,7 @@
 //! what a statement cannot use.
 
 use super::OWNER;
+use super::database::BTREE_METHOD;
 use crate::catalog::Catalog;
 use crate::catalog::known::{
     AGGREGATES, AMOPS, CASTS, FUNCTIONS, KEYWORDS, Line, OPCLASSES, OPERATORS, OPFAMILIES,
@@ -17,8 +18,6 @@ use kernel::dict::KEY_EXPR;
 use kernel::row::Value;
 use query::types::oid;
 
-/// Method of btree indexes.
-const BTREE: i64 = 403;
 /// Schema of all of it.
 const PG_CATALOG: i64 = 11;
 
@@ -250,7 +249,7 @@ pub(super) fn operator_classes() -> Rows {
     for line in OPCLASSES.iter() {
         rows.push(vec![
             int(line.number(0)),
-            int(BTREE),
+            int(BTREE_METHOD),
             text(line.text(1)),
             int(PG_CATALOG),
             int(OWNER),
@@ -274,7 +273,7 @@ pub(super) fn operator_families() -> Rows {
     for line in OPFAMILIES.iter() {
         rows.push(vec![
             int(line.number(0)),
-            int(BTREE),
+            int(BTREE_METHOD),
             text(line.text(1)),
             int(PG_CATALOG),
             int(OWNER),
@@ -304,7 +303,7 @@ pub(super) fn family_operators() -> Rows {
             Value::Int2(line.small(4)),
             text("s"),
             int(line.number(5)),
-            int(BTREE),
+            int(BTREE_METHOD),
             int(0),
         ]);
     }
