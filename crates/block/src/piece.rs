@@ -9,10 +9,12 @@
 //! piece has once held fits into the room it keeps ([`crate::rows::capacity`]), also after it was
 //! cut. What it must never do: lower that room, for a rollback needs it.
 //!
-//! The bitmap is a list of blocks: the first one's address in 6 bytes, then for each block its
-//! distance from the one before (none for the first) and its slots, as gaps or as bits, whichever is
-//! shorter: `count << 1` and the gaps, or `bytes << 1 | 1` and the bits. All numbers but the first
-//! are varints.
+//! The bitmap has one of two forms, whichever is shorter. Rows here and there: a number above all
+//! slots, the first block's address in 6 bytes and its slot, then the distances from row to row,
+//! each block taken to have that number of slots. Rows side by side: 0, the first block's address,
+//! then for each block its distance from the one before (none for the first) and its slots, as gaps
+//! or as bits: `count << 1` and the gaps, or `bytes << 1 | 1` and the bits. All other numbers are
+//! varints.
 
 use crate::bytes::u16_of;
 use crate::rows::{self, Entry};
@@ -231,6 +233,42 @@ fn varint_bytes(n: u64) -> usize {
 }
 
 fn encode(rowids: &[u64], out: &mut Vec<u8>) {
+    let (Some(first), at) = (rowids.first(), out.len()) else { return };
+    encode_apart(rowids, out);
+    let apart = out.len();
+    out.push(0);
+    encode_blocks(rowids, out);
+    if out.len() - apart < apart - at {
+        out.drain(at..apart);
+    } else {
+        out.truncate(apart);
+    }
+    debug_assert!(first <= &END);
+}
+
+/// Rows here and there.
+fn encode_apart(rowids: &[u64], out: &mut Vec<u8>) {
+    let slots = 1 + rowids.iter().map(|rowid| rowid & 0xffff).max().unwrap_or(0);
+    put_varint(out, slots);
+    let mut before: Option<u64> = None;
+    for rowid in rowids {
+        let (dba, slot) = (rowid >> 16, rowid & 0xffff);
+        match before {
+            None => {
+                out.extend_from_slice(&dba.to_be_bytes()[8 - FIRST_BYTES..]);
+                put_varint(out, slot);
+            }
+            Some(before) => {
+                let blocks = dba - (before >> 16);
+                put_varint(out, (blocks * slots + slot) - (before & 0xffff));
+            }
+        }
+        before = Some(*rowid);
+    }
+}
+
+/// Rows side by side.
+fn encode_blocks(rowids: &[u64], out: &mut Vec<u8>) {
     let mut before = None;
     for block in rowids.chunk_by(|a, b| a >> 16 == b >> 16) {
         let dba = block[0] >> 16;
@@ -262,8 +300,20 @@ fn encode(rowids: &[u64], out: &mut Vec<u8>) {
 
 /// What cannot be read of damaged bytes is left out.
 fn decode(bits: &[u8], mut each: impl FnMut(u64)) {
-    let Some((first, mut rest)) = bits.split_first_chunk::<FIRST_BYTES>() else { return };
+    let mut rest = bits;
+    let Some(slots) = take_varint(&mut rest) else { return };
+    let Some((first, mut rest)) = rest.split_first_chunk::<FIRST_BYTES>() else { return };
     let mut dba = first.iter().fold(0u64, |dba, byte| dba << 8 | u64::from(*byte));
+    if slots > 0 {
+        let mut slot = 0u64;
+        while let Some(distance) = take_varint(&mut rest) {
+            slot = slot.saturating_add(distance);
+            dba = dba.wrapping_add(slot / slots);
+            slot %= slots;
+            each(dba << 16 | slot & 0xffff);
+        }
+        return;
+    }
     loop {
         let base = dba << 16;
         let Some(head) = take_varint(&mut rest) else { return };
@@ -361,9 +411,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_for_each_hundred_blocks_takes_about_three_bytes() {
-        let all: Vec<u64> = (0..100u64).map(|i| (1 << 48) + (i * 53 << 16) + i * 7 % 180).collect();
-        assert!(length(&all) <= 6 + 100 * 4, "{} bytes", length(&all));
+    fn one_row_of_ten_thousand_takes_two_bytes() {
+        let row = |n: u64| (1 << 48) + ((n / 180) << 16) + n % 180;
+        let all: Vec<u64> = (0..100).map(|i| row(i * 10_000 + 77)).collect();
+        assert!(length(&all) <= 9 + 99 * 2, "{} bytes", length(&all));
+        // And side by side eight of them one.
+        let all: Vec<u64> = (0..1_800).map(row).collect();
+        assert!(length(&all) <= 10 + 10 * 26, "{} bytes", length(&all));
     }
 
     #[test]

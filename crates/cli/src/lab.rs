@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub enum LabCommand {
     /// List the experiments: what each does, its sizes, and how long it takes.
     List,
-    /// Run one: myth1, myth2, myth4, myth5 or hot-table.
+    /// Run one: myth1, myth2, myth4, myth5, myth6 or hot-table.
     ///
     /// A cluster is made in a folder of its own, both sides do the same work in turns, and all is
     /// removed at the end. Exit code 6: the effect was not reproduced, or a count was wrong, which

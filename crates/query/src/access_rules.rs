@@ -458,7 +458,7 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
                 Some(ScanWork { access, ..work.clone() })
             })
         }
-        Access::Keys { .. } | Access::Any { .. } => None,
+        Access::Keys { .. } | Access::Any { .. } | Access::Bits(_) => None,
     }
 }
 

@@ -342,6 +342,13 @@ impl RowBatchBuilder {
         Ok(())
     }
 
+    /// Takes in rows of which it wants no value; `false`: it wants some.
+    pub fn count(&mut self, rows: u64) -> bool {
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        self.len = self.len.saturating_add(rows);
+        self.columns.is_empty()
+    }
+
     /// The batch so far; the builder is empty afterwards.
     ///
     /// # Errors

@@ -458,6 +458,15 @@ impl Taker for Adding {
         self.running.iter_mut().try_for_each(|one| one.add(view))
     }
 
+    fn take_count(&mut self, rows: u64) -> bool {
+        if self.running.iter().any(|one| one.total != Total::Rows) {
+            return false;
+        }
+        let count = i64::try_from(rows).unwrap_or(i64::MAX);
+        self.running.iter_mut().for_each(|one| one.count += count);
+        true
+    }
+
     fn rows(&self) -> usize {
         self.rows
     }

@@ -53,7 +53,7 @@ fn scan_cost(work: &ScanWork) -> (f64, f64) {
     let rows = work.rows();
     let (startup, total) = match &work.access {
         Access::Full => (0.0, work.size.blocks * BLOCK + all * (ROW + filters)),
-        Access::Range { .. } | Access::Keys { .. } | Access::Any { .. } => {
+        Access::Range { .. } | Access::Keys { .. } | Access::Any { .. } | Access::Bits(_) => {
             let startup = OPERATION * log2(all);
             let each = if work.only_index().is_some() { ROW } else { ROW * LOOKUP_ROWS };
             (startup, startup + rows.max(1.0) * (each + filters))

@@ -51,8 +51,25 @@ pub fn granule_scan(table: &TableDef, snapshot: &Snapshot, granule: Granule) -> 
     FullScan(table::scan_granule(table, snapshot, granule))
 }
 
-/// An index range in progress.
-pub struct RangeScan(table::IndexScan);
+/// A set of rows, by what [`Rowid::to_u64`] makes of their addresses.
+pub type RowSet = roaring::RoaringTreemap;
+
+/// An index range in progress, or a set of rows that is gone through.
+pub struct RangeScan(Found);
+
+enum Found {
+    Index(Box<table::IndexScan>),
+    Rows(Box<roaring::treemap::IntoIter>),
+}
+
+/// Rows of a set that make a batch.
+const SET_ROWS: usize = 1024;
+
+/// Begins to go through a set of rows.
+#[must_use]
+pub fn row_scan(rows: RowSet) -> RangeScan {
+    RangeScan(Found::Rows(Box::new(rows.into_iter())))
+}
 
 /// Begins to read an index between two keys, from the greater one if `backward`.
 #[must_use]
@@ -65,7 +82,8 @@ pub fn range_scan(
     snapshot: &Snapshot,
 ) -> RangeScan {
     let direction = if backward { table::Direction::Backward } else { table::Direction::Forward };
-    RangeScan(table::index_range(ctx, index, from, to, direction, snapshot))
+    let scan = table::index_range(ctx, index, from, to, direction, snapshot);
+    RangeScan(Found::Index(Box::new(scan)))
 }
 
 impl RangeScan {
@@ -76,12 +94,46 @@ impl RangeScan {
     pub async fn next_batch(&mut self, ctx: &Ctx, out: &mut Entries) -> Result<bool> {
         out.clear();
         let with_keys = out.with_keys;
-        let more = self.0.next_leaf(ctx, |key, rowid| {
+        let scan = match &mut self.0 {
+            Found::Index(scan) => scan,
+            Found::Rows(rows) => {
+                out.rowids.extend(rows.take(SET_ROWS).map(Rowid::from_u64));
+                return Ok(!out.rowids.is_empty());
+            }
+        };
+        let more = scan.next_leaf(ctx, |key, rowid| {
             out.rowids.push(rowid);
             if with_keys {
                 out.keys.extend_from_slice(key);
                 out.ends.push(out.keys.len());
             }
+        });
+        Ok(more.await?)
+    }
+
+    /// How many the next entries are, a leaf's worth; `None`: the end.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub async fn next_count(&mut self, ctx: &Ctx) -> Result<Option<u64>> {
+        match &mut self.0 {
+            Found::Index(scan) => Ok(scan.count_leaf(ctx).await?),
+            Found::Rows(rows) => {
+                let left = rows.size_hint().0 as u64;
+                **rows = RowSet::new().into_iter();
+                Ok((left > 0).then_some(left))
+            }
+        }
+    }
+
+    /// Adds the rows of the next entries to a set; false at the end.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub async fn add_to(&mut self, ctx: &Ctx, rows: &mut RowSet) -> Result<bool> {
+        let Found::Index(scan) = &mut self.0 else { return Ok(false) };
+        let more = scan.next_leaf(ctx, |_, rowid| {
+            rows.insert(rowid.to_u64());
         });
         Ok(more.await?)
     }

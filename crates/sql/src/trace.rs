@@ -387,9 +387,36 @@ fn first_name(text: &str) -> &str {
     text.split([' ', ',', ':']).next().unwrap_or(text)
 }
 
+/// The field's words for a step that goes by bitmaps.
+fn bitmap_operation(text: &str) -> Option<String> {
+    let (ours, rest) = text.split_once(" using ")?;
+    let (sets, rest) = rest.split_once(" on ")?;
+    let sets_text = sets.to_uppercase();
+    let found = if sets.starts_with('(') {
+        format!("BITMAP {sets_text}")
+    } else if rest.contains(" 0 bounds)") && !rest.contains("(0 equal") {
+        format!("BITMAP INDEX SINGLE VALUE {sets_text}")
+    } else {
+        format!("BITMAP INDEX RANGE SCAN {sets_text}")
+    };
+    let table = first_name(rest).to_uppercase();
+    match ours {
+        "Bitmap Count" => Some(format!("BITMAP CONVERSION COUNT ({found})")),
+        "Bitmap Index Scan" | "Bitmap Index Scan Backward" => {
+            let rowids = format!("BITMAP CONVERSION TO ROWIDS ({found})");
+            Some(format!("TABLE ACCESS BY INDEX ROWID {table} ({rowids})"))
+        }
+        "Bitmap Index Only Scan" | "Bitmap Index Only Scan Backward" => Some(found),
+        _ => None,
+    }
+}
+
 /// The field's words for a step, and whether it reads a table.
 fn operation(step: &Step) -> (String, bool) {
     let text = &*step.text;
+    if let Some(words) = bitmap_operation(text) {
+        return (words, true);
+    }
     if let Some(table) = text.strip_prefix("Seq Scan on ") {
         let table = first_name(table);
         return (format!("TABLE ACCESS FULL {}", table.to_uppercase()), true);
@@ -591,6 +618,15 @@ mod tests {
         let named = |name, text| operation(&step(name, text)).0;
         let text = "Seq Scan on t_small, filter: v = 1";
         assert_eq!(named("ScanExec", text), "TABLE ACCESS FULL T_SMALL");
+        let text = "Bitmap Count using i on t (1 equal, 0 bounds)";
+        let count = "BITMAP CONVERSION COUNT (BITMAP INDEX SINGLE VALUE I)";
+        assert_eq!(named("ScanExec", text), count);
+        let text = "Bitmap Index Scan using ((i AND j) MINUS (k)) on t, filters=3";
+        let rows = "TABLE ACCESS BY INDEX ROWID T (BITMAP CONVERSION TO ROWIDS (BITMAP \
+                    ((I AND J) MINUS (K))))";
+        assert_eq!(named("ScanExec", text), rows);
+        let text = "Bitmap Index Only Scan using i on t (0 equal, 2 bounds)";
+        assert_eq!(named("ScanExec", text), "BITMAP INDEX RANGE SCAN I");
         let text = "Index Range Scan Backward using i on t (1 equal, 0 bounds)";
         let shown = "TABLE ACCESS BY INDEX ROWID T (INDEX RANGE SCAN DESCENDING I)";
         assert_eq!(named("ScanExec", text), shown);

@@ -41,10 +41,10 @@ fn counts_hold(out: &Output, json: &Value) -> usize {
 #[test]
 fn the_list_tells_of_each_experiment() {
     let list = succeed(skein().args(["lab", "list"]));
-    for name in ["myth1: ", "myth2: ", "myth4: ", "myth5: ", "hot-table: "] {
+    for name in ["myth1: ", "myth2: ", "myth4: ", "myth5: ", "myth6: ", "hot-table: "] {
         assert!(list.contains(name), "{list}");
     }
-    assert_eq!(list.matches("takes about").count(), 5, "{list}");
+    assert_eq!(list.matches("takes about").count(), 6, "{list}");
 }
 
 #[test]
@@ -80,6 +80,14 @@ fn a_scan_visits_its_segment_and_an_index_three_blocks() {
     let (out, json) = run("myth5", &["--scale", "0.001"]);
     assert_eq!(counts_hold(&out, &json), 12);
     assert!(json["figures"]["segment_blocks"].as_f64().is_some_and(|n| n > 30.0), "{json}");
+}
+
+#[test]
+fn a_count_by_a_bitmap_visits_two_blocks() {
+    let (out, json) = run("myth6", &["--scale", "0.01"]);
+    // Three counts for each of three sessions, and what an insert waits for.
+    assert_eq!(counts_hold(&out, &json), 10);
+    assert!(json["figures"]["all.cpu_us"].as_f64().is_some_and(|us| us > 0.0), "{json}");
 }
 
 /// The delay is far above anything else here, so that its effect is no matter of speed.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use block::layout;
 use block::op::Op;
-use block::piece::{self, END_BYTES};
+use block::piece::{self, END_BYTES, Piece};
 use block::redo::RecordKind;
 use block::rows::{self, Entry};
 use block::{Dba, Mode, Rowid, Xid};
@@ -31,6 +31,9 @@ use crate::txn::{Core, Transaction};
 const RUN_BYTES_MAX: usize = 64 << 20;
 /// Room left in a loaded block: for the longest high key, and for ITL entries and inserts later.
 const ROOM_BYTES: usize = KEY_BYTES_MAX + 2;
+/// The same in a leaf of pieces, whose high key is no longer than a value with a rowid, when that
+/// is short: for some rows that come to its pieces, too.
+const PIECES_ROOM_BYTES: usize = 512;
 
 /// An entry of a run: its key is `bytes[start..start + len]`.
 struct Item {
@@ -219,7 +222,11 @@ impl Builder {
                 self.levels.push(Open { image, dba: None, low: Vec::new() });
             }
             let open = &mut self.levels[level];
-            if rows::free_bytes(&open.image) >= rows::entry_bytes(&key) + ROOM_BYTES {
+            let short = Piece::of(&Entry { flags: 0, lock: 0, value, key: &key })
+                .is_some_and(|piece| 2 * piece.key.len() < PIECES_ROOM_BYTES);
+            let pieces = self.seg.bitmap && level == 0 && short;
+            let room = if pieces { PIECES_ROOM_BYTES } else { ROOM_BYTES };
+            if rows::free_bytes(&open.image) >= rows::entry_bytes(&key) + room {
                 rows::insert_entry(&mut open.image, 0, 0, value, &key);
                 return Ok(());
             }

@@ -157,12 +157,41 @@ impl RangeScan {
         ctx: &Ctx,
         mut each: impl FnMut(&[u8], Rowid) + Send,
     ) -> Result<bool> {
+        let (bitmap, backward) = (self.seg.bitmap, self.backward);
+        self.visit_leaf(ctx, |entry| tell(bitmap, entry, backward, &mut each)).await
+    }
+
+    /// How many rows the live entries of the next leaf that has some in the range are; `None`: the
+    /// range is at its end.
+    ///
+    /// # Errors
+    /// As [`RangeScan::next_leaf`].
+    pub async fn count_leaf(&mut self, ctx: &Ctx) -> Result<Option<u64>> {
+        let (bitmap, mut count) = (self.seg.bitmap, 0);
+        let more = self.visit_leaf(ctx, |entry| {
+            let rows = match bitmap {
+                _ if entry.is_deleted() => 0,
+                true => Piece::of(entry).map_or(0, |piece| piece.count),
+                false => 1,
+            };
+            count += rows;
+            u32::from(rows > 0)
+        });
+        Ok(more.await?.then_some(count))
+    }
+
+    /// `visit` says how many rows an entry is.
+    async fn visit_leaf(
+        &mut self,
+        ctx: &Ctx,
+        mut visit: impl FnMut(&Entry<'_>) -> u32 + Send,
+    ) -> Result<bool> {
         while !matches!(self.at, At::End) {
             ctx.check_interrupt()?;
             let rest = if self.backward {
-                self.leaf_backward(ctx, &mut each).await?
+                self.leaf_backward(ctx, &mut visit).await?
             } else {
-                self.leaf_forward(ctx, &mut each).await?
+                self.leaf_forward(ctx, &mut visit).await?
             };
             self.at = rest.at;
             if rest.entries > 0 {
@@ -185,7 +214,7 @@ impl RangeScan {
     async fn leaf_forward(
         &self,
         ctx: &Ctx,
-        each: &mut (impl FnMut(&[u8], Rowid) + Send),
+        visit: &mut (impl FnMut(&Entry<'_>) -> u32 + Send),
     ) -> Result<Rest> {
         let (from, hint) = match (&self.at, &self.low) {
             (At::From(key, leaf), _) => (Bound::Included(key.as_slice()), Some(*leaf)),
@@ -203,7 +232,7 @@ impl RangeScan {
                 if is_above(entry.key, high) {
                     return Rest { entries, at: At::End };
                 }
-                entries += tell(&self.seg, &entry, false, each);
+                entries += visit(&entry);
             }
             let at = match rows::high_key(b) {
                 Some(key) if !is_above(key, high) => At::From(key.to_vec(), rows::right(b)),
@@ -217,7 +246,7 @@ impl RangeScan {
     async fn leaf_backward(
         &self,
         ctx: &Ctx,
-        each: &mut (impl FnMut(&[u8], Rowid) + Send),
+        visit: &mut (impl FnMut(&Entry<'_>) -> u32 + Send),
     ) -> Result<Rest> {
         let to = match (&self.at, &self.high) {
             (At::Below(key), _) => Bound::Excluded(key.as_slice()),
@@ -237,7 +266,7 @@ impl RangeScan {
                 if is_below(entry.key, low) {
                     return Rest { entries, at: At::End };
                 }
-                entries += tell(&self.seg, &entry, true, each);
+                entries += visit(&entry);
             }
             let at = match rows::low_key(b) {
                 // Everything left of here is below the leaf's low key.
@@ -252,7 +281,7 @@ impl RangeScan {
 
 /// Calls `each` for the rows of an entry; how many they are.
 fn tell(
-    seg: &IndexSeg,
+    bitmap: bool,
     entry: &Entry<'_>,
     backward: bool,
     each: &mut impl FnMut(&[u8], Rowid),
@@ -260,7 +289,7 @@ fn tell(
     if entry.is_deleted() {
         return 0;
     }
-    if !seg.bitmap {
+    if !bitmap {
         each(entry.key, Rowid::from_u64(entry.value));
         return 1;
     }

@@ -181,6 +181,14 @@ impl IndexScan {
     ) -> Result<bool> {
         self.0.next_leaf(ctx, each).await
     }
+
+    /// How many rows the next entries are, a leaf's worth; `None`: the end.
+    ///
+    /// # Errors
+    /// As [`IndexScan::next_batch`].
+    pub async fn count_leaf(&mut self, ctx: &Ctx) -> Result<Option<u64>> {
+        self.0.count_leaf(ctx).await
+    }
 }
 
 /// Entries whose key lies between the bounds. A bound is a prefix of whole columns and stands for

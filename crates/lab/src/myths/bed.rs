@@ -67,6 +67,31 @@ impl Bed {
         Ok(())
     }
 
+    /// Stops all instances but the first, as far as they are open.
+    ///
+    /// # Errors
+    /// What `skein` said.
+    pub fn leave_one(&self) -> Result<(), String> {
+        for instance in 2..=self.instances {
+            if self.cluster.pid(instance).is_ok() {
+                self.cluster.stop(instance)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts those that are not open.
+    ///
+    /// # Errors
+    /// What `skein` said.
+    pub fn open_all(&mut self) -> Result<(), String> {
+        if (1..=self.instances).all(|instance| self.cluster.pid(instance).is_ok()) {
+            return Ok(());
+        }
+        *self = Bed::start(&self.cluster, self.instances)?;
+        Ok(())
+    }
+
     /// A new session on an instance, counted from 1.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 //! keep the cluster.
 
 mod bed;
+mod bitmap;
 mod check;
 mod hot_table;
 mod html;
@@ -50,6 +51,7 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &slow_log::EXPERIMENT,
     &sequence::EXPERIMENT,
     &lookup::EXPERIMENT,
+    &bitmap::EXPERIMENT,
     &hot_table::EXPERIMENT,
 ];
 

@@ -1,5 +1,6 @@
 //! How a scan finds its rows, chosen from what its filters say about indexed columns.
 
+use super::bits::BitsAccess;
 use super::several::Branch;
 use crate::implied::implies;
 use crate::key_exprs::Computed;
@@ -30,6 +31,8 @@ pub enum Access {
     Any {
         branches: Vec<Branch>,
     },
+    /// Rows that several indexes agree on.
+    Bits(Arc<BitsAccess>),
 }
 
 /// What the filters say about one column.
@@ -110,7 +113,7 @@ impl Access {
                     equal.len() + usize::from(lower.is_some() || upper.is_some())
                 }
                 Access::Keys { .. } => 1,
-                Access::Full | Access::Any { .. } => 0,
+                Access::Full | Access::Any { .. } | Access::Bits(_) => 0,
             };
             let columns = index.columns.iter().take(used).map(|c| usize::from(*c)).collect();
             Some((access, columns))
@@ -123,7 +126,7 @@ impl Access {
     pub fn index(&self) -> Option<&Arc<IndexDef>> {
         match self {
             Access::Range { index, .. } | Access::Keys { index, .. } => Some(index),
-            Access::Full | Access::Any { .. } => None,
+            Access::Full | Access::Any { .. } | Access::Bits(_) => None,
         }
     }
 
@@ -137,6 +140,9 @@ impl Access {
     /// [exact](super::run::is_exact): those that the range of keys does not say itself.
     #[must_use]
     pub fn unsaid(&self, table: &TableDef, filters: &[Scalar]) -> Vec<Scalar> {
+        if let Access::Bits(found) = self {
+            return found.rest.clone();
+        }
         let said = |filter: &Scalar| {
             let mut conjuncts = Vec::new();
             filter.conjuncts(&mut conjuncts);

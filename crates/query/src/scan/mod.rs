@@ -9,6 +9,7 @@
 //! order.
 
 mod access;
+mod bits;
 mod filter;
 mod run;
 mod several;
@@ -42,7 +43,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
-use kernel::dict::{IndexDef, TableDef};
+use kernel::dict::{IndexDef, IndexKind, TableDef};
 use kernel::row::{ColType, TypeKind};
 use std::fmt;
 use std::sync::Arc;
@@ -154,6 +155,21 @@ impl ScanWork {
         }
     }
 
+    /// Whether only the number of rows is asked for, and the keys say which they are.
+    fn counts_rows(&self) -> bool {
+        let found = match &self.access {
+            Access::Range { index, .. } => index.exprs.is_empty() && self.only_index().is_some(),
+            Access::Bits(_) => true,
+            _ => false,
+        };
+        found
+            && !self.target
+            && self.sources.is_empty()
+            && self.unsaid.is_empty()
+            && self.probes.is_empty()
+            && self.limit.is_none()
+    }
+
     /// Takes the index whose range of keys costs least to read, or none, by what is known of the
     /// columns.
     fn prefer_cheapest(&mut self) {
@@ -232,7 +248,7 @@ impl ScanWork {
             }
             #[allow(clippy::cast_precision_loss)] // a guess
             Access::Keys { keys, .. } => (EQUAL * item_count(keys, ITEMS) as f64).min(1.0),
-            Access::Full | Access::Any { .. } => return None,
+            Access::Full | Access::Any { .. } | Access::Bits(_) => return None,
         };
         Some(LOOKUP_ROWS + (self.size.rows * part).max(1.0) * LOOKUP_ROWS)
     }
@@ -311,6 +327,7 @@ impl ScanExec {
     pub(crate) fn new(mut work: ScanWork) -> ScanExec {
         work.prefer_cheapest();
         work.prefer_several();
+        work.prefer_bits();
         work.prefer_partial_index();
         work.prefer_covering_index();
         ScanExec::with_work(work)
@@ -345,9 +362,13 @@ impl DisplayAs for ScanExec {
             Access::Full => write!(f, "Seq Scan on {}", work.table.name)?,
             Access::Range { index, equal, lower, upper, backward } => {
                 let one = index.unique && equal.len() == index.columns.len();
+                let bitmap = index.kind == IndexKind::Bitmap;
                 let word = match (one, work.only_index().is_some()) {
+                    _ if bitmap && work.counts_rows() => "Bitmap Count",
                     (true, _) => "Index Unique Scan",
+                    (false, true) if bitmap => "Bitmap Index Only Scan",
                     (false, true) => "Index Only Scan",
+                    (false, false) if bitmap => "Bitmap Index Scan",
                     (false, false) => "Index Range Scan",
                 };
                 let word = if *backward { format!("{word} Backward") } else { word.to_owned() };
@@ -369,6 +390,10 @@ impl DisplayAs for ScanExec {
                 let used = branches.iter().filter_map(|branch| branch.access.index());
                 let names: Vec<&str> = used.map(|index| index.name.as_str()).collect();
                 write!(f, "Index Scan using {} on {}", names.join(" or "), work.table.name)?;
+            }
+            Access::Bits(found) => {
+                let word = if work.counts_rows() { "Bitmap Count" } else { "Bitmap Index Scan" };
+                write!(f, "{word} using {} on {}", found.bits, work.table.name)?;
             }
         }
         if !work.filters.is_empty() {

@@ -54,9 +54,17 @@ pub(crate) trait Taker: Send {
     fn take(&mut self, rowid: Rowid, row: &[u8], view: &RowView<'_>) -> Result<()>;
     /// Rows it holds or has passed on, as the scan's limit counts them.
     fn rows(&self) -> usize;
+    /// Rows of whose values none is asked for; `false`: it does ask.
+    fn take_count(&mut self, _rows: u64) -> bool {
+        false
+    }
 }
 
 impl Taker for RowBatchBuilder {
+    fn take_count(&mut self, rows: u64) -> bool {
+        self.count(rows)
+    }
+
     fn take(&mut self, rowid: Rowid, row: &[u8], view: &RowView<'_>) -> Result<()> {
         self.append(rowid, row, view)
     }
@@ -82,6 +90,8 @@ pub(crate) struct ScanRun<T> {
     branch: usize,
     /// Whether the range of keys says all that its filters say.
     exact: bool,
+    /// Whether entries are counted, not looked at.
+    counts: bool,
     filter: Filter,
     /// Rows of one block to read together.
     slots: Vec<u16>,
@@ -183,6 +193,7 @@ impl<T: Taker> ScanRun<T> {
             backward: false,
             branch: 0,
             exact: false,
+            counts: false,
             filter: Filter::default(),
             slots: Vec::new(),
             share: None,
@@ -245,6 +256,9 @@ impl<T: Taker> ScanRun<T> {
                 if !work.target {
                     self.filter.look_for(&work.probes, &state);
                 }
+                let ranged = matches!(self.cursor, Cursor::Range { .. });
+                self.counts =
+                    ranged && self.exact && work.counts_rows() && self.taker.take_count(0);
             }
             Cursor::Full(scan) => {
                 let taker = &mut self.taker;
@@ -273,6 +287,15 @@ impl<T: Taker> ScanRun<T> {
                             tokio::task::yield_now().await;
                         }
                     }
+                }
+            }
+            Cursor::Range { scan, .. } if self.counts => {
+                let Some(rows) = scan.next_count(&state.ctx).await? else {
+                    self.next_range();
+                    return Ok(());
+                };
+                if !self.taker.take_count(rows) {
+                    return Err(PgError::internal("rows are counted for one who reads them"));
                 }
             }
             Cursor::Range { scan, batch, at, brought } => {
@@ -425,6 +448,16 @@ impl<T: Taker> ScanRun<T> {
                 };
             }
             Access::Any { .. } => return Err(PgError::internal("alternatives of alternatives")),
+            Access::Bits(found) => {
+                let Some((rows, exact)) = found.bits.read(&work, &state).await? else {
+                    let scan = store::full_scan(&state.ctx, &work.table, &state.snapshot).await?;
+                    self.cursor = Cursor::Full(scan);
+                    return Ok(());
+                };
+                self.exact = exact;
+                let (scan, batch) = (store::row_scan(rows), store::Entries::new(false));
+                self.cursor = Cursor::Range { scan, batch, at: 0, brought: 0 };
+            }
             Access::Range { index, equal, lower, upper, backward } => {
                 let mut exact = true;
                 let key = encode_values(&work, &state, index, equal, &mut exact)?;
@@ -553,7 +586,7 @@ pub(crate) fn append_key(
 
 /// Whether keys compare with the key of this value as the column's values compare with it: it is
 /// of the column's type, or a whole number that the column can hold.
-fn is_exact(datum: &Datum<'_>, ty: ColType) -> bool {
+pub(super) fn is_exact(datum: &Datum<'_>, ty: ColType) -> bool {
     match (datum, ty.kind) {
         (Datum::Int2(_), TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8)
         | (Datum::Int4(_), TypeKind::Int4 | TypeKind::Int8)
@@ -573,7 +606,7 @@ fn is_exact(datum: &Datum<'_>, ty: ColType) -> bool {
 
 /// The value in the column's type. One that the type cannot hold gives no bound, and equals no
 /// row.
-fn key_value(datum: &Datum<'_>, ty: ColType, state: &ExecState) -> Result<KeyValue> {
+pub(super) fn key_value(datum: &Datum<'_>, ty: ColType, state: &ExecState) -> Result<KeyValue> {
     if datum.is_null() {
         return Ok(KeyValue::Null);
     }
@@ -591,7 +624,7 @@ fn key_value(datum: &Datum<'_>, ty: ColType, state: &ExecState) -> Result<KeyVal
     }
 }
 
-enum KeyValue {
+pub(super) enum KeyValue {
     Value(Value),
     Null,
     None,

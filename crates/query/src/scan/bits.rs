@@ -1,0 +1,383 @@
+//! Conditions on several indexed columns, at least one with a bitmap index: each index gives the
+//! set of its rows, and the sets are intersected, united or taken away from each other before any
+//! row is read.
+//!
+//! What it promises: the set has every row that the filters keep; where every value compared is
+//! such that keys compare as it does, it has no row beside those that the conditions named by it
+//! keep. What it must never do: hold more than a fixed number of rows; who would need more reads
+//! the table instead.
+
+use super::run::{KeyValue, is_exact, key_value};
+use super::{ENTRY_ROWS, LOOKUP_ROWS, SMALL_ROWS, ScanWork};
+use crate::error::Result;
+use crate::estimate::rows_kept;
+use crate::scalar::{CmpOp, EvalContext, Scalar};
+use crate::scan::Access;
+use crate::state::ExecState;
+use crate::store::{self, RowSet};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kernel::dict::{IndexDef, IndexKind, TableDef};
+use kernel::row::{Datum, encode_key};
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Rows of one set at the most.
+const ROWS_MAX: u64 = 1 << 24;
+/// Conditions that are brought together at the most.
+const PARTS_MAX: usize = 16;
+/// What a row's bit costs, in rows of a full scan.
+const BIT_ROWS: f64 = 0.05;
+
+/// A set of rows, as indexes give it.
+#[derive(Clone, Debug)]
+pub enum Bits {
+    /// Rows whose first column of the index compares so with a value.
+    One {
+        index: Arc<IndexDef>,
+        op: CmpOp,
+        value: Scalar,
+    },
+    /// Rows that have no value there.
+    Null(Arc<IndexDef>),
+    All(Vec<Bits>),
+    Any(Vec<Bits>),
+    /// The rows of the first that are in none of the others.
+    Minus(Box<Bits>, Vec<Bits>),
+}
+
+/// What the filters of a scan come to.
+#[derive(Clone, Debug)]
+pub struct BitsAccess {
+    pub(crate) bits: Bits,
+    /// Filters that it does not say.
+    pub(crate) rest: Vec<Scalar>,
+}
+
+/// The index whose first column this is, a bitmap index if there is one.
+fn index_of(table: &TableDef, column: usize) -> Option<&Arc<IndexDef>> {
+    let leads =
+        |index: &&Arc<IndexDef>| index.columns.first() == u16::try_from(column).ok().as_ref();
+    let bitmap = |index: &&Arc<IndexDef>| index.kind == IndexKind::Bitmap;
+    let all = || table.indexes.iter().filter(leads);
+    all().find(bitmap).or_else(|| all().next())
+}
+
+/// The set that a condition keeps.
+fn kept(table: &TableDef, condition: &Scalar) -> Option<Bits> {
+    let one = |column: usize, op: CmpOp, value: &Scalar| {
+        Some(Bits::One { index: index_of(table, column)?.clone(), op, value: value.clone() })
+    };
+    match condition {
+        Scalar::Compare(op, sides) if *op != CmpOp::Ne => match (&sides.0, &sides.1) {
+            (Scalar::Column(column), other) if other.is_row_free() => one(*column, *op, other),
+            (other, Scalar::Column(column)) if other.is_row_free() => {
+                one(*column, op.flipped(), other)
+            }
+            _ => None,
+        },
+        Scalar::In(value, list) => {
+            let Scalar::Column(column) = **value else { return None };
+            let plain = |item: &Scalar| item.is_row_free() && !matches!(item, Scalar::Each(_));
+            if list.is_empty() || list.len() > PARTS_MAX || !list.iter().all(plain) {
+                return None;
+            }
+            let all = list.iter().map(|item| one(column, CmpOp::Eq, item));
+            all.collect::<Option<_>>().map(Bits::Any)
+        }
+        Scalar::IsNull(value) => match **value {
+            Scalar::Column(column) => Some(Bits::Null(index_of(table, column)?.clone())),
+            _ => None,
+        },
+        Scalar::Or(sides) => Some(Bits::Any(vec![kept(table, &sides.0)?, kept(table, &sides.1)?])),
+        Scalar::And(sides) => Some(Bits::All(vec![kept(table, &sides.0)?, kept(table, &sides.1)?])),
+        _ => None,
+    }
+}
+
+/// The sets of which a condition keeps no row, and all others.
+fn dropped(table: &TableDef, condition: &Scalar) -> Option<Vec<Bits>> {
+    let unknown = |column: usize| Some(Bits::Null(index_of(table, column)?.clone()));
+    match condition {
+        Scalar::Compare(CmpOp::Ne, sides) => {
+            let (column, other) = match (&sides.0, &sides.1) {
+                (Scalar::Column(column), other) | (other, Scalar::Column(column)) => {
+                    (*column, other)
+                }
+                _ => return None,
+            };
+            let equal =
+                Scalar::Compare(CmpOp::Eq, Box::new((Scalar::Column(column), other.clone())));
+            Some(vec![kept(table, &equal)?, unknown(column)?])
+        }
+        Scalar::Not(inner) => match &**inner {
+            Scalar::IsNull(_) => Some(vec![kept(table, inner)?]),
+            Scalar::In(value, _) => {
+                let Scalar::Column(column) = **value else { return None };
+                Some(vec![kept(table, inner)?, unknown(column)?])
+            }
+            Scalar::Compare(CmpOp::Eq, sides) => {
+                let ne = Scalar::Compare(CmpOp::Ne, sides.clone());
+                dropped(table, &ne)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Bits {
+    fn each(&self, visit: &mut impl FnMut(&Arc<IndexDef>)) {
+        match self {
+            Bits::One { index, .. } | Bits::Null(index) => visit(index),
+            Bits::All(parts) | Bits::Any(parts) => parts.iter().for_each(|part| part.each(visit)),
+            Bits::Minus(base, parts) => {
+                base.each(visit);
+                parts.iter().for_each(|part| part.each(visit));
+            }
+        }
+    }
+
+    fn indexes(&self) -> usize {
+        let mut count = 0;
+        self.each(&mut |_| count += 1);
+        count
+    }
+
+    fn has_bitmap(&self) -> bool {
+        let mut has = false;
+        self.each(&mut |index| has |= index.kind == IndexKind::Bitmap);
+        has
+    }
+
+    /// The rows of the set, and whether it has no others; `None`: too many.
+    pub(super) fn read<'a>(
+        &'a self,
+        work: &'a ScanWork,
+        state: &'a ExecState,
+    ) -> BoxFuture<'a, Result<Option<(RowSet, bool)>>> {
+        async move {
+            match self {
+                Bits::One { index, op, value } => one(work, state, index, *op, value).await,
+                Bits::Null(index) => {
+                    let null = null_key();
+                    let bounds = (Bound::Included(&*null), Bound::Included(&*null));
+                    Ok(range(state, index, bounds).await?.map(|rows| (rows, true)))
+                }
+                Bits::All(parts) => {
+                    let mut all: Option<(RowSet, bool)> = None;
+                    for part in parts {
+                        let Some((rows, exact)) = part.read(work, state).await? else {
+                            return Ok(None);
+                        };
+                        all = Some(match all {
+                            None => (rows, exact),
+                            Some((before, so_far)) => (before & rows, so_far && exact),
+                        });
+                        if all.as_ref().is_some_and(|(rows, _)| rows.is_empty()) {
+                            break;
+                        }
+                    }
+                    Ok(all)
+                }
+                Bits::Any(parts) => {
+                    let (mut all, mut all_exact) = (RowSet::new(), true);
+                    for part in parts {
+                        let Some((rows, exact)) = part.read(work, state).await? else {
+                            return Ok(None);
+                        };
+                        all |= rows;
+                        all_exact &= exact;
+                        if all.len() > ROWS_MAX {
+                            return Ok(None);
+                        }
+                    }
+                    Ok(Some((all, all_exact)))
+                }
+                Bits::Minus(base, parts) => {
+                    let Some((mut rows, mut all_exact)) = base.read(work, state).await? else {
+                        return Ok(None);
+                    };
+                    for part in parts {
+                        if rows.is_empty() {
+                            break;
+                        }
+                        let Some((gone, exact)) = part.read(work, state).await? else {
+                            return Ok(None);
+                        };
+                        // A set that may have others beside those meant takes none away.
+                        if exact {
+                            rows -= gone;
+                        }
+                        all_exact &= exact;
+                    }
+                    Ok(Some((rows, all_exact)))
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+fn null_key() -> Vec<u8> {
+    let mut key = Vec::new();
+    encode_key(&[Datum::Null], &mut key);
+    key
+}
+
+async fn one(
+    work: &ScanWork,
+    state: &ExecState,
+    index: &IndexDef,
+    op: CmpOp,
+    value: &Scalar,
+) -> Result<Option<(RowSet, bool)>> {
+    let cx = EvalContext { row: None, params: &state.params, env: &state.env };
+    let Some(column) = index.columns.first() else { return Ok(None) };
+    let ty = index.part_type(&work.table, *column);
+    let value = value.eval(&cx)?;
+    let exact = is_exact(&value.datum(), ty);
+    let null = null_key();
+    let mut key = Vec::new();
+    match key_value(&value.datum(), ty, state)? {
+        KeyValue::Value(value) => encode_key(&[value.as_datum()], &mut key),
+        // A value that the column cannot have: all or none, which is left to the filters.
+        KeyValue::None if op != CmpOp::Eq => {
+            let bounds = (Bound::Unbounded, Bound::Excluded(&*null));
+            return Ok(range(state, index, bounds).await?.map(|rows| (rows, false)));
+        }
+        KeyValue::Null | KeyValue::None => return Ok(Some((RowSet::new(), true))),
+    };
+    let (key, null) = (&*key, &*null);
+    // Keys that only nearly compare as values do have their bound in the range.
+    let end = |bound| if exact { bound } else { Bound::Included(key) };
+    let bounds = match op {
+        CmpOp::Eq => (Bound::Included(key), Bound::Included(key)),
+        CmpOp::Lt => (Bound::Unbounded, end(Bound::Excluded(key))),
+        CmpOp::Le => (Bound::Unbounded, Bound::Included(key)),
+        CmpOp::Gt => (end(Bound::Excluded(key)), Bound::Excluded(null)),
+        CmpOp::Ge => (Bound::Included(key), Bound::Excluded(null)),
+        CmpOp::Ne => return Ok(None),
+    };
+    Ok(range(state, index, bounds).await?.map(|rows| (rows, exact)))
+}
+
+async fn range(
+    state: &ExecState,
+    index: &IndexDef,
+    (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+) -> Result<Option<RowSet>> {
+    let mut scan = store::range_scan(&state.ctx, index, from, to, false, &state.snapshot);
+    let mut rows = RowSet::new();
+    while scan.add_to(&state.ctx, &mut rows).await? {
+        if rows.len() > ROWS_MAX {
+            return Ok(None);
+        }
+    }
+    Ok(Some(rows))
+}
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, parts: &[Bits], word: &str| {
+            write!(f, "(")?;
+            for (at, part) in parts.iter().enumerate() {
+                let before = if at == 0 { "" } else { word };
+                write!(f, "{before}{part}")?;
+            }
+            write!(f, ")")
+        };
+        match self {
+            Bits::One { index, .. } | Bits::Null(index) => write!(f, "{}", index.name),
+            Bits::All(parts) => list(f, parts, " AND "),
+            Bits::Any(parts) => list(f, parts, " OR "),
+            Bits::Minus(base, parts) => {
+                write!(f, "({base} MINUS ")?;
+                list(f, parts, ", ")?;
+                write!(f, ")")
+            }
+        }
+    }
+}
+
+impl ScanWork {
+    /// Brings the sets of several indexes together, one of them a bitmap index, where that costs
+    /// less than what has been chosen.
+    pub(super) fn prefer_bits(&mut self) {
+        if self.size.stats.is_none() || self.size.rows < SMALL_ROWS {
+            return;
+        }
+        let Some(found) = self.bits() else { return };
+        // A set of one index is what a range of it is.
+        if found.bits.indexes() < 2 || !found.bits.has_bitmap() {
+            return;
+        }
+        let now = match &self.access {
+            Access::Full => Some(self.size.rows),
+            Access::Range { index, equal, .. }
+                if index.unique && equal.len() == index.columns.len() =>
+            {
+                None
+            }
+            _ => self.cheapest_offer(&self.filters).map(|(cost, _)| cost),
+        };
+        let Some(now) = now else { return };
+        if self.bits_cost(&found) < now {
+            self.access = Access::Bits(Arc::new(found));
+        }
+    }
+
+    fn bits_cost(&self, found: &BitsAccess) -> f64 {
+        let mut conjuncts = Vec::new();
+        self.filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
+        let mut cost = LOOKUP_ROWS;
+        let mut said = Vec::new();
+        for one in conjuncts.into_iter().filter(|one| !found.rest.contains(one)) {
+            let Some(bits) = kept(&self.table, one) else {
+                // What is taken away is what the condition does not keep.
+                cost += BIT_ROWS * self.size.rows;
+                said.push(one.clone());
+                continue;
+            };
+            let each = if bits.has_bitmap() { BIT_ROWS } else { ENTRY_ROWS };
+            cost +=
+                LOOKUP_ROWS + each * rows_kept(&self.table, std::slice::from_ref(one), &self.size);
+            said.push(one.clone());
+        }
+        let rows = rows_kept(&self.table, &said, &self.size);
+        if self.sources.is_empty() && found.rest.is_empty() && !self.target {
+            return cost;
+        }
+        cost + rows * LOOKUP_ROWS / 2.0
+    }
+
+    /// The set that the filters come to, as far as indexes know.
+    fn bits(&self) -> Option<BitsAccess> {
+        let mut conjuncts = Vec::new();
+        self.filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
+        if conjuncts.len() > PARTS_MAX {
+            return None;
+        }
+        let (mut positive, mut negative, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        for one in conjuncts {
+            if let Some(bits) = kept(&self.table, one) {
+                positive.push(bits);
+            } else if let Some(bits) = dropped(&self.table, one) {
+                negative.extend(bits);
+            } else {
+                rest.push(one.clone());
+            }
+        }
+        let base = match positive.len() {
+            0 => return None,
+            1 => positive.remove(0),
+            _ => Bits::All(positive),
+        };
+        let bits = match negative.is_empty() {
+            true => base,
+            false => Bits::Minus(Box::new(base), negative),
+        };
+        Some(BitsAccess { bits, rest })
+    }
+}
