@@ -544,6 +544,12 @@ impl Op {
             Op::Rollback { itl_idx, saved, inverse } => {
                 inverse.apply(b);
                 if *itl_idx < itl::count(b) {
+                    // Its first change of the leaf is taken back: a part of a piece that was cut,
+                    // and which no undo names, still has its lock.
+                    let of_piece = matches!(inverse, Inverse::PieceFlip { .. });
+                    if of_piece && saved.xid != itl::get(b, *itl_idx).xid {
+                        rows::clear_locks(b, *itl_idx);
+                    }
                     itl::put(b, *itl_idx, saved);
                 }
             }

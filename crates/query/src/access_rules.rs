@@ -430,12 +430,16 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
             }
             Some(ordered)
         }
-        Access::Full => {
+        Access::Full | Access::Bits(_) => {
+            let now = match &work.access {
+                Access::Bits(found) => work.bits_cost(found).unwrap_or(work.size.rows),
+                _ => work.size.rows,
+            };
             // Rows in the order of an index are found one by one: worth it for the first few only.
             #[allow(clippy::cast_precision_loss)] // a guess
             let wanted = limit? as f64;
             let kept = (work.rows() / work.size.rows.max(1.0)).clamp(1e-9, 1.0);
-            if wanted / kept * LOOKUP_ROWS >= work.size.rows {
+            if wanted / kept * LOOKUP_ROWS >= now {
                 return None;
             }
             // A range that alone was not worth it may be for the first few of its rows.
@@ -458,7 +462,7 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
                 Some(ScanWork { access, ..work.clone() })
             })
         }
-        Access::Keys { .. } | Access::Any { .. } | Access::Bits(_) => None,
+        Access::Keys { .. } | Access::Any { .. } => None,
     }
 }
 

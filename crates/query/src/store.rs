@@ -51,8 +51,27 @@ pub fn granule_scan(table: &TableDef, snapshot: &Snapshot, granule: Granule) -> 
     FullScan(table::scan_granule(table, snapshot, granule))
 }
 
-/// A set of rows, by what [`Rowid::to_u64`] makes of their addresses.
+/// A set of rows, by what [`bit`] makes of their addresses.
 pub type RowSet = roaring::RoaringTreemap;
+
+/// Bits of a number that are a slot's: no block has so many rows.
+const SLOT_BITS: u32 = 9;
+const _: () = {
+    let least = 2 + block::rows::ROW_HEADER_BYTES + block::rows::ROW_CAPACITY_MIN;
+    assert!(block::BLOCK_BYTES / least <= 1 << SLOT_BITS);
+};
+
+/// A row's number in a set: in the order of addresses, and so that the rows of many blocks lie in
+/// one piece of it.
+fn bit(rowid: Rowid) -> u64 {
+    (rowid.dba.to_u64() << SLOT_BITS) | u64::from(rowid.slot)
+}
+
+fn rowid(bit: u64) -> Rowid {
+    #[allow(clippy::cast_possible_truncation)] // masked
+    let slot = (bit & ((1 << SLOT_BITS) - 1)) as u16;
+    Rowid { dba: Dba::from_u64(bit >> SLOT_BITS), slot }
+}
 
 /// An index range in progress, or a set of rows that is gone through.
 pub struct RangeScan(Found);
@@ -97,7 +116,7 @@ impl RangeScan {
         let scan = match &mut self.0 {
             Found::Index(scan) => scan,
             Found::Rows(rows) => {
-                out.rowids.extend(rows.take(SET_ROWS).map(Rowid::from_u64));
+                out.rowids.extend(rows.take(SET_ROWS).map(rowid));
                 return Ok(!out.rowids.is_empty());
             }
         };
@@ -133,7 +152,7 @@ impl RangeScan {
     pub async fn add_to(&mut self, ctx: &Ctx, rows: &mut RowSet) -> Result<bool> {
         let Found::Index(scan) = &mut self.0 else { return Ok(false) };
         let more = scan.next_leaf(ctx, |_, rowid| {
-            rows.insert(rowid.to_u64());
+            rows.insert(bit(rowid));
         });
         Ok(more.await?)
     }

@@ -29,6 +29,8 @@ use crate::txn::{Core, Transaction};
 
 /// Key bytes and entries of one sorted run at the most: it bounds the memory of a build.
 const RUN_BYTES_MAX: usize = 64 << 20;
+/// The same of a bitmap index, whose values come again in each run.
+const PIECES_RUN_BYTES_MAX: usize = 256 << 20;
 /// Room left in a loaded block: for the longest high key, and for ITL entries and inserts later.
 const ROOM_BYTES: usize = KEY_BYTES_MAX + 2;
 /// The same in a leaf of pieces, whose high key is no longer than a value with a rowid, when that
@@ -112,7 +114,7 @@ impl Builder {
             txn: txn.clone(),
             seg,
             run: Run::default(),
-            run_bytes_max: RUN_BYTES_MAX,
+            run_bytes_max: if seg.bitmap { PIECES_RUN_BYTES_MAX } else { RUN_BYTES_MAX },
             levels: Vec::new(),
             last: None,
             loaded: false,

@@ -212,6 +212,7 @@ pub(super) async fn change_entry(
     let core = txn.core();
     let target = Target { obj: seg.obj, birth: seg.birth };
     loop {
+        ctx.check_interrupt()?;
         let mut hop = None;
         let leaf = descend(ctx, &core.cache, seg, Seek::At(key), 0, &mut hop).await?;
         if let Some(hop) = hop {

@@ -65,7 +65,7 @@ fn flip_step(seg: &IndexSeg, key: &[u8], on: bool, b: &[u8], view: &View<'_>) ->
     let Some(pos) = piece::find(b, key) else {
         return match on {
             false => Step::Stop(Found::Missing),
-            true if free < piece::growth_bytes(key) + PIECE_BYTES_MAX => Step::Stop(Found::Full),
+            true if free < seg.entry_bytes(0, key) => Step::Stop(Found::Full),
             true => change(0),
         };
     };
@@ -78,7 +78,8 @@ fn flip_step(seg: &IndexSeg, key: &[u8], on: bool, b: &[u8], view: &View<'_>) ->
         return Step::Stop(Found::Missing);
     };
     if bytes.len() > piece.key.len() + PIECE_BYTES_MAX && on {
-        if free < piece::growth_bytes(&bytes) {
+        // One more entry with this one's room, whatever the row makes of the bitmap.
+        if free < seg.entry_bytes(0, key) {
             return Step::Stop(Found::Full);
         }
         let at = piece::cut(&piece, piece::end_of(key));

@@ -17,10 +17,12 @@ use tokio::sync::Notify;
 use super::buffer::{Buffer, State};
 use super::pool::Cache;
 use super::segments::SegmentStat;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Most blocks of one request: 1 MiB.
 const RUN_BLOCKS_MAX: usize = block::MASTER_GROUP_BLOCKS as usize;
+/// After its end a read that nobody has accounted for is the instance's.
+const SETTLE_AFTER: Duration = Duration::from_millis(50);
 
 /// One request of consecutive blocks.
 pub struct DiskRead {
@@ -82,22 +84,28 @@ impl DiskRead {
         true
     }
 
-    /// Waits for its end, at most `limit`: by its name for who comes first, as `read by other
-    /// session` for the others.
+    /// Returns when it is over.
+    pub async fn ended(&self) {
+        let mut ended = std::pin::pin!(self.ended.notified());
+        ended.as_mut().enable();
+        if !self.is_over() {
+            ended.await;
+        }
+    }
+
+    /// Waits for `changed`, which comes when the block is here or known to be unreadable, at most
+    /// `limit`: by the read's name for who comes first, as `read by other session` for the others.
     ///
     /// # Errors
     /// The session was interrupted.
-    pub async fn wait(&self, ctx: &Ctx, dba: Dba, limit: Duration) -> Result<()> {
-        let mut ended = std::pin::pin!(self.ended.notified());
-        ended.as_mut().enable();
-        let first = self.account(ctx);
-        if self.is_over() {
-            if first {
-                ctx.record_wait_at(self.event(), self.p(), 0);
-            }
-            return Ok(());
-        }
-        let (event, p) = match first {
+    pub async fn wait(
+        &self,
+        ctx: &Ctx,
+        dba: Dba,
+        limit: Duration,
+        changed: impl Future<Output = ()>,
+    ) -> Result<()> {
+        let (event, p) = match self.account(ctx) {
             true => (self.event(), self.p()),
             false => {
                 let p = [u64::from(dba.file), u64::from(dba.block), 1];
@@ -105,18 +113,47 @@ impl DiskRead {
             }
         };
         // Who has waited too long looks again.
-        let _ = ctx.wait_for_or_cancel(event, p, limit, ended).await?;
+        let _ = ctx.wait_for_or_cancel(event, p, limit, changed).await?;
         Ok(())
+    }
+
+    /// Accounts for it in a session for which its block has come before it was told of the grant.
+    /// `since`: where the session's wait for the grant has ended; `None`: it waited for others, and
+    /// this time has been counted. With no latch held.
+    pub fn account_late(&self, ctx: &Ctx, since: Option<Micros>) {
+        if !self.account(ctx) {
+            return;
+        }
+        let end = match self.ended_us.load(Ordering::SeqCst) {
+            0 => ctx.env.now(),
+            ended_us => Micros(ended_us),
+        };
+        let us = since.map_or(0, |since| end.since(since));
+        ctx.record_wait_at(self.event(), self.p(), us);
+    }
+
+    /// Accounts for it in the instance, if nobody has.
+    fn settle(&self) {
+        let (ctx, ended_us) = (&self.instance, self.ended_us.load(Ordering::SeqCst));
+        if self.account(ctx) {
+            let us = Micros(ended_us).since(self.began);
+            ctx.record_wait_at(self.event(), self.p(), us);
+        }
+    }
+
+    /// Returns when it is accounted for: some time after its end by the instance, if all who asked
+    /// have gone or found their blocks here.
+    pub async fn settled(&self) {
+        if !self.accounted.load(Ordering::SeqCst) {
+            self.instance.env.sleep(SETTLE_AFTER).await;
+            self.settle();
+        }
     }
 }
 
 impl Drop for DiskRead {
     fn drop(&mut self) {
-        let (ctx, ended_us) = (self.instance.clone(), *self.ended_us.get_mut());
-        if self.account(&ctx) {
-            let us = Micros(ended_us).since(self.began);
-            ctx.record_wait_at(self.event(), self.p(), us);
-        }
+        self.settle();
     }
 }
 
@@ -128,20 +165,10 @@ impl State {
         let read = self.disk_read.as_ref()?;
         (self.image.is_some() || self.read_error.is_some()).then_some(read.began)
     }
-
-    /// The block has come for a session that asked for it: accounts for its read, if that is over
-    /// and nobody has.
-    pub(crate) fn account_read(&mut self, ctx: &Ctx) {
-        if let Some(read) = self.disk_read.take()
-            && read.account(ctx)
-        {
-            ctx.record_wait_at(read.event(), read.p(), ctx.env.now().since(read.began));
-        }
-    }
 }
 
 impl Cache {
-    /// The requests by which granted blocks are read, each with its buffers. Under the gate.
+    /// The requests by which granted blocks are read, each with its buffers. No latch is held.
     pub(crate) fn begin_reads(
         &self,
         ctx: &Ctx,
@@ -164,42 +191,31 @@ impl Cache {
         out
     }
 
-    /// Reads blocks that have been granted; the result of each. `ctx` is the instance's: it has
-    /// what must be read again because another instance was writing it.
+    /// Reads blocks that have been granted, each a buffer of `run`: those that came whole.
     pub(crate) async fn read_granted(
         &self,
-        ctx: &Ctx,
         read: &DiskRead,
         run: &[Arc<Buffer>],
-    ) -> Vec<Result<IoBuf>> {
+    ) -> Vec<Option<IoBuf>> {
         let DiskRead { first, blocks, began, .. } = *read;
         let all = self.group.read_blocks(first.file, first.block, blocks).await;
         self.files.read(first.file, blocks, self.env.now().since(began));
-        let mut out = Vec::with_capacity(run.len());
+        let checked = |(buffer, image): (&Arc<Buffer>, IoBuf)| self.checked(buffer.dba, image);
         match all {
-            Ok(all) if blocks == 1 => out.push(self.checked(ctx, first, all).await),
+            Ok(all) if blocks == 1 => vec![checked((&run[0], all))],
             Ok(all) => {
-                for (buffer, bytes) in run.iter().zip(all.chunks_exact(BLOCK_BYTES)) {
-                    out.push(self.checked(ctx, buffer.dba, IoBuf::copy_from(bytes)).await);
-                }
+                let images = all.chunks_exact(BLOCK_BYTES).map(IoBuf::copy_from);
+                run.iter().zip(images).map(checked).collect()
             }
             // Of the blocks of a request that failed, some may be readable.
-            Err(_) if blocks > 1 => {
-                for buffer in run {
-                    out.push(self.read_block(ctx, buffer.dba).await);
-                }
-            }
-            Err(e) => out.push(Err(Error::from(e))),
+            Err(_) => vec![None; run.len()],
         }
-        out
     }
 
-    async fn checked(&self, ctx: &Ctx, dba: Dba, image: IoBuf) -> Result<IoBuf> {
-        if layout::check(&image, dba).is_err() {
-            return self.read_block(ctx, dba).await;
-        }
+    fn checked(&self, dba: Dba, image: IoBuf) -> Option<IoBuf> {
+        layout::check(&image, dba).ok()?;
         self.segments.add(layout::obj(&image), SegmentStat::PhysicalReads, 1);
         self.clock.raise(layout::scn(&image));
-        Ok(image)
+        Some(image)
     }
 }

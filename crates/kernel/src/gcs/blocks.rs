@@ -45,6 +45,9 @@ pub(super) enum Hops {
     Three,
 }
 
+/// Blocks that one message of a master tells of at the most.
+const TOLD_MAX: usize = block::MASTER_GROUP_BLOCKS as usize;
+
 /// A request that has waited longer for block servers is called congested.
 const CONGESTED_US: u64 = 1_000;
 
@@ -54,6 +57,11 @@ thread_local! {
     static LEAVING: RefCell<Vec<(Stat, Micros)>> = const { RefCell::new(Vec::new()) };
     /// Blocks that have been granted in that step, to be read from disk.
     static GRANTED: RefCell<Vec<Arc<Buffer>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether this thread's step has been granted blocks that it will read.
+pub(super) fn is_granted() -> bool {
+    GRANTED.with_borrow(|granted| !granted.is_empty())
 }
 
 pub(super) fn cap_us(us: u64) -> u32 {
@@ -305,14 +313,25 @@ impl Node {
         for (read, run) in self.cache.begin_reads(&self.ctx, granted) {
             let node = self.arc();
             self.env.spawn_task("granted read", Lane::Background, async move {
-                let images = node.cache.read_granted(&node.ctx, &read, &run).await;
+                let images = node.cache.read_granted(&read, &run).await;
+                assert_eq!(images.len(), run.len(), "each block of a read has its outcome");
+                let mut again = Vec::new();
                 {
                     let _together = node.cache.say_together();
                     for (buffer, image) in run.iter().zip(images) {
-                        node.granted_came(buffer, image);
+                        match image {
+                            Some(image) => node.granted_came(buffer, Ok(image)),
+                            None => again.push(buffer),
+                        }
                     }
                 }
+                // Another instance was writing it, or the request failed as a whole.
+                let repeated = again.into_iter().map(|buffer| async {
+                    node.granted_came(buffer, node.cache.read_block(&node.ctx, buffer.dba).await);
+                });
+                futures::future::join_all(repeated).await;
                 read.end();
+                read.settled().await;
             });
         }
     }
@@ -322,11 +341,14 @@ impl Node {
         let mut st = buffer.latch().write();
         let event = match read {
             Ok(image) => {
-                st.image = Some(image);
+                (st.image, st.read_error) = (Some(image), None);
                 HolderEvent::ReadDone
             }
             Err(e) => {
-                st.read_error = Some(e);
+                // Of a right that has gone meanwhile nobody is to be told.
+                if st.holder.reading() {
+                    st.read_error = Some(e);
+                }
                 HolderEvent::ReadFailed
             }
         };
@@ -378,28 +400,25 @@ impl Node {
         let shown =
             if want == Want::X { WaitEvent::GcCurrentRequest } else { WaitEvent::GcCrRequest };
         let waiting = Waiting::new(&self.cache, buffer);
-        let mut waited = false;
+        let (mut waited, mut until) = (false, None);
         loop {
             ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
             let changed = buffer.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             let (mut asked, mut reading) = (None, None);
+            let here;
             {
                 let _turn = self.own_turn(Class::Blocks);
                 let _gate = self.cache.enter_protocol();
                 let mut st = buffer.latch().write();
-                if self.cache.is_alone() || self.cache.usable(buffer, &st, want.mode()) {
+                here = self.cache.is_alone() || self.cache.usable(buffer, &st, want.mode());
+                if here {
                     waiting.served();
-                    if waited {
-                        st.account_read(ctx);
-                    }
-                    return Ok(());
-                }
-                if let Some(e) = st.read_error.take() {
+                    reading = if waited { st.disk_read.take() } else { None };
+                } else if let Some(e) = st.read_error.take() {
                     return Err(e);
-                }
-                if st.holder.reading() {
+                } else if st.holder.reading() {
                     reading = st.disk_read.clone();
                 } else if st.holder.pending().is_none() {
                     let req_id = self.req_id();
@@ -410,25 +429,29 @@ impl Node {
                     asked = st.holder.pending().map(|p| p.0);
                 }
             }
-            waited = true;
+            if here {
+                reading.into_iter().for_each(|read| read.account_late(ctx, until));
+                return Ok(());
+            }
+            (waited, until) = (true, None);
             if let Some(read) = reading {
-                read.wait(ctx, dba, REPEAT_AFTER).await?;
+                read.wait(ctx, dba, REPEAT_AFTER, changed).await?;
                 continue;
             }
             let began = self.env.now();
             let result = if asked.is_some() {
                 let wait = async {
-                    let event = match self.env.timeout(REPEAT_AFTER, changed).await {
+                    let told = match self.env.timeout(REPEAT_AFTER, changed).await {
                         Ok(()) => self.ended(buffer, want, began),
                         Err(_) => {
                             self.repeat(buffer);
                             shown.into()
                         }
                     };
-                    ((), event)
+                    (told.until, told)
                 };
                 let wait = ctx.wait_relabel_or_cancel(shown, p, wait);
-                self.env.eager(wait).await
+                self.env.eager(wait).await.map(|told| until = told)
             } else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
                 let woken = ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await;
@@ -571,7 +594,7 @@ impl Node {
                 }
                 let event = HolderEvent::Want { want, req_id };
                 if !st.holder.reading() {
-                    (st.arrival, st.disk_read) = (None, None);
+                    (st.arrival, st.disk_read, st.read_error) = (None, None, None);
                 }
                 self.cache.step(buffer, &mut st, event, Carry::default());
                 if st.holder.pending().is_some() {
@@ -596,12 +619,17 @@ impl Node {
         let limit = REPEAT_AFTER;
         // Best effort: what has not come is asked for again by whoever needs it.
         let _ = ctx.wait_for_or_cancel(WaitEvent::GcCrMultiBlockRequest, p, limit, all).await?;
+        self.wait_for_reads(ctx, &asked).await
+    }
+
+    /// Waits for the reads of blocks that were asked for together, each by its name.
+    pub(super) async fn wait_for_reads(&self, ctx: &Ctx, asked: &[Arc<Buffer>]) -> Result<()> {
         let mut last: Option<Arc<DiskRead>> = None;
         for buffer in asked {
             let read = buffer.latch().read().disk_read.clone();
             let Some(read) = read else { continue };
             if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &read)) {
-                read.wait(ctx, buffer.dba, REPEAT_AFTER).await?;
+                read.wait(ctx, buffer.dba, REPEAT_AFTER, read.ended()).await?;
                 last = Some(read);
             }
         }
@@ -723,7 +751,7 @@ impl Node {
     pub(super) fn send_master(&self, effects: Vec<MasterEffect>) {
         let alone = |effect: &MasterEffect| matches!(effect.msg, HolderMsg::TakenAck { .. });
         let same = |a: &MasterEffect, b: &MasterEffect| a.to == b.to && !alone(a) && !alone(b);
-        for run in effects.chunk_by(same) {
+        for run in effects.chunk_by(same).flat_map(|run| run.chunks(TOLD_MAX)) {
             let to = run[0].to;
             let message = match run {
                 [one] => GcsMessage::ToHolder { addr: one.addr, msg: one.msg },
@@ -750,6 +778,10 @@ impl<'a> Waiting<'a> {
     pub fn new(cache: &'a Cache, buffer: &Arc<Buffer>) -> Waiting<'a> {
         buffer.waiters.fetch_add(1, Ordering::SeqCst);
         Waiting { cache, buffer: buffer.clone(), served: Cell::new(false) }
+    }
+
+    pub fn is_for(&self, buffer: &Arc<Buffer>) -> bool {
+        Arc::ptr_eq(&self.buffer, buffer)
     }
 
     /// The block is here, and the user takes it before it waits for anything else: that ends the

@@ -38,30 +38,31 @@ impl Node {
         scn: Scn,
     ) -> Result<Option<CrCopy>> {
         let p = [u64::from(dba.file), u64::from(dba.block), 1];
-        let mut waited = false;
+        let (mut waited, mut until, mut waits) = (false, None, None);
         loop {
             ctx.wait_or_cancel(WaitEvent::GcQuiesce, p, self.wait_thaw()).await?;
             let (buffer, _) = self.cache.lookup_or_insert(dba);
-            let waiting = Waiting::new(&self.cache, &buffer);
+            let waiting = match waits.take().filter(|w: &Waiting<'_>| w.is_for(&buffer)) {
+                Some(waiting) => waiting,
+                None => Waiting::new(&self.cache, &buffer),
+            };
+            let waiting = waits.insert(waiting);
             let changed = buffer.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             let (mut copy, mut reading) = (None, None);
+            let here;
             {
                 let _turn = self.own_turn(Class::Blocks);
                 let _gate = self.cache.enter_protocol();
                 let mut st = buffer.latch().write();
-                if self.cache.is_alone() || self.cache.usable(&buffer, &st, Mode::S) {
+                here = self.cache.is_alone() || self.cache.usable(&buffer, &st, Mode::S);
+                if here {
                     waiting.served();
-                    if waited {
-                        st.account_read(ctx);
-                    }
-                    return Ok(None);
-                }
-                if let Some(e) = st.read_error.take() {
+                    reading = if waited { st.disk_read.take() } else { None };
+                } else if let Some(e) = st.read_error.take() {
                     return Err(e);
-                }
-                if st.holder.reading() {
+                } else if st.holder.reading() {
                     reading = st.disk_read.clone();
                 } else if st.holder.pending().is_none() {
                     let req_id = self.req_id();
@@ -79,9 +80,13 @@ impl Node {
                     }
                 }
             }
-            waited = true;
+            if here {
+                reading.into_iter().for_each(|read| read.account_late(ctx, until));
+                return Ok(None);
+            }
+            (waited, until) = (true, None);
             if let Some(read) = reading {
-                read.wait(ctx, dba, REPEAT_AFTER).await?;
+                read.wait(ctx, dba, REPEAT_AFTER, changed).await?;
                 continue;
             }
             let began = self.env.now();
@@ -100,20 +105,24 @@ impl Node {
                     Ok(futures::future::Either::Left((Ok(answer), _))) => {
                         let us = self.env.now().since(began);
                         let event = self.copy_received(dba, &answer, asked, us);
-                        (Some(answer.copy), event.into())
+                        ((Some(answer.copy), None), event.into())
                     }
-                    Ok(_) => (None, self.ended(&buffer, Want::S, began)),
+                    Ok(_) => {
+                        let told = self.ended(&buffer, Want::S, began);
+                        ((None, told.until), told)
+                    }
                     Err(_) => {
                         self.repeat(&buffer);
-                        (None, WaitEvent::GcCrRequest.into())
+                        ((None, None), WaitEvent::GcCrRequest.into())
                     }
                 }
             };
             let wait = ctx.wait_relabel_or_cancel(WaitEvent::GcCrRequest, p, wait);
-            let got = self.env.eager(wait).await?;
+            let (got, told) = self.env.eager(wait).await?;
             if got.is_some() {
                 return Ok(got);
             }
+            until = told;
         }
     }
 
@@ -141,11 +150,14 @@ impl Node {
         if asked.is_empty() {
             return Ok(Vec::new());
         }
+        let buffers: Vec<_> = asked.iter().filter_map(|a| self.cache.lookup(a.dba)).collect();
         let began = self.env.now();
         let all = join_all(asked.into_iter().map(|asked| self.copy_asked(asked, began)));
         let wait = self.env.timeout(REPEAT_AFTER, all);
         let wait = ctx.wait_or_cancel(WaitEvent::GcCrMultiBlockRequest, p, wait);
         let came = self.env.eager(wait).await?.unwrap_or_default();
+        // What nobody had is being read from disk.
+        self.wait_for_reads(ctx, &buffers).await?;
         Ok(came.into_iter().flatten().collect())
     }
 
@@ -162,7 +174,7 @@ impl Node {
         self.cr_waits.lock().insert(req_id, sender);
         let guard = CrGuard { node: self, req_id };
         if !st.holder.reading() {
-            (st.arrival, st.disk_read) = (None, None);
+            (st.arrival, st.disk_read, st.read_error) = (None, None, None);
         }
         self.cache.step(&buffer, &mut st, HolderEvent::Want { want, req_id }, Carry::default());
         let ours = st.holder.pending().is_some_and(|p| p.0 == req_id);

@@ -13,11 +13,13 @@ use global::msg::{EpochMessage, Frame, Message};
 use global::{Epoch, Mutant, broken};
 use observe::{AlertLevel, Stat};
 
-use super::blocks::cap_us;
+use super::blocks::{cap_us, is_granted};
 use super::node::{Node, class_idx};
 
 /// Messages that have come together are answered together, up to this many.
 const TOGETHER_MAX: usize = 8;
+/// The same while they grant blocks that are to be read from disk.
+const GRANTS_TOGETHER_MAX: usize = 128;
 
 /// The task that handles a class's messages.
 pub(super) fn task_name(class: Class) -> &'static str {
@@ -52,12 +54,13 @@ impl Node {
                     node.env.sleep(Duration::from_millis(2)).await;
                 }
                 let _together = node.cache.say_together();
-                for n in 1..=TOGETHER_MAX {
+                for n in 1..=GRANTS_TOGETHER_MAX {
                     // What it makes this instance say to itself is handled right after it.
                     let turn = node.own_turn(class);
                     node.incoming(class, &incoming);
                     drop(turn);
-                    if n == TOGETHER_MAX {
+                    // Blocks that are granted in a row are read together.
+                    if n >= TOGETHER_MAX && !(is_granted() && n < GRANTS_TOGETHER_MAX) {
                         break;
                     }
                     let Some(next) = inbox.try_recv() else { break };

@@ -31,6 +31,26 @@ struct Node {
     entries: Vec<Entry>,
 }
 
+/// What is the matter with a piece; `before`: value and end of the one before it.
+fn complaint(
+    piece: &Piece<'_>,
+    before: Option<&(Vec<u8>, u64)>,
+    rowids: &[u64],
+) -> Option<&'static str> {
+    let same = before.filter(|(value, _)| value == piece.value());
+    if piece.count != rowids.len() as u64 {
+        Some("it has not as many rows as it says")
+    } else if rowids.last().is_some_and(|last| *last > piece.end()) {
+        Some("it has a row behind its end")
+    } else if same.is_some_and(|(_, end)| rowids.first().is_some_and(|first| first <= end)) {
+        Some("it has a row of the piece before it")
+    } else if same.is_none() && before.is_some_and(|(_, end)| *end != piece::END) {
+        Some("the value before it has no last piece")
+    } else {
+        None
+    }
+}
+
 impl Walk<'_> {
     /// The settled entries of an index; `unsettled` gets the rows of the others. `None`: some of
     /// its blocks are damaged.
@@ -66,7 +86,7 @@ impl Walk<'_> {
                 if layout::kind(&b) == BlockKind::Leaf {
                     self.itl(of, dba, &b, &mut references);
                 }
-                nodes.insert(dba, self.node(index.kind, &b, unsettled));
+                nodes.insert(dba, self.node(of, index.kind, &b, unsettled));
             }
             self.undo_references(of, references).await;
         }
@@ -85,7 +105,13 @@ impl Walk<'_> {
         Some(entries)
     }
 
-    fn node(&mut self, kind: IndexKind, b: &[u8], unsettled: &mut FxHashSet<u64>) -> Node {
+    fn node(
+        &mut self,
+        of: &str,
+        kind: IndexKind,
+        b: &[u8],
+        unsettled: &mut FxHashSet<u64>,
+    ) -> Node {
         let bound = |key: Option<&[u8]>| key.map(Box::from);
         let mut node = Node {
             level: rows::level(b),
@@ -96,19 +122,30 @@ impl Walk<'_> {
             children: Vec::new(),
             entries: Vec::new(),
         };
+        let mut before: Option<(Vec<u8>, u64)> = None;
         for pos in 0..rows::slot_count(b) {
             let entry = rows::entry(b, pos);
             if node.level > 0 {
                 node.children.push((Box::from(entry.key), Dba::from_u64(entry.value)));
             } else if kind == IndexKind::Bitmap {
-                let rowids = Piece::of(&entry).map(|piece| (piece.value(), piece.rowids()));
-                let Some((value, rowids)) = rowids else { continue };
+                let Some(piece) = Piece::of(&entry) else {
+                    let what = format!("entry {pos} is no piece");
+                    self.find_in(Kind::Tree, b, layout::dba(b), of, what);
+                    continue;
+                };
+                let rowids = piece.rowids();
+                if let Some(what) = complaint(&piece, before.as_ref(), &rowids) {
+                    let what = format!("piece {pos}: {what}");
+                    self.find_in(Kind::Tree, b, layout::dba(b), of, what);
+                }
+                let value = piece.value();
                 match self.is_settled(b, entry.lock) {
                     true => node.entries.extend(
                         rowids.iter().map(|rowid| (*rowid, sum_of(&piece::key_at(value, *rowid)))),
                     ),
                     false => unsettled.extend(rowids),
                 }
+                before = Some((value.to_vec(), piece.end()));
             } else if !self.is_settled(b, entry.lock) {
                 unsettled.insert(entry.value);
             } else if entry.flags & rows::DELETED == 0 {

@@ -18,13 +18,13 @@ use crate::store::{self, RowSet};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kernel::dict::{IndexDef, IndexKind, TableDef};
-use kernel::row::{Datum, encode_key};
+use kernel::row::{Datum, TypeKind, Value, encode_key};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Rows of one set at the most.
-const ROWS_MAX: u64 = 1 << 24;
+/// Rows of one set at the most: some bytes each where they are rare.
+const ROWS_MAX: u64 = 1 << 23;
 /// Conditions that are brought together at the most.
 const PARTS_MAX: usize = 16;
 /// What a row's bit costs, in rows of a full scan.
@@ -64,12 +64,41 @@ fn index_of(table: &TableDef, column: usize) -> Option<&Arc<IndexDef>> {
     all().find(bitmap).or_else(|| all().next())
 }
 
+/// Whether keys of the column compare as its values do, whatever it is compared with as a rule.
+fn is_plain(table: &TableDef, column: usize) -> bool {
+    use TypeKind::{
+        Bool, Date, Enum, Int2, Int4, Int8, Numeric, Text, Timestamp, Timestamptz, Uuid, Varchar,
+    };
+    let kind = table.columns.get(column).map(|column| column.ty.kind);
+    matches!(
+        kind,
+        Some(
+            Bool | Int2
+                | Int4
+                | Int8
+                | Numeric
+                | Text
+                | Varchar
+                | Date
+                | Timestamp
+                | Timestamptz
+                | Uuid
+                | Enum
+        )
+    )
+}
+
 /// The set that a condition keeps.
 fn kept(table: &TableDef, condition: &Scalar) -> Option<Bits> {
     let one = |column: usize, op: CmpOp, value: &Scalar| {
         Some(Bits::One { index: index_of(table, column)?.clone(), op, value: value.clone() })
     };
     match condition {
+        Scalar::Column(column) => one(*column, CmpOp::Eq, &Scalar::Const(Value::Bool(true))),
+        Scalar::Not(inner) => match **inner {
+            Scalar::Column(column) => one(column, CmpOp::Eq, &Scalar::Const(Value::Bool(false))),
+            _ => None,
+        },
         Scalar::Compare(op, sides) if *op != CmpOp::Ne => match (&sides.0, &sides.1) {
             (Scalar::Column(column), other) if other.is_row_free() => one(*column, *op, other),
             (other, Scalar::Column(column)) if other.is_row_free() => {
@@ -98,7 +127,11 @@ fn kept(table: &TableDef, condition: &Scalar) -> Option<Bits> {
 
 /// The sets of which a condition keeps no row, and all others.
 fn dropped(table: &TableDef, condition: &Scalar) -> Option<Vec<Bits>> {
-    let unknown = |column: usize| Some(Bits::Null(index_of(table, column)?.clone()));
+    // A set that may have others beside those meant would take none away.
+    let unknown = |column: usize| {
+        let index = is_plain(table, column).then(|| index_of(table, column))??;
+        Some(Bits::Null(index.clone()))
+    };
     match condition {
         Scalar::Compare(CmpOp::Ne, sides) => {
             let (column, other) = match (&sides.0, &sides.1) {
@@ -151,6 +184,26 @@ impl Bits {
         has
     }
 
+    /// Whether a value that it compares with is NULL.
+    fn compares_null(&self, state: &ExecState) -> Result<bool> {
+        match self {
+            Bits::One { value, .. } => {
+                let cx = EvalContext { row: None, params: &state.params, env: &state.env };
+                Ok(value.eval(&cx)?.datum().is_null())
+            }
+            Bits::Null(_) => Ok(false),
+            Bits::All(parts) | Bits::Any(parts) => {
+                for part in parts {
+                    if part.compares_null(state)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Bits::Minus(base, _) => base.compares_null(state),
+        }
+    }
+
     /// The rows of the set, and whether it has no others; `None`: too many.
     pub(super) fn read<'a>(
         &'a self,
@@ -167,9 +220,12 @@ impl Bits {
                 }
                 Bits::All(parts) => {
                     let mut all: Option<(RowSet, bool)> = None;
+                    let mut whole = true;
                     for part in parts {
                         let Some((rows, exact)) = part.read(work, state).await? else {
-                            return Ok(None);
+                            // The others may be few all the same.
+                            whole = false;
+                            continue;
                         };
                         all = Some(match all {
                             None => (rows, exact),
@@ -179,7 +235,7 @@ impl Bits {
                             break;
                         }
                     }
-                    Ok(all)
+                    Ok(all.map(|(rows, exact)| (rows, exact && whole)))
                 }
                 Bits::Any(parts) => {
                     let (mut all, mut all_exact) = (RowSet::new(), true);
@@ -200,17 +256,20 @@ impl Bits {
                         return Ok(None);
                     };
                     for part in parts {
+                        // Nothing is known to differ from NULL.
+                        if part.compares_null(state)? {
+                            return Ok(Some((RowSet::new(), true)));
+                        }
+                    }
+                    for part in parts {
                         if rows.is_empty() {
                             break;
                         }
-                        let Some((gone, exact)) = part.read(work, state).await? else {
-                            return Ok(None);
-                        };
-                        // A set that may have others beside those meant takes none away.
-                        if exact {
-                            rows -= gone;
+                        match part.read(work, state).await? {
+                            Some((gone, true)) => rows -= gone,
+                            // Too large, or it may have others beside those meant.
+                            _ => all_exact = false,
                         }
-                        all_exact &= exact;
                     }
                     Ok(Some((rows, all_exact)))
                 }
@@ -303,9 +362,9 @@ impl fmt::Display for Bits {
 
 impl ScanWork {
     /// Brings the sets of several indexes together, one of them a bitmap index, where that costs
-    /// less than what has been chosen.
-    pub(super) fn prefer_bits(&mut self) {
-        if self.size.stats.is_none() || self.size.rows < SMALL_ROWS {
+    /// less than what has been chosen, which costs `now`.
+    pub(super) fn prefer_bits(&mut self, now: Option<f64>) {
+        if self.size.stats.is_none() || self.size.rows < SMALL_ROWS || self.limit.is_some() {
             return;
         }
         let Some(found) = self.bits() else { return };
@@ -313,43 +372,53 @@ impl ScanWork {
         if found.bits.indexes() < 2 || !found.bits.has_bitmap() {
             return;
         }
-        let now = match &self.access {
-            Access::Full => Some(self.size.rows),
-            Access::Range { index, equal, .. }
-                if index.unique && equal.len() == index.columns.len() =>
-            {
-                None
-            }
-            _ => self.cheapest_offer(&self.filters).map(|(cost, _)| cost),
+        let now = match (&self.access, now) {
+            (Access::Full, None) => self.size.rows,
+            (_, Some(now)) => now,
+            _ => return,
         };
-        let Some(now) = now else { return };
-        if self.bits_cost(&found) < now {
+        if self.bits_cost(&found).is_some_and(|cost| cost < now) {
             self.access = Access::Bits(Arc::new(found));
         }
     }
 
-    fn bits_cost(&self, found: &BitsAccess) -> f64 {
+    /// What it costs to read these sets and their rows, in rows of a full scan; `None`: one is too
+    /// large.
+    pub(crate) fn bits_cost(&self, found: &BitsAccess) -> Option<f64> {
         let mut conjuncts = Vec::new();
         self.filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
-        let mut cost = LOOKUP_ROWS;
+        let (mut cost, mut plain) = (LOOKUP_ROWS, true);
         let mut said = Vec::new();
         for one in conjuncts.into_iter().filter(|one| !found.rest.contains(one)) {
-            let Some(bits) = kept(&self.table, one) else {
-                // What is taken away is what the condition does not keep.
-                cost += BIT_ROWS * self.size.rows;
-                said.push(one.clone());
-                continue;
+            let kept_rows = rows_kept(&self.table, std::slice::from_ref(one), &self.size);
+            let (sets, rows) = match kept(&self.table, one) {
+                Some(bits) => (vec![bits], kept_rows),
+                None => {
+                    let sets = dropped(&self.table, one).unwrap_or_default();
+                    (sets, (self.size.rows - kept_rows).max(0.0))
+                }
             };
-            let each = if bits.has_bitmap() { BIT_ROWS } else { ENTRY_ROWS };
-            cost +=
-                LOOKUP_ROWS + each * rows_kept(&self.table, std::slice::from_ref(one), &self.size);
+            #[allow(clippy::cast_precision_loss)] // some million
+            if rows > ROWS_MAX as f64 / 2.0 {
+                return None;
+            }
+            one.walk(&mut |part| {
+                if let Scalar::Column(column) = part {
+                    plain &= is_plain(&self.table, *column);
+                }
+            });
+            let bitmap = sets.iter().all(Bits::has_bitmap);
+            let descents: usize = sets.iter().map(Bits::indexes).sum();
+            #[allow(clippy::cast_precision_loss)] // few
+            let descents = descents as f64 * LOOKUP_ROWS;
+            cost += descents + rows * if bitmap { BIT_ROWS } else { ENTRY_ROWS };
             said.push(one.clone());
         }
         let rows = rows_kept(&self.table, &said, &self.size);
-        if self.sources.is_empty() && found.rest.is_empty() && !self.target {
-            return cost;
+        if self.sources.is_empty() && found.rest.is_empty() && !self.target && plain {
+            return Some(cost);
         }
-        cost + rows * LOOKUP_ROWS / 2.0
+        Some(cost + rows * LOOKUP_ROWS)
     }
 
     /// The set that the filters come to, as far as indexes know.

@@ -158,7 +158,10 @@ impl ScanWork {
     /// Whether only the number of rows is asked for, and the keys say which they are.
     fn counts_rows(&self) -> bool {
         let found = match &self.access {
-            Access::Range { index, .. } => index.exprs.is_empty() && self.only_index().is_some(),
+            Access::Range { index, equal, .. } => {
+                let one = index.unique && equal.len() == index.columns.len();
+                index.exprs.is_empty() && !one
+            }
             Access::Bits(_) => true,
             _ => false,
         };
@@ -171,11 +174,11 @@ impl ScanWork {
     }
 
     /// Takes the index whose range of keys costs least to read, or none, by what is known of the
-    /// columns.
-    fn prefer_cheapest(&mut self) {
+    /// columns. What that costs, if it is known and an index.
+    fn prefer_cheapest(&mut self) -> Option<f64> {
         let unknown = self.size.stats.is_none() || self.size.rows < SMALL_ROWS;
         if unknown || matches!(self.access, Access::Full) {
-            return;
+            return None;
         }
         let by_expressions = self.cost_by_expressions().map(|cost| (cost, self.access.clone()));
         let offered = self.cheapest_offer(&self.filters);
@@ -185,8 +188,14 @@ impl ScanWork {
             (None, offered) => offered,
         };
         match best {
-            Some((cost, access)) if cost < self.size.rows => self.access = access,
-            _ => self.access = Access::Full,
+            Some((cost, access)) if cost < self.size.rows => {
+                self.access = access;
+                Some(cost)
+            }
+            _ => {
+                self.access = Access::Full;
+                None
+            }
         }
     }
 
@@ -211,7 +220,10 @@ impl ScanWork {
             let first = columns.first().and_then(|column| stats?.column(*column));
             // Rows that stand in the order of the keys are found many in a block.
             let order = first.and_then(|stats| stats.correlation).unwrap_or(0.0);
-            let each = match self.is_covered_by(index) {
+            let counted = self.sources.is_empty()
+                && !self.target
+                && access.unsaid(&self.table, filters).is_empty();
+            let each = match counted || self.is_covered_by(index) {
                 true => ENTRY_ROWS,
                 false => LOOKUP_ROWS + (ENTRY_ROWS - LOOKUP_ROWS) * order * order,
             };
@@ -325,9 +337,9 @@ impl ScanWork {
 
 impl ScanExec {
     pub(crate) fn new(mut work: ScanWork) -> ScanExec {
-        work.prefer_cheapest();
-        work.prefer_several();
-        work.prefer_bits();
+        let cheapest = work.prefer_cheapest();
+        let several = work.prefer_several();
+        work.prefer_bits(several.or(cheapest));
         work.prefer_partial_index();
         work.prefer_covering_index();
         ScanExec::with_work(work)

@@ -92,6 +92,8 @@ pub(crate) struct ScanRun<T> {
     exact: bool,
     /// Whether entries are counted, not looked at.
     counts: bool,
+    /// Of those counted, what has not been handed on.
+    counted: u64,
     filter: Filter,
     /// Rows of one block to read together.
     slots: Vec<u16>,
@@ -194,6 +196,7 @@ impl<T: Taker> ScanRun<T> {
             branch: 0,
             exact: false,
             counts: false,
+            counted: 0,
             filter: Filter::default(),
             slots: Vec::new(),
             share: None,
@@ -290,10 +293,15 @@ impl<T: Taker> ScanRun<T> {
                 }
             }
             Cursor::Range { scan, .. } if self.counts => {
-                let Some(rows) = scan.next_count(&state.ctx).await? else {
-                    self.next_range();
-                    return Ok(());
-                };
+                if self.counted == 0 {
+                    let Some(rows) = scan.next_count(&state.ctx).await? else {
+                        self.next_range();
+                        return Ok(());
+                    };
+                    self.counted = rows;
+                }
+                let rows = self.counted.min(BATCH_ROWS as u64);
+                self.counted -= rows;
                 if !self.taker.take_count(rows) {
                     return Err(PgError::internal("rows are counted for one who reads them"));
                 }
@@ -596,7 +604,13 @@ pub(super) fn is_exact(datum: &Datum<'_>, ty: ColType) -> bool {
         | (Datum::Timestamp(_), TypeKind::Timestamp)
         | (Datum::Timestamptz(_), TypeKind::Timestamptz)
         | (Datum::Uuid(_), TypeKind::Uuid)
-        | (Datum::Enum(_), TypeKind::Enum) => true,
+        | (Datum::Enum(_), TypeKind::Enum)
+        | (Datum::Bool(_), TypeKind::Bool) => true,
+        // Keys forget how many zeros are at a number's end, which values do not compare.
+        (
+            Datum::Numeric(..) | Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_),
+            TypeKind::Numeric,
+        ) => true,
         (Datum::Int4(v), TypeKind::Int2) => i16::try_from(*v).is_ok(),
         (Datum::Int8(v), TypeKind::Int4) => i32::try_from(*v).is_ok(),
         (Datum::Int8(v), TypeKind::Int2) => i16::try_from(*v).is_ok(),

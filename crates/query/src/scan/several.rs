@@ -35,9 +35,10 @@ fn is_not_true(condition: &Scalar) -> Scalar {
 
 impl ScanWork {
     /// Takes an index for each alternative of an OR, where that costs less than reading the table.
-    pub(super) fn prefer_several(&mut self) {
+    /// What that costs, if it is known.
+    pub(super) fn prefer_several(&mut self) -> Option<f64> {
         if !matches!(self.access, Access::Full) {
-            return;
+            return None;
         }
         let mut conjuncts = Vec::new();
         self.filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
@@ -58,9 +59,9 @@ impl ScanWork {
                 best = Some((cost, branches));
             }
         }
-        if let Some((_, branches)) = best {
-            self.access = Access::Any { branches };
-        }
+        let (cost, branches) = best?;
+        self.access = Access::Any { branches };
+        Some(cost)
     }
 
     /// An access for each alternative, with what all of them cost; `None` if one has none.

@@ -116,6 +116,54 @@ fn a_bitmap_is_made_from_the_rows_there_are() {
     });
 }
 
+/// A row in a slot far above those of the others makes all distances longer: the piece is cut in a
+/// leaf that has room for the cut and not for the whole.
+#[test]
+fn a_bitmap_that_one_row_makes_twice_as_long_is_cut() {
+    let db = TestInstance::new(14, 4096);
+    let ctx = db.session("a");
+    db.run(async {
+        let def = make_table(&ctx, &db).await;
+        let txn = db.begin();
+        let mut id = 0;
+        while id < 21_000 {
+            let owner = if id % 100 == 0 { 1 } else { 2 + id % 5 };
+            let tag = format!("{id} {}", "x".repeat(100));
+            let row = row(&def, id, Some(owner), Some(&tag));
+            insert(&ctx, &txn, &def, &row).await.expect("inserted");
+            id += 1;
+        }
+        txn.commit(&ctx).await.expect("committed");
+        let def = with_bitmap(&ctx, &db, &def).await;
+        for undone in [true, false] {
+            let txn = db.begin();
+            for _ in 0..1_500 {
+                let owner = if id % 3 == 0 { 1 } else { 7 + id % 40 };
+                let row = row(&def, id, Some(owner), None);
+                insert(&ctx, &txn, &def, &row).await.expect("inserted");
+                id += 1;
+            }
+            match undone {
+                true => txn.rollback(&ctx).await.expect("rolled back"),
+                false => drop(txn.commit(&ctx).await.expect("committed")),
+            }
+            let snap = db.begin().snapshot(&ctx).await.expect("snapshot");
+            let rows = check_indexes(&ctx, &def, &snap).await;
+            assert_eq!(rows, if undone { 21_000 } else { 22_500 });
+        }
+        // Parts of pieces that were cut and taken back are nobody's.
+        let (first, second) = (db.begin(), db.begin());
+        insert(&ctx, &first, &def, &row(&def, -1, Some(900), None)).await.expect("inserted");
+        for owner in [1, 2, 7, 20] {
+            let row = row(&def, -owner - 1, Some(owner), None);
+            insert(&ctx, &second, &def, &row).await.expect("not waited for");
+        }
+        assert_eq!(ctx.session.totals().event(WaitEvent::EnqTxRowLock).waits, 0);
+        first.rollback(&ctx).await.expect("rolled back");
+        second.rollback(&ctx).await.expect("rolled back");
+    });
+}
+
 /// Rows of one piece have one lock; whoever waits for it does so in mode 4.
 #[test]
 fn a_piece_is_locked_as_a_whole() {
