@@ -2,6 +2,7 @@
 
 mod batch;
 mod instance;
+mod pieces;
 mod stress;
 
 use block::itl::{self, ITL_ENTRIES_MAX, Itl};
