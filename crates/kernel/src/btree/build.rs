@@ -33,6 +33,8 @@ const RUN_BYTES_MAX: usize = 64 << 20;
 const PIECES_RUN_BYTES_MAX: usize = 256 << 20;
 /// Room left in a loaded block: for the longest high key, and for ITL entries and inserts later.
 const ROOM_BYTES: usize = KEY_BYTES_MAX + 2;
+/// The same in a branch, for entries to come: what a long high key needs is made when it is known.
+const BRANCH_ROOM_BYTES: usize = 256;
 /// The same in a leaf of pieces, whose high key is no longer than a value with a rowid, when that
 /// is short: for some rows that come to its pieces, too.
 const PIECES_ROOM_BYTES: usize = 512;
@@ -226,8 +228,11 @@ impl Builder {
             let open = &mut self.levels[level];
             let short = Piece::of(&Entry { flags: 0, lock: 0, value, key: &key })
                 .is_some_and(|piece| 2 * piece.key.len() < PIECES_ROOM_BYTES);
-            let pieces = self.seg.bitmap && level == 0 && short;
-            let room = if pieces { PIECES_ROOM_BYTES } else { ROOM_BYTES };
+            let room = match level {
+                0 if self.seg.bitmap && short => PIECES_ROOM_BYTES,
+                0 => ROOM_BYTES,
+                _ => BRANCH_ROOM_BYTES,
+            };
             if rows::free_bytes(&open.image) >= rows::entry_bytes(&key) + room {
                 rows::insert_entry(&mut open.image, 0, 0, value, &key);
                 return Ok(());
@@ -251,10 +256,22 @@ impl Builder {
         let open = &mut self.levels[level];
         let last = rows::entry(&open.image, rows::slot_count(&open.image) - 1);
         let low = if level == 0 { self.seg.separator(&last, &next) } else { next.key.to_vec() };
+        let (mut low, mut moved) = (low, Vec::new());
+        // What gives way to a long high key of a branch begins the right neighbour.
+        while level > 0 && rows::free_bytes(&open.image) < 2 + low.len() {
+            let pos = rows::slot_count(&open.image) - 1;
+            let entry = rows::entry(&open.image, pos);
+            low = entry.key.to_vec();
+            moved.push((entry.value, entry.key.to_vec()));
+            rows::remove_entry(&mut open.image, pos);
+        }
         rows::set_right(&mut open.image, right);
         rows::set_high_key(&mut open.image, Some(&low));
         let mut image = blank(&self.seg, level_no(level));
         rows::set_low_key(&mut image, Some(&low));
+        for (value, key) in moved {
+            rows::insert_entry(&mut image, 0, 0, value, &key);
+        }
         let sealed = std::mem::replace(open, Open { image, dba: Some(right), low });
         self.write(ctx, dba, &sealed.image).await?;
         Ok((sealed.low, dba))

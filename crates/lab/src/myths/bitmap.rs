@@ -39,6 +39,7 @@ const PAPER_ONE_S: f64 = 4.97;
 const PAPER_ALL_S: f64 = 4.90;
 /// Enough that the plan is made; the blocks are brought here before.
 const WARM_LOOKUPS: u32 = 100;
+const WARM_PASSES_MAX: usize = 50;
 /// Longest wait for a session to wait.
 const WAITS_SOON: Duration = Duration::from_secs(20);
 
@@ -162,10 +163,8 @@ async fn turn(
     for instance in 1..=open {
         sessions.push(bed.session(instance).await?);
     }
-    // Who first reads a definition takes it from who has made it: twice, and everything is here.
-    for session in sessions.iter().chain(&sessions) {
-        session.rows("select count(*) from t_large2 where n4 >= 0").await?;
-        session.run(&block(WARM_LOOKUPS)).await?;
+    for session in &sessions {
+        warm(session).await?;
     }
     let mut done = Vec::new();
     let mut traces: Vec<PathBuf> = Vec::new();
@@ -188,6 +187,20 @@ async fn turn(
     found.cpu_us.add(calls.execute.cpu_s * 1e6 / (f64::from(lookups) * each));
     found.profile = profile;
     Ok(done)
+}
+
+/// Brings the index here. Whoever has changed a block gives copies of it before he shares it: until
+/// nothing is asked of another instance.
+async fn warm(session: &Session) -> Result<(), String> {
+    for _ in 0..WARM_PASSES_MAX {
+        let before = session.waits().await?;
+        session.rows("select count(*) from t_large2 where n4 >= 0").await?;
+        session.run(&block(WARM_LOOKUPS)).await?;
+        if waited(&before, &session.waits().await?, "gc ").0 == 0 {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 async fn work_of(

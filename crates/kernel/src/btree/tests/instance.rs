@@ -509,6 +509,38 @@ fn a_built_index_holds_what_it_was_given_whatever_the_order() {
     }
 }
 
+/// Many short separators fill a branch; the next one may be as long as keys are.
+#[test]
+fn a_built_branch_has_room_for_a_long_high_key() {
+    for growing in [17, 61, 173] {
+        let db = TestInstance::new(15, 4096);
+        let ctx = db.session("a");
+        let seg = new_index(&db, &ctx, true);
+        db.run(async {
+            let txn = db.begin();
+            let mut builder = Builder::new(&txn, seg);
+            let mut want = Vec::new();
+            for n in 0..40_000u64 {
+                // Long keys that differ at their ends stand beside each other.
+                let length = if n % 4_000 < growing { KEY_BYTES_MAX } else { 8 };
+                let mut k = key(n / 4_000 * 4_000);
+                k.resize(length - 8, 7);
+                k.extend(key(n));
+                want.push((k, rid(n)));
+            }
+            want.sort_unstable();
+            for (k, rowid) in &want {
+                builder.add(&ctx, k, *rowid).await.expect("taken");
+            }
+            builder.finish(&ctx).await.expect("built");
+            let snap = txn.snapshot(&ctx).await.expect("snapshot");
+            assert_eq!(entries(&ctx, &snap, seg).await, want);
+            verify_leaves(&db, &ctx, &seg).await;
+            txn.commit(&ctx).await.expect("committed");
+        });
+    }
+}
+
 /// Keys of the greatest length that differ at their ends: few entries a block, at every level.
 #[test]
 fn branches_split_under_long_keys() {
