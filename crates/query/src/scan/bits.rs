@@ -8,7 +8,7 @@
 //! the table instead.
 
 use super::run::{KeyValue, is_exact, key_value};
-use super::{ENTRY_ROWS, LOOKUP_ROWS, SMALL_ROWS, ScanWork};
+use super::{BIT_ROWS, ENTRY_ROWS, LOOKUP_ROWS, SMALL_ROWS, ScanWork};
 use crate::error::Result;
 use crate::estimate::rows_kept;
 use crate::scalar::{CmpOp, EvalContext, Scalar};
@@ -27,8 +27,6 @@ use std::sync::Arc;
 const ROWS_MAX: u64 = 1 << 23;
 /// Conditions that are brought together at the most.
 const PARTS_MAX: usize = 16;
-/// What a row's bit costs, in rows of a full scan.
-const BIT_ROWS: f64 = 0.05;
 
 /// A set of rows, as indexes give it.
 #[derive(Clone, Debug)]

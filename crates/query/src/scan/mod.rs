@@ -59,6 +59,8 @@ const ROWS_PER_CHECK: usize = 256;
 const SMALL_ROWS: f64 = 2_000.0;
 /// What one of the next entries of an index costs, in rows of a full scan.
 const ENTRY_ROWS: f64 = 2.0;
+/// The same of a row's bit in a bitmap index.
+const BIT_ROWS: f64 = 0.05;
 
 /// Scan of one table.
 #[derive(Debug)]
@@ -224,6 +226,7 @@ impl ScanWork {
                 && !self.target
                 && access.unsaid(&self.table, filters).is_empty();
             let each = match counted || self.is_covered_by(index) {
+                true if counted && index.kind == IndexKind::Bitmap => BIT_ROWS,
                 true => ENTRY_ROWS,
                 false => LOOKUP_ROWS + (ENTRY_ROWS - LOOKUP_ROWS) * order * order,
             };
