@@ -25,7 +25,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use kernel::dict::IndexDef;
+use kernel::dict::{IndexDef, IndexKind};
 use kernel::row::TypeKind;
 use std::sync::Arc;
 
@@ -308,6 +308,8 @@ fn best_index(
         .indexes
         .iter()
         .map(|index| (index.clone(), key_of(index)))
+        // Keys that are turned round are found as a whole.
+        .filter(|(index, key)| index.kind != IndexKind::Reverse || key.len() == index.columns.len())
         .filter(|(_, key)| key.iter().any(|part| matches!(part, KeyPart::Outer(_))))
         .max_by_key(|(index, key)| score(index, key))
 }
@@ -474,6 +476,9 @@ fn direction(
     bounded: bool,
     columns: &[SortColumn],
 ) -> Option<bool> {
+    if index.kind == IndexKind::Reverse {
+        return None;
+    }
     let position = |column: usize| index.columns.iter().position(|c| usize::from(*c) == column);
     let mut next = equal;
     let mut backward = None;

@@ -17,7 +17,7 @@ use datafusion::common::{Constraint, Constraints};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use kernel::dict::TableDef;
+use kernel::dict::{IndexDef, IndexKind, TableDef};
 use kernel::row::ColType;
 use std::sync::Arc;
 
@@ -96,7 +96,8 @@ impl TableScanSource {
         });
         let Some(filters) = converted else { return false };
         let fixed = Access::equal_columns(&self.types, &filters);
-        self.table.indexes.iter().any(|index| {
+        let ordered = |index: &&Arc<IndexDef>| index.kind != IndexKind::Reverse;
+        self.table.indexes.iter().filter(ordered).any(|index| {
             let mut columns = index.columns.iter().map(|c| usize::from(*c));
             columns.find(|c| fixed[*c].is_none()) == Some(column)
         })

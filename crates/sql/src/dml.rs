@@ -18,8 +18,10 @@ use crate::{PgError, Result};
 use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
-use kernel::dict::{IndexDef, TableDef};
-use kernel::row::{ColType, Datum, RowTypes, RowView, Value, decode_key, encode_key};
+use kernel::dict::{IndexDef, IndexKind, TableDef};
+use kernel::row::{
+    ColType, Datum, RowTypes, RowView, Value, decode_key, encode_key, unreversed_key,
+};
 use kernel::table::{self, Change, Held, LockWait};
 use kernel::txn::Snapshot;
 use query::cast::{CastMode, cast};
@@ -74,7 +76,11 @@ fn key_text(table: &TableDef, index: &IndexDef, key: &[u8], row: &[u8]) -> Strin
     }
     let key_types: Vec<ColType> = columns.iter().map(|c| index.part_type(table, *c)).collect();
     let mut values = Vec::new();
-    if decode_key(&key_types, key, &mut values).is_err() {
+    let turned = match index.kind {
+        IndexKind::Reverse => unreversed_key(key),
+        _ => None,
+    };
+    if decode_key(&key_types, turned.as_deref().unwrap_or(key), &mut values).is_err() {
         return "?".to_owned();
     }
     let texts: Vec<String> = values

@@ -396,6 +396,9 @@ pub enum IndexKind {
     /// An entry for each row.
     #[default]
     Tree,
+    /// The same, under keys that are turned round ([`crate::row::reverse_key`]): neighbours are
+    /// far from each other, and only whole keys are found.
+    Reverse,
     /// For each value bitmaps of the rows that have it. Never unique.
     Bitmap,
 }
@@ -450,6 +453,13 @@ impl IndexDef {
     pub fn key_columns(&self) -> &[u16] {
         let more = if self.included.stored { self.included.columns.len() } else { 0 };
         &self.columns[..self.columns.len().saturating_sub(more)]
+    }
+
+    /// Brings a key, all columns of it, to the form in which the index holds it.
+    pub fn arrange(&self, key: &mut Vec<u8>) {
+        if self.kind == IndexKind::Reverse {
+            crate::row::reverse_key(key);
+        }
     }
 
     /// The key's columns and the included ones.

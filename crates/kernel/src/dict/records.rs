@@ -242,9 +242,10 @@ struct Key {
 fn key_columns(row: &Record) -> Result<Key> {
     let (mut columns, mut orders) = (Vec::new(), Vec::new());
     let text = row.text(at::IND_COLUMNS)?;
-    let (kind, text) = match text.strip_prefix(BITMAP) {
-        Some(text) => (IndexKind::Bitmap, text),
-        None => (IndexKind::Tree, text),
+    let (kind, text) = match (text.strip_prefix(BITMAP), text.strip_prefix(REVERSE)) {
+        (Some(text), _) => (IndexKind::Bitmap, text),
+        (_, Some(text)) => (IndexKind::Reverse, text),
+        (None, None) => (IndexKind::Tree, text),
     };
     let (keys, more) = text.split_at(text.find([STORED, BESIDE]).unwrap_or(text.len()));
     let mut included = Included { columns: Vec::new(), stored: more.starts_with(STORED) };
@@ -272,6 +273,8 @@ fn key_columns(row: &Record) -> Result<Key> {
 
 /// Before the columns of a bitmap index.
 const BITMAP: char = '*';
+/// Before those of one whose keys are turned round.
+const REVERSE: char = '~';
 
 /// Before included columns that entries hold.
 const STORED: char = '+';
@@ -335,8 +338,10 @@ pub(super) fn key_list(
     let one = |(position, order): (&u16, &str)| format!("{position}{order}");
     let all: Vec<String> = columns.iter().zip(orders).map(one).collect();
     let mut keys = all.join(",");
-    if kind == IndexKind::Bitmap {
-        keys.insert(0, BITMAP);
+    match kind {
+        IndexKind::Tree => {}
+        IndexKind::Reverse => keys.insert(0, REVERSE),
+        IndexKind::Bitmap => keys.insert(0, BITMAP),
     }
     if included.columns.is_empty() {
         return keys;

@@ -34,6 +34,24 @@ pub fn key_prefix_end(key: &mut Vec<u8>) {
     key.push(AFTER_ALL);
 }
 
+/// Turns a key of whole columns round: its length in two bytes, then its bytes from the last to the
+/// first. Neighbours stand far from each other then, and no key begins with another one.
+pub fn reverse_key(key: &mut Vec<u8>) {
+    // Keys are below 64 KiB; a longer one is refused for its length.
+    let len = u16::try_from(key.len()).unwrap_or(u16::MAX);
+    key.extend_from_slice(&len.to_le_bytes());
+    key.reverse();
+}
+
+/// The key that [`reverse_key`] has turned round, without what stands behind it; `None`: it has
+/// not.
+#[must_use]
+pub fn unreversed_key(reversed: &[u8]) -> Option<Vec<u8>> {
+    let (len, rest) = reversed.split_first_chunk::<2>()?;
+    let key = rest.get(..usize::from(u16::from_be_bytes(*len)))?;
+    Some(key.iter().rev().copied().collect())
+}
+
 fn encode_one(value: &Datum<'_>, out: &mut Vec<u8>) {
     if value.is_null() {
         out.push(NULL);

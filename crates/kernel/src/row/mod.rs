@@ -17,5 +17,8 @@ pub use codec::{
 };
 pub use datum::{Datum, Interval, Value};
 pub use enums::{EnumLabel, EnumPlace, EnumType, EnumValue};
-pub use key::{KeyError, decode_key, decode_key_prefix, encode_key, key_prefix_end};
+pub use key::{
+    KeyError, decode_key, decode_key_prefix, encode_key, key_prefix_end, reverse_key,
+    unreversed_key,
+};
 pub use types::{ColType, PRECISION_MAX, RowTypes, TypeKind};

@@ -5,7 +5,7 @@
 use block::Rowid;
 
 use crate::btree;
-use crate::dict::{IndexDef, KEY_EXPR, TableDef};
+use crate::dict::{IndexDef, IndexKind, KEY_EXPR, TableDef};
 use crate::error::Result;
 use crate::row::{RowView, Value, encode_key};
 
@@ -51,10 +51,12 @@ pub(super) fn entry(
         return Ok(false);
     }
     if index.exprs.is_empty() {
-        btree::entry_key(&def.types, &index.columns, index.unique, row, rowid, out);
+        let form = (index.unique, index.kind == IndexKind::Reverse);
+        btree::entry_key(&def.types, &index.columns, form, row, rowid, out);
         return Ok(true);
     }
     let has_null = plain_key(def, index, row, &computed(def, index, row)?, out);
+    index.arrange(out);
     if !index.unique || has_null {
         out.extend_from_slice(&rowid.to_u64().to_be_bytes());
     }
@@ -83,6 +85,7 @@ pub(crate) fn entries<'a>(
     let values = index.values(def, &bytes)?;
     for ((at, (row, rowid)), values) in held.into_iter().zip(&values) {
         let has_null = plain_key(def, index, row, values, &mut key);
+        index.arrange(&mut key);
         if !index.unique || has_null {
             key.extend_from_slice(&rowid.to_u64().to_be_bytes());
         }
@@ -120,5 +123,6 @@ pub(super) fn unique_key(def: &TableDef, index: &IndexDef, row: &[u8]) -> Result
     }
     let mut key = Vec::new();
     let has_null = plain_key(def, index, row, &computed(def, index, row)?, &mut key);
+    index.arrange(&mut key);
     Ok((!has_null).then_some(key))
 }

@@ -132,7 +132,17 @@ pub async fn index_rowid(
     key: &[u8],
     snap: &Snapshot,
 ) -> Result<Option<Rowid>> {
-    btree::lookup(ctx, snap, &index_seg(index), key).await
+    lookup(ctx, index, key, snap).await
+}
+
+async fn lookup(ctx: &Ctx, index: &IndexDef, key: &[u8], snap: &Snapshot) -> Result<Option<Rowid>> {
+    let seg = index_seg(index);
+    if index.kind != IndexKind::Reverse {
+        return btree::lookup(ctx, snap, &seg, key).await;
+    }
+    let mut key = key.to_vec();
+    index.arrange(&mut key);
+    btree::lookup(ctx, snap, &seg, &key).await
 }
 
 /// The row whose entry in a unique index has exactly this key, into `row` (cleared first).
@@ -147,7 +157,7 @@ pub async fn index_lookup(
     snap: &Snapshot,
     row: &mut Vec<u8>,
 ) -> Result<Option<Rowid>> {
-    let Some(rowid) = btree::lookup(ctx, snap, &index_seg(index), key).await? else {
+    let Some(rowid) = lookup(ctx, index, key, snap).await? else {
         row.clear();
         return Ok(None);
     };
@@ -193,7 +203,8 @@ impl IndexScan {
 
 /// Entries whose key lies between the bounds. A bound is a prefix of whole columns and stands for
 /// all keys that begin with it: `Included` takes them in, `Excluded` leaves them out. So `= 5` on
-/// the first column is `Included(5)` to `Included(5)`, whatever else the index holds.
+/// the first column is `Included(5)` to `Included(5)`, whatever else the index holds. Of an index
+/// whose keys are turned round the range is all of it, in no order, or one whole key.
 #[must_use]
 pub fn index_range(
     _ctx: &Ctx,
@@ -203,6 +214,22 @@ pub fn index_range(
     direction: Direction,
     snap: &Snapshot,
 ) -> IndexScan {
+    let turned;
+    let (low, high) = match (index.kind, low, high) {
+        (IndexKind::Reverse, Bound::Included(key), Bound::Included(to)) => {
+            assert!(key == to, "a range of index {}, whose keys are turned round", index.name);
+            let mut key = key.to_vec();
+            index.arrange(&mut key);
+            turned = key;
+            (Bound::Included(&*turned), Bound::Included(&*turned))
+        }
+        (IndexKind::Reverse, low, high) => {
+            let all = low == Bound::Unbounded && high == Bound::Unbounded;
+            assert!(all, "a range of index {}, whose keys are turned round", index.name);
+            (low, high)
+        }
+        _ => (low, high),
+    };
     let after = |key: &[u8]| {
         let mut key = key.to_vec();
         key_prefix_end(&mut key);

@@ -4,6 +4,7 @@ mod batch;
 mod bitmap;
 mod crash;
 mod full;
+mod reverse;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,7 +16,9 @@ use super::{
     Change, Direction, LockWait, delete, delete_held, hold, index_lookup, index_range, insert,
     scan, update, update_held,
 };
-use crate::dict::{self, ColumnDef, NewIndex, NewTable, PUBLIC, SUPERUSER_OBJ, TableDef};
+use crate::dict::{
+    self, ColumnDef, IndexKind, NewIndex, NewTable, PUBLIC, SUPERUSER_OBJ, TableDef,
+};
 use crate::error::{Error, Result};
 use crate::row::{ColType, Datum, RowView, TypeKind, encode_key};
 use crate::testing::TestInstance;
@@ -164,8 +167,9 @@ async fn check_indexes(ctx: &Ctx, def: &TableDef, snap: &Snapshot) -> usize {
             .iter()
             .map(|(rowid, row)| {
                 let mut key = Vec::new();
-                let (columns, unique) = (&index.columns, index.unique);
-                crate::btree::entry_key(&def.types, columns, unique, row, *rowid, &mut key);
+                let form = (index.unique, index.kind == IndexKind::Reverse);
+                let columns = &index.columns;
+                crate::btree::entry_key(&def.types, columns, form, row, *rowid, &mut key);
                 (key, *rowid)
             })
             .collect();

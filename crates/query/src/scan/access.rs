@@ -5,7 +5,7 @@ use super::several::Branch;
 use crate::implied::implies;
 use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar};
-use kernel::dict::{IndexDef, TableDef};
+use kernel::dict::{IndexDef, IndexKind, TableDef};
 use kernel::row::ColType;
 use std::sync::Arc;
 
@@ -188,11 +188,15 @@ impl Access {
             let access = Access::Keys { index: index.clone(), keys: list.to_vec() };
             return Some((if index.unique { 35 } else { 15 }, access));
         }
+        let whole = equal.len() == index.columns.len();
+        // Keys that are turned round are found as a whole.
+        if index.kind == IndexKind::Reverse && !whole {
+            return None;
+        }
         let (lower, upper) = match next {
             Some(b) => (b.lower.cloned(), b.upper.cloned()),
             None => (None, None),
         };
-        let whole = equal.len() == index.columns.len();
         let score = if whole && index.unique { 40 } else { equal.len() * 10 }
             + usize::from(lower.is_some()) * 3
             + usize::from(upper.is_some()) * 3;

@@ -55,8 +55,10 @@ pub struct BitsAccess {
 
 /// The index whose first column this is, a bitmap index if there is one.
 fn index_of(table: &TableDef, column: usize) -> Option<&Arc<IndexDef>> {
-    let leads =
-        |index: &&Arc<IndexDef>| index.columns.first() == u16::try_from(column).ok().as_ref();
+    let leads = |index: &&Arc<IndexDef>| {
+        index.columns.first() == u16::try_from(column).ok().as_ref()
+            && index.kind != IndexKind::Reverse
+    };
     let bitmap = |index: &&Arc<IndexDef>| index.kind == IndexKind::Bitmap;
     let all = || table.indexes.iter().filter(leads);
     all().find(bitmap).or_else(|| all().next())

@@ -120,6 +120,9 @@ impl ScanWork {
 
     /// Whether the entries of the index hold all that is asked for, as the row does.
     fn is_covered_by(&self, index: &IndexDef) -> bool {
+        if index.kind == IndexKind::Reverse {
+            return false;
+        }
         let held = |column: usize| {
             let lossless = !matches!(
                 self.types[column].kind,
@@ -320,6 +323,9 @@ impl ScanWork {
     /// The order in which rows come, as far as output columns show it.
     fn order(&self) -> Vec<PhysicalSortExpr> {
         let Access::Range { index, equal, backward, .. } = &self.access else { return Vec::new() };
+        if index.kind == IndexKind::Reverse {
+            return Vec::new();
+        }
         let position = |column: u16| {
             let source = Source::Column(usize::from(column));
             self.sources.iter().position(|s| *s == source)

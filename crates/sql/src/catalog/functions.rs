@@ -461,16 +461,17 @@ pub(super) fn view_definition(view: &TableDef) -> Option<String> {
 
 pub(super) fn index_definition(table: &TableDef, index: &IndexDef, short: bool) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING {} {}{}",
+        "CREATE {}INDEX {} ON {}.{} USING {} {}{}{}",
         if index.unique { "UNIQUE " } else { "" },
         quote_ident(&index.name),
         quote_ident(&table.schema),
         quote_ident(&table.name),
         match index.kind {
-            IndexKind::Tree => "btree",
+            IndexKind::Tree | IndexKind::Reverse => "btree",
             IndexKind::Bitmap => BITMAP,
         },
         column_list(table, index, short),
+        if index.kind == IndexKind::Reverse { " REVERSE" } else { "" },
         match &index.predicate {
             Some(condition) => format!(" WHERE {}", crate::ddl::predicate_text(table, condition)),
             None => String::new(),

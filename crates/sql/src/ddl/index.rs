@@ -7,7 +7,7 @@ use super::{named, refuse};
 use crate::bind::{ident_name, table_parts};
 use crate::dml::row_error;
 use crate::key_exprs;
-use crate::parse::BITMAP;
+use crate::parse::{BITMAP, REVERSE};
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, Expr};
@@ -100,14 +100,14 @@ impl Session {
         check_types(part_types(table, &index.columns, &index.exprs).into_iter())?;
         let txn = self.transaction()?;
         let (name, columns) = (index.name.clone(), index.columns.clone());
-        let exprs = index.exprs.clone();
+        let (exprs, kind) = (index.exprs.clone(), index.kind);
         dict::create_index(&self.ctx, &txn, table, index).await.map_err(|error| match error {
             kernel::Error::UniqueViolation { key, .. } => {
                 // The table's definition does not have the index yet; its key is told by one that
                 // does.
                 let mut with = (**table).clone();
                 with.indexes.push(Arc::new(kernel::dict::IndexDef {
-                    kind: Default::default(),
+                    kind,
                     obj: table.obj,
                     name: name.clone(),
                     table: table.obj,
@@ -230,23 +230,25 @@ fn index_kind(create: &ast::CreateIndex) -> Result<IndexKind> {
     if method.eq_ignore_ascii_case("btree") {
         return Ok(IndexKind::Tree);
     }
-    if !method.eq_ignore_ascii_case(BITMAP) {
-        return refuse(format!("index type {using}"));
-    }
+    let kind = match &*method.to_ascii_lowercase() {
+        BITMAP => IndexKind::Bitmap,
+        REVERSE => IndexKind::Reverse,
+        _ => return refuse(format!("index type {using}")),
+    };
     let ordered = |column: &ast::IndexColumn| {
         let options = &column.column.options;
         options.asc.is_some() || options.nulls_first.is_some()
     };
-    let refused = if create.unique {
+    let refused = if create.unique && kind == IndexKind::Bitmap {
         "unique indexes"
     } else if !create.include.is_empty() {
         "included columns"
     } else if create.columns.iter().any(ordered) {
         "ASC/DESC and NULLS FIRST/LAST options"
     } else {
-        return Ok(IndexKind::Bitmap);
+        return Ok(kind);
     };
-    let text = format!("access method \"{BITMAP}\" does not support {refused}");
+    let text = format!("access method \"{}\" does not support {refused}", method.to_lowercase());
     Err(PgError::new("0A000", text))
 }
 

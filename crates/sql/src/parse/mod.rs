@@ -20,7 +20,7 @@ pub(crate) use lift::lift;
 pub(crate) use located::located;
 pub(crate) use own::Words;
 use own::parse_own;
-pub(crate) use storage::{BITMAP, LOGGED};
+pub(crate) use storage::{BITMAP, LOGGED, REVERSE};
 
 use crate::access::Access;
 use crate::cursor::{Declare, Fetch};
@@ -378,6 +378,8 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     crate::depth::weigh(tokens)?;
     let bitmap = storage::using_bitmap(tokens);
     let tokens = bitmap.as_deref().unwrap_or(tokens);
+    let reverse = storage::using_reverse(tokens);
+    let tokens = reverse.as_deref().unwrap_or(tokens);
     let plain = storage::without(tokens);
     let tokens = plain.as_deref().unwrap_or(tokens);
     let without = without_overriding(tokens);

@@ -13,6 +13,8 @@ const ALONE: [&str; 2] = ["logging", "nologging"];
 
 /// The access method of bitmap indexes.
 pub(crate) const BITMAP: &str = "bitmap";
+/// What stands for it where an index's keys are to be turned round.
+pub(crate) const REVERSE: &str = "reverse";
 
 /// What is told of a table that was to be unlogged.
 pub(crate) const LOGGED: &str = "UNLOGGED is ignored: all tables and sequences are logged";
@@ -51,6 +53,49 @@ pub(super) fn using_bitmap(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan
     let spaced = words.into_iter().map(|token| TokenWithSpan { token, span });
     out.splice(at..at, spaced);
     out.remove(used[1]);
+    Some(out)
+}
+
+/// The tokens of `CREATE [UNIQUE] INDEX … ON table (…) … REVERSE` as `CREATE [UNIQUE] INDEX … ON
+/// table USING reverse (…) …`; `None`: another statement.
+pub(super) fn using_reverse(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+    let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
+    let token = |at: usize| used.get(at).map(|i| &tokens[*i].token);
+    let is = |at: usize, word: &str| token(at).is_some_and(|token| is_word(token, word));
+    let index = 1 + usize::from(is(1, "unique"));
+    if !is(0, "create") || !is(index, "index") {
+        return None;
+    }
+    let (mut depth, mut listed, mut found) = (0usize, false, None);
+    for at in index..used.len() {
+        match token(at)? {
+            Token::LParen => depth += 1,
+            Token::RParen => {
+                depth = depth.saturating_sub(1);
+                listed |= depth == 0;
+            }
+            // What follows is a condition, with words of its own.
+            word if listed && depth == 0 && is_word(word, "where") => break,
+            word if listed && depth == 0 && is_word(word, "reverse") => found = Some(at),
+            _ => {}
+        }
+    }
+    let found = found?;
+    let mut end = 2 + (index..used.len()).find(|at| is(*at, "on"))?;
+    while token(end) == Some(&Token::Period) {
+        end += 2;
+    }
+    let mut out = tokens.to_vec();
+    let span = tokens[used[found]].span;
+    out.remove(used[found]);
+    let words = [Token::make_keyword("USING"), Token::make_word(REVERSE, None)];
+    let words = words.into_iter().map(|token| TokenWithSpan { token, span });
+    // As definitions are shown: it is a tree, all the same.
+    let gone = match is(end, "using") && is(end + 1, "btree") {
+        true => used[end]..used[end + 1] + 1,
+        false => used[end]..used[end],
+    };
+    out.splice(gone, words);
     Some(out)
 }
 
@@ -132,6 +177,11 @@ mod tests {
         assert!(bits.is_ok());
         let bits = shown("create bitmap index if not exists i on t(a)");
         assert_eq!(bits, shown("create index if not exists i on t using bitmap (a)"));
+        let turned = shown("create unique index i on s.t (a) tablespace x reverse nologging");
+        assert_eq!(turned, shown("create unique index i on s.t using reverse (a)"));
+        assert!(turned.is_ok());
+        let turned = shown("create index i on t using btree (a, (b+1)) reverse where reverse > 1");
+        assert_eq!(turned, shown("create index i on t using reverse (a, (b+1)) where reverse > 1"));
         assert_eq!(shown("create bitmap index i on"), Err("42601"));
         assert_eq!(shown("create bitmap table t (a int)"), Err("42601"));
         assert_eq!(shown("create table t (a int) tablespace"), Err("42601"));

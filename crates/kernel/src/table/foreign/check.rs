@@ -140,8 +140,9 @@ async fn await_parent(
 fn child_index<'a>(child: &'a TableDef, key: &ForeignKeyDef) -> Option<&'a Arc<IndexDef>> {
     let count = key.columns.len();
     let serves = |index: &&Arc<IndexDef>| {
-        // Of a bitmap it is not known which of its rows a transaction is deciding about.
-        if index.kind == IndexKind::Bitmap {
+        // Of a bitmap it is not known which of its rows a transaction is deciding about, and keys
+        // that are turned round have no beginnings.
+        if index.kind != IndexKind::Tree {
             return false;
         }
         let first = index.columns.get(..count);

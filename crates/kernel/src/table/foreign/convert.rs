@@ -91,6 +91,8 @@ pub(super) fn prefix_of(
         let at = columns.iter().position(|own| own == column)?;
         encode_key(&[convert(values[at].as_datum(), kind(types, *column))?], &mut key);
     }
+    // A parent's key is a whole one.
+    index.arrange(&mut key);
     Some(key)
 }
 

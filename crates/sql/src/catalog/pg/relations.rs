@@ -180,7 +180,7 @@ pub(super) fn classes(catalog: &Catalog) -> Rows {
 
 fn method_of(index: &IndexDef) -> i64 {
     match index.kind {
-        IndexKind::Tree => BTREE_METHOD,
+        IndexKind::Tree | IndexKind::Reverse => BTREE_METHOD,
         IndexKind::Bitmap => BITMAP_METHOD,
     }
 }
