@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::bed::{Bed, Session, growth, waited};
+use super::bed::Bed;
 use super::check::{Check, Kind, Spread, shown};
 use super::report::{Chart, Report, Table};
 use super::tkprof::Statement;
+use super::work::{self, Work};
 use super::{Experiment, Stage};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -39,7 +40,6 @@ const PAPER_ONE_S: f64 = 4.97;
 const PAPER_ALL_S: f64 = 4.90;
 /// Enough to visit nearly all leaves.
 const WARM_LOOKUPS: u32 = 10_000;
-const WARM_PASSES_MAX: usize = 50;
 /// Longest wait for a session to wait.
 const WAITS_SOON: Duration = Duration::from_secs(20);
 
@@ -90,14 +90,6 @@ struct Found {
     profile: String,
 }
 
-/// What one session did in a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Work {
-    gets: i64,
-    reads: i64,
-    gc_waits: i64,
-}
-
 async fn run(stage: Stage) -> Result<Report, String> {
     let (rounds, instances) = (stage.request.rounds, stage.request.instances);
     let lookups = stage.request.scaled(LOOKUPS, 100);
@@ -130,7 +122,7 @@ async fn run(stage: Stage) -> Result<Report, String> {
             let done = turn(&mut bed, side, lookups, round, found).await?;
             for (at, work) in done.iter().enumerate() {
                 let who = format!("{}, round {}, instance {}", side.name(), round + 1, at + 1);
-                check_work(&mut report, &who, *work, GETS * i64::from(lookups));
+                work.check(&mut report, &who, GETS * i64::from(lookups));
             }
         }
     }
@@ -163,11 +155,7 @@ async fn turn(
     for instance in 1..=open {
         sessions.push(bed.session(instance).await?);
     }
-    // Who has made a definition gives it up when another instance first reads it, and reads it
-    // again: the second time everything is here.
-    for session in sessions.iter().chain(&sessions) {
-        warm(session).await?;
-    }
+    work::warm(&sessions, &[&block(WARM_LOOKUPS)]).await?;
     let mut done = Vec::new();
     let mut traces: Vec<PathBuf> = Vec::new();
     let (mut elapsed_s, mut each) = (0.0, 0.0);
@@ -179,7 +167,7 @@ async fn turn(
         session.run(&block(lookups)).await?;
         elapsed_s += began.elapsed().as_secs_f64();
         each += 1.0;
-        done.push(work_of(session, &statistics, &waits).await?);
+        done.push(Work::since(session, &statistics, &waits).await?);
         session.trace_off().await?;
     }
     let (profile, statements) = bed.tkprof(&traces)?;
@@ -189,39 +177,6 @@ async fn turn(
     found.cpu_us.add(calls.execute.cpu_s * 1e6 / (f64::from(lookups) * each));
     found.profile = profile;
     Ok(done)
-}
-
-/// Brings the index here. Whoever has changed a block gives copies of it before he shares it: until
-/// nothing is asked of another instance.
-async fn warm(session: &Session) -> Result<(), String> {
-    for _ in 0..WARM_PASSES_MAX {
-        let before = session.waits().await?;
-        session.run(&block(WARM_LOOKUPS)).await?;
-        if waited(&before, &session.waits().await?, "gc ").0 == 0 {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-async fn work_of(
-    session: &Session,
-    statistics: &std::collections::BTreeMap<String, i64>,
-    waits: &super::bed::Waits,
-) -> Result<Work, String> {
-    let now = session.statistics().await?;
-    let grown = |name: &str| growth(statistics, &now, name);
-    Ok(Work {
-        gets: grown("consistent gets") + grown("db block gets"),
-        reads: grown("physical reads"),
-        gc_waits: waited(waits, &session.waits().await?, "gc ").0,
-    })
-}
-
-fn check_work(report: &mut Report, who: &str, work: Work, gets: i64) {
-    report.checks.push(Check::count(format!("{who}: block gets"), gets, work.gets));
-    report.checks.push(Check::count(format!("{who}: blocks read from disk"), 0, work.reads));
-    report.checks.push(Check::count(format!("{who}: waits for other instances"), 0, work.gc_waits));
 }
 
 /// Two instances insert a row of one value: what the second one waits for.
@@ -300,20 +255,6 @@ fn judge(report: &mut Report, one: &Found, all: &Found) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_get_too_many_a_read_and_a_wait_are_found() {
-        let fails = |work: Work| {
-            let mut report = Report::default();
-            check_work(&mut report, "all", work, 200);
-            report.failures().map(|check| check.what.clone()).collect::<Vec<_>>()
-        };
-        let good = Work { gets: 200, reads: 0, gc_waits: 0 };
-        assert!(fails(good).is_empty());
-        assert_eq!(fails(Work { gets: 201, ..good }), ["all: block gets"]);
-        assert_eq!(fails(Work { reads: 1, ..good }), ["all: blocks read from disk"]);
-        assert_eq!(fails(Work { gc_waits: 1, ..good }), ["all: waits for other instances"]);
-    }
 
     #[test]
     fn all_instances_must_take_no_more_than_one() {

@@ -16,6 +16,7 @@ mod sequence;
 mod slow_log;
 mod starved;
 mod tkprof;
+mod work;
 
 use std::path::PathBuf;
 use std::pin::Pin;
