@@ -6,7 +6,7 @@
 /// # Panics
 /// When the slice is too short.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn get_u16(b: &[u8], off: usize) -> u16 {
     u16::from_le_bytes([b[off], b[off + 1]])
 }

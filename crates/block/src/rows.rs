@@ -58,7 +58,7 @@ pub fn init(b: &mut [u8], level: u8, itl_count: u8) {
 }
 
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn slot_count(b: &[u8]) -> u16 {
     get_u16(b, OFF_SLOTS)
 }
@@ -89,7 +89,7 @@ pub fn set_purged_scn(b: &mut [u8], scn: Scn) {
     put_u64(b, OFF_PURGED, scn.0);
 }
 
-#[inline]
+#[inline(always)]
 fn directory(b: &[u8]) -> usize {
     OFF_ITL + usize::from(b[OFF_ITL_COUNT]) * ITL_ENTRY_BYTES
 }
@@ -117,7 +117,7 @@ pub fn fits(b: &[u8], len: usize, new_slot: bool) -> bool {
     free_bytes(b) >= ROW_HEADER_BYTES + len.max(ROW_CAPACITY_MIN) + if new_slot { 2 } else { 0 }
 }
 
-#[inline]
+#[inline(always)]
 fn slot_offset(b: &[u8], slot: u16) -> usize {
     if slot >= slot_count(b) {
         return 0;
@@ -147,8 +147,10 @@ impl Row<'_> {
 }
 
 /// The row in `slot`; `None` for a free or missing slot.
+// Scans look at every row: what a call returns by memory in parts is waited for when it is read
+// back as a whole.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn get(b: &[u8], slot: u16) -> Option<Row<'_>> {
     let off = slot_offset(b, slot);
     if off == 0 {
@@ -157,6 +159,27 @@ pub fn get(b: &[u8], slot: u16) -> Option<Row<'_>> {
     let len = usize::from(get_u16(b, off + 2));
     let at = off + ROW_HEADER_BYTES;
     Some(Row { flags: b[off], lock: b[off + 1], bytes: &b[at..at + len] })
+}
+
+/// Calls `visit` with all rows and their slots, in the slots' order; free slots are left out.
+///
+/// # Panics
+/// If an entry of the directory points out of the block.
+// As `get` for each slot, but what does not change from slot to slot is looked at once.
+#[inline(always)]
+pub fn each<'b>(b: &'b [u8], mut visit: impl FnMut(u16, Row<'b>)) {
+    let offsets = &b[directory(b)..directory_end(b)];
+    for (slot, offset) in (0u16..).zip(offsets.chunks_exact(2)) {
+        let off = usize::from(u16::from_le_bytes([offset[0], offset[1]]));
+        if off == 0 {
+            continue;
+        }
+        let Some((head, rest)) = b[off..].split_first_chunk::<ROW_HEADER_BYTES>() else {
+            panic!("slot {slot} at {off} points behind the block");
+        };
+        let len = usize::from(u16::from_le_bytes([head[2], head[3]]));
+        visit(slot, Row { flags: head[0], lock: head[1], bytes: &rest[..len] });
+    }
 }
 
 /// Room the row in `slot` can grow to without moving.
@@ -632,4 +655,27 @@ pub fn verify(b: &[u8], sorted: bool) -> Result<(), String> {
         return Err(format!("{used} bytes used and {holes} in holes, area of {}", b.len() - start));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_visits_what_get_gives_of_every_slot() {
+        let mut b = vec![0; crate::BLOCK_BYTES];
+        init(&mut b, 0, ITL_INITIAL);
+        for (slot, row) in [(0, "one"), (1, ""), (5, "a row that is longer than most"), (6, "six")]
+        {
+            insert_at(&mut b, slot, if slot == 1 { DELETED } else { 0 }, 3, row.as_bytes());
+        }
+        remove_at(&mut b, 0);
+        let mut seen = Vec::new();
+        each(&b, |slot, row| seen.push((slot, row.flags, row.lock, row.bytes)));
+        let by_slot = (0..slot_count(&b)).filter_map(|slot| get(&b, slot).map(|row| (slot, row)));
+        let by_slot: Vec<_> =
+            by_slot.map(|(slot, row)| (slot, row.flags, row.lock, row.bytes)).collect();
+        assert_eq!(seen, by_slot);
+        assert_eq!(seen.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 5, 6]);
+    }
 }

@@ -12,6 +12,7 @@
 
 pub mod arbiter;
 pub mod buf;
+pub mod latch;
 pub mod marks;
 pub mod real;
 pub mod shared;
@@ -135,6 +136,18 @@ pub trait EnvImpl: Send + Sync {
     /// Processor time that the calling thread has used, in microseconds since an arbitrary start.
     /// The simulator has none.
     fn thread_cpu_us(&self) -> u64 {
+        0
+    }
+    /// Number of the calling thread, as the operating system shows it. The simulator has none.
+    fn thread_number(&self) -> Option<u32> {
+        None
+    }
+    /// As [`EnvImpl::thread_cpu_us`], of a thread of this process that runs.
+    fn cpu_of_thread_us(&self, _number: u32) -> Option<u64> {
+        None
+    }
+    /// Processor time of the whole process. The simulator has none.
+    fn process_cpu_us(&self) -> u64 {
         0
     }
     fn spawn(&self, name: &'static str, lane: Lane, task: BoxFuture<'static, ()>) -> TaskHandle;

@@ -35,6 +35,7 @@ use futures::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 pub use memory::{give_free_memory_back, give_own_memory_back};
+pub(crate) use priority::machine_us;
 pub use priority::{Priority, may_favour};
 pub use processors::{Processors, bind_thread, may_bind};
 
@@ -117,7 +118,7 @@ impl RealEnv {
     #[must_use]
     pub fn with_config(config: RealConfig) -> Env {
         let inner = Arc::new(RealEnv {
-            started_us: priority::machine_us(),
+            started_us: machine_us(),
             started: Instant::now(),
             serve: OnceLock::new(),
             background: OnceLock::new(),
@@ -257,6 +258,18 @@ impl EnvImpl for RealEnv {
 
     fn thread_cpu_us(&self) -> u64 {
         priority::thread_cpu_us()
+    }
+
+    fn thread_number(&self) -> Option<u32> {
+        u32::try_from(nix::unistd::gettid().as_raw()).ok()
+    }
+
+    fn cpu_of_thread_us(&self, number: u32) -> Option<u64> {
+        priority::cpu_of_thread_us(number)
+    }
+
+    fn process_cpu_us(&self) -> u64 {
+        priority::process_cpu_us()
     }
 
     fn spawn(&self, name: &'static str, lane: Lane, task: BoxFuture<'static, ()>) -> TaskHandle {

@@ -52,9 +52,23 @@ pub(super) fn thread_cpu_us() -> u64 {
     clock_us(nix::libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The same of another thread of this process; `None`: it runs no more.
+pub(super) fn cpu_of_thread_us(number: u32) -> Option<u64> {
+    // The clock of a thread has its number in it: the complement above three bits that say "of a
+    // thread" (4) and "by the scheduler" (2). The C library makes the same of its own handles,
+    // which cannot be kept past the end of a thread.
+    let number = nix::libc::clockid_t::try_from(number).ok()?;
+    Some(clock_us((!number << 3) | 6)).filter(|us| *us > 0)
+}
+
+/// Processor time of all threads of this process there have been, in microseconds.
+pub(super) fn process_cpu_us() -> u64 {
+    clock_us(nix::libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 /// The machine's monotonic clock, in microseconds: one for all its processes, and the one that
 /// `Instant` goes by.
-pub(super) fn machine_us() -> u64 {
+pub(crate) fn machine_us() -> u64 {
     clock_us(nix::libc::CLOCK_MONOTONIC)
 }
 
@@ -79,6 +93,25 @@ pub fn may_favour(priority: Priority) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_processor_time_of_a_thread_is_known_to_others_while_it_runs() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let worker = std::thread::spawn(move || {
+            while thread_cpu_us() < 3_000 {
+                std::hint::spin_loop();
+            }
+            tell.send(nix::unistd::gettid().as_raw()).expect("it is read");
+            stopped.recv().expect_err("nothing is sent");
+        });
+        let number = u32::try_from(told.recv().expect("it runs")).expect("a number");
+        let us = cpu_of_thread_us(number).expect("it runs");
+        assert!((3_000..=process_cpu_us()).contains(&us), "{us}");
+        assert_eq!(cpu_of_thread_us(1), None, "none of this process");
+        drop(stop);
+        worker.join().expect("it ends");
+    }
 
     #[test]
     fn a_list_names_threads_and_prefixes() {

@@ -17,7 +17,7 @@ mod tests;
 pub use build::Builder;
 pub use current::{CurrentEntries, current};
 pub use descend::{Finder, find_leaf};
-pub use key::{entry_key, same_key};
+pub use key::{KeyForm, entry_key, same_key};
 pub use modify::{InsertOutcome, delete, holder, insert, insert_run, try_insert};
 pub use scan::{RangeScan, lookup};
 pub use seg::{IndexSeg, create};

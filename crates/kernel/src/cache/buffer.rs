@@ -10,6 +10,7 @@ use global::msg::Timings;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
+use super::busy::Common;
 use super::{Cache, DiskRead};
 use crate::error::Error;
 use crate::shown::{Place, Shown};
@@ -168,14 +169,14 @@ pub struct Buffer {
     /// Set while somebody waits for the pins to drop.
     pub(crate) pin_waiter: AtomicBool,
     pub dba: Dba,
-    shown: Option<Arc<Shown>>,
+    common: Arc<Common>,
     /// Woken at every change of state that somebody may wait for.
     pub(crate) changed: Notify,
     latch: RwLock<State>,
 }
 
 impl Buffer {
-    pub(super) fn new(dba: Dba, shown: Option<Arc<Shown>>) -> Buffer {
+    pub(super) fn new(dba: Dba, common: Arc<Common>) -> Buffer {
         Buffer {
             dba,
             pins: AtomicU32::new(0),
@@ -204,7 +205,7 @@ impl Buffer {
                 version_unlatched: Version::ZERO,
                 place: None,
             }),
-            shown,
+            common,
             changed: Notify::new(),
         }
     }
@@ -212,6 +213,20 @@ impl Buffer {
     /// The latch. Never held over an await: its guard is not `Send`.
     pub(crate) fn latch(&self) -> Latch<'_> {
         Latch(self)
+    }
+
+    fn read_latch(&self) -> RwLockReadGuard<'_, State> {
+        let latch = &self.latch;
+        latch
+            .try_read()
+            .unwrap_or_else(|| self.common.latch(self.dba, || latch.try_read(), || latch.read()))
+    }
+
+    fn write_latch(&self) -> RwLockWriteGuard<'_, State> {
+        let latch = &self.latch;
+        latch
+            .try_write()
+            .unwrap_or_else(|| self.common.latch(self.dba, || latch.try_write(), || latch.write()))
     }
 
     pub(crate) fn pin_count(&self) -> u32 {
@@ -288,7 +303,7 @@ pub(crate) struct Latch<'a>(&'a Buffer);
 
 impl<'a> Latch<'a> {
     pub fn read(self) -> RwLockReadGuard<'a, State> {
-        self.0.latch.read()
+        self.0.read_latch()
     }
 
     pub fn try_read(self) -> Option<RwLockReadGuard<'a, State>> {
@@ -296,7 +311,7 @@ impl<'a> Latch<'a> {
     }
 
     pub fn write(self) -> Latched<'a> {
-        Latched::new(self.0, self.0.latch.write())
+        Latched::new(self.0, self.0.write_latch())
     }
 
     pub fn try_write(self) -> Option<Latched<'a>> {
@@ -306,7 +321,7 @@ impl<'a> Latch<'a> {
     /// The same of a block that is shown no more, with the memory where it was shown left as it is:
     /// [`Shown::forget_all`] sees to that.
     pub fn write_unshown(self) -> Latched<'a> {
-        let mut guard = self.0.latch.write();
+        let mut guard = self.0.write_latch();
         guard.place = None;
         Latched::new(self.0, guard)
     }
@@ -330,7 +345,7 @@ pub(crate) struct Latched<'a> {
 
 impl<'a> Latched<'a> {
     fn new(buffer: &'a Buffer, guard: RwLockWriteGuard<'a, State>) -> Latched<'a> {
-        if let (Some(place), Some(shown)) = (guard.place, &buffer.shown) {
+        if let (Some(place), Some(shown)) = (guard.place, &buffer.common.shown) {
             shown.change(place);
         }
         Latched { guard: Some(guard), buffer, image_stays: false }
@@ -354,7 +369,7 @@ impl Drop for Latched<'_> {
     fn drop(&mut self) {
         let buffer = self.buffer;
         // What a panic has left half done is never shown.
-        if let (Some(shown), false) = (&buffer.shown, std::thread::panicking()) {
+        if let (Some(shown), false) = (&buffer.common.shown, std::thread::panicking()) {
             self.show(buffer.dba, shown);
         }
         if !self.image_stays {
@@ -386,7 +401,7 @@ impl Pin {
     /// Latches the block for reading. Not `Send`: the guard cannot be kept over an await.
     #[must_use]
     pub fn read(&self) -> BlockRef<'_> {
-        BlockRef(self.buffer.latch.read())
+        BlockRef(self.buffer.read_latch())
     }
 }
 

@@ -184,7 +184,7 @@ impl Cache {
         ctx.bump(Stat::PhysicalWrites, requests);
         for (dba, image) in &images {
             self.files.written(dba.file);
-            self.segments.add(layout::obj(image), SegmentStat::PhysicalWrites, 1);
+            self.common.segments.add(layout::obj(image), SegmentStat::PhysicalWrites, 1);
         }
         self.data_writes.fetch_add(requests, Ordering::SeqCst);
         Ok(())

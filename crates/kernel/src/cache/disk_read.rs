@@ -214,7 +214,7 @@ impl Cache {
 
     fn checked(&self, dba: Dba, image: IoBuf) -> Option<IoBuf> {
         layout::check(&image, dba).ok()?;
-        self.segments.add(layout::obj(&image), SegmentStat::PhysicalReads, 1);
+        self.common.segments.add(layout::obj(&image), SegmentStat::PhysicalReads, 1);
         self.clock.raise(layout::scn(&image));
         Some(image)
     }

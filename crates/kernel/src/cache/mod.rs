@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod buffer;
+mod busy;
 mod dbwr;
 mod disk_read;
 mod double_write;
@@ -13,6 +14,7 @@ mod view;
 
 pub(crate) use buffer::Latched;
 pub use buffer::{Arrival, BlockRef, Buffer, PastImage, Pin, State};
+pub use busy::BusyRow;
 pub use dbwr::Dbwr;
 pub use disk_read::DiskRead;
 pub use double_write::{
@@ -22,4 +24,4 @@ pub use pool::{Cache, CacheConfig, Grants};
 pub use segments::{FileCounts, SegmentCounts, SegmentStat};
 pub use step::Carry;
 pub(crate) use step::in_protocol;
-pub use view::BufferRow;
+pub use view::{BUFFER_BYTES, BufferRow};

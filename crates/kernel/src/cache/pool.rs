@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use block::{Dba, Mode, Rba};
 use disk::Group;
+use env::latch::{Latch, LatchList};
 use env::{BoxFuture, Env};
 use global::{HolderEffect, HolderEvent};
 use observe::{Ctx, Stat, WaitEvent};
@@ -14,7 +15,8 @@ use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
 use super::buffer::{Buffer, GRANTED, Pin, State};
-use super::segments::{Files, Segments};
+use super::busy::{BusyRow, Common};
+use super::segments::Files;
 use super::step::Carry;
 use crate::clock::ScnClock;
 use crate::error::{Error, Result};
@@ -85,21 +87,21 @@ pub struct Cache {
     /// What others of the machine may see of it.
     pub(crate) shown: Option<Arc<Shown>>,
     /// A power of two of them.
-    pub(super) shards: Vec<Mutex<Shard>>,
+    pub(super) shards: Vec<Latch<Shard>>,
     per_shard: usize,
     /// Sole member, nothing unrecovered, no past image: no message is ever needed.
     alone: AtomicBool,
     /// Whoever it is has the cache: it is not kept alive from here.
     pub(super) grants: OnceLock<Weak<dyn Grants>>,
     /// Everything that holds the checkpoint back, oldest first.
-    pub(super) dirty: Mutex<BTreeMap<(Rba, Dba), Arc<Buffer>>>,
+    pub(super) dirty: Latch<BTreeMap<(Rba, Dba), Arc<Buffer>>>,
     /// Changes hold it shared from append until their blocks are on the dirty list.
     pub(super) gate: RwLock<()>,
     pub(super) dbwr_wake: Notify,
     pub(super) freed: Notify,
     pub(super) need_free: AtomicBool,
     pub data_writes: AtomicU64,
-    pub(crate) segments: Segments,
+    pub(crate) common: Arc<Common>,
     pub(super) files: Files,
     /// See `set_lag_bytes`.
     pub(super) lag_bytes: AtomicU64,
@@ -132,24 +134,38 @@ impl Cache {
             group: group.clone(),
             log: log.clone(),
             clock: clock.clone(),
+            common: Arc::new(Common::new(shown.clone())),
             shown,
-            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
+            shards: (0..shards)
+                .map(|_| Latch::new("cache buffers chains", Shard::default()))
+                .collect(),
             per_shard: (config.blocks / shards).max(2),
             alone: AtomicBool::new(true),
             grants: OnceLock::new(),
-            dirty: Mutex::new(BTreeMap::new()),
+            dirty: Latch::new("checkpoint queue latch", BTreeMap::new()),
             gate: RwLock::new(()),
             dbwr_wake: Notify::new(),
             freed: Notify::new(),
             need_free: AtomicBool::new(false),
             data_writes: AtomicU64::new(0),
-            segments: Segments::default(),
             files: Files::default(),
             lag_bytes: AtomicU64::new(u64::MAX),
             wanted_writes: Mutex::new(Vec::new()),
             protocol: RwLock::new(()),
             frozen: AtomicBool::new(false),
         })
+    }
+
+    /// Tells of its latches.
+    pub(crate) fn latches(&self, list: &mut LatchList) {
+        self.shards.iter().for_each(|shard| list.add(shard));
+        list.add(&self.dirty);
+    }
+
+    /// Waits for latches of blocks so far, by what the block is.
+    #[must_use]
+    pub fn busy_rows(&self) -> Vec<BusyRow> {
+        self.common.busy_rows()
     }
 
     pub(super) fn arc(&self) -> Arc<Cache> {
@@ -206,7 +222,7 @@ impl Cache {
         self.per_shard * self.shards.len()
     }
 
-    fn shard(&self, dba: Dba) -> &Mutex<Shard> {
+    fn shard(&self, dba: Dba) -> &Latch<Shard> {
         // Fibonacci hashing: neighbours spread over the shards.
         let h = dba.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         &self.shards[usize::try_from(h).expect("24 bits") & (self.shards.len() - 1)]
@@ -231,7 +247,7 @@ impl Cache {
         if shard.map.len() >= self.per_shard {
             self.evict(&mut shard);
         }
-        let buffer = Arc::new(Buffer::new(dba, self.shown.clone()));
+        let buffer = Arc::new(Buffer::new(dba, self.common.clone()));
         shard.map.insert(dba.to_u64(), buffer.clone());
         shard.ring.push_back(buffer.clone());
         (buffer, true)

@@ -33,7 +33,7 @@ impl Cache {
             self.files.read(dba.file, 1, self.env.now().since(began));
             match layout::check(&image, dba) {
                 Ok(()) => {
-                    self.segments.add(layout::obj(&image), SegmentStat::PhysicalReads, 1);
+                    self.common.segments.add(layout::obj(&image), SegmentStat::PhysicalReads, 1);
                     self.clock.raise(layout::scn(&image));
                     return Ok(image);
                 }
@@ -139,7 +139,7 @@ impl Cache {
         for (buffer, bytes) in run.iter().zip(all.chunks_exact(BLOCK_BYTES)) {
             if layout::check(bytes, buffer.dba).is_ok() {
                 self.clock.raise(layout::scn(bytes));
-                self.segments.add(layout::obj(bytes), SegmentStat::PhysicalReads, 1);
+                self.common.segments.add(layout::obj(bytes), SegmentStat::PhysicalReads, 1);
                 out.push(IoBuf::copy_from(bytes));
             } else {
                 out.push(self.read_block(ctx, buffer.dba).await?);

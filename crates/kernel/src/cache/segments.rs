@@ -24,6 +24,7 @@ pub enum SegmentStat {
     SegmentScans,
     ItlWaits,
     RowLockWaits,
+    BufferBusyWaits,
     GcBufferBusy,
     GcCrBlocksReceived,
     GcCurrentBlocksReceived,
@@ -38,6 +39,7 @@ impl SegmentStat {
         SegmentStat::SegmentScans,
         SegmentStat::ItlWaits,
         SegmentStat::RowLockWaits,
+        SegmentStat::BufferBusyWaits,
         SegmentStat::GcBufferBusy,
         SegmentStat::GcCrBlocksReceived,
         SegmentStat::GcCurrentBlocksReceived,
@@ -54,6 +56,7 @@ impl SegmentStat {
             SegmentStat::SegmentScans => "segment scans",
             SegmentStat::ItlWaits => "ITL waits",
             SegmentStat::RowLockWaits => "row lock waits",
+            SegmentStat::BufferBusyWaits => "buffer busy waits",
             SegmentStat::GcBufferBusy => "gc buffer busy",
             SegmentStat::GcCrBlocksReceived => "gc cr blocks received",
             SegmentStat::GcCurrentBlocksReceived => "gc current blocks received",
@@ -61,7 +64,7 @@ impl SegmentStat {
     }
 }
 
-const SEGMENT_STATS: usize = 10;
+const SEGMENT_STATS: usize = 11;
 const SHARDS: usize = 16;
 
 /// Counts of one segment, in the order of [`SegmentStat::ALL`].
@@ -147,7 +150,7 @@ impl Cache {
         for (stat, n) in [(SegmentStat::LogicalReads, gets), (SegmentStat::DbBlockChanges, changes)]
         {
             if n > 0 {
-                self.segments.add(obj, stat, n);
+                self.common.segments.add(obj, stat, n);
             }
         }
     }
@@ -155,7 +158,7 @@ impl Cache {
     /// Counts of all segments this instance has had to do with, by object.
     #[must_use]
     pub fn segment_counts(&self) -> Vec<(ObjId, SegmentCounts)> {
-        let mut all = self.segments.all();
+        let mut all = self.common.segments.all();
         for buffer in self.buffers() {
             let latched = buffer.latch().read();
             let Some(image) = latched.image.as_ref() else { continue };

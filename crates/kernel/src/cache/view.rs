@@ -4,6 +4,9 @@ use block::{Dba, Mode, ObjId, layout};
 
 use super::pool::Cache;
 
+/// Memory of a buffer without its block.
+pub const BUFFER_BYTES: usize = size_of::<super::Buffer>();
+
 /// A line of `v$bh`.
 #[derive(Clone, Debug)]
 pub struct BufferRow {
@@ -22,6 +25,12 @@ impl Cache {
         let buffer = self.lookup(dba)?;
         let state = buffer.latch().read();
         state.image.as_ref().map(|image| layout::obj(image)).filter(|obj| obj.0 > 0)
+    }
+
+    /// How many buffers there are, with those whose block is not here.
+    #[must_use]
+    pub fn buffer_count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().map.len()).sum()
     }
 
     /// The buffers in use.

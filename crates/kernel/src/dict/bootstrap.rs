@@ -12,7 +12,7 @@ use observe::Ctx;
 use super::acl::{Acl, AclKind, EVERYBODY, Privileges};
 use super::ddl_roles::insert_user;
 use super::def::{
-    Changes, ColumnDef, Derived, IndexDef, ObjectDef, ObjectKind, SchemaDef, TableDef, UserDef,
+    Changes, ColumnDef, Derived, ObjectDef, ObjectKind, SchemaDef, TableDef, UserDef,
 };
 use super::fixed::{
     BOOTSTRAP_OBJ, BOOTSTRAP_TYPES, DATABASE_ACL, DATABASE_OWNER, DATABASE_OWNER_ROLE, Fixed,
@@ -20,6 +20,7 @@ use super::fixed::{
     SUPERUSER_OBJ, SYS, TABLES, TYPES_VERSION, USER_OBJ_MIN,
 };
 use super::ids::NEXT_OBJ;
+use super::index::IndexDef;
 use super::locks::ObjectLocks;
 use super::records::{
     column_values, index_values, key_list, object_values, schema_values, table_values,

@@ -88,7 +88,20 @@ impl Maps {
 struct Counters {
     gets: AtomicU64,
     misses: AtomicU64,
-    invalidations: AtomicU64,
+    modifications: AtomicU64,
+    /// By [`RightMessage`].
+    rights: [AtomicU64; 3],
+}
+
+/// What instances say to each other of the right to keep or change a definition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RightMessage {
+    /// Another instance was asked for it.
+    Request,
+    /// Another instance wants it, and this one has it.
+    Conflict,
+    /// It was given back to another instance.
+    Release,
 }
 
 /// One line of `v$rowcache`.
@@ -100,8 +113,14 @@ pub struct RowCacheStat {
     pub count: u64,
     pub gets: u64,
     pub misses: u64,
-    /// Entries changed by DDL of this or another instance.
+    /// Entries changed by DDL of this or another instance, and by new values of sequences here.
     pub modifications: u64,
+    /// Entries held that are never dropped: the dictionary's own tables.
+    pub fixed: u64,
+    /// Rights asked from another instance, wanted by another, and given back to another.
+    pub requests: u64,
+    pub conflicts: u64,
+    pub releases: u64,
 }
 
 /// What is looked up; selects the counters.
@@ -118,6 +137,9 @@ pub(super) struct RowCache {
     maps: RwLock<Maps>,
     counters: [Counters; 3],
     fixed: Vec<Arc<TableDef>>,
+    /// Objects that are not of [`Part::Objects`]: rights are asked for by number, before there is
+    /// an entry. At [`ENTRIES_MAX`] all are forgotten; their messages count as objects' then.
+    others: RwLock<FxHashMap<ObjId, Part>>,
 }
 
 impl RowCache {
@@ -188,6 +210,14 @@ impl RowCache {
         })
     }
 
+    /// What is held of a sequence; no look-up that counts.
+    pub fn sequence_held(&self, obj: ObjId) -> Option<Arc<SequenceDef>> {
+        match self.maps.read().objects.get(&obj)? {
+            Entry::Sequence(def) => Some(Arc::clone(def)),
+            _ => None,
+        }
+    }
+
     pub fn user(&self, name: &str) -> Option<Arc<UserDef>> {
         self.count(Part::Users, |maps| maps.users.get(name).cloned())
     }
@@ -200,6 +230,29 @@ impl RowCache {
             counters.misses.fetch_add(1, Ordering::Relaxed);
         }
         found
+    }
+
+    /// The right to the object is going to be asked for, and it is of this part.
+    pub fn note_part(&self, obj: ObjId, part: Part) {
+        if self.others.read().get(&obj) == Some(&part) {
+            return;
+        }
+        let mut others = self.others.write();
+        if others.len() >= ENTRIES_MAX {
+            others.clear();
+        }
+        others.insert(obj, part);
+    }
+
+    /// Counts a message about the right to the object.
+    pub fn count_right(&self, obj: ObjId, message: RightMessage) {
+        let part = match self.others.read().get(&obj) {
+            Some(part) => *part,
+            None if obj == ROLES_OBJ => Part::Users,
+            None => Part::Objects,
+        };
+        let counters = &self.counters[part as usize];
+        counters.rights[message as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the object is held in this version.
@@ -246,14 +299,20 @@ impl RowCache {
         if is_user {
             maps.users.retain(|_, user| user.obj != obj);
         }
-        self.counters[part as usize].invalidations.fetch_add(1, Ordering::Relaxed);
+        self.counters[part as usize].modifications.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn invalidate_user(&self, name: &str) {
         let mut maps = self.maps.write();
         maps.generation += 1;
         maps.users.remove(name);
-        self.counters[Part::Users as usize].invalidations.fetch_add(1, Ordering::Relaxed);
+        self.counters[Part::Users as usize].modifications.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A sequence's entry has been changed in what no definition holds: how far it has got.
+    pub fn count_sequence_change(&self) {
+        let counters = &self.counters[Part::Sequences as usize];
+        counters.modifications.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Forgets all but the fixed tables: after a membership change nobody knows what was missed.
@@ -277,12 +336,18 @@ impl RowCache {
             .into_iter()
             .map(|(name, part, count)| {
                 let counters = &self.counters[part as usize];
+                let [requests, conflicts, releases] =
+                    [0, 1, 2].map(|i| counters.rights[i].load(Ordering::Relaxed));
                 RowCacheStat {
                     name,
                     count: count as u64,
                     gets: counters.gets.load(Ordering::Relaxed),
                     misses: counters.misses.load(Ordering::Relaxed),
-                    modifications: counters.invalidations.load(Ordering::Relaxed),
+                    modifications: counters.modifications.load(Ordering::Relaxed),
+                    fixed: if part == Part::Objects { self.fixed.len() as u64 } else { 0 },
+                    requests,
+                    conflicts,
+                    releases,
                 }
             })
             .collect()
@@ -353,6 +418,20 @@ mod tests {
         }
         assert_eq!(cache.stats()[0].count, 2);
         assert!(cache.is_current(ObjId(2), 2));
+    }
+
+    #[test]
+    fn messages_about_rights_are_counted_by_what_they_are_about() {
+        let cache = RowCache::new(vec![table(2, "obj$", 2)]);
+        cache.note_part(ObjId(20_000), Part::Sequences);
+        cache.count_right(ObjId(20_000), RightMessage::Request);
+        cache.count_right(ObjId(20_001), RightMessage::Request);
+        cache.count_right(ObjId(20_001), RightMessage::Conflict);
+        cache.count_right(ROLES_OBJ, RightMessage::Release);
+        let stats = cache.stats();
+        let rights: Vec<_> =
+            stats.iter().map(|s| (s.fixed, s.requests, s.conflicts, s.releases)).collect();
+        assert_eq!(rights, [(1, 1, 1, 0), (0, 1, 0, 0), (0, 0, 0, 1)]);
     }
 
     #[test]

@@ -16,10 +16,11 @@ use super::ddl_comment::forget_comments;
 use super::ddl_foreign::move_foreign_keys;
 use super::ddl_index::{check_unreferenced, drop_index_rows};
 use super::ddl_type::hold_types;
-use super::def::{AlteredColumn, CheckDef, ColumnDef, Included, IndexDef, ObjectDef, TableDef};
+use super::def::{AlteredColumn, CheckDef, ColumnDef, ObjectDef, TableDef};
 use super::expression::{KEY_EXPR, KeyExpr, expr_bytes};
 use super::fixed::Fixed;
 use super::ids::next_obj;
+use super::index::{Included, IndexDef};
 use super::names::{check_name, undefined};
 use super::records::{
     at, check_values, column_values, key_list, object_by_name, object_by_obj, predicate_bytes,

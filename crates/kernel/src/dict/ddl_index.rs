@@ -6,12 +6,11 @@ use block::bytes::ByteList;
 use observe::Ctx;
 
 use super::ddl::{add_object, delete_all, drop_object, lock_for_ddl, new_version, write_not_null};
-use super::def::{
-    ColumnDef, Derived, IndexDef, IndexKind, NewIndex, ObjectDef, ObjectKind, TableDef,
-};
+use super::def::{ColumnDef, Derived, NewIndex, ObjectDef, ObjectKind, TableDef};
 use super::expression::{KEY_EXPR, expr_bytes};
 use super::fixed::Fixed;
 use super::ids::next_obj;
+use super::index::{IndexDef, IndexKind};
 use super::lookup::table_by_obj;
 use super::names::{check_name, undefined};
 use super::records::{at, index_values, key_list, object_by_name, object_by_obj, predicate_bytes};

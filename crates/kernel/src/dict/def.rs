@@ -12,8 +12,10 @@ use block::{Dba, ObjId, Scn};
 
 use super::acl::Acl;
 use super::condition::Condition;
-use super::expression::{Evaluator, KeyExpr};
-use crate::row::{ColType, Datum, EnumType, RowTypes, RowView, TypeKind, Value, encode_row};
+use super::expression::KeyExpr;
+use super::index::{Included, IndexDef, IndexKind};
+use crate::row::KeyOrder;
+use crate::row::{ColType, Datum, EnumType, RowTypes, TypeKind, encode_row};
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -387,143 +389,6 @@ impl TableDef {
         let mut row = Vec::new();
         encode_row(&self.types, values, &mut row);
         row
-    }
-}
-
-/// How an index holds its rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum IndexKind {
-    /// An entry for each row.
-    #[default]
-    Tree,
-    /// The same, under keys that are turned round ([`crate::row::reverse_key`]): neighbours are
-    /// far from each other, and only whole keys are found.
-    Reverse,
-    /// For each value bitmaps of the rows that have it. Never unique.
-    Bitmap,
-}
-
-/// An index as of its table's version.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IndexDef {
-    pub kind: IndexKind,
-    pub obj: ObjId,
-    pub name: String,
-    pub table: ObjId,
-    /// Positions of the columns that its entries hold in the table, from 0; from
-    /// [`super::KEY_EXPR`] on those of `exprs`. They are the key's, and behind them what else
-    /// `included` says.
-    pub columns: Vec<u16>,
-    /// What INCLUDE names.
-    pub included: Included,
-    /// The order that was asked for, of each column; empty where it is ascending for all of them.
-    pub orders: Vec<KeyOrder>,
-    pub unique: bool,
-    pub primary: bool,
-    /// Name of the constraint it enforces.
-    pub constraint: Option<String>,
-    /// Header block of its segment.
-    pub header: Dba,
-    /// Root block; stays for the life of the segment.
-    pub root: Dba,
-    /// SCN of the segment's creation: older snapshots must not use the index.
-    pub birth: Scn,
-    /// Which rows it holds; `None`: all.
-    pub predicate: Option<Condition>,
-    /// The expressions in its key.
-    pub exprs: Vec<KeyExpr>,
-    /// Who computes them.
-    pub evaluator: Evaluator,
-    /// What they are made into.
-    pub derived: Derived,
-}
-
-/// The columns of a table that an index has beside its key.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Included {
-    pub columns: Vec<u16>,
-    /// Whether entries hold them, as the last of the index's columns. Those of a unique index do
-    /// not: its keys would not be unique by themselves.
-    pub stored: bool,
-}
-
-impl IndexDef {
-    /// The key's columns.
-    #[must_use]
-    pub fn key_columns(&self) -> &[u16] {
-        let more = if self.included.stored { self.included.columns.len() } else { 0 };
-        &self.columns[..self.columns.len().saturating_sub(more)]
-    }
-
-    /// Brings a key, all columns of it, to the form in which the index holds it.
-    pub fn arrange(&self, key: &mut Vec<u8>) {
-        if self.kind == IndexKind::Reverse {
-            crate::row::reverse_key(key);
-        }
-    }
-
-    /// The key's columns and the included ones.
-    #[must_use]
-    pub fn all_columns(&self) -> Vec<u16> {
-        [self.key_columns(), &self.included.columns].concat()
-    }
-
-    /// The values of its expressions for each of the rows.
-    ///
-    /// # Errors
-    /// [`crate::Error::Raised`].
-    pub fn values(&self, table: &TableDef, rows: &[&[u8]]) -> crate::Result<Vec<Vec<Value>>> {
-        self.evaluator.values(table, self, rows)
-    }
-
-    /// Makes what computes its expressions, into `derived`.
-    ///
-    /// # Errors
-    /// [`crate::Error::Raised`].
-    pub fn prepare(&self, table: &TableDef) -> crate::Result<()> {
-        self.evaluator.prepare(table, self)
-    }
-
-    /// The type of a part of its key.
-    #[must_use]
-    pub fn part_type(&self, table: &TableDef, column: u16) -> ColType {
-        match column.checked_sub(super::KEY_EXPR) {
-            Some(at) => self.exprs[usize::from(at)].ty,
-            None => table.columns[usize::from(column)].ty,
-        }
-    }
-
-    /// Whether it holds a row.
-    #[must_use]
-    pub fn holds(&self, types: &RowTypes, row: &[u8]) -> bool {
-        let condition = self.predicate.as_ref();
-        condition.is_none_or(|condition| condition.holds(&RowView::new(types, row)))
-    }
-}
-
-/// The order that `CREATE INDEX` asked for in a column. Entries stand in ascending order with NULLs
-/// last whatever it says: an index is read in both directions. It is kept to be shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct KeyOrder {
-    pub descending: bool,
-    pub nulls_first: bool,
-}
-
-impl KeyOrder {
-    /// What stands behind the column's position in `ind$`.
-    pub(super) fn code(self) -> &'static str {
-        match (self.descending, self.nulls_first) {
-            (false, false) => "",
-            (false, true) => "f",
-            (true, true) => "d",
-            (true, false) => "e",
-        }
-    }
-
-    pub(super) fn of_code(code: &str) -> Option<KeyOrder> {
-        let all = [(false, false), (false, true), (true, true), (true, false)];
-        let mut all = all.map(|(descending, nulls_first)| KeyOrder { descending, nulls_first });
-        all.iter_mut().find(|order| order.code() == code).copied()
     }
 }
 

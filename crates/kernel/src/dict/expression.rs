@@ -8,7 +8,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::def::{IndexDef, TableDef};
+use super::def::TableDef;
+use super::index::IndexDef;
 use super::state::of;
 use crate::error::{Error, Result};
 use crate::row::{ColType, TypeKind, Value};

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use block::{Dba, ObjId, Scn};
 
-use super::def::{Changes, ColumnDef, Derived, Included, IndexDef, TableDef};
+use super::def::{Changes, ColumnDef, Derived, TableDef};
 use super::expression::Evaluator;
+use super::index::{Included, IndexDef};
 use crate::row::{ColType, TypeKind};
 
 /// The schema of the dictionary's tables.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use block::ObjId;
 use observe::Ctx;
 
-use super::cache::{Entry, RowCacheStat};
+use super::cache::{Entry, Part, RightMessage, RowCacheStat};
 use super::def::{ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef};
 use super::fixed::Fixed;
 use super::locks::ObjectMode;
@@ -69,6 +69,9 @@ async fn load(ctx: &Ctx, txn: &Arc<Transaction>, wanted: Wanted<'_>) -> Result<O
     loop {
         let snap = newest(&reader)?;
         let Some(found) = wanted.find(ctx, dict, &snap).await? else { return Ok(None) };
+        if found.kind == ObjectKind::Sequence {
+            dict.cache.note_part(found.obj, Part::Sequences);
+        }
         dict.locks.lock_object(ctx, txn, found.obj, ObjectMode::S).await?;
         // What counts is what is there now that we have the right to keep it.
         let generation = dict.cache.generation();
@@ -186,6 +189,7 @@ pub async fn user(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<Optio
     loop {
         let snap = newest(&reader)?;
         let Some(found) = read_user(ctx, dict, &snap, name).await? else { return Ok(None) };
+        dict.cache.note_part(found.obj, Part::Users);
         dict.locks.lock_object(ctx, txn, found.obj, ObjectMode::S).await?;
         let generation = dict.cache.generation();
         let snap = newest(&reader)?;
@@ -324,6 +328,20 @@ pub async fn users(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Vec<UserDef>> {
     let mut users = rows.iter().map(user_of).collect::<Result<Vec<_>>>()?;
     users.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(users)
+}
+
+/// Tells of the latches of the sequences that this instance has values of.
+pub(crate) fn sequence_latches(core: &Core, list: &mut env::latch::LatchList) {
+    if let Ok(dict) = of(core) {
+        dict.sequences.latches(list);
+    }
+}
+
+/// Counts a message to or from another instance about the right to an object's definition.
+pub(crate) fn count_right(core: &Core, obj: ObjId, message: RightMessage) {
+    if let Ok(dict) = of(core) {
+        dict.cache.count_right(obj, message);
+    }
 }
 
 /// The row cache's counters, one line for each kind of entry.

@@ -20,6 +20,7 @@ mod def;
 mod expression;
 mod fixed;
 mod ids;
+mod index;
 mod lists;
 mod locks;
 mod lookup;
@@ -36,8 +37,10 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use crate::row::KeyOrder;
 pub use acl::{Acl, AclItem, AclKind, DependentPrivileges, EVERYBODY, Privileges, letters};
 pub use bootstrap::{bootstrap, open};
+pub(crate) use cache::RightMessage;
 pub use cache::RowCacheStat;
 pub use condition::{Comparison, Condition};
 pub use ddl::{COLUMNS_MAX, create_table, drop_table, truncate_table};
@@ -67,9 +70,8 @@ pub use ddl_type::{TypeChange, alter_type, create_type, drop_type, lock_type_use
 pub use ddl_view::{create_materialized, create_view, drop_view, replace_view, set_materialized};
 pub use def::{
     AlteredColumn, Changes, CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated,
-    Included, IndexDef, IndexKind, KeyAction, KeyOrder, Materialized, NewIndex, NewSequence,
-    NewTable, NewView, ObjectDef, ObjectKind, ReferenceDef, SchemaDef, Schemas, SequenceDef,
-    TableDef, TypeDef, Types, Use, UserDef, ViewDef,
+    KeyAction, Materialized, NewIndex, NewSequence, NewTable, NewView, ObjectDef, ObjectKind,
+    ReferenceDef, SchemaDef, Schemas, SequenceDef, TableDef, TypeDef, Types, Use, UserDef, ViewDef,
 };
 pub use expression::{Evaluator, KEY_EXPR, KeyExpr, KeyExpressions, set_key_expressions};
 pub use fixed::{
@@ -77,12 +79,14 @@ pub use fixed::{
     RESERVED_SCHEMAS, ROLES_OBJ, ROUTINES_OBJ, SCHEMAS_OBJ, SIGNAL_ROLE, SUPERUSER, SUPERUSER_OBJ,
     SYS, TEMP_PREFIX, TYPES_OBJ, USER_OBJ_MIN, WRITE_ALL_DATA,
 };
+pub use index::{Included, IndexDef, IndexKind};
 pub use lists::{roles, routines, schemas, types};
 pub use locks::{ObjectLocks, ObjectMode, OneInstance};
 pub use lookup::{
     confirm, dependents, is_current, object, objects, row_cache_stats, sequence, sequences, table,
     table_by_obj, tables, user, users, views,
 };
+pub(crate) use lookup::{count_right, sequence_latches};
 pub use names::NAME_BYTES_MAX;
 pub use roles::{DefaultAcl, MemberDef, Roles};
 pub use routine::{

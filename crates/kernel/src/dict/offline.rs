@@ -10,10 +10,11 @@ use std::sync::Arc;
 use block::{Dba, ObjId, Rowid, Scn};
 
 use super::bootstrap::{BOOTSTRAP_HEADER, bootstrap_def, define_all, place_of};
-use super::def::{Changes, ColumnDef, Derived, IndexDef, ObjectKind, TableDef};
+use super::def::{Changes, ColumnDef, Derived, ObjectKind, TableDef};
 use super::expression::{Evaluator, KEY_EXPR};
 use super::fixed::{Fixed, TABLES, USER_OBJ_MIN};
 use super::ids::NEXT_OBJ;
+use super::index::IndexDef;
 use super::records::{at, check_of, column_of, foreign_of, index_of, object_of, orphan_of};
 use super::store::Record;
 use crate::error::{Error, Result};

@@ -11,15 +11,17 @@ use observe::Ctx;
 use super::acl::Acl;
 use super::condition::Condition;
 use super::def::{
-    CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated, Included, IndexDef,
-    IndexKind, KeyAction, KeyOrder, Materialized, ObjectDef, ObjectKind, ReferenceDef, SchemaDef,
-    SequenceDef, TableDef, TypeDef, Use, UserDef, ViewDef,
+    CheckDef, CheckOption, ColumnDef, Derived, ForeignKeyDef, Generated, KeyAction, Materialized,
+    ObjectDef, ObjectKind, ReferenceDef, SchemaDef, SequenceDef, TableDef, TypeDef, Use, UserDef,
+    ViewDef,
 };
 use super::expression::{Evaluator, KEY_EXPR, exprs_of};
 use super::fixed::Fixed;
+use super::index::{Included, IndexDef, IndexKind};
 use super::state::Dict;
 use super::store::{self, Record, int4, int8, obj, text_or_null};
 use crate::error::{Error, Result};
+use crate::row::KeyOrder;
 use crate::row::{ColType, Datum, EnumLabel, EnumType, RowTypes, TypeKind, Value, is_stored_value};
 use crate::txn::Snapshot;
 

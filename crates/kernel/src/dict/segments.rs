@@ -17,8 +17,8 @@ use block::{Dba, ObjId, Scn};
 use env::Lane;
 use observe::{AlertLevel, Ctx, SessionKind, WaitEvent};
 
-use super::def::IndexKind;
 use super::fixed::Fixed;
+use super::index::IndexKind;
 use super::records::{Orphan, orphan_of, orphan_values};
 use super::state::{autonomous, finish, newest, of, touch};
 use super::store::{self, int8};

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cache::RowCache;
-use super::def::{Changes, TableDef};
+use super::def::{Changes, SequenceDef, TableDef};
 use super::expression::{Evaluator, KeyExpressions};
 use super::fixed::Fixed;
 use super::ids::Ids;
@@ -21,7 +21,7 @@ use super::locks::{ObjectLocks, ObjectMode};
 use super::segments;
 use crate::error::{Error, Result};
 use crate::seq::Caches;
-use crate::txn::{Core, Isolation, Snapshot, Transaction};
+use crate::txn::{Core, Snapshot, Transaction};
 
 /// Tables up to which the counts of their changed rows are simply kept.
 const CHANGES_MIN: usize = 1_000;
@@ -99,6 +99,16 @@ impl Dict {
 
     pub(super) fn evaluator(&self) -> Evaluator {
         Evaluator(self.expressions.get().cloned())
+    }
+
+    /// How far a sequence has got was changed in its entry.
+    pub(crate) fn count_sequence_change(&self) {
+        self.cache.count_sequence_change();
+    }
+
+    /// The definition of a sequence, if this instance has it in memory.
+    pub(crate) fn sequence_held(&self, obj: ObjId) -> Option<Arc<SequenceDef>> {
+        self.cache.sequence_held(obj)
     }
 
     /// The count of a table's changed rows.
@@ -184,7 +194,7 @@ pub fn forget_changes(core: &Core, table: ObjId) {
 
 /// A transaction of the dictionary's own, committed or rolled back before its caller goes on.
 pub(crate) fn autonomous(core: &Arc<Core>) -> Arc<Transaction> {
-    Transaction::begin(core, Isolation::ReadCommitted, core.current_scn())
+    Transaction::begin_recursive(core)
 }
 
 /// What is committed now and what the transaction itself has changed, whatever its isolation level:

@@ -1,6 +1,6 @@
 //! Blocks: asking for them, serving them, mastering them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use observe::{
 
 use super::node::{CrAnswer, Node};
 use super::served::CrCount;
-use crate::cache::{Arrival, Buffer, Cache, Carry, DiskRead, Grants, SegmentStat, State};
+use super::waiting::Waiting;
+use crate::cache::{Arrival, Buffer, Carry, DiskRead, Grants, SegmentStat, State};
 use crate::error::{Error, Result};
 use crate::read::Draft;
 use crate::txn::CrCopy;
@@ -164,6 +165,7 @@ impl Grants for Node {
                     MasterMsg::Downgraded { .. } => {
                         self.served.count_cr(CrCount::FairnessDownConverts);
                     }
+                    MasterMsg::Written { .. } => self.served.written(addr, self.env.now()),
                     _ => {}
                 }
                 let message = GcsMessage::ToMaster { addr, msg };
@@ -196,6 +198,7 @@ impl Grants for Node {
             }
             HolderEffect::StartWrite => {
                 let (node, buffer) = (self.arc(), buffer.clone());
+                self.served.write_asked(addr, self.env.now());
                 self.env.spawn_task("fusion write", Lane::Background, async move {
                     node.ctx.bump(Stat::DbwrFusionWrites, 1);
                     node.cache.request_write(&buffer);
@@ -228,6 +231,11 @@ impl Node {
         self.ctx.bump(Stat::GcCurrentFlushTime, u64::from(ship.info.timings.flush_us));
         let timings = &ship.info.timings;
         self.served.shipped(timings.pin_us, timings.flush_us);
+        if ship.info.mode == Mode::S {
+            self.served.count_cr(CrCount::CurrentRequests);
+        } else {
+            self.served.write_void(buffer.dba);
+        }
         if ship.info.sender_past.is_some() {
             self.ctx.bump(Stat::GcPastImages, 1);
         }
@@ -450,7 +458,7 @@ impl Node {
                     };
                     (told.until, told)
                 };
-                let wait = ctx.wait_relabel_or_cancel(shown, p, wait);
+                let wait = ctx.wait_relabel_or_cancel(shown, p, wait).begun();
                 self.env.eager(wait).await.map(|told| until = told)
             } else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
@@ -480,7 +488,7 @@ impl Node {
     /// Counts something for the segment whose block a buffer holds, if it has come.
     pub(super) fn count_segment(&self, buffer: &Buffer, stat: SegmentStat) {
         let obj = buffer.latch().read().image.as_ref().map(|image| layout::obj(image));
-        obj.into_iter().for_each(|obj| self.cache.segments.add(obj, stat, 1));
+        obj.into_iter().for_each(|obj| self.cache.common.segments.add(obj, stat, 1));
     }
 
     /// How many messages an answer took, by whom was asked.
@@ -508,6 +516,10 @@ impl Node {
                 Ended::Block { from, timings, own_lms_us }
             }
         };
+        let served_by = match ended {
+            Ended::Block { from, .. } => Some(from.0),
+            Ended::Nothing | Ended::Grant(_) => None,
+        };
         let total_us = self.env.now().since(began);
         let current = want == Want::X;
         let event = match ended {
@@ -532,7 +544,7 @@ impl Node {
                 self.record(TransferKind::Current, buffer.dba, from, hops, times)
             }
         };
-        Told { event, until }
+        Told { event, until, served_by }
     }
 
     /// Accounts a received block; the event by which the field names it.
@@ -763,47 +775,6 @@ impl Node {
                 true => self.send_with_next(to, Message::Gcs(message)),
                 false => self.send(to, Message::Gcs(message)),
             }
-        }
-    }
-}
-
-/// Counts a local user that waits for the block.
-pub(super) struct Waiting<'a> {
-    cache: &'a Cache,
-    buffer: Arc<Buffer>,
-    served: Cell<bool>,
-}
-
-impl<'a> Waiting<'a> {
-    pub fn new(cache: &'a Cache, buffer: &Arc<Buffer>) -> Waiting<'a> {
-        buffer.waiters.fetch_add(1, Ordering::SeqCst);
-        Waiting { cache, buffer: buffer.clone(), served: Cell::new(false) }
-    }
-
-    pub fn is_for(&self, buffer: &Arc<Buffer>) -> bool {
-        Arc::ptr_eq(&self.buffer, buffer)
-    }
-
-    /// The block is here, and the user takes it before it waits for anything else: that ends the
-    /// reservation.
-    pub fn served(&self) {
-        self.served.set(true);
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let last = self.buffer.waiters.fetch_sub(1, Ordering::SeqCst) == 1;
-        if self.served.get() {
-            return;
-        }
-        // Its use falls away; with no waiter left, whoever waits elsewhere goes on.
-        let free = match last {
-            true => self.buffer.end_reservation(),
-            false => self.buffer.use_reservation(),
-        };
-        if free {
-            self.cache.pins_dropped(&self.buffer);
         }
     }
 }

@@ -11,11 +11,12 @@ use cluster::Class;
 use futures::future::{Either, join_all, select};
 use global::HolderEvent;
 use global::msg::{ReqId, Want};
-use observe::{Ctx, Stat, TransferKind, WaitEvent};
+use observe::{Ctx, Stat, Told, TransferKind, WaitEvent};
 use tokio::sync::oneshot;
 
-use super::blocks::{REPEAT_AFTER, Waiting, transfer_times};
+use super::blocks::{REPEAT_AFTER, transfer_times};
 use super::node::{CrAnswer, Node};
+use super::waiting::Waiting;
 use crate::cache::{Carry, SegmentStat};
 use crate::error::Result;
 use crate::txn::CrCopy;
@@ -104,8 +105,8 @@ impl Node {
                 match self.env.timeout(REPEAT_AFTER, either).await {
                     Ok(futures::future::Either::Left((Ok(answer), _))) => {
                         let us = self.env.now().since(began);
-                        let event = self.copy_received(dba, &answer, asked, us);
-                        ((Some(answer.copy), None), event.into())
+                        let told = self.copy_received(dba, &answer, asked, us);
+                        ((Some(answer.copy), None), told)
                     }
                     Ok(_) => {
                         let told = self.ended(&buffer, Want::S, began);
@@ -117,7 +118,7 @@ impl Node {
                     }
                 }
             };
-            let wait = ctx.wait_relabel_or_cancel(WaitEvent::GcCrRequest, p, wait);
+            let wait = ctx.wait_relabel_or_cancel(WaitEvent::GcCrRequest, p, wait).begun();
             let (got, told) = self.env.eager(wait).await?;
             if got.is_some() {
                 return Ok(got);
@@ -181,21 +182,22 @@ impl Node {
         ours.then(|| Asked { dba, answer, direct: st.holder.asked_directly(), guard })
     }
 
-    /// Accounts a copy; the event by which the field names it.
+    /// Accounts a copy; the event by which the field names it, and whose it was.
     fn copy_received(
         &self,
         dba: Dba,
         answer: &CrAnswer,
         asked: Option<block::InstanceNo>,
         total_us: u64,
-    ) -> WaitEvent {
+    ) -> Told {
         self.ctx.bump(Stat::GcCrBlocksReceived, 1);
         self.ctx.bump(Stat::GcCrReceiveTime, total_us);
         let obj = layout::obj(&answer.copy.image);
-        self.cache.segments.add(obj, SegmentStat::GcCrBlocksReceived, 1);
+        self.cache.common.segments.add(obj, SegmentStat::GcCrBlocksReceived, 1);
         let hops = self.hops(dba, answer.from, asked);
         let times = transfer_times(total_us, &answer.timings, answer.own_lms_us);
-        self.record(TransferKind::Cr, dba, answer.from, hops, times)
+        let event = self.record(TransferKind::Cr, dba, answer.from, hops, times);
+        Told { event, until: None, served_by: Some(answer.from.0) }
     }
 
     /// The copy, or `None` if the question ends in another way.

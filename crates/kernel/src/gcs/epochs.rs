@@ -237,6 +237,7 @@ impl Node {
         self.before_directory.lock().clear();
         self.calls.lock().clear();
         self.cr_waits.lock().clear();
+        self.served.writes_void();
         self.horizons.lock().retain(|k, _| members.contains(k));
         self.recovery.lock().reset();
         let parts = self.cache.enter_epoch(|part: &mut HoldingsByMaster, holding| {

@@ -15,6 +15,7 @@ mod recover;
 mod rows;
 mod served;
 mod transactions;
+mod waiting;
 mod watch;
 
 pub use calls::CallKind;

@@ -8,6 +8,7 @@ use block::{BLOCK_BYTES, Dba, InstanceNo, Mode, Scn, Version};
 use cluster::{Class, Interconnect, Membership, MembershipEvent};
 use disk::Group;
 use env::Env;
+use env::latch::Latch;
 use global::msg::{Envelope, Frame, GcsMessage, Message, ReqId, TxnMessage, encode_frame};
 use global::{Epoch, EpochMachine, Master, MasterMap, Rebuild};
 use observe::{Ctx, Observer, SessionKind, Stat};
@@ -101,7 +102,7 @@ pub struct Node {
     /// Stepped, and its effects done, under this lock.
     pub(super) machine: Mutex<EpochMachine>,
     pub(super) view: RwLock<Arc<View>>,
-    pub(super) master: Mutex<Master>,
+    pub(super) master: Latch<Master>,
     pub(super) rebuild: Mutex<Rebuild>,
     /// Master messages that came before the directory was rebuilt.
     pub(super) before_directory: Mutex<Vec<(InstanceNo, GcsMessage)>>,
@@ -183,7 +184,7 @@ impl Node {
                 members: vec![config.me],
                 map: MasterMap::new(&[config.me]),
             })),
-            master: Mutex::new(Master::new(config.me)),
+            master: Latch::new("gcs resource hash", Master::new(config.me)),
             rebuild: Mutex::new(Rebuild::new()),
             before_directory: Mutex::new(Vec::new()),
             own: Own::default(),

@@ -1,10 +1,15 @@
 //! What `v$gc_element` and `v$ges_enqueue` show: rights to blocks and enqueues, each as it stood at
 //! its own moment.
 
+use std::sync::Arc;
+
 use block::{Dba, InstanceNo, Mode};
+use env::latch::LatchList;
 use global::msg::{GesMode, Resource};
+use observe::SessionState;
 
 use super::node::Node;
+use super::transactions::born;
 
 /// A block to which this instance has or wants a right.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +40,12 @@ pub struct EnqueueRow {
 }
 
 impl Node {
+    /// Tells of the latches of both services.
+    pub(crate) fn latches(&self, list: &mut LatchList) {
+        list.add(&self.master);
+        self.enqueues.latches(list);
+    }
+
     /// Blocks to which this instance has or wants a right, or of which it keeps a past image.
     #[must_use]
     pub fn element_rows(&self) -> Vec<ElementRow> {
@@ -94,6 +105,49 @@ impl Node {
                 rows.push(EnqueueRow { resource, owner, master, granted, requested, is_blocker });
             }
         });
+        self.transaction_rows(&mut rows);
         rows
+    }
+
+    /// Adds transactions of other instances that sessions of this one wait for, and these waits.
+    /// The service knows nothing of them, whoever waits asks the owner: they are told of where
+    /// somebody waits, and their owner is their master.
+    fn transaction_rows(&self, rows: &mut Vec<EnqueueRow>) {
+        let waits = self.core.waits.all();
+        if waits.iter().all(|wait| wait.any_of.is_empty()) {
+            return;
+        }
+        let (view, sessions) = (self.view(), self.observer.session_states());
+        let now = self.env.now();
+        for wait in waits {
+            let waits_as = |state: &&Arc<SessionState>| state.own_numbers().0 == wait.id;
+            let mode = sessions.iter().find(waits_as).and_then(|s| s.wait_view(now).tx_mode());
+            for xid in wait.any_of {
+                let home = view.answers_for(born(xid.usn));
+                if home == self.me {
+                    continue;
+                }
+                let slot = u32::from(xid.usn) << 16 | u32::from(xid.slot);
+                let holder = EnqueueRow {
+                    resource: Resource::new(*b"TX", slot, xid.seq),
+                    owner: home,
+                    master: home,
+                    granted: GesMode::X,
+                    requested: None,
+                    is_blocker: true,
+                };
+                if !rows.contains(&holder) {
+                    rows.push(holder);
+                }
+                let wanted = GesMode::ALL.into_iter().find(|m| Some(m.number()) == mode);
+                rows.push(EnqueueRow {
+                    owner: self.me,
+                    granted: GesMode::Null,
+                    requested: Some(wanted.unwrap_or(GesMode::X)),
+                    is_blocker: false,
+                    ..holder
+                });
+            }
+        }
     }
 }

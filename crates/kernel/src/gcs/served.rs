@@ -6,8 +6,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use block::Dba;
 use cluster::Class;
 use cluster::interconnect::CLASSES;
+use env::Micros;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 
 use super::node::class_idx;
 
@@ -16,6 +20,9 @@ pub const SERVED_BELOW_US: [u64; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
 /// Columns of a histogram.
 pub const SERVED_BUCKETS: usize = SERVED_BELOW_US.len() + 1;
 
+/// Writes for other instances that are timed at once; of more, the time is not known.
+const WRITES_TIMED_MAX: usize = 4_096;
+
 /// What is counted of requests for consistent copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CrCount {
@@ -23,6 +30,8 @@ pub enum CrCount {
     Data,
     /// Requests for undo blocks.
     Undo,
+    /// Requests of readers that got the newest version and share it.
+    CurrentRequests,
     /// Questions for the state of a transaction, which the field reads from headers of undo
     /// segments.
     UndoHeader,
@@ -68,6 +77,9 @@ pub struct Served {
     cr: [AtomicU64; CR_COUNTS],
     pins: [AtomicU64; SERVED_BUCKETS],
     flushes: [AtomicU64; SERVED_BUCKETS],
+    writes: [AtomicU64; SERVED_BUCKETS],
+    /// Blocks whose write another instance waits for, since when.
+    writing: Mutex<FxHashMap<Dba, Micros>>,
     received: [Received; CLASSES],
     directly: AtomicU64,
     with_next: AtomicU64,
@@ -93,6 +105,31 @@ impl Served {
         if flush_us > 0 {
             self.flushes[bucket(u64::from(flush_us))].fetch_add(1, Relaxed);
         }
+    }
+
+    /// Another instance's checkpoint needs this block on disk.
+    pub(super) fn write_asked(&self, dba: Dba, now: Micros) {
+        let mut writing = self.writing.lock();
+        if writing.len() < WRITES_TIMED_MAX {
+            writing.entry(dba).or_insert(now);
+        }
+    }
+
+    /// The block is on disk, and its master is told so.
+    pub(super) fn written(&self, dba: Dba, now: Micros) {
+        if let Some(asked) = self.writing.lock().remove(&dba) {
+            self.writes[bucket(now.since(asked))].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The block has been given away before it was written: its next holder writes it.
+    pub(super) fn write_void(&self, dba: Dba) {
+        self.writing.lock().remove(&dba);
+    }
+
+    /// Nobody waits for writes any more: those who do ask anew in the new epoch.
+    pub(super) fn writes_void(&self) {
+        self.writing.lock().clear();
     }
 
     pub(super) fn received(&self, class: Class, queue_us: u32, process_us: u64) {
@@ -123,6 +160,13 @@ impl Served {
     #[must_use]
     pub fn flushes(&self) -> [u64; SERVED_BUCKETS] {
         std::array::from_fn(|i| self.flushes[i].load(Relaxed))
+    }
+
+    /// Blocks written because another instance's checkpoint needed them, by the time from its
+    /// request until they were on disk.
+    #[must_use]
+    pub fn writes(&self) -> [u64; SERVED_BUCKETS] {
+        std::array::from_fn(|i| self.writes[i].load(Relaxed))
     }
 
     #[must_use]
@@ -157,5 +201,19 @@ mod tests {
         served.cr_flushed(7);
         served.cr_flushed(3);
         assert_eq!((served.cr(CrCount::Flushes), served.cr(CrCount::FlushMaxUs)), (2, 7));
+    }
+
+    #[test]
+    fn a_write_is_timed_from_the_first_request_and_only_if_it_is_done_here() {
+        let served = Served::default();
+        let [one, other] = [1, 2].map(|block| Dba { file: 4, block });
+        served.write_asked(one, Micros(10));
+        served.write_asked(one, Micros(5_000));
+        served.write_asked(other, Micros(20));
+        served.write_void(other);
+        for dba in [one, one, other] {
+            served.written(dba, Micros(5_010));
+        }
+        assert_eq!(served.writes(), [0, 0, 1, 0, 0, 0]);
     }
 }

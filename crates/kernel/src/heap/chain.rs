@@ -48,6 +48,7 @@ impl Stub {
     }
 
     /// The stub of a row that is a head.
+    #[inline(always)]
     pub fn of(row: &rows::Row<'_>) -> Option<Stub> {
         (row.flags & rows::FORWARD != 0).then(|| Stub::decode(row.bytes)).flatten()
     }

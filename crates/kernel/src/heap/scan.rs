@@ -235,17 +235,16 @@ fn visit_rows(
     heads: &mut Vec<(Rowid, Stub)>,
     each: &mut impl FnMut(Rowid, &[u8]),
 ) {
-    for slot in 0..rows::slot_count(b) {
-        let Some(row) = rows::get(b, slot) else { continue };
+    rows::each(b, |slot, row| {
         if row.flags & (rows::DELETED | rows::PIECE) != 0 {
-            continue;
+            return;
         }
         let rowid = Rowid { dba, slot };
         match Stub::of(&row) {
             Some(stub) => heads.push((rowid, stub)),
             None => each(rowid, row.bytes),
         }
-    }
+    });
 }
 
 /// A scan over the whole table.

@@ -26,7 +26,7 @@ use crate::recovery;
 use crate::redo::{Log, LogConfig, read_thread};
 use crate::space::Space;
 use crate::txn::{Core, CoreConfig, Isolation, Transaction};
-use crate::undo::Segment;
+use crate::undo::{Segment, UndoHistory};
 
 /// What an instance is opened with.
 #[derive(Clone)]
@@ -152,6 +152,8 @@ pub struct Instance {
     pub params: Arc<Parameters>,
     pub group: Arc<Group>,
     pub me: InstanceNo,
+    /// What became of undo, for `v$undostat`.
+    pub undo_history: UndoHistory,
     closing: AtomicBool,
     /// Held by a background task of the layers above while it has a transaction: closing waits
     /// for it.
@@ -231,6 +233,7 @@ impl Instance {
             params,
             group,
             me: config.me,
+            undo_history: UndoHistory::default(),
             closing: AtomicBool::new(false),
             background_turn: tokio::sync::Mutex::new(()),
         });

@@ -2,7 +2,7 @@
 
 use super::value::{Kind, Modifiable, ParamDef, ParamError, ParamRow};
 use parking_lot::RwLock;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// Declares the parameters: the definition table, the value store and an accessor for each.
 ///
@@ -178,6 +178,9 @@ parameters! {
         "Size at which a session's trace ends; 0 means never.";
     alert_log: Kind::Text, "", Startup -> text,
         "Path of the alert log; empty means alert_K.log in the database's folder.";
+    service_names: Kind::Text, "", Startup -> text,
+        "Names, with commas between them, that clients may connect to as if they were databases, \
+         beside skein; each is a service by which sessions are told apart, and traced.";
     listen: Kind::Text, "127.0.0.1:0", Startup -> text,
         "Where clients connect; port 0 takes a free one, which `skein status` shows.";
     interconnect: Kind::Text, "127.0.0.1:0", Startup -> text,
@@ -193,6 +196,8 @@ parameters! {
 /// The values of one instance's parameters.
 pub struct Parameters {
     numbers: Box<[AtomicI64]>,
+    /// Changed while the instance runs.
+    altered: Box<[AtomicBool]>,
     texts: RwLock<Vec<String>>,
 }
 
@@ -202,6 +207,7 @@ impl Default for Parameters {
             PARAMETERS.iter().map(|p| AtomicI64::new(p.kind.parse(p.default).unwrap_or(0)));
         Parameters {
             numbers: defaults.collect(),
+            altered: PARAMETERS.iter().map(|_| AtomicBool::new(false)).collect(),
             texts: RwLock::new(PARAMETERS.iter().map(|p| p.default.to_owned()).collect()),
         }
     }
@@ -230,6 +236,7 @@ impl Parameters {
         }
         let number = check(def, value)?;
         self.store(at, number, value);
+        self.altered[at].store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -288,6 +295,7 @@ impl Parameters {
             display_value,
             default_value: def.default,
             is_default,
+            is_altered: self.altered[at].load(Ordering::Relaxed),
             system_modifiable: def.modifiable.system_word(),
             session_modifiable: def.modifiable.in_session(),
             description: def.description,

@@ -74,8 +74,11 @@ fn errors_name_the_parameter_and_what_was_expected() {
     let e = p.set("log_files", "many").unwrap_err().to_string();
     assert!(e.contains("log_files") && e.contains("from 2 to 16"), "{e}");
     assert!(matches!(p.alter_system("db_cache_size", "64M"), Err(ParamError::Fixed { .. })));
+    let altered = || p.rows().into_iter().filter(|row| row.is_altered).map(|row| row.name);
+    assert_eq!(altered().next(), None);
     p.alter_system("undo_retention", "60").unwrap();
     assert_eq!(p.undo_retention(), 60);
+    assert_eq!(altered().collect::<Vec<_>>(), ["undo_retention"]);
     assert_eq!(Parameters::check_session("lock_timeout", "5ms"), Ok(5));
     assert!(matches!(Parameters::check_session("log_files", "3"), Err(ParamError::Fixed { .. })));
 }

@@ -77,6 +77,8 @@ pub struct ParamRow {
     pub display_value: String,
     pub default_value: &'static str,
     pub is_default: bool,
+    /// `alter system` has changed it since the start.
+    pub is_altered: bool,
     /// `FALSE` or `IMMEDIATE`.
     pub system_modifiable: &'static str,
     pub session_modifiable: bool,

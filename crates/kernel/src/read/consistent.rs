@@ -153,7 +153,7 @@ async fn consistent_waiting<R>(
             && expect.check(&copy, snap)?
         {
             ctx.bump(Stat::ConsistentGets, 1);
-            core.cache.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
+            core.cache.common.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
             ctx.bump(Stat::CrCopiesUsedAgain, 1);
             return Ok(Some(f.take().expect("called once")(&copy)));
         }
@@ -162,7 +162,7 @@ async fn consistent_waiting<R>(
             clone
         } else if let Some(image) = seen_copy(ctx, snap, dba) {
             ctx.bump(Stat::ConsistentGets, 1);
-            core.cache.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
+            core.cache.common.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
             if !expect.check(&image, snap)? {
                 return Ok(None);
             }
@@ -180,7 +180,7 @@ async fn consistent_waiting<R>(
             clone
         } else if let Some(copy) = remote_copy(ctx, snap, dba).await? {
             ctx.bump(Stat::ConsistentGets, 1);
-            core.cache.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
+            core.cache.common.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
             if !expect.check(&copy.image, snap)? {
                 return Ok(None);
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use block::redo::{self, Body, RECORD_HEADER_BYTES, RecordKind, Stamp};
 use block::{InstanceNo, Rba, Scn, Xid};
 use disk::Group;
+use env::latch::{Latch, LatchList};
 use env::marks::{self, Mark, Point};
 use env::{Env, IoBuf, Lane};
 use futures::future::{Either, select};
@@ -90,7 +91,7 @@ pub struct Log {
     config: LogConfig,
     incarnation: u32,
     clock: Arc<ScnClock>,
-    buffer: Mutex<Buffer>,
+    buffer: Latch<Buffer>,
     position: Mutex<Position>,
     /// Sequence number of the thread state last written, and its checkpoint.
     state: tokio::sync::Mutex<(u64, ThreadState)>,
@@ -109,7 +110,7 @@ pub struct Log {
     /// Extra time each flush takes, for experiments (`_lgwr_flush_delay_us`).
     delay_us: AtomicU64,
     /// What was taken out of the buffer and is not durable yet. Taken before `buffer`.
-    flights: Mutex<Flights>,
+    flights: Latch<Flights>,
     /// The log writer's, once it runs: writes are counted as its own whoever does them.
     writer: OnceLock<Ctx>,
 }
@@ -146,6 +147,12 @@ enum Next<'a> {
 }
 
 impl Log {
+    /// Tells of its latches.
+    pub(crate) fn latches(&self, list: &mut LatchList) {
+        list.add(&self.buffer);
+        list.add(&self.flights);
+    }
+
     /// Thread `k`, which must be closed (or recovered). Nothing is written yet, and nothing may be
     /// flushed before [`Log::begin`].
     ///
@@ -181,12 +188,10 @@ impl Log {
             config,
             incarnation,
             clock: clock.clone(),
-            buffer: Mutex::new(Buffer {
-                bytes: Vec::new(),
-                spare: Vec::new(),
-                start: first,
-                prev_crc: 0,
-            }),
+            buffer: Latch::new(
+                "redo allocation",
+                Buffer { bytes: Vec::new(), spare: Vec::new(), start: first, prev_crc: 0 },
+            ),
             position: Mutex::new(Position { seq, first }),
             state: tokio::sync::Mutex::new((state_seq, state)),
             durable: AtomicU64::new(first.0),
@@ -199,7 +204,7 @@ impl Log {
             room: Notify::new(),
             closing: AtomicBool::new(false),
             delay_us: AtomicU64::new(0),
-            flights: Mutex::new(Flights::new(WRITES_AT_ONCE)),
+            flights: Latch::new("redo writing", Flights::new(WRITES_AT_ONCE)),
             writer: OnceLock::new(),
         });
         log.set_limit(first);

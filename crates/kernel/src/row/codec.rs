@@ -141,7 +141,7 @@ pub struct RowShape<'a> {
 }
 
 impl<'a> From<&'a RowTypes> for RowShape<'a> {
-    #[inline]
+    #[inline(always)]
     fn from(types: &'a RowTypes) -> RowShape<'a> {
         RowShape { types, missing: types.missing() }
     }
@@ -203,7 +203,7 @@ impl<'a> RowView<'a> {
     /// If there is no header; [`RowView::get`] does if the rest is malformed. Bytes of unknown
     /// origin go through [`RowView::checked`].
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn new(shape: impl Into<RowShape<'a>>, bytes: &'a [u8]) -> RowView<'a> {
         let RowShape { types, missing } = shape.into();
         let header = u16::from_le_bytes([bytes[0], bytes[1]]);
@@ -265,7 +265,7 @@ impl<'a> RowView<'a> {
 
     /// The bytes of column `i` as stored; `None` for NULL.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn raw(&self, i: usize) -> Option<&'a [u8]> {
         if i >= self.count {
             return self.missing(i);
@@ -277,6 +277,13 @@ impl<'a> RowView<'a> {
         let start = if i == 0 { 0 } else { self.end_of(i - 1).0 };
         let data_at = self.data_at();
         Some(&self.bytes[data_at + start..data_at + end])
+    }
+
+    /// Whether column `i` is a numeric without precision and scale.
+    #[must_use]
+    pub fn is_free_numeric(&self, i: usize) -> bool {
+        let ty = self.types[i];
+        ty.kind == TypeKind::Numeric && ty.precision_scale().is_none()
     }
 
     /// The value of column `i` (from 0).
@@ -302,12 +309,12 @@ impl<'a> RowView<'a> {
         self.missing.get(i).and_then(Option::as_deref)
     }
 
-    #[inline]
+    #[inline(always)]
     fn data_at(&self) -> usize {
         HEADER_BYTES + self.count * if self.wide { 4 } else { 2 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn end_of(&self, i: usize) -> (usize, bool) {
         if self.wide {
             let at = HEADER_BYTES + i * 4;
@@ -321,12 +328,44 @@ impl<'a> RowView<'a> {
     }
 }
 
+/// A column of a row, as far as a short look tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Glance<'a> {
+    Null,
+    /// As stored.
+    Data(&'a [u8]),
+    /// A [`RowView`] is to be asked.
+    Unknown,
+}
+
+/// Column `i` of the bytes of a row: what most rows of a scan are dropped by.
+#[must_use]
+#[inline(always)]
+pub fn glance(row: &[u8], i: usize) -> Glance<'_> {
+    let Some((header, rest)) = row.split_first_chunk::<HEADER_BYTES>() else {
+        return Glance::Unknown;
+    };
+    let header = u16::from_le_bytes(*header);
+    let count = usize::from(header & COUNT_MASK);
+    if header & WIDE != 0 || i >= count {
+        return Glance::Unknown;
+    }
+    let Some((ends, data)) = rest.split_at_checked(2 * count) else { return Glance::Unknown };
+    let end_at = |i: usize| u16::from_le_bytes([ends[2 * i], ends[2 * i + 1]]);
+    let end = end_at(i);
+    if end & NULL_NARROW != 0 {
+        return Glance::Null;
+    }
+    let start = if i == 0 { 0 } else { end_at(i - 1) & !NULL_NARROW };
+    data.get(usize::from(start)..usize::from(end)).map_or(Glance::Unknown, Glance::Data)
+}
+
 /// What a value of fixed width stores that is a number: an integer, a date, an instant.
 ///
 /// # Panics
 /// If the bytes are of another width than 2, 4 and 8.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn stored_integer(data: &[u8]) -> i64 {
     match data.len() {
         2 => i64::from(i16::from_le_bytes(array(data))),
@@ -337,18 +376,28 @@ pub fn stored_integer(data: &[u8]) -> i64 {
 
 /// Unscaled value and scale of a stored numeric; `None` if the value needs more than 64 bits.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn stored_numeric(data: &[u8]) -> Option<(i64, u8)> {
     let (scale, rest) = data.split_first()?;
     if rest.is_empty() || rest.len() > 8 {
         return None;
     }
-    let mut bits = 0u64;
-    for (at, byte) in rest.iter().enumerate() {
-        bits |= u64::from(*byte) << (8 * at);
-    }
-    let unused = 64 - 8 * rest.len();
-    Some(((bits << unused).cast_signed() >> unused, *scale))
+    // Most numbers are small: two steps instead of a loop.
+    let value = match *rest {
+        [a] => i64::from(a.cast_signed()),
+        [a, b] => i64::from(i16::from_le_bytes([a, b])),
+        [a, b, c] => i64::from(i32::from_le_bytes([0, a, b, c]) >> 8),
+        [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+        _ => {
+            let mut bits = 0u64;
+            for (at, byte) in rest.iter().enumerate() {
+                bits |= u64::from(*byte) << (8 * at);
+            }
+            let unused = 64 - 8 * rest.len();
+            (bits << unused).cast_signed() >> unused
+        }
+    };
+    Some((value, *scale))
 }
 
 pub(super) fn check_data(kind: TypeKind, data: &[u8]) -> Result<(), RowError> {

@@ -4,6 +4,7 @@ use super::{ArrayView, ColType, Datum, EnumValue, Interval, TypeKind, Value, enc
 
 const PRESENT: u8 = 0x01;
 const NULL: u8 = 0xfe;
+const NULL_FIRST: u8 = 0x00;
 const AFTER_ALL: u8 = 0xff;
 const ARRAY_END: u8 = 0x00;
 const BYTES_END: [u8; 2] = [0, 0];
@@ -27,6 +28,39 @@ pub fn encode_key(values: &[Datum<'_>], out: &mut Vec<u8>) -> bool {
         encode_one(value, out);
     }
     has_null
+}
+
+/// How the values of a column stand in keys, one behind the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeyOrder {
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// Appends a value to a key in whose column values stand in `order`, and says whether it is NULL.
+pub fn encode_ordered(value: &Datum<'_>, order: KeyOrder, out: &mut Vec<u8>) -> bool {
+    if value.is_null() {
+        out.push(if order.nulls_first { NULL_FIRST } else { NULL });
+        return true;
+    }
+    let from = out.len() + 1;
+    encode_one(value, out);
+    if order.descending {
+        // No value's bytes begin with those of another.
+        out[from..].iter_mut().for_each(|b| *b = !*b);
+    }
+    false
+}
+
+/// Makes `key`, a prefix of whole columns, the least bound (inclusive) of keys that go on with a
+/// value that is not NULL, in whatever order the column's values stand.
+pub fn key_values_begin(key: &mut Vec<u8>) {
+    key.push(PRESENT);
+}
+
+/// The same for their end (exclusive).
+pub fn key_values_end(key: &mut Vec<u8>) {
+    key.push(PRESENT + 1);
 }
 
 /// Makes `key`, a prefix of whole columns, greater than all keys that begin with it.
@@ -159,11 +193,30 @@ pub fn decode_key_prefix<'a>(
     key: &'a [u8],
     out: &mut Vec<Value>,
 ) -> Result<&'a [u8], KeyError> {
+    decode_ordered_prefix(types, &[], key, out)
+}
+
+/// The same where the values of columns stand in these orders; those of further columns ascend.
+///
+/// # Errors
+/// As [`decode_key`].
+pub fn decode_ordered_prefix<'a>(
+    types: &[ColType],
+    orders: &[KeyOrder],
+    key: &'a [u8],
+    out: &mut Vec<Value>,
+) -> Result<&'a [u8], KeyError> {
     let mut rest = key;
-    for ty in types {
+    for (at, ty) in types.iter().enumerate() {
         let marker = take(&mut rest, 1)?[0];
         match marker {
-            NULL => out.push(Value::Null),
+            NULL | NULL_FIRST => out.push(Value::Null),
+            PRESENT if orders.get(at).is_some_and(|order| order.descending) => {
+                let turned: Vec<u8> = rest.iter().map(|b| !b).collect();
+                let mut behind = &*turned;
+                out.push(decode_one(*ty, &mut behind)?);
+                rest = &rest[turned.len() - behind.len()..];
+            }
             PRESENT => out.push(decode_one(*ty, &mut rest)?),
             _ => return Err(KeyError("unknown marker")),
         }

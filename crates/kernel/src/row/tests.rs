@@ -200,6 +200,59 @@ fn keys_order_as_values() {
     }
 }
 
+/// In every order of the first column, whatever stands behind it.
+#[test]
+fn keys_of_ordered_columns_stand_in_that_order_and_come_back() {
+    let lists: Vec<Vec<Datum<'_>>> = vec![
+        vec![Datum::Int4(i32::MIN), Datum::Int4(-1), Datum::Int4(0), Datum::Int4(i32::MAX)],
+        vec![
+            Datum::Text(""),
+            Datum::Text("\0"),
+            Datum::Text("a"),
+            Datum::Text("a\0"),
+            Datum::Text("b"),
+        ],
+        vec![
+            Datum::Numeric(-15, 1),
+            Datum::Numeric(0, 0),
+            Datum::Numeric(1, 2),
+            Datum::Numeric(1, 0),
+        ],
+        vec![Datum::Float8(-1e300), Datum::Float8(0.0), Datum::Float8(f64::INFINITY)],
+    ];
+    let kinds = [TypeKind::Int4, TypeKind::Text, TypeKind::Numeric, TypeKind::Float8];
+    let orders = [(false, false), (false, true), (true, true), (true, false)]
+        .map(|(descending, nulls_first)| KeyOrder { descending, nulls_first });
+    for (values, kind) in lists.into_iter().zip(kinds) {
+        for order in orders {
+            let mut wanted = values.clone();
+            if order.descending {
+                wanted.reverse();
+            }
+            wanted.insert(if order.nulls_first { 0 } else { wanted.len() }, Datum::Null);
+            let types = [ColType::new(kind), ColType::new(TypeKind::Int4)];
+            let keys = wanted.iter().map(|value| {
+                let mut out = Vec::new();
+                assert_eq!(encode_ordered(value, order, &mut out), value.is_null());
+                encode_ordered(&Datum::Int4(5), KeyOrder::default(), &mut out);
+                out.extend_from_slice(&[9; 8]);
+                let mut got = Vec::new();
+                let rest = decode_ordered_prefix(&types, &[order], &out, &mut got).unwrap();
+                assert_eq!(
+                    (rest, &got[0], &got[1]),
+                    (&[9; 8][..], &value.to_value(), &Value::Int4(5))
+                );
+                let (mut begin, mut end) = (Vec::new(), Vec::new());
+                key_values_begin(&mut begin);
+                key_values_end(&mut end);
+                assert_eq!((begin..end).contains(&out), !value.is_null());
+                out
+            });
+            assert!(keys.is_sorted(), "{kind:?} {order:?}");
+        }
+    }
+}
+
 #[test]
 fn numeric_keys_order_by_value_whatever_the_scale() {
     let mut values: Vec<(i128, u8)> = Vec::new();
@@ -266,4 +319,80 @@ fn type_codes_and_modifiers_come_back() {
     assert_eq!(ColType::numeric(10, 2).to_string(), "numeric(10,2)");
     assert_eq!(ColType::with_length(TypeKind::Varchar, 30).length(), Some(30));
     assert_eq!(ColType::with_length(TypeKind::Char, 84).to_string(), "character(84)");
+}
+
+/// What is not NULL stands between the bounds, whatever its bytes.
+#[test]
+fn extremes_of_every_type_are_in_the_range_of_values() {
+    let extremes = [
+        Datum::Bool(false),
+        Datum::Bool(true),
+        Datum::Int2(i16::MAX),
+        Datum::Int4(i32::MIN),
+        Datum::Int4(i32::MAX),
+        Datum::Int8(i64::MAX),
+        Datum::Float8(f64::NAN),
+        Datum::Float8(f64::INFINITY),
+        Datum::Float8(f64::NEG_INFINITY),
+        Datum::Date(i32::MAX),
+        Datum::Timestamp(i64::MIN),
+        Datum::Numeric(i128::MIN, 0),
+        Datum::Numeric(0, 0),
+        Datum::Text(""),
+        Datum::Text("\u{10ffff}"),
+        Datum::Bytea(&[0xff; 3]),
+        Datum::Uuid([0xff; 16]),
+        Datum::Uuid([0; 16]),
+    ];
+    for descending in [false, true] {
+        for nulls_first in [false, true] {
+            let order = KeyOrder { descending, nulls_first };
+            let bytes = |value: &Datum<'_>| {
+                let mut out = b"prefix".to_vec();
+                encode_ordered(value, order, &mut out);
+                out.extend_from_slice(&[0xff; 8]);
+                out
+            };
+            let (mut begin, mut end) = (b"prefix".to_vec(), b"prefix".to_vec());
+            key_values_begin(&mut begin);
+            key_values_end(&mut end);
+            for value in &extremes {
+                let key = bytes(value);
+                assert!(begin <= key && key < end, "{value:?} {order:?}");
+            }
+            let null = bytes(&Datum::Null);
+            assert!(null < begin || null >= end, "{order:?}");
+        }
+    }
+}
+
+#[test]
+fn a_glance_sees_what_a_view_does_or_nothing() {
+    let types = all_types();
+    let wide = "w".repeat(40_000);
+    let mut rows = samples();
+    rows.push(samples()[0][..3].to_vec());
+    rows.push({
+        let mut row = samples().swap_remove(0);
+        row[6] = Datum::Text(&wide);
+        row
+    });
+    for row in &rows {
+        let mut bytes = Vec::new();
+        encode_row(&types[..row.len()], row, &mut bytes);
+        let view = RowView::new(&types, &bytes);
+        let narrow = row.get(6) != Some(&Datum::Text(&wide));
+        for i in 0..types.len() {
+            let want = match view.raw(i) {
+                _ if !narrow || i >= row.len() => Glance::Unknown,
+                None => Glance::Null,
+                Some(data) => Glance::Data(data),
+            };
+            assert_eq!(glance(&bytes, i), want, "column {i}");
+        }
+    }
+    assert_eq!(
+        [glance(&[], 0), glance(&[1, 0], 0), glance(&[1, 0, 9, 0], 0)],
+        [Glance::Unknown, Glance::Unknown, Glance::Unknown]
+    );
 }

@@ -309,6 +309,7 @@ impl RowTypes {
         RowTypes { types, missing: if any { missing } else { Vec::new() } }
     }
 
+    #[inline(always)]
     pub(super) fn missing(&self) -> &[Option<Box<[u8]>>] {
         &self.missing
     }
@@ -317,6 +318,7 @@ impl RowTypes {
 impl std::ops::Deref for RowTypes {
     type Target = [ColType];
 
+    #[inline(always)]
     fn deref(&self) -> &[ColType] {
         &self.types
     }

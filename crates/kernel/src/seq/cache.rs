@@ -7,8 +7,11 @@ use std::sync::Arc;
 
 use block::ObjId;
 use env::Micros;
+use env::latch::{Latch, LatchList};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
+
+use crate::dict::SequenceDef;
 
 /// Consecutive values of one sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,13 +44,33 @@ struct Held {
     generation: i64,
 }
 
-/// One sequence's values, and the turn to take more.
+/// How often values were taken, how long it took, and of what sequence: its name is not looked up
+/// where it is shown.
 #[derive(Default)]
+struct Loads {
+    count: u64,
+    us: u64,
+    def: Option<Arc<SequenceDef>>,
+}
+
+/// One sequence's values, and the turn to take more.
 pub(super) struct Slot {
-    held: Mutex<Held>,
+    held: Latch<Held>,
     refilled: Mutex<Refilled>,
+    loads: Mutex<Loads>,
     /// Held while values are taken from the dictionary.
     pub refill: tokio::sync::Mutex<()>,
+}
+
+impl Default for Slot {
+    fn default() -> Slot {
+        Slot {
+            held: Latch::new("sequence cache", Held::default()),
+            refilled: Mutex::default(),
+            loads: Mutex::default(),
+            refill: tokio::sync::Mutex::default(),
+        }
+    }
 }
 
 impl Slot {
@@ -77,6 +100,16 @@ impl Slot {
         last.count
     }
 
+    /// Values were taken by this definition, which took so long.
+    pub fn note_load(&self, def: &SequenceDef, us: u64) {
+        let mut loads = self.loads.lock();
+        loads.count += 1;
+        loads.us += us;
+        if loads.def.as_ref().is_none_or(|known| known.version != def.version) {
+            loads.def = Some(Arc::new(def.clone()));
+        }
+    }
+
     pub fn is_empty(&self, generation: i64) -> bool {
         let held = self.held.lock();
         held.range.count == 0 || held.generation != generation
@@ -97,15 +130,25 @@ pub struct Caches {
 }
 
 /// One line of `v$_sequences`: what this instance holds of a sequence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CachedSequence {
     pub obj: ObjId,
+    /// As it was when values were taken last.
+    pub def: Arc<SequenceDef>,
     /// The value handed out next; `None`: the next request takes new ones.
     pub next: Option<i64>,
     pub count: u64,
+    /// How often this instance has taken values from the dictionary, and how long that took.
+    pub loads: u64,
+    pub load_us: u64,
 }
 
 impl Caches {
+    /// Tells of the latches of all sequences.
+    pub(crate) fn latches(&self, list: &mut LatchList) {
+        self.slots.read().values().for_each(|slot| list.add(&slot.held));
+    }
+
     pub(super) fn slot(&self, obj: ObjId) -> Arc<Slot> {
         if let Some(slot) = self.slots.read().get(&obj) {
             return Arc::clone(slot);
@@ -143,10 +186,17 @@ impl Caches {
         let slots = self.slots.read();
         let mut all: Vec<CachedSequence> = slots
             .iter()
-            .map(|(obj, slot)| {
+            .filter_map(|(obj, slot)| {
+                let loads = slot.loads.lock();
                 let range = slot.held.lock().range;
-                let next = (range.count > 0).then_some(range.first);
-                CachedSequence { obj: *obj, next, count: range.count }
+                Some(CachedSequence {
+                    obj: *obj,
+                    def: loads.def.clone()?,
+                    next: (range.count > 0).then_some(range.first),
+                    count: range.count,
+                    loads: loads.count,
+                    load_us: loads.us,
+                })
             })
             .collect();
         all.sort_by_key(|cached| cached.obj);
@@ -157,6 +207,28 @@ impl Caches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::TypeKind;
+
+    fn def(obj: u32) -> SequenceDef {
+        SequenceDef {
+            obj: ObjId(obj),
+            schema: "public".into(),
+            name: "s".into(),
+            owner: ObjId(10),
+            acl: None,
+            kind: TypeKind::Int8,
+            start: 1,
+            increment: 1,
+            min: 1,
+            max: 9,
+            cache: 20,
+            cycle: false,
+            order: false,
+            table: None,
+            generation: 0,
+            version: 1,
+        }
+    }
 
     #[test]
     fn a_range_is_handed_out_once_and_in_order() {
@@ -164,8 +236,11 @@ mod tests {
         let slot = caches.slot(ObjId(1));
         assert_eq!(slot.take(0), None);
         slot.put(Range { first: i64::MAX - 3, increment: 3, count: 2 }, 0);
+        assert_eq!(caches.list(), [], "nobody has said what it is");
+        slot.note_load(&def(1), 5);
         let listed = caches.list();
         assert_eq!((listed[0].next, listed[0].count), (Some(i64::MAX - 3), 2));
+        assert_eq!((listed[0].loads, listed[0].load_us), (1, 5));
         assert_eq!(
             (slot.take(0), slot.take(0), slot.take(0)),
             (Some(i64::MAX - 3), Some(i64::MAX), None)
@@ -188,6 +263,7 @@ mod tests {
         for obj in (0..=DOUBTED_MAX).map(number) {
             caches.doubt(obj);
             caches.slot(obj).put(Range { first: 7, increment: 1, count: 2 }, 0);
+            caches.slot(obj).note_load(&def(obj.0), 1);
         }
         assert_eq!(caches.list().len(), DOUBTED_MAX + 1, "nothing was held yet");
         for obj in (0..=DOUBTED_MAX).map(number) {
@@ -216,6 +292,7 @@ mod tests {
         let caches = Caches::default();
         let slot = caches.slot(ObjId(1));
         slot.put(Range { first: 1, increment: 1, count: 20 }, 0);
+        slot.note_load(&def(1), 1);
         caches.forget(ObjId(1));
         assert_eq!(slot.take(0), None);
         assert!(caches.list().is_empty());

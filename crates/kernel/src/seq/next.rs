@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use observe::{Ctx, WaitEvent, enq_p1};
+use observe::{Ctx, Stat, WaitEvent, enq_p1};
 
 use super::cache::{CachedSequence, Range, Slot};
 use crate::dict::{
@@ -106,7 +106,7 @@ pub async fn nextval(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef) -> Re
         let turn = slot.refill.lock();
         let p = [CACHE_ID, 0, ROW_CACHE_X];
         let _turn = ctx.wait_or_cancel(WaitEvent::RowCacheLock, p, turn).await?;
-        return Box::pin(refill(ctx, core, def, 1)).await.map(|range| range.first);
+        return Box::pin(refill(ctx, core, def, &slot, 1)).await.map(|range| range.first);
     }
     loop {
         if let Some(value) = slot.take(def.generation) {
@@ -130,23 +130,37 @@ async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Re
         Some(_) => slot.wanted(cache, core.env.now()),
         None => cache,
     };
-    slot.put(refill(ctx, core, def, wanted).await?, def.generation);
+    slot.put(refill(ctx, core, def, slot, wanted).await?, def.generation);
     Ok(())
 }
 
 /// Takes values in a transaction of its own; durable when this returns.
-async fn refill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, wanted: u64) -> Result<Range> {
+async fn refill(
+    ctx: &Ctx,
+    core: &Arc<Core>,
+    def: &SequenceDef,
+    slot: &Slot,
+    wanted: u64,
+) -> Result<Range> {
     let own = autonomous(core);
     // Whatever it waits for, block or row, another instance is changing the sequence's entry.
     let p = [CACHE_ID, 0, ROW_CACHE_X];
+    let began = core.env.now();
     let taken = ctx.wait_over(WaitEvent::RowCacheLock, p, take(ctx, &own, def, wanted)).await;
-    finish(ctx, &own, taken).await
+    let finished = finish(ctx, &own, taken).await;
+    let us = core.env.now().since(began);
+    ctx.bump(Stat::SequenceLoadTime, us);
+    if finished.is_ok() {
+        slot.note_load(def, us);
+    }
+    finished
 }
 
 async fn take(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef, wanted: u64) -> Result<Range> {
-    let table = of(txn.core())?.fixed(Fixed::Seq);
+    let dict = of(txn.core())?;
+    let table = dict.fixed(Fixed::Seq);
     let mut taken = None;
-    change(ctx, txn, table, 0, &obj_key(def.obj), |row| {
+    let found = change(ctx, txn, table, 0, &obj_key(def.obj), |row| {
         let range = Progress::of(row)?
             .next(wanted)
             .ok_or_else(|| Error::SequenceExhausted(def.name.clone()))?;
@@ -154,7 +168,9 @@ async fn take(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef, wanted: u64)
         Ok(vec![(at::HIGHWATER, Value::Int8(last_of(&range))), (at::USED, Value::Bool(true))])
     })
     .await?;
-    taken.ok_or_else(|| undefined(def))
+    let range = taken.filter(|_| found).ok_or_else(|| undefined(def))?;
+    dict.count_sequence_change();
+    Ok(range)
 }
 
 fn undefined(def: &SequenceDef) -> Error {
@@ -201,12 +217,17 @@ async fn set(
     value: i64,
     used: bool,
 ) -> Result<i64> {
-    let table = of(txn.core())?.fixed(Fixed::Seq);
+    let dict = of(txn.core())?;
+    let table = dict.fixed(Fixed::Seq);
     let found = change(ctx, txn, table, 0, &obj_key(def.obj), |_| {
         Ok(vec![(at::HIGHWATER, Value::Int8(value)), (at::USED, Value::Bool(used))])
     })
     .await?;
-    if found { Ok(value) } else { Err(undefined(def)) }
+    if !found {
+        return Err(undefined(def));
+    }
+    dict.count_sequence_change();
+    Ok(value)
 }
 
 /// How far the sequence has got in the dictionary: the last value given to an instance, and whether
@@ -226,10 +247,17 @@ pub async fn last_value(
     Ok((progress.highwater, progress.used))
 }
 
-/// What this instance holds of each sequence it has used.
+/// What this instance holds of each sequence it has used; another one may have dropped it since.
 #[must_use]
 pub fn cached(core: &Core) -> Vec<CachedSequence> {
-    of(core).map(|dict| dict.sequences.list()).unwrap_or_default()
+    let Ok(dict) = of(core) else { return Vec::new() };
+    let mut all = dict.sequences.list();
+    for held in &mut all {
+        if let Some(now) = dict.sequence_held(held.obj) {
+            held.def = now;
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use observe::Ctx;
+use observe::{Ctx, Stat};
 
 use super::*;
 use crate::dict::{self, NewSequence, SequenceDef};
@@ -104,6 +104,42 @@ fn a_nocache_sequence_leaves_no_gap() {
         assert_eq!(take(&ctx, &txn, &def, 3).await, [1, 2, 3]);
         assert_eq!(last_value(&ctx, &txn, &def).await.expect("read"), (3, true));
         assert!(cached(&t.core).iter().all(|held| held.count == 0));
+    });
+}
+
+#[test]
+fn every_change_of_a_sequences_entry_is_counted() {
+    let (t, ctx) = world();
+    t.run(async {
+        let changes = || {
+            let of = |stat: &dict::RowCacheStat| stat.name == "dc_sequences";
+            dict::row_cache_stats(&t.core).into_iter().find(of).expect("its line").modifications
+        };
+        let def = make(&t, &ctx, sequence(20)).await;
+        let before = changes();
+        take(&ctx, &t.begin(), &def, 40).await;
+        assert_eq!(changes(), before + 2, "values in hand change nothing");
+        setval(&ctx, &t.begin(), &def, 7, true).await.expect("set");
+        assert_eq!(changes(), before + 3);
+    });
+}
+
+#[test]
+fn what_a_sequence_commits_is_no_users_commit() {
+    let (t, ctx) = world();
+    t.run(async {
+        let def = make(&t, &ctx, sequence(1)).await;
+        let of = |stat| ctx.session.totals().stat(stat);
+        let (user, recursive) = (of(Stat::UserCommits), of(Stat::RecursiveCommits));
+        assert_eq!(user, 1, "CREATE SEQUENCE is the user's");
+        let txn = t.begin();
+        take(&ctx, &txn, &def, 3).await;
+        txn.commit(&ctx).await.expect("commit");
+        assert_eq!(of(Stat::UserCommits), user, "nothing of the user's was changed");
+        assert_eq!(of(Stat::RecursiveCommits), recursive + 3);
+        let low = setval(&ctx, &t.begin(), &def, 0, true).await;
+        assert!(low.is_err());
+        assert_eq!(of(Stat::UserRollbacks), 0, "nobody has asked for one");
     });
 }
 

@@ -113,7 +113,7 @@ impl Space {
         Ok(())
     }
 
-    fn file_blocks(&self, file: u16) -> Result<u32> {
+    pub(super) fn file_blocks(&self, file: u16) -> Result<u32> {
         let blocks = self.cache.group.file_blocks(file);
         blocks.ok_or_else(|| Error::Invariant(format!("there is no file {file}")))
     }

@@ -54,6 +54,18 @@ pub fn find_run(b: &[u8], units: u32, limit: u32) -> Option<u32> {
     None
 }
 
+/// All runs of free units below `limit`: first unit, count.
+pub fn free_runs(b: &[u8], limit: u32) -> Vec<(u32, u32)> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for unit in (0..limit).filter(|&unit| !unit_is_used(b, unit)) {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == unit => *count += 1,
+            _ => runs.push((unit, 1)),
+        }
+    }
+    runs
+}
+
 /// Whether all units of the run are taken.
 pub fn run_is_used(b: &[u8], run: (u32, u32)) -> bool {
     (run.0..run.0 + run.1).all(|u| unit_is_used(b, u))

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod files;
+mod free;
 mod insert;
 pub(crate) mod layout;
 mod segment;

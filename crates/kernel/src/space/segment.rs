@@ -140,7 +140,7 @@ impl Space {
         if info.birth != id.birth || info.obj != id.obj {
             return Err(Error::ObjectGone);
         }
-        self.cache.segments.add(id.obj, SegmentStat::SegmentScans, 1);
+        self.cache.common.segments.add(id.obj, SegmentStat::SegmentScans, 1);
         Ok(ExtentMap::new(&info.extents).data_runs(info.hwm))
     }
 

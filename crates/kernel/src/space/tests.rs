@@ -3,7 +3,7 @@ use observe::Ctx;
 
 use super::layout::{
     CLASS_EMPTY, CLASS_RAW, ExtentMap, FILE_MAP_UNITS, FREE_MAP_BLOCKS, FreeEntry, RESERVED_UNITS,
-    class_of, find_run, free_entry, free_parts, mark_runs, next_extent_blocks,
+    class_of, find_run, free_entry, free_parts, free_runs, mark_runs, next_extent_blocks,
 };
 use super::{DATA_FILE, Extent, SegmentId, SegmentKind, Space};
 use crate::error::Error;
@@ -48,6 +48,7 @@ fn runs_are_found_and_marked_and_given_back() {
     assert_eq!(find_run(&b, 16, 63), None, "the limit holds");
     assert_eq!(find_run(&b, 13, 100), Some(3));
     assert_eq!(find_run(&b, 14, 100), Some(43));
+    assert_eq!(free_runs(&b, 45), [(3, 13), (32, 8), (43, 2)]);
     let op = mark_runs(&b, &[(16, 16)], false);
     apply(&mut b, &op);
     assert_eq!(find_run(&b, 16, 100), Some(16));

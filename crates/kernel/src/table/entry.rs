@@ -5,9 +5,9 @@
 use block::Rowid;
 
 use crate::btree;
-use crate::dict::{IndexDef, IndexKind, KEY_EXPR, TableDef};
+use crate::dict::{IndexDef, KEY_EXPR, TableDef};
 use crate::error::Result;
-use crate::row::{RowView, Value, encode_key};
+use crate::row::{RowView, Value};
 
 /// Writes a row's key in an index to `out` (cleared first), without what makes it unique. Whether
 /// a value of it is NULL.
@@ -20,12 +20,12 @@ fn plain_key(
 ) -> bool {
     out.clear();
     let (view, mut has_null) = (RowView::new(&def.types, row), false);
-    for &column in &index.columns {
+    for (place, &column) in index.columns.iter().enumerate() {
         let datum = match column.checked_sub(KEY_EXPR) {
             Some(at) => values[usize::from(at)].as_datum(),
             None => view.get(usize::from(column)),
         };
-        has_null |= encode_key(&[datum], out);
+        has_null |= index.encode(place, &datum, out);
     }
     has_null
 }
@@ -51,8 +51,7 @@ pub(super) fn entry(
         return Ok(false);
     }
     if index.exprs.is_empty() {
-        let form = (index.unique, index.kind == IndexKind::Reverse);
-        btree::entry_key(&def.types, &index.columns, form, row, rowid, out);
+        btree::entry_key(&def.types, &index.columns, index.form(), row, rowid, out);
         return Ok(true);
     }
     let has_null = plain_key(def, index, row, &computed(def, index, row)?, out);

@@ -4,6 +4,7 @@ mod batch;
 mod bitmap;
 mod crash;
 mod full;
+mod ordered;
 mod reverse;
 
 use std::ops::Bound;
@@ -16,9 +17,7 @@ use super::{
     Change, Direction, LockWait, delete, delete_held, hold, index_lookup, index_range, insert,
     scan, update, update_held,
 };
-use crate::dict::{
-    self, ColumnDef, IndexKind, NewIndex, NewTable, PUBLIC, SUPERUSER_OBJ, TableDef,
-};
+use crate::dict::{self, ColumnDef, NewIndex, NewTable, PUBLIC, SUPERUSER_OBJ, TableDef};
 use crate::error::{Error, Result};
 use crate::row::{ColType, Datum, RowView, TypeKind, encode_key};
 use crate::testing::TestInstance;
@@ -167,8 +166,8 @@ async fn check_indexes(ctx: &Ctx, def: &TableDef, snap: &Snapshot) -> usize {
             .iter()
             .map(|(rowid, row)| {
                 let mut key = Vec::new();
-                let form = (index.unique, index.kind == IndexKind::Reverse);
                 let columns = &index.columns;
+                let form = index.form();
                 crate::btree::entry_key(&def.types, columns, form, row, *rowid, &mut key);
                 (key, *rowid)
             })

@@ -7,7 +7,7 @@ use block::op::Op;
 use block::redo::RecordKind;
 use block::undo::TxState;
 use block::{Mode, Scn, Xid, itl, layout};
-use observe::{Ctx, Stat, WaitEvent};
+use observe::{Ctx, SessionKind, Stat, WaitEvent};
 use rustc_hash::FxHashSet;
 
 use super::modify::count;
@@ -71,8 +71,17 @@ impl Transaction {
         }
         guard.done();
         ctx.session.raise_commit_floor(scn.0);
-        ctx.bump(Stat::UserCommits, 1);
+        ctx.bump(self.counted_as(ctx), 1);
         Ok(scn)
+    }
+
+    /// What its commit counts as: neither what the database does beside a client's transaction nor
+    /// what its own processes do is a user's.
+    fn counted_as(&self, ctx: &Ctx) -> Stat {
+        match self.recursive || ctx.session.kind() == SessionKind::Background {
+            true => Stat::RecursiveCommits,
+            false => Stat::UserCommits,
+        }
     }
 
     /// Everything of the transaction, which has ended from now on.

@@ -14,6 +14,7 @@ use std::task::Poll;
 
 use block::ObjId;
 use env::BoxFuture;
+use env::latch::{Latch, LatchList};
 use global::msg::{GesMode, Resource};
 use observe::{Ctx, Stat, WaitEvent};
 use parking_lot::Mutex;
@@ -21,7 +22,7 @@ use tokio::sync::Notify;
 
 use super::core::Core;
 use super::transaction::Transaction;
-use super::wait::{LockWait, Patience, Targets};
+use super::wait::{LockWait, Patience, Shown, Targets};
 use crate::error::{Error, Result};
 
 /// Mode of a table lock.
@@ -41,6 +42,12 @@ impl TmMode {
     #[must_use]
     pub fn compatible(self, other: TmMode) -> bool {
         self.ges().compatible(other.ges())
+    }
+
+    /// The mode that an enqueue's is; `None`: it gives no right.
+    fn of_ges(mode: GesMode) -> Option<TmMode> {
+        let all = [TmMode::SS, TmMode::SX, TmMode::S, TmMode::SSX, TmMode::X];
+        all.into_iter().find(|own| own.ges() == mode)
     }
 
     /// The weakest mode that gives both rights.
@@ -209,11 +216,20 @@ impl Table {
 }
 
 /// The table locks of an instance.
-#[derive(Default)]
 pub struct TableLocks {
-    tables: Mutex<BTreeMap<Resource, Table>>,
+    tables: Latch<BTreeMap<Resource, Table>>,
     held: Mutex<BTreeMap<u64, Vec<Resource>>>,
     enqueues: OnceLock<Weak<dyn TableEnqueues>>,
+}
+
+impl Default for TableLocks {
+    fn default() -> TableLocks {
+        TableLocks {
+            tables: Latch::new("enqueue hash chains", BTreeMap::new()),
+            held: Mutex::default(),
+            enqueues: OnceLock::new(),
+        }
+    }
 }
 
 /// A row of `v$lock` for TM.
@@ -236,6 +252,11 @@ enum Try {
 }
 
 impl TableLocks {
+    /// Tells of its latch.
+    pub(crate) fn latches(&self, list: &mut LatchList) {
+        list.add(&self.tables);
+    }
+
     /// The cluster's, if the instance's locks stand under them.
     fn enqueues(&self) -> Option<Arc<dyn TableEnqueues>> {
         self.enqueues.get()?.upgrade()
@@ -499,6 +520,16 @@ impl TableLocks {
                 held: None,
                 wanted: Some(m),
             }));
+            // Who asks the cluster waits for other instances.
+            let asks = table.asker.filter(|a| table.queue.iter().all(|q| q.0 != a.0));
+            out.extend(asks.and_then(|(transaction, mode, _)| {
+                Some(TmRow {
+                    resource: obj,
+                    transaction,
+                    held: None,
+                    wanted: Some(TmMode::of_ges(mode)?),
+                })
+            }));
         }
         out
     }
@@ -558,6 +589,8 @@ impl Core {
         if matches!(first, Try::Granted) {
             return Ok(());
         }
+        let table = if obj.kind == *b"TM" { obj.id1 } else { 0 };
+        let _shown = Shown::of_table(ctx, ObjId(table));
         // It also leaves what the first try has entered.
         let _guard = QueueGuard { locks, id: who.id, obj };
         let mut patience = self.patience(ctx, wait);

@@ -405,10 +405,14 @@ impl Transaction {
         let stamped = change.commit(own, RecordKind::Change);
         cursor.begun = true;
         cursor.fresh = false;
+        if first_of_block {
+            ctx.bump(Stat::UndoBlocksUsed, 1);
+        }
         cursor.tail = uba;
         cursor.undo_no = undo_no;
         count(ctx, &stamped);
         ctx.bump(Stat::UndoSize, undo_bytes as u64);
+        ctx.session.note_undo(uba.dba.file, uba.dba.block, uba.rec);
         let mut inner = self.inner.lock();
         if inner.changed.len() < CLEANOUT_BLOCKS_MAX
             && !inner.changed.iter().any(|b| b.dba == pin.dba())

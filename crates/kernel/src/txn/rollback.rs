@@ -345,7 +345,6 @@ impl Transaction {
             run(rest.on_rollback);
             core.table_locks.release_all(self);
         }
-        ctx.bump(Stat::UserRollbacks, 1);
         Ok(())
     }
 }

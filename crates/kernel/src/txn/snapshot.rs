@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use block::{ObjId, Scn, UndoNo, Xid};
-use parking_lot::Mutex;
+use env::latch::{Latch, LatchList};
 
 use super::core::Core;
 use super::kept::Memory;
@@ -21,9 +21,8 @@ struct Inner {
 }
 
 /// The snapshots of one instance.
-#[derive(Default)]
 pub struct Snapshots {
-    inner: Mutex<Inner>,
+    inner: Latch<Inner>,
     /// Highest commit SCN that a client may have been told of: of a commit that has ended here, or
     /// that another instance has broadcast. New snapshots see it, also while a lower one is still
     /// under way here: who meets that one waits for its outcome.
@@ -32,7 +31,22 @@ pub struct Snapshots {
     shown: OnceLock<Arc<Shown>>,
 }
 
+impl Default for Snapshots {
+    fn default() -> Snapshots {
+        Snapshots {
+            inner: Latch::new("active snapshots", Inner::default()),
+            floor: AtomicU64::default(),
+            shown: OnceLock::new(),
+        }
+    }
+}
+
 impl Snapshots {
+    /// Tells of its latch.
+    pub(crate) fn latches(&self, list: &mut LatchList) {
+        list.add(&self.inner);
+    }
+
     /// Moves the floor to where others may raise it; before anything runs that takes snapshots.
     pub(super) fn show(&self, shown: &Arc<Shown>) {
         shown.floor().fetch_max(self.floor().load(Ordering::SeqCst), Ordering::SeqCst);

@@ -66,6 +66,8 @@ pub struct Transaction {
     core: Arc<Core>,
     pub(super) local_id: u64,
     isolation: Isolation,
+    /// The database's own, beside what its caller does.
+    pub(super) recursive: bool,
     /// Snapshots are not below this: the session's last commit, and every commit a current read of
     /// this transaction has met (a statement that begins again must see what made it do so).
     floor: AtomicU64,
@@ -81,11 +83,26 @@ impl Transaction {
     /// Begins a transaction; costs nothing until it changes something.
     #[must_use]
     pub fn begin(core: &Arc<Core>, isolation: Isolation, floor: Scn) -> Arc<Transaction> {
+        Transaction::begin_as(core, isolation, floor, false)
+    }
+
+    /// Begins one of the database's own beside what its caller does: its commit is none of a user.
+    pub(crate) fn begin_recursive(core: &Arc<Core>) -> Arc<Transaction> {
+        Transaction::begin_as(core, Isolation::ReadCommitted, core.current_scn(), true)
+    }
+
+    fn begin_as(
+        core: &Arc<Core>,
+        isolation: Isolation,
+        floor: Scn,
+        recursive: bool,
+    ) -> Arc<Transaction> {
         let id = core.next_local_id.fetch_add(1, Ordering::Relaxed);
         Arc::new(Transaction {
             core: core.clone(),
             local_id: id,
             isolation,
+            recursive,
             floor: AtomicU64::new(floor.0),
             inner: Mutex::new(Inner {
                 cursor: None,

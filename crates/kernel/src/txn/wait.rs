@@ -110,20 +110,26 @@ impl WaitTarget {
 }
 
 /// While it lives the session shows what it waits for.
-struct Shown<'a>(&'a Ctx);
+pub(super) struct Shown<'a>(&'a Ctx);
 
 impl<'a> Shown<'a> {
+    /// A lock of a table, or of none (object 0).
+    pub(super) fn of_table(ctx: &'a Ctx, obj: ObjId) -> Shown<'a> {
+        Shown::of(ctx, WaitTarget::entry(obj, None))
+    }
+
     fn of(ctx: &'a Ctx, target: WaitTarget) -> Shown<'a> {
         let block = target.rowid.map(|rowid| (rowid.dba.file, rowid.dba.block));
         let row = target.rowid.map(|rowid| rowid.slot);
-        ctx.session.set_waited_for(Some(WaitedFor { obj: target.obj.0, block, row }));
+        let what = WaitedFor { obj: target.obj.0, block, row };
+        ctx.session.set_waited_for(Some(what), ctx.env.now());
         Shown(ctx)
     }
 }
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        self.0.session.set_waited_for(None);
+        self.0.session.set_waited_for(None, self.0.env.now());
     }
 }
 
@@ -366,7 +372,7 @@ impl Core {
         let p2 = (u64::from(xid.usn) << 16) | u64::from(xid.slot);
         let p = [observe::enq_p1(*b"TX", target.mode), p2, u64::from(xid.seq)];
         if !matches!(wait, LockWait::NoWait | LockWait::SkipLocked) {
-            self.cache.segments.add(target.obj, SegmentStat::RowLockWaits, 1);
+            self.cache.common.segments.add(target.obj, SegmentStat::RowLockWaits, 1);
         }
         self.wait_xids(ctx, txn, &[xid], WaitEvent::EnqTxRowLock, p, wait).await
     }
@@ -387,7 +393,7 @@ impl Core {
             return Err(Error::Serialization(why));
         }
         marks::reached(Mark::ListFull);
-        self.cache.segments.add(obj, SegmentStat::ItlWaits, 1);
+        self.cache.common.segments.add(obj, SegmentStat::ItlWaits, 1);
         let p = [observe::enq_p1(*b"TX", 4), 0, 0];
         self.wait_xids(ctx, txn, &crowd.running, WaitEvent::EnqTxAllocateItl, p, LockWait::Wait)
             .await

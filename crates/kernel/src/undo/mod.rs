@@ -1,9 +1,11 @@
 #![doc = include_str!("README.md")]
 
+mod history;
 mod past;
 mod segment;
 mod supply;
 
+pub use history::{UndoBlocks, UndoCounters, UndoHistory, UndoLook, UndoRow};
 pub(crate) use segment::extents_of;
 pub use segment::{
     Cursor, Segment, TxMem, UNDO_EXTENT_BLOCKS, UNDO_FILE, UNDO_HEADER_FILE, UndoReport,

@@ -13,11 +13,13 @@ use block::undo::{
 };
 use block::{Dba, InstanceNo, Mode, ObjId, Scn, Uba, UndoNo, Xid};
 use env::Micros;
+use env::latch::{Latch, LatchList};
 use observe::Ctx;
-use parking_lot::Mutex;
+
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
+use super::history::UndoBlocks;
 use super::past::Past;
 use super::supply::Supply;
 use crate::cache::{Cache, Pin};
@@ -143,13 +145,17 @@ pub struct UndoReport {
     pub blocks: u64,
     /// Transactions that have not ended.
     pub active: usize,
+    /// The blocks by who needs them.
+    pub states: UndoBlocks,
+    /// The extent that undo goes to, and the block in it; `None`: none has been needed yet.
+    pub current: Option<(usize, u32)>,
 }
 
 /// An undo segment this instance answers for.
 pub struct Segment {
     pub usn: u16,
     pub header: Arc<Pin>,
-    pub(super) inner: Mutex<Inner>,
+    pub(super) inner: Latch<Inner>,
     /// Where others of the machine see the states; `None` for an adopted segment: they ask.
     shown: Option<Arc<Shown>>,
 }
@@ -230,7 +236,12 @@ impl Segment {
             waiters: FxHashMap::default(),
         };
         let shown = cache.shown.clone().filter(|_| own);
-        let segment = Segment { usn, header: Arc::new(pin), inner: Mutex::new(inner), shown };
+        let segment = Segment {
+            usn,
+            header: Arc::new(pin),
+            inner: Latch::new("undo global data", inner),
+            shown,
+        };
         for (slot, s) in (0..TX_SLOT_COUNT).zip(&segment.inner.lock().slots) {
             segment.show(Xid { usn, slot, seq: s.seq }, s.state);
         }
@@ -421,12 +432,32 @@ impl Segment {
         }
     }
 
+    /// Tells of its latch.
+    pub(crate) fn latches(&self, list: &mut LatchList) {
+        list.add(&self.inner);
+    }
+
+    /// How it stands at this time. `retention_us`: how long undo is kept for readers.
     #[must_use]
-    pub fn report(&self) -> UndoReport {
+    pub fn report(&self, now: Micros, retention_us: u64) -> UndoReport {
         let inner = self.inner.lock();
+        let mut states = UndoBlocks::default();
+        for extent in &inner.extents {
+            let blocks = u64::from(extent.blocks);
+            if extent.active > 0 {
+                states.active += blocks;
+            } else if now.since(extent.last_end) < retention_us {
+                states.unexpired += blocks;
+            } else {
+                states.expired += blocks;
+            }
+        }
         let active = inner.slots.iter().filter(|s| s.state == TxMem::Active).count();
         let blocks = inner.extents.iter().map(|e| u64::from(e.blocks)).sum();
-        UndoReport { usn: self.usn, extents: inner.extents.len(), blocks, active }
+        let begun = inner.current < inner.extents.len();
+        let current = begun.then(|| (inner.current, inner.next_block.saturating_sub(1)));
+        let extents = inner.extents.len();
+        UndoReport { usn: self.usn, extents, blocks, active, states, current }
     }
 
     /// The transaction has ended in `state` at `scn`: its slot and blocks may be used on. Its undo

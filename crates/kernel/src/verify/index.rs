@@ -12,7 +12,7 @@ use super::heap::HeapRow;
 use super::space::Wanted;
 use crate::btree::entry_key;
 use crate::dict::offline::RawRow;
-use crate::dict::{IndexDef, IndexKind, TableDef};
+use crate::dict::{IndexDef, TableDef};
 use crate::row::RowView;
 use crate::space::SegmentKind;
 
@@ -83,8 +83,7 @@ impl<'a> Rows<'a> {
                 continue;
             }
             if index.exprs.is_empty() {
-                let form = (index.unique, index.kind == IndexKind::Reverse);
-                entry_key(types, &index.columns, form, bytes, *rowid, &mut self.key);
+                entry_key(types, &index.columns, index.form(), bytes, *rowid, &mut self.key);
                 expected.push((rowid.to_u64(), sum_of(&self.key)));
             } else {
                 expected.push((rowid.to_u64(), NOT_COMPUTED));

@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::InstanceNo;
+use env::latch::{Latch, LatchList};
 use global::Epoch;
 use global::ges::{Deadlock, GesMaster, GesShadow, GesView, OwnerId, ShadowEffect, ShadowEvent};
 use global::msg::{
@@ -38,6 +39,7 @@ use tokio::sync::oneshot;
 
 use super::epochs::batches;
 use super::node::Node;
+use crate::dict::RightMessage;
 use crate::error::{Error, Result};
 use crate::txn::LockWait;
 
@@ -75,7 +77,7 @@ struct State {
 
 /// This instance's enqueues, and those it masters.
 pub(super) struct Enqueues {
-    state: Mutex<State>,
+    state: Latch<State>,
     /// Taken before `state`, never after.
     search: Mutex<Deadlock>,
     next_owner: AtomicU64,
@@ -88,15 +90,23 @@ enum Step {
 }
 
 impl Enqueues {
+    /// Tells of its latch.
+    pub(super) fn latches(&self, list: &mut LatchList) {
+        list.add(&self.state);
+    }
+
     /// Nothing is granted before the first epoch's thaw.
     pub fn new(me: InstanceNo) -> Enqueues {
         Enqueues {
-            state: Mutex::new(State {
-                entries: BTreeMap::new(),
-                master: GesMaster::new(),
-                frozen: true,
-                dead: BTreeSet::new(),
-            }),
+            state: Latch::new(
+                "ges resource hash list",
+                State {
+                    entries: BTreeMap::new(),
+                    master: GesMaster::new(),
+                    frozen: true,
+                    dead: BTreeSet::new(),
+                },
+            ),
             search: Mutex::new(Deadlock::new(me)),
             next_owner: AtomicU64::new(FIRST_OTHER_OWNER),
         }
@@ -380,6 +390,7 @@ impl Node {
         let mut effects = Vec::new();
         if let ShadowEvent::Message { msg: GesHolderMsg::Blocking { wanted, no_wait }, .. } = event
         {
+            self.count_right(resource, RightMessage::Conflict);
             self.give_way(entry, wanted, no_wait, &mut effects);
         }
         entry.shadow.step(event, &mut effects);
@@ -428,8 +439,14 @@ impl Node {
             return;
         }
         match msg {
-            GesMasterMsg::Request { .. } => self.ctx.bump(Stat::GlobalEnqueueGetsSync, 1),
-            GesMasterMsg::Lowered { .. } => self.ctx.bump(Stat::GlobalEnqueueReleases, 1),
+            GesMasterMsg::Request { .. } => {
+                self.ctx.bump(Stat::GlobalEnqueueGetsSync, 1);
+                self.count_right(resource, RightMessage::Request);
+            }
+            GesMasterMsg::Lowered { .. } => {
+                self.ctx.bump(Stat::GlobalEnqueueReleases, 1);
+                self.count_right(resource, RightMessage::Release);
+            }
             GesMasterMsg::Cancel { .. } | GesMasterMsg::Busy { .. } => {}
         }
         self.send(master, Message::Ges(GesMessage::ToMaster { resource, msg }));

@@ -13,7 +13,7 @@ use global::msg::{GesMode, Resource};
 use observe::{Ctx, WaitEvent};
 
 use super::super::node::Node;
-use crate::dict::{self, ObjectLocks, ObjectMode};
+use crate::dict::{self, ObjectLocks, ObjectMode, RightMessage};
 use crate::error::{Error, Result};
 use crate::txn::{LockWait, Transaction};
 
@@ -130,6 +130,14 @@ impl ObjectLocks for Node {
 }
 
 impl Node {
+    /// Another instance is told this about a right, or wants it: counted for the row cache, if
+    /// the enqueue is one of its own.
+    pub(super) fn count_right(&self, resource: Resource, message: RightMessage) {
+        if resource.kind == QD {
+            dict::count_right(&self.core, ObjId(resource.id1), message);
+        }
+    }
+
     /// Before the master hears of it.
     pub(super) fn object_lowered(&self, resource: Resource, mode: GesMode) {
         if resource.kind == QD && !mode.covers(GesMode::S) {

@@ -87,9 +87,9 @@ pub(super) fn prefix_of(
     index: &IndexDef,
 ) -> Option<Vec<u8>> {
     let mut key = Vec::new();
-    for column in &index.columns[..columns.len()] {
+    for (place, column) in index.columns[..columns.len()].iter().enumerate() {
         let at = columns.iter().position(|own| own == column)?;
-        encode_key(&[convert(values[at].as_datum(), kind(types, *column))?], &mut key);
+        index.encode(place, &convert(values[at].as_datum(), kind(types, *column))?, &mut key);
     }
     // A parent's key is a whole one.
     index.arrange(&mut key);
