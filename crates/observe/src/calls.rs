@@ -107,6 +107,9 @@ impl Ctx {
         let (cost, now) = self.cost_since(&call.mark);
         cursor.count(self.session.sid(), outcome, &cost, now);
         self.observer.statements.come_back(cursor);
+        if call.outer.is_none() {
+            self.bump(Stat::SqlExecuteTime, cost.elapsed_us);
+        }
         self.session.running.leave(cursor.id(), call.outer);
     }
 
@@ -134,21 +137,29 @@ impl Ctx {
         running.leave(planning.id, planning.outer);
         // It has not been executed yet.
         running.set_previous(previous);
+        let (cost, now) = self.cost_since(&planning.mark);
+        self.bump(Stat::HardParseTime, cost.elapsed_us);
         if let Some(cursor) = cursor {
-            let (cost, now) = self.cost_since(&planning.mark);
             self.observer.statements.loaded(cursor, &cost, planning.alone, now);
         }
     }
 
-    /// A statement has been parsed, as `user`. `context`: see [`Parsed::context`].
+    /// A statement has been parsed, as the user of this name and number. `context`: see
+    /// [`Parsed::context`].
     #[must_use]
-    pub fn parsed_sql(&self, text: &str, context: u64, user: &str) -> Arc<SharedCursor> {
+    pub fn parsed_sql(
+        &self,
+        text: &str,
+        context: u64,
+        (user, user_no): (&str, u32),
+    ) -> Arc<SharedCursor> {
         let (now, wall_us) = (self.env.now(), self.env.wall_us());
         let parsed = Parsed { text, context, now, wall_us };
         let by = || {
             let about = self.session.about();
             ParsedBy {
                 user: Arc::from(user),
+                user_no,
                 service: about.service,
                 module: about.module,
                 action: about.action,
@@ -181,8 +192,8 @@ mod tests {
     fn a_call_is_charged_with_what_happened_in_it() {
         let (clock, observer) = world();
         let ctx = observer.ctx(SessionKind::User, "psql");
-        let outer = ctx.parsed_sql("call p()", 1, "u");
-        let inner = ctx.parsed_sql("select 1", 1, "u");
+        let outer = ctx.parsed_sql("call p()", 1, ("u", 10));
+        let inner = ctx.parsed_sql("select 1", 1, ("u", 10));
         let called = ctx.enter_sql(&outer);
         clock.advance(100);
         ctx.bump(Stat::ConsistentGets, 2);
@@ -211,6 +222,7 @@ mod tests {
         assert_eq!((one.gets, one.reads, one.rows, one.fetches), (3, 1, 7, 1));
         assert_eq!((all.elapsed_us, all.cpu_us, all.gets, all.reads), (450, 150, 5, 1));
         assert_eq!((all.executions, all.rows, all.fetches), (1, 0, 0));
+        assert_eq!(observer.stat(Stat::SqlExecuteTime), 450, "that of the client's alone");
     }
 
     #[test]
@@ -221,7 +233,7 @@ mod tests {
         let running = ctx.session.running();
         assert_eq!((running.sql, running.parsing), (Some(SqlId::of("select 1")), true));
         clock.advance(40);
-        let cursor = ctx.parsed_sql(" select 1 ", 1, "u");
+        let cursor = ctx.parsed_sql(" select 1 ", 1, ("u", 10));
         ctx.end_planning(&planning, Some(&cursor));
         let running = ctx.session.running();
         assert_eq!((running.sql, running.previous, running.parsing), (None, None, false));
@@ -233,5 +245,6 @@ mod tests {
         ctx.leave_sql(&cursor, &call, Outcome { executed: true, ..Outcome::default() });
         let figures = observer.statements.rows(ctx.env.now(), 0)[0].figures;
         assert_eq!((figures.loads, figures.hard_parse_us, figures.elapsed_us), (2, 50, 50));
+        assert_eq!(observer.stat(Stat::HardParseTime), 50);
     }
 }

@@ -42,7 +42,7 @@ impl Ctx {
 
     /// Waits for `future` as `shown`; its result names the event under which the wait is counted.
     /// (The field's way with `gc cr request`: what kind of wait it was is known only afterwards.)
-    pub fn wait_relabel<T, F: Future<Output = (T, WaitEvent)>>(
+    pub fn wait_relabel<T, W: Into<Told>, F: Future<Output = (T, W)>>(
         &self,
         shown: WaitEvent,
         p: [u64; 3],

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use crate::statements::SqlId;
+
 /// What kind of thing a wait is for. Reports leave [`WaitClass::Idle`] out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WaitClass {
@@ -39,6 +41,42 @@ impl WaitClass {
             WaitClass::Other => "Other",
             WaitClass::SystemIo => "System I/O",
             WaitClass::UserIo => "User I/O",
+        }
+    }
+
+    /// The field's number of the class.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            WaitClass::Other => 0,
+            WaitClass::Application => 1,
+            WaitClass::Configuration => 2,
+            WaitClass::Administrative => 3,
+            WaitClass::Concurrency => 4,
+            WaitClass::Commit => 5,
+            WaitClass::Idle => 6,
+            WaitClass::Network => 7,
+            WaitClass::UserIo => 8,
+            WaitClass::SystemIo => 9,
+            WaitClass::Cluster => 11,
+        }
+    }
+
+    /// The field's identifier of the class.
+    #[must_use]
+    pub const fn id(self) -> u32 {
+        match self {
+            WaitClass::Other => 1_893_977_003,
+            WaitClass::Application => 4_217_450_380,
+            WaitClass::Configuration => 3_290_255_840,
+            WaitClass::Administrative => 4_166_625_743,
+            WaitClass::Concurrency => 3_875_070_507,
+            WaitClass::Commit => 3_386_400_367,
+            WaitClass::Idle => 2_723_168_908,
+            WaitClass::Network => 2_000_153_315,
+            WaitClass::UserIo => 1_740_759_767,
+            WaitClass::SystemIo => 4_108_307_767,
+            WaitClass::Cluster => 3_871_361_733,
         }
     }
 
@@ -126,6 +164,8 @@ wait_events! {
     // ---- buffer cache, this instance only
     FreeBufferWaits: "free buffer waits", Configuration, ["file#", "block#", "set-id#"],
         "No clean buffer was found for a block: the block writer is behind or the cache too small.";
+    BufferBusyWaits: "buffer busy waits", Concurrency, ["file#", "block#", "class#"],
+        "Another session of this instance has the block's latch: it changes the block, or reads it.";
     ReadByOtherSession: "read by other session", UserIo, ["file#", "block#", "class#"],
         "Another session of this instance is reading the block from disk.";
 
@@ -206,6 +246,19 @@ wait_events! {
         ["handle address", "lock address", "100*mode+namespace"],
         "A statement waits for the definition of an object that DDL is changing.";
 
+    // ---- latches
+    LatchCacheBuffersChains: "latch: cache buffers chains", Concurrency,
+        ["address", "number", "tries"],
+        "Another session looks for a block in the same part of the cache.";
+    LatchRedoAllocation: "latch: redo allocation", Concurrency, ["address", "number", "tries"],
+        "Another session puts redo into the log buffer.";
+    LatchSharedPool: "latch: shared pool", Concurrency, ["address", "number", "tries"],
+        "Another session looks for a statement among those in memory.";
+    LatchLibraryCache: "latch: library cache", Concurrency, ["address", "number", "tries"],
+        "Another session looks for a plan among those in memory.";
+    LatchFree: "latch free", Other, ["address", "number", "tries"],
+        "A latch without an event of its own is taken; `v$latch` tells which ones sleep.";
+
     // ---- undo and recovery
     UndoSegmentTxSlot: "undo segment tx slot", Configuration, ["segment#", "", ""],
         "Every slot of every online transaction table is taken.";
@@ -283,6 +336,12 @@ impl WaitEvent {
     #[must_use]
     pub fn p_labels(self) -> [&'static str; 3] {
         self.info().p
+    }
+
+    /// A number made from its name: unlike [`WaitEvent::number`] it stays when events are added.
+    #[must_use]
+    pub fn id(self) -> u32 {
+        SqlId::of(self.name()).hash_value()
     }
 
     /// One sentence: what is waited for.

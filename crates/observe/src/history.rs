@@ -51,6 +51,8 @@ pub struct Sample {
     pub sid: u32,
     pub serial: u32,
     pub kind: SessionKind,
+    /// As [`SessionState::user_no`].
+    pub user_no: u32,
     pub about: About,
     pub sql: Option<SqlId>,
     pub top: Option<SqlId>,
@@ -68,6 +70,8 @@ pub struct Sample {
     /// How long the whole wait took, in µs, in the last sample of it; 0 in others, and until it is
     /// known.
     pub time_waited_us: u64,
+    /// The instance that the block came from which it waited for; `None`: none did, or not yet.
+    pub served_by: Option<u8>,
     pub blocking: Blocking,
     /// What the wait is about, as far as that is known; object 0: not known yet.
     pub current: Option<WaitedFor>,
@@ -101,6 +105,20 @@ impl History {
     #[must_use]
     pub fn samples(&self) -> Vec<Sample> {
         self.ring.lock().samples.iter().cloned().collect()
+    }
+
+    /// What those that are newer than this moment take in memory.
+    #[must_use]
+    pub fn newer_bytes(&self, id: u64) -> u64 {
+        let ring = self.ring.lock();
+        let older = ring.samples.partition_point(|sample| sample.id <= id);
+        ((ring.samples.len() - older) * size_of::<Sample>()) as u64
+    }
+
+    /// What they take in memory.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (self.ring.lock().samples.capacity() * size_of::<Sample>()) as u64
     }
 
     /// Number of the last moment that was looked at; 0: none yet.
@@ -177,6 +195,7 @@ impl Sampler {
                 sid: state.sid(),
                 serial: state.serial(),
                 kind: state.kind(),
+                user_no: state.user_no(),
                 about: state.about(),
                 sql: running.sql,
                 top: running.top,
@@ -188,6 +207,7 @@ impl Sampler {
                 seq: wait.seq,
                 p: wait.p,
                 time_waited_us: 0,
+                served_by: None,
                 blocking: Blocking::NotInWait,
                 current,
                 xid: state.own_numbers().1,
@@ -226,6 +246,7 @@ impl Sampler {
             if let Some(ended) = open.state.ended_wait(open.seq, now) {
                 sample.time_waited_us = ended.us;
                 sample.event = ended.event.or(sample.event);
+                sample.served_by = ended.served_by;
             }
         }
         for (state, mut sample) in seen {
@@ -254,6 +275,7 @@ fn name_object(sample: &mut Sample, object_of: ObjectOf<'_>) {
 mod tests {
     use super::*;
     use crate::tests::{at, poll, world};
+    use env::Micros;
     use std::pin::pin;
 
     const BYTES_MAX: u64 = 1 << 20;
@@ -272,7 +294,7 @@ mod tests {
         let mut sampler = Sampler::default();
         look(&mut sampler, &observer, BYTES_MAX);
         assert!(observer.history.samples().is_empty(), "nobody works");
-        ctx.session.set_active(true, 0);
+        ctx.session.set_active(true, Micros(0));
         look(&mut sampler, &observer, BYTES_MAX);
         let mut idle =
             pin!(quiet.wait(WaitEvent::RdbmsIpcMessage, [0; 3], std::future::pending::<()>()));
@@ -307,9 +329,10 @@ mod tests {
     fn the_last_sample_of_a_wait_tells_how_long_it_took() {
         let (clock, observer) = world();
         let ctx = observer.ctx(SessionKind::User, "psql");
-        ctx.session.set_active(true, 0);
+        ctx.session.set_active(true, Micros(0));
         let mut sampler = Sampler::default();
-        let told = ((), WaitEvent::GcCrBlock2Way);
+        let event = WaitEvent::GcCrBlock2Way;
+        let told = ((), crate::Told { event, until: None, served_by: Some(3) });
         let came = at(&clock, 2_500_000, told);
         let mut wait = pin!(ctx.wait_relabel(WaitEvent::GcCrRequest, [4, 7, 1], came));
         assert!(poll(wait.as_mut()).is_pending());
@@ -323,6 +346,8 @@ mod tests {
         assert!(poll(next.as_mut()).is_pending());
         look(&mut sampler, &observer, BYTES_MAX);
         let samples = observer.history.samples();
+        let from: Vec<_> = samples.iter().map(|s| s.served_by).collect();
+        assert_eq!(from, [None, Some(3), None]);
         let told: Vec<_> = samples.iter().map(|s| (s.event, s.time_waited_us)).collect();
         let asked = (Some(WaitEvent::GcCrRequest), 0);
         let ended = (Some(WaitEvent::GcCrBlock2Way), 2_500_000);
@@ -336,7 +361,7 @@ mod tests {
     fn old_samples_go_when_there_is_no_room() {
         let (_, observer) = world();
         let ctx = observer.ctx(SessionKind::User, "psql");
-        ctx.session.set_active(true, 0);
+        ctx.session.set_active(true, Micros(0));
         let mut sampler = Sampler::default();
         for _ in 0..5 {
             look(&mut sampler, &observer, 3 * size_of::<Sample>() as u64);

@@ -6,7 +6,9 @@ mod cancel;
 mod ctx;
 mod events;
 mod history;
+mod latches;
 mod observer;
+mod past;
 pub mod reference;
 mod running;
 mod session;
@@ -26,13 +28,15 @@ pub use cancel::{CancelFlag, CancelWait, Interrupt, Shield};
 pub use ctx::Ctx;
 pub use events::{DRIVER_TCP, EVENT_COUNT, WaitClass, WaitEvent, enq_p1};
 pub use history::{Blocking, History, Sample, SampledState, Sampler};
+pub use latches::attribute_latches;
 pub use observer::{
     HistogramRow, Observer, SIDS_PER_INSTANCE, SessionEventRow, SystemEventRow, instance_of_sid,
 };
+pub use past::{PAST_WAITS, PastWait};
 pub use running::{RunningView, WaitedFor};
 pub use session::{
     About, BACKGROUND_SERVICE, Session, SessionKind, SessionRow, SessionState, USER_SERVICE,
-    WaitView, Working,
+    WaitView, Work, Working,
 };
 pub use split::{
     BlockWaitSplit, TransferClass, TransferHow, TransferKind, TransferRow, TransferTimes,
@@ -45,7 +49,7 @@ pub use statements::{
 pub use stats::{STAT_COUNT, Stat, StatClass, Unit};
 pub use totals::{EventTotals, HISTOGRAM_BUCKETS, LiveTotals, Totals, bucket, bucket_limit_us};
 pub use trace::{
-    Bind, Call, CallMark, PlanLine, Recursive, TRACE_BINDS, TRACE_CALLS, TRACE_WAITS, TraceFiles,
-    TraceRequest, sql_id,
+    Bind, Call, CallMark, PlanLine, Recursive, TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL,
+    TRACE_PLANS_NEVER, TRACE_WAITS, TraceFiles, TraceRequest, TraceRule, command, sql_id,
 };
 pub use waiting::{AsShown, AsTold, Label, Told, Waiting, WaitingOrCancel};

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use env::Env;
+use env::latch::{Latch, LatchList};
 use parking_lot::Mutex;
 
 use crate::alert::{AlertLevel, AlertLog};
@@ -19,7 +20,7 @@ use crate::split::BlockWaitSplit;
 use crate::statements::Statements;
 use crate::stats::Stat;
 use crate::totals::{EventTotals, HISTOGRAM_BUCKETS, Totals, bucket_limit_us};
-use crate::trace::TraceFiles;
+use crate::trace::{TraceFiles, TraceRules};
 
 #[derive(Default)]
 struct Registry {
@@ -34,7 +35,7 @@ pub struct Observer {
     env: Env,
     instance: u8,
     started_wall_us: i64,
-    registry: Mutex<Registry>,
+    registry: Latch<Registry>,
     /// Waits for blocks by serving instance.
     pub block_waits: BlockWaitSplit,
     pub alert_log: AlertLog,
@@ -43,6 +44,10 @@ pub struct Observer {
     /// What sessions did, second by second.
     pub history: History,
     trace_files: OnceLock<Box<dyn TraceFiles>>,
+    pub(crate) trace_rules: Mutex<TraceRules>,
+    pub(crate) has_trace_rules: AtomicBool,
+    /// The dictionary may have others.
+    pub(crate) old_trace_rules: AtomicBool,
     trace_lost: AtomicBool,
 }
 
@@ -63,7 +68,7 @@ pub struct SessionEventRow {
     pub totals: EventTotals,
 }
 
-/// One bucket: `v$event_histogram`.
+/// One bucket: `v$event_histogram_micro`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistogramRow {
     pub event: WaitEvent,
@@ -91,12 +96,15 @@ impl Observer {
             env,
             instance,
             started_wall_us,
-            registry: Mutex::default(),
+            registry: Latch::new("session allocation", Registry::default()),
             block_waits: BlockWaitSplit::default(),
             alert_log: AlertLog::default(),
             statements: Statements::default(),
             history: History::default(),
             trace_files: OnceLock::new(),
+            trace_rules: Mutex::default(),
+            has_trace_rules: AtomicBool::new(false),
+            old_trace_rules: AtomicBool::new(true),
             trace_lost: AtomicBool::new(false),
         })
     }
@@ -139,7 +147,6 @@ impl Observer {
     /// If as many sessions as there are sids are open.
     #[must_use]
     pub fn open_session(self: &Arc<Self>, kind: SessionKind, name: &str) -> Arc<Session> {
-        let wall_us = self.env.wall_us();
         let mut registry = self.registry.lock();
         let mut sid = u32::from(self.instance.saturating_sub(1)) * SIDS_PER_INSTANCE + 1;
         for &used in registry.sessions.keys() {
@@ -151,7 +158,7 @@ impl Observer {
         assert!(!sid.is_multiple_of(SIDS_PER_INSTANCE), "a sid is free");
         registry.next_serial += 1;
         let serial = registry.next_serial;
-        let state = Arc::new(SessionState::new(sid, serial, kind, name, wall_us));
+        let state = Arc::new(SessionState::new(sid, serial, kind, name, &self.env));
         registry.sessions.insert(sid, Arc::clone(&state));
         drop(registry);
         if kind == SessionKind::User {
@@ -174,6 +181,7 @@ impl Observer {
         let mut registry = self.registry.lock();
         let registry = &mut *registry;
         registry.sessions.remove(&state.sid());
+        state.settle(&self.env);
         let closed = match state.kind() {
             SessionKind::User => &mut registry.closed_user,
             SessionKind::Background => &mut registry.closed_background,
@@ -184,6 +192,12 @@ impl Observer {
     /// Writes to the alert log, stamped with the wall clock.
     pub fn alert(&self, level: AlertLevel, text: impl Into<String>) {
         self.alert_log.write(self.env.wall_us(), level, text);
+    }
+
+    /// Tells of the latches here.
+    pub fn latches(&self, list: &mut LatchList) {
+        list.add(&self.registry);
+        list.add(&self.statements.known);
     }
 
     /// The open session with this sid.
@@ -238,6 +252,9 @@ impl Observer {
                 SessionKind::User => user.add_live(&state.totals),
                 SessionKind::Background => background.add_live(&state.totals),
             }
+            for (stat, us) in state.uncounted(&self.env) {
+                user.stats[stat.index()] += us;
+            }
         }
         (user, background)
     }
@@ -258,7 +275,8 @@ impl Observer {
         rows
     }
 
-    /// `v$event_histogram`: all buckets up to the highest in use, for events that have happened.
+    /// `v$event_histogram_micro`: all buckets up to the highest in use, for events that have
+    /// happened.
     #[must_use]
     pub fn event_histogram(&self) -> Vec<HistogramRow> {
         let mut rows = Vec::new();
@@ -284,7 +302,8 @@ impl Observer {
     #[must_use]
     pub fn stat(&self, stat: Stat) -> u64 {
         let registry = self.registry.lock();
-        let live: u64 = registry.sessions.values().map(|s| s.totals.stat(stat)).sum();
+        let of = |s: &Arc<SessionState>| s.stat(stat, &self.env);
+        let live: u64 = registry.sessions.values().map(of).sum();
         live + registry.closed_user.stats[stat.index()]
             + registry.closed_background.stats[stat.index()]
     }
@@ -295,7 +314,8 @@ impl Observer {
         let states = self.session_states();
         let of = |s: &Arc<SessionState>| {
             let s = Arc::clone(s);
-            Stat::ALL.iter().map(move |&stat| (s.sid(), stat, s.totals.stat(stat)))
+            let env = self.env.clone();
+            Stat::ALL.iter().map(move |&stat| (s.sid(), stat, s.stat(stat, &env)))
         };
         states.iter().flat_map(of).collect()
     }

@@ -33,6 +33,8 @@ pub(crate) struct Running {
 
 #[derive(Default)]
 struct RowWaited {
+    /// Since when a lock is waited for; 0: none is.
+    since_us: AtomicU64,
     obj: AtomicU32,
     file: AtomicU32,
     block: AtomicU32,
@@ -65,6 +67,8 @@ pub struct RunningView {
     /// It is being planned.
     pub parsing: bool,
     pub waited_for: Option<WaitedFor>,
+    /// Since when it waits for a lock, in whatever parts.
+    pub lock_since: Option<Micros>,
 }
 
 /// After so many calls the thread's CPU time is asked again.
@@ -76,6 +80,13 @@ pub(crate) struct Outer {
     sql: u64,
     plan_hash: u32,
     since_us: u64,
+}
+
+impl Outer {
+    /// Nothing ran: what begins is the client's own.
+    pub fn is_none(&self) -> bool {
+        self.sql == 0
+    }
 }
 
 impl Running {
@@ -168,12 +179,14 @@ impl Running {
         self.lock_number.store(number, Relaxed);
     }
 
-    pub fn set_waited_for(&self, what: Option<WaitedFor>) {
+    pub fn set_waited_for(&self, what: Option<WaitedFor>, now: Micros) {
         let row = &self.row;
         let Some(what) = what else {
+            row.since_us.store(0, Relaxed);
             row.obj.store(0, Relaxed);
             return;
         };
+        row.since_us.store(now.0.max(1), Relaxed);
         let (file, block) = what.block.unwrap_or_default();
         row.file.store(u32::from(file), Relaxed);
         row.block.store(block, Relaxed);
@@ -201,6 +214,7 @@ impl Running {
             since: Micros(self.since_us.load(Relaxed)),
             parsing: self.parsing.load(Relaxed),
             waited_for: self.waited_for(),
+            lock_since: Some(Micros(self.row.since_us.load(Relaxed))).filter(|at| at.0 > 0),
         }
     }
 }

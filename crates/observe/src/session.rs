@@ -7,12 +7,13 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
-use env::Micros;
+use env::{Env, Micros};
 use parking_lot::Mutex;
 
 use crate::cancel::CancelFlag;
 use crate::events::WaitEvent;
 use crate::observer::Observer;
+use crate::past::{Ended, PastWait, PastWaits};
 use crate::running::{Running, RunningView, WaitedFor};
 use crate::stats::Stat;
 use crate::totals::LiveTotals;
@@ -49,12 +50,16 @@ pub struct SessionRow {
     pub sid: u32,
     pub serial: u32,
     pub kind: SessionKind,
+    /// Number of the user that it has logged on as; 0: of none.
+    pub user_no: u32,
     pub about: About,
     pub sql_text: Option<Arc<str>>,
     /// Whether it is working for its client now (background: always).
     pub active: bool,
-    /// Since when it is active or not, wall clock in µs since 1970.
-    pub last_call_wall_us: i64,
+    /// How long it has been active, or not.
+    pub last_call_us: u64,
+    /// The operating system's thread that it runs on; `None`: none of its own.
+    pub thread: Option<u32>,
     pub logon_wall_us: i64,
     pub wait: WaitView,
     /// As [`SessionState::trace_level`].
@@ -72,8 +77,24 @@ pub struct Working {
     pub xid: u64,
     /// Since when it has that, wall clock in µs since 1970.
     pub since_wall_us: i64,
-    /// Bytes of undo that the session has written since.
+    /// Bytes of undo that the session has written since, and records.
     pub undo_bytes: u64,
+    pub undo_records: u64,
+    /// File, block and place of the last of these records; `None`: there is none yet.
+    pub last_undo: Option<(u16, u32, u16)>,
+    /// What the session has done since.
+    pub work: Work,
+}
+
+/// Blocks that a session has visited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Work {
+    /// In their newest version.
+    pub current_gets: u64,
+    /// As of a snapshot.
+    pub consistent_gets: u64,
+    /// Of these all, read from disk.
+    pub disk_reads: u64,
 }
 
 /// The current wait of a session, or the last one.
@@ -89,6 +110,18 @@ pub struct WaitView {
     pub wait_us: u64,
     /// Time since the last wait ended; 0 while waiting.
     pub since_last_us: u64,
+    /// Not waiting: the instance that the last wait's block came from, if it was for one and one
+    /// came.
+    pub served_by: Option<u8>,
+}
+
+impl WaitView {
+    /// The mode in which a transaction's lock is waited for, as p1 has it; `None`: none is.
+    #[must_use]
+    pub fn tx_mode(&self) -> Option<u8> {
+        let of_tx = self.event.is_some_and(|event| event.name().starts_with("enq: TX"));
+        (self.waiting && of_tx).then_some(self.p[0].to_le_bytes()[0])
+    }
 }
 
 /// The words that describe a session; changed rarely. What was not told is empty.
@@ -114,6 +147,8 @@ pub struct About {
 pub(crate) struct EndedWait {
     pub event: Option<WaitEvent>,
     pub us: u64,
+    /// As [`WaitView::served_by`].
+    pub served_by: Option<u8>,
 }
 
 /// The wait in progress or the last one, under a sequence lock with one writer.
@@ -130,11 +165,15 @@ struct Current {
     p: [AtomicU64; 3],
     since_us: AtomicU64,
     last_us: AtomicU64,
+    /// The instance that served it; 0: none.
+    served_by: AtomicU8,
     /// Number of the wait that was sampled last, and how it ended.
     sampled: AtomicU32,
     ended: AtomicU32,
     ended_event: AtomicU32,
     ended_us: AtomicU64,
+    ended_served_by: AtomicU8,
+    past: PastWaits,
 }
 
 /// One session; reached through the [`Observer`] by others, through [`Session`] by its own task.
@@ -143,10 +182,17 @@ pub struct SessionState {
     serial: u32,
     kind: SessionKind,
     identity: Mutex<About>,
+    user_no: AtomicU32,
     pub(crate) running: Running,
     sql_text: Mutex<Option<Arc<str>>>,
     active: AtomicBool,
-    last_call_wall_us: AtomicI64,
+    /// Since when, or since when not.
+    call_since_us: AtomicU64,
+    /// Its thread's number, 0: none of its own; what that had used before; what is known that it
+    /// has used since.
+    thread: AtomicU32,
+    thread_base_us: AtomicU64,
+    thread_used_us: AtomicU64,
     logon_wall_us: i64,
     current: Current,
     pub(crate) totals: LiveTotals,
@@ -156,10 +202,17 @@ pub struct SessionState {
     transaction: AtomicU64,
     xid: AtomicU64,
     xid_since_wall_us: AtomicI64,
-    /// What it had written of undo by then.
+    /// What it had written of undo by then, and done.
     undo_before: AtomicU64,
+    work_before: [AtomicU64; 3],
+    /// Undo records since then, and where the last one is, as [`place_of_undo`] has it.
+    undo_records: AtomicU64,
+    last_undo: AtomicU64,
     /// How it is traced; 0: not at all.
     trace_level: AtomicU8,
+    /// The same as the session asked for it, or somebody for the session alone; and as rules do.
+    pub(crate) own_trace_level: AtomicU8,
+    pub(crate) rule_trace_level: AtomicU8,
     pub(crate) trace: Mutex<Option<Box<Trace>>>,
 }
 
@@ -169,8 +222,9 @@ impl SessionState {
         serial: u32,
         kind: SessionKind,
         name: &str,
-        wall_us: i64,
+        env: &Env,
     ) -> SessionState {
+        let wall_us = env.wall_us();
         let empty: Arc<str> = Arc::from("");
         SessionState {
             sid,
@@ -192,10 +246,14 @@ impl SessionState {
                 client_info: empty.clone(),
                 client_identifier: empty,
             }),
+            user_no: AtomicU32::new(0),
             running: Running::default(),
             sql_text: Mutex::new(None),
             active: AtomicBool::new(kind == SessionKind::Background),
-            last_call_wall_us: AtomicI64::new(wall_us),
+            call_since_us: AtomicU64::new(env.now().0),
+            thread: AtomicU32::new(0),
+            thread_base_us: AtomicU64::new(0),
+            thread_used_us: AtomicU64::new(0),
             logon_wall_us: wall_us,
             current: Current::default(),
             totals: LiveTotals::default(),
@@ -206,7 +264,12 @@ impl SessionState {
             xid: AtomicU64::new(0),
             xid_since_wall_us: AtomicI64::new(wall_us),
             undo_before: AtomicU64::new(0),
+            work_before: [const { AtomicU64::new(0) }; 3],
+            undo_records: AtomicU64::new(0),
+            last_undo: AtomicU64::new(0),
             trace_level: AtomicU8::new(0),
+            own_trace_level: AtomicU8::new(0),
+            rule_trace_level: AtomicU8::new(0),
             trace: Mutex::new(None),
         }
     }
@@ -246,8 +309,21 @@ impl SessionState {
     /// Its transaction has begun to change something, as this.
     pub fn set_xid(&self, xid: u64, wall_us: i64) {
         self.undo_before.store(self.totals.stat(Stat::UndoSize), Ordering::Relaxed);
+        for (before, stat) in self.work_before.iter().zip(WORK) {
+            before.store(self.totals.stat(stat), Ordering::Relaxed);
+        }
+        self.undo_records.store(0, Ordering::Relaxed);
+        self.last_undo.store(0, Ordering::Relaxed);
         self.xid_since_wall_us.store(wall_us, Ordering::Relaxed);
         self.xid.store(xid, Ordering::Release);
+    }
+
+    /// Its transaction has written an undo record to this file and block, at this place in it. Only
+    /// the session's own task does.
+    pub fn note_undo(&self, file: u16, block: u32, rec: u16) {
+        let records = self.undo_records.load(Ordering::Relaxed);
+        self.undo_records.store(records + 1, Ordering::Relaxed);
+        self.last_undo.store(place_of_undo(file, block, rec), Ordering::Relaxed);
     }
 
     /// What it changes and locks as.
@@ -260,7 +336,19 @@ impl SessionState {
             xid,
             since_wall_us: self.xid_since_wall_us.load(Ordering::Relaxed),
             undo_bytes: undo.saturating_sub(self.undo_before.load(Ordering::Relaxed)),
+            undo_records: self.undo_records.load(Ordering::Relaxed),
+            last_undo: undo_at(self.last_undo.load(Ordering::Relaxed)),
+            work: self.work_since_change(),
         }
+    }
+
+    /// What it has done since its transaction began to change something.
+    fn work_since_change(&self) -> Work {
+        let [current_gets, consistent_gets, disk_reads] = std::array::from_fn(|at| {
+            let before = self.work_before[at].load(Ordering::Relaxed);
+            self.totals.stat(WORK[at]).saturating_sub(before)
+        });
+        Work { current_gets, consistent_gets, disk_reads }
     }
 
     /// What ends this session's waits early.
@@ -305,6 +393,16 @@ impl SessionState {
     #[must_use]
     pub fn username(&self) -> Arc<str> {
         self.identity.lock().username.clone()
+    }
+
+    /// Number of the same in the dictionary; 0: not known, or nobody has logged on.
+    #[must_use]
+    pub fn user_no(&self) -> u32 {
+        self.user_no.load(Ordering::Relaxed)
+    }
+
+    pub fn set_user_no(&self, number: u32) {
+        self.user_no.store(number, Ordering::Relaxed);
     }
 
     pub fn set_program(&self, program: &str) {
@@ -356,8 +454,8 @@ impl SessionState {
     }
 
     /// What the lock is on that it waits for from now on; `None`: it waits for none.
-    pub fn set_waited_for(&self, what: Option<WaitedFor>) {
-        self.running.set_waited_for(what);
+    pub fn set_waited_for(&self, what: Option<WaitedFor>, now: Micros) {
+        self.running.set_waited_for(what, now);
     }
 
     /// A message of the client's begins: nothing runs.
@@ -382,9 +480,60 @@ impl SessionState {
     }
 
     /// A call of the client begins (`true`) or ends.
-    pub fn set_active(&self, active: bool, wall_us: i64) {
+    pub fn set_active(&self, active: bool, now: Micros) {
+        if self.active.load(Ordering::Relaxed) {
+            // First: who reads in between sees the time of the call twice, and never less than
+            // before.
+            let since = Micros(self.call_since_us.load(Ordering::Relaxed));
+            self.totals.add_stat(Stat::DbTime, now.since(since));
+        }
+        self.call_since_us.store(now.0, Ordering::Relaxed);
         self.active.store(active, Ordering::Relaxed);
-        self.last_call_wall_us.store(wall_us, Ordering::Relaxed);
+    }
+
+    /// It ends: what it has used is in its counters.
+    pub(crate) fn settle(&self, env: &Env) {
+        let left = self.uncounted(env);
+        self.active.store(false, Ordering::Relaxed);
+        self.thread.store(0, Ordering::Relaxed);
+        for (stat, us) in left {
+            self.totals.add_stat(stat, us);
+        }
+    }
+
+    /// It runs on the calling thread from now on, and nothing else does until it ends.
+    pub fn take_thread(&self, env: &Env) {
+        self.thread_base_us.store(env.thread_cpu_us(), Ordering::Relaxed);
+        self.thread.store(env.thread_number().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// The operating system's thread that it runs on; `None`: none of its own.
+    #[must_use]
+    pub fn thread(&self) -> Option<u32> {
+        Some(self.thread.load(Ordering::Relaxed)).filter(|number| *number > 0)
+    }
+
+    /// Processor time of its own thread so far, µs; `None`: it has none.
+    #[must_use]
+    pub fn thread_cpu_us(&self, env: &Env) -> Option<u64> {
+        let clock_us = env.cpu_of_thread_us(self.thread()?);
+        let base_us = self.thread_base_us.load(Ordering::Relaxed);
+        let used_us = clock_us.map_or(0, |us| us.saturating_sub(base_us));
+        Some(self.thread_used_us.fetch_max(used_us, Ordering::Relaxed).max(used_us))
+    }
+
+    /// Time of its calls and processor time that no counter has yet: of the call that goes on, and
+    /// of its thread. The clock of a thread goes on while its client is waited for, by what it
+    /// takes to wait: never more than its calls took is theirs.
+    pub(crate) fn uncounted(&self, env: &Env) -> [(Stat, u64); 2] {
+        if self.kind == SessionKind::Background {
+            return [(Stat::DbTime, 0), (Stat::CpuUsed, 0)];
+        }
+        let since = Micros(self.call_since_us.load(Ordering::Relaxed));
+        let call_us = if self.is_active() { env.now().since(since) } else { 0 };
+        let calls_us = self.totals.stat(Stat::DbTime) + call_us;
+        let cpu_us = self.thread_cpu_us(env).unwrap_or(0).min(calls_us);
+        [(Stat::DbTime, call_us), (Stat::CpuUsed, cpu_us)]
     }
 
     /// Whether waits that begin from now on are part of one around them; gives what held before.
@@ -412,14 +561,16 @@ impl SessionState {
     }
 
     /// Ends a wait and counts it as `event`, which may differ from the one shown so far.
+    /// `served_by`: as in [`WaitView`].
     pub(crate) fn end(
         &self,
         token: u32,
-        event: WaitEvent,
+        (event, served_by): (WaitEvent, Option<u8>),
         since: Micros,
         now: Micros,
         timed_out: bool,
     ) {
+        let served_by = served_by.unwrap_or(0);
         let us = now.since(since);
         self.totals.add_wait(event, us, timed_out);
         let c = &self.current;
@@ -430,12 +581,16 @@ impl SessionState {
         if c.sampled.load(Ordering::Relaxed) == token {
             c.ended_us.store(us, Ordering::Relaxed);
             c.ended_event.store(event.number(), Ordering::Relaxed);
+            c.ended_served_by.store(served_by, Ordering::Relaxed);
             c.ended.store(token, Ordering::Release);
         }
         c.write(|c| {
             c.event.store(event.number(), Ordering::Relaxed);
             c.since_us.store(now.0, Ordering::Relaxed);
             c.last_us.store(us, Ordering::Relaxed);
+            c.served_by.store(served_by, Ordering::Relaxed);
+            let p = [0, 1, 2].map(|i| c.p[i].load(Ordering::Relaxed));
+            c.past.put(Ended { seq: token, event, p, us, at: now });
         });
         c.waiting.store(false, Ordering::Release);
     }
@@ -450,17 +605,37 @@ impl SessionState {
         let c = &self.current;
         if c.ended.load(Ordering::Acquire) == seq {
             let event = WaitEvent::from_number(c.ended_event.load(Ordering::Relaxed));
-            return Some(EndedWait { event, us: c.ended_us.load(Ordering::Relaxed) });
+            let served_by = instance(&c.ended_served_by);
+            return Some(EndedWait { event, us: c.ended_us.load(Ordering::Relaxed), served_by });
         }
         let view = self.current.read(now);
         let over = view.seq == seq && !view.waiting;
-        over.then_some(EndedWait { event: view.event, us: view.wait_us })
+        let served_by = view.served_by;
+        over.then_some(EndedWait { event: view.event, us: view.wait_us, served_by })
     }
 
     /// The current or last wait.
     #[must_use]
     pub fn wait_view(&self, now: Micros) -> WaitView {
         self.current.read(now)
+    }
+
+    /// Its last waits, the newest first, the one that lasts among them.
+    #[must_use]
+    pub fn past_waits(&self, now: Micros) -> Vec<PastWait> {
+        let c = &self.current;
+        c.consistent(|| c.past.list(&c.read_once(now), now))
+    }
+
+    /// A statistic of it, with what is not counted yet.
+    #[must_use]
+    pub fn stat(&self, stat: Stat, env: &Env) -> u64 {
+        let counted = self.totals.stat(stat);
+        if !matches!(stat, Stat::DbTime | Stat::CpuUsed) {
+            return counted;
+        }
+        let more = self.uncounted(env).into_iter().filter(|(of, _)| *of == stat);
+        counted + more.map(|(_, us)| us).sum::<u64>()
     }
 
     /// Everything the views show of it.
@@ -470,10 +645,12 @@ impl SessionState {
             sid: self.sid,
             serial: self.serial,
             kind: self.kind,
+            user_no: self.user_no(),
             about: self.about(),
             sql_text: self.sql(),
             active: self.active.load(Ordering::Relaxed),
-            last_call_wall_us: self.last_call_wall_us.load(Ordering::Relaxed),
+            last_call_us: now.since(Micros(self.call_since_us.load(Ordering::Relaxed))),
+            thread: self.thread(),
             logon_wall_us: self.logon_wall_us,
             wait: self.wait_view(now),
             trace_level: self.trace_level(),
@@ -487,6 +664,25 @@ impl SessionState {
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed)
     }
+}
+
+/// What is counted of a transaction's work, in the order of [`Work`].
+const WORK: [Stat; 3] = [Stat::DbBlockGets, Stat::ConsistentGets, Stat::PhysicalReads];
+
+/// Number of an instance in a cell; 0: none.
+fn instance(cell: &AtomicU8) -> Option<u8> {
+    Some(cell.load(Ordering::Relaxed)).filter(|number| *number > 0)
+}
+
+/// Where an undo record is, in one word. No undo is in block 0 of file 0: 0 stands for none.
+fn place_of_undo(file: u16, block: u32, rec: u16) -> u64 {
+    u64::from(file) << 48 | u64::from(block) << 16 | u64::from(rec)
+}
+
+/// Inverse of [`place_of_undo`].
+#[allow(clippy::cast_possible_truncation)] // the parts of the word
+fn undo_at(place: u64) -> Option<(u16, u32, u16)> {
+    (place > 0).then_some(((place >> 48) as u16, (place >> 16) as u32, place as u16))
 }
 
 /// How often a reader tries to see one consistent state before it takes what it has: the writer
@@ -503,10 +699,15 @@ impl Current {
     }
 
     fn read(&self, now: Micros) -> WaitView {
+        self.consistent(|| self.read_once(now))
+    }
+
+    /// What is read between two changes.
+    fn consistent<T>(&self, read: impl Fn() -> T) -> T {
         let mut attempt = 0;
         loop {
             let before = self.generation.load(Ordering::Acquire);
-            let view = self.read_once(now);
+            let view = read();
             fence(Ordering::Acquire);
             let same = self.generation.load(Ordering::Relaxed) == before;
             attempt += 1;
@@ -533,6 +734,7 @@ impl Current {
             p: [0, 1, 2].map(|i| self.p[i].load(Ordering::Relaxed)),
             wait_us: if waiting { elapsed_us } else { last_us },
             since_last_us: if waiting || event.is_none() { 0 } else { elapsed_us },
+            served_by: instance(&self.served_by).filter(|_| !waiting),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use env::Micros;
-use parking_lot::Mutex;
+use env::latch::Latch;
 
 /// Statements that are known at once.
 pub const STATEMENTS_MAX: usize = 4_000;
@@ -77,6 +77,8 @@ impl fmt::Display for SqlId {
 #[derive(Clone, Debug)]
 pub struct ParsedBy {
     pub user: Arc<str>,
+    /// Number of the same.
+    pub user_no: u32,
     pub service: Arc<str>,
     pub module: Arc<str>,
     pub action: Arc<str>,
@@ -310,6 +312,7 @@ impl SharedCursor {
             command: self.command,
             parsed_by: self.parsed_by.clone(),
             plan_hash: self.plan_hash(),
+            bytes: (size_of::<SharedCursor>() + self.text.len()) as u64,
             first_load_wall_us: self.first_load_wall_us,
             last_load_wall_us: wall(self.last_load_us.load(Relaxed)),
             last_active_wall_us: wall(self.last_active_us()),
@@ -330,6 +333,8 @@ pub struct CursorRow {
     pub parsed_by: ParsedBy,
     /// 0: it has no plan.
     pub plan_hash: u32,
+    /// What it takes in memory, its plan not counted.
+    pub bytes: u64,
     /// Wall clock in µs since 1970, as all that follow.
     pub first_load_wall_us: i64,
     pub last_load_wall_us: i64,
@@ -355,20 +360,32 @@ pub struct LibraryTotals {
 type Key = (SqlId, u64);
 
 #[derive(Default)]
-struct Known {
+pub(crate) struct Known {
     by_key: BTreeMap<Key, Arc<SharedCursor>>,
     text_bytes: usize,
 }
 
 /// The statements of an instance.
-#[derive(Default)]
 pub struct Statements {
-    known: Mutex<Known>,
+    pub(crate) known: Latch<Known>,
     get_hits: AtomicU64,
     get_misses: AtomicU64,
     reloads: AtomicU64,
     invalidations: AtomicU64,
     pin_misses: AtomicU64,
+}
+
+impl Default for Statements {
+    fn default() -> Statements {
+        Statements {
+            known: Latch::new("shared pool", Known::default()),
+            get_hits: AtomicU64::default(),
+            get_misses: AtomicU64::default(),
+            reloads: AtomicU64::default(),
+            invalidations: AtomicU64::default(),
+            pin_misses: AtomicU64::default(),
+        }
+    }
 }
 
 /// A statement that has been parsed, to be found or remembered.
@@ -413,6 +430,13 @@ impl Statements {
         });
         known.insert(&made);
         made
+    }
+
+    /// What they take in memory.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let known = self.known.lock();
+        (known.text_bytes + known.by_key.len() * size_of::<SharedCursor>()) as u64
     }
 
     /// A plan was looked for, and found or not.
@@ -528,7 +552,8 @@ mod tests {
 
     fn by() -> ParsedBy {
         let word = |text: &str| Arc::from(text);
-        ParsedBy { user: word("u"), service: word("s"), module: word("m"), action: word("a") }
+        let (service, module, action) = (word("s"), word("m"), word("a"));
+        ParsedBy { user: word("u"), user_no: 10, service, module, action }
     }
 
     fn find(all: &Statements, text: &str, context: u64, now: u64) -> Arc<SharedCursor> {

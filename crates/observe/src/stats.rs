@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::statements::SqlId;
+
 /// What a statistic counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
@@ -77,8 +79,23 @@ macro_rules! statistics {
 statistics! {
     // ---- sessions and statements
     LogonsCumulative: "logons cumulative", User, Count, "Sessions that clients have opened.";
-    UserCommits: "user commits", User, Count, "Transactions with changes that were committed.";
+    UserCommits: "user commits", User, Count,
+        "Transactions of clients with changes that were committed.";
+    RecursiveCommits: "recursive commits", User, Count, "Commits of the database itself, beside \
+        clients' transactions: refills of sequences, numbers of new objects, processes' own work \
+        (a name of our own).";
     UserRollbacks: "user rollbacks", User, Count, "Transactions that were rolled back on request.";
+    DbTime: "DB time", User, Micros, "Time of clients' calls: from a message until the next one is \
+        waited for.";
+    CpuUsed: "CPU used by this session", User, Micros,
+        "Processor time of clients' sessions, their parallel workers' with it.";
+    ConnectionTime: "connection management call elapsed time", User, Micros,
+        "Time of log-ons, from the proof of who it is until the session stands.";
+    SqlExecuteTime: "sql execute elapsed time", Sql, Micros,
+        "Time of clients' statements, with all that they call.";
+    HardParseTime: "hard parse elapsed time", Sql, Micros, "Time of planning, failed or not.";
+    SequenceLoadTime: "sequence load elapsed time", Sql, Micros,
+        "Time of taking new values of sequences from the dictionary.";
     ExecuteCount: "execute count", Sql, Count, "Statements run.";
     ParseCountTotal: "parse count (total)", Sql, Count, "Statements parsed, plan found or not.";
     ParseCountHard: "parse count (hard)", Sql, Count, "Statements planned anew.";
@@ -146,6 +163,7 @@ statistics! {
         "Change vectors that recovery applied.";
 
     // ---- undo and transactions
+    UndoBlocksUsed: "undo blocks used", Cache, Blocks, "Blocks begun with undo records.";
     UndoSize: "undo change vector size", Cache, Bytes, "Bytes of undo records.";
     UndoRecordsApplied: "rollback changes - undo records applied", Cache, Count,
         "Undo records applied to take changes back.";
@@ -242,6 +260,12 @@ impl Stat {
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
+    }
+
+    /// A number made from its name: unlike [`Stat::index`] it stays when statistics are added.
+    #[must_use]
+    pub fn id(self) -> u32 {
+        SqlId::of(self.name()).hash_value()
     }
 
     /// The name as the views show it.

@@ -126,9 +126,10 @@ pub(crate) async fn at<T: Copy>(clock: &Clock, at_us: u64, value: T) -> T {
 
 #[test]
 fn every_event_has_a_unique_name_a_class_and_a_sentence() {
-    let mut names = BTreeSet::new();
+    let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
     for &event in WaitEvent::ALL {
         assert!(names.insert(event.name()), "{event} is registered twice");
+        assert!(ids.insert(event.id()), "{event}: another has its number");
         assert!(event.doc().ends_with('.') && event.doc().len() > 10, "{event}: no sentence");
         assert_eq!(WaitEvent::from_number(event.number()), Some(event));
         let labels = event.p_labels();
@@ -148,13 +149,41 @@ fn every_event_has_a_unique_name_a_class_and_a_sentence() {
 
 #[test]
 fn every_statistic_has_a_unique_name_and_a_sentence() {
-    let mut names = BTreeSet::new();
+    let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
     for &stat in Stat::ALL {
         assert!(names.insert(stat.name()), "{stat} is registered twice");
+        assert!(ids.insert(stat.id()), "{stat}: another has its number");
         assert!(stat.doc().ends_with('.'), "{stat}: no sentence");
-        let time = stat.name().ends_with(" time");
+        let time = stat.name().ends_with(" time") || stat == Stat::CpuUsed;
         assert_eq!(time, stat.unit() == Unit::Micros, "{stat}: times are microseconds");
     }
+}
+
+#[test]
+fn the_time_of_calls_is_counted_while_they_last() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let quiet = observer.ctx(SessionKind::Background, "LMS0");
+    clock.advance(1_000);
+    ctx.session.set_active(true, ctx.env.now());
+    clock.advance(300);
+    let of = |sid| {
+        let all = observer.sesstat();
+        all.into_iter().find(|(s, stat, _)| (*s, *stat) == (sid, Stat::DbTime)).map(|found| found.2)
+    };
+    assert_eq!(of(ctx.session.sid()), Some(300), "so far");
+    assert_eq!(of(quiet.session.sid()), Some(0), "it works for no client");
+    assert_eq!(observer.stat(Stat::DbTime), 300);
+    ctx.session.set_active(false, ctx.env.now());
+    clock.advance(5_000);
+    ctx.session.set_active(true, ctx.env.now());
+    clock.advance(20);
+    let shown = observer.sysstat().into_iter().find(|(stat, _)| *stat == Stat::DbTime);
+    assert_eq!(shown, Some((Stat::DbTime, 320)));
+    // It ends in the middle of a call.
+    drop(ctx);
+    clock.advance(100);
+    assert_eq!(observer.stat(Stat::DbTime), 320);
 }
 
 #[test]
@@ -190,6 +219,38 @@ fn a_wait_is_shown_while_it_lasts_and_counted_when_it_ends() {
 }
 
 #[test]
+fn the_last_waits_are_kept_with_the_one_that_lasts() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let read = WaitEvent::DbFileSequentialRead;
+    let now = || Micros(clock.now_us.load(Ordering::SeqCst));
+    assert_eq!(ctx.session.past_waits(now()), []);
+    // Twelve reads of 10 µs each, 5 µs of work before each.
+    for block in 1..=12 {
+        clock.advance(5);
+        let ends = now().0 + 10;
+        let mut wait = pin!(ctx.wait(read, [4, block, 1], at(&clock, ends, ())));
+        assert!(poll(wait.as_mut()).is_pending());
+        clock.advance(10);
+        assert!(poll(wait.as_mut()).is_ready());
+    }
+    let blocks = |waits: &[PastWait]| waits.iter().map(|w| w.p[1]).collect::<Vec<_>>();
+    let kept = ctx.session.past_waits(now());
+    assert_eq!(blocks(&kept), [12, 11, 10, 9, 8, 7, 6, 5, 4, 3]);
+    assert_eq!((kept[0].event, kept[0].us, kept[0].since_last_us), (read, 10, Some(5)));
+    assert_eq!(kept[9].since_last_us, None, "the one before it is not kept");
+    clock.advance(7);
+    let mut wait = pin!(ctx.wait(WaitEvent::LogFileSync, [0, 99, 0], pending::<()>()));
+    assert!(poll(wait.as_mut()).is_pending());
+    clock.advance(3);
+    let kept = ctx.session.past_waits(now());
+    assert_eq!(blocks(&kept), [99, 12, 11, 10, 9, 8, 7, 6, 5, 4]);
+    let newest = (kept[0].event, kept[0].us, kept[0].since_last_us);
+    assert_eq!(newest, (WaitEvent::LogFileSync, 3, Some(7)));
+    assert_eq!(kept[9].since_last_us, Some(5));
+}
+
+#[test]
 fn what_is_ready_at_once_is_no_wait() {
     let (_, observer) = world();
     let ctx = observer.ctx(SessionKind::User, "psql");
@@ -200,6 +261,20 @@ fn what_is_ready_at_once_is_no_wait() {
     assert_eq!(ctx.session.wait_view(ctx.env.now()).event, None);
     assert!(observer.system_events().is_empty());
     assert!(observer.session_events().is_empty());
+}
+
+#[test]
+fn what_was_asked_of_others_is_a_wait_however_soon_it_is_answered() {
+    let (_, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let answer = async { (3, WaitEvent::GcCurrentBlock2Way) };
+    let wait = ctx.wait_relabel_or_cancel(WaitEvent::GcCurrentRequest, [4, 9, 1], answer).begun();
+    let shown = ctx.session.wait_view(ctx.env.now());
+    assert_eq!((shown.waiting, shown.event), (true, Some(WaitEvent::GcCurrentRequest)));
+    let mut wait = pin!(wait);
+    assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(3)));
+    assert!(!ctx.session.wait_view(ctx.env.now()).waiting);
+    assert_eq!(ctx.session.totals().event(WaitEvent::GcCurrentBlock2Way).waits, 1);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(crate) struct WaitGuard<'a> {
     since: Micros,
     /// When it ended; `None`: now.
     until: Option<Micros>,
+    /// As in [`Told`].
+    served_by: Option<u8>,
     timed_out: bool,
     /// What the session showed it under; 0: another wait was shown.
     token: u32,
@@ -40,7 +42,8 @@ impl<'a> WaitGuard<'a> {
     ) {
         let guard = guard.get_or_insert_with(|| {
             let since = ctx.env.now();
-            WaitGuard { ctx, event, p, since, until: None, timed_out: false, token: 0 }
+            let (until, served_by) = (None, None);
+            WaitGuard { ctx, event, p, since, until, served_by, timed_out: false, token: 0 }
         });
         if guard.token == 0 {
             guard.token = ctx.session.show(event, guard.p, guard.since);
@@ -52,6 +55,7 @@ impl<'a> WaitGuard<'a> {
         if let Some(guard) = guard {
             guard.event = told.event;
             guard.until = told.until;
+            guard.served_by = told.served_by;
         }
         *guard = None;
     }
@@ -68,7 +72,8 @@ impl<'a> WaitGuard<'a> {
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         let end = self.until.unwrap_or_else(|| self.ctx.env.now()).max(self.since);
-        self.ctx.session.end(self.token, self.event, self.since, end, self.timed_out);
+        let ended = (self.event, self.served_by);
+        self.ctx.session.end(self.token, ended, self.since, end, self.timed_out);
         // A wait inside another one is part of that.
         if self.token != 0 {
             self.ctx.trace_wait(self.event, self.p, end.since(self.since), end);
@@ -110,11 +115,13 @@ pub struct Told {
     pub event: WaitEvent,
     /// When it ended, for one who is told late and waited for something else since; `None`: now.
     pub until: Option<Micros>,
+    /// The instance that a block came from.
+    pub served_by: Option<u8>,
 }
 
 impl From<WaitEvent> for Told {
     fn from(event: WaitEvent) -> Told {
-        Told { event, until: None }
+        Told { event, until: None, served_by: None }
     }
 }
 
@@ -201,6 +208,13 @@ impl<'a, F, L> WaitingOrCancel<'a, F, L> {
     pub(crate) fn new(ctx: &'a Ctx, shown: WaitEvent, p: [u64; 3], future: F) -> Self {
         let (guard, interrupts) = (None, None);
         WaitingOrCancel { guard, interrupts, ctx, shown, p, label: PhantomData, future }
+    }
+
+    /// The same as a wait from now on, whether or not it is over when it is first looked at: what
+    /// another instance has been asked for is one, however soon the answer comes.
+    pub fn begun(mut self) -> Self {
+        WaitGuard::pending(&mut self.guard, self.ctx, self.shown, self.p);
+        self
     }
 }
 

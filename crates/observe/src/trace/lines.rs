@@ -60,7 +60,8 @@ pub fn sql_id(text: &str) -> (String, u32) {
 }
 
 /// The field's number of a command, by the words it begins with; 0 for those that it has none for.
-pub(crate) fn command(text: &str) -> u32 {
+#[must_use]
+pub fn command(text: &str) -> u32 {
     let mut words = text.split(|c: char| !c.is_ascii_alphabetic()).filter(|w| !w.is_empty());
     let mut next = || words.next().unwrap_or("").to_ascii_lowercase();
     let first = next();
@@ -73,7 +74,9 @@ pub(crate) fn command(text: &str) -> u32 {
         "commit" | "end" => 44,
         "rollback" | "abort" => 45,
         "savepoint" => 46,
-        "do" | "call" | "exec" => 47,
+        "do" | "call" | "exec" | "declare" => 47,
+        // A block, and not the beginning of a transaction.
+        "begin" if text.contains(';') => 47,
         "explain" => 50,
         "analyze" => 62,
         "truncate" => 85,
@@ -240,9 +243,9 @@ impl Trace {
         }
     }
 
-    /// Whether the plan of a cursor is still to be told.
-    pub(super) fn wants_plan(&self, text: &str) -> bool {
-        self.cursors.get(text).is_some_and(|cursor| !cursor.has_plan)
+    /// Whether the plan of a cursor is still to be told. `every`: each time.
+    pub(super) fn wants_plan(&self, text: &str, every: bool) -> bool {
+        self.cursors.get(text).is_some_and(|cursor| every || !cursor.has_plan)
     }
 
     pub(super) fn plan(&mut self, text: &str, lines: &[PlanLine], now: Micros) {

@@ -7,12 +7,14 @@
 //! full buffer, or read a clock while it is off.
 
 mod lines;
+mod rules;
 mod session;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use lines::command;
-pub use lines::{Bind, Call, PlanLine, sql_id};
+pub use lines::{Bind, Call, PlanLine, command, sql_id};
+pub use rules::TraceRule;
+pub(crate) use rules::TraceRules;
 pub use session::{CallMark, Recursive};
 
 use std::collections::BTreeMap;
@@ -28,6 +30,10 @@ use crate::session::About;
 pub const TRACE_CALLS: u8 = 1;
 pub const TRACE_BINDS: u8 = 4;
 pub const TRACE_WAITS: u8 = 8;
+/// Plans are told after every execution, or never; without both bits after the first one of each
+/// cursor.
+pub const TRACE_PLANS_ALL: u8 = 16;
+pub const TRACE_PLANS_NEVER: u8 = 32;
 
 /// A buffer of this size is written out.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -49,6 +55,9 @@ pub trait TraceFiles: Send + Sync {
 
     /// The first lines of a file, each with its end.
     fn banner(&self) -> &str;
+
+    /// The machine's name.
+    fn node(&self) -> &str;
 
     /// A name with its folder.
     fn path(&self, name: &str) -> String;
@@ -167,6 +176,11 @@ impl Trace {
         self.written_bytes += self.buffer.len() as u64;
         self.buffer.clear();
         done
+    }
+
+    /// Whether a call is of this trace, and not of one that was ended in the middle of the call.
+    fn runs(&self, cursor: u32) -> bool {
+        self.running.contains(&cursor)
     }
 
     fn depth(&self) -> u32 {

@@ -1,11 +1,15 @@
 //! What a session's task tells its trace.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use env::Micros;
+use env::{Env, Micros};
 
 use super::lines::{Bind, Call, PlanLine};
-use super::{TRACE_BINDS, TRACE_CALLS, TRACE_WAITS, Trace, TraceRequest, Traced};
+use super::{
+    TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL, TRACE_PLANS_NEVER, TRACE_WAITS, Trace, TraceRequest,
+    Traced,
+};
 use crate::alert::{AlertLevel, format_wall};
 use crate::ctx::Ctx;
 use crate::events::WaitEvent;
@@ -60,10 +64,24 @@ impl Observer {
     /// # Errors
     /// There is no place for trace files.
     pub fn set_trace(&self, state: &SessionState, request: &TraceRequest) -> Result<(), String> {
+        state.own_trace_level.store(request.level, Ordering::SeqCst);
+        self.retrace(state, request, false)
+    }
+
+    /// What is asked for has changed: by the session or somebody else for it alone, or by a rule,
+    /// which leaves a file that there is.
+    pub(super) fn retrace(
+        &self,
+        state: &SessionState,
+        request: &TraceRequest,
+        by_rule: bool,
+    ) -> Result<(), String> {
         let files = self.trace_files().ok_or("this instance has no folder for trace files")?;
         let now = self.env().now();
         let mut trace = state.trace.lock();
-        if request.level == 0 {
+        let level = state.own_trace_level.load(Ordering::SeqCst)
+            | state.rule_trace_level.load(Ordering::SeqCst);
+        if level == 0 {
             state.set_trace_level(0);
             if let Some(mut ended) = trace.take() {
                 ended.close(now);
@@ -76,13 +94,15 @@ impl Observer {
             name = format!("{name}_{}", request.identifier);
         }
         name.push_str(".trc");
-        if trace.as_ref().is_some_and(|old| old.name() != name)
+        if !by_rule
+            && trace.as_ref().is_some_and(|old| old.name() != name)
             && let Some(mut old) = trace.take()
         {
             old.close(now);
             self.write_out(&mut old);
         }
         match &mut *trace {
+            Some(_) if by_rule => {}
             Some(going) => going.limit(request.bytes_max),
             none => {
                 let about = state.about();
@@ -93,7 +113,7 @@ impl Observer {
                 *none = Some(Box::new(made));
             }
         }
-        state.set_trace_level(request.level | TRACE_CALLS);
+        state.set_trace_level(level | TRACE_CALLS);
         Ok(())
     }
 
@@ -126,6 +146,28 @@ impl Observer {
             let path = files.path(trace.name());
             let text = format!("write trace file {path}: {e}; what cannot be written is lost");
             self.alert(AlertLevel::Warning, text);
+        }
+    }
+}
+
+impl SessionState {
+    /// A sleep on a latch has ended. Whoever calls has the latch: nothing is waited for, and what
+    /// the trace holds is written out another time.
+    pub(crate) fn trace_latch(
+        &self,
+        event: WaitEvent,
+        p: [u64; 3],
+        us: u64,
+        now: Micros,
+        env: &Env,
+    ) {
+        if self.trace_level() & TRACE_WAITS == 0 {
+            return;
+        }
+        if let Some(mut trace) = self.trace.try_lock()
+            && let Some(trace) = &mut *trace
+        {
+            trace.wait(event, p, us, now, || format_wall(env.wall_us()));
         }
     }
 }
@@ -170,6 +212,11 @@ impl Drop for Recursive<'_> {
 }
 
 impl Ctx {
+    /// The session has said something else of itself: it may be traced for that.
+    pub fn apply_trace_rules(&self) {
+        self.observer.apply_trace_rules(&self.session);
+    }
+
     /// Whether the session is traced.
     #[must_use]
     pub fn traced(&self) -> bool {
@@ -210,13 +257,14 @@ impl Ctx {
         }
     }
 
-    /// A call of the client's on this text begins; what is waited for until
-    /// [`Ctx::trace_leave`] belongs to it. Its cursor; `None`: the trace has been ended.
+    /// A call of the client's on this text begins, or one inside it, of procedural code; what is
+    /// waited for until [`Ctx::trace_leave`] belongs to it. Its cursor; `None`: the trace has been
+    /// ended.
     #[must_use]
     pub fn trace_enter(&self, text: &Arc<str>, uid: u32) -> Option<u32> {
         let now = self.env.now();
         self.with_trace(|trace| {
-            let cursor = trace.cursor(text, 0, uid, now, || self.wall());
+            let cursor = trace.cursor(text, trace.depth(), uid, now, || self.wall());
             trace.enter(cursor);
             cursor
         })
@@ -239,7 +287,12 @@ impl Ctx {
         let end = self.trace_mark();
         let used = mark.until(&end);
         self.with_trace(|trace| {
-            trace.call(call, cursor, 0, &used, rows, plan, end.now, || self.wall());
+            if !trace.runs(cursor) {
+                return;
+            }
+            // The call itself is the innermost one that runs.
+            let depth = trace.depth().saturating_sub(1);
+            trace.call(call, cursor, depth, &used, rows, plan, end.now, || self.wall());
         });
         end
     }
@@ -247,7 +300,11 @@ impl Ctx {
     /// Values that the statement is run with.
     pub fn trace_binds(&self, cursor: u32, binds: &[Bind]) {
         let now = self.env.now();
-        self.with_trace(|trace| trace.binds(cursor, binds, now, || self.wall()));
+        self.with_trace(|trace| {
+            if trace.runs(cursor) {
+                trace.binds(cursor, binds, now, || self.wall());
+            }
+        });
     }
 
     /// The session says something of itself, which holds for what follows.
@@ -260,10 +317,13 @@ impl Ctx {
         }
     }
 
-    /// Whether the plan of this text is still to be told.
+    /// Whether the plan of this text is still to be told, or told again.
     #[must_use]
     pub fn trace_wants_plan(&self, text: &str) -> bool {
-        self.with_trace(|trace| trace.wants_plan(text)).unwrap_or(false)
+        let level = self.session.trace_level();
+        let every = level & TRACE_PLANS_ALL != 0;
+        level & TRACE_PLANS_NEVER == 0
+            && self.with_trace(|trace| trace.wants_plan(text, every)).unwrap_or(false)
     }
 
     /// The plan as it has run.
@@ -289,7 +349,11 @@ impl Ctx {
     /// A call has failed.
     pub fn trace_error(&self, cursor: u32, code: &str) {
         let now = self.env.now();
-        self.with_trace(|trace| trace.error(cursor, code, now, || self.wall()));
+        self.with_trace(|trace| {
+            if trace.runs(cursor) {
+                trace.error(cursor, code, now, || self.wall());
+            }
+        });
     }
 
     /// A statement of ours inside a call begins: it ends when what this gives is dropped. `text`

@@ -27,6 +27,9 @@ impl TraceFiles for Arc<Kept> {
         self.files.lock().entry(name.to_owned()).or_default().push_str(text);
         Ok(())
     }
+    fn node(&self) -> &str {
+        "n1"
+    }
     fn prefix(&self) -> &str {
         "skein_1"
     }
@@ -61,6 +64,24 @@ fn traced(level: u8) -> (Arc<crate::tests::Clock>, Arc<Observer>, Arc<Kept>, Ctx
 #[test]
 fn statements_are_named_as_the_field_names_them() {
     assert_eq!(sql_id("select * from dual"), ("a5ks9fhw2v9s1".to_owned(), 942_515_969));
+}
+
+#[test]
+fn plans_are_told_once_each_time_or_never() {
+    for (more, wanted) in
+        [(0, [true, false]), (TRACE_PLANS_ALL, [true, true]), (TRACE_PLANS_NEVER, [false, false])]
+    {
+        let (_, _observer, _kept, ctx) = traced(TRACE_CALLS | more);
+        let text: Arc<str> = Arc::from("select * from dual");
+        let cursor = ctx.trace_enter(&text, 10).expect("it is traced");
+        let mut asked = [false; 2];
+        for wants in &mut asked {
+            *wants = ctx.trace_wants_plan(&text);
+            ctx.trace_plan(&text, &[]);
+        }
+        ctx.trace_leave(cursor);
+        assert_eq!(asked, wanted, "{more}");
+    }
 }
 
 #[test]

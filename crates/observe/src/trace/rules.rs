@@ -1,0 +1,92 @@
+//! Traces that are on for every session which says certain things of itself: its service, module
+//! and action, for whom it works.
+//!
+//! What it promises: a session is traced from the moment at which it says so, until it says
+//! something else or the rule is gone; what it has asked for itself stays. What it must never do:
+//! cost more than a look at a flag where there is no rule.
+
+use std::sync::atomic::Ordering;
+
+use super::{TRACE_CALLS, TraceRequest};
+use crate::observer::Observer;
+use crate::session::{About, SessionKind, SessionState};
+
+/// Whom a rule is about; `None`: any.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TraceRule {
+    pub service: Option<String>,
+    pub module: Option<String>,
+    pub action: Option<String>,
+    pub client_identifier: Option<String>,
+    /// As in [`TraceRequest::level`].
+    pub level: u8,
+}
+
+/// The rules of an instance.
+#[derive(Default)]
+pub(crate) struct TraceRules {
+    rules: Vec<TraceRule>,
+    bytes_max: Option<u64>,
+}
+
+impl TraceRule {
+    fn holds(&self, about: &About) -> bool {
+        let same = |wanted: &Option<String>, said: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == said)
+        };
+        self.service.as_deref().is_none_or(|own| own.eq_ignore_ascii_case(&about.service))
+            && same(&self.module, &about.module)
+            && same(&self.action, &about.action)
+            && same(&self.client_identifier, &about.client_identifier)
+    }
+}
+
+impl Observer {
+    /// The rules from now on; a file has at most so many bytes.
+    pub fn set_trace_rules(&self, rules: Vec<TraceRule>, bytes_max: Option<u64>) {
+        let any = !rules.is_empty();
+        *self.trace_rules.lock() = TraceRules { rules, bytes_max };
+        let before = self.has_trace_rules.swap(any, Ordering::SeqCst);
+        if any || before {
+            self.session_states().iter().for_each(|state| self.follow_rules(state));
+        }
+    }
+
+    /// Others have been written down: they are to be read.
+    pub fn outdate_trace_rules(&self) {
+        self.old_trace_rules.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether they are to be read, as they are when the instance starts; not twice for one change.
+    #[must_use]
+    pub fn takes_trace_rules(&self) -> bool {
+        self.old_trace_rules.swap(false, Ordering::SeqCst)
+    }
+
+    /// A session has said something else of itself, or has begun.
+    pub fn apply_trace_rules(&self, state: &SessionState) {
+        if self.has_trace_rules.load(Ordering::Relaxed) {
+            self.follow_rules(state);
+        }
+    }
+
+    fn follow_rules(&self, state: &SessionState) {
+        if state.kind() != SessionKind::User {
+            return;
+        }
+        let about = state.about();
+        let (level, bytes_max) = {
+            let all = self.trace_rules.lock();
+            let level =
+                all.rules.iter().filter(|rule| rule.holds(&about)).fold(0, |l, r| l | r.level);
+            (level, all.bytes_max)
+        };
+        let level = if level > 0 { level | TRACE_CALLS } else { 0 };
+        if state.rule_trace_level.swap(level, Ordering::SeqCst) == level {
+            return;
+        }
+        let request = TraceRequest { level, identifier: String::new(), bytes_max };
+        // Without a folder for traces nothing is traced, whoever asks.
+        let _ = self.retrace(state, &request, true);
+    }
+}
