@@ -468,6 +468,12 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
     }
 }
 
+/// Whether a condition is that the column has a value.
+fn is_not_null(condition: &Scalar, column: usize) -> bool {
+    let Scalar::Not(inner) = condition else { return false };
+    matches!(&**inner, Scalar::IsNull(of) if **of == Scalar::Column(column))
+}
+
 /// Whether the index's entries behind `equal` fixed columns come in that order, and from which end.
 fn direction(
     work: &ScanWork,
@@ -492,12 +498,16 @@ fn direction(
         if !orders_as_keys(kind) {
             return None;
         }
-        // Keys have NULLs last; a bound leaves them out.
-        let no_nulls = work.table.columns[one.column].not_null || (bounded && next == equal);
-        if !no_nulls && one.nulls_first != one.descending {
+        let own = index.order(next);
+        let turned = one.descending != own.descending;
+        // A bound leaves NULLs out, and so does a condition that says so.
+        let no_nulls = work.table.columns[one.column].not_null
+            || (bounded && next == equal)
+            || work.filters.iter().any(|filter| is_not_null(filter, one.column));
+        if !no_nulls && (one.nulls_first != own.nulls_first) != turned {
             return None;
         }
-        if *backward.get_or_insert(one.descending) != one.descending {
+        if *backward.get_or_insert(turned) != turned {
             return None;
         }
         next += 1;

@@ -8,6 +8,7 @@
 //! is run as it is.
 
 use crate::arith::rescale;
+use crate::cast::trim_zeros;
 use crate::error::{PgError, Result};
 use crate::scalar::{Val, compare};
 use crate::scan::{ScanExec, ScanRun, ScanWork, Taker};
@@ -83,7 +84,14 @@ impl<'a> Cells<'a> {
     #[must_use]
     pub fn get(&self, at: usize) -> Val<'a> {
         match self {
-            Cells::Stored(columns, row) => Val::Ref(row.get(columns[at])),
+            Cells::Stored(columns, row) => match row.get(columns[at]) {
+                // Plans have such values with all digits there can be, and show none of the zeros.
+                Datum::Numeric(value, scale) if scale > 0 && row.is_free_numeric(columns[at]) => {
+                    let (value, scale) = trim_zeros(value, scale);
+                    Val::Ref(Datum::Numeric(value, scale))
+                }
+                value => Val::Ref(value),
+            },
             Cells::Values(values) => Val::Ref(values[at].as_datum()),
         }
     }
@@ -112,8 +120,8 @@ impl Brief {
         plain.then_some(Brief { work, shape, gave_up: AtomicBool::new(false) })
     }
 
-    /// Runs the query; the number of rows, or `None` if it has too many to be run here and nothing
-    /// has been given out.
+    /// Runs the query as far as its first `rows_max` rows; how many were given out, or `None` if it
+    /// has too many to be run here and nothing has been given out.
     ///
     /// # Errors
     /// Those of reading and of the receiver.
@@ -121,13 +129,14 @@ impl Brief {
         &self,
         state: &SharedState,
         receiver: &mut dyn Receiver,
+        rows_max: usize,
     ) -> Result<Option<usize>> {
         if self.gave_up.load(Memory::Relaxed) {
             return Ok(None);
         }
         match &self.shape {
             Shape::Rows(columns) => {
-                let limit = self.work.limit.unwrap_or(usize::MAX);
+                let limit = self.work.limit.unwrap_or(usize::MAX).min(rows_max);
                 let passing = Passing { columns, receiver, rows: 0, limit };
                 let mut run = ScanRun::new(self.work.clone(), state.clone(), passing);
                 while !run.is_at_end() && run.taker().rows < limit {
@@ -148,7 +157,7 @@ impl Brief {
                 }
                 let held = run.taker();
                 held.sort();
-                held.give(&self.work, receiver).map(Some)
+                held.give(&self.work, receiver, rows_max).map(Some)
             }
             Shape::Totals(totals) => {
                 let running = totals.iter().map(|total| Running::new(*total)).collect();
@@ -167,13 +176,10 @@ impl Brief {
     }
 }
 
-/// Whether a value of the type is the same after it has been in an Arrow array.
+/// Whether a value of the type is the same after it has been in an Arrow array; numerics without a
+/// scale are but for what [`Cells::get`] does and for digits that an array has no room for.
 fn is_kept_by_arrow(ty: ColType) -> bool {
-    match ty.kind {
-        TypeKind::Numeric => ty.precision_scale().is_some(),
-        TypeKind::Interval | TypeKind::Json | TypeKind::Jsonb | TypeKind::Array => false,
-        _ => true,
-    }
+    !matches!(ty.kind, TypeKind::Interval | TypeKind::Json | TypeKind::Jsonb | TypeKind::Array)
 }
 
 // ---- from a plan to its shape -------------------------------------------------------------------
@@ -435,15 +441,16 @@ impl Held<'_> {
         self.rows.truncate(self.sorted.limit);
     }
 
-    fn give(&self, work: &ScanWork, receiver: &mut dyn Receiver) -> Result<usize> {
-        for (at, held) in self.rows.iter().enumerate() {
+    fn give(&self, work: &ScanWork, receiver: &mut dyn Receiver, rows_max: usize) -> Result<usize> {
+        let count = self.rows.len().min(rows_max);
+        for (at, held) in self.rows[..count].iter().enumerate() {
             let view = RowView::new(&work.table.types, held.row(&self.bytes));
             receiver.row(&Cells::Stored(&self.sorted.columns, view))?;
             if at % 64 == 63 {
                 receiver.pause();
             }
         }
-        Ok(self.rows.len())
+        Ok(count)
     }
 }
 

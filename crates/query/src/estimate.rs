@@ -53,6 +53,8 @@ pub struct TableSize {
     pub stats: Option<Arc<TableStats>>,
     /// Tasks that may help the session to read all of it.
     pub workers: usize,
+    /// Whether an index that serves is taken whatever it costs.
+    pub forced: bool,
 }
 
 impl TableSize {
@@ -70,6 +72,7 @@ impl TableSize {
             row_bytes,
             stats: None,
             workers: 0,
+            forced: false,
         }
     }
 
@@ -167,12 +170,8 @@ fn rows_known(
 
 /// The column that is compared with something row-free.
 fn column_condition(condition: &Scalar) -> Option<(usize, CmpOp)> {
-    let Scalar::Compare(op, sides) = condition else { return None };
-    match (&sides.0, &sides.1) {
-        (Scalar::Column(i), other) if other.is_row_free() => Some((*i, *op)),
-        (other, Scalar::Column(i)) if other.is_row_free() => Some((*i, op.flipped())),
-        _ => None,
-    }
+    let (column, op, _) = crate::selectivity::column_condition(condition)?;
+    Some((column, op))
 }
 
 fn selectivity(condition: &Scalar) -> f64 {

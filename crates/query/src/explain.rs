@@ -9,6 +9,7 @@
 pub use crate::cost::Estimate;
 use crate::cost::estimate;
 use crate::error::PgError;
+use crate::scan::ScanExec;
 use crate::state::{ExecState, SharedState};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -96,6 +97,38 @@ pub struct Actual {
     pub visits: Visits,
 }
 
+/// What a step, or a part of one, did so far.
+pub(crate) type SharedActual = Arc<Mutex<Actual>>;
+
+/// A part of a step's work that has begun.
+pub(crate) struct PartBegun {
+    part: SharedActual,
+    visits: Visits,
+    at: env::Micros,
+}
+
+impl PartBegun {
+    pub(crate) fn new(part: &SharedActual, ctx: &Ctx) -> PartBegun {
+        PartBegun { part: part.clone(), visits: Visits::of(ctx), at: ctx.env.now() }
+    }
+
+    pub(crate) fn end(self, ctx: &Ctx, rows: usize) {
+        let mut part = self.part.lock();
+        part.visits.add(Visits::of(ctx).since(self.visits));
+        part.total_us += ctx.env.now().since(self.at);
+        part.rows += rows as u64;
+    }
+}
+
+/// What reading an index took of a step that reads the rows it points to as well.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexPart {
+    /// Number of the index.
+    pub obj: u32,
+    /// `rows`: its entries.
+    pub actual: Actual,
+}
+
 /// A step of a plan as EXPLAIN shows it.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -108,6 +141,8 @@ pub struct Step {
     pub columns: Vec<String>,
     /// `None`: it was not watched.
     pub actual: Option<Actual>,
+    /// Of that, the part of the index, if it has one and was watched.
+    pub index: Option<IndexPart>,
     pub inputs: Vec<Step>,
 }
 
@@ -123,6 +158,10 @@ pub fn steps(plan: &Arc<dyn ExecutionPlan>) -> Step {
         estimate: watched.map_or_else(|| estimate(plan), |watched| watched.estimate),
         columns: inner.schema().fields().iter().map(|field| field.name().clone()).collect(),
         actual: watched.map(|watched| *watched.actual.lock()),
+        index: watched.and_then(|watched| {
+            let (part, obj) = watched.index.as_ref()?;
+            Some(IndexPart { obj: *obj, actual: *part.lock() })
+        }),
         inputs: inner.children().into_iter().map(steps).collect(),
     }
 }
@@ -135,11 +174,13 @@ pub fn watched(plan: &Arc<dyn ExecutionPlan>, timing: bool) -> DfResult<Arc<dyn 
     let estimate = estimate(plan);
     let inputs = plan.children().into_iter().map(|input| watched(input, timing));
     let inputs = inputs.collect::<DfResult<Vec<_>>>()?;
-    let inner = match inputs.is_empty() {
-        true => plan.clone(),
-        false => replace_children_if_necessary(plan.clone(), inputs)?,
+    let scan = plan.downcast_ref::<ScanExec>().and_then(ScanExec::watching_index);
+    let (inner, index): (Arc<dyn ExecutionPlan>, _) = match (inputs.is_empty(), scan) {
+        (true, Some((scan, part, obj))) => (Arc::new(scan), Some((part, obj))),
+        (true, None) => (plan.clone(), None),
+        (false, _) => (replace_children_if_necessary(plan.clone(), inputs)?, None),
     };
-    Ok(Arc::new(Watched { inner, estimate, timing, actual: Arc::default() }))
+    Ok(Arc::new(Watched { inner, estimate, timing, actual: Arc::default(), index }))
 }
 
 /// A step that is watched.
@@ -148,13 +189,16 @@ struct Watched {
     inner: Arc<dyn ExecutionPlan>,
     estimate: Estimate,
     timing: bool,
-    actual: Arc<Mutex<Actual>>,
+    actual: SharedActual,
+    /// The part of its index, whose number follows.
+    index: Option<(SharedActual, u32)>,
 }
 
 impl Watched {
     fn over(&self, inner: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let (estimate, timing) = (self.estimate, self.timing);
-        Arc::new(Watched { inner, estimate, timing, actual: self.actual.clone() })
+        let (actual, index) = (self.actual.clone(), self.index.clone());
+        Arc::new(Watched { inner, estimate, timing, actual, index })
     }
 }
 
@@ -223,7 +267,7 @@ impl ExecutionPlan for Watched {
 struct WatchedStream {
     inner: SendableRecordBatchStream,
     state: SharedState,
-    actual: Arc<Mutex<Actual>>,
+    actual: SharedActual,
     timing: bool,
     /// When the rows that are being waited for were asked for.
     asked: Option<env::Micros>,

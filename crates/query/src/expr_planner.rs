@@ -5,7 +5,7 @@
 use crate::arith::Op;
 use crate::cast::parse_text;
 use crate::error::PgError;
-use crate::functions::{RowFunction, arithmetic_function, numeric_function};
+use crate::functions::{RowFunction, arithmetic_function, arithmetic_of, numeric_function};
 use crate::ordering::order_key;
 use crate::pushdown::scalar_value_of;
 use crate::scalar::common_number;
@@ -238,6 +238,10 @@ fn plan_arithmetic(
         return Err(Box::new((left, right)));
     };
     if let Some(function) = crate::temporal::operator(op, a.kind, b.kind, env) {
+        let left =
+            if crate::temporal::moves_by_days(b.kind, a.kind) { as_days(left) } else { left };
+        let right =
+            if crate::temporal::moves_by_days(a.kind, b.kind) { as_days(right) } else { right };
         return Ok(call(function, vec![left, right]));
     }
     let Some(kind) = common_number(a.kind, b.kind) else { return Err(Box::new((left, right))) };
@@ -276,6 +280,34 @@ fn scale_of(ty: &DataType) -> u8 {
 
 fn is_free(ty: &DataType) -> bool {
     *ty == DataType::Decimal128(NUMERIC_PRECISION, FREE_NUMERIC_SCALE.cast_signed())
+}
+
+/// A number of days beside an instant, where `1/24` is an hour: the division of whole numbers is
+/// one of double precision.
+fn as_days(expr: Expr) -> Expr {
+    match expr {
+        Expr::ScalarFunction(of) => match arithmetic_of(of.func.name()) {
+            Some((op, _)) if op != Op::Mod => {
+                let sides = of.args.into_iter().map(as_days).collect();
+                let function = match op {
+                    Op::Div => arithmetic_function(Op::Div, TypeKind::Float8),
+                    op => Some(crate::functions::float8_function(op)),
+                };
+                match function {
+                    Some(function) => call(function, sides),
+                    None => Expr::Literal(ScalarValue::Null, None),
+                }
+            }
+            _ => cast_expr(Expr::ScalarFunction(of), DataType::Float64),
+        },
+        Expr::Cast(cast) => match *cast.expr {
+            Expr::ScalarFunction(of) if arithmetic_of(of.func.name()).is_some() => {
+                as_days(Expr::ScalarFunction(of))
+            }
+            inner => cast_expr(inner, DataType::Float64),
+        },
+        other => cast_expr(other, DataType::Float64),
+    }
 }
 
 /// `date ± integer`, `date - date`.

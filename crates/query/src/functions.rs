@@ -10,7 +10,11 @@
 
 mod alike;
 mod binary;
+pub mod by_row;
+mod categories;
 mod coalesce;
+mod field;
+mod field_dates;
 mod format;
 mod formatting;
 mod hash;
@@ -30,6 +34,8 @@ mod typed;
 
 pub use alike::alike;
 pub use coalesce::coalesce;
+pub use field_dates::MINUS as FIELD_MINUS;
+pub(crate) use field_dates::moved_by_days;
 pub use json_sets::{gives_json_set, json_set};
 pub use series::set_function;
 pub use strings::RANDOM_STRING;
@@ -449,22 +455,25 @@ impl ScalarUDFImpl for RowUuid {
     }
 }
 
+/// Tables of functions but for those of numbers and of texts.
+const OTHER_LINES: [&[typed::Line]; 10] = [
+    binary::LINES,
+    field::LINES,
+    field_dates::LINES,
+    format::LINES,
+    formatting::LINES,
+    regex::LINES,
+    operators::LINES,
+    overlaps::LINES,
+    series::LINES,
+    json_sets::LINES,
+];
+
 /// Functions with PostgreSQL's signatures. `env` has the time zone they work in.
 #[must_use]
 pub fn typed_functions(env: FormatEnv) -> Vec<Typed> {
-    let all: Vec<typed::Line> = [
-        math::LINES,
-        strings::LINES,
-        binary::LINES,
-        format::LINES,
-        formatting::LINES,
-        regex::LINES,
-        operators::LINES,
-        overlaps::LINES,
-        series::LINES,
-        json_sets::LINES,
-    ]
-    .concat();
+    let all: Vec<typed::Line> =
+        [[math::LINES, strings::LINES].concat(), OTHER_LINES.concat()].concat();
     typed::functions(&all, env)
 }
 

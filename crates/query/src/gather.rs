@@ -35,7 +35,7 @@ use env::{Lane, TaskHandle};
 use futures::{FutureExt, StreamExt};
 use kernel::dict::TableDef;
 use kernel::txn::Snapshot;
-use observe::{Ctx, WaitEvent};
+use observe::{Ctx, Stat, WaitEvent};
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -324,6 +324,18 @@ impl Drop for Gathering {
     }
 }
 
+/// `future`, with the processor time that it takes counted for the session.
+async fn on_processor<T>(ctx: &Ctx, future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|cx| {
+        let before_us = ctx.env.thread_cpu_us();
+        let polled = future.as_mut().poll(cx);
+        ctx.bump(Stat::CpuUsed, ctx.env.thread_cpu_us().saturating_sub(before_us));
+        polled
+    })
+    .await
+}
+
 /// Reads and sends until the end, an error, or nobody listens.
 async fn work(
     ctx: Ctx,
@@ -331,7 +343,7 @@ async fn work(
     sender: mpsc::Sender<DfResult<RecordBatch>>,
 ) {
     let reading = async {
-        while let Some(batch) = stream.next().await {
+        while let Some(batch) = on_processor(&ctx, stream.next()).await {
             let failed = batch.is_err();
             let sent = ctx.wait(WaitEvent::PxDeqCreditSendBlkd, [0; 3], sender.send(batch)).await;
             if failed || sent.is_err() {

@@ -378,8 +378,9 @@ impl JoinRun {
         let join = &self.join;
         self.key.clear();
         let cx = EvalContext { row: None, params: &self.state.params, env: &self.state.env };
-        for ((part, reader), column) in join.key.iter().zip(&now.keys).zip(&join.index.columns) {
-            let ty = join.inner.types[usize::from(*column)];
+        let parts = join.key.iter().zip(&now.keys).zip(&join.index.columns);
+        for (at, ((part, reader), column)) in parts.enumerate() {
+            let ty = (join.inner.types[usize::from(*column)], join.index.order(at));
             let there = match (part, reader) {
                 (KeyPart::Fixed(scalar), _) => {
                     append_key(&scalar.eval(&cx)?.datum(), ty, &self.state, &mut self.key)?

@@ -17,7 +17,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{RecordBatchStream, SendableRecordBatchStream};
 use futures::{Stream, StreamExt};
 use observe::Ctx;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::pin::Pin;
@@ -27,6 +27,8 @@ use std::task::{Context, Poll};
 thread_local! {
     /// Whose statement is being planned or run on this thread; neither awaits anything meanwhile.
     static PLANNING: RefCell<Option<(Ctx, usize)>> = const { RefCell::new(None) };
+    /// What a value that is made outside a plan may hold.
+    static BY_ROW_BYTES: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// Says whose statement is planned, or asked for rows, until it is dropped.
@@ -60,7 +62,16 @@ pub(crate) fn check() -> DfResult<()> {
 
 /// What the values of one call may hold, for the statement that is planned or run.
 pub(crate) fn result_bytes() -> usize {
-    PLANNING.with_borrow(|now| now.as_ref().map_or(usize::MAX, |(_, bytes)| *bytes))
+    let planned = || PLANNING.with_borrow(|now| now.as_ref().map_or(usize::MAX, |now| now.1));
+    BY_ROW_BYTES.get().unwrap_or_else(planned)
+}
+
+/// Calls a function of one row's values, whose results may hold so much.
+pub(crate) fn by_row<T>(bytes: usize, call: impl FnOnce() -> T) -> T {
+    let before = BY_ROW_BYTES.replace(Some(bytes));
+    let result = call();
+    BY_ROW_BYTES.set(before);
+    result
 }
 
 /// A rule that changes nothing.

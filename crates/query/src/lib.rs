@@ -99,7 +99,7 @@ pub use frames::FRAME;
 pub use given::GivenRows;
 pub use join_keys::JoinKeys;
 pub use planner::{Planner, Relation, TableSet};
-pub use provider::{ROW_COLUMN, ROWID_COLUMN, TARGET_CATALOG, TableScanSource};
+pub use provider::{AccessHint, ROW_COLUMN, ROWID_COLUMN, TARGET_CATALOG, TableScanSource};
 pub use scalar::Scalar;
 pub use shared::SharedRows;
 pub use state::{ExecState, Override};

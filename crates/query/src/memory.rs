@@ -10,7 +10,7 @@ use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
-use kernel::row::Value;
+use kernel::row::{Datum, Value};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ const SORTS: &str = "ExternalSorter";
 const SPILLING_MIN_BYTES: usize = 4 << 20;
 
 /// What the values of one call may hold however small the target is: a row's length.
-const RESULT_BYTES_MIN: usize = 16 << 20;
+pub(crate) const RESULT_BYTES_MIN: usize = 16 << 20;
 
 /// Work areas of all statements of an instance.
 #[derive(Debug)]
@@ -92,7 +92,8 @@ impl Pga {
     }
 
     /// What the values that one call of a function gives for many rows may hold.
-    pub(crate) fn result_bytes(&self) -> usize {
+    #[must_use]
+    pub fn result_bytes(&self) -> usize {
         self.target_bytes.max(RESULT_BYTES_MIN)
     }
 
@@ -132,14 +133,21 @@ impl Results {
     /// # Errors
     /// 53200 if it is one too many.
     pub(crate) fn counted(&mut self, value: Value) -> Result<Value> {
-        self.bytes = self.bytes.saturating_add(match &value {
-            Value::Text(text) => text.len(),
-            Value::Bytea(bytes) | Value::Array(bytes) => bytes.len(),
-            Value::Json(text) | Value::Jsonb(text) => text.len(),
-            _ => return Ok(value),
-        });
-        results_fit(self.bytes)?;
+        self.count(&value.as_datum())?;
         Ok(value)
+    }
+
+    /// Counts one more that is there already.
+    ///
+    /// # Errors
+    /// 53200 if it is one too many.
+    pub(crate) fn count(&mut self, value: &Datum<'_>) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(match value {
+            Datum::Text(text) | Datum::Json(text) | Datum::Jsonb(text) => text.len(),
+            Datum::Bytea(bytes) | Datum::Array(bytes) => bytes.len(),
+            _ => return Ok(()),
+        });
+        results_fit(self.bytes)
     }
 }
 
@@ -230,6 +238,36 @@ fn out_of_memory(bytes: usize, held: usize, bound: usize) -> String {
         "out of memory: The statement asked for {bytes} bytes more, holds {held} and may hold \
          {bound} now."
     )
+}
+
+/// What a session holds beside its statements' steps: the collections of its code.
+#[derive(Debug)]
+pub struct Reservation(MemoryReservation);
+
+impl Reservation {
+    #[must_use]
+    pub fn new(pga: &Arc<Pga>, name: &'static str) -> Reservation {
+        let pool: Arc<dyn MemoryPool> = Arc::new(StatementMemory::new(pga.clone()));
+        Reservation(MemoryConsumer::new(name).register(&pool))
+    }
+
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.size()
+    }
+
+    /// So much more.
+    ///
+    /// # Errors
+    /// 53200.
+    pub fn grow(&self, bytes: usize) -> Result<()> {
+        Ok(self.0.try_grow(bytes)?)
+    }
+
+    /// So much less, of what is held.
+    pub fn shrink(&self, bytes: usize) {
+        self.0.shrink(bytes.min(self.0.size()));
+    }
 }
 
 impl MemoryPool for StatementMemory {

@@ -17,7 +17,7 @@ use crate::known::with_parameter_types;
 use crate::memory::{Pga, StatementMemory};
 use crate::object_names;
 use crate::ordering::with_order_keys;
-use crate::provider::{TARGET_CATALOG, TableScanSource};
+use crate::provider::{AccessHint, TARGET_CATALOG, TableScanSource};
 use crate::pushdown::scalar_value_of;
 use crate::state::ExecState;
 use crate::temp_files::TempSpace;
@@ -72,6 +72,7 @@ pub struct TableSet {
     relations: BTreeMap<(Option<String>, String), Relation>,
     functions: BTreeMap<String, Arc<ScalarUDF>>,
     sizes: BTreeMap<ObjId, TableSize>,
+    hints: BTreeMap<ObjId, AccessHint>,
     /// Whose statement it is: it may be cancelled while it is planned.
     ctx: Option<Ctx>,
     /// What the meaning of a statement depends on beside its names.
@@ -87,6 +88,7 @@ impl TableSet {
             relations: BTreeMap::new(),
             functions: BTreeMap::new(),
             sizes: BTreeMap::new(),
+            hints: BTreeMap::new(),
             ctx: None,
             env,
             zone_name: Arc::from(zone_name),
@@ -105,6 +107,11 @@ impl TableSet {
         self.sizes.insert(table, size);
     }
 
+    /// Says by what a table is to be read.
+    pub fn set_hint(&mut self, table: ObjId, hint: AccessHint) {
+        self.hints.insert(table, hint);
+    }
+
     /// Adds what `schema.name`, or `name` alone, stands for.
     pub fn insert(&mut self, schema: Option<&str>, name: &str, relation: Relation) {
         self.relations.insert((schema.map(str::to_owned), name.to_owned()), relation);
@@ -115,6 +122,7 @@ impl TableSet {
         self.relations.extend(other.relations.iter().map(|(k, v)| (k.clone(), v.clone())));
         self.functions.extend(other.functions.iter().map(|(k, v)| (k.clone(), v.clone())));
         self.sizes.extend(other.sizes.iter().map(|(k, v)| (*k, v.clone())));
+        self.hints.extend(other.hints.iter().map(|(k, v)| (*k, v.clone())));
     }
 
     pub fn add_function(&mut self, function: Arc<ScalarUDF>) {
@@ -370,7 +378,7 @@ impl Planner {
 
     /// The work areas of the instance.
     #[must_use]
-    pub fn pga(&self) -> &Pga {
+    pub fn pga(&self) -> &Arc<Pga> {
         &self.pga
     }
 
@@ -541,7 +549,10 @@ impl ContextProvider for Context<'_> {
         Ok(match relation {
             Relation::Table(table) => {
                 let size = self.tables.sizes.get(&table.obj).cloned().unwrap_or_default();
-                let source = TableScanSource::new(table.clone(), target).with_size(size);
+                let mut source = TableScanSource::new(table.clone(), target).with_size(size);
+                if let Some(hint) = self.tables.hints.get(&table.obj) {
+                    source = source.hinted(hint);
+                }
                 provider_as_source(Arc::new(source))
             }
             Relation::Rows(provider) => provider_as_source(provider.clone()),

@@ -28,6 +28,17 @@ pub const ROWID_COLUMN: &str = "$rowid";
 /// Hidden column: the row's bytes.
 pub const ROW_COLUMN: &str = "$row";
 
+/// By what a statement says a table is to be read; for the field's hints.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AccessHint {
+    /// By none of its indexes.
+    Full,
+    /// By one of these indexes, or by any if none is named, if it serves.
+    By(Vec<String>),
+    /// By none of these indexes, or by none at all if none is named.
+    Without(Vec<String>),
+}
+
 /// A table to scan.
 #[derive(Debug)]
 pub struct TableScanSource {
@@ -68,6 +79,31 @@ impl TableScanSource {
     #[must_use]
     pub fn with_size(mut self, size: TableSize) -> TableScanSource {
         self.size = size;
+        self
+    }
+
+    /// Read as a hint says: by the indexes that it leaves.
+    pub(crate) fn hinted(mut self, hint: &AccessHint) -> TableScanSource {
+        let stays = |index: &IndexDef| match hint {
+            AccessHint::Full => false,
+            AccessHint::By(names) => names.is_empty() || names.contains(&index.name),
+            AccessHint::Without(names) => !names.is_empty() && !names.contains(&index.name),
+        };
+        let mut table = TableDef::clone(&self.table);
+        let mut all = Vec::new();
+        for list in [&mut table.indexes, &mut table.partial, &mut table.computed] {
+            all.extend(list.iter().map(|index| stays(index)));
+            list.retain(|index| stays(index));
+        }
+        // A name that none has is of no hint.
+        if matches!(hint, AccessHint::By(_)) && !all.contains(&true) {
+            return self;
+        }
+        let mut kept = all.into_iter();
+        self.size.index_blocks.retain(|_| kept.next().unwrap_or(true));
+        self.size.forced = matches!(hint, AccessHint::By(_));
+        self.computed = Arc::new(Computed::of(&table));
+        self.table = Arc::new(table);
         self
     }
 

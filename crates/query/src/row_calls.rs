@@ -265,7 +265,8 @@ fn columns_of_calls(
     let mut mapped = node;
     // One layer for each call in the arguments, or behind the condition, of another.
     loop {
-        let mut pull = Pull { input: &input, computed: Vec::new(), calls: Vec::new(), named };
+        let (computed, calls, shared) = (Vec::new(), Vec::new(), Vec::new());
+        let mut pull = Pull { input: &input, computed, calls, shared, named };
         let own = input.schema().columns();
         let mut added = Vec::new();
         mapped = mapped
@@ -300,6 +301,8 @@ struct Pull<'a> {
     /// Arguments and conditions of the calls.
     computed: Vec<Expr>,
     calls: Vec<Call>,
+    /// Calls of which all that are equal are one, and their columns.
+    shared: Vec<(Expr, Expr)>,
     named: &'a mut usize,
 }
 
@@ -414,6 +417,14 @@ impl Pull<'_> {
         let result = col_type_of(field.data_type())
             .ok_or_else(|| PgError::internal("a call without a type"))?;
         let mut function = call_of(&expr).unwrap_or_default();
+        // With the number of its row: a sequence gives a row one value.
+        let shared = guard.is_none()
+            && function == "nextval"
+            && matches!(&expr, Expr::ScalarFunction(call) if call.args.len() == 2);
+        if let Some((_, column)) = self.shared.iter().find(|(known, _)| shared && *known == expr) {
+            return Ok(column.clone());
+        }
+        let known = shared.then(|| expr.clone());
         let Expr::ScalarFunction(call) = expr else {
             return Err(PgError::internal("a call that is none").into());
         };
@@ -437,7 +448,9 @@ impl Pull<'_> {
         let field = field.as_ref().clone().with_name(&name).with_nullable(true);
         self.calls.push(Call { function, result, args: (first..first + count).collect(), guard });
         added.push((None, Arc::new(field)));
-        Ok(Expr::Column(datafusion::common::Column::new_unqualified(name)))
+        let column = Expr::Column(datafusion::common::Column::new_unqualified(name));
+        self.shared.extend(known.map(|known| (known, column.clone())));
+        Ok(column)
     }
 }
 

@@ -11,7 +11,10 @@
 use crate::arith::{self, Op};
 use crate::cast::{CastMode, cast, to_f32, to_f64, to_numeric};
 use crate::error::{PgError, Result};
+use crate::functions::by_row::Called;
+use crate::interruptible::by_row;
 use crate::json::Json;
+use crate::memory::results_fit;
 use crate::wire::{FormatEnv, to_text};
 pub use kernel::dict::Comparison as CmpOp;
 use kernel::row::{ArrayView, ColType, Datum, RowView, TypeKind, Value, encode_key};
@@ -43,6 +46,8 @@ pub enum Scalar {
     Coalesce(Vec<Scalar>),
     /// `LIKE`; the flag says that case does not matter.
     Like(Box<(Scalar, Scalar)>, bool),
+    /// A function; the arguments have the types that it takes.
+    Call(Called, Vec<Scalar>),
 }
 
 /// What an expression sees.
@@ -138,7 +143,7 @@ impl Scalar {
             }
             Scalar::Concat(sides) => {
                 let (left, right) = (sides.0.eval(cx)?, sides.1.eval(cx)?);
-                concat(&left.datum(), &right.datum(), cx.env)
+                concat(&left.datum(), &right.datum(), cx.env)?
             }
             Scalar::Coalesce(all) => {
                 for one in all {
@@ -158,6 +163,14 @@ impl Scalar {
                     _ => NULL,
                 }
             }
+            Scalar::Call(called, args) => match &args[..] {
+                [one] => Val::Own(called.call(&[one.eval(cx)?.datum()], cx.env)?),
+                all => {
+                    let values = all.iter().map(|one| one.eval(cx)).collect::<Result<Vec<_>>>()?;
+                    let datums: Vec<Datum<'_>> = values.iter().map(Val::datum).collect();
+                    Val::Own(called.call(&datums, cx.env)?)
+                }
+            },
         })
     }
 
@@ -196,7 +209,9 @@ impl Scalar {
                 a.walk(visit);
                 list.iter().for_each(|one| one.walk(visit));
             }
-            Scalar::Coalesce(all) => all.iter().for_each(|one| one.walk(visit)),
+            Scalar::Coalesce(all) | Scalar::Call(_, all) => {
+                all.iter().for_each(|one| one.walk(visit));
+            }
         }
     }
 
@@ -281,17 +296,18 @@ pub(crate) fn item_values(list: &[Scalar], cx: &EvalContext<'_>) -> Option<Vec<V
     Some(values)
 }
 
-fn concat(left: &Datum<'_>, right: &Datum<'_>, env: &FormatEnv) -> Val<'static> {
+fn concat(left: &Datum<'_>, right: &Datum<'_>, env: &FormatEnv) -> Result<Val<'static>> {
     if left.is_null() || right.is_null() {
-        return NULL;
+        return Ok(NULL);
     }
     let shown = |datum: &Datum<'_>| match datum {
         Datum::Bool(v) => v.to_string(),
         other => to_text(other, env),
     };
-    let mut text = shown(left);
-    text.push_str(&shown(right));
-    Val::Own(Value::Text(text.into_boxed_str()))
+    let (mut text, right) = (shown(left), shown(right));
+    by_row(env.value_bytes, || results_fit(text.len().saturating_add(right.len())))?;
+    text.push_str(&right);
+    Ok(Val::Own(Value::Text(text.into_boxed_str())))
 }
 
 /// Order of two values; `None` if one is NULL. Numbers of different types compare by value.

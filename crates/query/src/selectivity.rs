@@ -7,6 +7,7 @@
 use crate::cast::{CastMode, cast, to_f64};
 use crate::estimate::ITEMS;
 use crate::scalar::{CmpOp, EvalContext, Scalar, item_count, item_values};
+use crate::scan::column_seen;
 use crate::wire::FormatEnv;
 use kernel::dict::{ColumnStats, TableDef};
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value, encode_key, encode_row};
@@ -274,9 +275,9 @@ impl<'a> Judge<'a> {
 /// The column that is compared, how, and with what.
 pub(crate) fn column_condition(condition: &Scalar) -> Option<(usize, CmpOp, &Scalar)> {
     let Scalar::Compare(op, sides) = condition else { return None };
-    match (&sides.0, &sides.1) {
-        (Scalar::Column(i), other) if other.is_row_free() => Some((*i, *op, other)),
-        (other, Scalar::Column(i)) if other.is_row_free() => Some((*i, op.flipped(), other)),
+    match (column_seen(&sides.0), column_seen(&sides.1)) {
+        (Some(i), _) if sides.1.is_row_free() => Some((i, *op, &sides.1)),
+        (_, Some(i)) if sides.0.is_row_free() => Some((i, op.flipped(), &sides.0)),
         _ => None,
     }
 }

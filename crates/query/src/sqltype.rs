@@ -45,7 +45,7 @@ pub fn col_type_of_sql(sql: &DataType) -> Result<Option<ColType>> {
             let one = CharacterLength::IntegerLength { length: 1, unit: None };
             text_type(TypeKind::Char, Some(length.as_ref().unwrap_or(&one))).map(Some)
         }
-        DataType::Bytea => plain(TypeKind::Bytea),
+        DataType::Bytea | DataType::Blob(_) => plain(TypeKind::Bytea),
         DataType::Date => plain(TypeKind::Date),
         DataType::Timestamp(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             Ok(Some(timed(TypeKind::Timestamp, *digits)))
@@ -163,8 +163,8 @@ fn custom_type(name: &ObjectName, modifiers: &[String]) -> Result<Option<ColType
         "int2" | "smallint" => TypeKind::Int2,
         "int4" | "int" | "integer" => TypeKind::Int4,
         "int8" | "bigint" | "oid" | "regclass" | "regtype" | "xid" => TypeKind::Int8,
-        "float4" => TypeKind::Float4,
-        "float8" => TypeKind::Float8,
+        "float4" | "binary_float" => TypeKind::Float4,
+        "float8" | "binary_double" => TypeKind::Float8,
         "number" | "numeric" | "decimal" => {
             let numbers: Result<Vec<u64>> = modifiers
                 .iter()
@@ -189,7 +189,8 @@ fn custom_type(name: &ObjectName, modifiers: &[String]) -> Result<Option<ColType
             return limited(TypeKind::Varchar, length).map(Some);
         }
         "bpchar" => TypeKind::Char,
-        "text" | "clob" | "name" | "char" | "regproc" | "unknown" | "cstring" => TypeKind::Text,
+        "text" | "clob" | "nclob" | "long" | "name" | "char" | "regproc" | "unknown"
+        | "cstring" => TypeKind::Text,
         "bytea" | "raw" | "blob" => TypeKind::Bytea,
         "timestamp" | "timestamptz" | "time" | "interval" if !modifiers.is_empty() => {
             let kind = match lower.as_str() {

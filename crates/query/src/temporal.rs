@@ -10,7 +10,7 @@ use crate::datetime::{
     EPOCH_US, US_PER_DAY, US_PER_SECOND, Zone, civil, days_of, is_infinite, midnight,
 };
 use crate::error::{PgError, Result};
-use crate::functions::RowFunction;
+use crate::functions::{RowFunction, moved_by_days};
 use crate::interval;
 use crate::types::col_type_of;
 use crate::wire::FormatEnv;
@@ -40,6 +40,16 @@ const fn is_number(kind: TypeKind) -> bool {
     )
 }
 
+const fn has_fraction(kind: TypeKind) -> bool {
+    matches!(kind, TypeKind::Float4 | TypeKind::Float8 | TypeKind::Numeric)
+}
+
+/// Whether a value of one kind is moved by a number of days of the other kind.
+pub(crate) const fn moves_by_days(at: TypeKind, by: TypeKind) -> bool {
+    matches!(at, TypeKind::Timestamp | TypeKind::Timestamptz) && is_number(by)
+        || matches!(at, TypeKind::Date) && has_fraction(by)
+}
+
 /// The function for an operator between values of these kinds, at least one of which is of dates
 /// or times.
 #[must_use]
@@ -59,6 +69,13 @@ pub fn operator(op: Op, a: TypeKind, b: TypeKind, env: FormatEnv) -> Option<Arc<
         (Interval, Op::Add | Op::Sub, Interval) => Interval,
         (Interval, Op::Mul | Op::Div, number) if is_number(number) => Interval,
         (number, Op::Mul, Interval) if is_number(number) => Interval,
+        // The field's: a number beside an instant is one of days.
+        (Timestamp, Op::Add | Op::Sub, number) if is_number(number) => Timestamp,
+        (number, Op::Add, Timestamp) if is_number(number) => Timestamp,
+        (Timestamptz, Op::Add | Op::Sub, number) if is_number(number) => Timestamptz,
+        (number, Op::Add, Timestamptz) if is_number(number) => Timestamptz,
+        (Date, Op::Add | Op::Sub, number) if has_fraction(number) => Timestamp,
+        (number, Op::Add, Date) if has_fraction(number) => Timestamp,
         _ => return None,
     };
     let name = format!("$times_{op:?}_{}", returns.code());
@@ -130,6 +147,18 @@ pub(crate) fn shift_zoned(us: i64, by: Interval, zone: &Zone) -> Result<i64> {
     us.checked_add(by.us).ok_or_else(range)
 }
 
+const fn is_number_datum(datum: &Datum<'_>) -> bool {
+    matches!(
+        datum,
+        Datum::Int2(_)
+            | Datum::Int4(_)
+            | Datum::Int8(_)
+            | Datum::Float4(_)
+            | Datum::Float8(_)
+            | Datum::Numeric(..)
+    )
+}
+
 fn signed(op: Op, v: Interval) -> Result<Interval> {
     if op == Op::Sub { interval::negate(v) } else { Ok(v) }
 }
@@ -158,6 +187,15 @@ fn combine(op: Op, a: &Datum<'_>, b: &Datum<'_>, zone: &Zone) -> Result<Value> {
         }
         (Datum::Interval(v), number) | (number, Datum::Interval(v)) if op == Op::Mul => {
             Value::Interval(interval::multiply(*v, to_f64(number)?)?)
+        }
+        (at, number) | (number, at) if instant(at).is_some() && is_number_datum(number) => {
+            let days = to_f64(number)?;
+            let days = if op == Op::Sub { -days } else { days };
+            let moved = moved_by_days(instant(at).ok_or_else(mismatch)?, days)?;
+            match at {
+                Datum::Timestamptz(_) => Value::Timestamptz(moved),
+                _ => Value::Timestamp(moved),
+            }
         }
         (at, Datum::Interval(by)) | (Datum::Interval(by), at) => {
             let at = instant(at).ok_or_else(mismatch)?;

@@ -7,6 +7,7 @@ use crate::cast::parse_text;
 use crate::datetime::{self, Zone};
 use crate::error::{PgError, Result};
 use crate::interval::push_interval;
+use crate::memory::RESULT_BYTES_MIN;
 use crate::types::{is_object_number, names_objects, oid};
 use kernel::row::{ColType, Datum, EnumValue, Interval, TypeKind, Value};
 
@@ -19,13 +20,15 @@ pub struct FormatEnv {
     pub zone: Zone,
     /// Start of the transaction, µs since 2000-01-01, for `'now'` and its like.
     pub now_us: i64,
+    /// What a value that is made outside a plan may hold; else 53200.
+    pub value_bytes: usize,
 }
 
 impl FormatEnv {
-    /// UTC, at the epoch: for conversions that depend on neither.
+    /// UTC, at the epoch, and no values that are longer than a row: for what depends on neither.
     #[must_use]
     pub fn plain() -> FormatEnv {
-        FormatEnv { zone: Zone::utc(), now_us: 0 }
+        FormatEnv { zone: Zone::utc(), now_us: 0, value_bytes: RESULT_BYTES_MIN }
     }
 }
 

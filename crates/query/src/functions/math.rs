@@ -488,7 +488,22 @@ fn is_finite(a: &[Datum<'_>]) -> Result<Value> {
     }))
 }
 
+/// A whole number as a numeric.
+fn numeric_of(a: &[Datum<'_>]) -> Result<Value> {
+    let (v, scale) = crate::cast::to_numeric(&a[0])?;
+    Ok(Value::Numeric(v, scale))
+}
+
 pub(super) const LINES: &[Line] = &[
+    // What is divided as the field divides.
+    ("$exact(int2) numeric:0", one(numeric_of)),
+    ("$exact(int4) numeric:0", one(numeric_of)),
+    ("$exact(int8) numeric:0", one(numeric_of)),
+    ("$exact(numeric) numeric:first", one(|a| Ok(a[0].to_value()))),
+    ("$exact(float4) float4", one(|a| Ok(a[0].to_value()))),
+    ("$exact(float8) float8", one(|a| Ok(a[0].to_value()))),
+    ("$exact(interval) interval", one(|a| Ok(a[0].to_value()))),
+    ("$exact(text) numeric:15", one(super::field::to_number)),
     ("abs(int2) int2", one(abs)),
     ("abs(int4) int4", one(abs)),
     ("abs(int8) int8", one(abs)),

@@ -35,7 +35,7 @@ pub(super) fn symbol(name: &str) -> Option<&'static str> {
         "ilike" => "~~*",
         "concat_bytes" => "||",
         "float8_add" => "+",
-        "float8_sub" => "-",
+        "float8_sub" | "field_sub" => "-",
         "float8_mul" => "*",
         _ => return None,
     })

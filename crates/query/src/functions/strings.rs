@@ -425,7 +425,48 @@ const fn many(body: Many) -> Body {
     Body::Many(body)
 }
 
+/// The arguments with whole numbers in the place of numerics, whose fractions are dropped.
+fn of_whole(a: &[Datum<'_>], body: One) -> Result<Value> {
+    let mut given = Vec::with_capacity(a.len());
+    for datum in a {
+        given.push(match datum {
+            Datum::Numeric(..) | Datum::Int8(_) => {
+                let (v, scale) = crate::cast::to_numeric(datum)?;
+                let v = crate::arith::pow10(u32::from(scale)).map_or(0, |unit| v / unit);
+                let v = i32::try_from(v).map_err(|_| PgError::out_of_range("integer"))?;
+                Datum::Int4(v)
+            }
+            other => *other,
+        });
+    }
+    body(&given)
+}
+
+/// The text in the second place as a value of a type.
+fn as_kind(a: &[Datum<'_>], kind: TypeKind) -> Result<Value> {
+    let mode = crate::cast::CastMode::Explicit;
+    crate::cast::cast(&a[1], ColType::new(kind), mode, &FormatEnv::plain())
+}
+
 pub(super) const LINES: &[Line] = &[
+    // The field's: what the session tells beside a column of another type.
+    ("$as_of(text, text) text", one(|a| Ok(a[1].to_value()))),
+    ("$as_of(int2, text) int2", one(|a| as_kind(a, TypeKind::Int2))),
+    ("$as_of(int4, text) int4", one(|a| as_kind(a, TypeKind::Int4))),
+    ("$as_of(int8, text) int8", one(|a| as_kind(a, TypeKind::Int8))),
+    ("$as_of(float4, text) float4", one(|a| as_kind(a, TypeKind::Float4))),
+    ("$as_of(float8, text) float8", one(|a| as_kind(a, TypeKind::Float8))),
+    ("$as_of(numeric, text) numeric:15", one(|a| super::field::to_number(&a[1..]))),
+    // The field's numbers may have fractions.
+    ("+chr(int8) text", one(|a| of_whole(a, chr))),
+    ("+chr(numeric) text", one(|a| of_whole(a, chr))),
+    ("+lpad(text, numeric) text", one(|a| of_whole(a, |a| pad(a, true)))),
+    ("+lpad(text, numeric, text) text", one(|a| of_whole(a, |a| pad(a, true)))),
+    ("+rpad(text, numeric) text", one(|a| of_whole(a, |a| pad(a, false)))),
+    ("+rpad(text, numeric, text) text", one(|a| of_whole(a, |a| pad(a, false)))),
+    ("+substr(text, numeric) text", one(|a| of_whole(a, substring))),
+    ("+substr(text, numeric, numeric) text", one(|a| of_whole(a, substring))),
+    ("+replace(text, text) text", one(|a| replace(&[a[0], a[1], Datum::Text("")]))),
     ("ascii(text) int4", one(ascii)),
     ("hashtext(text) int4", one(hashtext)),
     ("hashtextextended(text, int8) int8", one(hashtextextended)),

@@ -5,6 +5,7 @@
 //! preferred ones, untyped literals last), or is an error that names the function and its
 //! arguments. What it must never do: choose another form when a plan is looked at again.
 
+use super::categories::{Category, category, implicit, preferred};
 use crate::arrow_rows::{ColumnReader, single_column};
 use crate::cast::{CastMode, cast};
 use crate::datetime::Zone;
@@ -82,9 +83,9 @@ pub(super) struct Form {
     /// The last argument may be given any number of times.
     variadic: bool,
     /// NULL for a NULL argument, without a call.
-    strict: bool,
+    pub(super) strict: bool,
     returns: Returns,
-    body: Body,
+    pub(super) body: Body,
 }
 
 /// All forms of a name.
@@ -92,13 +93,16 @@ pub struct Typed {
     name: String,
     signature: Signature,
     forms: Vec<Form>,
+    /// The field's beside those of PostgreSQL: tried where none of them fits.
+    others: Vec<Form>,
     /// What conversions of the arguments depend on.
     env: FormatEnv,
 }
 
 /// A line of a table of functions: `name(type, ...) type`, and what computes it. A type of `any`
 /// takes anything, `...` repeats the last argument, `?` before the result's type says that the
-/// function is called with NULLs too; `[]` makes it an array.
+/// function is called with NULLs too; `[]` makes it an array. `+` before the name marks a form of
+/// the field's, which is tried where none of PostgreSQL's fits.
 pub(super) type Line = (&'static str, Body);
 
 fn kind_of_name(name: &str) -> TypeKind {
@@ -156,15 +160,26 @@ fn form_of(line: &Line) -> (&'static str, Form) {
     (name, Form { args, variadic, strict, returns, body: *body })
 }
 
+/// The forms of such a table.
+pub(super) fn forms_of(lines: &[Line]) -> Vec<(&'static str, Form)> {
+    lines.iter().map(form_of).collect()
+}
+
 /// The functions of such a table, its lines with the same name together.
 pub(super) fn functions(lines: &[Line], env: FormatEnv) -> Vec<Typed> {
     let mut all: Vec<Typed> = Vec::new();
     for line in lines {
         let (name, form) = form_of(line);
-        match all.iter_mut().find(|typed| typed.name == name) {
-            Some(typed) => typed.forms.push(form),
-            None => all.push(Typed::new(name, vec![form], env)),
-        }
+        let (name, other) = match name.strip_prefix('+') {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let at = all.iter().position(|typed| typed.name == name).unwrap_or_else(|| {
+            all.push(Typed::new(name, Vec::new(), env));
+            all.len() - 1
+        });
+        let forms = if other { &mut all[at].others } else { &mut all[at].forms };
+        forms.push(form);
     }
     all
 }
@@ -175,63 +190,64 @@ pub fn missing(name: &str) -> Arc<ScalarUDF> {
     Typed::new(name, Vec::new(), FormatEnv::plain()).into_udf()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Category {
-    Number,
-    String,
-    Instant,
-    Other(TypeKind),
-}
-
-fn category(kind: TypeKind) -> Category {
-    match kind {
-        TypeKind::Int2
-        | TypeKind::Int4
-        | TypeKind::Int8
-        | TypeKind::Float4
-        | TypeKind::Float8
-        | TypeKind::Numeric => Category::Number,
-        TypeKind::Text | TypeKind::Varchar | TypeKind::Char => Category::String,
-        TypeKind::Date | TypeKind::Timestamp | TypeKind::Timestamptz => Category::Instant,
-        other => Category::Other(other),
-    }
-}
-
-fn preferred(kind: TypeKind) -> bool {
-    matches!(
-        kind,
-        TypeKind::Bool
-            | TypeKind::Text
-            | TypeKind::Float8
-            | TypeKind::Timestamptz
-            | TypeKind::Interval
-    )
-}
-
-/// Whether a value of one kind becomes one of another without a cast being written.
-fn implicit(from: TypeKind, to: TypeKind) -> bool {
-    let rank = |kind| match kind {
-        TypeKind::Int2 => 1,
-        TypeKind::Int4 => 2,
-        TypeKind::Int8 => 3,
-        TypeKind::Numeric => 4,
-        TypeKind::Float4 => 5,
-        TypeKind::Float8 => 6,
-        TypeKind::Date => 11,
-        TypeKind::Timestamp => 12,
-        TypeKind::Timestamptz => 13,
-        _ => 0,
-    };
-    let (a, b) = (rank(from), rank(to));
-    if a != 0 && b != 0 && (a < 10) == (b < 10) {
-        return a <= b;
-    }
-    from == to
-        || (from.is_text() && to.is_text())
-        || (from == TypeKind::Time && to == TypeKind::Interval)
-}
-
 impl Form {
+    /// The one form that a call with arguments of these types means.
+    pub(super) fn chosen<'f>(
+        forms: &'f [Form],
+        others: &'f [Form],
+        given: &[Option<TypeKind>],
+    ) -> Option<&'f Form> {
+        let mut found = select(forms, given);
+        if found.is_empty() {
+            found = select(others, given);
+        }
+        match found[..] {
+            [form] => Some(form),
+            _ => None,
+        }
+    }
+
+    /// Whether it gives one value, which a plan leaves as it is, for arguments of known types.
+    pub(super) fn is_by_row(&self) -> bool {
+        let returns = match self.returns {
+            Returns::Kind(kind) => kind != TypeKind::Numeric,
+            Returns::Numeric(scale) => {
+                matches!(scale, Scale::First | Scale::Largest | Scale::Digits | Scale::Fixed(0))
+            }
+            Returns::List(_) | Returns::Nested => false,
+        };
+        returns
+            && matches!(self.body, Body::One(_) | Body::In(_))
+            && self.args.iter().all(|arg| matches!(arg, Arg::Kind(_)))
+    }
+
+    /// Whether a numeric can have as many digits behind the point as a call asks for.
+    pub(super) fn check_digits(&self, name: &str, args: &[Datum<'_>]) -> Result<()> {
+        match (self.returns, args.get(1)) {
+            (Returns::Numeric(Scale::Digits), Some(Datum::Int4(digits)))
+                if i64::from(*digits) > DIGITS_MAX =>
+            {
+                Err(too_many_digits(name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn kind_of_result(&self) -> ColType {
+        ColType::new(match self.returns {
+            Returns::Kind(kind) | Returns::List(kind) => kind,
+            Returns::Numeric(_) => TypeKind::Numeric,
+            Returns::Nested => TypeKind::Text,
+        })
+    }
+
+    pub(super) fn kind_of_arg(&self, at: usize) -> Option<TypeKind> {
+        match self.arg(at) {
+            Some(Arg::Kind(kind)) => Some(kind),
+            _ => None,
+        }
+    }
+
     fn arg(&self, at: usize) -> Option<Arg> {
         match self.args.get(at) {
             Some(arg) => Some(*arg),
@@ -353,7 +369,7 @@ impl Typed {
             ],
             if name == "random" { Volatility::Volatile } else { Volatility::Immutable },
         );
-        Typed { name: name.to_owned(), signature, forms, env }
+        Typed { name: name.to_owned(), signature, forms, others: Vec::new(), env }
     }
 
     #[must_use]
@@ -384,7 +400,10 @@ impl Typed {
         {
             return Ok(form);
         }
-        let found = select(&self.forms, &given);
+        let mut found = select(&self.forms, &given);
+        if found.is_empty() {
+            found = select(&self.others, &given);
+        }
         if let [form] = found[..] {
             return Ok(form);
         }
@@ -501,6 +520,10 @@ fn scale_of(field: &Field) -> u8 {
 /// Digits after the point that a numeric can have beside one before it.
 const DIGITS_MAX: i64 = 37;
 
+fn too_many_digits(name: &str) -> PgError {
+    PgError::unsupported(format!("{name} to more than {DIGITS_MAX} digits after the point"))
+}
+
 fn numeric_scale(
     scale: Scale,
     name: &str,
@@ -523,9 +546,7 @@ fn numeric_scale(
                 }
             };
             if digits > DIGITS_MAX {
-                return Err(PgError::unsupported(format!(
-                    "{name} to more than {DIGITS_MAX} digits after the point"
-                )));
+                return Err(too_many_digits(name));
             }
             u8::try_from(digits.max(0)).unwrap_or(0)
         }

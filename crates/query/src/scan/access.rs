@@ -6,7 +6,7 @@ use crate::implied::implies;
 use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar};
 use kernel::dict::{IndexDef, IndexKind, TableDef};
-use kernel::row::ColType;
+use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
 
 /// How rows are found.
@@ -61,7 +61,8 @@ impl Access {
         hints: &[Scalar],
         computed: &Computed,
     ) -> Access {
-        let bounds = all_bounds(types.len() + computed.exprs.len(), filters, hints);
+        let count = types.len() + computed.exprs.len();
+        let bounds = all_bounds(count, types, filters, hints);
         let mut best = (0, Access::Full);
         for index in &table.indexes {
             if let Some((score, access)) = Access::by_index(index, plain(index), &bounds)
@@ -105,7 +106,7 @@ impl Access {
         types: &[ColType],
         filters: &[Scalar],
     ) -> Vec<(Access, Vec<usize>)> {
-        let bounds = all_bounds(types.len(), filters, &[]);
+        let bounds = all_bounds(types.len(), types, filters, &[]);
         let offer = |index: &Arc<IndexDef>| {
             let (_, access) = Access::by_index(index, plain(index), &bounds)?;
             let used = match &access {
@@ -133,7 +134,8 @@ impl Access {
     /// For each column what the filters say it equals.
     #[must_use]
     pub fn equal_columns(types: &[ColType], filters: &[Scalar]) -> Vec<Option<Scalar>> {
-        all_bounds(types.len(), filters, &[]).into_iter().map(|b| b.equal.cloned()).collect()
+        // As values of the columns' own types.
+        all_bounds(types.len(), &[], filters, &[]).into_iter().map(|b| b.equal.cloned()).collect()
     }
 
     /// The filters that stay to be looked at when all values of the key were
@@ -154,20 +156,12 @@ impl Access {
     fn says(&self, table: &TableDef, condition: &Scalar) -> bool {
         let Access::Range { index, equal, lower, upper, .. } = self else { return false };
         let Scalar::Compare(op, sides) = condition else { return false };
-        let (column, op, other) = match (&sides.0, &sides.1) {
-            (Scalar::Column(i), other) => (*i, *op, other),
-            (other, Scalar::Column(i)) => (*i, op.flipped(), other),
-            _ => return false,
-        };
+        let Some((column, op, other)) = compared(*op, sides, &table.types) else { return false };
         let place = index.columns.iter().position(|c| usize::from(*c) == column);
         match (op, place) {
             (CmpOp::Eq, Some(at)) => equal.get(at) == Some(other),
             (CmpOp::Le, Some(at)) => at == equal.len() && upper.as_ref() == Some(other),
-            // NULL comes last: without an upper bound the range has such keys too.
-            (CmpOp::Ge, Some(at)) => {
-                let ends = upper.is_some() || table.columns[column].not_null;
-                at == equal.len() && ends && lower.as_ref() == Some(other)
-            }
+            (CmpOp::Ge, Some(at)) => at == equal.len() && lower.as_ref() == Some(other),
             _ => false,
         }
     }
@@ -211,8 +205,41 @@ fn plain(index: &IndexDef) -> impl Iterator<Item = usize> + Clone {
     index.columns.iter().map(|column| usize::from(*column))
 }
 
+/// The column that a side of a comparison is, as it is or as a number of any kind.
+pub(crate) fn column_seen(side: &Scalar) -> Option<usize> {
+    match side {
+        Scalar::Column(i) => Some(*i),
+        Scalar::Cast(inner, ty, _) if *ty == ColType::new(TypeKind::Numeric) => match **inner {
+            Scalar::Column(i) => Some(i),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Which column the sides compare with what, if one is a column. Whole numbers may be looked at as
+/// numbers of any kind: by what the number is as one of theirs.
+pub(super) fn compared<'a>(
+    op: CmpOp,
+    sides: &'a (Scalar, Scalar),
+    types: &[ColType],
+) -> Option<(usize, CmpOp, &'a Scalar)> {
+    let column = |side: &Scalar| {
+        let i = column_seen(side)?;
+        let own = || types.get(i).map(|ty| ty.kind);
+        let whole = || matches!(own(), Some(TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8));
+        (matches!(side, Scalar::Column(_)) || whole()).then_some(i)
+    };
+    match (column(&sides.0), column(&sides.1)) {
+        (Some(i), _) => Some((i, op, &sides.1)),
+        (None, Some(i)) => Some((i, op.flipped(), &sides.0)),
+        (None, None) => None,
+    }
+}
+
 fn all_bounds<'a>(
     count: usize,
+    types: &[ColType],
     filters: &'a [Scalar],
     hints: &'a [Scalar],
 ) -> Vec<ColumnBounds<'a>> {
@@ -221,19 +248,18 @@ fn all_bounds<'a>(
     let mut bounds = Vec::new();
     bounds.resize_with(count, ColumnBounds::default);
     for one in conjuncts {
-        note_bound(one, &mut bounds);
+        note_bound(one, types, &mut bounds);
     }
     bounds
 }
 
-fn note_bound<'a>(condition: &'a Scalar, bounds: &mut [ColumnBounds<'a>]) {
+fn note_bound<'a>(condition: &'a Scalar, types: &[ColType], bounds: &mut [ColumnBounds<'a>]) {
     match condition {
         Scalar::Compare(op, sides) => {
-            let (column, op, other) = match (&sides.0, &sides.1) {
-                (Scalar::Column(i), other) if other.is_row_free() => (*i, *op, other),
-                (other, Scalar::Column(i)) if other.is_row_free() => (*i, op.flipped(), other),
-                _ => return,
-            };
+            let Some((column, op, other)) = compared(*op, sides, types) else { return };
+            if !other.is_row_free() {
+                return;
+            }
             let b = &mut bounds[column];
             match op {
                 CmpOp::Eq => b.equal = Some(other),

@@ -7,6 +7,7 @@
 //! keep. What it must never do: hold more than a fixed number of rows; who would need more reads
 //! the table instead.
 
+use super::access::compared;
 use super::run::{KeyValue, is_exact, key_value};
 use super::{BIT_ROWS, ENTRY_ROWS, LOOKUP_ROWS, SMALL_ROWS, ScanWork};
 use crate::error::Result;
@@ -18,7 +19,7 @@ use crate::store::{self, RowSet};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kernel::dict::{IndexDef, IndexKind, TableDef};
-use kernel::row::{Datum, TypeKind, Value, encode_key};
+use kernel::row::{Datum, TypeKind, Value, key_values_begin, key_values_end};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -99,13 +100,10 @@ fn kept(table: &TableDef, condition: &Scalar) -> Option<Bits> {
             Scalar::Column(column) => one(column, CmpOp::Eq, &Scalar::Const(Value::Bool(false))),
             _ => None,
         },
-        Scalar::Compare(op, sides) if *op != CmpOp::Ne => match (&sides.0, &sides.1) {
-            (Scalar::Column(column), other) if other.is_row_free() => one(*column, *op, other),
-            (other, Scalar::Column(column)) if other.is_row_free() => {
-                one(*column, op.flipped(), other)
-            }
-            _ => None,
-        },
+        Scalar::Compare(op, sides) if *op != CmpOp::Ne => {
+            let (column, op, other) = compared(*op, sides, &table.types)?;
+            if other.is_row_free() { one(column, op, other) } else { None }
+        }
         Scalar::In(value, list) => {
             let Scalar::Column(column) = **value else { return None };
             let plain = |item: &Scalar| item.is_row_free() && !matches!(item, Scalar::Each(_));
@@ -214,7 +212,8 @@ impl Bits {
             match self {
                 Bits::One { index, op, value } => one(work, state, index, *op, value).await,
                 Bits::Null(index) => {
-                    let null = null_key();
+                    let mut null = Vec::new();
+                    index.encode(0, &Datum::Null, &mut null);
                     let bounds = (Bound::Included(&*null), Bound::Included(&*null));
                     Ok(range(state, index, bounds).await?.map(|rows| (rows, true)))
                 }
@@ -279,12 +278,6 @@ impl Bits {
     }
 }
 
-fn null_key() -> Vec<u8> {
-    let mut key = Vec::new();
-    encode_key(&[Datum::Null], &mut key);
-    key
-}
-
 async fn one(
     work: &ScanWork,
     state: &ExecState,
@@ -297,28 +290,33 @@ async fn one(
     let ty = index.part_type(&work.table, *column);
     let value = value.eval(&cx)?;
     let exact = is_exact(&value.datum(), ty);
-    let null = null_key();
+    // Where NULLs stand, first or last, no value does.
+    let (mut begin, mut end) = (Vec::new(), Vec::new());
+    key_values_begin(&mut begin);
+    key_values_end(&mut end);
+    let (first, last) = (Bound::Included(&*begin), Bound::Excluded(&*end));
     let mut key = Vec::new();
     match key_value(&value.datum(), ty, state)? {
-        KeyValue::Value(value) => encode_key(&[value.as_datum()], &mut key),
+        KeyValue::Value(value) => index.encode(0, &value.as_datum(), &mut key),
         // A value that the column cannot have: all or none, which is left to the filters.
         KeyValue::None if op != CmpOp::Eq => {
-            let bounds = (Bound::Unbounded, Bound::Excluded(&*null));
-            return Ok(range(state, index, bounds).await?.map(|rows| (rows, false)));
+            return Ok(range(state, index, (first, last)).await?.map(|rows| (rows, false)));
         }
         KeyValue::Null | KeyValue::None => return Ok(Some((RowSet::new(), true))),
     };
-    let (key, null) = (&*key, &*null);
+    let key = &*key;
     // Keys that only nearly compare as values do have their bound in the range.
-    let end = |bound| if exact { bound } else { Bound::Included(key) };
-    let bounds = match op {
-        CmpOp::Eq => (Bound::Included(key), Bound::Included(key)),
-        CmpOp::Lt => (Bound::Unbounded, end(Bound::Excluded(key))),
-        CmpOp::Le => (Bound::Unbounded, Bound::Included(key)),
-        CmpOp::Gt => (end(Bound::Excluded(key)), Bound::Excluded(null)),
-        CmpOp::Ge => (Bound::Included(key), Bound::Excluded(null)),
+    let strict = if exact { Bound::Excluded(key) } else { Bound::Included(key) };
+    let (low, high) = match op {
+        CmpOp::Eq => (Some(Bound::Included(key)), Some(Bound::Included(key))),
+        CmpOp::Lt => (None, Some(strict)),
+        CmpOp::Le => (None, Some(Bound::Included(key))),
+        CmpOp::Gt => (Some(strict), None),
+        CmpOp::Ge => (Some(Bound::Included(key)), None),
         CmpOp::Ne => return Ok(None),
     };
+    let (low, high) = if index.order(0).descending { (high, low) } else { (low, high) };
+    let bounds = (low.unwrap_or(first), high.unwrap_or(last));
     Ok(range(state, index, bounds).await?.map(|rows| (rows, exact)))
 }
 

@@ -9,7 +9,9 @@ use crate::error::Result;
 use crate::join_keys::KeySet;
 use crate::scalar::{CmpOp, EvalContext, Scalar, compare, item_values};
 use crate::state::ExecState;
-use kernel::row::{ColType, Datum, RowView, TypeKind, Value, stored_integer, stored_numeric};
+use kernel::row::{
+    ColType, Datum, Glance, RowView, TypeKind, Value, glance, stored_integer, stored_numeric,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -184,6 +186,24 @@ impl Filter {
         }
     }
 
+    /// What drops most rows at a glance.
+    pub(crate) fn quick(&self) -> Quick {
+        match self.tests.first() {
+            Some(Test::Integer { column, op, value }) => {
+                Quick::Integer { column: *column, op: *op, value: *value }
+            }
+            Some(Test::Numeric { column, op: CmpOp::Eq, value, scale }) => {
+                // The first byte of the value's shortest form, which is the only one stored.
+                let first = value.to_le_bytes()[0];
+                Quick::NumericIs { column: *column, scale: *scale, first }
+            }
+            Some(Test::Numeric { column, op, value, scale }) => {
+                Quick::Numeric { column: *column, op: *op, value: *value, scale: *scale }
+            }
+            _ => Quick::Nothing,
+        }
+    }
+
     /// Whether all conditions hold.
     ///
     /// # Errors
@@ -210,6 +230,56 @@ impl Filter {
             }
         }
         Ok(true)
+    }
+}
+
+/// The first comparison of a filter, for rows of which nothing else is known yet: a full scan
+/// drops most of them by it, and for them nothing is called.
+#[derive(Clone, Copy)]
+pub(crate) enum Quick {
+    Nothing,
+    Integer {
+        column: usize,
+        op: CmpOp,
+        value: i64,
+    },
+    /// Equal to a number of that scale whose stored form begins so.
+    NumericIs {
+        column: usize,
+        scale: u8,
+        first: u8,
+    },
+    Numeric {
+        column: usize,
+        op: CmpOp,
+        value: i64,
+        scale: u8,
+    },
+}
+
+impl Quick {
+    /// Whether the comparison is seen not to hold; else the filter is to be asked.
+    #[inline(always)]
+    pub(crate) fn drops(self, row: &[u8]) -> bool {
+        match self {
+            Quick::Nothing => false,
+            Quick::Integer { column, op, value } => match glance(row, column) {
+                Glance::Null => true,
+                Glance::Data(data) => !op.holds(stored_integer(data).cmp(&value)),
+                Glance::Unknown => false,
+            },
+            Quick::NumericIs { column, scale, first } => match glance(row, column) {
+                Glance::Null => true,
+                Glance::Data([of, begins, ..]) => *of == scale && *begins != first,
+                Glance::Data(_) | Glance::Unknown => false,
+            },
+            Quick::Numeric { column, op, value, scale } => match glance(row, column) {
+                Glance::Null => true,
+                Glance::Data(data) => stored_numeric(data)
+                    .is_some_and(|(stored, of)| of == scale && !op.holds(stored.cmp(&value))),
+                Glance::Unknown => false,
+            },
+        }
     }
 }
 

@@ -14,7 +14,7 @@ mod filter;
 mod run;
 mod several;
 
-pub(crate) use access::Access;
+pub(crate) use access::{Access, column_seen};
 pub(crate) use filter::Filter;
 pub(crate) use run::{ScanRun, Taker, accept, append_key};
 
@@ -22,6 +22,7 @@ use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
 use crate::estimate::{ITEMS, TableSize, rows_kept};
+use crate::explain::SharedActual;
 use crate::gather::Share;
 use crate::implied::implies;
 use crate::scalar::{Scalar, item_count};
@@ -67,6 +68,8 @@ const BIT_ROWS: f64 = 0.05;
 pub struct ScanExec {
     work: Arc<ScanWork>,
     properties: Arc<PlanProperties>,
+    /// Where it is told what reading the index took, if somebody watches.
+    part: Option<SharedActual>,
 }
 
 /// What a scan reads and how.
@@ -193,7 +196,7 @@ impl ScanWork {
             (None, offered) => offered,
         };
         match best {
-            Some((cost, access)) if cost < self.size.rows => {
+            Some((cost, access)) if cost < self.size.rows || self.size.forced => {
                 self.access = access;
                 Some(cost)
             }
@@ -282,7 +285,7 @@ impl ScanWork {
             .min_by(|a, b| blocks(*a).total_cmp(&blocks(*b)));
         // A full scan reads several blocks at once, and no keys need to be taken apart.
         if let Some(at) = best
-            && blocks(at) * 2.0 < self.size.blocks
+            && (blocks(at) * 2.0 < self.size.blocks || self.size.forced)
         {
             self.access = Access::whole(self.table.indexes[at].clone(), false);
         }
@@ -330,17 +333,21 @@ impl ScanWork {
             let source = Source::Column(usize::from(column));
             self.sources.iter().position(|s| *s == source)
         };
-        let ordered = |column: &u16| {
+        let ordered = |(place, column): (usize, &u16)| {
+            let own = index.order(place);
             let at = position(*column)?;
             let kind = self.types[usize::from(*column)].kind;
             if !crate::access_rules::orders_as_keys(kind) {
                 return None;
             }
-            let options = SortOptions { descending: *backward, nulls_first: *backward };
+            let options = SortOptions {
+                descending: own.descending != *backward,
+                nulls_first: own.nulls_first != *backward,
+            };
             let column = Column::new(self.schema.field(at).name(), at);
             Some(PhysicalSortExpr { expr: Arc::new(column), options })
         };
-        index.columns.iter().skip(equal.len()).map_while(ordered).collect()
+        index.columns.iter().enumerate().skip(equal.len()).map_while(ordered).collect()
     }
 }
 
@@ -368,11 +375,25 @@ impl ScanExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        ScanExec { work: Arc::new(work), properties: Arc::new(properties) }
+        ScanExec { work: Arc::new(work), properties: Arc::new(properties), part: None }
     }
 
     pub(crate) fn work(&self) -> &Arc<ScanWork> {
         &self.work
+    }
+
+    /// The same, which tells what reading its index took, and the number of that; `None`: it reads
+    /// not both an index's range and the rows it points to.
+    pub(crate) fn watching_index(&self) -> Option<(ScanExec, SharedActual, u32)> {
+        let Access::Range { index, equal, .. } = &self.work.access else { return None };
+        let one = index.unique && equal.len() == index.columns.len();
+        if one || self.work.only_index().is_some() {
+            return None;
+        }
+        let (work, properties) = (self.work.clone(), self.properties.clone());
+        let part = SharedActual::default();
+        let scan = ScanExec { work, properties, part: Some(part.clone()) };
+        Some((scan, part, index.obj.0))
     }
 }
 
@@ -498,6 +519,7 @@ impl ExecutionPlan for ScanExec {
         let share = task.session_config().get_extension::<Share>();
         let share = share.filter(|share| share.is_of(&self.work.table));
         let run = ScanRun::batches(self.work.clone(), state).sharing(share);
+        let run = run.telling(self.part.clone());
         let stream = futures::stream::try_unfold(run, |mut run| async move {
             match run.next_batch().await {
                 Ok(Some(batch)) => Ok(Some((batch, run))),

@@ -6,6 +6,7 @@ use super::{BATCH_BYTES, BATCH_ROWS, ROWS_PER_CHECK, ScanWork};
 use crate::arrow_rows::RowBatchBuilder;
 use crate::cast::{CastMode, cast};
 use crate::error::{PgError, Result};
+use crate::explain::{PartBegun, SharedActual};
 use crate::gather::Share;
 use crate::scalar::{EvalContext, Scalar, item_count};
 use crate::state::{ExecState, SharedState};
@@ -14,7 +15,8 @@ use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
 use kernel::dict::IndexDef;
 use kernel::row::{
-    ArrayView, ColType, Datum, RowView, TypeKind, Value, decode_key_prefix, encode_key, encode_row,
+    ArrayView, ColType, Datum, KeyOrder, RowView, TypeKind, Value, decode_ordered_prefix,
+    encode_ordered, encode_row, key_values_begin, key_values_end,
 };
 use std::ops::Bound;
 use std::sync::Arc;
@@ -101,6 +103,8 @@ pub(crate) struct ScanRun<T> {
     share: Option<Arc<Share>>,
     /// Blocks read so far, of a shared scan.
     blocks: u64,
+    /// Where it tells what reading the index took.
+    part: Option<SharedActual>,
 }
 
 /// Filters one row and hands it to the taker; false if the filters drop it.
@@ -137,7 +141,7 @@ impl EntryRows {
     /// The entry is not of this index.
     fn row(&mut self, key: &[u8], types: &[ColType], row: &mut Vec<u8>) -> Result<()> {
         self.values.clear();
-        decode_key_prefix(&self.types, key, &mut self.values)
+        decode_ordered_prefix(&self.types, self.index.orders(), key, &mut self.values)
             .map_err(|error| PgError::internal(format!("index {}: {error}", self.index.name)))?;
         let mut datums = vec![Datum::Null; types.len()];
         for (value, column) in self.values.iter().zip(&self.index.columns) {
@@ -201,12 +205,19 @@ impl<T: Taker> ScanRun<T> {
             slots: Vec::new(),
             share: None,
             blocks: 0,
+            part: None,
         }
     }
 
     /// The same, of a table that others read parts of.
     pub(super) fn sharing(mut self, share: Option<Arc<Share>>) -> ScanRun<T> {
         self.share = share;
+        self
+    }
+
+    /// The same, which tells there what reading its index takes.
+    pub(super) fn telling(mut self, part: Option<SharedActual>) -> ScanRun<T> {
+        self.part = part;
         self
     }
 
@@ -265,10 +276,10 @@ impl<T: Taker> ScanRun<T> {
             }
             Cursor::Full(scan) => {
                 let taker = &mut self.taker;
-                let mut failed = None;
+                let (mut failed, quick) = (None, filter.quick());
                 let more = scan
                     .next_block(&state.ctx, |rowid, row| {
-                        if failed.is_none() {
+                        if !quick.drops(row) && failed.is_none() {
                             failed = accept(&work, filter, &state, taker, rowid, row).err();
                         }
                     })
@@ -309,7 +320,12 @@ impl<T: Taker> ScanRun<T> {
             Cursor::Range { scan, batch, at, brought } => {
                 if *at == batch.rowids().len() {
                     (*at, *brought) = (0, 0);
-                    if !scan.next_batch(&state.ctx, batch).await? {
+                    let part = self.part.as_ref().map(|part| PartBegun::new(part, &state.ctx));
+                    let more = scan.next_batch(&state.ctx, batch).await?;
+                    if let Some(part) = part {
+                        part.end(&state.ctx, if more { batch.rowids().len() } else { 0 });
+                    }
+                    if !more {
                         self.next_range();
                         return Ok(());
                     }
@@ -394,13 +410,12 @@ impl<T: Taker> ScanRun<T> {
     }
 
     fn open_prefix(&mut self, index: &IndexDef, key: &[u8]) {
-        self.open_range(index, key, key);
+        self.open_range(index, Bound::Included(key), Bound::Included(key));
     }
 
-    /// Both bounds are prefixes and stand for all keys that begin with them.
-    fn open_range(&mut self, index: &IndexDef, from: &[u8], to: &[u8]) {
+    /// Bounds are prefixes and stand for all keys that begin with them.
+    fn open_range(&mut self, index: &IndexDef, from: Bound<&[u8]>, to: Bound<&[u8]>) {
         let state = &self.state;
-        let (from, to) = (Bound::Included(from), Bound::Included(to));
         let scan = store::range_scan(&state.ctx, index, from, to, self.backward, &state.snapshot);
         self.cursor = Cursor::Range {
             scan,
@@ -499,24 +514,37 @@ impl<T: Taker> ScanRun<T> {
         let mut from = prefix.clone();
         let mut to = prefix;
         let mut exact = self.exact;
-        for (bound, key) in [(lower, &mut from), (upper, &mut to)] {
+        let bounded = lower.is_some() || upper.is_some();
+        let bounds = match index.order(position).descending {
+            false => [lower, upper],
+            true => [upper, lower],
+        };
+        let mut ends = false;
+        for (at, (bound, key)) in bounds.into_iter().zip([&mut from, &mut to]).enumerate() {
             let value = match (bound, column) {
                 (Some(bound), Some(column)) => self.key_value(bound, column, &mut exact)?,
                 _ => KeyValue::None,
             };
             match value {
                 KeyValue::Value(value) => {
-                    encode_key(&[value.as_datum()], key);
+                    index.encode(position, &value.as_datum(), key);
                 }
                 KeyValue::Null => {
                     self.cursor = Cursor::End;
                     return Ok(());
                 }
+                // NULL is in no range, wherever it stands.
+                KeyValue::None if bounded && at == 0 => key_values_begin(key),
+                KeyValue::None if bounded => {
+                    key_values_end(key);
+                    ends = true;
+                }
                 KeyValue::None => {}
             }
         }
         self.exact = exact;
-        self.open_range(index, &from, &to);
+        let to = if ends { Bound::Excluded(&*to) } else { Bound::Included(&*to) };
+        self.open_range(index, Bound::Included(&from), to);
         Ok(())
     }
 
@@ -538,12 +566,12 @@ pub(crate) fn encode_values(
 ) -> Result<Option<Vec<u8>>> {
     let cx = EvalContext { row: None, params: &state.params, env: &state.env };
     let mut key = Vec::with_capacity(16);
-    for (value, column) in values.iter().zip(&index.columns) {
+    for (at, (value, column)) in values.iter().zip(&index.columns).enumerate() {
         let value = value.eval(&cx)?;
         let ty = index.part_type(&work.table, *column);
         *exact &= is_exact(&value.datum(), ty);
         match key_value(&value.datum(), ty, state)? {
-            KeyValue::Value(value) => encode_key(&[value.as_datum()], &mut key),
+            KeyValue::Value(value) => index.encode(at, &value.as_datum(), &mut key),
             KeyValue::Null | KeyValue::None => return Ok(None),
         };
     }
@@ -560,13 +588,14 @@ fn encode_one(
     let Some(column) = index.columns.first() else { return Ok(None) };
     let mut key = Vec::with_capacity(16);
     let ty = index.part_type(&work.table, *column);
-    Ok(append_key(value, ty, state, &mut key)?.then_some(key))
+    Ok(append_key(value, (ty, index.order(0)), state, &mut key)?.then_some(key))
 }
 
-/// Appends a value to a key of a column of that type; false if no row can have it.
+/// Appends a value to a key of a column of that type, whose values stand in that order; false if no
+/// row can have it.
 pub(crate) fn append_key(
     datum: &Datum<'_>,
-    ty: ColType,
+    (ty, order): (ColType, KeyOrder),
     state: &ExecState,
     key: &mut Vec<u8>,
 ) -> Result<bool> {
@@ -579,13 +608,13 @@ pub(crate) fn append_key(
             | (Datum::Uuid(_), TypeKind::Uuid)
     );
     if own {
-        encode_key(std::slice::from_ref(datum), key);
+        encode_ordered(datum, order, key);
         return Ok(true);
     }
     // The others may have to be brought to the column's form.
     match key_value(datum, ty, state)? {
         KeyValue::Value(value) => {
-            encode_key(&[value.as_datum()], key);
+            encode_ordered(&value.as_datum(), order, key);
             Ok(true)
         }
         KeyValue::Null | KeyValue::None => Ok(false),
@@ -611,6 +640,16 @@ pub(super) fn is_exact(datum: &Datum<'_>, ty: ColType) -> bool {
             Datum::Numeric(..) | Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_),
             TypeKind::Numeric,
         ) => true,
+        (Datum::Numeric(v, scale), _) => {
+            let unit = 10i128.checked_pow(u32::from(*scale));
+            let whole = unit.filter(|unit| v % unit == 0).map(|unit| v / unit);
+            whole.is_some_and(|whole| match ty.kind {
+                TypeKind::Int2 => i16::try_from(whole).is_ok(),
+                TypeKind::Int4 => i32::try_from(whole).is_ok(),
+                TypeKind::Int8 => i64::try_from(whole).is_ok(),
+                _ => false,
+            })
+        }
         (Datum::Int4(v), TypeKind::Int2) => i16::try_from(*v).is_ok(),
         (Datum::Int8(v), TypeKind::Int4) => i32::try_from(*v).is_ok(),
         (Datum::Int8(v), TypeKind::Int2) => i16::try_from(*v).is_ok(),

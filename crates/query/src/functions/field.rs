@@ -1,0 +1,201 @@
+//! Functions that the field knows and PostgreSQL does not.
+//!
+//! What it promises: the field's values and errors, on PostgreSQL's types: an empty text is a text.
+//! What it must never do: take a name or a form that PostgreSQL has (those are looked at first, see
+//! [`super::typed`]).
+
+use super::math::{float, integer, numeric};
+use super::strings::{bytes, made, shown, text};
+use super::typed::{Body, Line, One};
+use crate::arith::rescale;
+use crate::cast::parse_numeric;
+use crate::error::{PgError, Result};
+use crate::types::FREE_NUMERIC_SCALE;
+use kernel::row::{Datum, Value};
+
+/// Where a text stands in another one, from 1 on, the nth time; a negative place to begin at counts
+/// from the end, and the search goes back from there. 0: nowhere.
+fn instr(a: &[Datum<'_>]) -> Result<Value> {
+    let (all, wanted) = (text(&a[0])?, text(&a[1])?);
+    let from = a.get(2).map_or(Ok(1), integer)?;
+    let nth = a.get(3).map_or(Ok(1), integer)?;
+    if nth < 1 {
+        let message = format!("argument {nth} is out of range");
+        return Err(PgError::new("22023", message)
+            .with_hint("The last argument of instr says which occurrence is wanted, from 1 on."));
+    }
+    let all: Vec<char> = all.chars().collect();
+    let wanted: Vec<char> = wanted.chars().collect();
+    let at = |at: usize| all.get(at..).is_some_and(|rest| rest.starts_with(&wanted));
+    let length = all.len();
+    let skipped = usize::try_from(nth - 1).unwrap_or(usize::MAX);
+    let step = usize::try_from(from.unsigned_abs()).unwrap_or(usize::MAX);
+    let found = match from {
+        _ if wanted.is_empty() || from == 0 => None,
+        1.. => (step - 1..length).filter(|i| at(*i)).nth(skipped),
+        _ if step > length => None,
+        _ => (0..=length - step).rev().filter(|i| at(*i)).nth(skipped),
+    };
+    let place = found.map_or(0, |at| at + 1);
+    i32::try_from(place).map(Value::Int4).map_err(|_| PgError::out_of_range("integer"))
+}
+
+fn bitand_int4(a: &[Datum<'_>]) -> Result<Value> {
+    let both = integer(&a[0])? & integer(&a[1])?;
+    i32::try_from(both).map(Value::Int4).map_err(|_| PgError::out_of_range("integer"))
+}
+
+fn bitand_numeric(a: &[Datum<'_>]) -> Result<Value> {
+    let whole = |datum: &Datum<'_>| {
+        let (v, scale) = numeric(datum)?;
+        Ok::<i128, PgError>(v / 10i128.pow(u32::from(scale).min(38)))
+    };
+    Ok(Value::Numeric(whole(&a[0])? & whole(&a[1])?, 0))
+}
+
+/// The first argument unless it is no number.
+fn nanvl(a: &[Datum<'_>]) -> Result<Value> {
+    let (value, otherwise) = (float(&a[0])?, float(&a[1])?);
+    Ok(Value::Float8(if value.is_nan() { otherwise } else { value }))
+}
+
+fn soundex(a: &[Datum<'_>]) -> Result<Value> {
+    // Of each letter; 0: a vowel, which parts what sounds alike; 7: h and w, which do not.
+    const CODES: &[u8; 26] = b"01230127022455012623017202";
+    let letters = text(&a[0])?.chars().filter(char::is_ascii_alphabetic);
+    let (mut out, mut last) = (String::new(), b'0');
+    for letter in letters.map(|c| c.to_ascii_uppercase()) {
+        let code = CODES[usize::from(letter as u8 - b'A')];
+        if out.is_empty() {
+            out.push(letter);
+        } else if !matches!(code, b'0' | b'7') && code != last {
+            out.push(char::from(code));
+        }
+        if code != b'7' {
+            last = code;
+        }
+        if out.len() == 4 {
+            break;
+        }
+    }
+    if out.is_empty() {
+        return Ok(Value::Null);
+    }
+    made(format!("{out:0<4}"))
+}
+
+fn hex(all: &[u8]) -> Result<Value> {
+    made(all.iter().map(|byte| format!("{byte:02X}")).collect::<String>())
+}
+
+fn hextoraw(a: &[Datum<'_>]) -> Result<Value> {
+    let digits = text(&a[0])?.trim();
+    let wrong = || PgError::new("22023", format!("invalid hex number: \"{digits}\""));
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(wrong());
+    }
+    // A digit that is alone is the lower half of its byte.
+    let digits = if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.to_owned() };
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| wrong());
+    let all = (0..digits.len()).step_by(2).map(byte).collect::<Result<Vec<u8>>>()?;
+    Ok(Value::Bytea(all.into()))
+}
+
+/// A number from 0 to the highest bucket, the same for the same value.
+fn ora_hash(a: &[Datum<'_>]) -> Result<Value> {
+    let highest = a.get(1).map_or(Ok(i64::from(u32::MAX)), integer)?;
+    if !(0..=i64::from(u32::MAX)).contains(&highest) {
+        let message = format!("the highest bucket {highest} must be between 0 and {}", u32::MAX);
+        return Err(PgError::new("22023", message));
+    }
+    if a[0].is_null() {
+        return Ok(Value::Int8(0));
+    }
+    let [_, low] = super::hash::of_bytes(shown(&a[0]).as_bytes(), 0);
+    Ok(Value::Int8(i64::from(low) % (highest + 1)))
+}
+
+/// A number as text has no zeros behind its point that say nothing.
+fn to_char(a: &[Datum<'_>]) -> Result<Value> {
+    let written = shown(&a[0]);
+    if matches!(a[0], Datum::Numeric(..)) && written.contains('.') {
+        return made(written.trim_end_matches('0').trim_end_matches('.'));
+    }
+    made(written)
+}
+
+pub(super) fn to_number(a: &[Datum<'_>]) -> Result<Value> {
+    let (v, scale) = parse_numeric(text(&a[0])?)?;
+    let v = rescale(v, scale, FREE_NUMERIC_SCALE);
+    let v = v.ok_or_else(|| PgError::out_of_range("numeric"))?;
+    Ok(Value::Numeric(v, FREE_NUMERIC_SCALE))
+}
+
+/// A level of a hierarchy, unless the row stands above itself.
+fn connect_by_level(a: &[Datum<'_>]) -> Result<Value> {
+    match a[0] {
+        Datum::Bool(true) => Err(PgError::new("22000", "CONNECT BY loop in user data")
+            .with_hint("CONNECT BY NOCYCLE leaves out rows that stand above themselves.")),
+        _ => Ok(a[1].to_value()),
+    }
+}
+
+const fn one(body: One) -> Body {
+    Body::One(body)
+}
+
+pub(super) const LINES: &[Line] = &[
+    ("instr(text, text) int4", one(instr)),
+    ("instr(text, text, int4) int4", one(instr)),
+    ("instr(text, text, int4, int4) int4", one(instr)),
+    ("bitand(int4, int4) int4", one(bitand_int4)),
+    ("bitand(int8, int8) int8", one(|a| Ok(Value::Int8(integer(&a[0])? & integer(&a[1])?)))),
+    ("bitand(numeric, numeric) numeric:0", one(bitand_numeric)),
+    ("lnnvl(bool) ?bool", one(|a| Ok(Value::Bool(!matches!(a[0], Datum::Bool(true)))))),
+    ("nanvl(float8, float8) float8", one(nanvl)),
+    ("nanvl(numeric, numeric) numeric:first", one(|a| Ok(a[0].to_value()))),
+    ("soundex(text) text", one(soundex)),
+    ("rawtohex(bytea) text", one(|a| hex(bytes(&a[0])?))),
+    ("rawtohex(text) text", one(|a| hex(text(&a[0])?.as_bytes()))),
+    ("hextoraw(text) bytea", one(hextoraw)),
+    ("ora_hash(any) ?int8", one(ora_hash)),
+    ("ora_hash(any, int8) ?int8", one(ora_hash)),
+    ("$connect_by_level(bool, int4) ?int4", one(connect_by_level)),
+    ("+to_char(any) text", one(to_char)),
+    ("+to_number(text) numeric:15", one(to_number)),
+    ("+to_number(numeric) numeric:first", one(|a| Ok(a[0].to_value()))),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_from_either_end() {
+        let place = |from: i32, nth: i32| {
+            let text = Datum::Text("corporate floor");
+            instr(&[text, Datum::Text("or"), Datum::Int4(from), Datum::Int4(nth)])
+        };
+        assert_eq!(place(1, 1), Ok(Value::Int4(2)));
+        assert_eq!(place(3, 2), Ok(Value::Int4(14)));
+        assert_eq!(place(-3, 2), Ok(Value::Int4(2)));
+        assert_eq!(place(-1, 1), Ok(Value::Int4(14)));
+        assert_eq!(place(-99, 1), Ok(Value::Int4(0)));
+        assert_eq!(place(0, 1), Ok(Value::Int4(0)));
+        assert_eq!(place(99, 1), Ok(Value::Int4(0)));
+        assert!(place(1, 0).is_err());
+        let overlapping = [Datum::Text("aaa"), Datum::Text("aa"), Datum::Int4(1), Datum::Int4(2)];
+        assert_eq!(instr(&overlapping), Ok(Value::Int4(2)));
+    }
+
+    #[test]
+    fn names_that_sound_alike() {
+        let of = |name: &str| match soundex(&[Datum::Text(name)]) {
+            Ok(Value::Text(code)) => code.into_string(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!((of("SMYTHE"), of("Smith")), ("S530".to_owned(), "S530".to_owned()));
+        assert_eq!((of("Ashcraft"), of("Tymczak")), ("A261".to_owned(), "T522".to_owned()));
+        assert_eq!(of("Pfister"), "P236");
+    }
+}
