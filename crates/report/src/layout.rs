@@ -51,10 +51,16 @@ pub(crate) fn misses(out: &mut String, calls: &[Sums; 3]) {
 
 /// Row sources, indented by how deep they are.
 pub(crate) fn sources(out: &mut String, all: &[Source]) {
-    out.push_str("Rows     Row Source Operation\n");
-    out.push_str("-------  ---------------------------------------------------\n");
+    let told = all.iter().map(|source| source.told).max().unwrap_or(0);
+    let _ = writeln!(out, "Number of plan statistics captured: {told}\n");
+    out.push_str("Rows (1st) Rows (avg) Rows (max)  Row Source Operation\n");
+    out.push_str(
+        "---------- ---------- ----------  ---------------------------------------------------\n",
+    );
     let mut depths: Vec<(u64, usize)> = Vec::new();
-    for Source { id, rows, parent, obj, operation } in all {
+    for source in all {
+        let Source { id, rows, parent, obj, operation, rows_max, .. } = source;
+        let average = source.rows_average();
         let above = depths.iter().find(|(known, _)| known == parent);
         let depth = above.map_or(0, |(_, depth)| depth + 1);
         depths.push((*id, depth));
@@ -62,7 +68,11 @@ pub(crate) fn sources(out: &mut String, all: &[Source]) {
             true => format!("(object id {obj})"),
             false => String::new(),
         };
-        let _ = writeln!(out, "{rows:>7}  {:depth$}{operation}{object}", "");
+        let _ = writeln!(
+            out,
+            "{rows:>10} {average:>10} {rows_max:>10}  {:depth$}{operation}{object}",
+            ""
+        );
     }
     out.push('\n');
 }

@@ -98,6 +98,64 @@ fn one_text_is_one_statement_unless_sessions_are_kept_apart() {
     assert_eq!((count(true), count(false)), (2, 4));
 }
 
+/// One text that ran without an index and with one, twice through one cursor that saw both.
+const PLANS: &str = "\
+Skein 0.1.0 SQL trace
+*** SESSION ID:(5.7) 2026-11-21T10:00:00.000001Z
+
+=====================
+PARSING IN CURSOR #1 len=27 dep=0 uid=10 oct=3 lid=10 tim=100 hv=7 ad='7' sqlid='abc'
+select v from t where k = 1
+END OF STMT
+PARSE #1:c=0,e=10,p=0,cr=0,cu=0,mis=1,r=0,dep=0,og=1,plh=0,tim=110
+EXEC #1:c=0,e=10,p=0,cr=0,cu=0,mis=0,r=0,dep=0,og=1,plh=11,tim=120
+FETCH #1:c=0,e=500,p=0,cr=500,cu=0,mis=0,r=4,dep=0,og=1,plh=11,tim=620
+STAT #1 id=1 cnt=4 pid=0 pos=1 obj=5 op='TABLE ACCESS FULL T (cr=500 pr=0 pw=0 time=500 us)'
+WAIT #1: nam='db file sequential read' ela= 40 file#=4 block#=9 blocks=1 obj#=-1 tim=700
+EXEC #1:c=0,e=20,p=0,cr=0,cu=0,mis=1,r=0,dep=0,og=1,plh=22,tim=720
+FETCH #1:c=0,e=30,p=1,cr=3,cu=0,mis=0,r=1,dep=0,og=1,plh=22,tim=750
+STAT #1 id=1 cnt=1 pid=0 pos=1 obj=6 op='INDEX RANGE SCAN T_K (cr=3 pr=1 pw=0 time=30 us)'
+WAIT #1: nam='SQL*Net message from client' ela= 900 driver id=0 #bytes=0 p3=0 obj#=-1 tim=1700
+CLOSE #1:c=0,e=0,dep=0,type=0,tim=1700
+=====================
+PARSING IN CURSOR #1 len=27 dep=0 uid=10 oct=3 lid=10 tim=1800 hv=7 ad='7' sqlid='abc'
+select v from t where k = 1
+END OF STMT
+PARSE #1:c=0,e=5,p=0,cr=0,cu=0,mis=0,r=0,dep=0,og=1,plh=22,tim=1805
+FETCH #1:c=0,e=40,p=0,cr=3,cu=0,mis=0,r=4,dep=0,og=1,plh=22,tim=1850
+STAT #1 id=1 cnt=4 pid=0 pos=1 obj=6 op='INDEX RANGE SCAN T_K (cr=3 pr=0 pw=0 time=40 us)'
+";
+
+#[test]
+fn executions_of_one_text_by_different_plans_are_told_apart() {
+    let trace = read(PLANS);
+    assert_eq!(trace.notes, []);
+    let [full, index] = &trace.statements[..] else { panic!("{:?}", trace.statements) };
+    assert_eq!((full.plan, index.plan), (11, 22));
+    let counts = |s: &crate::trace::Statement| s.calls.map(|sums| sums.count);
+    // The parse had no plan yet: it is that of the one that follows.
+    assert_eq!((counts(full), counts(index)), ([1, 1, 1], [1, 1, 2]));
+    assert_eq!((full.total().query, index.total().query), (500, 6));
+    let waits: Vec<&str> = index.waits.iter().map(|w| w.event.as_str()).collect();
+    assert_eq!(waits, ["db file sequential read", "SQL*Net message from client"]);
+    assert_eq!(full.waits, []);
+    let rows = |s: &crate::trace::Statement| {
+        let source = &s.sources[0];
+        (source.told, source.rows, source.rows_average(), source.rows_max)
+    };
+    assert_eq!((rows(full), rows(index)), ((1, 4, 4, 4), (2, 1, 2, 4)));
+    let shown = report(PLANS, &Options::default());
+    for line in [
+        "SQL ID: abc Plan Hash: 11\n",
+        "SQL ID: abc Plan Hash: 22\n",
+        "Number of plan statistics captured: 2\n\nRows (1st) Rows (avg) Rows (max)  Row Source",
+        "         1          2          4  INDEX RANGE SCAN T_K (cr=3 pr=1 pw=0 time=30 us)",
+        "total        7      0.00       0.00          1        506          0           9\n",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+}
+
 #[test]
 fn a_cut_file_tells_what_could_be_read() {
     let whole = read(FILE);

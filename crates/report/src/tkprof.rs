@@ -95,7 +95,7 @@ pub struct Options {
     pub sort: Vec<SortKey>,
     /// Only so many statements.
     pub print: Option<usize>,
-    /// Whether statements of the database itself and recursive ones are shown.
+    /// Whether statements of the database itself are shown.
     pub sys: bool,
     pub waits: bool,
 }
@@ -143,10 +143,16 @@ pub fn tkprof(trace: &Trace, names: &[String], options: &Options) -> String {
     out
 }
 
+/// Whether it is the database's own, of whatever depth: procedural code has statements below it
+/// that are its user's.
+fn is_internal(statement: &Statement) -> bool {
+    statement.uid == 0
+}
+
 fn shown<'a>(trace: &'a Trace, options: &Options) -> Vec<&'a Statement> {
     // Commands that end transactions are not listed as statements.
     let listed = |s: &&Statement| !matches!(s.command, 44 | 45);
-    let own = |s: &&Statement| options.sys || (s.depth == 0 && s.uid != 0);
+    let own = |s: &&Statement| options.sys || !is_internal(s);
     let mut all: Vec<&Statement> = trace.statements.iter().filter(listed).filter(own).collect();
     if !options.sort.is_empty() {
         let weight = |s: &Statement| -> u64 {
@@ -207,7 +213,7 @@ fn totals(out: &mut String, trace: &Trace, recursive: bool, options: &Options) {
 }
 
 fn counts(out: &mut String, trace: &Trace, names: &[String]) {
-    let internal = trace.statements.iter().filter(|s| s.depth > 0).count();
+    let internal = trace.statements.iter().filter(|s| is_internal(s)).count();
     let user = trace.statements.len() - internal;
     let all = trace.statements.len();
     let _ = writeln!(out, "{user:>5}  user  SQL statements in session.");

@@ -1,7 +1,8 @@
 //! Trace files read line by line into statements with their sums.
 //!
 //! What it promises: what it does not understand becomes a note with its line's number, and the
-//! next line is read. What it must never do: take a figure for another when a line is damaged.
+//! next line is read; a statement is one text with one plan. What it must never do: take a figure
+//! for another when a line is damaged.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +61,7 @@ pub(crate) fn add_wait(all: &mut Vec<Waited>, event: &str, count: u64, max_us: u
     }
 }
 
-/// One row source.
+/// One row source, as it was told first, and its rows each time that it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Source {
     pub id: u64,
@@ -68,16 +69,37 @@ pub(crate) struct Source {
     pub parent: u64,
     pub obj: u64,
     pub operation: String,
+    pub told: u64,
+    pub rows_sum: u64,
+    pub rows_max: u64,
+}
+
+impl Source {
+    pub(crate) fn rows_average(&self) -> u64 {
+        self.rows_sum / self.told.max(1)
+    }
+}
+
+fn add_source(all: &mut Vec<Source>, source: Source) {
+    match all.iter_mut().find(|known| known.id == source.id) {
+        Some(known) => {
+            known.told += source.told;
+            known.rows_sum += source.rows_sum;
+            known.rows_max = known.rows_max.max(source.rows_max);
+        }
+        None => all.push(source),
+    }
 }
 
 /// Parse, Execute and Fetch.
 pub(crate) const CALLS: [&str; 3] = ["PARSE", "EXEC", "FETCH"];
 
-/// One text, with all its calls.
+/// One text with one plan, and all its calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Statement {
     pub text: String,
     pub sql_id: String,
+    /// 0: none was told of.
     pub plan: u64,
     pub uid: u64,
     pub depth: u64,
@@ -88,11 +110,52 @@ pub(crate) struct Statement {
     pub errors: u64,
     /// Which session of which file, counted from 0.
     session: usize,
-    /// A plan that has been told whole: a later one does not replace it.
-    sources_end: bool,
+    /// Which place of all the files' its text stood at first, counted from 0.
+    place: usize,
 }
 
 impl Statement {
+    fn has_nothing(&self) -> bool {
+        let calls = self.calls.iter().all(|sums| *sums == Sums::default());
+        calls && self.waits.is_empty() && self.sources.is_empty() && self.errors == 0
+    }
+
+    /// Whether both are the text of one statement, whatever their plans.
+    fn is_like(&self, other: &Statement, aggregate: bool) -> bool {
+        let owner = |s: &Statement| (s.uid, s.session);
+        self.text == other.text && (aggregate || owner(self) == owner(other))
+    }
+
+    /// Takes over all that is counted there.
+    fn take(&mut self, other: &mut Statement) {
+        let calls = std::mem::take(&mut other.calls);
+        for (sums, more) in self.calls.iter_mut().zip(&calls) {
+            sums.add(more);
+        }
+        for w in std::mem::take(&mut other.waits) {
+            add_wait(&mut self.waits, &w.event, w.count, w.max_us, w.total_us);
+        }
+        for source in std::mem::take(&mut other.sources) {
+            add_source(&mut self.sources, source);
+        }
+        self.errors += std::mem::take(&mut other.errors);
+        self.place = self.place.min(other.place);
+    }
+
+    /// The same text with this plan, of which nothing is counted yet.
+    fn with_plan(&self, plan: u64) -> Statement {
+        Statement {
+            text: self.text.clone(),
+            sql_id: self.sql_id.clone(),
+            plan,
+            calls: Default::default(),
+            waits: Vec::new(),
+            sources: Vec::new(),
+            errors: 0,
+            ..*self
+        }
+    }
+
     pub(crate) fn total(&self) -> Sums {
         let mut total = Sums::default();
         self.calls.iter().for_each(|sums| total.add(sums));
@@ -114,6 +177,16 @@ pub struct Trace {
     /// Elapsed time within files, µs.
     pub(crate) spanned_us: u64,
     pub notes: Vec<Note>,
+    /// Texts that stood in the files, those told again with them.
+    places: usize,
+}
+
+/// A cursor that is open.
+struct Cursor {
+    /// What was told of it since it was known last which plan that belongs to.
+    held: Statement,
+    /// Place in `statements` of its text with the plan that it has now.
+    at: Option<usize>,
 }
 
 /// Where the reader is in one file.
@@ -121,7 +194,7 @@ struct Reader<'a> {
     trace: &'a mut Trace,
     file: &'a str,
     aggregate: bool,
-    cursors: BTreeMap<u64, usize>,
+    cursors: BTreeMap<u64, Cursor>,
     first_us: Option<u64>,
     last_us: u64,
     /// Inside the lines before the first call.
@@ -183,9 +256,11 @@ impl Trace {
             }
             at = reader.line(&lines, at);
         }
+        reader.close_all();
         let spanned = reader.last_us.saturating_sub(reader.first_us.unwrap_or(reader.last_us));
         self.spanned_us += spanned;
         self.lines += lines.len();
+        self.statements.sort_by_key(|statement| statement.place);
     }
 }
 
@@ -212,8 +287,8 @@ impl Reader<'_> {
             Some(())
         } else if line.starts_with("*** ") {
             if line.starts_with("*** SESSION ID:") {
+                self.close_all();
                 self.trace.sessions += 1;
-                self.cursors.clear();
                 self.heading = true;
             }
             Some(())
@@ -241,13 +316,11 @@ impl Reader<'_> {
         } else if let Some(rest) = line.strip_prefix("XCTEND ") {
             self.transaction_end(rest)
         } else if let Some(rest) = line.strip_prefix("CLOSE ") {
-            cursor_of(rest).map(|(cursor, _)| {
-                self.cursors.remove(&cursor);
-            })
+            cursor_of(rest).map(|(cursor, _)| self.close(cursor))
         } else if let Some(rest) = line.strip_prefix("ERROR ") {
             cursor_of(rest).map(|(cursor, _)| {
-                if let Some(at) = self.cursors.get(&cursor) {
-                    self.trace.statements[*at].errors += 1;
+                if let Some(cursor) = self.cursors.get_mut(&cursor) {
+                    cursor.held.errors += 1;
                 }
             })
         } else if self.heading && self.first_us.is_none_or(|_| !line.contains('#')) {
@@ -305,31 +378,55 @@ impl Reader<'_> {
         if !whole {
             self.note(next - 1, "the statement's text has no end");
         }
-        let session = self.trace.sessions;
-        let alike = |s: &Statement| {
-            s.text == text && (self.aggregate || (s.uid == uid && s.session == session))
+        self.close(cursor);
+        let held = Statement {
+            text,
+            sql_id,
+            plan: 0,
+            uid,
+            depth,
+            command,
+            calls: Default::default(),
+            waits: Vec::new(),
+            sources: Vec::new(),
+            errors: 0,
+            session: self.trace.sessions,
+            place: self.trace.places,
         };
-        let found = self.trace.statements.iter().position(alike);
-        let at = found.unwrap_or(self.trace.statements.len());
-        if found.is_none() {
-            self.trace.statements.push(Statement {
-                text,
-                sql_id,
-                plan: 0,
-                uid,
-                depth,
-                command,
-                calls: Default::default(),
-                waits: Vec::new(),
-                sources: Vec::new(),
-                errors: 0,
-                session,
-                sources_end: false,
-            });
-        }
-        self.trace.statements[at].sources_end = !self.trace.statements[at].sources.is_empty();
-        self.cursors.insert(cursor, at);
+        self.trace.places += 1;
+        self.cursors.insert(cursor, Cursor { held, at: None });
         next
+    }
+
+    /// What is held of a cursor belongs to this plan.
+    fn settle(&mut self, cursor: u64, plan: u64) {
+        let Some(Cursor { held, at }) = self.cursors.get_mut(&cursor) else { return };
+        let all = &mut self.trace.statements;
+        let place = at
+            .filter(|at| all[*at].plan == plan)
+            .or_else(|| all.iter().position(|s| s.plan == plan && s.is_like(held, self.aggregate)));
+        let place = place.unwrap_or_else(|| {
+            all.push(held.with_plan(plan));
+            all.len() - 1
+        });
+        all[place].take(held);
+        *at = Some(place);
+    }
+
+    /// The cursor is closed, or its number is another's: what is left belongs to its last plan.
+    fn close(&mut self, number: u64) {
+        let Some(cursor) = self.cursors.get(&number) else { return };
+        let all = &self.trace.statements;
+        let told = all.iter().any(|s| s.is_like(&cursor.held, self.aggregate));
+        if !(told && cursor.held.has_nothing()) {
+            self.settle(number, cursor.at.map_or(0, |at| all[at].plan));
+        }
+        self.cursors.remove(&number);
+    }
+
+    fn close_all(&mut self) {
+        let open: Vec<u64> = self.cursors.keys().copied().collect();
+        open.into_iter().for_each(|number| self.close(number));
     }
 
     /// The text of a statement that could not be parsed follows its line.
@@ -361,10 +458,10 @@ impl Reader<'_> {
             rows: of("r=")?,
         };
         let (plan, _) = (of("plh=")?, of("tim=")?);
-        let statement = &mut self.trace.statements[*self.cursors.get(&cursor)?];
-        statement.calls[kind].add(&sums);
+        self.cursors.get_mut(&cursor)?.held.calls[kind].add(&sums);
+        // What was told before the plan was known belongs to the plan that follows.
         if plan > 0 {
-            statement.plan = plan;
+            self.settle(cursor, plan);
         }
         Some(())
     }
@@ -373,8 +470,9 @@ impl Reader<'_> {
         let (cursor, rest) = cursor_of(rest)?;
         let event = quoted_after(rest, "nam=")?;
         let (us, _) = (number_after(rest, "ela=")?, number_after(rest, "tim=")?);
-        let waits = match self.cursors.get(&cursor) {
-            Some(at) => &mut self.trace.statements[*at].waits,
+        // Waits stand before the call that they are part of.
+        let waits = match self.cursors.get_mut(&cursor) {
+            Some(cursor) => &mut cursor.held.waits,
             None if cursor == 0 => &mut self.trace.outside,
             None => return None,
         };
@@ -385,16 +483,22 @@ impl Reader<'_> {
     fn source(&mut self, rest: &str) -> Option<()> {
         let (cursor, rest) = cursor_of(rest)?;
         let of = |key| number_after(rest, key);
+        let rows = of("cnt=")?;
         let source = Source {
             id: of("id=")?,
-            rows: of("cnt=")?,
+            rows,
             parent: of("pid=")?,
             obj: of("obj=")?,
             operation: quoted_after(rest, "op=")?.to_owned(),
+            told: 1,
+            rows_sum: rows,
+            rows_max: rows,
         };
-        let statement = &mut self.trace.statements[*self.cursors.get(&cursor)?];
-        if !statement.sources_end && statement.sources.iter().all(|s| s.id != source.id) {
-            statement.sources.push(source);
+        let cursor = self.cursors.get_mut(&cursor)?;
+        // Steps stand behind the call that they are the plan of.
+        match cursor.at {
+            Some(at) => add_source(&mut self.trace.statements[at].sources, source),
+            None => add_source(&mut cursor.held.sources, source),
         }
         Some(())
     }

@@ -49,10 +49,8 @@ pub(crate) fn header(interval: &Interval, work: &Work) -> Section {
             "DB time is what is known of it: this server does not count it. It is {with}."
         ));
     }
-    if work.instance == 0 || interval.works.len() > 1 {
-        for (_, why) in &interval.left_out {
-            section = section.note(why.clone());
-        }
+    for (_, why) in &interval.left_out {
+        section = section.note(format!("Left out: {why}."));
     }
     section
 }

@@ -21,7 +21,8 @@ pub use numbers::{
 };
 
 pub(crate) use cluster::SPLIT;
-pub(crate) use numbers::{Row, Work};
+pub(crate) use html::page as html_page;
+pub(crate) use numbers::{Row, Table, Work};
 pub(crate) use text::wrapped;
 
 use page::Section;
@@ -103,6 +104,12 @@ pub fn report_html(interval: &Interval, global: bool) -> String {
         &format!("Skein workload report  {}", of(interval, &work)),
         &sections(interval, &work),
     )
+}
+
+/// A page that says why there is no report.
+#[must_use]
+pub fn refusal_html(why: &str) -> String {
+    html::page("No report", &[Section::new("Why").note(why)])
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("wrh$_sqlstat", &["sql_id", "plan_hash_value"]),
     ("wrh$_seg_stat", &["owner", "object_name", "object_type", "obj", "statistic_name"]),
     ("wrh$_rowcache_summary", &["parameter"]),
+    ("wrh$_sequences", &["sequence_owner", "sequence_name"]),
     ("wrh$_librarycache", &["namespace"]),
     ("wrh$_parameter", &["name", "display_value", "isdefault"]),
     ("wrh$_enqueue_stat", &["eq_type", "eq_name", "req_reason"]),
@@ -345,6 +346,12 @@ impl Work {
         let Some(table) = self.table("wrh$_system_event") else { return 0.0 };
         let busy = table.rows.iter().filter(|row| !is_idle(row));
         busy.map(|row| table.added(row, "time_waited_micro_fg")).sum()
+    }
+
+    /// Time in which sequences took values from the dictionary, µs.
+    pub(crate) fn sequence_load_us(&self) -> f64 {
+        const NAME: &str = "sequence load elapsed time";
+        self.model_us(NAME).or_else(|| self.stat_us(NAME)).unwrap_or(0.0)
     }
 
     pub(crate) fn transactions(&self) -> f64 {

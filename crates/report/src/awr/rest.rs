@@ -90,10 +90,8 @@ pub(crate) fn latches(work: &Work) -> Option<Section> {
         figures("Pct\nGet\nMiss", 6),
         figures("Avg\nSlps\n/Miss", 6),
         figures("Wait\nTime\n(s)", 7),
-        figures("NoWait\nRequests", 10),
-        figures("Pct\nNoWait\nMiss", 6),
     ]);
-    for row in table.top(|row| table.added(row, "gets") + table.added(row, "immediate_gets")) {
+    for row in table.top(|row| table.added(row, "gets")) {
         let of = |name: &str| table.added(row, name);
         grid.row(vec![
             row.keys[0].clone(),
@@ -101,8 +99,6 @@ pub(crate) fn latches(work: &Work) -> Option<Section> {
             percent(of("misses"), of("gets")),
             each(of("sleeps"), of("misses"), 1),
             seconds(of("wait_time")),
-            count(of("immediate_gets")),
-            percent(of("immediate_misses"), of("immediate_gets")),
         ]);
     }
     Section::new("Latch Activity").grid(grid).unless_empty()

@@ -272,7 +272,9 @@ fn counters_of_two_starts_are_never_subtracted() {
     // Of all, the one that was not restarted; the other is named.
     let all = Interval::new(&input, 1, 5, None).expect("instance 2 went on");
     assert_eq!((all.works.len(), all.left_out.len(), all.left_out[0].0), (1, 1, 1));
-    assert!(report_text(&all, true).contains("instance 1 was started anew"));
+    for global in [true, false] {
+        assert!(report_text(&all, global).contains("Left out: instance 1 was started anew"));
+    }
 }
 
 #[test]

@@ -1,13 +1,44 @@
-//! Rules about what a single instance has too: commits, locks, log space, reads, sequences,
-//! indexes.
+//! Rules about what a single instance has too: commits, locks, log space, reads, indexes.
 
+use super::sequences::most_loaded;
 use super::{Case, Finding, event_of, ms_each};
+use crate::awr::Work;
 use crate::awr::page::{count, number, percent};
 
 /// A write of redo that takes as long as this is slow.
 const REDO_WRITE_MS: f64 = 5.0;
 /// The write is the cause of slow commits if it is so much of their wait.
 const WRITE_PART: f64 = 0.6;
+/// Waits for commits are those of sequences' refills if these are so much of both.
+const REFILLS_PART: f64 = 0.5;
+
+/// What is waited for where neither the device nor the other instances are slow: commits are many.
+/// Each refill of a sequence is one too; whose they are decides what is to be done.
+fn many_commits(work: &Work, us: f64, evidence: &mut Vec<String>) -> (f64, String, String) {
+    let k = work.instance;
+    let users = work.stat("user commits").unwrap_or(0.0);
+    let refills = work.table("wrh$_sequences").map_or(0.0, |table| table.sum("loads"));
+    let part = if refills > 0.0 { refills / (users + refills) } else { 0.0 };
+    if refills > 0.0 {
+        evidence.push(format!(
+            "{} commits of clients, {} refills of sequences",
+            count(users),
+            count(refills)
+        ));
+    }
+    let Some((name, loads)) = most_loaded(work).filter(|_| part >= REFILLS_PART) else {
+        let sentence =
+            format!("clients of instance {k} wait for their commits; a single write is not slow.");
+        let remedy = "commit less often: several rows in one transaction.";
+        return (us * (1.0 - part), sentence, remedy.to_owned());
+    };
+    evidence.push(format!("sequence {name} was refilled {} times", count(loads)));
+    let sentence = format!(
+        "clients of instance {k} wait for refills of sequence {name} to be on disk, hardly for \
+         their commits."
+    );
+    (us * part, sentence, format!("alter sequence {name} cache 1000."))
+}
 
 /// Commits that wait for their redo to be on disk.
 pub(super) fn commits(case: &Case<'_>) -> Vec<Finding> {
@@ -40,27 +71,21 @@ pub(super) fn commits(case: &Case<'_>) -> Vec<Finding> {
             ));
         }
         let k = work.instance;
-        let (sentence, remedy) = if write_ms >= REDO_WRITE_MS && write_ms >= WRITE_PART * sync_ms {
-            (
-                format!("commits on instance {k} wait for slow writes of the redo log."),
-                "a faster device for the redo log.",
-            )
+        let (cost_us, sentence, remedy) = if write_ms >= REDO_WRITE_MS
+            && write_ms >= WRITE_PART * sync_ms
+        {
+            let sentence = format!("commits on instance {k} wait for slow writes of the redo log.");
+            (us, sentence, "a faster device for the redo log.".to_owned())
         } else if acks > 0.0 && ms_each(ack_us, acks) >= WRITE_PART * sync_ms {
-            (
-                format!(
-                    "commits on instance {k} wait for the other instances to acknowledge them."
-                ),
-                "look at the interconnect and the processors of the other instances.",
-            )
+            let sentence = format!(
+                "commits on instance {k} wait for the other instances to acknowledge them."
+            );
+            let remedy = "look at the interconnect and the processors of the other instances.";
+            (us, sentence, remedy.to_owned())
         } else {
-            (
-                format!(
-                    "clients of instance {k} wait for their commits; a single write is not slow."
-                ),
-                "commit less often: several rows in one transaction.",
-            )
+            many_commits(work, us, &mut evidence)
         };
-        all.push(Finding { cost_us: us, sentence, evidence, remedy: remedy.to_owned() });
+        all.push(Finding { cost_us, sentence, evidence, remedy });
     }
     all
 }
@@ -183,60 +208,6 @@ pub(super) fn reads(case: &Case<'_>) -> Vec<Finding> {
         evidence,
         remedy: "a larger db_cache_size, statements that visit fewer blocks, or faster devices."
             .to_owned(),
-    }]
-}
-
-const SEQUENCE_WAITS: [&str; 3] = ["row cache lock", "enq: SQ - contention", "DFS lock handle"];
-/// A sequence with so many values at a time goes to the dictionary rarely.
-const CACHE_ENOUGH: i64 = 100;
-
-/// Sequences that go to the dictionary for each value, or nearly so.
-pub(super) fn sequences(case: &Case<'_>) -> Vec<Finding> {
-    let (waits, us) = case.events(&SEQUENCE_WAITS);
-    let used = |name: &str| {
-        let texts = case.interval.texts.values();
-        texts.into_iter().any(|text| {
-            let text = text.to_lowercase();
-            text.contains("nextval") && text.contains(name)
-        })
-    };
-    let mut small: Vec<_> = case
-        .beside
-        .sequences
-        .iter()
-        .filter(|sequence| sequence.cache < CACHE_ENOUGH || sequence.ordered)
-        .collect();
-    // Waits for other entries of the dictionary look the same: there must be one to blame.
-    if waits <= 0.0 || small.is_empty() {
-        return Vec::new();
-    }
-    small.sort_by_key(|sequence| (!used(&sequence.name), sequence.cache, sequence.name.clone()));
-    let told =
-        SEQUENCE_WAITS.iter().map(|name| (name, case.event(name))).filter(|(_, w)| w.0 > 0.0);
-    let mut evidence: Vec<String> = told
-        .map(|(name, (n, us))| {
-            format!("`{name}`: {} waits, {} ms each", count(n), number(ms_each(us, n), 2))
-        })
-        .collect();
-    evidence.extend(small.iter().take(3).map(|sequence| {
-        let kept = match sequence.cache {
-            0 | 1 => "keeps no values".to_owned(),
-            cache => format!("keeps {cache} values"),
-        };
-        let ordered = if sequence.ordered { ", in order over all instances" } else { "" };
-        let seen = if used(&sequence.name) { "; a statement of the interval asks it" } else { "" };
-        format!("sequence {} {kept}{ordered}{seen}", sequence.name)
-    }));
-    let first = &small[0].name;
-    vec![Finding {
-        cost_us: us,
-        sentence: format!(
-            "sessions wait for the dictionary's entry of a sequence: {first} has too small a cache."
-        ),
-        evidence,
-        remedy: format!(
-            "alter sequence {first} cache 1000; the gaps that a cache may leave are no reason not to."
-        ),
     }]
 }
 

@@ -9,10 +9,11 @@
 
 mod cluster;
 mod database;
+mod sequences;
 mod statements;
 
-use crate::awr::page::{number, percent, seconds};
-use crate::awr::{Interval, Work, wrapped};
+use crate::awr::page::{Section, number, percent, seconds};
+use crate::awr::{Interval, Work, html_page, wrapped};
 use std::fmt::Write;
 
 /// A finding with a smaller part of the time is not told.
@@ -104,7 +105,7 @@ const RULES: [(&str, Rule); 16] = [
     ("transaction entries in blocks", database::itl),
     ("log space", database::log_space),
     ("reads from disk", database::reads),
-    ("sequences", database::sequences),
+    ("sequences", sequences::sequences),
     ("right-growing indexes", database::right_growing),
     ("missing indexes", statements::missing_index),
     ("processor", statements::processor),
@@ -118,17 +119,25 @@ pub(crate) fn findings(case: &Case<'_>) -> Vec<Finding> {
     all
 }
 
-/// The diagnosis as text.
-#[must_use]
-pub fn diagnose(interval: &Interval, beside: &Beside) -> String {
+/// What there is to say of an interval.
+struct Verdict {
+    /// What it is about.
+    about: String,
+    /// What is to be known of the figures.
+    remarks: Vec<String>,
+    /// Findings with their part of the time in per cent; or why there are none.
+    found: Result<Vec<(String, Finding)>, String>,
+}
+
+fn verdict(interval: &Interval, beside: &Beside) -> Verdict {
     let db_time_us: f64 = interval.works.iter().map(Work::db_time_us).sum();
     let case = Case { interval, all: interval.together(), beside, db_time_us };
     let elapsed_s = case.all.elapsed_s();
     let active = db_time_us / 1e6 / elapsed_s;
     let who: Vec<String> = interval.works.iter().map(|work| work.instance.to_string()).collect();
-    let mut out = format!(
+    let about = format!(
         "Snapshots {} to {} of {}, {} s, instances {}: DB time {} s, {} sessions at work on \
-         average.\n",
+         average.",
         interval.begin,
         interval.end,
         interval.database,
@@ -137,29 +146,42 @@ pub fn diagnose(interval: &Interval, beside: &Beside) -> String {
         seconds(db_time_us),
         number(active, 2)
     );
+    let mut remarks = Vec::new();
     if case.all.counted_db_time_us().is_none() {
-        out.push_str(
-            "DB time is what is known of it: waits, and processor time if it is counted.\n",
-        );
+        let text = "DB time is what is known of it: waits, and processor time if it is counted.";
+        remarks.push(text.to_owned());
     }
-    for (_, why) in &interval.left_out {
-        let _ = writeln!(out, "Left out: {why}.");
-    }
-    out.push('\n');
-    if active < ACTIVE_MIN {
-        out.push_str("Nothing limits the cluster: its clients hardly ask for anything.\n");
-        return out;
-    }
-    let found = findings(&case);
-    if found.is_empty() {
-        let _ = writeln!(
-            out,
+    remarks.extend(interval.left_out.iter().map(|(_, why)| format!("Left out: {why}.")));
+    let quiet = "Nothing limits the cluster: its clients hardly ask for anything.";
+    let found = match active < ACTIVE_MIN {
+        true => Err(quiet.to_owned()),
+        false => Ok(findings(&case)),
+    };
+    let found = found.and_then(|found| match found.is_empty() {
+        true => Err(format!(
             "Nothing stands out: no cause that is known here takes {} % of the time.",
             100.0 * SHARE_MIN
-        );
+        )),
+        false => Ok(found),
+    });
+    let part = |finding: Finding| (percent(finding.cost_us, db_time_us), finding);
+    Verdict { about, remarks, found: found.map(|found| found.into_iter().map(part).collect()) }
+}
+
+/// The diagnosis as text.
+#[must_use]
+pub fn diagnose(interval: &Interval, beside: &Beside) -> String {
+    let Verdict { about, remarks, found } = verdict(interval, beside);
+    let mut out = about + "\n";
+    for remark in remarks {
+        let _ = writeln!(out, "{remark}");
     }
-    for (at, finding) in found.iter().enumerate() {
-        let part = percent(finding.cost_us, db_time_us);
+    out.push('\n');
+    let found = match found {
+        Ok(found) => found,
+        Err(why) => return out + &why + "\n",
+    };
+    for (at, (part, finding)) in found.iter().enumerate() {
         let sentence = format!("{}. {part} % of DB time: {}", at + 1, finding.sentence);
         put(&mut out, &sentence, "", "   ");
         for evidence in &finding.evidence {
@@ -169,6 +191,36 @@ pub fn diagnose(interval: &Interval, beside: &Beside) -> String {
         out.push('\n');
     }
     out
+}
+
+/// A sentence that stands by itself.
+fn begun_large(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// The diagnosis as one HTML page.
+#[must_use]
+pub fn diagnose_html(interval: &Interval, beside: &Beside) -> String {
+    let Verdict { about, remarks, found } = verdict(interval, beside);
+    let mut head = Section::new("What it is about").note(about);
+    for remark in remarks {
+        head = head.note(remark);
+    }
+    let mut sections = vec![head];
+    match found {
+        Err(why) => sections.push(Section::new("Nothing found").note(why)),
+        Ok(found) => sections.extend(found.into_iter().enumerate().map(|(at, (part, finding))| {
+            let title = format!("{}. {part} % of DB time", at + 1);
+            let mut section = Section::new(&title).note(begun_large(&finding.sentence));
+            for evidence in finding.evidence {
+                section = section.note(format!("– {evidence}"));
+            }
+            section.note(format!("To do: {}", finding.remedy))
+        })),
+    }
+    let of = format!("DB: {}  Snaps: {}-{}", interval.database, interval.begin, interval.end);
+    html_page(&format!("Skein diagnosis  {of}"), &sections)
 }
 
 fn put(out: &mut String, text: &str, first: &str, rest: &str) {

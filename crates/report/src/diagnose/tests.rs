@@ -27,6 +27,7 @@ fn interval(tables: &[(&str, &str)]) -> Interval {
                 "sql_id | plan_hash_value | executions | elapsed_time | cpu_time | buffer_gets \
                  | rows_processed | cluster_wait_time | application_wait_time"
             }
+            "wrh$_sequences" => "sequence_owner | sequence_name | loads | load_time",
             "wrh$_seg_stat" => "owner | object_name | object_type | obj | statistic_name | value",
             other => panic!("{other}"),
         };
@@ -62,6 +63,7 @@ const EVENTS: &str = "wrh$_system_event";
 const STATS: &str = "wrh$_sysstat";
 const SQL: &str = "wrh$_sqlstat";
 const SEGMENTS: &str = "wrh$_seg_stat";
+const SEQUENCES: &str = "wrh$_sequences";
 
 #[test]
 fn a_slow_log_writer_is_found_where_it_is() {
@@ -161,6 +163,38 @@ fn commits_wait_for_the_device_the_others_or_are_many() {
     assert!(found("commits", &[(STATS, acks)]).is_empty());
 }
 
+/// 200 values of a sequence without a cache, each durable before it is given, and four commits.
+#[test]
+fn commits_of_refills_are_no_commits_of_clients() {
+    let events = "1 | log file sync | Commit | 204 | 1020000 | 204 | 1020000\n\
+                  1 | log file parallel write | System I/O | 204 | 204000 | 0 | 0";
+    let stats = |users: u32| format!("1 | user commits | {users} | 1 | count");
+    let of = |stats: &str, loads: &str| {
+        found("commits", &[(EVENTS, events), (STATS, stats), (SEQUENCES, loads)]).remove(0)
+    };
+    let many = "1 | PUBLIC | CY | 199 | 1100000\n1 | PUBLIC | OTHER | 1 | 5000";
+    let refills = of(&stats(4), many);
+    assert!(
+        refills.sentence.starts_with(
+            "clients of instance 1 wait for refills of sequence PUBLIC.CY to be on disk"
+        ),
+        "{refills:?}"
+    );
+    assert_eq!(refills.remedy, "alter sequence PUBLIC.CY cache 1000.");
+    assert!((refills.cost_us - 1_000_000.0).abs() < 1.0, "{refills:?}");
+    let told = refills.evidence.join("; ");
+    assert!(told.contains("4 commits of clients, 200 refills of sequences"), "{told}");
+    assert!(told.contains("sequence PUBLIC.CY was refilled 199 times"), "{told}");
+    // As many waits, of clients' commits.
+    let few = "1 | PUBLIC | CY | 4 | 22000";
+    let own = of(&stats(200), few);
+    assert!(own.sentence.starts_with("clients of instance 1 wait for their commits"), "{own:?}");
+    assert!((own.cost_us - 1_000_000.0).abs() < 1.0, "{own:?}");
+    // Of a sequence that was not asked nothing is told.
+    let unasked = of(&stats(204), "1 | PUBLIC | CY | 0 | 0");
+    assert!(unasked.cost_us > 1_019_999.0 && unasked.evidence.len() == 1, "{unasked:?}");
+}
+
 #[test]
 fn row_locks_are_told_with_table_and_blocker() {
     let events = "1 | enq: TX - row lock contention | Application | 20 | 9000000 | 20 | 9000000";
@@ -189,18 +223,53 @@ fn blocks_logs_and_disks() {
     }
 }
 
+fn sequences(all: &[(&str, i64)]) -> Beside {
+    let one = |(name, cache): &(&str, i64)| Sequence {
+        name: (*name).to_owned(),
+        cache: *cache,
+        ordered: false,
+    };
+    Beside { sequences: all.iter().map(one).collect(), ..Beside::default() }
+}
+
 #[test]
 fn a_sequence_with_a_small_cache_is_named() {
     let events = "1 | row cache lock | Concurrency | 1000 | 5000000 | 1000 | 5000000";
-    let sequence = |name: &str, cache| Sequence { name: name.to_owned(), cache, ordered: false };
-    let sequences = vec![sequence("a", 0), sequence("public.s", 1), sequence("large", 1000)];
-    let mut beside = Beside { sequences, ..Beside::default() };
-    let told = told(&found_beside("sequences", &[(EVENTS, events)], &beside));
-    assert!(told.contains("sequence a keeps no values"), "{told}");
-    assert!(!told.contains("large"), "{told}");
-    assert!(found_beside("sequences", &[], &beside).is_empty());
-    beside.sequences.retain(|sequence| sequence.cache >= 1000);
+    let stats = "1 | sequence load elapsed time | 8000000 | 64 | us";
+    // PUBLIC.A was not asked in the interval; LARGE has a cache that is large enough.
+    let loads = "1 | PUBLIC | S | 1000 | 6000000\n3 | PUBLIC | S | 500 | 1000000\n\
+                 1 | PUBLIC | LARGE | 20 | 1000000";
+    let sql = "1 | q | 1 | 1500 | 5000000 | 1000 | 500 | 500 | 0 | 0";
+    let beside = sequences(&[("PUBLIC.A", 0), ("PUBLIC.S", 1), ("PUBLIC.LARGE", 1000)]);
+    let all = [(EVENTS, events), (STATS, stats), (SEQUENCES, loads), (SQL, sql)];
+    let found_one = found_beside("sequences", &all, &beside);
+    let told = told(&found_one);
+    assert!(told.contains("PUBLIC.S has too small a cache"), "{told}");
+    let evidence = "sequence PUBLIC.S keeps no values: it went to the dictionary 1,500 times, 4.67 \
+                    ms each; SQL q asks it";
+    assert!(told.contains(evidence), "{told}");
+    assert!(told.contains("`sequence load elapsed time`: 8.00 s"), "{told}");
+    assert!(!told.contains("LARGE") && !told.contains("PUBLIC.A"), "{told}");
+    // 7 of the 8 seconds of refills are those of small caches.
+    assert!((found_one[0].cost_us - 7_000_000.0).abs() < 1.0, "{found_one:?}");
+    assert!(found_beside("sequences", &[(SEQUENCES, loads)], &beside).is_empty(), "no time");
     // Whatever is waited for in the dictionary, it is no sequence.
+    let large = sequences(&[("PUBLIC.LARGE", 1000)]);
+    assert!(found_beside("sequences", &all, &large).is_empty());
+    let idle = sequences(&[("PUBLIC.A", 0)]);
+    assert!(found_beside("sequences", &all, &idle).is_empty());
+}
+
+#[test]
+fn of_an_older_server_only_a_sequence_that_a_statement_names_is_blamed() {
+    let events = "1 | row cache lock | Concurrency | 1000 | 5000000 | 1000 | 5000000";
+    let sql = "1 | q | 1 | 1500 | 5000000 | 1000 | 500 | 500 | 0 | 0";
+    let beside = sequences(&[("PUBLIC.VALUES", 0), ("PUBLIC.S", 20)]);
+    let all = [(EVENTS, events), (SQL, sql)];
+    let told = told(&found_beside("sequences", &all, &beside));
+    assert!(told.contains("sequence PUBLIC.S keeps 20 values; SQL q asks it"), "{told}");
+    assert!(!told.contains("PUBLIC.VALUES"), "{told}");
+    // Nothing ran that asks one.
     assert!(found_beside("sequences", &[(EVENTS, events)], &beside).is_empty());
 }
 
@@ -258,6 +327,10 @@ fn the_costly_come_first_and_the_cheap_not_at_all() {
     let text = diagnose(&interval(&[(EVENTS, events), (SPLIT, split)]), &Beside::default());
     assert!(text.contains("1. 96.5 % of DB time: the log writer of instance 3 is slow"), "{text}");
     assert!(!text.contains("2. "), "commits and reads are below the limit: {text}");
+    let page = diagnose_html(&interval(&[(EVENTS, events), (SPLIT, split)]), &Beside::default());
+    for part in ["1. 96.5 % of DB time", "<p>The log writer of instance 3 is slow", "<p>To do: "] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     let first = text.lines().next().unwrap_or("");
     assert!(
         first.starts_with("Snapshots 1 to 2 of test, 600.0 s, instances 1, 3: DB time 72.03 s")

@@ -1,0 +1,216 @@
+//! What reports ask the database, and what becomes of the answers. Whoever makes a report runs the
+//! statements one after the other and gives the answers back in the same order.
+//!
+//! What it promises: every statement is a fixed text but for numbers in it; whoever may not read a
+//! table is told so by the statement itself. What it must never do: know how a statement is run.
+
+use crate::awr::{Fetched, Input, Samples, SnapshotRow, TABLES};
+use crate::diagnose::{Beside, Sequence};
+use std::collections::BTreeMap;
+
+/// Takes a snapshot, and gives its number.
+pub const CREATE_SNAPSHOT: &str = "select dbms_workload_repository.create_snapshot()";
+
+/// Every instance of every snapshot that is kept: for [`snapshots`].
+pub const SNAPSHOTS: &str = "select snap_id, instance_number, instance_name, version, \
+     to_char(end_interval_time, 'YYYY-MM-DD HH24:MI:SS'), \
+     (extract(epoch from end_interval_time) * 1000000)::bigint, \
+     to_char(startup_time, 'YYYY-MM-DD HH24:MI:SS'), \
+     (extract(epoch from startup_time) * 1000000)::bigint, coalesce(sessions, 0) \
+     from pg_awr.wrm$_snapshot order by snap_id, instance_number";
+
+const SEQUENCES: &str = "select sequence_owner || '.' || sequence_name, cache_size, order_flag \
+     from dba_sequences";
+
+const TEXTS: &str = "select sql_id, max(sql_text) from gv$sqlstats group by sql_id";
+
+/// Whether a SQLSTATE says that a server does not have what a statement names: its answer is one
+/// without rows and columns.
+#[must_use]
+pub fn is_missing(code: &str) -> bool {
+    matches!(code, "42P01" | "3F000" | "42703")
+}
+
+fn number(cell: &Option<String>) -> Option<i64> {
+    cell.as_deref()?.parse().ok()
+}
+
+fn pairs(fetched: &Fetched) -> BTreeMap<String, String> {
+    let pair = |row: &Vec<Option<String>>| Some((row[0].clone()?, row[1].clone()?));
+    fetched.rows.iter().filter_map(pair).collect()
+}
+
+/// The number of a snapshot that has been taken.
+#[must_use]
+pub fn taken(answer: &Fetched) -> Option<i64> {
+    number(answer.rows.first()?.first()?)
+}
+
+/// The snapshots that are kept.
+#[must_use]
+pub fn snapshots(answer: &Fetched) -> Vec<SnapshotRow> {
+    let row = |row: &Vec<Option<String>>| {
+        let text = |at: usize| row[at].clone().unwrap_or_default();
+        let number = |at: usize| number(&row[at]).unwrap_or(0);
+        SnapshotRow {
+            snap_id: number(0),
+            instance: number(1),
+            name: text(2),
+            version: text(3),
+            time: text(4),
+            time_us: number(5),
+            startup: text(6),
+            startup_us: number(7),
+            sessions: number(8),
+        }
+    };
+    answer.rows.iter().map(row).collect()
+}
+
+/// What [`input`] is made of.
+#[must_use]
+pub fn input_statements((begin, end): (i64, i64)) -> Vec<String> {
+    let rows =
+        |table: &str| format!("select * from pg_awr.{table} where snap_id in ({begin}, {end})");
+    let texts = format!(
+        "select sql_id, sql_text from pg_awr.wrh$_sqltext where sql_id in \
+         (select sql_id from pg_awr.wrh$_sqlstat where snap_id = {end})"
+    );
+    TABLES.iter().map(|(table, _)| rows(table)).chain([texts]).collect()
+}
+
+/// All that is kept of two snapshots.
+#[must_use]
+pub fn input(database: &str, snapshots: Vec<SnapshotRow>, answers: Vec<Fetched>) -> Input {
+    let mut input = Input { database: database.to_owned(), snapshots, ..Input::default() };
+    let mut answers = answers.into_iter();
+    for ((table, _), rows) in TABLES.iter().zip(answers.by_ref()) {
+        input.tables.insert((*table).to_owned(), rows);
+    }
+    input.texts = answers.next().map_or_else(BTreeMap::new, |texts| pairs(&texts));
+    input
+}
+
+/// What [`beside`] is made of.
+#[must_use]
+pub fn beside_statements((begin, end): (i64, i64)) -> Vec<String> {
+    let blockers = format!(
+        "select blocking_inst_id, blocking_session, count(*) from gv$active_session_history \
+         where event like 'enq: TX%' and blocking_session is not null and sample_time > \
+         (select min(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {begin}) \
+         and sample_time <= \
+         (select max(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {end}) \
+         group by 1, 2 order by 3 desc limit 5"
+    );
+    vec![SEQUENCES.to_owned(), blockers]
+}
+
+/// What snapshots do not hold: sequences as they are now, and who held row locks.
+#[must_use]
+pub fn beside(answers: &[Fetched]) -> Beside {
+    let rows = |at: usize| answers.get(at).map_or(&[][..], |answer| &answer.rows);
+    let sequence = |row: &Vec<Option<String>>| {
+        Some(Sequence {
+            name: row[0].clone()?,
+            cache: number(&row[1])?,
+            ordered: row[2].as_deref() == Some("Y"),
+        })
+    };
+    let blocker =
+        |row: &Vec<Option<String>>| Some((number(&row[0])?, number(&row[1])?, number(&row[2])?));
+    Beside {
+        sequences: rows(0).iter().filter_map(sequence).collect(),
+        blockers: rows(1).iter().filter_map(blocker).collect(),
+    }
+}
+
+/// What [`samples`] is made of: what sessions did in the last minutes, on all instances or on one.
+#[must_use]
+pub fn samples_statements(minutes: u32, instance: Option<u16>) -> Vec<String> {
+    // Before an instance was started nobody looked.
+    let range = format!(
+        "select to_char(b, 'YYYY-MM-DD HH24:MI:SS'), to_char(now(), 'YYYY-MM-DD HH24:MI:SS'), \
+         extract(epoch from now() - b)::bigint from (select greatest(now() - interval '{minutes} \
+         minutes', (select min(startup_time) from gv$instance)) as b) x"
+    );
+    let only = instance.map_or(String::new(), |k| format!(" and inst_id = {k}"));
+    let rows = format!(
+        "with a as (select inst_id, session_type, case session_state when 'ON CPU' then '' \
+         else event end as event, case session_state when 'ON CPU' then '' else wait_class end \
+         as wait_class, sql_id, session_id as session, program, blocking_inst_id || '.' || \
+         blocking_session as blocker, current_obj#, \
+         to_char(sample_time, 'YYYY-MM-DD HH24:MI') as minute, count(*) as samples \
+         from gv$active_session_history \
+         where sample_time > now() - interval '{minutes} minutes'{only} \
+         group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10) \
+         select a.*, c.relname as object from a left join pg_class c on c.oid = a.current_obj#"
+    );
+    vec![range, rows, TEXTS.to_owned()]
+}
+
+/// Samples to report on; `None`: this server keeps none.
+#[must_use]
+pub fn samples(database: &str, answers: Vec<Fetched>) -> Option<Samples> {
+    let [range, rows, texts]: [Fetched; 3] = answers.try_into().ok()?;
+    if rows.columns.is_empty() {
+        return None;
+    }
+    let cell = |at: usize| range.rows.first().and_then(|row| row[at].clone()).unwrap_or_default();
+    let moments = cell(2).parse().unwrap_or(1);
+    let (database, texts) = (database.to_owned(), pairs(&texts));
+    Some(Samples { database, from: cell(0), to: cell(1), moments, rows, texts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(rows: &[&[&str]]) -> Fetched {
+        let cell = |cell: &&str| (!cell.is_empty()).then(|| (*cell).to_owned());
+        let row = |row: &&[&str]| row.iter().map(cell).collect();
+        Fetched { columns: vec!["a".to_owned()], rows: rows.iter().map(row).collect() }
+    }
+
+    #[test]
+    fn snapshots_are_read_with_their_times() {
+        let cells = ["3", "1", "skein1", "0.1.0", "a", "5", "b", "4", "7"];
+        let read = snapshots(&answer(&[&cells]));
+        let one = &read[0];
+        assert_eq!((one.snap_id, one.instance, one.time_us, one.sessions), (3, 1, 5, 7));
+        assert!(snapshots(&Fetched::default()).is_empty(), "none is kept");
+        assert_eq!((taken(&answer(&[&["4"]])), taken(&Fetched::default())), (Some(4), None));
+    }
+
+    #[test]
+    fn every_table_of_two_snapshots_is_asked_for() {
+        let asked = input_statements((4, 9));
+        assert_eq!(asked.len(), TABLES.len() + 1);
+        assert!(asked.iter().all(|text| text.contains('9')), "{asked:?}");
+        let mut answers = vec![Fetched::default(); TABLES.len()];
+        answers[0] = answer(&[&["1"]]);
+        answers.push(answer(&[&["x", "select 1"], &["y", ""]]));
+        let input = input("db", Vec::new(), answers);
+        assert_eq!(input.tables[TABLES[0].0].rows.len(), 1);
+        assert_eq!((input.texts.len(), input.texts["x"].as_str()), (1, "select 1"));
+    }
+
+    #[test]
+    fn a_server_without_samples_has_no_report_of_them() {
+        assert!(samples("db", vec![Fetched::default(); 3]).is_none());
+        let asked = samples_statements(5, Some(2));
+        assert!(asked[1].contains("'5 minutes' and inst_id = 2"), "{}", asked[1]);
+        let answers = vec![answer(&[&["f", "t", "300"]]), answer(&[]), Fetched::default()];
+        let told = samples("db", answers).unwrap();
+        assert_eq!((told.from.as_str(), told.moments), ("f", 300));
+    }
+
+    #[test]
+    fn who_held_row_locks_is_beside_the_snapshots() {
+        let sequences = answer(&[&["public.s", "20", "Y"], &["", "1", "N"]]);
+        let told = beside(&[sequences, answer(&[&["2", "200001", "8"]])]);
+        assert_eq!(told.blockers, [(2, 200_001, 8)]);
+        let sequence = Sequence { name: "public.s".to_owned(), cache: 20, ordered: true };
+        assert_eq!(told.sequences, [sequence]);
+        assert_eq!(beside_statements((1, 2)).len(), 2);
+    }
+}
