@@ -91,7 +91,7 @@ const PROCEDURES: [Procedure; 6] = [
 const CLEAR: &str = "dbms_session.clear_identifier";
 
 /// Whether a procedure of a package is one of these.
-pub(crate) fn is_attribute_call(package: &str, name: &str) -> bool {
+pub(super) fn is_attribute_call(package: &str, name: &str) -> bool {
     package == "dbms_application_info"
         || (package == "dbms_session" && matches!(name, "set_identifier" | "clear_identifier"))
 }
@@ -183,6 +183,7 @@ impl Machine<'_> {
                 *attribute.of(about) = Arc::from(text.as_str());
             }
         });
+        ctx.apply_trace_rules();
         for (attribute, text) in values {
             if let Some(label) = attribute.traced() {
                 ctx.trace_attribute(label, &text);

@@ -1,6 +1,6 @@
 //! What can be told of a body before it runs: whether its SQL is any.
 
-use super::tree::{Block, Into, Kind, Program, Raised, Returned, Rows, Sql, Statement};
+use super::tree::{Block, Into, Kind, Over, Program, Raised, Returned, Rows, Sql, Statement};
 use crate::parse::parse_single;
 use crate::{PgError, Result};
 
@@ -49,8 +49,11 @@ impl Texts {
     }
 
     fn one(&mut self, statement: &Statement) {
-        let line = statement.line;
-        match &statement.kind {
+        self.kind(statement.line, &statement.kind);
+    }
+
+    fn kind(&mut self, line: u32, kind: &Kind) {
+        match kind {
             Kind::Nothing
             | Kind::Copy { .. }
             | Kind::Commit
@@ -58,7 +61,21 @@ impl Texts {
             | Kind::Diagnostics { .. }
             | Kind::Fetch { into: Into { .. }, .. }
             | Kind::Ask(_)
+            | Kind::AssignWhole { .. }
+            | Kind::CallLocal(_)
+            | Kind::Goto(_)
+            | Kind::Savepoint(_)
+            | Kind::RollbackTo(_)
             | Kind::Close { .. } => {}
+            Kind::Seed(sql) => self.expr(line, sql),
+            Kind::Alter { args, .. } => self.exprs(line, args),
+            Kind::ReturnWith(kind) => self.kind(line, kind),
+            Kind::ForAll { over, body, .. } => {
+                if let Over::Range(from, to) = over {
+                    self.exprs(line, [from, to]);
+                }
+                self.kind(line, body);
+            }
             Kind::Block(block) => self.block(line, block),
             Kind::Assign { value, .. } => self.expr(line, value),
             Kind::AssignElement { index, value, .. } => self.exprs(line, [index, value]),
@@ -102,8 +119,8 @@ impl Texts {
             }
             Kind::ReturnQuery(rows) => self.rows(line, rows),
             Kind::Sql { sql, .. } | Kind::Call { sql, .. } => self.statement(line, sql),
-            Kind::Execute { text, using, .. } => {
-                self.exprs(line, std::iter::once(text).chain(using));
+            Kind::Execute(execute) => {
+                self.exprs(line, std::iter::once(&execute.text).chain(&execute.using));
             }
             Kind::Raise(raise) => {
                 if let Raised::Format(_, values) = &raise.what {
@@ -114,6 +131,7 @@ impl Texts {
             Kind::Assert { condition, message } => {
                 self.exprs(line, std::iter::once(condition).chain(message));
             }
+            Kind::Gather(what) => self.exprs(line, what.exprs()),
             Kind::Tell(told) => self.exprs(line, told.iter().filter_map(|(_, sql)| sql.as_ref())),
             Kind::Put { text, .. } => self.exprs(line, text),
             Kind::Fail { number, message } => self.exprs(line, [number, message]),
@@ -128,6 +146,9 @@ impl Texts {
 pub(super) fn check(program: &Program, name: &str) -> Result<()> {
     let mut texts = Texts::default();
     texts.block(1, &program.block);
+    for block in program.routines.iter().filter_map(|routine| routine.block.as_ref()) {
+        texts.block(1, block);
+    }
     for query in program.cursors.iter().filter_map(|def| def.query.as_ref()) {
         texts.statement(1, query);
     }

@@ -31,6 +31,7 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("cannot_coerce", &["42846"]),
     ("cardinality_violation", &["21000"]),
     ("check_violation", &["23514"]),
+    ("collection_is_null", &["22531"]),
     ("data_exception", &["22"]),
     ("datatype_mismatch", &["42804"]),
     ("deadlock_detected", &["40P01"]),
@@ -64,8 +65,12 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("raise_exception", &["P0001"]),
     ("read_only_sql_transaction", &["25006"]),
     ("restrict_violation", &["23001"]),
+    ("program_error", &["XX000"]),
     ("serialization_failure", &["40001"]),
+    ("storage_error", &["53200"]),
     ("string_data_right_truncation", &["22001"]),
+    ("subscript_beyond_count", &["22533"]),
+    ("subscript_outside_limit", &["22532"]),
     ("syntax_error", &["42601"]),
     ("syntax_error_or_access_rule_violation", &["42"]),
     ("timeout_on_resource", &["55P03"]),
@@ -106,6 +111,38 @@ pub(super) fn number_of(code: &str) -> i32 {
         "42P01" => -942,
         "55P03" => -54,
         "P0001" => 1,
+        "22531" => -6531,
+        "22532" => -6532,
+        "22533" => -6533,
+        "53200" => -6500,
         _ => -20_000,
     }
+}
+
+/// What the field's SQLERRM says of a number.
+pub(super) fn message_of(number: i32) -> String {
+    let text = match number {
+        0 => return "ORA-0000: normal, successful completion".to_owned(),
+        100 | -1403 => return "ORA-01403: no data found".to_owned(),
+        1 => return "User-Defined Exception".to_owned(),
+        -1 => "unique constraint violated",
+        -54 => "resource busy and acquire with NOWAIT specified or timeout expired",
+        -60 => "deadlock detected while waiting for resource",
+        -942 => "table or view does not exist",
+        -1400 => "cannot insert NULL",
+        -1422 => "exact fetch returns more than requested number of rows",
+        -1476 => "divisor is equal to zero",
+        -1722 => "invalid number",
+        -2290 => "check constraint violated",
+        -2291 => "integrity constraint violated - parent key not found",
+        -6500 => "storage error",
+        -6502 => "numeric or value error",
+        -6531 => "Reference to uninitialized collection",
+        -6532 => "Subscript outside of limit",
+        -6533 => "Subscript beyond count",
+        -24_381 => "error(s) in array DML",
+        number if number > 0 => return format!("-{number}: non-ORACLE exception"),
+        _ => "",
+    };
+    format!("ORA-{:05}: {text}", number.unsigned_abs()).trim_end().trim_end_matches(':').to_owned()
 }

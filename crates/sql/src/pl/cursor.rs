@@ -6,6 +6,7 @@
 use super::exec::Source;
 use super::lex::Tok;
 use super::parse::{Name, Parser};
+use super::places::Place;
 use super::run::{Flow, Machine};
 use super::tree::{CursorArg, CursorDef, CursorParam, Dialect, Into, Kind, Rows, Slot, Sql, Use};
 use crate::{PgError, Result};
@@ -158,10 +159,12 @@ impl Parser<'_> {
         let _ = self.word("next");
         let _ = self.word("from") || self.word("in");
         let cursor = self.cursor()?;
-        self.expect("into")?;
-        let targets = self.targets()?;
+        let Some(mut into) = self.targets_clause()? else { return Err(self.near()) };
+        if into.bulk && self.word("limit") {
+            into.limit = Some(self.expr_until(&[], &[";"])?);
+        }
         self.expect_symbol(";")?;
-        Ok(Kind::Fetch { cursor, into: Into { strict: false, targets } })
+        Ok(Kind::Fetch { cursor, into })
     }
 
     /// `foreach x in array a loop`.
@@ -215,6 +218,15 @@ impl Parser<'_> {
     }
 }
 
+/// What a cursor says of itself before it is opened.
+pub(super) fn prepare_states(places: &mut [Place], def: &CursorDef) {
+    places[def.count] = Place::new(TypeKind::Int8, Value::Null);
+    places[def.open] = Place::new(TypeKind::Bool, Value::Bool(false));
+    for slot in [def.found, def.not_found] {
+        places[slot] = Place::new(TypeKind::Bool, Value::Null);
+    }
+}
+
 impl Machine<'_> {
     fn cursor_def(&self, slot: Slot) -> Result<CursorDef> {
         let def = self.queries.get(&slot).cloned();
@@ -250,7 +262,7 @@ impl Machine<'_> {
             let place = &mut self.places[param.slot];
             place.name.clone_from(&param.name);
             (place.ty, place.record, place.value) = (ty, None, Value::Null);
-            self.store(&Use { slot: param.slot, field: None }, value, from)?;
+            self.store(&Use::of(param.slot), value, from)?;
         }
         Ok(query)
     }
@@ -269,6 +281,22 @@ impl Machine<'_> {
         if let (Some(true), Value::Int8(rows)) = (found, &mut self.places[count].value) {
             *rows += 1;
         }
+    }
+
+    /// The same of many rows.
+    pub(super) fn note_cursor_rows(&mut self, slot: Slot, found: bool, more: u64) {
+        self.note_cursor(slot, None, Some(found));
+        let Some(def) = self.queries.get(&slot) else { return };
+        let more = i64::try_from(more).unwrap_or(i64::MAX);
+        if let Value::Int8(rows) = &mut self.places[def.count].value {
+            // One of them has been counted if any was found.
+            *rows += more - i64::from(found);
+        }
+    }
+
+    pub(super) fn is_open(&self, slot: Slot) -> bool {
+        let def = self.queries.get(&slot);
+        def.is_some_and(|def| self.places[def.open].value == Value::Bool(true))
     }
 
     pub(super) async fn open(&mut self, slot: Slot, args: &[CursorArg]) -> Result<()> {
@@ -299,6 +327,10 @@ impl Machine<'_> {
     }
 
     pub(super) async fn fetch(&mut self, slot: Slot, into: &Into) -> Result<()> {
+        if into.bulk {
+            return self.fetch_bulk(slot, into).await;
+        }
+        let targets = self.settled_all(&into.targets).await?;
         let cursor = self.cursors.remove(&slot);
         let mut cursor = cursor.ok_or_else(|| PgError::new("34000", "the cursor is not open"))?;
         let row = self.next_row(&mut cursor).await;
@@ -308,7 +340,7 @@ impl Machine<'_> {
         self.note_cursor(slot, None, Some(row.is_some()));
         self.set_found(row.is_some());
         match row {
-            Some(row) => self.take_row(&into.targets, row, &names, &types),
+            Some(row) => self.take_row(&targets, row, &names, &types),
             None if self.dialect == Dialect::Pg => self.take_nothing(into, &names, &types),
             None => Ok(()),
         }

@@ -1,17 +1,22 @@
 //! SQL inside procedural code: planned once, run with the values of variables.
 
 use super::names::ALL_FIELDS;
-use super::run::{Machine, field_at, not_assigned, type_of};
-use super::tree::{Dialect, Into, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Slot, Sql, Use};
+use super::places::{Record, field_at};
+use super::run::{Machine, type_of};
+use super::scopes::{Written, without_failed, written};
+use super::tree::{Dialect, Into, ROW_COUNT, Slot, Sql, Use};
 use crate::encode::{Nowhere, TakenRows};
-use crate::parse::{Parsed, parse_single};
+use crate::idioms::exact::divide_exactly;
+use crate::parse::{Parsed, Statement, parse_single};
 use crate::plan::{Direct, Kind as PlanKind, Prepared};
+use crate::planning::Counted;
 use crate::session::{Fetched, Portal, PortalState};
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::row::{ColType, TypeKind, Value};
 use query::scalar::EvalContext;
 use query::types::{PgType, col_type_of_oid};
+use query::wire::FormatEnv;
 use std::sync::Arc;
 
 /// Rows of a loop that are fetched at a time.
@@ -21,6 +26,19 @@ const ROWS_AT_A_TIME: usize = 100;
 pub(crate) struct Ready {
     types: Vec<u32>,
     planned: Planned,
+    /// Which of the values it takes, if not all: the names of the others are columns'.
+    given: Option<Box<[usize]>>,
+}
+
+impl Ready {
+    /// The plan, with those of the values that it takes.
+    fn with(&self, values: Vec<Value>) -> (Planned, Vec<Value>) {
+        let values = match &self.given {
+            None => values,
+            Some(given) => given.iter().map(|at| values[*at].clone()).collect(),
+        };
+        (self.planned.clone(), values)
+    }
 }
 
 /// A plan, with the shape of its rows.
@@ -32,12 +50,19 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    fn new(prepared: Arc<Prepared>) -> Planned {
+    pub(super) fn new(prepared: Arc<Prepared>) -> Planned {
         Planned {
             names: prepared.columns.iter().map(|c| c.name.clone()).collect(),
             columns: prepared.columns.iter().map(type_of).collect(),
             prepared,
         }
+    }
+
+    /// A record of its columns.
+    pub(super) fn empty_row(&self) -> Record {
+        let (names, types) = (self.names.clone(), self.columns.clone());
+        let values = vec![Value::Null; names.len()];
+        Record { names, types, values, fixed: true }
     }
 }
 
@@ -53,6 +78,8 @@ pub(super) struct Cursor {
     pub(super) types: Arc<[ColType]>,
     portal: Portal,
     taken: TakenRows,
+    /// Rows that are fetched at a time.
+    pub(super) at_a_time: usize,
     params: Option<Vec<Value>>,
     rows: std::vec::IntoIter<Vec<Value>>,
     done: bool,
@@ -61,8 +88,36 @@ pub(super) struct Cursor {
 impl Machine<'_> {
     // ---- statements -------------------------------------------------------------------------
 
-    pub(super) async fn prepare(&mut self, text: &str, types: &[u32]) -> Result<Arc<Prepared>> {
-        let statement = parse_single(text)?;
+    pub(super) async fn prepare(
+        &mut self,
+        text: &str,
+        types: &[u32],
+        counted: Counted,
+    ) -> Result<Arc<Prepared>> {
+        self.prepare_read(parse_single(text)?, types, counted).await
+    }
+
+    /// A statement of the code itself, which is in its language.
+    async fn prepare_own(
+        &mut self,
+        mut statement: Statement,
+        types: &[u32],
+        counted: Counted,
+    ) -> Result<Arc<Prepared>> {
+        if self.dialect == Dialect::Field
+            && let Parsed::Sql(ast) = &mut statement.parsed
+        {
+            statement.exact = divide_exactly(ast, true);
+        }
+        self.prepare_read(statement, types, counted).await
+    }
+
+    async fn prepare_read(
+        &mut self,
+        statement: Statement,
+        types: &[u32],
+        counted: Counted,
+    ) -> Result<Arc<Prepared>> {
         let ends = matches!(&statement.parsed, Parsed::Sql(ast) if matches!(**ast,
             Ast::Commit { .. } | Ast::Rollback { .. } | Ast::StartTransaction { .. }
             | Ast::Savepoint { .. } | Ast::ReleaseSavepoint { .. }));
@@ -72,82 +127,145 @@ impl Machine<'_> {
         if matches!(&statement.parsed, Parsed::Sql(ast) if matches!(**ast, Ast::Copy { .. })) {
             return Err(PgError::unsupported("COPY in a block"));
         }
-        self.session.prepare_within(statement, types).await
+        self.session.prepare_within(statement, types, counted).await
     }
 
     /// A statement of the block, its plan made anew only if types or definitions have changed.
     async fn ready(&mut self, sql: &Sql, is_expression: bool) -> Result<(Planned, Vec<Value>)> {
-        let expanded;
-        let sql = match sql.uses.iter().any(|used| used.field.as_deref() == Some(ALL_FIELDS)) {
-            true => {
-                expanded = self.expanded(sql)?;
-                &expanded
-            }
-            false => sql,
-        };
+        let all = |used: &Use| used.field.as_deref() == Some(ALL_FIELDS);
+        if sql.uses.iter().any(all) {
+            return Box::pin(self.ready_with_rows(sql)).await;
+        }
         let mut values = Vec::with_capacity(sql.uses.len());
-        let mut known = self.ready.get(sql.id).and_then(Option::as_ref);
+        // Types of what is worked out, once.
+        let mut worked_out = Vec::new();
+        let mut same = self.ready.get(sql.id).is_some_and(Option::is_some);
         for (at, used) in sql.uses.iter().enumerate() {
-            let (value, ty) = self.value_of(used)?;
-            known = known.filter(|ready| ready.types.get(at) == Some(&ty));
+            let (value, ty) = match &used.access {
+                None => self.value_of(used)?,
+                Some(access) => {
+                    let (value, ty) = match self.quick(used, access) {
+                        Some(typed) => typed?,
+                        None => self.worked_out(used, access).await?,
+                    };
+                    let ty = parameter_type(ty);
+                    worked_out.push(ty);
+                    (value, ty)
+                }
+            };
+            let known = self.ready[sql.id].as_ref();
+            same = same && known.is_some_and(|ready| ready.types.get(at) == Some(&ty));
             values.push(value);
         }
+        let known = self.ready[sql.id].as_ref().filter(|_| same);
         if let Some(ready) = known
             && self.session.serves(&ready.planned.prepared)
         {
-            return Ok((ready.planned.clone(), values));
+            return Ok(ready.with(values));
         }
-        let types = sql.uses.iter().map(|used| Ok(self.value_of(used)?.1));
-        let types = types.collect::<Result<Vec<u32>>>()?;
-        let prepared = match is_expression {
-            true => self.prepare(&format!("select {}", sql.text), &types).await?,
-            false => self.prepare(&sql.text, &types).await?,
-        };
-        let planned = Planned::new(prepared);
-        self.ready[sql.id] = Some(Ready { types, planned: planned.clone() });
-        Ok((planned, values))
+        let mut types = Vec::with_capacity(sql.uses.len());
+        let mut rest = worked_out.into_iter();
+        for used in &sql.uses {
+            types.push(match used.access {
+                Some(_) => rest.next().unwrap_or(0),
+                None => self.type_of_use(used)?,
+            });
+        }
+        let counts = vec![1; types.len()];
+        let ready = self.plan_with(sql, &counts, types, is_expression).await?;
+        Ok(ready.with(values))
     }
 
-    /// A statement with each field of a record in the place of all of them.
-    fn expanded(&self, sql: &Sql) -> Result<Sql> {
-        let mut uses: Vec<Use> = Vec::new();
-        let mut places: Vec<String> = Vec::new();
-        for used in &sql.uses {
-            let from = uses.len();
-            match used.field.as_deref() {
-                Some(ALL_FIELDS) => {
-                    let place = &self.places[used.slot];
-                    let record = place.record.as_ref().filter(|record| !record.names.is_empty());
-                    let record = record.ok_or_else(|| not_assigned(place))?;
-                    let field = |name: &String| Use { slot: used.slot, field: Some(name.clone()) };
-                    uses.extend(record.names.iter().map(field));
-                }
-                _ => uses.push(used.clone()),
+    /// The plan of a statement of the block without parameters.
+    pub(super) async fn plan_of(&mut self, sql: &Sql) -> Result<Planned> {
+        self.ready(sql, false).await.map(|(planned, _)| planned)
+    }
+
+    /// Plans a statement whose uses have so many values each, of these types.
+    async fn plan_with(
+        &mut self,
+        sql: &Sql,
+        counts: &[usize],
+        types: Vec<u32>,
+        is_expression: bool,
+    ) -> Result<&Ready> {
+        let (text, counted) = match is_expression {
+            true => (format!("select {}", sql.text), Counted::UnlessExpression),
+            false => (sql.text.clone(), Counted::UnlessValues),
+        };
+        let (mut columns, mut read) = match sql.has_names() {
+            true => Box::pin(self.columns_named(&text, sql)).await?,
+            false => Default::default(),
+        };
+        let single = counts.iter().all(|count| *count == 1);
+        let (prepared, given) = loop {
+            if columns.is_empty() && single {
+                let statement = read.take().map_or_else(|| parse_single(&text), Ok)?;
+                break (self.prepare_own(statement, &types, counted).await?, None);
             }
-            let all: Vec<String> = (from + 1..=uses.len()).map(|n| format!("${n}")).collect();
-            places.push(all.join(", "));
+            let Written { text: own, given } = written(&text, sql, &columns, counts)?;
+            let taken: Vec<u32> = given.iter().map(|at| types[*at]).collect();
+            match self.prepare_own(parse_single(&own)?, &taken, counted).await {
+                Ok(prepared) => break (prepared, Some(given)),
+                Err(error) => match without_failed(&error, &text, sql, &columns) {
+                    Some(rest) => columns = rest,
+                    None => return Err(error),
+                },
+            }
+        };
+        let given = given.filter(|given| given.len() < types.len()).map(Vec::into_boxed_slice);
+        let planned = Planned::new(prepared);
+        Ok(self.ready[sql.id].insert(Ready { types, planned, given }))
+    }
+
+    /// The same of a statement in which records stand for all of their fields.
+    async fn ready_with_rows(&mut self, sql: &Sql) -> Result<(Planned, Vec<Value>)> {
+        let (mut types, mut values) = (Vec::new(), Vec::new());
+        // How many parameters are in the place of each.
+        let mut counts = Vec::with_capacity(sql.uses.len());
+        for used in &sql.uses {
+            let before = values.len();
+            if used.field.as_deref() == Some(ALL_FIELDS) {
+                let record = self.all_fields(used).await?;
+                for (value, ty) in record.values.into_iter().zip(record.types.iter()) {
+                    types.push(parameter_type(Some(*ty)));
+                    values.push(value);
+                }
+            } else {
+                let (value, ty) = match &used.access {
+                    Some(access) => {
+                        let (value, ty) = self.worked_out(used, access).await?;
+                        let ty = parameter_type(ty);
+                        (value, ty)
+                    }
+                    None => self.value_of(used)?,
+                };
+                types.push(ty);
+                values.push(value);
+            }
+            counts.push(values.len() - before);
         }
-        let (mut text, mut copied) = (String::new(), 0);
-        for token in super::lex::tokens(&sql.text)? {
-            let super::lex::Tok::Word(word) = &token.tok else { continue };
-            let number = word.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
-            let Some(place) = number.and_then(|n| places.get(n.checked_sub(1)?)) else { continue };
-            text.push_str(&sql.text[copied..token.at]);
-            text.push_str(place);
-            copied = token.end;
+        if let Some(ready) = self.ready.get(sql.id).and_then(Option::as_ref)
+            && ready.types == types
+            && self.session.serves(&ready.planned.prepared)
+        {
+            return Ok(ready.with(values));
         }
-        text.push_str(&sql.text[copied..]);
-        Ok(Sql { id: sql.id, text, uses })
+        let ready = self.plan_with(sql, &counts, types, false).await?;
+        Ok(ready.with(values))
     }
 
     /// A record as PostgreSQL writes a row.
     fn row_text(&self, slot: Slot) -> Result<Value> {
         // One that nothing was assigned to is NULL.
         let record = self.places[slot].record.as_ref().filter(|record| !record.names.is_empty());
-        let Some(record) = record else { return Ok(Value::Null) };
+        Ok(record.map_or(Value::Null, |record| self.row_text_of(&record.values)))
+    }
+
+    pub(super) fn row_text_of(&self, values: &[Value]) -> Value {
         let env = self.session.format_env();
-        let mut cells = Vec::with_capacity(record.values.len());
-        for value in &record.values {
+        let mut cells = Vec::with_capacity(values.len());
+        for value in values {
             if value.is_null() {
                 cells.push(String::new());
                 continue;
@@ -162,7 +280,21 @@ impl Machine<'_> {
                 false => text,
             });
         }
-        Ok(Value::Text(format!("({})", cells.join(",")).into()))
+        Value::Text(format!("({})", cells.join(",")).into())
+    }
+
+    /// The type that a variable is declared with as a parameter.
+    fn type_of_use(&self, used: &Use) -> Result<u32> {
+        let place = &self.places[used.slot];
+        let ty = match &used.field {
+            Some(field) => {
+                let at = field_at(place, field)?;
+                place.record.as_ref().map(|record| record.types[at])
+            }
+            None if place.record.is_some() => Some(ColType::new(TypeKind::Text)),
+            None => place.ty,
+        };
+        Ok(parameter_type(ty))
     }
 
     /// The value of a variable, and the type it is declared with as a parameter; 0: the one that is
@@ -180,8 +312,7 @@ impl Machine<'_> {
                 None => (place.value.clone(), place.ty),
             },
         };
-        let oid = ty.map_or(0, |ty| PgType::of(ty).oid);
-        Ok((value, if col_type_of_oid(oid).is_some() { oid } else { 0 }))
+        Ok((value, parameter_type(ty)))
     }
 
     /// The values as the plan wants them.
@@ -200,7 +331,7 @@ impl Machine<'_> {
         let (planned, values) = match source {
             Source::Static(sql) => self.ready(sql, false).await?,
             Source::Dynamic { text, types, values } => {
-                (Planned::new(self.prepare(text, types).await?), values)
+                (Planned::new(self.prepare(text, types, Counted::UnlessValues).await?), values)
             }
         };
         let values = self.given(&planned.prepared, values)?;
@@ -212,10 +343,18 @@ impl Machine<'_> {
         // A variable by itself, or a constant.
         if let [used] = &sql.uses[..]
             && sql.text == "$1"
-            && let Some(ty) = self.places[used.slot].ty
             && used.field.is_none()
         {
-            return Ok((self.places[used.slot].value.clone(), ty));
+            if let Some(access) = &used.access {
+                let (value, ty) = match self.quick(used, access) {
+                    Some(typed) => typed?,
+                    None => self.worked_out(used, access).await?,
+                };
+                return Ok((value, ty.unwrap_or(ColType::new(TypeKind::Text))));
+            }
+            if let Some(ty) = self.places[used.slot].ty {
+                return Ok((self.places[used.slot].value.clone(), ty));
+            }
         }
         let (planned, values) = self.ready(sql, true).await?;
         let Planned { prepared, columns, .. } = planned;
@@ -223,13 +362,13 @@ impl Machine<'_> {
             let count = columns.len();
             return Err(PgError::syntax(format!("query returned {count} columns")));
         };
-        let values = self.given(&prepared, values)?;
+        let mut values = self.given(&prepared, values)?;
         if let PlanKind::Direct(direct) = &prepared.plan.kind
             && let Direct::Values(output) = &**direct
-            && prepared.plan.hidden.is_empty()
             && let [one] = &output[..]
+            && let env = self.session.format_env()
+            && self.calls_at_once(&prepared, &env, &mut values)?
         {
-            let env = self.session.format_env();
             let cx = EvalContext { row: None, params: &values, env: &env };
             return Ok((one.eval(&cx)?.into_value(), ty));
         }
@@ -241,6 +380,27 @@ impl Machine<'_> {
         }
         let value = rows.into_iter().next().and_then(|row| row.into_iter().next());
         Ok((value.unwrap_or(Value::Null), ty))
+    }
+
+    /// Adds the values of the functions that an expression calls; false, and none: one of them may
+    /// have to wait.
+    fn calls_at_once(
+        &self,
+        prepared: &Prepared,
+        env: &FormatEnv,
+        values: &mut Vec<Value>,
+    ) -> Result<bool> {
+        let given = prepared.plan.params.len();
+        for call in &prepared.plan.hidden {
+            match self.session.value_at_once(call.function, env)? {
+                Some(value) => values.push(value),
+                None => {
+                    values.truncate(given);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Runs a statement to its end. Its rows, and its tag.
@@ -270,7 +430,10 @@ impl Machine<'_> {
         is_query: bool,
     ) -> Result<()> {
         let mark = self.mark_of_statement();
-        let done = self.run_sql_unguarded(source, into, is_query).await;
+        let done = match into {
+            Some(into) if into.bulk && is_query => self.collect_query(source, into).await,
+            _ => self.run_sql_unguarded(source, into, is_query).await,
+        };
         self.settle_statement(mark, done).await
     }
 
@@ -292,16 +455,18 @@ impl Machine<'_> {
             }
         };
         if !matches!(prepared.plan.kind, PlanKind::Utility(_) | PlanKind::Own(_)) {
-            self.places[ROW_COUNT].value = Value::Int8(i64::try_from(count).unwrap_or(i64::MAX));
-            self.places[SQL_FOUND].value = Value::Bool(count > 0);
-            self.places[SQL_NOT_FOUND].value = Value::Bool(count == 0);
-            if tells {
-                self.set_found(count > 0);
-            }
+            self.note_rows(count, tells);
         }
         let Some(into) = into else { return Ok(()) };
         if !prepared.plan.returns_rows {
             return Err(PgError::syntax("INTO used with a command that cannot return data"));
+        }
+        if into.bulk {
+            let mut takers = self.takers(into).await?;
+            for row in rows {
+                self.take_bulk(&mut takers, row, &columns)?;
+            }
+            return self.give_bulk(takers).await;
         }
         let strict = into.strict || self.dialect == Dialect::Field || !is_query;
         if rows.len() > 1 && strict {
@@ -311,7 +476,13 @@ impl Machine<'_> {
         match rows.is_empty() {
             false => {
                 let row = rows.swap_remove(0);
-                self.take_row(&into.targets, row, &names, &columns)?;
+                match into.targets.iter().any(|target| target.access.is_some()) {
+                    false => self.take_row(&into.targets, row, &names, &columns)?,
+                    true => {
+                        let targets = self.settled_all(&into.targets).await?;
+                        self.take_row(&targets, row, &names, &columns)?;
+                    }
+                }
                 self.places[ROW_COUNT].value = Value::Int8(1);
                 Ok(())
             }
@@ -347,6 +518,7 @@ impl Machine<'_> {
         }
         let taken = TakenRows::default();
         let mut portal = portal_of(prepared.clone(), &taken);
+        portal.first_only = wants_rows;
         let mut nowhere = Nowhere::default();
         let limit = if wants_rows { 2 } else { ROWS_AT_A_TIME };
         let mut fetched = self.session.run_within(&mut portal, values, limit, &mut nowhere).await?;
@@ -374,32 +546,6 @@ impl Machine<'_> {
         Ok(rows.into_iter().next())
     }
 
-    /// A statement that is put together while the block runs: its text, and the values of USING.
-    pub(super) async fn dynamic(
-        &mut self,
-        text: &Sql,
-        using: &[Sql],
-    ) -> Result<(String, Vec<u32>, Vec<Value>)> {
-        let (value, _) = self.eval(text).await?;
-        let Value::Text(text) = self.converted(&value, ColType::new(TypeKind::Text))? else {
-            let text = "query string argument of EXECUTE is null";
-            return Err(PgError::new("22004", text));
-        };
-        let (mut types, mut values) = (Vec::new(), Vec::new());
-        for sql in using {
-            let (value, ty) = self.eval(sql).await?;
-            let oid = PgType::of(ty).oid;
-            types.push(if col_type_of_oid(oid).is_some() { oid } else { 0 });
-            values.push(value);
-        }
-        // The field's `:1` and `:name`, in the order in which they stand.
-        let text = match self.dialect {
-            Dialect::Field if !using.is_empty() => numbered(&text)?,
-            _ => text.trim_end().trim_end_matches(';').to_owned(),
-        };
-        Ok((text, types, values))
-    }
-
     // ---- rows one by one --------------------------------------------------------------------
 
     pub(super) async fn cursor_of(&mut self, source: Source<'_>) -> Result<Cursor> {
@@ -414,6 +560,7 @@ impl Machine<'_> {
             types: columns,
             portal: portal_of(prepared, &taken),
             taken,
+            at_a_time: ROWS_AT_A_TIME,
             params: Some(values),
             rows: Vec::new().into_iter(),
             done: false,
@@ -430,7 +577,7 @@ impl Machine<'_> {
             }
             // What changes rows is done at once, whoever looks at how many of them.
             let whole = cursor.portal.prepared.plan.runs_whole();
-            let limit = if whole { 0 } else { ROWS_AT_A_TIME };
+            let limit = if whole { 0 } else { cursor.at_a_time };
             let portal = &mut cursor.portal;
             let mut nowhere = Nowhere::default();
             let mark = self.mark_of_statement();
@@ -468,6 +615,7 @@ fn portal_of(prepared: Arc<Prepared>, taken: &TakenRows) -> Portal {
         formats: Vec::new(),
         state: PortalState::Ready,
         taken: Some(taken.clone()),
+        first_only: false,
     }
 }
 
@@ -475,21 +623,8 @@ fn kind_of(value: &Value) -> TypeKind {
     query::cast::kind_of(&value.as_datum()).unwrap_or(TypeKind::Text)
 }
 
-/// `:1` and `:name` as parameters, in the order in which they stand.
-fn numbered(text: &str) -> Result<String> {
-    use super::lex::{Tok, tokens};
-    let words = tokens(text)?;
-    let (mut out, mut copied, mut count) = (String::new(), 0, 0);
-    for pair in words.windows(2) {
-        let [colon, name] = pair else { continue };
-        let named = matches!(name.tok, Tok::Word(_) | Tok::Number) && colon.end == name.at;
-        if colon.tok == Tok::Symbol(":") && named {
-            count += 1;
-            out.push_str(&text[copied..colon.at]);
-            out.push_str(&format!("${count}"));
-            copied = name.end;
-        }
-    }
-    out.push_str(&text[copied..]);
-    Ok(out.trim_end().trim_end_matches(';').to_owned())
+/// The type of a parameter; 0: the one that is wanted.
+pub(super) fn parameter_type(ty: Option<ColType>) -> u32 {
+    let oid = ty.map_or(0, |ty| PgType::of(ty).oid);
+    if col_type_of_oid(oid).is_some() { oid } else { 0 }
 }

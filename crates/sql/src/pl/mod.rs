@@ -4,32 +4,48 @@
 //! A block is parsed into a tree whose variables are numbered places ([`tree`]); what is SQL in it
 //! keeps its text, with parameters for variables ([`names`]), and is planned once for all its runs.
 //!
-//! What it promises: statements inside mean what they mean outside, and see what the ones before
-//! them did; a block that catches an error has taken back what it did (PL/pgSQL), or what the
-//! failed statement did (the field). What it must never do: loop beyond a cancel.
+//! What it promises: statements inside mean what they mean outside (but for `/` in the field's
+//! language, see [`crate::idioms::exact`]), and see what the ones before them did; a block that
+//! catches an error has taken back what it did (PL/pgSQL), or what the failed statement did (the
+//! field). What it must never do: loop beyond a cancel.
 
 mod attributes;
+mod bulk;
 mod check;
+mod collections;
 mod conditions;
 mod cursor;
+mod declare;
 mod define;
+mod dynamic;
+mod elements;
 mod exec;
+mod lazy;
 mod lex;
+mod local;
 mod names;
+mod packages;
 mod parse;
+mod places;
 mod raise;
 mod routine;
 mod run;
+mod scopes;
 mod statements;
+mod statistics;
 mod tree;
+mod types;
 
-pub(crate) use attributes::{as_block, is_attribute_call};
+pub(crate) use attributes::as_block;
+pub(crate) use collections::Account;
 pub(crate) use define::{
     ArgumentSpec, ReturnsSpec, RoutineAction, RoutineCommand, RoutineFlags, RoutineKind,
     RoutineName, RoutineSpec, command, definition, routine_name,
 };
+pub(crate) use packages::is_package_call;
 pub(crate) use routine::{RoutinePlans, check_body};
 pub(crate) use run::Code;
+pub(crate) use statistics::is_statistics_call;
 
 use crate::Result;
 use tree::Dialect;

@@ -1,14 +1,18 @@
 //! Variables in the SQL of procedural code: each use becomes a parameter.
 //!
 //! What it promises: a name is a variable only where a value may stand: not after a dot, an AS or
-//! FROM, not as a target of SET or in the list of columns of INSERT, not as a function's name. What
-//! it must never do: change anything else of the text.
+//! FROM, not as a target of SET or in the list of columns of INSERT, not as a function's name. In
+//! the field's language its name is kept, which a column may have ([`super::scopes`]). What it must
+//! never do: change anything else of the text.
 
 use super::lex::Tok;
 use super::parse::{Name, Parser};
-use super::tree::{Dialect, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Sql, Use};
+use super::tree::{Access, Dialect, Named, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Sql, Use};
+use super::types::Shape;
+use crate::Result;
 use std::fmt::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A field that stands for all of a record's.
 pub(super) const ALL_FIELDS: &str = "*";
@@ -118,7 +122,7 @@ impl Place {
             Tok::Symbol("(" | "[") => {
                 const FROM_INSIDE: [&str; 4] = ["extract", "substring", "trim", "overlay"];
                 self.open.push(FROM_INSIDE.contains(&word(previous).as_str()));
-                let lists = matches!(word(previous).as_str(), "using" | "set");
+                let lists = matches!(word(previous).as_str(), "using" | "set" | "insert");
                 if std::mem::take(&mut self.columns_next) || lists {
                     self.columns = Some(self.depth());
                 }
@@ -171,13 +175,12 @@ impl Parser<'_> {
     /// SQL without variables.
     pub(super) fn plain(&mut self, text: String) -> Sql {
         self.statements += 1;
-        Sql { id: self.statements - 1, text, uses: Vec::new() }
+        Sql { id: self.statements - 1, text, uses: Vec::new(), names: Vec::new() }
     }
 
     /// The SQL of these words, with parameters for variables; `statement`: not an expression.
     pub(super) fn sql_of(&mut self, parts: &[Range<usize>], statement: bool) -> Sql {
-        let mut out = Sql { id: self.statements, text: String::new(), uses: Vec::new() };
-        self.statements += 1;
+        let mut out = self.plain(String::new());
         let mut place = Place::default();
         for part in parts.iter().filter(|part| !part.is_empty()) {
             if !out.text.is_empty() {
@@ -188,19 +191,27 @@ impl Parser<'_> {
         out
     }
 
-    fn put(&self, part: &Range<usize>, statement: bool, place: &mut Place, out: &mut Sql) {
-        let tok = |at: usize| -> Option<&Tok> { (at < part.end).then(|| &self.tokens[at].tok) };
+    fn put(&mut self, part: &Range<usize>, statement: bool, place: &mut Place, out: &mut Sql) {
         let mut at = part.start;
         let mut copied = self.tokens[part.start].at;
+        let has_accesses = self.dialect == Dialect::Field && self.may_access(part);
+        let queries = if has_accesses { self.queries_in(part) } else { Vec::new() };
+        let has_columns = self.dialect == Dialect::Field
+            && (statement || part.clone().any(|at| self.is_word_at(at, "select")));
         while at < part.end {
-            let previous = (at > part.start).then(|| &self.tokens[at - 1].tok);
-            let taken = match self.variable(at, part.end) {
+            let mut taken = match self.variable(at, part.end) {
                 Some((found, len)) if self.is_value(at, len, part, statement, place) => {
                     Some((found, len))
                 }
                 _ => None,
             };
-            let Some((found, len)) = taken else {
+            if has_accesses && taken.is_none() {
+                let is_sql = statement || queries.iter().any(|query| query.contains(&at));
+                taken = self.access(at, part, is_sql, place);
+            }
+            let Some((mut found, len)) = taken else {
+                let tok = |at: usize| (at < part.end).then(|| &self.tokens[at].tok);
+                let previous = (at > part.start).then(|| &self.tokens[at - 1].tok);
                 if let Some(tok) = tok(at) {
                     place.follow(tok, previous);
                 }
@@ -212,11 +223,25 @@ impl Parser<'_> {
                 continue;
             };
             out.text.push_str(&self.text[copied..self.tokens[at].at]);
-            let number = out.uses.iter().position(|known| *known == found).unwrap_or_else(|| {
+            let whole = statement && self.is_row_of_values(at, part, &found);
+            if whole {
+                found = found.all_fields();
+            }
+            let named = match has_columns && !whole && found.access.is_none() {
+                true => self.named(at, len),
+                false => None,
+            };
+            let known = out.uses.iter().zip(&out.names);
+            let mut known = known.map(|(used, name)| *used == found && *name == named);
+            let number = known.position(|same| same).unwrap_or_else(|| {
                 out.uses.push(found);
+                out.names.push(named);
                 out.uses.len() - 1
             });
-            let _ = write!(out.text, "${}", number + 1);
+            let _ = match whole {
+                true => write!(out.text, "(${})", number + 1),
+                false => write!(out.text, "${}", number + 1),
+            };
             at += len;
             copied = self.tokens[at - 1].end;
         }
@@ -231,7 +256,7 @@ impl Parser<'_> {
             _ => None,
         };
         let first = name(at)?;
-        let plain = |slot| Use { slot, field: None };
+        let plain = Use::of;
         if self.dialect == Dialect::Field && tok(at + 1) == Some(&Tok::Symbol("%")) {
             // `sql%rowcount`, and of a cursor what it found last.
             let slot = match (name(at + 2), self.lookup(first)) {
@@ -249,24 +274,266 @@ impl Parser<'_> {
             if let (Some(Tok::Other('*')), Some(Name::Record(slot))) =
                 (tok(at + 2), self.lookup(first))
             {
-                return Some((Use { slot, field: Some(ALL_FIELDS.to_owned()) }, 3));
+                return Some((Use::field(slot, ALL_FIELDS), 3));
             }
             let second = name(at + 2)?;
             if let Some(Name::Record(slot)) = self.lookup(first) {
-                return Some((Use { slot, field: Some(second.to_owned()) }, 3));
+                return Some((Use::field(slot, second), 3));
             }
             return match self.lookup_in(first, second)? {
                 Name::Scalar(slot) => Some((plain(slot), 3)),
                 Name::Record(slot) if tok(at + 3) == Some(&Tok::Symbol(".")) => {
                     let field = name(at + 4)?.to_owned();
-                    Some((Use { slot, field: Some(field) }, 5))
+                    Some((Use::field(slot, &field), 5))
                 }
                 _ => None,
             };
         }
         match self.lookup(first)? {
             Name::Scalar(slot) | Name::Record(slot) => Some((plain(slot), 1)),
-            Name::Cursor(_) | Name::Exception(_) => None,
+            Name::Cursor(_)
+            | Name::Exception(_)
+            | Name::Collection(_)
+            | Name::Type(_)
+            | Name::CursorType
+            | Name::Routine(_) => None,
+        }
+    }
+
+    /// The name of a variable that a column may have, too.
+    fn named(&self, at: usize, len: usize) -> Option<Arc<Named>> {
+        let part = |at: usize| match &self.tokens[at].tok {
+            Tok::Word(name) | Tok::Quoted(name) if !name.starts_with('$') => Some(name.clone()),
+            Tok::Other('*') => Some(ALL_FIELDS.to_owned()),
+            _ => None,
+        };
+        let parts = match len {
+            1 => vec![part(at)?],
+            3 if self.is_symbol_at(at + 1, ".") => vec![part(at)?, part(at + 2)?],
+            _ => return None,
+        };
+        let text = self.text[self.tokens[at].at..self.tokens[at + len - 1].end].to_owned();
+        Some(Arc::new(Named { text, parts }))
+    }
+
+    /// Whether something in these words may have to be worked out first.
+    fn may_access(&self, part: &Range<usize>) -> bool {
+        const OWN: [&str; 4] = ["bulk_rowcount", "bulk_exceptions", "dbms_utility", "dbms_random"];
+        self.has_accesses(part)
+            || part.clone().any(|at| match &self.tokens[at].tok {
+                Tok::Word(w) if w == "sqlerrm" => self.is_symbol_at(at + 1, "("),
+                Tok::Word(w) => OWN.contains(&w.as_str()),
+                _ => false,
+            })
+    }
+
+    /// Queries in parentheses: their conditions are not the block's.
+    fn queries_in(&self, part: &Range<usize>) -> Vec<Range<usize>> {
+        let begins = |at: &usize| self.is_word_at(*at, "select") || self.is_word_at(*at, "with");
+        let found = part.clone().filter(begins).filter_map(|at| {
+            let open = at.checked_sub(1).filter(|open| self.is_symbol_at(*open, "("));
+            Some(at..open.map_or(Some(part.end), |open| self.close_of(open))?)
+        });
+        found.collect()
+    }
+
+    fn is_symbol_at(&self, at: usize, symbol: &str) -> bool {
+        matches!(self.tokens.get(at).map(|t| &t.tok), Some(Tok::Symbol(s)) if *s == symbol)
+    }
+
+    /// What must be worked out first that begins at a word, and of how many words it is.
+    fn access(
+        &mut self,
+        at: usize,
+        part: &Range<usize>,
+        statement: bool,
+        place: &Place,
+    ) -> Option<(Use, usize)> {
+        let found = match self.tokens[at].tok.clone() {
+            Tok::Symbol("(") if !statement => return self.lazy_group(at, part),
+            Tok::Word(w) if w == "case" && !statement => {
+                let end = self.end_of_case(&(at..part.end))?;
+                return self.lazy_part(at..end + 1);
+            }
+            Tok::Word(name) | Tok::Quoted(name) => self.lookup(&name).map_or_else(
+                || match name.as_str() {
+                    "sql" | "sqlerrm" | "dbms_utility" => Some(None),
+                    // In SQL each row has a value of its own.
+                    "dbms_random" if !statement => Some(None),
+                    "dbms_random" => None,
+                    // A label, perhaps.
+                    _ if self.is_symbol_at(at + 1, ".") => Some(None),
+                    _ => None,
+                },
+                |found| match found {
+                    Name::Collection(_) | Name::Routine(_) => Some(Some(found)),
+                    Name::Scalar(_) if name == "sqlerrm" => Some(None),
+                    _ => None,
+                },
+            )?,
+            _ => return None,
+        };
+        // How it is written is known before what it is: words in the way of a table's name are
+        // none of ours.
+        let len = self.access_len(at, part.end);
+        if !self.is_value(at, len, part, statement, place) {
+            return None;
+        }
+        match self.build_access(at, part, statement, found) {
+            Ok(found) => found,
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    /// Of how many words a name is with what is in parentheses and behind dots.
+    fn access_len(&self, at: usize, end: usize) -> usize {
+        let mut last = at + 1;
+        loop {
+            if last < end && self.is_symbol_at(last, "(") {
+                match self.close_of(last) {
+                    Some(close) if close < end => last = close + 1,
+                    _ => break,
+                }
+            } else if last + 1 < end
+                && (self.is_symbol_at(last, ".") || self.is_symbol_at(last, "%"))
+            {
+                last += 2;
+            } else {
+                break;
+            }
+        }
+        last - at
+    }
+
+    fn build_access(
+        &mut self,
+        at: usize,
+        part: &Range<usize>,
+        statement: bool,
+        found: Option<Name>,
+    ) -> Result<Option<(Use, usize)>> {
+        let from = std::mem::replace(&mut self.at, at);
+        let used = match found {
+            Some(Name::Routine(routine)) => self.call_use(routine, statement),
+            Some(_) => self.path_use(),
+            None => self.own_use(at),
+        };
+        let end = std::mem::replace(&mut self.at, from);
+        let used = used?;
+        Ok(used.filter(|_| end <= part.end).map(|used| (used, end - at)))
+    }
+
+    /// A function of the block.
+    fn call_use(&mut self, routine: usize, statement: bool) -> Result<Option<Use>> {
+        let name = self.routines[routine].name.clone();
+        if statement {
+            if !self.is_at(1, "(") {
+                return Ok(None);
+            }
+            let text = format!("function \"{name}\" of a block in a statement of SQL");
+            return Err(self.unsupported(text, "Give its result to a variable first."));
+        }
+        let call = self.local_call()?;
+        match self.routines[routine].result {
+            Some(_) => Ok(Some(Use::with(0, Access::Call(call)))),
+            None => {
+                let text = format!("\"{name}\" is a procedure and has no value");
+                Err(self.error("42809", text))
+            }
+        }
+    }
+
+    /// An element, or what a collection says of itself.
+    fn path_use(&mut self) -> Result<Option<Use>> {
+        let Some(path) = self.path()? else {
+            // What only looks like it, as `label.variable` does.
+            self.advance();
+            return Ok(None);
+        };
+        let (slot, null) = (path.slot, self.is("is"));
+        if let Some((method, args)) = path.method {
+            if method.changes() {
+                let text = "DELETE, EXTEND and TRIM of a collection have no value";
+                return Err(self.error("42809", text));
+            }
+            return Ok(Some(Use::with(slot, Access::Ask { indexes: path.indexes, method, args })));
+        }
+        match path.shape {
+            Shape::Collection(_) if null => {
+                Ok(Some(Use::with(slot, Access::Whole { indexes: path.indexes })))
+            }
+            Shape::Collection(spec) => {
+                let text = format!("a collection of type \"{}\" in an expression", spec.name);
+                let hint = "Name an element, or assign it to another one of its type.";
+                Err(self.unsupported(text, hint))
+            }
+            _ => Ok(Some(path.into_use())),
+        }
+    }
+
+    /// What the field's packages say.
+    fn own_use(&mut self, at: usize) -> Result<Option<Use>> {
+        if self.is("sql") && self.is_symbol_at(at + 1, "%") {
+            return Ok(self.bulk_attribute(at)?.map(|(used, len)| {
+                self.at = at + len;
+                used
+            }));
+        }
+        if self.is("sqlerrm") && self.is_symbol_at(at + 1, "(") {
+            self.at = at + 2;
+            let number = self.expr_until(&[], &[")"])?;
+            self.expect_symbol(")")?;
+            return Ok(Some(Use::with(0, Access::Message(number))));
+        }
+        if self.is_any(&["dbms_utility", "dbms_random"]) && self.is_symbol_at(at + 1, ".") {
+            return self.package_use();
+        }
+        self.path_use()
+    }
+
+    /// Conditions in parentheses of which one may be left out.
+    fn lazy_group(&mut self, at: usize, part: &Range<usize>) -> Option<(Use, usize)> {
+        const BEFORE: [&str; 7] = ["and", "or", "not", "when", "then", "else", "case"];
+        let previous = (at > part.start).then(|| &self.tokens[at - 1].tok);
+        let groups = match previous {
+            None | Some(Tok::Symbol("(" | "," | "=" | "<>" | "||" | "-" | "/") | Tok::Other(_)) => {
+                true
+            }
+            Some(Tok::Word(w)) => BEFORE.contains(&w.as_str()),
+            _ => false,
+        };
+        let close = self.close_of(at).filter(|close| groups && *close < part.end)?;
+        self.lazy_part(at..close + 1)
+    }
+
+    fn lazy_part(&mut self, range: Range<usize>) -> Option<(Use, usize)> {
+        if !self.has_accesses(&range) {
+            return None;
+        }
+        let len = range.len();
+        let lazy = self.lazy(range)?;
+        Some((Use::with(0, Access::Lazy(lazy)), len))
+    }
+
+    /// Whether a record stands behind VALUES for all of its fields.
+    fn is_row_of_values(&self, at: usize, part: &Range<usize>, found: &Use) -> bool {
+        let behind =
+            at > part.start && matches!(&self.tokens[at - 1].tok, Tok::Word(w) if w == "values");
+        if !behind || self.dialect != Dialect::Field || found.field.is_some() {
+            return false;
+        }
+        match found.access.as_deref() {
+            None => match &self.tokens[at].tok {
+                Tok::Word(name) | Tok::Quoted(name) => {
+                    matches!(self.lookup(name), Some(Name::Record(_)))
+                }
+                _ => false,
+            },
+            Some(Access::Element { field: None, .. }) => true,
+            Some(_) => false,
         }
     }
 
@@ -319,6 +586,8 @@ impl Parser<'_> {
                         || place.open.last() == Some(&true)
                         || (!statement && place.depth() == 0)
                 }
+                // Columns whose rows are locked.
+                "of" if matches!(word_before(2), "update" | "share") => false,
                 word => BEFORE_VALUES.contains(&word),
             },
             // Behind a value: an alias.

@@ -9,12 +9,14 @@ use super::conditions::states_of;
 use super::lex::{Tok, Token, line_of, tokens};
 use super::tree::{
     Block, Condition, CursorDef, Dialect, FIXED_SLOTS, FOUND, Handler, Kind, MESSAGE, NUMBER,
-    Program, Returned, Rows, STATE, Slot, Sql, Statement, TypeName, Variable,
+    Program, Returned, Routine, Rows, STATE, Slot, Sql, Statement, TypeName,
 };
+use super::types::CollectionSpec;
 use crate::{PgError, Result};
 use kernel::dict::ArgumentMode;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Statements in each other.
 const DEPTH_MAX: usize = 100;
@@ -24,6 +26,8 @@ const DEPTH_MAX: usize = 100;
 pub(super) struct Scope {
     label: Option<String>,
     is_loop: bool,
+    /// Of a procedure or function of the block: nothing inside ends a loop around.
+    is_routine: bool,
     names: BTreeMap<String, Name>,
 }
 
@@ -33,6 +37,12 @@ pub(super) enum Name {
     Record(Slot),
     Cursor(Slot),
     Exception(usize),
+    Collection(Slot),
+    /// A type, and that of cursor variables.
+    Type(usize),
+    CursorType,
+    /// A procedure or function of the block.
+    Routine(usize),
 }
 
 pub(super) struct Parser<'a> {
@@ -43,13 +53,23 @@ pub(super) struct Parser<'a> {
     scopes: Vec<Scope>,
     slots: usize,
     pub(super) statements: usize,
-    exceptions: usize,
+    pub(super) exceptions: usize,
     depth: usize,
     pub(super) cursors: Vec<CursorDef>,
-    numbers: Vec<(usize, i32)>,
+    pub(super) numbers: Vec<(usize, i32)>,
     /// Records that loops declare.
     pub(super) records: Vec<(Slot, String)>,
     pub(super) returning: Returning,
+    /// Types that the code declares, those of its collections, and its routines.
+    pub(super) types: Vec<TypeName>,
+    pub(super) collections: BTreeMap<Slot, Arc<CollectionSpec>>,
+    pub(super) routines: Vec<Routine>,
+    /// The routine of the block that is being read.
+    pub(super) local: Option<usize>,
+    /// Labels that GOTO names and that have not been found yet.
+    pub(super) gotos: Vec<String>,
+    /// What is wrong with a value inside the SQL of the statement at hand.
+    pub(super) failed: Option<PgError>,
 }
 
 /// The block that `text` begins with.
@@ -62,6 +82,25 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Program> {
     let label = parser.label()?;
     let block = parser.block(label)?;
     parser.program(block)
+}
+
+/// A block of the field's with so many values that are bound to it.
+///
+/// # Errors
+/// 42601 with the line.
+pub(super) fn parse_bound(text: &str, count: usize) -> Result<Program> {
+    let mut parser = Parser::new(text, Dialect::Field)?;
+    let args = vec![("", ArgumentMode::In); count];
+    let (returning, shown) = (Returning::Nothing, String::new());
+    let (given, _) = parser.arguments(&Around { name: "", args, returning, shown })?;
+    parser.refuse_parameters(count)?;
+    let label = parser.label()?;
+    let block = parser.block(label)?;
+    if *parser.tok() != Tok::End && !(parser.is_symbol(";") && *parser.peek(1) == Tok::End) {
+        parser.advance();
+        return Err(parser.near());
+    }
+    Ok(Program { given, ..parser.program(block)? })
 }
 
 /// What a routine's body knows of it.
@@ -135,7 +174,7 @@ pub(super) fn parse_sql(text: &str, around: &Around<'_>) -> Result<Program> {
             }
             _ => Kind::Sql { sql, into: None, perform: true, is_query: true },
         };
-        body.push(Statement { line, kind });
+        body.push(Statement { line, label: None, kind });
     }
     if body.is_empty() && around.returning != Returning::Nothing {
         let text = "return type mismatch in function declared to return something";
@@ -168,13 +207,6 @@ pub(super) fn own_body_len(
     parser.program(block).map(|program| program.len)
 }
 
-/// The field's names for integers of its procedural code.
-fn is_own_integer(name: &str) -> bool {
-    ["pls_integer", "binary_integer", "simple_integer"]
-        .iter()
-        .any(|known| known.eq_ignore_ascii_case(name))
-}
-
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, dialect: Dialect) -> Result<Parser<'a>> {
         let mut parser = Parser {
@@ -191,6 +223,12 @@ impl<'a> Parser<'a> {
             numbers: Vec::new(),
             records: Vec::new(),
             returning: Returning::Nothing,
+            types: Vec::new(),
+            collections: BTreeMap::new(),
+            routines: Vec::new(),
+            local: None,
+            gotos: Vec::new(),
+            failed: None,
         };
         for (name, slot) in
             [("found", FOUND), ("sqlstate", STATE), ("sqlerrm", MESSAGE), ("sqlcode", NUMBER)]
@@ -237,6 +275,7 @@ impl<'a> Parser<'a> {
 
     /// What has been read; a block ends with the text in PL/pgSQL.
     fn program(mut self, block: Block) -> Result<Program> {
+        self.check_gotos(0)?;
         let end = self.at;
         let _ = self.symbol(";");
         if self.dialect == Dialect::Pg && *self.tok() != Tok::End {
@@ -251,6 +290,7 @@ impl<'a> Parser<'a> {
             cursors: self.cursors,
             numbers: self.numbers,
             records: self.records,
+            routines: self.routines.into(),
             given: Vec::new(),
             results: Vec::new(),
             shown: "PL/pgSQL function inline_code_block".to_owned(),
@@ -330,6 +370,11 @@ impl<'a> Parser<'a> {
         found
     }
 
+    /// Whether a symbol is so many words ahead.
+    pub(super) fn is_at(&self, ahead: usize, symbol: &str) -> bool {
+        matches!(self.peek(ahead), Tok::Symbol(s) if *s == symbol)
+    }
+
     pub(super) fn expect_symbol(&mut self, symbol: &str) -> Result<()> {
         if self.symbol(symbol) { Ok(()) } else { Err(self.near()) }
     }
@@ -356,6 +401,11 @@ impl<'a> Parser<'a> {
         error
     }
 
+    /// 0A000 with what to do instead.
+    pub(super) fn unsupported(&self, what: impl std::fmt::Display, hint: &str) -> PgError {
+        self.error("0A000", format!("{what} is not supported")).with_hint(hint)
+    }
+
     pub(super) fn name(&mut self) -> Result<String> {
         let name = match self.tok() {
             Tok::Word(word) => word.clone(),
@@ -375,7 +425,19 @@ impl<'a> Parser<'a> {
     /// What a label's block calls so.
     pub(super) fn lookup_in(&self, label: &str, name: &str) -> Option<Name> {
         let labelled = |scope: &&Scope| scope.label.as_deref() == Some(label);
-        self.scopes.iter().rev().find(labelled)?.names.get(name).copied()
+        // A routine's arguments and its block go by the same name.
+        let mut scopes = self.scopes.iter().rev().filter(labelled);
+        scopes.find_map(|scope| scope.names.get(name).copied())
+    }
+
+    /// What is called so in the block at hand.
+    pub(super) fn lookup_here(&self, name: &str) -> Option<Name> {
+        self.scopes.last()?.names.get(name).copied()
+    }
+
+    /// How many places there are.
+    pub(super) const fn slots(&self) -> usize {
+        self.slots
     }
 
     pub(super) fn new_slot(&mut self) -> Slot {
@@ -408,13 +470,19 @@ impl<'a> Parser<'a> {
         self.scopes.push(Scope { label, is_loop, ..Scope::default() });
     }
 
+    pub(super) fn enter_routine(&mut self, name: &str) {
+        let label = Some(name.to_owned());
+        self.scopes.push(Scope { label, is_routine: true, ..Scope::default() });
+    }
+
     pub(super) fn leave(&mut self) {
         self.scopes.pop();
     }
 
     /// Whether EXIT, or CONTINUE, finds what it ends.
     pub(super) fn ends_something(&self, label: Option<&str>, again: bool) -> bool {
-        self.scopes.iter().any(|scope| match label {
+        let inside = self.scopes.iter().rev().take_while(|scope| !scope.is_routine);
+        inside.into_iter().any(|scope| match label {
             Some(_) => scope.label.as_deref() == label && (scope.is_loop || !again),
             None => scope.is_loop,
         })
@@ -449,7 +517,13 @@ impl<'a> Parser<'a> {
 
     pub(super) fn expr_until(&mut self, words: &[&str], symbols: &[&str]) -> Result<Sql> {
         let range = self.range_until(words, symbols)?;
-        Ok(self.sql_of(&[range], false))
+        let end = self.at;
+        let sql = self.expression(range);
+        self.at = end;
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(sql),
+        }
     }
 
     /// An expression and the `;` behind it.
@@ -483,16 +557,20 @@ impl<'a> Parser<'a> {
     }
 
     /// A block behind its DECLARE; whether there are declarations.
-    fn block_behind(&mut self, label: Option<String>, declares: bool) -> Result<Block> {
+    pub(super) fn block_behind(&mut self, label: Option<String>, declares: bool) -> Result<Block> {
         self.enter(label.clone(), false);
         let mut variables = Vec::new();
         if declares {
             while !self.is("begin") {
                 if !self.word("declare") {
                     self.declaration(&mut variables)?;
+                    if let Some(error) = self.failed.take() {
+                        return Err(error);
+                    }
                 }
             }
         }
+        self.check_bodies()?;
         self.expect("begin")?;
         let body = self.statements_until(&["end", "exception"])?;
         let mut handlers = Vec::new();
@@ -521,146 +599,16 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn declaration(&mut self, variables: &mut Vec<Variable>) -> Result<()> {
-        if self.word("pragma") {
-            return self.pragma();
-        }
-        if self.is("cursor") && matches!(self.peek(1), Tok::Word(_)) {
-            // The field's: `cursor c is select ..`.
-            self.advance();
-            let name = self.name()?;
-            return self.declare_cursor(&name);
-        }
-        let name = self.name()?;
-        if self.word("exception") {
-            self.exceptions += 1;
-            self.declare(&name, Name::Exception(self.exceptions - 1))?;
-            return self.expect_symbol(";");
-        }
-        if self.words(&["no", "scroll"]) || self.word("scroll") || self.is("cursor") {
-            self.expect("cursor")?;
-            return self.declare_cursor(&name);
-        }
-        if self.words(&["alias", "for"]) {
-            let other = self.name()?;
-            let found = self.lookup(&other);
-            let missing = || self.error("42704", format!("variable \"{other}\" does not exist"));
-            let what = found.ok_or_else(missing)?;
-            self.declare(&name, what)?;
-            return self.expect_symbol(";");
-        }
-        if self.is_any(&["refcursor", "sys_refcursor"]) {
-            self.advance();
-            self.expect_symbol(";")?;
-            let slot = self.new_slot();
-            return self.new_cursor(&name, slot, None, Vec::new());
-        }
-        let constant = self.word("constant");
-        let (ty, is_record) = self.type_name()?;
-        let mut not_null = false;
-        if self.words(&["not", "null"]) {
-            not_null = true;
-        }
-        let default = match self.symbol(":=") || self.symbol("=") || self.word("default") {
-            true => Some(self.expr_until(&[], &[";"])?),
-            false => None,
-        };
-        self.expect_symbol(";")?;
-        if not_null && default.is_none() {
-            let text =
-                format!("variable \"{name}\" must have a default value, since it is not null");
-            return Err(self.error("22004", text));
-        }
-        let slot = self.new_slot();
-        let what = if is_record { Name::Record(slot) } else { Name::Scalar(slot) };
-        self.declare(&name, what)?;
-        variables.push(Variable { slot, name, ty, constant, not_null, default });
-        Ok(())
-    }
-
-    /// `pragma exception_init(name, number)`.
-    fn pragma(&mut self) -> Result<()> {
-        if !self.word("exception_init") {
-            return Err(PgError::unsupported("this pragma"));
-        }
-        self.expect_symbol("(")?;
-        let name = self.name()?;
-        self.expect_symbol(",")?;
-        let minus = self.symbol("-");
-        let token = self.tokens[self.at].clone();
-        let number = self.text[token.at..token.end].parse::<i32>().map_err(|_| self.near())?;
-        self.advance();
-        self.expect_symbol(")")?;
-        self.expect_symbol(";")?;
-        match self.lookup(&name) {
-            Some(Name::Exception(id)) => {
-                self.numbers.push((id, if minus { -number } else { number }));
-                Ok(())
-            }
-            _ => Err(self.error("42704", format!("\"{name}\" is no exception"))),
-        }
-    }
-
-    /// The type of a variable, and whether it is a record.
-    pub(super) fn type_name(&mut self) -> Result<(TypeName, bool)> {
-        if self.word("record") {
-            return Ok((TypeName::Record, true));
-        }
-        let from = self.at;
-        let (mut open, mut path) = (0_usize, Vec::new());
-        loop {
-            match self.tok() {
-                Tok::Symbol("%") => {
-                    let row = matches!(self.peek(1), Tok::Word(w) if w == "rowtype");
-                    if !row && !matches!(self.peek(1), Tok::Word(w) if w == "type") {
-                        return Err(self.near());
-                    }
-                    self.at += 2;
-                    return self.type_of(&path, row);
-                }
-                Tok::Symbol(":=" | "=" | ";" | "," | ")") if open == 0 => break,
-                Tok::Word(w) if open == 0 && matches!(w.as_str(), "not" | "default" | "is") => {
-                    break;
-                }
-                Tok::Symbol("(" | "[") => open += 1,
-                Tok::Symbol(")" | "]") if open > 0 => open -= 1,
-                Tok::Word(_) | Tok::Quoted(_) => path.push(self.at),
-                Tok::Number | Tok::Symbol("." | ",") => {}
-                _ => return Err(self.near()),
-            }
-            self.advance();
-        }
-        if path.is_empty() {
-            return Err(self.near());
-        }
-        let text = match self.cut(&(from..self.at)) {
-            own if is_own_integer(own) => "int",
-            text => text,
-        };
-        Ok((TypeName::Sql(text.to_owned()), false))
-    }
-
-    fn type_of(&self, path: &[usize], row: bool) -> Result<(TypeName, bool)> {
-        let names: Vec<&str> =
-            path.iter().map(|at| &self.text[self.tokens[*at].at..self.tokens[*at].end]).collect();
-        let known = |name: &str| self.lookup(&name.to_lowercase());
-        match (&names[..], row) {
-            ([name], true) => match known(name) {
-                Some(Name::Cursor(slot)) => Ok((TypeName::Like(slot), true)),
-                _ => Ok((TypeName::Row(format!("select * from {name}")), true)),
-            },
-            ([schema, name], true) => {
-                Ok((TypeName::Row(format!("select * from {schema}.{name}")), true))
-            }
-            ([name], false) => match known(name) {
-                Some(Name::Scalar(slot)) => Ok((TypeName::Like(slot), false)),
-                _ => Err(self.error("42704", format!("variable \"{name}\" does not exist"))),
-            },
-            ([table @ .., column], false) if !table.is_empty() => {
-                let table = table.join(".");
-                Ok((TypeName::Column(format!("select {column} from {table}")), false))
-            }
-            _ => Err(self.near()),
+    /// What is declared among the routines of a block must be written, too.
+    fn check_bodies(&self) -> Result<()> {
+        let Some(scope) = self.scopes.last() else { return Ok(()) };
+        let missing = scope.names.iter().find_map(|(name, what)| match what {
+            Name::Routine(at) if self.routines[*at].block.is_none() => Some(name),
+            _ => None,
+        });
+        match missing {
+            Some(name) => Err(self.error("42601", format!("\"{name}\" has no body"))),
+            None => Ok(()),
         }
     }
 

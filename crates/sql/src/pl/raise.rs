@@ -1,7 +1,10 @@
 //! Errors and messages of procedural code.
 
+use super::conditions::code_of;
+use super::lex::Tok;
+use super::parse::{Name, Parser};
 use super::run::Machine;
-use super::tree::{Level, Raise, Raised, Sql, Use};
+use super::tree::{Kind, Level, Raise, Raised, Sql, Use};
 use crate::{PgError, Result, Severity};
 use kernel::row::{ColType, TypeKind, Value};
 use parking_lot::Mutex;
@@ -24,6 +27,127 @@ fn kept(code: &str) -> Result<&'static str> {
     let new: &'static str = Box::leak(code.to_owned().into_boxed_str());
     all.insert(new);
     Ok(new)
+}
+
+impl Parser<'_> {
+    pub(super) fn raise_statement(&mut self) -> Result<Kind> {
+        self.expect("raise")?;
+        let level = [
+            ("debug", Level::Debug),
+            ("log", Level::Log),
+            ("info", Level::Info),
+            ("notice", Level::Notice),
+            ("warning", Level::Warning),
+            ("exception", Level::Exception),
+        ];
+        let given = level.into_iter().find(|(word, _)| self.word(word));
+        let level = given.map_or(Level::Exception, |(_, level)| level);
+        let what = if self.is_symbol(";") && given.is_none() {
+            Raised::Again
+        } else if self.is("using") {
+            Raised::Options
+        } else if let Tok::Text(format) = self.tok().clone() {
+            self.advance();
+            let mut args = Vec::new();
+            while self.symbol(",") {
+                args.push(self.expr_until(&["using"], &[";", ","])?);
+            }
+            let wanted = format.replace("%%", "").matches('%').count();
+            if args.len() != wanted {
+                let few = if args.len() < wanted { "few" } else { "many" };
+                let text = format!("too {few} parameters specified for RAISE");
+                return Err(self.error("42601", text));
+            }
+            Raised::Format(format, args)
+        } else if self.word("sqlstate") {
+            let Tok::Text(code) = self.tok().clone() else { return Err(self.near()) };
+            self.advance();
+            Raised::State(code.clone(), code)
+        } else {
+            let name = self.name()?;
+            match self.lookup(&name) {
+                Some(Name::Exception(id)) => Raised::Own(id, name),
+                _ => match code_of(&name) {
+                    Some(code) => Raised::State(code.to_owned(), name),
+                    None => {
+                        let text = format!("unrecognized exception condition \"{name}\"");
+                        return Err(self.error("42704", text));
+                    }
+                },
+            }
+        };
+        let mut options = Vec::new();
+        if self.word("using") {
+            loop {
+                let name = self.name()?;
+                if !self.symbol("=") && !self.symbol(":=") {
+                    return Err(self.near());
+                }
+                const KNOWN: [&str; 9] = [
+                    "message",
+                    "detail",
+                    "hint",
+                    "errcode",
+                    "column",
+                    "constraint",
+                    "datatype",
+                    "table",
+                    "schema",
+                ];
+                if !KNOWN.contains(&name.as_str()) {
+                    let text = format!("unrecognized RAISE statement option \"{name}\"");
+                    return Err(self.error("42601", text));
+                }
+                options.push((name, self.expr_until(&[], &[";", ","])?));
+                if !self.symbol(",") {
+                    break;
+                }
+            }
+        }
+        self.expect_symbol(";")?;
+        Ok(Kind::Raise(Raise { level, what, options }))
+    }
+
+    pub(super) fn diagnostics(&mut self) -> Result<Kind> {
+        self.expect("get")?;
+        let stacked = self.word("stacked");
+        let _ = self.word("current");
+        self.expect("diagnostics")?;
+        let mut items = Vec::new();
+        loop {
+            let target = self.target()?;
+            if !self.symbol("=") && !self.symbol(":=") {
+                return Err(self.near());
+            }
+            let item = self.name()?;
+            let known = match stacked {
+                false => matches!(item.as_str(), "row_count" | "pg_context"),
+                true => matches!(
+                    item.as_str(),
+                    "returned_sqlstate"
+                        | "message_text"
+                        | "pg_exception_detail"
+                        | "pg_exception_hint"
+                        | "pg_exception_context"
+                        | "constraint_name"
+                        | "table_name"
+                        | "schema_name"
+                        | "column_name"
+                        | "pg_datatype_name"
+                ),
+            };
+            if !known {
+                let text = format!("unrecognized GET DIAGNOSTICS item \"{item}\"");
+                return Err(self.error("42601", text));
+            }
+            items.push((target, item));
+            if !self.symbol(",") {
+                break;
+            }
+        }
+        self.expect_symbol(";")?;
+        Ok(Kind::Diagnostics { stacked, items })
+    }
 }
 
 impl Machine<'_> {
@@ -141,6 +265,17 @@ impl Machine<'_> {
         let text = self.shown(message).await?;
         self.number = Some(number);
         Err(PgError::new("P0001", text))
+    }
+
+    /// What `dbms_utility` tells of the error at hand, or where it happened; NULL: there is none.
+    pub(super) fn error_text(&self, what: bool) -> Value {
+        let Some(handled) = self.handled.last() else { return Value::Null };
+        let error = &handled.error;
+        let text = match what {
+            true => Some(error.message.as_str()),
+            false => error.about.as_deref().and_then(|about| about.context.as_deref()),
+        };
+        text.map_or(Value::Null, |text| Value::Text(text.into()))
     }
 
     pub(super) fn diagnose(&mut self, stacked: bool, items: &[(Use, String)]) -> Result<()> {

@@ -1,11 +1,13 @@
 //! Runs procedural code.
 
+use super::collections::Item;
 use super::conditions::number_of;
 use super::exec::{Cursor, Ready, Source};
 use super::parse::parse;
+use super::places::{Place, Record, null_not_allowed};
 use super::tree::{
     Block, Condition, CursorDef, Dialect, FOUND, Handler, Into, Kind, MESSAGE, NOT_FOUND, NUMBER,
-    Program, ROW_COUNT, Rows, SQL_FOUND, SQL_NOT_FOUND, STATE, Slot, Sql, Statement, TypeName, Use,
+    Program, ROW_COUNT, Routine, Rows, SQL_FOUND, SQL_NOT_FOUND, STATE, Slot, Sql, Statement, Use,
 };
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result, Severity};
@@ -30,42 +32,9 @@ pub(super) enum Flow {
     Next,
     Exit(Option<String>),
     Again(Option<String>),
+    /// At the statement with this label.
+    Goto(String),
     Return,
-}
-
-/// A row with names.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Record {
-    pub(super) names: Arc<[String]>,
-    pub(super) types: Arc<[ColType]>,
-    pub(super) values: Vec<Value>,
-    /// Its columns are those of its declaration.
-    pub(super) fixed: bool,
-}
-
-/// What a place holds.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) name: String,
-    pub(super) value: Value,
-    /// `None`: of a value whose type only SQL knows, kept as its text; or a record.
-    pub(super) ty: Option<ColType>,
-    pub(super) record: Option<Record>,
-    pub(super) constant: bool,
-    not_null: bool,
-}
-
-impl Place {
-    fn new(kind: TypeKind, value: Value) -> Place {
-        Place {
-            name: String::new(),
-            value,
-            ty: Some(ColType::new(kind)),
-            record: None,
-            constant: false,
-            not_null: false,
-        }
-    }
 }
 
 /// An error that is being handled, with which declared exception it is and what number it has.
@@ -101,6 +70,17 @@ pub(super) struct Machine<'s> {
     pub(super) columns: Vec<ColType>,
     /// Where the arguments are that make up its result.
     pub(super) results: Vec<Slot>,
+    /// Procedures and functions of its blocks.
+    pub(super) routines: Arc<[Routine]>,
+    /// What FORALL has changed, by its index, and which of its turns failed with which number.
+    pub(super) bulk_rows: BTreeMap<i64, i64>,
+    pub(super) bulk_errors: Vec<(i64, i32)>,
+    /// Rows that are collected come to those that are there.
+    pub(super) appends: bool,
+    /// Savepoints that there were when it began.
+    savepoints: usize,
+    /// Columns of views that are made when they are asked for.
+    pub(super) view_columns: super::scopes::Columns,
     shown: String,
     is_sql: bool,
     /// It has been said where the error at hand happened.
@@ -141,10 +121,11 @@ impl<'s> Machine<'s> {
         places[STATE].value = Value::Text("00000".into());
         places[MESSAGE].value = Value::Text("".into());
         places[NUMBER] = Place::new(TypeKind::Int4, Value::Int4(0));
+        for def in &program.cursors {
+            super::cursor::prepare_states(&mut places, def);
+        }
         for (slot, name) in &program.records {
-            let place = &mut places[*slot];
-            place.name.clone_from(name);
-            (place.ty, place.record) = (None, Some(Record::default()));
+            places[*slot] = Place::record(name);
         }
         Machine {
             session,
@@ -162,6 +143,12 @@ impl<'s> Machine<'s> {
             given: Vec::new(),
             columns: Vec::new(),
             results: program.results.clone(),
+            routines: program.routines.clone(),
+            bulk_rows: BTreeMap::new(),
+            bulk_errors: Vec::new(),
+            appends: false,
+            savepoints: 0,
+            view_columns: BTreeMap::new(),
             shown: program.shown.clone(),
             is_sql: program.is_sql,
             located: false,
@@ -170,7 +157,11 @@ impl<'s> Machine<'s> {
 
     /// Runs the block; whether it ended by RETURN.
     pub(super) async fn run(&mut self, program: &Program) -> Result<bool> {
+        self.savepoints = self.session.savepoints();
         let done = self.run_block(&program.block).await;
+        if done.is_err() {
+            self.session.forget_savepoints(self.savepoints);
+        }
         self.finish();
         Ok(done? == Flow::Return)
     }
@@ -185,7 +176,10 @@ impl<'s> Machine<'s> {
 
     // ---- blocks -----------------------------------------------------------------------------
 
-    fn run_block<'a>(&'a mut self, block: &'a Block) -> LocalBoxFuture<'a, Result<Flow>> {
+    pub(super) fn run_block<'a>(
+        &'a mut self,
+        block: &'a Block,
+    ) -> LocalBoxFuture<'a, Result<Flow>> {
         async move {
             let guards = !block.handlers.is_empty();
             // An error in a declaration is not this block's to catch.
@@ -226,59 +220,24 @@ impl<'s> Machine<'s> {
 
     async fn declare(&mut self, block: &Block) -> Result<()> {
         for variable in &block.variables {
-            let (ty, record) = self.resolve(&variable.ty).await?;
-            let place = &mut self.places[variable.slot];
-            place.name.clone_from(&variable.name);
-            (place.ty, place.record, place.value) = (ty, record, Value::Null);
-            (place.constant, place.not_null) = (false, false);
+            self.prepare_place(variable.slot, &variable.name, &variable.ty).await?;
             if let Some(default) = &variable.default {
                 let (value, from) = self.eval(default).await?;
-                self.store(&Use { slot: variable.slot, field: None }, value, from)?;
+                self.store(&Use::of(variable.slot), value, from)?;
+            }
+            if let Some(whole) = &variable.whole {
+                let item = self.item(whole).await?;
+                if !matches!(item, Item::Null) {
+                    self.store_whole(&Use::of(variable.slot), item).await?;
+                }
             }
             let place = &mut self.places[variable.slot];
-            if variable.not_null && place.value.is_null() {
+            if variable.not_null && place.is_single() && place.value.is_null() {
                 return Err(null_not_allowed(&variable.name));
             }
             (place.constant, place.not_null) = (variable.constant, variable.not_null);
         }
         Ok(())
-    }
-
-    /// The type of a variable, and the empty row of one that has columns.
-    pub(super) async fn resolve(
-        &mut self,
-        ty: &TypeName,
-    ) -> Result<(Option<ColType>, Option<Record>)> {
-        let (text, row) = match ty {
-            TypeName::Record => return Ok((None, Some(Record::default()))),
-            TypeName::Like(slot) => {
-                if let Some(def) = self.queries.get(slot) {
-                    let query = def.query.clone();
-                    let missing = || PgError::new("42704", "a cursor variable has no row type");
-                    let query = query.ok_or_else(missing)?;
-                    return Ok((None, Some(self.row_of(&query.text).await?)));
-                }
-                let place = &self.places[*slot];
-                return Ok((place.ty, place.record.clone()));
-            }
-            TypeName::Sql(name) => (format!("select cast(null as {name})"), false),
-            TypeName::Column(query) => (query.clone(), false),
-            TypeName::Row(query) => (query.clone(), true),
-        };
-        let record = self.row_of(&text).await?;
-        if row {
-            return Ok((None, Some(record)));
-        }
-        let ty = record.types.first().copied();
-        Ok((ty.filter(|ty| ty.kind != TypeKind::Enum), None))
-    }
-
-    async fn row_of(&mut self, query: &str) -> Result<Record> {
-        let prepared = self.prepare(query, &[]).await?;
-        let (names, types): (Vec<String>, Vec<ColType>) =
-            prepared.columns.iter().map(|c| (c.name.clone(), type_of(c))).unzip();
-        let values = vec![Value::Null; names.len()];
-        Ok(Record { names: names.into(), types: types.into(), values, fixed: true })
     }
 
     fn handler_of<'b>(&self, block: &'b Block, error: &PgError) -> Option<&'b Handler> {
@@ -318,33 +277,67 @@ impl<'s> Machine<'s> {
     // ---- statements -------------------------------------------------------------------------
 
     async fn run_all(&mut self, statements: &[Statement]) -> Result<Flow> {
-        for statement in statements {
+        let mut at = 0;
+        while let Some(statement) = statements.get(at) {
             self.session.ctx.check_interrupt()?;
             let done = self.run_one(&statement.kind).await;
             let flow = done.map_err(|error| self.at_line(error, statement))?;
-            if flow != Flow::Next {
-                return Ok(flow);
+            at += 1;
+            match flow {
+                Flow::Next => {}
+                Flow::Goto(label) => {
+                    let found = statements.iter().position(|s| s.label.as_ref() == Some(&label));
+                    let Some(found) = found else { return Ok(Flow::Goto(label)) };
+                    at = found;
+                }
+                flow => return Ok(flow),
             }
         }
         Ok(Flow::Next)
     }
 
-    fn run_one<'a>(&'a mut self, kind: &'a Kind) -> LocalBoxFuture<'a, Result<Flow>> {
+    pub(super) fn run_one<'a>(&'a mut self, kind: &'a Kind) -> LocalBoxFuture<'a, Result<Flow>> {
         async move {
             match kind {
                 Kind::Nothing => {}
                 Kind::Block(block) => return self.run_block(block).await,
                 Kind::Assign { target, value } => {
                     let (value, from) = self.eval(value).await?;
-                    self.store(target, value, from)?;
+                    match &target.access {
+                        None => self.store(target, value, from)?,
+                        Some(_) => {
+                            let target = self.settled(target).await?;
+                            self.store(&target, value, from)?;
+                        }
+                    }
                 }
+                Kind::AssignWhole { target, from } => {
+                    let item = self.item(from).await?;
+                    let target = self.settled(target).await?;
+                    self.store_whole(&target, item).await?;
+                }
+                Kind::Alter { target, method, args } => self.alter(target, *method, args).await?,
+                Kind::CallLocal(call) => {
+                    self.call_local(call).await?;
+                }
+                Kind::ReturnWith(assignment) => {
+                    self.run_one(assignment).await?;
+                    return Ok(Flow::Return);
+                }
+                Kind::ForAll { slot, over, save, body } => {
+                    self.run_forall(*slot, over, *save, body).await?;
+                }
+                Kind::Seed(sql) => self.seed(sql).await?,
+                Kind::Goto(label) => return Ok(Flow::Goto(label.clone())),
+                Kind::Savepoint(name) => self.session.savepoint_within(name)?,
+                Kind::RollbackTo(name) => self.rollback_to(name).await?,
                 Kind::AssignElement { target, index, value } => {
                     self.assign_element(target, index, value).await?;
                 }
                 Kind::Copy { target, from } => {
                     let record = self.places[*from].record.clone().unwrap_or_default();
                     let Record { names, types, values, .. } = record;
-                    let target = [Use { slot: *target, field: None }];
+                    let target = [Use::of(*target)];
                     self.take_row(&target, values, &names, &types)?;
                 }
                 Kind::If { arms, otherwise } => {
@@ -400,11 +393,7 @@ impl<'s> Machine<'s> {
                     }
                     self.run_sql(Source::Static(sql), into.as_ref(), *is_query).await?;
                 }
-                Kind::Execute { text, into, using } => {
-                    let (text, types, values) = self.dynamic(text, using).await?;
-                    let source = Source::Dynamic { text: &text, types: &types, values };
-                    self.run_sql(source, into.as_ref(), into.is_some()).await?;
-                }
+                Kind::Execute(execute) => self.execute(execute).await?,
                 Kind::Raise(raise) => self.raise(raise).await?,
                 Kind::Assert { condition, message } => self.assert(condition, message).await?,
                 Kind::Commit | Kind::Rollback => {
@@ -419,6 +408,7 @@ impl<'s> Machine<'s> {
                 }
                 Kind::Put { text, ends } => self.put(text.as_ref(), *ends).await?,
                 Kind::Tell(told) => self.tell(told).await?,
+                Kind::Gather(what) => self.gather(what).await?,
                 Kind::Ask(asked) => self.ask(asked)?,
                 Kind::Fail { number, message } => self.fail(number, message).await?,
             }
@@ -528,7 +518,7 @@ impl<'s> Machine<'s> {
         })
     }
 
-    async fn limit(&mut self, sql: &Sql) -> Result<i64> {
+    pub(super) async fn limit(&mut self, sql: &Sql) -> Result<i64> {
         let (value, _) = self.eval(sql).await?;
         let ty = ColType::new(TypeKind::Int8);
         match self.converted(&value, ty)? {
@@ -546,7 +536,7 @@ impl<'s> Machine<'s> {
     ) -> Result<Flow> {
         let mut cursor = self.open_rows(rows).await?;
         let mut turned = false;
-        let into = Into { strict: false, targets: targets.to_vec() };
+        let into = Into::row(false, targets.to_vec());
         let first = self.next_row(&mut cursor).await?;
         if first.is_none() {
             self.take_nothing(&into, &cursor.names, &cursor.types)?;
@@ -585,7 +575,7 @@ impl<'s> Machine<'s> {
 
     // ---- values -----------------------------------------------------------------------------
 
-    async fn is_true(&mut self, condition: &Sql) -> Result<bool> {
+    pub(super) async fn is_true(&mut self, condition: &Sql) -> Result<bool> {
         let (value, _) = self.eval(condition).await?;
         match self.converted(&value, ColType::new(TypeKind::Bool))? {
             Value::Bool(truth) => Ok(truth),
@@ -602,104 +592,6 @@ impl<'s> Machine<'s> {
         self.places[NOT_FOUND].value = Value::Bool(!found);
     }
 
-    /// Gives a variable, or a field of one, a value.
-    pub(super) fn store(&mut self, target: &Use, value: Value, from: ColType) -> Result<()> {
-        let to = match &target.field {
-            Some(field) => {
-                let place = &self.places[target.slot];
-                let at = field_at(place, field)?;
-                place.record.as_ref().map(|record| record.types[at])
-            }
-            None => self.places[target.slot].ty,
-        };
-        let value = match to {
-            Some(to) if to == from && to.modifier == -1 => value,
-            Some(to) => self.converted(&value, to)?,
-            None if value.is_null() => value,
-            // Its type is one that only SQL knows.
-            None => self.converted(&value, ColType::new(TypeKind::Text))?,
-        };
-        let place = &mut self.places[target.slot];
-        if place.constant {
-            let text = format!("variable \"{}\" is declared CONSTANT", place.name);
-            return Err(PgError::new("22005", text));
-        }
-        if place.not_null && value.is_null() {
-            return Err(null_not_allowed(&place.name));
-        }
-        match &target.field {
-            Some(field) => {
-                let at = field_at(place, field)?;
-                if let Some(record) = &mut place.record {
-                    record.values[at] = value;
-                }
-            }
-            None if place.record.is_some() => {
-                return Err(PgError::new("42804", "a record cannot be assigned a single value"));
-            }
-            None => place.value = value,
-        }
-        Ok(())
-    }
-
-    /// Gives a row to variables, or to a record.
-    pub(super) fn take_row(
-        &mut self,
-        targets: &[Use],
-        row: Vec<Value>,
-        names: &Arc<[String]>,
-        types: &Arc<[ColType]>,
-    ) -> Result<()> {
-        if let [Use { slot, field: None }] = targets
-            && let Some(record) = &self.places[*slot].record
-        {
-            let new = match record.fixed {
-                false => {
-                    let (names, types) = (names.clone(), types.clone());
-                    Record { names, types, values: row, fixed: false }
-                }
-                true => {
-                    let mut new = record.clone();
-                    let mut values = row.into_iter();
-                    for (at, ty) in record.types.iter().enumerate() {
-                        let value = values.next().unwrap_or(Value::Null);
-                        new.values[at] = self.converted(&value, *ty)?;
-                    }
-                    new
-                }
-            };
-            self.places[*slot].record = Some(new);
-            return Ok(());
-        }
-        let mut row = row.into_iter().zip(types.iter().copied());
-        for target in targets {
-            let (value, from) = row.next().unwrap_or((Value::Null, ColType::new(TypeKind::Text)));
-            self.store(target, value, from)?;
-        }
-        Ok(())
-    }
-
-    /// Nothing was found for INTO.
-    pub(super) fn take_nothing(
-        &mut self,
-        into: &Into,
-        names: &Arc<[String]>,
-        types: &Arc<[ColType]>,
-    ) -> Result<()> {
-        for target in &into.targets {
-            let place = &mut self.places[target.slot];
-            match (&target.field, &mut place.record) {
-                (None, Some(record)) if record.fixed => record.values.fill(Value::Null),
-                (None, Some(record)) => {
-                    (record.names, record.types) = (names.clone(), types.clone());
-                    record.values = vec![Value::Null; names.len()];
-                }
-                _ => self.store(target, Value::Null, ColType::new(TypeKind::Text))?,
-            }
-        }
-        Ok(())
-    }
-
     // ---- transactions -----------------------------------------------------------------------
 
     async fn end_transaction(&mut self, commits: bool) -> Result<()> {
@@ -712,6 +604,12 @@ impl<'s> Machine<'s> {
             return Err(PgError::new("2D000", text));
         }
         self.session.end_within(commits).await
+    }
+
+    /// Goes back to a savepoint that was set since the statement began, or by the client.
+    async fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let holds = self.session.blocks_that_hold > usize::from(!self.session.is_first);
+        self.session.rollback_to_within(name, self.savepoints, holds).await
     }
 
     /// Says where an error happened, the innermost place first.
@@ -752,29 +650,6 @@ impl<'s> Machine<'s> {
         }
         done
     }
-}
-
-fn null_not_allowed(name: &str) -> PgError {
-    let text = format!("null value cannot be assigned to variable \"{name}\" declared NOT NULL");
-    PgError::new("22004", text)
-}
-
-pub(super) fn not_assigned(place: &Place) -> PgError {
-    let text = format!("record \"{}\" is not assigned yet", place.name);
-    PgError::new("55000", text)
-        .with_detail("The tuple structure of a not-yet-assigned record is indeterminate.")
-}
-
-pub(super) fn field_at(place: &Place, field: &str) -> Result<usize> {
-    let record = place.record.as_ref();
-    if record.is_none_or(|record| record.names.is_empty()) {
-        return Err(not_assigned(place));
-    }
-    let at = record.and_then(|record| record.names.iter().position(|name| name == field));
-    at.ok_or_else(|| {
-        let text = format!("record \"{}\" has no field \"{field}\"", place.name);
-        PgError::new("42703", text)
-    })
 }
 
 /// The type of a column as far as one can say without its table.

@@ -1,10 +1,11 @@
 //! The statements of procedural code.
 
 use super::attributes::is_attribute_call;
-use super::conditions::code_of;
 use super::lex::Tok;
 use super::parse::{Name, Parser, Returning};
-use super::tree::{Dialect, Into, Kind, Level, Raise, Raised, Returned, Rows, Statement, Use};
+use super::statistics::is_statistics_call;
+use super::tree::{Access, Dialect, Kind, Returned, Rows, Statement, Use};
+use super::types::Shape;
 use crate::{PgError, Result};
 use std::ops::Range;
 
@@ -15,23 +16,42 @@ fn is_reserved(word: &str) -> bool {
 
 impl Parser<'_> {
     pub(super) fn statements_until(&mut self, ends: &[&str]) -> Result<Vec<Statement>> {
-        let mut out = Vec::new();
+        let mut out: Vec<Statement> = Vec::new();
+        let gotos = self.gotos.len();
         while !self.is_any(ends) {
             if *self.tok() == Tok::End {
                 return Err(self.near());
             }
             out.push(self.statement()?);
         }
+        // GOTO finds statements of its own list and of those around it, not inside of others.
+        let mut missing = self.gotos.split_off(gotos);
+        missing.retain(|label| !out.iter().any(|s| s.label.as_ref() == Some(label)));
+        self.gotos.append(&mut missing);
         Ok(out)
+    }
+
+    /// All labels that were named since must have been found.
+    pub(super) fn check_gotos(&self, since: usize) -> Result<()> {
+        match self.gotos.get(since) {
+            None => Ok(()),
+            Some(label) => {
+                let text = format!("GOTO finds no label \"{label}\" here");
+                Err(self.error("42601", text).with_hint("It cannot lead into a loop or block."))
+            }
+        }
     }
 
     fn statement(&mut self) -> Result<Statement> {
         let line = self.line();
         self.deeper()?;
         let label = self.label()?;
-        let kind = self.statement_kind(label)?;
+        let kind = self.statement_kind(label.clone())?;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         self.shallower();
-        Ok(Statement { line, kind })
+        Ok(Statement { line, label, kind })
     }
 
     fn statement_kind(&mut self, label: Option<String>) -> Result<Kind> {
@@ -41,6 +61,13 @@ impl Parser<'_> {
                 _ => Err(self.near()),
             };
         };
+        if self.dialect == Dialect::Field && label.is_none() {
+            match self.lookup(&first) {
+                Some(Name::Collection(_)) => return self.collection_statement(),
+                Some(Name::Routine(_)) => return self.local_call_statement(),
+                _ => {}
+            }
+        }
         match first.as_str() {
             "declare" | "begin" => {
                 let block = self.block(label)?;
@@ -48,7 +75,25 @@ impl Parser<'_> {
                 Ok(Kind::Block(block))
             }
             "loop" | "while" | "for" | "foreach" => self.loop_statement(label),
+            _ if label.is_some() && self.dialect == Dialect::Field => self.statement_kind(None),
             _ if label.is_some() => Err(self.near()),
+            "goto" if self.dialect == Dialect::Field => {
+                self.advance();
+                let label = self.name()?;
+                self.expect_symbol(";")?;
+                self.gotos.push(label.clone());
+                Ok(Kind::Goto(label))
+            }
+            "forall" if self.dialect == Dialect::Field => self.forall_statement(),
+            "pipe" if self.is_ahead(1, "row") => {
+                Err(self.unsupported("PIPE ROW", "Return a collection, or use RETURN QUERY."))
+            }
+            "savepoint" if self.dialect == Dialect::Field => {
+                self.advance();
+                let name = self.name()?;
+                self.expect_symbol(";")?;
+                Ok(Kind::Savepoint(name))
+            }
             "if" => self.if_statement(),
             "case" => self.case_statement(),
             "null" => {
@@ -75,6 +120,12 @@ impl Parser<'_> {
             "commit" | "rollback" => {
                 self.advance();
                 let _ = self.word("work") || self.word("transaction");
+                if self.dialect == Dialect::Field && self.word("to") {
+                    let _ = self.is_ahead_name("savepoint") && self.word("savepoint");
+                    let name = self.name()?;
+                    self.expect_symbol(";")?;
+                    return Ok(Kind::RollbackTo(name));
+                }
                 if self.is("to") {
                     return Err(PgError::unsupported("ROLLBACK TO in a block").with_hint(
                         "A block with EXCEPTION takes back what it did when it catches an error.",
@@ -106,9 +157,14 @@ impl Parser<'_> {
             word if is_reserved(word) => Err(self.near()),
             _ if self.is_assignment() => self.assignment(),
             _ if self.assigns_element() => self.element_assignment(),
-            "dbms_output" | "dbms_lock" | "raise_application_error" => self.procedure(&first),
+            "dbms_output" | "dbms_lock" | "dbms_random" | "raise_application_error" => {
+                self.procedure(&first)
+            }
             package if matches!(self.peek(2), Tok::Word(w) if is_attribute_call(package, w)) => {
                 self.attribute_call()
+            }
+            package if matches!(self.peek(2), Tok::Word(w) if is_statistics_call(package, w)) => {
+                self.statistics_call()
             }
             "dbms_session" if matches!(self.peek(2), Tok::Word(w) if w == "sleep") => {
                 self.procedure(&first)
@@ -129,8 +185,20 @@ impl Parser<'_> {
         }
     }
 
-    /// A variable, or a field of a record, that gets a value.
+    /// A variable, a field of a record or an element that gets a value.
     pub(super) fn target(&mut self) -> Result<Use> {
+        self.target_with_shape().map(|(target, _)| target)
+    }
+
+    /// The same, and what it is.
+    pub(super) fn target_with_shape(&mut self) -> Result<(Use, Shape)> {
+        if let Some(path) = self.path()? {
+            if path.method.is_some() {
+                return Err(self.error("42601", "a method of a collection takes no value"));
+            }
+            let shape = path.shape.clone();
+            return Ok((path.into_use(), shape));
+        }
         let name = self.name()?;
         let mut found = self.lookup(&name);
         let mut field = None;
@@ -138,19 +206,85 @@ impl Parser<'_> {
             let second = self.name()?;
             match found {
                 Some(Name::Record(_)) => field = Some(second),
-                _ => found = self.lookup_in(&name, &second),
+                _ => {
+                    found = self.lookup_in(&name, &second);
+                    if matches!(found, Some(Name::Record(_))) && self.symbol(".") {
+                        field = Some(self.name()?);
+                    }
+                }
             }
         }
         match found {
-            Some(Name::Scalar(slot) | Name::Record(slot)) => Ok(Use { slot, field }),
+            Some(Name::Scalar(slot)) => Ok((Use::of(slot), Shape::Scalar)),
+            Some(Name::Record(slot)) => Ok(match field {
+                Some(field) => (Use::field(slot, &field), Shape::Scalar),
+                None => (Use::of(slot), Shape::Record),
+            }),
             _ => Err(self.error("42601", format!("\"{name}\" is not a known variable"))),
         }
     }
 
+    /// What begins with a collection's name.
+    fn collection_statement(&mut self) -> Result<Kind> {
+        let Some(path) = self.path()? else { return Err(self.near()) };
+        let Some((method, args)) = path.method else {
+            let shape = path.shape.clone();
+            let target = path.into_use();
+            if !self.symbol(":=") {
+                return Err(self.near());
+            }
+            return self.assigned(target, &shape);
+        };
+        if !method.changes() {
+            return Err(self.error("42809", "what a collection says of itself is no statement"));
+        }
+        self.expect_symbol(";")?;
+        let (slot, indexes) = (path.slot, path.indexes);
+        let target = match indexes.is_empty() {
+            true => Use::of(slot),
+            false => Use::with(slot, Access::Element { indexes, field: None }),
+        };
+        Ok(Kind::Alter { target, method, args })
+    }
+
+    /// What a variable of this shape is assigned, and the `;`.
+    pub(super) fn assigned(&mut self, target: Use, shape: &Shape) -> Result<Kind> {
+        if !matches!(shape, Shape::Scalar)
+            && let Some(from) = self.whole(shape, &[";"])?
+        {
+            self.expect_symbol(";")?;
+            return Ok(Kind::AssignWhole { target, from });
+        }
+        if matches!(shape, Shape::Collection(_)) {
+            return Err(self.not_whole(shape));
+        }
+        let value = self.expr_to_end()?;
+        Ok(Kind::Assign { target, value })
+    }
+
+    /// Whether a word is so many words ahead.
+    fn is_ahead(&self, ahead: usize, word: &str) -> bool {
+        matches!(self.peek(ahead), Tok::Word(w) if w == word)
+    }
+
+    /// Whether a word is here and a name behind it.
+    fn is_ahead_name(&self, word: &str) -> bool {
+        self.is(word) && matches!(self.peek(1), Tok::Word(_) | Tok::Quoted(_))
+    }
+
     fn assignment(&mut self) -> Result<Kind> {
-        let target = self.target()?;
+        if let Tok::Word(name) = self.tok()
+            && let Some(Name::Cursor(_)) = self.lookup(name)
+        {
+            let hint = "Open it with FOR, or hand it to a procedure of the block.";
+            return Err(self.unsupported("an assignment to a cursor variable", hint));
+        }
+        let (target, shape) = self.target_with_shape()?;
         if !self.symbol(":=") && !self.symbol("=") {
             return Err(self.near());
+        }
+        if self.dialect == Dialect::Field {
+            return self.assigned(target, &shape);
         }
         if let (Tok::Word(name), Tok::Symbol(";")) = (self.tok(), self.peek(1))
             && let Some(Name::Record(from)) = self.lookup(name)
@@ -201,7 +335,7 @@ impl Parser<'_> {
             loop {
                 let mut test = self.expr_until(&["then"], &[","])?;
                 if operand.is_some() {
-                    test.uses.push(Use { slot, field: None });
+                    test.uses.push(Use::of(slot));
                     test.text = format!("${} = ({})", test.uses.len(), test.text);
                 }
                 tests.push(test);
@@ -379,7 +513,7 @@ impl Parser<'_> {
                 let slot = self.new_slot();
                 self.declare(&name, Name::Record(slot))?;
                 self.records.push((slot, name));
-                return Ok(vec![Use { slot, field: None }]);
+                return Ok(vec![Use::of(slot)]);
             }
         }
         if own && matches!(self.tok(), Tok::Word(w) if self.lookup(w).is_none()) {
@@ -400,6 +534,9 @@ impl Parser<'_> {
 
     fn return_statement(&mut self) -> Result<Kind> {
         self.expect("return")?;
+        if let Some(routine) = self.local {
+            return self.local_return(routine);
+        }
         let set = matches!(self.returning, Returning::Set(_));
         if self.is("next") && !matches!(self.peek(1), Tok::Symbol("." | "(")) {
             self.advance();
@@ -496,7 +633,9 @@ impl Parser<'_> {
         let end = self.at;
         self.expect_symbol(";")?;
         let range = from..end;
-        let mut sql = self.sql_of(std::slice::from_ref(&range), true);
+        // Its arguments are no SQL of a query's.
+        let is_sql = self.dialect == Dialect::Pg;
+        let mut sql = self.sql_of(std::slice::from_ref(&range), is_sql);
         let bare = self.tokens[end - 1].tok != Tok::Symbol(")");
         if bare {
             sql.text.push_str("()");
@@ -505,7 +644,7 @@ impl Parser<'_> {
         const OWN: [&str; 3] = ["dbms_monitor", "dbms_session", "dbms_workload_repository"];
         let own = OWN.contains(&name[0].as_str());
         let query = (may_select && !own).then(|| {
-            let mut query = self.sql_of(std::slice::from_ref(&range), true);
+            let mut query = self.sql_of(std::slice::from_ref(&range), is_sql);
             query.text.insert_str(0, "select ");
             query
         });
@@ -513,194 +652,11 @@ impl Parser<'_> {
         Ok(Kind::Call { sql, targets, query, name })
     }
 
-    fn raise_statement(&mut self) -> Result<Kind> {
-        self.expect("raise")?;
-        let level = [
-            ("debug", Level::Debug),
-            ("log", Level::Log),
-            ("info", Level::Info),
-            ("notice", Level::Notice),
-            ("warning", Level::Warning),
-            ("exception", Level::Exception),
-        ];
-        let given = level.into_iter().find(|(word, _)| self.word(word));
-        let level = given.map_or(Level::Exception, |(_, level)| level);
-        let what = if self.is_symbol(";") && given.is_none() {
-            Raised::Again
-        } else if self.is("using") {
-            Raised::Options
-        } else if let Tok::Text(format) = self.tok().clone() {
-            self.advance();
-            let mut args = Vec::new();
-            while self.symbol(",") {
-                args.push(self.expr_until(&["using"], &[";", ","])?);
-            }
-            let wanted = format.replace("%%", "").matches('%').count();
-            if args.len() != wanted {
-                let few = if args.len() < wanted { "few" } else { "many" };
-                let text = format!("too {few} parameters specified for RAISE");
-                return Err(self.error("42601", text));
-            }
-            Raised::Format(format, args)
-        } else if self.word("sqlstate") {
-            let Tok::Text(code) = self.tok().clone() else { return Err(self.near()) };
-            self.advance();
-            Raised::State(code.clone(), code)
-        } else {
-            let name = self.name()?;
-            match self.lookup(&name) {
-                Some(Name::Exception(id)) => Raised::Own(id, name),
-                _ => match code_of(&name) {
-                    Some(code) => Raised::State(code.to_owned(), name),
-                    None => {
-                        let text = format!("unrecognized exception condition \"{name}\"");
-                        return Err(self.error("42704", text));
-                    }
-                },
-            }
-        };
-        let mut options = Vec::new();
-        if self.word("using") {
-            loop {
-                let name = self.name()?;
-                if !self.symbol("=") && !self.symbol(":=") {
-                    return Err(self.near());
-                }
-                const KNOWN: [&str; 9] = [
-                    "message",
-                    "detail",
-                    "hint",
-                    "errcode",
-                    "column",
-                    "constraint",
-                    "datatype",
-                    "table",
-                    "schema",
-                ];
-                if !KNOWN.contains(&name.as_str()) {
-                    let text = format!("unrecognized RAISE statement option \"{name}\"");
-                    return Err(self.error("42601", text));
-                }
-                options.push((name, self.expr_until(&[], &[";", ","])?));
-                if !self.symbol(",") {
-                    break;
-                }
-            }
-        }
-        self.expect_symbol(";")?;
-        Ok(Kind::Raise(Raise { level, what, options }))
-    }
-
-    fn execute_statement(&mut self) -> Result<Kind> {
-        self.expect("execute")?;
-        let _ = self.word("immediate");
-        const NEXT: [&str; 2] = ["into", "using"];
-        let text = self.expr_until(&NEXT, &[";"])?;
-        let (mut into, mut using) = (None, Vec::new());
-        loop {
-            if into.is_none() && self.word("into") {
-                let strict = self.word("strict");
-                into = Some(Into { strict, targets: self.targets()? });
-            } else if using.is_empty() && self.word("using") {
-                loop {
-                    let _ = self.word("in");
-                    using.push(self.expr_until(&["into"], &[";", ","])?);
-                    if !self.symbol(",") {
-                        break;
-                    }
-                }
-            } else {
-                break;
-            }
-        }
-        self.expect_symbol(";")?;
-        Ok(Kind::Execute { text, into, using })
-    }
-
-    fn diagnostics(&mut self) -> Result<Kind> {
-        self.expect("get")?;
-        let stacked = self.word("stacked");
-        let _ = self.word("current");
-        self.expect("diagnostics")?;
-        let mut items = Vec::new();
-        loop {
-            let target = self.target()?;
-            if !self.symbol("=") && !self.symbol(":=") {
-                return Err(self.near());
-            }
-            let item = self.name()?;
-            let known = match stacked {
-                false => matches!(item.as_str(), "row_count" | "pg_context"),
-                true => matches!(
-                    item.as_str(),
-                    "returned_sqlstate"
-                        | "message_text"
-                        | "pg_exception_detail"
-                        | "pg_exception_hint"
-                        | "pg_exception_context"
-                        | "constraint_name"
-                        | "table_name"
-                        | "schema_name"
-                        | "column_name"
-                        | "pg_datatype_name"
-                ),
-            };
-            if !known {
-                let text = format!("unrecognized GET DIAGNOSTICS item \"{item}\"");
-                return Err(self.error("42601", text));
-            }
-            items.push((target, item));
-            if !self.symbol(",") {
-                break;
-            }
-        }
-        self.expect_symbol(";")?;
-        Ok(Kind::Diagnostics { stacked, items })
-    }
-
-    /// Procedures of the field that the block does itself.
-    fn procedure(&mut self, package: &str) -> Result<Kind> {
-        self.advance();
-        let name = match self.symbol(".") {
-            true => format!("{package}.{}", self.name()?),
-            false => package.to_owned(),
-        };
-        let mut args = Vec::new();
-        if self.symbol("(") && !self.symbol(")") {
-            loop {
-                args.push(self.expr_until(&[], &[",", ")"])?);
-                if !self.symbol(",") {
-                    break;
-                }
-            }
-            self.expect_symbol(")")?;
-        }
-        self.expect_symbol(";")?;
-        let count = args.len();
-        let mut args = args.into_iter();
-        match (name.as_str(), count) {
-            ("dbms_output.put_line", 1) => Ok(Kind::Put { text: args.next(), ends: true }),
-            ("dbms_output.put", 1) => Ok(Kind::Put { text: args.next(), ends: false }),
-            ("dbms_output.new_line", 0) => Ok(Kind::Put { text: None, ends: true }),
-            ("dbms_output.enable", 0 | 1) | ("dbms_output.disable", 0) => Ok(Kind::Nothing),
-            ("dbms_lock.sleep" | "dbms_session.sleep", 1) => {
-                let mut sql = args.next().expect("one");
-                sql.text = format!("select pg_sleep({})", sql.text);
-                Ok(Kind::Sql { sql, into: None, perform: true, is_query: true })
-            }
-            ("raise_application_error", 2 | 3) => {
-                let (number, message) = (args.next().expect("two"), args.next().expect("two"));
-                Ok(Kind::Fail { number, message })
-            }
-            _ => Err(self
-                .error("42883", format!("procedure {name} with {count} arguments does not exist"))),
-        }
-    }
-
     // ---- SQL --------------------------------------------------------------------------------
 
-    fn sql_statement(&mut self) -> Result<Kind> {
+    pub(super) fn sql_statement(&mut self) -> Result<Kind> {
         let Tok::Word(first) = self.tok().clone() else { return Err(self.near()) };
+        self.refuse_known(&first)?;
         const VERBS: [&str; 8] =
             ["select", "insert", "update", "delete", "merge", "values", "with", "table"];
         let is_verb = VERBS.contains(&first.as_str());
@@ -721,13 +677,17 @@ impl Parser<'_> {
         let mut parts = vec![all.clone()];
         if let Some(at) = self.place_of_into(&all, is_query, changes) {
             self.at = at + 1;
-            if self.is("strict") && !matches!(self.peek(1), Tok::Symbol("," | ";" | ".")) {
+            let bulk = at >= all.start + 2
+                && self.dialect == Dialect::Field
+                && matches!(&self.tokens[at - 2].tok, Tok::Word(w) if w == "bulk")
+                && matches!(&self.tokens[at - 1].tok, Tok::Word(w) if w == "collect");
+            let strict = self.is("strict") && !matches!(self.peek(1), Tok::Symbol("," | ";" | "."));
+            if strict {
                 self.advance();
-                into = Some(Into { strict: true, targets: self.targets()? });
-            } else {
-                into = Some(Into { strict: false, targets: self.targets()? });
             }
-            parts = vec![all.start..at, self.at..all.end];
+            into = Some(self.row_targets(strict, bulk)?);
+            let until = if bulk { at - 2 } else { at };
+            parts = vec![all.start..until, self.at..all.end];
         }
         self.at = end;
         self.expect_symbol(";")?;
@@ -737,8 +697,26 @@ impl Parser<'_> {
             let sql = self.plain(text);
             return Ok(Kind::Sql { sql, into: None, perform: false, is_query: false });
         }
+        self.refuse_row_set(&all)?;
         let sql = self.sql_of(&parts, true);
         Ok(Kind::Sql { sql, into, perform: false, is_query })
+    }
+
+    fn refuse_row_set(&self, all: &Range<usize>) -> Result<()> {
+        if self.dialect == Dialect::Pg {
+            return Ok(());
+        }
+        let word = |at: usize, word: &str| {
+            at < all.end && matches!(&self.tokens[at].tok, Tok::Word(w) if w == word)
+        };
+        for at in all.clone() {
+            let equals = matches!(self.tokens[(at + 2).min(all.end)].tok, Tok::Symbol("="));
+            if word(at, "set") && word(at + 1, "row") && equals {
+                let hint = "Name the columns: SET a = r.a, b = r.b.";
+                return Err(self.unsupported("SET ROW", hint));
+            }
+        }
+        Ok(())
     }
 
     /// The INTO of a statement that gives its rows to variables.

@@ -2,6 +2,10 @@
 //! parameters.
 
 use super::attributes::Attribute;
+use super::collections::Key;
+use super::types::{CollectionSpec, Method, RecordSpec};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Which language the block is written in; where they differ, both are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,11 +31,180 @@ pub(super) const SQL_NOT_FOUND: Slot = 7;
 pub(super) const FIXED_SLOTS: usize = 8;
 
 /// A use of a variable.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Use {
     pub(super) slot: Slot,
     /// Of a record.
     pub(super) field: Option<String>,
+    /// What is asked of it that must be worked out first.
+    pub(super) access: Option<Arc<Access>>,
+}
+
+impl Use {
+    pub(super) const fn of(slot: Slot) -> Use {
+        Use { slot, field: None, access: None }
+    }
+
+    pub(super) fn field(slot: Slot, name: &str) -> Use {
+        Use { slot, field: Some(name.to_owned()), access: None }
+    }
+
+    /// The record that it names as all of its fields.
+    pub(super) fn all_fields(self) -> Use {
+        Use { field: Some(super::names::ALL_FIELDS.to_owned()), ..self }
+    }
+
+    pub(super) fn with(slot: Slot, access: Access) -> Use {
+        Use { slot, field: None, access: Some(Arc::new(access)) }
+    }
+}
+
+/// Two that must be worked out are two.
+impl PartialEq for Use {
+    fn eq(&self, other: &Use) -> bool {
+        self.slot == other.slot
+            && self.field == other.field
+            && self.access.is_none()
+            && other.access.is_none()
+    }
+}
+
+/// What a value is worked out from before the SQL that it stands in runs.
+#[derive(Debug)]
+pub(super) enum Access {
+    /// An element of a collection, or a field of one that is a record.
+    Element {
+        indexes: Vec<Sql>,
+        field: Option<String>,
+    },
+    /// The same once its indexes are known.
+    At {
+        keys: Vec<Key>,
+        field: Option<String>,
+    },
+    /// What a collection, or one inside of it, says of itself.
+    Ask {
+        indexes: Vec<Sql>,
+        method: Method,
+        args: Vec<Sql>,
+    },
+    /// Whether a whole collection is NULL.
+    Whole {
+        indexes: Vec<Sql>,
+    },
+    /// A function of the block.
+    Call(Call),
+    /// Operators that leave out what they need not know.
+    Lazy(Lazy),
+    /// `sql%bulk_rowcount(i)`.
+    BulkRows(Sql),
+    /// `sql%bulk_exceptions.count`, and what it says of one of them.
+    BulkErrors,
+    BulkError {
+        at: Sql,
+        code: bool,
+    },
+    /// `sqlerrm(number)`.
+    Message(Sql),
+    /// What `dbms_utility` tells.
+    Measure(Measure),
+    /// What `dbms_random` gives.
+    Chance(Chance, Vec<Sql>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Measure {
+    /// Hundredths of a second.
+    Time,
+    Cpu,
+    /// Of the error that is being handled.
+    ErrorStack,
+    ErrorBacktrace,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Chance {
+    Value,
+    Normal,
+    Integer,
+    Text,
+}
+
+/// Conditions and CASE, of which only what is needed is worked out.
+#[derive(Debug)]
+pub(super) enum Lazy {
+    And(Vec<Sql>),
+    Or(Vec<Sql>),
+    Case {
+        operand: Option<Sql>,
+        /// Where the operand is kept; it is the last parameter of the conditions.
+        slot: Slot,
+        arms: Vec<(Sql, Sql)>,
+        otherwise: Option<Sql>,
+    },
+}
+
+/// A call of a procedure or function of the block, with what each parameter gets.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) routine: usize,
+    pub(super) args: Vec<Passed>,
+}
+
+#[derive(Debug)]
+pub(super) enum Passed {
+    Default,
+    Value(Sql),
+    /// A record or a collection.
+    Whole(Whole),
+    /// What takes the result.
+    Variable(Use),
+    Cursor(Slot),
+}
+
+/// A record or a collection as it is given to another one.
+#[derive(Debug)]
+pub(super) enum Whole {
+    Null,
+    Variable(Use),
+    /// A constructor; an element may have its key.
+    Make {
+        spec: Arc<CollectionSpec>,
+        elements: Vec<(Option<Sql>, Made)>,
+    },
+    Call(Call),
+}
+
+#[derive(Debug)]
+pub(super) enum Made {
+    Value(Sql),
+    Whole(Whole),
+}
+
+/// A procedure or function of a block.
+#[derive(Debug)]
+pub(super) struct Routine {
+    pub(super) name: String,
+    pub(super) params: Vec<Param>,
+    /// Where a function leaves its result, and its type.
+    pub(super) result: Option<(Slot, TypeName)>,
+    /// `None`: declared, and not yet written.
+    pub(super) block: Option<Block>,
+    /// Places of all that is declared in it.
+    pub(super) slots: Range<Slot>,
+    /// Records that its loops declare.
+    pub(super) records: Vec<(Slot, String)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Param {
+    pub(super) slot: Slot,
+    pub(super) name: String,
+    pub(super) given: bool,
+    pub(super) result: bool,
+    /// `None`: a cursor.
+    pub(super) ty: Option<TypeName>,
+    pub(super) default: Option<Passed>,
 }
 
 /// A statement or an expression in SQL: variables are its parameters, in this order.
@@ -41,21 +214,41 @@ pub(super) struct Sql {
     pub(super) id: usize,
     pub(super) text: String,
     pub(super) uses: Vec<Use>,
+    /// Of each use the name that it was written as, if that may be a column's.
+    pub(super) names: Vec<Option<Arc<Named>>>,
+}
+
+/// A name that stands for a variable where no column has it.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Named {
+    /// As it was written.
+    pub(super) text: String,
+    pub(super) parts: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum TypeName {
-    /// As SQL writes it.
-    Sql(String),
-    /// A query without rows whose first column, or whole row, has the type.
-    Column(String),
-    Row(String),
+    /// A query without rows whose first column has the type; and whether the row has.
+    Query(Sql, bool),
     Record,
-    /// That of another variable.
-    Like(Slot),
+    /// That of another variable, and whether it is a record.
+    Like(Slot, bool),
+    /// A record, and a collection, that the code describes.
+    Fields(Arc<RecordSpec>),
+    Collection(Arc<CollectionSpec>),
 }
 
-#[derive(Clone, Debug)]
+impl TypeName {
+    pub(super) const fn is_record(&self) -> bool {
+        match self {
+            TypeName::Query(_, row) | TypeName::Like(_, row) => *row,
+            TypeName::Record | TypeName::Fields(_) => true,
+            TypeName::Collection(_) => false,
+        }
+    }
+}
+
+#[derive(Debug)]
 pub(super) struct Variable {
     pub(super) slot: Slot,
     pub(super) name: String,
@@ -63,6 +256,8 @@ pub(super) struct Variable {
     pub(super) constant: bool,
     pub(super) not_null: bool,
     pub(super) default: Option<Sql>,
+    /// What a record or a collection begins with.
+    pub(super) whole: Option<Whole>,
 }
 
 /// A cursor that is declared, or a variable that may be one.
@@ -120,6 +315,8 @@ pub(super) enum Condition {
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) line: u32,
+    /// Where GOTO finds it.
+    pub(super) label: Option<String>,
     pub(super) kind: Kind,
 }
 
@@ -127,6 +324,26 @@ pub(super) struct Statement {
 pub(super) struct Into {
     pub(super) strict: bool,
     pub(super) targets: Vec<Use>,
+    /// All rows go into collections.
+    pub(super) bulk: bool,
+    /// Of FETCH, how many rows at most.
+    pub(super) limit: Option<Sql>,
+}
+
+impl Into {
+    pub(super) const fn row(strict: bool, targets: Vec<Use>) -> Into {
+        Into { strict, targets, bulk: false, limit: None }
+    }
+}
+
+/// What FORALL runs over.
+#[derive(Debug)]
+pub(super) enum Over {
+    Range(Sql, Sql),
+    /// The indexes of a collection, between bounds.
+    Indices(Use, Option<(Sql, Sql)>),
+    /// Its elements, which are indexes.
+    Values(Use),
 }
 
 #[derive(Debug)]
@@ -149,6 +366,18 @@ pub(super) enum Returned {
     First(Sql),
 }
 
+/// A statement that is put together while the code runs.
+#[derive(Debug)]
+pub(super) struct Execute {
+    pub(super) text: Sql,
+    pub(super) into: Option<Into>,
+    pub(super) using: Vec<Sql>,
+    /// Variables that get what is bound, with their places.
+    pub(super) outs: Vec<(usize, Use)>,
+    /// The statement's own RETURNING has an INTO.
+    pub(super) returns: bool,
+}
+
 #[derive(Debug)]
 pub(super) enum Kind {
     Nothing,
@@ -168,6 +397,32 @@ pub(super) enum Kind {
         target: Slot,
         from: Slot,
     },
+    /// A record or a collection to another, or to an element.
+    AssignWhole {
+        target: Use,
+        from: Whole,
+    },
+    /// A collection grows or shrinks.
+    Alter {
+        target: Use,
+        method: Method,
+        args: Vec<Sql>,
+    },
+    /// A procedure of the block.
+    CallLocal(Call),
+    /// What a function of the block leaves as its result.
+    ReturnWith(Box<Kind>),
+    ForAll {
+        slot: Slot,
+        over: Over,
+        save: bool,
+        body: Box<Kind>,
+    },
+    /// Where values by chance begin.
+    Seed(Sql),
+    Goto(String),
+    Savepoint(String),
+    RollbackTo(String),
     If {
         arms: Vec<(Sql, Vec<Statement>)>,
         otherwise: Vec<Statement>,
@@ -234,11 +489,7 @@ pub(super) enum Kind {
         query: Option<Sql>,
         name: Vec<String>,
     },
-    Execute {
-        text: Sql,
-        into: Option<Into>,
-        using: Vec<Sql>,
-    },
+    Execute(Execute),
     Raise(Raise),
     Assert {
         condition: Sql,
@@ -268,6 +519,8 @@ pub(super) enum Kind {
     },
     /// What the session says of itself; `None`: nothing any more.
     Tell(Vec<(Attribute, Option<Sql>)>),
+    /// A call of `dbms_stats`.
+    Gather(super::statistics::Gather),
     /// Gives variables what it has said.
     Ask(Vec<(Attribute, Use)>),
     /// A line of output.
@@ -288,7 +541,15 @@ impl Kind {
         match self {
             Kind::Nothing => "NULL",
             Kind::Block(_) => "statement block",
-            Kind::Assign { .. } | Kind::Copy { .. } | Kind::AssignElement { .. } => "assignment",
+            Kind::Assign { .. }
+            | Kind::Copy { .. }
+            | Kind::AssignWhole { .. }
+            | Kind::AssignElement { .. } => "assignment",
+            Kind::Alter { .. } => "method of a collection",
+            Kind::ReturnWith(_) => "RETURN",
+            Kind::ForAll { .. } => "FORALL",
+            Kind::Goto(_) => "GOTO",
+            Kind::Savepoint(_) => "SAVEPOINT",
             Kind::ForEach { .. } => "FOREACH over array",
             Kind::If { .. } => "IF",
             Kind::Case { .. } => "CASE",
@@ -303,14 +564,19 @@ impl Kind {
             Kind::Return(_) => "RETURN",
             Kind::ReturnNext(_) => "RETURN NEXT",
             Kind::ReturnQuery(_) => "RETURN QUERY",
-            Kind::Call { .. } | Kind::Tell(_) | Kind::Ask(_) => "CALL",
+            Kind::Call { .. }
+            | Kind::CallLocal(_)
+            | Kind::Seed(_)
+            | Kind::Tell(_)
+            | Kind::Ask(_)
+            | Kind::Gather(_) => "CALL",
             Kind::Sql { perform: true, .. } => "PERFORM",
             Kind::Sql { .. } => "SQL statement",
-            Kind::Execute { .. } => "EXECUTE",
+            Kind::Execute(_) => "EXECUTE",
             Kind::Raise(_) | Kind::Fail { .. } => "RAISE",
             Kind::Assert { .. } => "ASSERT",
             Kind::Commit => "COMMIT",
-            Kind::Rollback => "ROLLBACK",
+            Kind::Rollback | Kind::RollbackTo(_) => "ROLLBACK",
             Kind::Diagnostics { stacked: true, .. } => "GET STACKED DIAGNOSTICS",
             Kind::Diagnostics { .. } => "GET DIAGNOSTICS",
             Kind::Open { .. } | Kind::OpenFor { .. } => "OPEN",
@@ -364,6 +630,8 @@ pub(super) struct Program {
     pub(super) numbers: Vec<(usize, i32)>,
     /// Records that its loops declare, with their names.
     pub(super) records: Vec<(Slot, String)>,
+    /// Procedures and functions that its blocks declare.
+    pub(super) routines: Arc<[Routine]>,
     /// Places of what a call gives, and of what it gets, in their order.
     pub(super) given: Vec<Slot>,
     pub(super) results: Vec<Slot>,

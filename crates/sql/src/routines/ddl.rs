@@ -10,6 +10,7 @@ use crate::pl::{
     ArgumentSpec, ReturnsSpec, RoutineAction, RoutineCommand, RoutineFlags, RoutineKind,
     RoutineName, RoutineSpec, check_body,
 };
+use crate::planning::Counted;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use block::ObjId;
@@ -252,7 +253,7 @@ impl Session {
             let Some(default) = &arg.default else { continue };
             let query = format!("select {default}");
             let statement = crate::parse::parse_single(&query)?;
-            self.prepare_within(statement, &[]).await?;
+            self.prepare_within(statement, &[], Counted::UnlessValues).await?;
         }
         Ok(())
     }
@@ -274,6 +275,10 @@ impl Session {
             return Err(wrong(text)
                 .with_detail("Row type defined by OUT parameters is different.")
                 .with_hint(hint));
+        }
+        // In the field's language the new definition is all there is.
+        if new.body.language == "plsql" {
+            return Ok(());
         }
         for (old, new) in given(old).zip(given(new)) {
             if !old.name.is_empty() && old.name != new.name {

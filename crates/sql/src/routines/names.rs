@@ -2,6 +2,7 @@
 
 use super::choose::given;
 use crate::parse::parse_single;
+use crate::planning::Counted;
 use crate::sequence::split_name;
 use crate::session::Session;
 use crate::{PgError, Result};
@@ -90,13 +91,14 @@ impl Session {
             }
             false => format!("select cast(null as {text})"),
         };
-        let prepared = match self.prepare_within(parse_single(&query)?, &[]).await {
-            Ok(prepared) => prepared,
-            Err(error) if error.code == "42704" => {
-                return self.row_type(text).await.map_err(|_| error);
-            }
-            Err(error) => return Err(error),
-        };
+        let prepared =
+            match self.prepare_within(parse_single(&query)?, &[], Counted::UnlessValues).await {
+                Ok(prepared) => prepared,
+                Err(error) if error.code == "42704" => {
+                    return self.row_type(text).await.map_err(|_| error);
+                }
+                Err(error) => return Err(error),
+            };
         let column = prepared.columns.first().ok_or_else(|| PgError::internal("no column"))?;
         let own = self.type_of_oid(column.oid).await?;
         let ty = own.or_else(|| query::types::col_type_of_oid(column.oid));

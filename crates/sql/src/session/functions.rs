@@ -84,17 +84,23 @@ impl Session {
         Ok(out)
     }
 
-    async fn call_function(
-        &mut self,
+    /// The value of a function that takes no arguments and waits for nothing; `None`: another one.
+    pub(crate) fn value_at_once(
+        &self,
         function: SessionFn,
-        args: &[Value],
         env: &FormatEnv,
-    ) -> Result<Value> {
+    ) -> Result<Option<Value>> {
         let text = |text: &str| Value::Text(text.into());
-        Ok(match function {
+        Ok(Some(match function {
             SessionFn::Beside(_) => Value::Null,
-            SessionFn::Routine(called) => Box::pin(self.value_of_routine(called, args)).await?,
             SessionFn::Now => Value::Timestamptz(env.now_us),
+            SessionFn::SystemTime => Value::Timestamptz(self.ctx.env.wall_us() - EPOCH_US),
+            SessionFn::SystemDate => {
+                let now = self.ctx.env.wall_us() - EPOCH_US;
+                let local = env.zone.local(now.div_euclid(1_000_000) * 1_000_000);
+                Value::Timestamp(local)
+            }
+            SessionFn::UserId => Value::Int8(i64::from(self.identity.role.0)),
             SessionFn::ClockTimestamp => Value::Timestamptz(self.ctx.env.wall_us() - EPOCH_US),
             SessionFn::StartTime => {
                 Value::Timestamptz(self.ctx.observer.started_wall_us() - EPOCH_US)
@@ -106,6 +112,33 @@ impl Session {
             }
             SessionFn::CurrentUser => text(&self.user),
             SessionFn::SessionUser => text(&self.session_user),
+            SessionFn::BackendPid => Value::Int4(self.pid()),
+            SessionFn::RandomUuid => {
+                let (high, low) = (self.ctx.env.random(), self.ctx.env.random());
+                Value::Uuid(query::functions::random_uuid(high, low))
+            }
+            // As many bits as the fraction of a double has.
+            #[allow(clippy::cast_precision_loss)]
+            SessionFn::Random => {
+                Value::Float8((self.ctx.env.random() >> 11) as f64 / (1u64 << 53) as f64)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    async fn call_function(
+        &mut self,
+        function: SessionFn,
+        args: &[Value],
+        env: &FormatEnv,
+    ) -> Result<Value> {
+        if let Some(value) = self.value_at_once(function, env)? {
+            return Ok(value);
+        }
+        let text = |text: &str| Value::Text(text.into());
+        Ok(match function {
+            SessionFn::Routine(called) => Box::pin(self.value_of_routine(called, args)).await?,
+            SessionFn::Context | SessionFn::UserEnv => self.told(function, args).await?,
             SessionFn::CurrentSchema => match self
                 .schemas_for(None)
                 .await?
@@ -132,11 +165,6 @@ impl Session {
                 let channels: Vec<Value> = channels.map(&text).collect();
                 query::array::array_value(ColType::new(TypeKind::Text), &channels)
             }
-            SessionFn::RandomUuid => {
-                let (high, low) = (self.ctx.env.random(), self.ctx.env.random());
-                Value::Uuid(query::functions::random_uuid(high, low))
-            }
-            SessionFn::BackendPid => Value::Int4(self.pid()),
             SessionFn::Notify => {
                 let said = |at: usize| match args.get(at) {
                     Some(Value::Text(said)) => said.as_ref(),
@@ -183,6 +211,20 @@ impl Session {
             SessionFn::NextVal | SessionFn::CurrVal | SessionFn::LastVal | SessionFn::SetVal => {
                 self.sequence_call(function, args).await?
             }
+            SessionFn::Beside(_)
+            | SessionFn::SystemTime
+            | SessionFn::SystemDate
+            | SessionFn::UserId
+            | SessionFn::Now
+            | SessionFn::ClockTimestamp
+            | SessionFn::StartTime
+            | SessionFn::LocalTimestamp
+            | SessionFn::CurrentDate
+            | SessionFn::CurrentUser
+            | SessionFn::SessionUser
+            | SessionFn::BackendPid
+            | SessionFn::RandomUuid
+            | SessionFn::Random => Value::Null,
         })
     }
 

@@ -4,6 +4,7 @@
 //! fails the block, as PostgreSQL has it. What it must never do: hold a snapshot while the client
 //! thinks, unless a portal is suspended.
 
+mod context;
 mod functions;
 mod portal;
 mod prepare;
@@ -78,6 +79,8 @@ pub struct Session {
     pub(crate) temporary: crate::ddl::Temporary,
     /// Views that are being put in the place of their names, one inside the other.
     pub(crate) view_depth: u32,
+    /// Of the statement that is being planned.
+    pub(crate) hints: Option<crate::hints::Hints>,
     /// What they weigh together.
     pub(crate) view_weight: crate::depth::Weight,
     /// While a statement of several parts is planned.
@@ -102,6 +105,10 @@ pub struct Session {
     pub(crate) blocks_that_hold: usize,
     /// What it has planned of stored functions and procedures.
     pub(crate) routine_plans: crate::pl::RoutinePlans,
+    /// What the collections of its code hold.
+    /// Where its values by chance are; `None`: nobody has asked for one.
+    pub(crate) chance: Option<u64>,
+    pub(crate) collected: Option<Arc<crate::pl::Account>>,
     /// Whether nothing has run in the transaction before the statement at hand.
     pub(crate) is_first: bool,
     /// While a statement runs that is traced.
@@ -165,6 +172,7 @@ impl Session {
             key: Vec::new(),
             temporary: crate::ddl::Temporary::default(),
             view_depth: 0,
+            hints: None,
             view_weight: Default::default(),
             parts: Parts::default(),
             running: None,
@@ -175,6 +183,8 @@ impl Session {
             blocks_that_catch: 0,
             acting_as: None,
             routine_plans: Default::default(),
+            collected: None,
+            chance: None,
             is_first: true,
             statement_start: None,
             tracing: None,
@@ -184,6 +194,7 @@ impl Session {
             trace_settings: TraceSettings::default(),
         };
         session.note_context();
+        session.ctx.apply_trace_rules();
         Ok(session)
     }
 
@@ -197,6 +208,7 @@ impl Session {
             self.note_context();
         }
         (self.view_depth, self.view_weight) = (0, Default::default());
+        self.hints = None;
     }
 
     /// Settings that plans depend on have changed.
@@ -222,6 +234,7 @@ impl Session {
                 about.action = Arc::from("");
             });
             self.told_application = name;
+            self.ctx.apply_trace_rules();
         }
     }
 
@@ -249,7 +262,8 @@ impl Session {
             Some(txn) => txn.start_us,
             None => self.ctx.env.wall_us() - EPOCH_US,
         };
-        FormatEnv { zone: self.settings.zone, now_us }
+        let value_bytes = self.database.planner.pga().result_bytes();
+        FormatEnv { zone: self.settings.zone, now_us, value_bytes }
     }
 
     /// The number that the session is known by: to its client, to cancel requests, in views.

@@ -42,6 +42,8 @@ pub struct Portal {
     pub(crate) state: PortalState,
     /// Where its rows go as values, if not to a client.
     pub(crate) taken: Option<TakenRows>,
+    /// Whether nobody asks for more rows than the first time.
+    pub(crate) first_only: bool,
 }
 
 pub(crate) enum PortalState {

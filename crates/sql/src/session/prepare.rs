@@ -280,6 +280,7 @@ impl Session {
             formats: result_formats.to_vec(),
             state: PortalState::Ready,
             taken: None,
+            first_only: false,
         })
     }
 

@@ -135,6 +135,7 @@ impl Session {
             return Ok(Fetched::Complete(tag));
         }
         // Of a portal that stops in between the session may do something else.
+        let at_once = max_rows == 0 || portal.first_only;
         let state = self.exec_state_with(params, max_rows == 0).await?;
         let mut encoder = encoder;
         if self.tracing.is_some() && self.wants_watched() {
@@ -142,12 +143,14 @@ impl Session {
             portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
             return Box::pin(self.pump(portal, max_rows, sink)).await;
         }
-        if max_rows == 0
-            && let Some(brief) = self.brief(query).await?
-        {
+        if at_once && let Some(brief) = self.brief(query).await? {
             let mut receiver = Sending { encoder, sink: &mut *sink };
-            if let Some(rows) = brief.run(&state, &mut receiver).await? {
-                return Ok(Fetched::Complete(format!("SELECT {rows}")));
+            let rows_max = if max_rows == 0 { usize::MAX } else { max_rows };
+            if let Some(rows) = brief.run(&state, &mut receiver, rows_max).await? {
+                return Ok(match rows == rows_max {
+                    true => Fetched::Suspended,
+                    false => Fetched::Complete(format!("SELECT {rows}")),
+                });
             }
             encoder = receiver.encoder;
         }

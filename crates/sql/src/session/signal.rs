@@ -6,6 +6,7 @@
 //! itself, or wait for an instance that is gone.
 
 use super::Session;
+use crate::parse::Victim;
 use crate::{PgError, Result, Severity};
 use block::InstanceNo;
 use kernel::gcs::CallKind;
@@ -183,6 +184,31 @@ impl Session {
         let text = format!("backend with PID {pid} did not terminate within {limit_ms} {unit}");
         self.notice(Severity::Warning, text);
         Ok(Value::Bool(false))
+    }
+
+    /// `ALTER SYSTEM KILL SESSION`.
+    pub(crate) async fn kill(&mut self, victim: Victim) -> Result<()> {
+        let Victim { sid, serial, instance } = victim;
+        let target = Target { sid, serial };
+        let missing = || {
+            PgError::new("42704", format!("session {sid},{serial} does not exist"))
+                .with_hint("v$session and gv$session show sid and serial of those that do.")
+        };
+        if sid == self.ctx.session.sid() {
+            return Err(PgError::new("55000", "cannot kill the current session"));
+        }
+        if instance.is_some_and(|instance| instance_of_sid(sid) != Some(instance)) {
+            return Err(missing());
+        }
+        let found = Question::Who(sid).ask(&self.instance, &self.ctx).await?;
+        let who = found.as_deref().and_then(|found| found.split_first_chunk::<4>());
+        let Some((found, user)) = who else { return Err(missing()) };
+        if u32::from_le_bytes(*found) != serial {
+            return Err(missing());
+        }
+        self.check_signal(&String::from_utf8_lossy(user), true).await?;
+        let sent = Question::Terminate(target).ask(&self.instance, &self.ctx).await?;
+        sent.map(drop).ok_or_else(missing)
     }
 
     fn no_session(&mut self, pid: i64) -> Value {

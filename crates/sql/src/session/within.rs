@@ -22,11 +22,16 @@ impl Session {
         &mut self,
         statement: Statement,
         types: &[u32],
+        counted: Counted,
     ) -> Result<Arc<Prepared>> {
         self.begin_if_needed();
-        let counted = Counted::UnlessExpression;
+        let mark = self.ctx.traced().then(|| self.ctx.trace_mark());
         let plan = Box::pin(self.plan_counted(&statement, types, counted)).await?;
-        Ok(self.prepared(statement, types, plan))
+        let prepared = self.prepared(statement, types, plan);
+        if let Some(mark) = mark {
+            self.tell_of_parse(&prepared, &mark);
+        }
+        Ok(prepared)
     }
 
     /// Whether what is prepared can be run as it is.
@@ -44,9 +49,14 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         let prepared = portal.prepared.clone();
+        let traced = self.begin_part(&prepared, Some(&params));
+        if traced.is_some() {
+            self.note_executed(&prepared.plan);
+        }
         let call = self.begin_call(&prepared.plan);
         let done = self.run_part(portal, params, max_rows, sink).await;
         self.end_call(call.as_ref(), &prepared.plan, true, max_rows, &done);
+        self.end_part(traced, &prepared, max_rows, &done);
         done
     }
 
@@ -111,6 +121,10 @@ impl Session {
         if let Some(txn) = &mut self.txn {
             (txn.used, txn.queried) = (true, true);
         }
+        let traced = self.begin_part(prepared, Some(params));
+        if traced.is_some() {
+            self.note_executed(&prepared.plan);
+        }
         let call = self.begin_call(&prepared.plan);
         let row = self.direct_row(direct, params).await;
         let outcome = Outcome {
@@ -121,6 +135,13 @@ impl Session {
             rows: u64::from(matches!(row, Ok(Some(_)))),
         };
         self.end_call_with(call.as_ref(), &prepared.plan, outcome);
+        if traced.is_some() {
+            let told = match &row {
+                Ok(row) => Ok(Fetched::Complete(format!("SELECT {}", u8::from(row.is_some())))),
+                Err(error) => Err(error.clone()),
+            };
+            self.end_part(traced, prepared, 0, &told);
+        }
         row
     }
 
@@ -132,9 +153,11 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         let prepared = portal.prepared.clone();
+        let traced = self.begin_part(&prepared, None);
         let call = self.begin_call(&prepared.plan);
         let done = Box::pin(self.pump(portal, max_rows, sink)).await;
         self.end_call(call.as_ref(), &prepared.plan, false, max_rows, &done);
+        self.end_part(traced, &prepared, max_rows, &done);
         done
     }
 
@@ -149,6 +172,58 @@ impl Session {
         match &mut self.txn {
             Some(txn) => Ok(txn.rollback_to(&self.ctx, mark).await?),
             None => Ok(()),
+        }
+    }
+
+    /// Sets a savepoint for a block of the field's.
+    pub(crate) fn savepoint_within(&mut self, name: &str) -> Result<()> {
+        let mark = self.mark_within();
+        if let (Some(txn), Some(mark)) = (&mut self.txn, mark) {
+            // In a loop the same one moves.
+            if txn.savepoints.last().is_some_and(|(known, ..)| known == name) {
+                txn.savepoints.pop();
+            }
+            txn.savepoints.push((name.to_owned(), mark, txn.deferral.clone()));
+            self.ctx.bump(Stat::Savepoints, 1);
+        }
+        Ok(())
+    }
+
+    /// Goes back to a savepoint; to one that is not among those from `own` on only if nothing
+    /// around `holds` what was done.
+    pub(crate) async fn rollback_to_within(
+        &mut self,
+        name: &str,
+        own: usize,
+        holds: bool,
+    ) -> Result<()> {
+        let missing = || PgError::new("3B001", format!("savepoint \"{name}\" does not exist"));
+        let txn = self.txn.as_mut().ok_or_else(missing)?;
+        let at = txn.savepoints.iter().rposition(|(known, ..)| known == name);
+        let at = at.ok_or_else(missing)?;
+        if holds && at < own {
+            let text = format!("savepoint \"{name}\" was set outside of what is running");
+            return Err(PgError::new("2D000", text)
+                .with_hint("A function, and a block that PL/pgSQL calls, go back to their own."));
+        }
+        let (_, mark, deferral) = &txn.savepoints[at];
+        let (mark, deferral) = (*mark, deferral.clone());
+        txn.rollback_to(&self.ctx, mark).await?;
+        txn.deferral = deferral;
+        txn.savepoints.truncate(at + 1);
+        self.end_cursors_after(at);
+        Ok(())
+    }
+
+    /// How many savepoints there are.
+    pub(crate) fn savepoints(&self) -> usize {
+        self.txn.as_ref().map_or(0, |txn| txn.savepoints.len())
+    }
+
+    /// What has failed leaves none of its savepoints.
+    pub(crate) fn forget_savepoints(&mut self, kept: usize) {
+        if let Some(txn) = &mut self.txn {
+            txn.savepoints.truncate(kept);
         }
     }
 
