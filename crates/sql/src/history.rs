@@ -7,7 +7,8 @@ use block::Dba;
 use env::Lane;
 use kernel::gcs::BlockedBy;
 use kernel::instance::Instance;
-use observe::{Blocking, Sampler, SessionKind, WaitEvent};
+use kernel::undo::{UndoBlocks, UndoCounters, UndoLook};
+use observe::{Blocking, Sample, Sampler, SessionKind, SessionState, Stat, WaitEvent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +38,38 @@ pub(crate) fn start(instance: &Arc<Instance>) {
     });
 }
 
+/// What `v$undostat` needs.
+fn note_undo(instance: &Instance, seen: &[(Arc<SessionState>, Sample)]) {
+    let (core, observer) = (&instance.core, &instance.observer);
+    let now = core.env.now();
+    let (mut running, mut blocks) = (0, UndoBlocks::default());
+    for segment in core.all_segments() {
+        let report = segment.report(now, core.undo_retention_us());
+        running += report.active as u64;
+        blocks.add(report.states);
+    }
+    let ended = [Stat::UserCommits, Stat::RecursiveCommits, Stat::TransactionRollbacks];
+    let clients = seen.iter().filter(|(_, sample)| sample.kind == SessionKind::User);
+    let longest = clients
+        .filter_map(|(_, s)| Some((s.sql?, s.wall_us.saturating_sub(s.exec_start_wall_us?))))
+        .max_by_key(|(_, us)| *us);
+    instance.undo_history.note(&UndoLook {
+        wall_us: core.env.wall_us(),
+        counters: UndoCounters {
+            blocks_used: observer.stat(Stat::UndoBlocksUsed),
+            transactions: ended.into_iter().map(|stat| observer.stat(stat)).sum(),
+            too_old: observer.stat(Stat::SnapshotTooOld),
+        },
+        blocks,
+        running,
+        longest: longest.map(|(id, us)| (id, us.unsigned_abs())),
+    });
+}
+
 async fn sample(instance: &Instance, sampler: &mut Sampler) {
     let observer = &instance.observer;
     let mut seen = sampler.look(observer);
+    note_undo(instance, &seen);
     let blockers = match seen.iter().any(|(_, sample)| sample.event.is_some()) {
         true => instance.node.blockers().await,
         false => BTreeMap::new(),

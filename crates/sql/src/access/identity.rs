@@ -32,6 +32,11 @@ impl Identity {
         Identity { login: NOBODY, session: NOBODY, role: NOBODY, names: BTreeMap::new() }
     }
 
+    /// Number of the one whose rights count; 0: not known.
+    pub(crate) fn role_number(&self) -> u32 {
+        if self.role == NOBODY { 0 } else { self.role.0 }
+    }
+
     /// Whether it has been looked up who has logged on.
     pub(crate) fn is_known(&self) -> bool {
         self.login != NOBODY
@@ -77,6 +82,7 @@ impl Session {
             || PgError::new("28000", format!("role \"{}\" does not exist", self.session_user));
         let user = found?.ok_or_else(missing)?;
         self.identity.login = user.obj;
+        self.ctx.session.set_user_no(user.obj.0);
         self.identity.names.insert(user.name.clone(), user.obj);
         self.settings.note_superuser(user.superuser);
         self.note_context();

@@ -43,7 +43,14 @@ pub(crate) fn must_own(kind: &str, name: &str) -> PgError {
 
 /// 42704.
 pub(crate) fn no_role(name: &str) -> PgError {
-    PgError::new("42704", format!("role \"{name}\" does not exist"))
+    let error = PgError::new("42704", format!("role \"{name}\" does not exist"));
+    match name {
+        // The field's, which every database there has.
+        "connect" | "resource" | "dba" => error.with_hint(
+            "Here LOGIN lets a role connect, GRANT CREATE ON SCHEMA make things, SUPERUSER do all.",
+        ),
+        _ => error,
+    }
 }
 
 pub(crate) fn relation_word(def: &TableDef) -> &'static str {

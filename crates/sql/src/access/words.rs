@@ -7,9 +7,9 @@
 use super::statement::{
     Access, GrantSpec, GrantTarget, Item, ObjectClass, RoleName, RoleOption, RoleSetting,
 };
-use crate::Result;
 use crate::parse::Words;
 use crate::pl::RoutineKind;
+use crate::{PgError, Result};
 
 /// The statement, if it is one of these.
 pub(crate) fn parse(words: &mut Words<'_>) -> Result<Option<Access>> {
@@ -283,6 +283,33 @@ fn options(words: &mut Words<'_>, new: bool) -> Result<Vec<RoleOption>> {
         });
         if let Some(flag) = flag {
             out.push(flag);
+        } else if words.take("identified") {
+            if words.is("externally") || words.is("globally") {
+                let how = words.rest().to_uppercase();
+                return Err(PgError::unsupported(format!("IDENTIFIED {how}")));
+            }
+            words.expect(&["by"])?;
+            out.push(Password(Some(words.as_written()?)));
+        } else if words.follows("default", "tablespace") || words.follows("temporary", "tablespace")
+        {
+            // Where things lie is the database's own affair.
+            words.skip()?;
+            words.skip()?;
+            words.name()?;
+        } else if words.take("quota") {
+            while !words.take("on") {
+                words.skip()?;
+            }
+            words.name()?;
+        } else if words.take("account") {
+            let locked = words.take("lock");
+            if !locked {
+                words.expect(&["unlock"])?;
+            }
+            out.push(Login(!locked));
+        } else if words.is("profile") || words.follows("password", "expire") {
+            let what = words.rest().to_uppercase();
+            return Err(PgError::unsupported(format!("{what} of a user")));
         } else if words.take("connection") {
             words.expect(&["limit"])?;
             out.push(Connections(words.number()?));

@@ -365,6 +365,13 @@ impl Session {
         name: &str,
     ) -> Result<Relation> {
         let in_sys = schema.is_none_or(|s| s == "sys");
+        // Names that users too may have given.
+        let theirs = schema.is_none()
+            && ["user_", "all_", "dba_"].iter().any(|prefix| name.starts_with(prefix));
+        let of_session = match in_sys.then(|| views::of_session(name)).flatten() {
+            Some(_) if theirs && self.find_table(None, name).await?.is_some() => None,
+            view => view,
+        };
         if matches!(schema, Some("pg_catalog" | "information_schema"))
             || (schema.is_none() && name.starts_with("pg_"))
         {
@@ -372,7 +379,7 @@ impl Session {
             if let Some(rows) = Box::pin(self.catalog_view(schema, name)).await? {
                 return provider(&rows);
             }
-        } else if let Some(view) = views::of_session(name).filter(|_| in_sys) {
+        } else if let Some(view) = of_session {
             return provider(&Box::pin(self.dictionary_view(view)).await?);
         } else if in_sys && (name.starts_with("v$") || name.starts_with("gv$")) {
             if let Some(rows) = self.instance_view(name).await? {

@@ -163,6 +163,13 @@ impl Rows {
         }
     }
 
+    /// Keeps the rows whose `column` has this value, without that column.
+    pub(crate) fn keep_own(&mut self, column: &str, value: &Value) {
+        let Some(at) = self.columns.iter().position(|(known, _)| known == column) else { return };
+        self.columns.remove(at);
+        self.rows.retain_mut(|row| row.remove(at) == *value);
+    }
+
     fn types(&self) -> Vec<ColType> {
         self.columns.iter().map(|(_, shape)| shape.col_type()).collect()
     }

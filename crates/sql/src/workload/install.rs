@@ -5,7 +5,7 @@
 
 use super::SCHEMA;
 use super::statements::Statements;
-use super::tables::{Column, OTHERS, SNAPSHOT, SOURCES, all_columns, create, hist_name};
+use super::tables::{Column, OTHERS, SNAPSHOT, SOURCES, SYSSTAT, all_columns, create, hist_name};
 use crate::Result;
 use kernel::dict::{self, SUPERUSER_OBJ, TableDef};
 
@@ -69,8 +69,15 @@ impl Statements {
     }
 
     async fn show(&mut self, table: &str) -> Result<()> {
-        let text =
-            format!("create view pg_awr.{} as select * from pg_awr.{table}", hist_name(table));
+        let shown = match table {
+            // The field's name for it, which it has in this view only.
+            SYSSTAT => "*, name as stat_name",
+            _ => "*",
+        };
+        let text = format!(
+            "create view pg_awr.{} as select {shown} from pg_awr.{table}",
+            hist_name(table)
+        );
         self.run(&text).await.map(|_| ())
     }
 

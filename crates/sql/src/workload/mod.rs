@@ -14,8 +14,10 @@ mod statements;
 mod tables;
 mod take;
 mod timer;
+mod traces;
 
 pub use timer::keep_snapshots;
+pub use traces::{RuleCall, TracedSessions};
 
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
@@ -26,7 +28,8 @@ pub(crate) const SCHEMA: &str = "pg_awr";
 
 /// Whether a name without a schema may be one of the repository's.
 pub(crate) fn is_own_name(name: &str) -> bool {
-    ["dba_hist_", "wrm$_", "wrh$_"].iter().any(|prefix| name.starts_with(prefix))
+    const PREFIXES: [&str; 4] = ["dba_hist_", "wrm$_", "wrh$_", "wri$_"];
+    name == "dba_enabled_traces" || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 impl Session {

@@ -36,6 +36,7 @@ impl Statements {
             formats: Vec::new(),
             state: PortalState::Ready,
             taken: Some(taken.clone()),
+            first_only: false,
         };
         self.session.fetch(&mut portal, 0, &mut Nowhere::default()).await?;
         Ok(std::mem::take(&mut *taken.lock()))

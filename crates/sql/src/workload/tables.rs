@@ -17,13 +17,30 @@ pub(super) struct Source {
     pub columns: &'static [Column],
     /// How many of the columns, from the first, the view must have.
     pub needed: usize,
+    /// What else is asked beside the view.
+    join: &'static str,
     /// Which rows are worth keeping; empty: all.
-    pub only: &'static str,
+    only: &'static str,
+}
+
+/// Whose rows a statement takes from a view.
+#[derive(Clone, Copy)]
+pub(super) enum Whose {
+    /// Those of all instances that answer.
+    All,
+    /// Those of this one, which runs it.
+    Own(u8),
 }
 
 impl Source {
     /// The statement that fills the table from a view with these columns; `None`: it lacks some.
-    pub(super) fn fill(&self, view: &str, known: &[String], snap_id: i64) -> Option<String> {
+    pub(super) fn fill(
+        &self,
+        view: &str,
+        known: &[String],
+        snap_id: i64,
+        whose: Whose,
+    ) -> Option<String> {
         let (mut names, mut values) = (String::new(), String::new());
         for (at, (name, ty)) in self.columns.iter().enumerate() {
             let Some(found) = column_like(known, name) else {
@@ -37,10 +54,14 @@ impl Source {
         }
         let only =
             if self.only.is_empty() { String::new() } else { format!(" where {}", self.only) };
+        let from = match whose {
+            Whose::All => format!("g{view}"),
+            Whose::Own(me) => format!("(select {me} as inst_id, * from {view}) own"),
+        };
         Some(format!(
             "insert into pg_awr.{} (snap_id, instance_number{names}) \
-             select {snap_id}, inst_id{values} from g{view}{only}",
-            self.table
+             select {snap_id}, inst_id{values} from {from}{}{only}",
+            self.table, self.join
         ))
     }
 }
@@ -48,15 +69,28 @@ impl Source {
 /// The view's column of a name: numbers end in `#` where the field has it so.
 fn column_like<'a>(known: &'a [String], name: &str) -> Option<&'a String> {
     known.iter().find(|k| *k == name).or_else(|| {
-        known.iter().find(|k| k.strip_suffix(['#']).or(k.strip_suffix("_no")) == Some(name))
+        let bare = name.strip_suffix("_no").unwrap_or(name);
+        known.iter().find(|k| k.strip_suffix('#') == Some(bare))
     })
 }
 
 /// The view of a table: `dba_hist_sysstat` shows `wrh$_sysstat`.
 pub(super) fn hist_name(table: &str) -> String {
+    if table == ACTIVE_SESSIONS {
+        return "dba_hist_active_sess_history".to_owned();
+    }
+    if table == TRACING {
+        return "dba_enabled_traces".to_owned();
+    }
     let bare = table.strip_prefix("wrm$_").or(table.strip_prefix("wrh$_")).unwrap_or(table);
     format!("dba_hist_{bare}")
 }
+
+/// The table of samples of what sessions did: one in ten of those in memory.
+pub(super) const ACTIVE_SESSIONS: &str = "wrh$_active_session_history";
+
+/// The table of statistics.
+pub(super) const SYSSTAT: &str = "wrh$_sysstat";
 
 /// The table that knows the snapshots: one row for each instance in one.
 pub(super) const SNAPSHOT: &str = "wrm$_snapshot";
@@ -83,8 +117,25 @@ pub(super) const SQL_TEXT: &str = "wrh$_sqltext";
 pub(super) const SQL_TEXT_COLUMNS: &[Column] = &[("sql_id", "text"), ("sql_text", "text")];
 
 /// A table that is filled in a way of its own.
-pub(super) const OTHERS: [(&str, &[Column]); 3] =
-    [(SNAPSHOT, SNAPSHOT_COLUMNS), (SNAP_ERROR, SNAP_ERROR_COLUMNS), (SQL_TEXT, SQL_TEXT_COLUMNS)];
+pub(super) const OTHERS: [(&str, &[Column]); 4] = [
+    (SNAPSHOT, SNAPSHOT_COLUMNS),
+    (SNAP_ERROR, SNAP_ERROR_COLUMNS),
+    (SQL_TEXT, SQL_TEXT_COLUMNS),
+    (TRACING, TRACING_COLUMNS),
+];
+
+/// Traces that are on for all sessions of a kind.
+pub(super) const TRACING: &str = "wri$_tracing_enabled";
+pub(super) const TRACING_COLUMNS: &[Column] = &[
+    ("trace_id", "bigint"),
+    ("trace_type", "text"),
+    ("primary_id", "text"),
+    ("qualifier_id1", "text"),
+    ("qualifier_id2", "text"),
+    ("waits", "boolean"),
+    ("binds", "boolean"),
+    ("instance_name", "text"),
+];
 
 const fn source(
     table: &'static str,
@@ -92,7 +143,7 @@ const fn source(
     needed: usize,
     columns: &'static [Column],
 ) -> Source {
-    Source { table, views, columns, needed, only: "" }
+    Source { table, views, columns, needed, join: "", only: "" }
 }
 
 impl Source {
@@ -100,12 +151,17 @@ impl Source {
         self.only = condition;
         self
     }
+
+    const fn beside(mut self, join: &'static str) -> Source {
+        self.join = join;
+        self
+    }
 }
 
 /// All of them. The two columns `snap_id` and `instance_number` come first in each.
 pub(super) const SOURCES: &[Source] = &[
     source(
-        "wrh$_sysstat",
+        SYSSTAT,
         &["v$sysstat"],
         2,
         &[("name", "text"), ("value", "bigint"), ("class", "bigint"), ("unit", "text")],
@@ -135,7 +191,7 @@ pub(super) const SOURCES: &[Source] = &[
     .only("total_waits > 0"),
     source(
         "wrh$_event_histogram",
-        &["v$event_histogram_micro", "v$event_histogram"],
+        &["v$event_histogram_micro"],
         3,
         &[("event", "text"), ("wait_time_micro", "bigint"), ("wait_count", "bigint")],
     )
@@ -202,6 +258,17 @@ pub(super) const SOURCES: &[Source] = &[
         ],
     ),
     source(
+        "wrh$_sequences",
+        &["v$_sequences"],
+        4,
+        &[
+            ("sequence_owner", "text"),
+            ("sequence_name", "text"),
+            ("loads", "bigint"),
+            ("load_time", "bigint"),
+        ],
+    ),
+    source(
         "wrh$_librarycache",
         &["v$librarycache"],
         3,
@@ -245,8 +312,6 @@ pub(super) const SOURCES: &[Source] = &[
             ("gets", "bigint"),
             ("misses", "bigint"),
             ("sleeps", "bigint"),
-            ("immediate_gets", "bigint"),
-            ("immediate_misses", "bigint"),
             ("spin_gets", "bigint"),
             ("wait_time", "bigint"),
         ],
@@ -257,6 +322,53 @@ pub(super) const SOURCES: &[Source] = &[
         3,
         &[("class", "text"), ("count", "bigint"), ("time", "bigint")],
     ),
+    source(ACTIVE_SESSIONS, &["v$active_session_history"], 3, SAMPLE)
+        .beside(
+            " left join (select instance_number as kept_of, max(sample_time) as kept_until \
+             from pg_awr.wrh$_active_session_history group by instance_number) kept \
+             on kept_of = inst_id",
+        )
+        .only("sample_id % 10 = 0 and (kept_until is null or sample_time > kept_until)"),
+];
+
+const SAMPLE: &[Column] = &[
+    ("sample_id", "bigint"),
+    ("sample_time", "timestamptz"),
+    ("session_id", "integer"),
+    ("session_serial", "integer"),
+    ("session_type", "text"),
+    ("username", "text"),
+    ("sql_id", "text"),
+    ("top_level_sql_id", "text"),
+    ("sql_plan_hash_value", "bigint"),
+    ("sql_exec_start", "timestamptz"),
+    ("session_state", "text"),
+    ("event", "text"),
+    ("wait_class", "text"),
+    ("seq", "bigint"),
+    ("p1text", "text"),
+    ("p1", "bigint"),
+    ("p2text", "text"),
+    ("p2", "bigint"),
+    ("p3text", "text"),
+    ("p3", "bigint"),
+    ("time_waited", "bigint"),
+    ("blocking_session_status", "text"),
+    ("blocking_inst_id", "integer"),
+    ("blocking_session", "integer"),
+    ("blocking_session_serial", "integer"),
+    ("current_obj_no", "bigint"),
+    ("current_file_no", "integer"),
+    ("current_block_no", "bigint"),
+    ("current_row_no", "integer"),
+    ("xid", "text"),
+    ("in_hard_parse", "text"),
+    ("service_name", "text"),
+    ("program", "text"),
+    ("module", "text"),
+    ("action", "text"),
+    ("client_id", "text"),
+    ("machine", "text"),
 ];
 
 const TRANSFER: &[Column] = &[
@@ -379,16 +491,18 @@ mod tests {
     #[test]
     fn a_statement_takes_the_columns_that_the_view_has() {
         let source = SOURCES.iter().find(|s| s.table == "wrh$_enqueue_stat").expect("it is there");
-        let known = names(&["eq_type", "total_req#", "total_wait_no", "req_reason"]);
-        let text = source.fill("v$enqueue_statistics", &known, 7).expect("enough");
+        let known = names(&["eq_type", "total_req#", "total_wait#", "req_reason"]);
+        let text = source.fill("v$enqueue_statistics", &known, 7, Whose::All).expect("enough");
         assert_eq!(
             text,
             "insert into pg_awr.wrh$_enqueue_stat (snap_id, instance_number, eq_type, total_wait, \
              total_req, req_reason) select 7, inst_id, cast(eq_type as text), \
-             cast(total_wait_no as bigint), cast(\"total_req#\" as bigint), \
+             cast(\"total_wait#\" as bigint), cast(\"total_req#\" as bigint), \
              cast(req_reason as text) from gv$enqueue_statistics"
         );
-        assert!(source.fill("v$enqueue_statistics", &known[..1], 7).is_none());
+        assert!(source.fill("v$enqueue_statistics", &known[..1], 7, Whose::All).is_none());
+        let own = source.fill("v$enqueue_statistics", &known, 7, Whose::Own(2)).expect("enough");
+        assert!(own.ends_with(" from (select 2 as inst_id, * from v$enqueue_statistics) own"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Taking a snapshot, and dropping old ones.
 
 use super::statements::{Statements, number};
-use super::tables::{SOURCES, check_range};
+use super::tables::{ACTIVE_SESSIONS, SOURCES, Whose, check_range};
 use crate::Result;
 use futures::future::LocalBoxFuture;
 use kernel::instance::Instance;
@@ -78,6 +78,36 @@ pub(crate) fn drop_range<'a>(
     })
 }
 
+/// Keeps what this instance has sampled of its sessions since somebody did so last, for the
+/// snapshot that comes next. `false`: somebody is taking one.
+///
+/// # Errors
+/// What a statement on the repository's tables fails with; nothing is kept then.
+pub(crate) fn keep_samples<'a>(
+    instance: &'a Arc<Instance>,
+    ctx: &'a Ctx,
+) -> LocalBoxFuture<'a, Result<bool>> {
+    Box::pin(async move {
+        let mut statements = Statements::new(instance, ctx).await?;
+        statements.install().await?;
+        let fills = statements.fills().await?;
+        let of = |fill: &&Fill| SOURCES[fill.at].table == ACTIVE_SESSIONS;
+        let Some(Fill { at, view, columns }) = fills.iter().find(of) else { return Ok(true) };
+        statements.begin();
+        let done = async {
+            statements.lock(true).await?;
+            let id = statements.last_snapshot().await? + 1;
+            let fill = SOURCES[*at].fill(view, columns, id, Whose::Own(instance.me.0));
+            statements.run(&fill.expect("it was one before")).await
+        }
+        .await;
+        match statements.end(done).await {
+            Err(error) if error.code == "55P03" => Ok(false),
+            done => done.map(|_| true),
+        }
+    })
+}
+
 /// A view that fills a table, by what statement.
 struct Fill {
     at: usize,
@@ -92,7 +122,7 @@ impl Statements {
         for (at, source) in SOURCES.iter().enumerate() {
             for view in source.views {
                 let Some(columns) = self.columns_of(view).await? else { continue };
-                if source.fill(view, &columns, 0).is_some() {
+                if source.fill(view, &columns, 0, Whose::All).is_some() {
                     fills.push(Fill { at, view, columns });
                     break;
                 }
@@ -103,9 +133,7 @@ impl Statements {
 
     async fn snapshot(&mut self, fills: &[Fill], interval_us: Option<i64>) -> Result<Taken> {
         let began_us = self.session.ctx.env.wall_us();
-        let no_wait = if interval_us.is_some() { " nowait" } else { "" };
-        let lock = format!("lock table pg_awr.wrm$_snapshot in share row exclusive mode{no_wait}");
-        self.run(&lock).await?;
+        self.lock(interval_us.is_some()).await?;
         if let Some(interval_us) = interval_us {
             let last = self.run("select max(end_interval_time) from pg_awr.wrm$_snapshot").await?;
             if let Some(last_us) = time(&last[0][0])
@@ -114,11 +142,11 @@ impl Statements {
                 return Ok(Taken::Early { last_us });
             }
         }
-        let id = number(&self.run("select max(snap_id) from pg_awr.wrm$_snapshot").await?)? + 1;
+        let id = self.last_snapshot().await? + 1;
         let before = self.instances(INSTANCES).await?;
         self.begin_snapshot(id, interval_us.is_some()).await?;
         for Fill { at, view, columns } in fills {
-            let statement = SOURCES[*at].fill(view, columns, id);
+            let statement = SOURCES[*at].fill(view, columns, id, Whose::All);
             self.run(&statement.expect("it was one before")).await?;
         }
         self.keep_texts(fills).await?;
@@ -129,6 +157,18 @@ impl Statements {
         ))
         .await?;
         Ok(Taken::Snapshot { id, left_out })
+    }
+
+    /// Takes the turn of who writes into the repository.
+    async fn lock(&mut self, no_wait: bool) -> Result<()> {
+        let no_wait = if no_wait { " nowait" } else { "" };
+        let lock = format!("lock table pg_awr.wrm$_snapshot in share row exclusive mode{no_wait}");
+        self.run(&lock).await.map(|_| ())
+    }
+
+    /// Number of the newest snapshot; 0: there is none.
+    async fn last_snapshot(&mut self) -> Result<i64> {
+        number(&self.run("select max(snap_id) from pg_awr.wrm$_snapshot").await?)
     }
 
     async fn instances(&mut self, text: &str) -> Result<Vec<Answering>> {
@@ -188,7 +228,9 @@ impl Statements {
         let whole: Vec<i64> =
             before.iter().filter(|one| after.contains(one)).map(|(no, _)| *no).collect();
         for no in there.iter().filter(|no| !whole.contains(no)) {
+            // Its samples are as good as any, and tell what it did at last.
             let tables = SOURCES.iter().map(|source| source.table);
+            let tables = tables.filter(|table| *table != ACTIVE_SESSIONS);
             for table in tables.chain(["wrm$_snapshot"]) {
                 self.run(&format!(
                     "delete from pg_awr.{table} where snap_id = {id} and instance_number = {no}"

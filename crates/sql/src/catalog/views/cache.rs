@@ -11,9 +11,12 @@ use std::sync::Arc;
 
 views! {
     "v$bh", Make::Local(buffers), "Buffers of the block cache that are in use." {
-        file_no: Int4, "The data file.";
-        block_no: Int8, "The block in it.";
-        class: Text, "What the block is; NULL while its image is not here.";
+        "file#": Int4, "The data file.";
+        "block#": Int8, "The block in it.";
+        "class#": Int4, "The field's number of its class, as wait events have it: 1 data, 4 \
+            segment header, 8 map of free blocks, 13 map of a file, 17 undo header, 18 undo; NULL \
+            while its image is not here.";
+        class: Text, "What the block is.";
         objd: Int8, "The object that it belongs to.";
         status: Text, "`xcur`: here to be changed; `scur`: to be read, perhaps elsewhere too; \
             `pi`: only an image of the past; `free`: none.";
@@ -24,13 +27,24 @@ views! {
         name: Text, "What for.";
         value: Int8, "Bytes.";
     }
+    "v$sgastat", Make::Local(sgastat), "The same in more detail, as far as it is known." {
+        pool: Text, "`shared pool`; NULL for what is allotted as a whole.";
+        name: Text, "What for.";
+        bytes: Int8, "Bytes.";
+    }
     "v$rowcache", Make::Local(rowcache), "The dictionary's entries in memory." {
-        cache_no: Int4, "Number of the row.";
+        "cache#": Int4, "Number of the row.";
         parameter: Text, "What the entries describe.";
         count: Int8, "Entries held.";
+        fixed: Int8, "Of these the dictionary's own, which are never dropped.";
         gets: Int8, "Look-ups.";
         getmisses: Int8, "Look-ups that had to read the dictionary.";
-        modifications: Int8, "Entries that a change on this or another instance made old.";
+        modifications: Int8, "Changes of entries: by DDL of this or another instance, and of sequences \
+            each time that they go to the dictionary for values.";
+        dlm_requests: Int8, "Rights to keep or change an entry that another instance was asked \
+            for.";
+        dlm_conflicts: Int8, "Rights of this instance that another one wanted.";
+        dlm_releases: Int8, "Rights given back to another instance, wholly or in part.";
     }
 }
 
@@ -46,6 +60,7 @@ fn buffers(instance: &Arc<Instance>, rows: &mut Rows) {
         rows.push(vec![
             int4(buffer.dba.file),
             int(buffer.dba.block),
+            content.map_or(Value::Null, |(kind, _)| int4(kind.class())),
             content.map_or(Value::Null, |(kind, _)| text(format!("{kind:?}").to_lowercase())),
             content.map_or(Value::Null, |(_, obj)| int(obj.0)),
             text(status),
@@ -61,15 +76,39 @@ fn sga(instance: &Arc<Instance>, rows: &mut Rows) {
     rows.push(vec![text("Redo Buffers"), int(instance.params.log_buffer())]);
 }
 
+fn sgastat(instance: &Arc<Instance>, rows: &mut Rows) {
+    let cache = &instance.core.cache;
+    let whole = [
+        ("buffer_cache", cache.capacity_blocks() as u64 * BLOCK_BYTES as u64),
+        ("log_buffer", instance.params.log_buffer()),
+    ];
+    for (name, bytes) in whole {
+        rows.push(vec![Value::Null, text(name), int(bytes)]);
+    }
+    let observer = &instance.observer;
+    let pool = [
+        ("buffer headers", cache.buffer_count() as u64 * kernel::cache::BUFFER_BYTES as u64),
+        ("sql area", observer.statements.bytes()),
+        ("ASH buffers", observer.history.bytes()),
+    ];
+    for (name, bytes) in pool {
+        rows.push(vec![text("shared pool"), text(name), int(bytes)]);
+    }
+}
+
 fn rowcache(instance: &Arc<Instance>, rows: &mut Rows) {
     for (at, stat) in kernel::dict::row_cache_stats(&instance.core).into_iter().enumerate() {
         rows.push(vec![
             int4(at),
             text(stat.name),
             int(stat.count),
+            int(stat.fixed),
             int(stat.gets),
             int(stat.misses),
             int(stat.modifications),
+            int(stat.requests),
+            int(stat.conflicts),
+            int(stat.releases),
         ]);
     }
 }

@@ -14,7 +14,9 @@ use std::sync::Arc;
 views! {
     "v$cr_block_server", Make::Local(cr_block_server), "What others asked this instance for to \
         read consistently; one row." {
-        cr_requests: Int8, "Requests: the next three together.";
+        cr_requests: Int8, "Requests: those for data, undo and transactions together.";
+        current_requests: Int8, "Requests to read that got the newest version, which both share \
+            from then on; not among these.";
         data_requests: Int8, "For consistent copies of blocks.";
         undo_requests: Int8, "For undo blocks.";
         tx_requests: Int8, "For states of transactions, which stand in headers of undo segments.";
@@ -30,7 +32,9 @@ views! {
     }
     "v$current_block_server", Make::Local(current_block_server), "Blocks that this instance gave to \
         others in their newest version, by how long that took it; one row. `pin`: until users here \
-        and a write to disk had let go; `flush`: for the log writer, those that waited for it." {
+        and a write to disk had let go; `flush`: for the log writer, those that waited for it. \
+        `write`: blocks that were written because another instance's checkpoint needed them, by \
+        the time from its request on." {
         pin0: Int8, "Below 100 µs.";
         pin1: Int8, "100 µs to 1 ms.";
         pin10: Int8, "1 to 10 ms.";
@@ -43,25 +47,37 @@ views! {
         flush100: Int8, "10 to 100 ms.";
         flush1000: Int8, "100 ms to 1 s.";
         flush10000: Int8, "1 s and more.";
+        write1: Int8, "Below 1 ms.";
+        write10: Int8, "1 to 10 ms.";
+        write100: Int8, "10 to 100 ms.";
+        write1000: Int8, "100 ms to 1 s.";
+        write10000: Int8, "1 s and more.";
     }
     "v$ges_statistics", Make::Local(ges_statistics), "Messages of the block service (`gcs`), the \
         enqueue service (`ges`), and of transactions and memberships (names of our own)." {
-        statistic_no: Int4, "Number of the statistic.";
+        "statistic#": Int4, "Number of the statistic.";
+        name: Text, "Its name, with the unit of a time.";
+        value: Float8, "Messages, or milliseconds.";
+    }
+    "v$dlm_misc", Make::Local(ges_statistics), "The same, under the name of older releases." {
+        "statistic#": Int4, "Number of the statistic.";
         name: Text, "Its name, with the unit of a time.";
         value: Float8, "Messages, or milliseconds.";
     }
     "v$ges_enqueue", Make::Local(ges_enqueue), "Enqueues that this instance masters, with what each \
-        instance has and wants of them; and what this one has and wants of others' enqueues." {
+        instance has and wants of them; and what this one has and wants of others' enqueues, and \
+        of transactions of other instances." {
         resource_name1: Text, "The enqueue in hexadecimal: `[id1][id2],[type]`.";
         resource_name2: Text, "The same in decimal: `id1,id2,type`.";
         grant_level: Text, "What the owner has: KJUSERNL nothing, KJUSERCR row share (SS), \
             KJUSERCW row exclusive (SX), KJUSERPR share (S), KJUSERPW share row exclusive (SSX), \
             KJUSEREX exclusive (X).";
         request_level: Text, "What it waits for; KJUSERNL: nothing.";
+        which_queue: Int4, "1: among those who have what they want; 2: among those who wait.";
         state: Text, "`GRANTED`; `OPENING`: the owner waits for a first right; `CONVERTING`: for \
             more than it has.";
         owner_node: Int4, "The instance that has or wants it.";
-        master_node: Int4, "The instance that masters it.";
+        master_node: Int4, "The instance that masters it; a transaction's is its own.";
         blocked: Int4, "1 if the owner waits.";
         blocker: Int4, "1 if another instance waits for what the owner has.";
     }
@@ -71,9 +87,10 @@ views! {
         resource_name2: Text, "As in `v$ges_enqueue`.";
         grant_level: Text, "As in `v$ges_enqueue`.";
         request_level: Text, "As in `v$ges_enqueue`.";
+        which_queue: Int4, "As in `v$ges_enqueue`.";
         state: Text, "As in `v$ges_enqueue`.";
         owner_node: Int4, "The instance that has or wants it.";
-        master_node: Int4, "The instance that masters it.";
+        master_node: Int4, "The instance that masters it; a transaction's is its own.";
         blocked: Int4, "1 if the owner waits.";
         blocker: Int4, "1 if another instance waits for what the owner has.";
     }
@@ -119,14 +136,18 @@ fn cr_block_server(instance: &Arc<Instance>, rows: &mut Rows) {
         CrCount::FlushMaxUs,
     ];
     let of = |what: &CrCount| served.cr(*what);
-    let mut row = vec![int(requests.iter().map(of).sum::<u64>())];
+    let current = of(&CrCount::CurrentRequests);
+    let mut row = vec![int(requests.iter().map(of).sum::<u64>()), int(current)];
     row.extend(requests.iter().chain(&outcomes).map(|what| int(of(what))));
     rows.push(row);
 }
 
 fn current_block_server(instance: &Arc<Instance>, rows: &mut Rows) {
     let served = instance.node.served();
-    rows.push(served.pins().into_iter().chain(served.flushes()).map(int).collect());
+    // The field has one column below a millisecond.
+    let [fastest, fast, writes @ ..] = served.writes();
+    let times = served.pins().into_iter().chain(served.flushes());
+    rows.push(times.chain([fastest + fast]).chain(writes).map(int).collect());
 }
 
 #[allow(clippy::cast_precision_loss)] // what is shown as a double is not exact beyond 2^53
@@ -188,6 +209,7 @@ fn enqueue(row: &EnqueueRow) -> Vec<Value> {
         text(format!("{id1},{id2},{kind}")),
         level(row.granted),
         level(row.requested.unwrap_or(GesMode::Null)),
+        int4(if row.requested.is_some() { 2 } else { 1 }),
         text(state),
         int4(row.owner.0),
         int4(row.master.0),

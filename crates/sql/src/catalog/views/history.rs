@@ -1,7 +1,7 @@
 //! What sessions did, second by second.
 
 use super::registry::{Make, views};
-use super::session::{blocking, place};
+use super::session::{blocking, place, user_number};
 use super::{int4, wall};
 use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
@@ -17,18 +17,21 @@ views! {
         sample_id: Int8, "Number of the moment on this instance.";
         sample_time: Timestamptz, "The moment.";
         session_id: Int4, "The session.";
-        session_serial: Int4, "Tells sessions apart that had the same `session_id`.";
+        "session_serial#": Int4, "Tells sessions apart that had the same `session_id`.";
         session_type: Text, "`FOREGROUND`: a client's; `BACKGROUND`: a process of the instance.";
-        username: Text, "Who has logged on.";
+        user_id: Int8, "Who has logged on, as `dba_users.user_id` has it.";
+        username: Text, "The name of the same.";
         sql_id: Text, "The statement at hand; in procedural code the one inside.";
         top_level_sql_id: Text, "The client's statement that it belongs to.";
         sql_plan_hash_value: Int8, "Number of its plan; 0: it has none, or one for each execution.";
         sql_exec_start: Timestamptz, "Since when it ran.";
         session_state: Text, "`ON CPU`: it did not wait; `WAITING`.";
         event: Text, "What it waited for; a placeholder is replaced once the outcome is known.";
-        event_no: Int4, "Number of that event.";
+        "event#": Int4, "Number of that event.";
+        event_id: Int8, "Number of that event that stays, as in `v$event_name`.";
+        wait_class_id: Int8, "The field's identifier of its class.";
         wait_class: Text, "Class of that event.";
-        seq: Int8, "Number of the session's wait, this one or the last.";
+        "seq#": Int8, "Number of the session's wait, this one or the last.";
         p1text: Text, "What `p1` is.";
         p1: Int8, "First parameter of that wait.";
         p2text: Text, "What `p2` is.";
@@ -41,13 +44,16 @@ views! {
             none did; `UNKNOWN`: the instance that knows did not answer; `NOT IN WAIT`.";
         blocking_inst_id: Int4, "The instance of the session that stood in its way.";
         blocking_session: Int4, "That session.";
-        blocking_session_serial: Int4, "Tells it apart from others with that number.";
-        current_obj_no: Int8, "The object whose row or block it waited for, as far as it is known.";
-        current_file_no: Int4, "File of that block.";
-        current_block_no: Int8, "That block.";
-        current_row_no: Int4, "Number of that row in its block.";
+        "blocking_session_serial#": Int4, "Tells it apart from others with that number.";
+        "current_obj#": Int8, "The object whose row or block it waited for, as far as it is known.";
+        "current_file#": Int4, "File of that block.";
+        "current_block#": Int8, "That block.";
+        "current_row#": Int4, "Number of that row in its block.";
+        "remote_instance#": Int4, "The instance that the block came from which it waited for, in \
+            the last sample of that wait; NULL in others, and if none came from an instance.";
         xid: Text, "The transaction that it worked in, if that had changed something.";
         in_hard_parse: Text, "`Y` while the statement was being planned.";
+        in_sql_execution: Text, "`Y` while the statement was being executed or its rows fetched.";
         service_name: Text, "What it had connected to.";
         program: Text, "What the client calls itself; name of a process.";
         module: Text, "The part of the application that worked, as the client says.";
@@ -67,7 +73,7 @@ fn name(id: Option<SqlId>) -> Value {
 
 fn active_session_history(instance: &Arc<Instance>, rows: &mut Rows) {
     for sample in instance.observer.history.samples() {
-        let mut row = Vec::with_capacity(38);
+        let mut row = Vec::with_capacity(43);
         row.extend(who(&sample));
         row.extend(waited(&sample));
         let [status, instance_no, sid] = blocking(sample.blocking);
@@ -83,7 +89,7 @@ fn active_session_history(instance: &Arc<Instance>, rows: &mut Rows) {
 }
 
 /// From `sample_id` to `sql_exec_start`.
-fn who(s: &Sample) -> [Value; 10] {
+fn who(s: &Sample) -> [Value; 11] {
     let foreground = s.kind == observe::SessionKind::User;
     [
         int(s.id),
@@ -91,6 +97,7 @@ fn who(s: &Sample) -> [Value; 10] {
         int4(s.sid),
         int4(s.serial),
         text(if foreground { "FOREGROUND" } else { "BACKGROUND" }),
+        user_number(s.user_no),
         opt(&s.about.username),
         name(s.sql),
         name(s.top),
@@ -100,7 +107,7 @@ fn who(s: &Sample) -> [Value; 10] {
 }
 
 /// From `session_state` to `time_waited`.
-fn waited(s: &Sample) -> [Value; 12] {
+fn waited(s: &Sample) -> [Value; 14] {
     let labels = s.event.map_or([""; 3], |event| event.p_labels());
     // Those of a wait that is over say nothing of what it does now.
     let parameter = |at: usize| s.event.map_or(Value::Null, |_| int(s.p[at]));
@@ -109,6 +116,8 @@ fn waited(s: &Sample) -> [Value; 12] {
         text(if waiting { "WAITING" } else { "ON CPU" }),
         opt_text(s.event.map(|event| event.name())),
         s.event.map_or(Value::Null, |event| int4(event.number())),
+        s.event.map_or(Value::Null, |event| int(event.id())),
+        s.event.map_or(Value::Null, |event| int(event.class().id())),
         opt_text(s.event.map(|event| event.class().name())),
         int(s.seq),
         opt(labels[0]),
@@ -121,12 +130,15 @@ fn waited(s: &Sample) -> [Value; 12] {
     ]
 }
 
-/// From `xid` to `machine`.
-fn described(s: &Sample) -> [Value; 8] {
+/// From `remote_instance#` to `machine`.
+fn described(s: &Sample) -> [Value; 10] {
     let xid = Some(s.xid).filter(|xid| *xid > 0).map(block::Xid::from_u64);
+    let flag = |yes: bool| text(if yes { "Y" } else { "N" });
     [
+        s.served_by.map_or(Value::Null, int4),
         xid.map_or(Value::Null, |xid| text(xid.to_string())),
-        text(if s.parsing { "Y" } else { "N" }),
+        flag(s.parsing),
+        flag(s.sql.is_some() && !s.parsing),
         opt(&s.about.service),
         opt(&s.about.program),
         opt(&s.about.module),

@@ -1,36 +1,58 @@
 //! The instance itself: who it is, its parameters, where its traces are.
 
-use super::registry::{Make, views};
+use super::registry::{Column, Make, columns, views};
 use super::{int4, wall};
-use crate::catalog::rows::Shape::{Bool, Int4, Int8, Text, Timestamptz};
-use crate::catalog::rows::{Rows, int, text};
+use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
+use crate::catalog::rows::{Rows, int, opt_text, text};
 use kernel::instance::Instance;
 use kernel::row::Value;
 use std::sync::Arc;
+
+const PARAMETER: &[Column] = columns! {
+    num: Int4, "Number of the parameter.";
+    name: Text, "Its name.";
+    type: Text, "Type of its value.";
+    value: Text, "Its value, in the unit of the parameter.";
+    display_value: Text, "Its value as one writes it.";
+    default_value: Text, "The value if nobody sets one.";
+    isdefault: Text, "`TRUE`: nobody has set it; else `FALSE`.";
+    ismodified: Text, "`SYSTEM_MOD`: `ALTER SYSTEM` has changed it since the start; else `FALSE`.";
+    issys_modifiable: Text, "Whether `ALTER SYSTEM` changes it at once: `IMMEDIATE`, or `FALSE`.";
+    isses_modifiable: Text, "`TRUE`: a session can have a value of its own; else `FALSE`.";
+    description: Text, "What it does.";
+};
 
 views! {
     "v$instance", Make::Local(instance_row), "This instance." {
         instance_number: Int4, "Its number, from 1.";
         instance_name: Text, "Its name.";
+        host_name: Text, "The machine that it runs on.";
+        "thread#": Int4, "Its redo thread.";
         pid: Int4, "Process of the operating system.";
         version: Text, "Version of the program.";
         startup_time: Timestamptz, "When it was started.";
         status: Text, "`OPEN`, or `CLOSING` while it is shut down.";
+        shutdown_pending: Text, "`YES` while it is shut down, else `NO`.";
         sessions: Int8, "Sessions of clients that are open.";
         current_scn: Int8, "Its clock: the newest system change number it knows.";
     }
-    "v$parameter", Make::Local(parameters), "The instance's parameters." {
-        num: Int4, "Number of the parameter.";
-        name: Text, "Its name.";
-        type: Text, "Type of its value.";
-        value: Text, "Its value, in the unit of the parameter.";
-        display_value: Text, "Its value as one writes it.";
-        default_value: Text, "The value if nobody sets one.";
-        isdefault: Bool, "Whether nobody has set it.";
-        issys_modifiable: Text, "Whether `ALTER SYSTEM` changes it at once: `IMMEDIATE`, or `FALSE`.";
-        isses_modifiable: Bool, "Whether a session can have a value of its own.";
-        description: Text, "What it does.";
+    "v$version", Make::Local(version), "What runs here." {
+        banner: Text, "Name and version of the program.";
     }
+    "v$database", Make::Local(database), "The database." {
+        name: Text, "Its name.";
+        open_mode: Text, "`READ WRITE`.";
+        current_scn: Int8, "The clock of this instance: the newest system change number it knows.";
+        "checkpoint_change#": Int8, "Where recovery of this instance's redo thread would begin, in \
+            bytes from the thread's first.";
+    }
+    "v$active_services", Make::Local(services), "What clients may connect to here." {
+        name: Text, "Name of the service: `skein`, and those of the parameter `service_names`.";
+        sessions: Int8, "Sessions of clients that have connected to it.";
+    }
+    "v$parameter", Make::Local(parameters), "The instance's parameters." {} + PARAMETER {}
+    "v$system_parameter", Make::Local(parameters), "The same: what holds where a session has set \
+        nothing for itself." {} + PARAMETER {}
     "v$diag_info", Make::Local(diag_info), "Where trace files are; that of each session traced." {
         sid: Int4, "The session; NULL for the folder.";
         name: Text, "`Diag Trace` (the folder) or `Default Trace File`.";
@@ -40,17 +62,55 @@ views! {
 
 fn instance_row(instance: &Arc<Instance>, rows: &mut Rows) {
     // A port takes clients, and the cluster questions, only of an open instance.
-    let status = if instance.is_closing() { "CLOSING" } else { "OPEN" };
+    let (status, pending) = if instance.is_closing() { ("CLOSING", "YES") } else { ("OPEN", "NO") };
     rows.push(vec![
         int4(instance.me.0),
         text(format!("skein{}", instance.me)),
+        opt_text(instance.observer.trace_files().map(|files| files.node())),
+        int4(instance.core.log.thread().0),
         int4(instance.observer.env().pid()),
         text(env!("CARGO_PKG_VERSION")),
         wall(instance.observer.started_wall_us()),
         text(status),
+        text(pending),
         int(instance.observer.user_session_count()),
         int(instance.core.current_scn().0),
     ]);
+}
+
+fn version(_: &Arc<Instance>, rows: &mut Rows) {
+    rows.push(vec![text(format!("Skein {}", env!("CARGO_PKG_VERSION")))]);
+}
+
+fn database(instance: &Arc<Instance>, rows: &mut Rows) {
+    rows.push(vec![
+        text("SKEIN"),
+        text("READ WRITE"),
+        int(instance.core.current_scn().0),
+        int(instance.core.log.checkpoint().0),
+    ]);
+}
+
+fn services(instance: &Arc<Instance>, rows: &mut Rows) {
+    let set = instance.params.service_names();
+    let set = set.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let mut names: Vec<&str> = vec![observe::USER_SERVICE];
+    for name in set {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let open = instance.observer.sessions();
+    for name in names {
+        let of = |s: &&observe::SessionRow| {
+            s.kind == observe::SessionKind::User && *s.about.service == *name
+        };
+        rows.push(vec![text(name), int(open.iter().filter(of).count())]);
+    }
+}
+
+fn truth(yes: bool) -> Value {
+    text(if yes { "TRUE" } else { "FALSE" })
 }
 
 fn parameters(instance: &Arc<Instance>, rows: &mut Rows) {
@@ -62,9 +122,10 @@ fn parameters(instance: &Arc<Instance>, rows: &mut Rows) {
             text(p.value),
             text(p.display_value),
             text(p.default_value),
-            Value::Bool(p.is_default),
+            truth(p.is_default),
+            text(if p.is_altered { "SYSTEM_MOD" } else { "FALSE" }),
             text(p.system_modifiable),
-            Value::Bool(p.session_modifiable),
+            truth(p.session_modifiable),
             text(p.description),
         ]);
     }

@@ -1,10 +1,11 @@
 //! Locks and transactions: who has them, and who waits for them.
 
 use super::registry::{Make, SessionView, views};
+use super::session::{process_address, transaction_address};
 use super::{int4, wall};
 use crate::Result;
 use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
-use crate::catalog::rows::{NamedRow, Rows, int, text};
+use crate::catalog::rows::{NamedRow, Rows, int, opt_text, text};
 use crate::session::Session;
 use block::Xid;
 use kernel::gcs::{GesMode, Resource};
@@ -12,7 +13,7 @@ use kernel::instance::Instance;
 use kernel::row::Value;
 use kernel::txn::{TmMode, TxStatus};
 use observe::{SessionRow, WaitEvent};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 views! {
@@ -28,7 +29,8 @@ views! {
         lmode: Int4, "How the session holds the lock.";
         request: Int4, "How it wants the lock; 0: it waits for nothing.";
         ctime: Int8, "Seconds since it waits, or since its transaction began to change something.";
-        block: Int4, "1 if another session of this instance waits for it, 2 if another instance.";
+        block: Int4, "1 if another session of this instance waits for it; 2 if one of another \
+            instance waits, or, of `TM` and `TX` while several instances are open, might wait.";
     }
     "v$locked_object", Make::Local(locked_objects), "Tables that transactions of this instance have \
         locked." {
@@ -42,27 +44,38 @@ views! {
     }
     "v$transaction", Make::Local(transactions), "Transactions of this instance's sessions that have \
         changed something." {
+        addr: Text, "Its name, as `v$session.taddr` has it.";
         xidusn: Int4, "Its undo segment.";
         xidslot: Int4, "Its slot there.";
         xidsqn: Int8, "Its sequence number.";
+        xid: Text, "These three, as `v$active_session_history.xid` has them.";
+        ubafil: Int4, "File of its last undo record.";
+        ubablk: Int8, "Block of that.";
+        ubarec: Int4, "Number of that in its block.";
         sid: Int4, "The session.";
+        ses_addr: Text, "The session, as `v$session.saddr` has it.";
         start_date: Timestamptz, "When it began to change something.";
+        used_ublk: Int8, "Blocks that its undo would fill.";
+        used_urec: Int8, "Undo records that it has written, those taken back among them.";
+        log_io: Int8, "Blocks that its session has visited since, in their newest version.";
+        phy_io: Int8, "Blocks that its session has read from disk since.";
+        cr_get: Int8, "Blocks that its session has visited since, as of a snapshot.";
         used_ubytes: Int8, "Bytes of undo that it has written (the field counts blocks).";
-    }
-    "v$rollstat", Make::Local(rollstat), "Undo segments that this instance answers for." {
-        usn: Int4, "Number of the segment.";
-        extents: Int8, "Its extents.";
-        rssize: Int8, "Its size in bytes.";
-        xacts: Int8, "Its transactions that have not ended.";
     }
     "v$enqueue_statistics", Make::Local(enqueue_statistics), "Waits for enqueues, by type and \
         reason." {
+        eq_name: Text, "The field's name of the enqueue.";
         eq_type: Text, "Type of the enqueue.";
         req_reason: Text, "Why it is waited for.";
-        total_wait_no: Int8, "Waits.";
+        "total_wait#": Int8, "Waits.";
         cum_wait_time: Int8, "Milliseconds waited.";
-        event_no: Int4, "The wait event.";
+        "event#": Int4, "The wait event.";
         req_description: Text, "What a session waits for.";
+    }
+    "v$enqueue_stat", Make::Local(enqueue_stat), "Waits for enqueues, by type." {
+        eq_type: Text, "Type of the enqueue.";
+        "total_wait#": Int8, "Waits.";
+        cum_wait_time: Int8, "Milliseconds waited.";
     }
     "dba_waiters", Make::Session(SessionView::Waiters), "Sessions that wait for a lock, with those \
         that hold it, on all instances." {
@@ -100,24 +113,29 @@ impl<'a> Known<'a> {
         Known { instance, sessions: instance.observer.sessions() }
     }
 
+    /// Whether sessions of other instances might wait for a table or a transaction.
+    fn is_global(&self) -> bool {
+        self.instance.node.view().members.len() > 1
+    }
+
     /// Who works as the transaction or holds locks under the number.
     fn session(&self, number: u64) -> Option<&SessionRow> {
         let transaction = self.instance.core.waits.transaction_of(number);
         self.sessions.iter().find(|s| s.working.transaction == transaction)
     }
 
-    /// The transaction of a session, if it has changed something and not ended.
     fn xid(&self, session: &SessionRow) -> Option<Xid> {
-        let xid = Xid::from_u64(session.working.xid);
-        let status = self.instance.core.local_status(xid).filter(|_| !xid.is_none());
-        matches!(status, Some(TxStatus::Active | TxStatus::Committing(_))).then_some(xid)
+        open_xid(self.instance, session)
     }
 
     /// Seconds since a session waits, or has changed something.
     fn seconds(&self, session: Option<&SessionRow>, waits: bool) -> Value {
         let Some(session) = session else { return Value::Null };
         if waits {
-            return int(session.wait.wait_us / 1_000_000);
+            let since = session.running.lock_since;
+            let us =
+                since.map_or(session.wait.wait_us, |at| self.instance.core.env.now().since(at));
+            return int(us / 1_000_000);
         }
         if self.xid(session).is_none() {
             return Value::Null;
@@ -125,6 +143,13 @@ impl<'a> Known<'a> {
         let now = self.instance.observer.env().wall_us();
         int((now - session.working.since_wall_us).max(0) / 1_000_000)
     }
+}
+
+/// The transaction of a session, if it has changed something and not ended.
+pub(super) fn open_xid(instance: &Instance, session: &SessionRow) -> Option<Xid> {
+    let xid = Xid::from_u64(session.working.xid);
+    let status = instance.core.local_status(xid).filter(|_| !xid.is_none());
+    matches!(status, Some(TxStatus::Active | TxStatus::Committing(_))).then_some(xid)
 }
 
 fn sid_of(session: Option<&SessionRow>) -> Value {
@@ -152,6 +177,7 @@ fn table_locks(known: &Known<'_>, rows: &mut Rows) {
         let block = match row.held {
             Some(held) if stands_in_way(held) => 1,
             Some(held) if is_revoked(held) => 2,
+            Some(_) if row.resource.kind == *b"TM" && known.is_global() => 2,
             _ => 0,
         };
         let Resource { kind, id1, id2 } = row.resource;
@@ -172,7 +198,11 @@ fn transaction_locks(known: &Known<'_>, rows: &mut Rows) {
     let waits = known.instance.core.waits.all();
     for session in &known.sessions {
         let Some(xid) = known.xid(session) else { continue };
-        let block = i32::from(waits.iter().any(|wait| wait.any_of.contains(&xid)));
+        let block = match waits.iter().any(|wait| wait.any_of.contains(&xid)) {
+            true => 1,
+            false if known.is_global() => 2,
+            false => 0,
+        };
         let [id1, id2] = tx_ids(xid);
         let since = known.seconds(Some(session), false);
         rows.push(vec![
@@ -188,7 +218,8 @@ fn transaction_locks(known: &Known<'_>, rows: &mut Rows) {
     }
     for wait in &waits {
         let session = known.session(wait.id);
-        let for_entry = session.is_some_and(|s| s.wait.event == Some(WaitEvent::EnqTxAllocateItl));
+        // Rows are waited for in X, what an index says of them in S.
+        let wanted = session.and_then(|s| s.wait.tx_mode()).unwrap_or(6);
         for &xid in &wait.any_of {
             let [id1, id2] = tx_ids(xid);
             rows.push(vec![
@@ -197,7 +228,7 @@ fn transaction_locks(known: &Known<'_>, rows: &mut Rows) {
                 id1,
                 id2,
                 int4(0),
-                int4(if for_entry { 4 } else { 6 }),
+                int4(wanted),
                 known.seconds(session, true),
                 int4(0),
             ]);
@@ -232,33 +263,51 @@ fn transactions(instance: &Arc<Instance>, rows: &mut Rows) {
     let known = Known::of(instance);
     for session in &known.sessions {
         let Some(xid) = known.xid(session) else { continue };
-        let mut values = xid_columns(Some(xid)).to_vec();
+        let did = &session.working;
+        let mut values = vec![transaction_address(xid)];
+        values.extend(xid_columns(Some(xid)));
+        values.push(text(xid.to_string()));
+        values.extend(did.last_undo.map_or([Value::Null, Value::Null, Value::Null], |undo| {
+            [int4(undo.0), int(undo.1), int4(undo.2)]
+        }));
         values.extend([
             int4(session.sid),
-            wall(session.working.since_wall_us),
-            int(session.working.undo_bytes),
+            process_address(session.sid),
+            wall(did.since_wall_us),
+            int(did.undo_bytes.div_ceil(block::BLOCK_BYTES as u64)),
+            int(did.undo_records),
+            int(did.work.current_gets),
+            int(did.work.disk_reads),
+            int(did.work.consistent_gets),
+            int(did.undo_bytes),
         ]);
         rows.push(values);
     }
 }
 
-fn rollstat(instance: &Arc<Instance>, rows: &mut Rows) {
-    for segment in instance.core.all_segments() {
-        let report = segment.report();
-        rows.push(vec![
-            int4(report.usn),
-            int(report.extents),
-            int(report.blocks * block::BLOCK_BYTES as u64),
-            int(report.active),
-        ]);
-    }
+/// The field's names of the enqueues that have wait events.
+fn enqueue_name(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "TX" => "Transaction",
+        "TM" => "DML",
+        "UL" => "User-defined",
+        "HW" => "Segment High Water Mark",
+        "SQ" => "Sequence Cache",
+        "TS" => "Temporary Segment",
+        _ => return None,
+    })
+}
+
+/// Type of the enqueue that an event is a wait for, and what for.
+fn enqueue_of(event: WaitEvent) -> Option<(&'static str, &'static str)> {
+    event.name().strip_prefix("enq: ")?.split_once(" - ")
 }
 
 fn enqueue_statistics(instance: &Arc<Instance>, rows: &mut Rows) {
     for of in instance.observer.system_events() {
-        let name = of.event.name().strip_prefix("enq: ").and_then(|name| name.split_once(" - "));
-        let Some((kind, reason)) = name else { continue };
+        let Some((kind, reason)) = enqueue_of(of.event) else { continue };
         rows.push(vec![
+            opt_text(enqueue_name(kind)),
             text(kind),
             text(reason),
             int(of.all.waits),
@@ -266,6 +315,19 @@ fn enqueue_statistics(instance: &Arc<Instance>, rows: &mut Rows) {
             int4(of.event.number()),
             text(of.event.doc()),
         ]);
+    }
+}
+
+fn enqueue_stat(instance: &Arc<Instance>, rows: &mut Rows) {
+    let mut types: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for of in instance.observer.system_events() {
+        let Some((kind, _)) = enqueue_of(of.event) else { continue };
+        let (waits, us) = types.entry(kind).or_default();
+        *waits += of.all.waits;
+        *us += of.all.time_us;
+    }
+    for (kind, (waits, us)) in types {
+        rows.push(vec![text(kind), int(waits), int(us / 1000)]);
     }
 }
 
@@ -338,5 +400,17 @@ impl Session {
             all.iter().filter(is_waited_for).filter_map(|l| number(&l.sid)).collect();
         blockers.difference(&waiting).for_each(|sid| rows.push(vec![Value::Int4(*sid)]));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_enqueue_that_is_waited_for_has_a_name() {
+        for (kind, _) in WaitEvent::ALL.iter().filter_map(|event| enqueue_of(*event)) {
+            assert!(enqueue_name(kind).is_some(), "{kind} has none");
+        }
     }
 }

@@ -2,9 +2,9 @@
 //! dictionary; what they are is said once, in the registry, which the files of this folder fill by
 //! subject.
 //!
-//! What it promises: names are the field's; where the field writes `#`, which no name in SQL has
-//! without quotes, ours ends in `_no` or leaves it out (`serial`, `seq`). What it must never do:
-//! show what always is the same.
+//! What it promises: names are the field's; those of objects and owners are in capital letters in
+//! the `dba_` views, as scripts write them. What it must never do: show what always is the same,
+//! but for what scripts ask for.
 
 mod audit;
 mod cache;
@@ -13,9 +13,12 @@ mod events;
 mod fixed;
 mod history;
 mod instance;
+mod latches;
 mod locks;
+mod objects;
 #[cfg(test)]
 mod page;
+mod processes;
 mod registry;
 mod sequences;
 mod session;
@@ -23,6 +26,7 @@ mod sql;
 mod statistics;
 mod storage;
 mod transfers;
+mod undo;
 mod work_areas;
 
 use super::rows::Rows;
@@ -35,9 +39,10 @@ use registry::{Make, SessionView, View};
 use std::sync::Arc;
 
 /// All there are, by subject.
-const ALL: [&[View]; 15] = [
+const ALL: [&[View]; 19] = [
     instance::VIEWS,
     session::VIEWS,
+    processes::VIEWS,
     history::VIEWS,
     sql::VIEWS,
     events::VIEWS,
@@ -46,8 +51,11 @@ const ALL: [&[View]; 15] = [
     transfers::VIEWS,
     cluster::VIEWS,
     locks::VIEWS,
+    latches::VIEWS,
+    undo::VIEWS,
     storage::VIEWS,
     sequences::VIEWS,
+    objects::VIEWS,
     work_areas::VIEWS,
     audit::VIEWS,
     fixed::VIEWS,
@@ -74,32 +82,59 @@ pub(super) async fn local(instance: &Arc<Instance>, view: &str) -> Option<Rows> 
     Some(rows)
 }
 
-/// The view of this name that a session makes.
-pub(super) struct OfSession(&'static View, SessionView);
+/// A view that a session makes.
+pub(super) struct OfSession {
+    view: &'static View,
+    which: SessionView,
+    /// Only what is in the current schema, which is not named.
+    own: bool,
+}
 
+/// The view of this name that a session makes: `dba_objects` shows all, `all_objects` too, and
+/// `user_objects` those of the current schema.
 pub(super) fn of_session(name: &str) -> Option<OfSession> {
-    let view = find(name)?;
+    let own = name.strip_prefix("user_");
+    let view = match own.or_else(|| name.strip_prefix("all_")) {
+        Some(rest) => find(&format!("dba_{rest}")).filter(|view| view.owner().is_some())?,
+        None => find(name)?,
+    };
     match view.make {
-        Make::Session(which) => Some(OfSession(view, which)),
+        Make::Session(which) => Some(OfSession { view, which, own: own.is_some() }),
         Make::Local(_) | Make::Blocked(_) => None,
     }
 }
 
 impl Session {
     pub(super) async fn dictionary_view(&mut self, view: OfSession) -> Result<Rows> {
-        let OfSession(view, which) = view;
+        let OfSession { view, which, own } = view;
         let mut rows = view.empty();
         self.begin_if_needed();
         match which {
             SessionView::DbaSequences => self.dba_sequences(&mut rows).await?,
-            SessionView::HeldSequences => self.held_sequences(&mut rows).await?,
             SessionView::Segments => self.segments(&mut rows).await?,
             SessionView::DataFiles => self.data_files(&mut rows),
+            SessionView::FreeSpace => self.free_space(&mut rows).await?,
             SessionView::Waiters => self.waiters(&mut rows).await?,
             SessionView::Blockers => self.blockers(&mut rows).await?,
+            SessionView::MyStatistics => self.my_statistics(&mut rows),
+            of_objects => self.objects_view(of_objects, &mut rows).await?,
+        }
+        if own && let Some(column) = view.owner() {
+            let mut path = self.schemas_for(None).await?.into_iter();
+            let schema = path.find(|schema| !crate::ddl::is_temporary(schema));
+            rows.keep_own(column, &schema.map_or(Value::Null, |schema| shown_name(&schema)));
         }
         Ok(rows)
     }
+}
+
+/// A name as the field shows it: in capital letters, unless it needs quotes.
+pub(super) fn shown_name(name: &str) -> Value {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_$#".contains(c);
+    super::rows::text(match name.chars().all(plain) {
+        true => name.to_ascii_uppercase(),
+        false => name.to_owned(),
+    })
 }
 
 /// A moment by the wall clock, in µs since 1970.

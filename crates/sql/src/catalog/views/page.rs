@@ -33,8 +33,9 @@ fn page() -> String {
     let mut page = String::from(
         "# Views\n\n\
          Made from the registry in `crates/sql/src/catalog/views` by `cargo x bless`.\n\n\
-         Names and columns are the field's. It writes `#` in some names, which SQL does not take \
-         without quotes: `file#` is `file_no` here, `serial#` and `seq#` are `serial` and `seq`. \
+         Names and columns are the field's. Names of objects that need no quotes are in capital \
+         letters. Of a view `dba_name` whose first column is an owner, `all_name` shows the same, \
+         and `user_name` the rows of the current schema, without that column. \
          A view `v$name` shows this instance; `gv$name` shows all open instances, with `inst_id` \
          as first column. Times are microseconds unless the column says otherwise. Views without a \
          `gv$` form show what the dictionary or the whole cluster has. `v$fixed_table` and \

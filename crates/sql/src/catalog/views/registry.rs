@@ -45,11 +45,22 @@ pub(super) type Blockers = BTreeMap<u32, BlockedBy>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SessionView {
     DbaSequences,
-    HeldSequences,
     Segments,
     DataFiles,
+    FreeSpace,
     Waiters,
     Blockers,
+    Objects,
+    Tables,
+    TabColumns,
+    Indexes,
+    IndColumns,
+    Constraints,
+    ConsColumns,
+    Views,
+    Users,
+    Tablespaces,
+    MyStatistics,
 }
 
 /// One view.
@@ -77,6 +88,12 @@ impl View {
         self.groups.iter().copied().flatten()
     }
 
+    /// The column that names the schema of a row's object, if the view shows objects.
+    pub fn owner(&self) -> Option<&'static str> {
+        let first = self.columns().next()?.name;
+        first.ends_with("owner").then_some(first)
+    }
+
     /// Without rows.
     pub fn empty(&self) -> Rows {
         let columns: Vec<_> = self.columns().map(|c| (c.name, c.shape)).collect();
@@ -89,11 +106,22 @@ impl View {
     }
 }
 
+/// A column's name, in quotes if the field writes `#` in it.
+macro_rules! column_name {
+    ($name:literal) => {
+        $name
+    };
+    ($name:ident) => {
+        stringify!($name)
+    };
+}
+pub(super) use column_name;
+
 /// Columns: `name: Type, "what it holds"; …`.
 macro_rules! columns {
-    ($($column:ident: $shape:expr, $means:literal;)*) => {
+    ($($column:tt: $shape:expr, $means:literal;)*) => {
         &[$($crate::catalog::views::registry::Column {
-            name: stringify!($column),
+            name: $crate::catalog::views::registry::column_name!($column),
             shape: $shape,
             doc: $means,
         },)*]

@@ -5,13 +5,16 @@
 //! dictionary has it at that moment. What it must never do: take a value.
 
 use super::registry::{Make, SessionView, views};
+use super::shown_name;
 use crate::Result;
 use crate::catalog::rows::Shape::{Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
 use crate::session::Session;
 use kernel::dict::SequenceDef;
+use kernel::instance::Instance;
 use kernel::row::Value;
 use kernel::seq;
+use std::sync::Arc;
 
 views! {
     "dba_sequences", Make::Session(SessionView::DbaSequences), "Sequences." {
@@ -25,11 +28,11 @@ views! {
         cache_size: Int8, "Values that an instance takes at once; 0: each by itself.";
         last_number: Int8, "The last value that any instance has taken into its cache.";
     }
-    "v$_sequences", Make::Session(SessionView::HeldSequences), "Sequences of which this instance \
-        has values in hand." {
+    "v$_sequences", Make::Local(held_sequences), "Sequences that this instance has taken values \
+        from since its start, and what it has in hand of them." {
         sequence_owner: Text, "Its schema.";
         sequence_name: Text, "Its name.";
-        object: Int8, "Its number (`object#`).";
+        "object#": Int8, "Its number.";
         active_flag: Text, "`Y`: there is a next value in hand.";
         nextvalue: Int8, "The next value.";
         min_value: Int8, "Lowest value.";
@@ -39,6 +42,9 @@ views! {
         order_flag: Text, "`Y`: values come in the order of the calls, on all instances.";
         cache_size: Int8, "Values that an instance takes at once; 0: each by itself.";
         highwater: Int8, "The last value in hand.";
+        loads: Int8, "Times that this instance has taken values from the dictionary (a name of our \
+            own).";
+        load_time: Int8, "Microseconds that took (a name of our own).";
     }
 }
 
@@ -63,8 +69,8 @@ impl Session {
             // Before the first value: the one that would stand before it.
             let last = if used { last } else { last.saturating_sub(def.increment) };
             rows.push(vec![
-                text(def.schema.as_str()),
-                text(def.name.as_str()),
+                shown_name(&def.schema),
+                shown_name(&def.name),
                 int(def.min),
                 int(def.max),
                 int(def.increment),
@@ -76,29 +82,32 @@ impl Session {
         }
         Ok(())
     }
+}
 
-    pub(super) async fn held_sequences(&mut self, rows: &mut Rows) -> Result<()> {
-        let all = self.shown_catalog().await?.sequences;
-        for held in seq::cached(&self.instance.core) {
-            let Some(def) = all.iter().find(|def| def.obj == held.obj) else { continue };
-            let left = i64::try_from(held.count).unwrap_or(i64::MAX).saturating_sub(1);
-            let last = |next: i64| next.saturating_add(def.increment.saturating_mul(left));
-            let some = |value: Option<i64>| value.map_or(Value::Null, int);
-            rows.push(vec![
-                text(def.schema.as_str()),
-                text(def.name.as_str()),
-                int(def.obj.0),
-                flag(held.next.is_some()),
-                some(held.next),
-                int(def.min),
-                int(def.max),
-                int(def.increment),
-                flag(def.cycle),
-                flag(def.order),
-                cache_size(def),
-                some(held.next.map(last)),
-            ]);
+fn held_sequences(instance: &Arc<Instance>, rows: &mut Rows) {
+    for held in seq::cached(&instance.core) {
+        let def = &held.def;
+        if crate::ddl::is_temporary(&def.schema) {
+            continue;
         }
-        Ok(())
+        let left = i64::try_from(held.count).unwrap_or(i64::MAX).saturating_sub(1);
+        let last = |next: i64| next.saturating_add(def.increment.saturating_mul(left));
+        let some = |value: Option<i64>| value.map_or(Value::Null, int);
+        rows.push(vec![
+            shown_name(&def.schema),
+            shown_name(&def.name),
+            int(def.obj.0),
+            flag(held.next.is_some()),
+            some(held.next),
+            int(def.min),
+            int(def.max),
+            int(def.increment),
+            flag(def.cycle),
+            flag(def.order),
+            cache_size(def),
+            some(held.next.map(last)),
+            int(held.loads),
+            int(held.load_us),
+        ]);
     }
 }

@@ -1,9 +1,11 @@
 //! Statements: their texts, what their executions have cost, and how their plans were found.
 
 use super::registry::{Column, Make, columns, views};
+use super::session::user_number;
 use super::{average, int4, wall};
 use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
+use block::BLOCK_BYTES;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use observe::{CursorRow, Figures, SqlId, Stat};
@@ -14,10 +16,14 @@ use std::sync::Arc;
 const CURSOR: &[Column] = columns! {
     sql_text: Text, "The first 1000 characters.";
     sql_fulltext: Text, "The whole text.";
+    address: Text, "The number behind `sql_id`, in hexadecimal.";
     hash_value: Int8, "The lower half of the number behind `sql_id`.";
     plan_hash_value: Int8, "Number of the plan; 0: it has none, or one for each execution.";
+    sharable_mem: Int8, "Bytes of its text and its counters in the shared pool; its plan is not in \
+        them.";
     command_type: Int4, "The field's number of the command; 0: it has none for it.";
-    parsing_user: Text, "Who parsed it first.";
+    parsing_user_id: Int8, "Who parsed it first, as `dba_users.user_id` has it.";
+    parsing_user: Text, "The name of the same.";
     service: Text, "The service that user had connected to.";
     module: Text, "The module that parsed it first.";
     action: Text, "What that module was doing.";
@@ -36,6 +42,7 @@ const COSTS: &[Column] = columns! {
     rows_processed: Int8, "Rows given or changed.";
     buffer_gets: Int8, "Blocks visited, by what it runs inside too.";
     disk_reads: Int8, "Blocks read from disk.";
+    physical_read_bytes: Int8, "Bytes of these.";
     elapsed_time: Int8, "Microseconds of planning, executing and fetching, with what it runs \
         inside.";
     cpu_time: Int8, "Microseconds on a CPU by the scheduler's clock where the execution before \
@@ -84,6 +91,7 @@ views! {
     }
     "v$sqltext", Make::Local(sqltext), "Texts of statements, cut into pieces." {
         sql_id: Text, "Name of the statement.";
+        address: Text, "The number behind `sql_id`, in hexadecimal.";
         hash_value: Int8, "The lower half of the number behind `sql_id`.";
         command_type: Int4, "The field's number of the command; 0: it has none for it.";
         parsing_user: Text, "Who parsed it first.";
@@ -133,6 +141,11 @@ struct Group {
     versions: u64,
 }
 
+/// The name of a statement where the field shows an address.
+pub(super) fn sql_address(id: SqlId) -> Value {
+    text(format!("{:016X}", id.number()))
+}
+
 impl Group {
     fn of(row: CursorRow) -> Group {
         Group { figures: row.figures, first: row, versions: 1 }
@@ -142,6 +155,7 @@ impl Group {
         self.figures.add(&row.figures);
         self.versions += 1;
         let first = &mut self.first;
+        first.bytes += row.bytes;
         first.last_load_wall_us = first.last_load_wall_us.max(row.last_load_wall_us);
         if row.last_active_wall_us > first.last_active_wall_us {
             first.last_active_wall_us = row.last_active_wall_us;
@@ -176,24 +190,28 @@ fn opt(word: &str) -> Value {
     opt_text(Some(word).filter(|word| !word.is_empty()))
 }
 
-/// From `sql_text` to `plan_hash_value`.
-fn texts(row: &CursorRow) -> [Value; 4] {
+/// From `sql_text` to `sharable_mem`.
+fn texts(row: &CursorRow) -> [Value; 6] {
     [
         text(first_chars(&row.text, TEXT_CHARS)),
         text(&*row.text),
+        sql_address(row.id),
         int(row.id.hash_value()),
         int(row.plan_hash),
+        int(row.bytes),
     ]
 }
 
 /// From `command_type` to `action`.
-fn origin(row: &CursorRow) -> [Value; 5] {
+fn origin(row: &CursorRow) -> [Value; 6] {
     let by = &row.parsed_by;
-    [int4(row.command), opt(&by.user), opt(&by.service), opt(&by.module), opt(&by.action)]
+    let [user, service, module, action] =
+        [&by.user, &by.service, &by.module, &by.action].map(|word| opt(word));
+    [int4(row.command), user_number(by.user_no), user, service, module, action]
 }
 
 /// From `fetches` to `avg_hard_parse_time`.
-fn costs(f: &Figures) -> [Value; 12] {
+fn costs(f: &Figures) -> [Value; 13] {
     let [application, concurrency, cluster, user_io] = f.waited_us;
     [
         int(f.fetches),
@@ -201,6 +219,7 @@ fn costs(f: &Figures) -> [Value; 12] {
         int(f.rows),
         int(f.gets),
         int(f.reads),
+        int(f.reads * BLOCK_BYTES as u64),
         int(f.elapsed_us),
         int(f.cpu_us),
         int(application),
@@ -273,6 +292,7 @@ fn sqltext(instance: &Arc<Instance>, rows: &mut Rows) {
             let part = first_chars(left, PIECE_CHARS);
             rows.push(vec![
                 text(row.id.to_string()),
+                sql_address(row.id),
                 int(row.id.hash_value()),
                 int4(row.command),
                 opt(&row.parsed_by.user),

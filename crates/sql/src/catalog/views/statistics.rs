@@ -1,22 +1,38 @@
 //! Statistics: counters of work done.
 
 use super::int4;
-use super::registry::{Make, views};
+use super::registry::{Make, SessionView, views};
 use crate::catalog::rows::Shape::{Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
+use crate::session::Session;
 use kernel::instance::Instance;
 use std::sync::Arc;
 
 views! {
     "v$sysstat", Make::Local(sysstat), "Statistics of the instance since its start." {
-        statistic_no: Int4, "Number of the statistic.";
+        "statistic#": Int4, "Number of the statistic.";
         name: Text, "Its name.";
         class: Int4, "What it is about: 1 user, 2 redo, 4 enqueue, 8 cache, 32 cluster, 64 SQL.";
         value: Int8, "The sum over all sessions, open and ended.";
+        stat_id: Int8, "A number made from its name: it stays when statistics are added.";
         unit: Text, "Unit of the value.";
+    }
+    "v$statname", Make::Local(statname), "All statistics there are." {
+        "statistic#": Int4, "Number of the statistic.";
+        name: Text, "Its name.";
+        class: Int4, "What it is about, as in `v$sysstat`.";
+        stat_id: Int8, "A number made from its name, as in `v$sysstat`.";
+        unit: Text, "Unit of its values.";
+        description: Text, "What it counts.";
+    }
+    "v$mystat", Make::Session(SessionView::MyStatistics), "Statistics of the session that asks." {
+        sid: Int4, "The session.";
+        "statistic#": Int4, "Number of the statistic.";
+        value: Int8, "The session's part, in the unit that `v$sysstat` says.";
     }
     "v$sesstat", Make::Local(sesstat), "Statistics of the open sessions." {
         sid: Int4, "The session.";
+        "statistic#": Int4, "Number of the statistic.";
         name: Text, "Name of the statistic.";
         value: Int8, "The session's part, in the unit that `v$sysstat` says.";
     }
@@ -29,13 +45,38 @@ fn sysstat(instance: &Arc<Instance>, rows: &mut Rows) {
             text(stat.name()),
             int4(stat.class().number()),
             int(value),
+            int(stat.id()),
             text(stat.unit().name()),
         ]);
     }
 }
 
+fn statname(_: &Arc<Instance>, rows: &mut Rows) {
+    for stat in observe::Stat::ALL {
+        rows.push(vec![
+            int4(stat.index()),
+            text(stat.name()),
+            int4(stat.class().number()),
+            int(stat.id()),
+            text(stat.unit().name()),
+            text(stat.doc()),
+        ]);
+    }
+}
+
+impl Session {
+    pub(super) fn my_statistics(&self, rows: &mut Rows) {
+        let own = self.ctx.session.sid();
+        for (sid, stat, value) in self.instance.observer.sesstat() {
+            if sid == own {
+                rows.push(vec![int4(sid), int4(stat.index()), int(value)]);
+            }
+        }
+    }
+}
+
 fn sesstat(instance: &Arc<Instance>, rows: &mut Rows) {
     for (sid, stat, value) in instance.observer.sesstat() {
-        rows.push(vec![int4(sid), text(stat.name()), int(value)]);
+        rows.push(vec![int4(sid), int4(stat.index()), text(stat.name()), int(value)]);
     }
 }

@@ -1,7 +1,7 @@
 //! Segments and files: what is done with them, how large they are; the redo thread.
 
-use super::int4;
 use super::registry::{Make, SessionView, views};
+use super::{int4, shown_name};
 use crate::Result;
 use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Int4, Int8, Text};
@@ -21,9 +21,9 @@ views! {
     "v$segstat", Make::Local(segstat), "Work that this instance has done with each segment. Blocks \
         read from other instances' memory count as logical reads; of gets of one block by several \
         sessions at the same instant one may be missing." {
-        obj_no: Int8, "The object.";
+        "obj#": Int8, "The object.";
         statistic_name: Text, "What is counted.";
-        statistic_no: Int4, "Number of the statistic.";
+        "statistic#": Int4, "Number of the statistic.";
         value: Int8, "How often; blocks for reads and writes.";
     }
     "v$segment_statistics", Make::Local(segment_statistics), "As `v$segstat`, with the names of the \
@@ -31,13 +31,13 @@ views! {
         owner: Text, "Schema of the object.";
         object_name: Text, "Its name.";
         object_type: Text, "`TABLE`, `INDEX`, or `SEQUENCE`.";
-        obj_no: Int8, "Its number.";
+        "obj#": Int8, "Its number.";
         statistic_name: Text, "What is counted.";
-        statistic_no: Int4, "Number of the statistic.";
+        "statistic#": Int4, "Number of the statistic.";
         value: Int8, "How often; blocks for reads and writes.";
     }
     "v$filestat", Make::Local(filestat), "I/O of this instance by data file." {
-        file_no: Int4, "The file.";
+        "file#": Int4, "The file.";
         phyrds: Int8, "Read requests.";
         phyblkrd: Int8, "Blocks read.";
         phyblkwrt: Int8, "Blocks written.";
@@ -47,17 +47,19 @@ views! {
     }
     "v$thread", Make::Local(thread), "The redo thread of this instance. Places are bytes from the \
         thread's first." {
-        thread_no: Int4, "Number of the thread: the instance's.";
+        "thread#": Int4, "Number of the thread: the instance's.";
+        instance: Text, "Name of the instance.";
         groups: Int4, "Its log files.";
-        sequence_no: Int8, "Sequence number of the log file that is written.";
+        "current_group#": Int4, "The log file that is written, as in `v$log`.";
+        "sequence#": Int8, "Sequence number of the log file that is written.";
         checkpoint_rba: Int8, "Recovery would begin here.";
         durable_rba: Int8, "Redo is on disk up to here.";
         last_rba: Int8, "Redo is made up to here.";
     }
     "v$log", Make::Local(log_files), "Log files of this instance's redo thread." {
-        group_no: Int4, "Place of the file in its ring, from 1.";
-        thread_no: Int4, "Number of the thread: the instance's.";
-        sequence_no: Int8, "Its sequence number; NULL: it has not been written yet.";
+        "group#": Int4, "Place of the file in its ring, from 1.";
+        "thread#": Int4, "Number of the thread: the instance's.";
+        "sequence#": Int8, "Its sequence number; NULL: it has not been written yet.";
         bytes: Int8, "Redo that it holds, in bytes.";
         status: Text, "`CURRENT`: it is being written; `ACTIVE`: recovery would need it; `INACTIVE`: \
             it may be written anew; `UNUSED`.";
@@ -72,20 +74,39 @@ views! {
         owner: Text, "Schema of the object.";
         segment_name: Text, "Its name.";
         segment_type: Text, "`TABLE` or `INDEX`.";
+        tablespace_name: Text, "Where its blocks are.";
         header_file: Int4, "File of the segment's header block.";
         header_block: Int8, "That block.";
         bytes: Int8, "Bytes of its extents.";
         blocks: Int8, "Blocks of its extents.";
         extents: Int8, "Extents.";
+        initial_extent: Int8, "Bytes of the first of them.";
         hwm_blocks: Int8, "Blocks below the high-water mark, its header and maps among them.";
-        obj_no: Int8, "Number of the object.";
+        "obj#": Int8, "Number of the object.";
     }
     "dba_data_files", Make::Session(SessionView::DataFiles), "Files of tables, indexes and undo." {
+        file_name: Text, "A name made of the database's, the tablespace's and the number: what is in \
+            a disk group has no other.";
         file_id: Int4, "Number of the file.";
-        tablespace_name: Text, "`users`: tables and indexes; `undo`.";
+        tablespace_name: Text, "`USERS`: tables and indexes; `UNDO`.";
         bytes: Int8, "Its size in bytes.";
         blocks: Int8, "Its size in blocks.";
     }
+    "dba_free_space", Make::Session(SessionView::FreeSpace), "Runs of blocks of the files that no \
+        segment has. A file grows when none of them is long enough." {
+        tablespace_name: Text, "`USERS` or `UNDO`.";
+        file_id: Int4, "Number of the file.";
+        block_id: Int8, "First block of the run.";
+        bytes: Int8, "Its size in bytes.";
+        blocks: Int8, "Its size in blocks.";
+    }
+}
+
+/// Files and their tablespaces.
+const FILES: [(u16, &str); 2] = [(UNDO_FILE, "UNDO"), (DATA_FILE, "USERS")];
+
+fn tablespace(file: u16) -> Value {
+    FILES.iter().find(|of| of.0 == file).map_or(Value::Null, |of| text(of.1))
 }
 
 /// A row for each object and statistic.
@@ -130,9 +151,12 @@ fn filestat(instance: &Arc<Instance>, rows: &mut Rows) {
 fn thread(instance: &Arc<Instance>, rows: &mut Rows) {
     let log = &instance.core.log;
     let (files, sequence) = log.files();
+    let current = files.iter().find(|file| file.status == LogFileStatus::Current);
     rows.push(vec![
         int4(log.thread().0),
+        text(format!("skein{}", instance.me)),
         int4(files.len()),
+        current.map_or(Value::Null, |file| int4(u32::from(file.group) + 1)),
         int(sequence),
         int(log.checkpoint().0),
         int(log.durable().0),
@@ -191,9 +215,9 @@ impl Session {
     /// Fills in the names of the objects of `v$segment_statistics`.
     pub(in crate::catalog) async fn name_segments(&mut self, rows: &mut Rows) -> Result<()> {
         let names = names(&self.catalog().await?);
-        rows.name_objects("obj_no", |obj| {
+        rows.name_objects("obj#", |obj| {
             let (schema, name, kind) = names.get(&obj)?;
-            Some([text(schema.as_str()), text(name.as_str()), text(*kind)])
+            Some([shown_name(schema), shown_name(name), text(*kind)])
         });
         Ok(())
     }
@@ -223,15 +247,18 @@ impl Session {
             read => read?,
         };
         if info.obj == obj {
+            let first = info.extents.first();
             rows.push(vec![
-                text(schema),
-                text(name),
+                shown_name(schema),
+                shown_name(name),
                 text(kind),
+                tablespace(header.file),
                 int4(header.file),
                 int(header.block),
                 int(u64::from(info.blocks()) * BLOCK_BYTES as u64),
                 int(info.blocks()),
                 int(info.extents.len()),
+                first.map_or(Value::Null, |e| int(u64::from(e.blocks) * BLOCK_BYTES as u64)),
                 int(info.hwm),
                 int(obj.0),
             ]);
@@ -240,10 +267,29 @@ impl Session {
     }
 
     pub(super) fn data_files(&self, rows: &mut Rows) {
-        for (file, space) in [(UNDO_FILE, "undo"), (DATA_FILE, "users")] {
+        for (file, space) in FILES {
             let Some(blocks) = self.instance.core.cache.group.file_blocks(file) else { continue };
             let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
-            rows.push(vec![int4(file), text(space), int(bytes), int(blocks)]);
+            let name = format!("+SKEIN/{}.{file}", space.to_lowercase());
+            rows.push(vec![text(name), int4(file), text(space), int(bytes), int(blocks)]);
         }
+    }
+
+    pub(super) async fn free_space(&mut self, rows: &mut Rows) -> Result<()> {
+        for (file, space) in FILES {
+            if self.instance.core.cache.group.file_blocks(file).is_none() {
+                continue;
+            }
+            for run in self.instance.core.space.unused_extents(&self.ctx, file).await? {
+                rows.push(vec![
+                    text(space),
+                    int4(file),
+                    int(run.first.block),
+                    int(u64::from(run.blocks) * BLOCK_BYTES as u64),
+                    int(run.blocks),
+                ]);
+            }
+        }
+        Ok(())
     }
 }

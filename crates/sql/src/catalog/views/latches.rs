@@ -1,0 +1,98 @@
+//! Latches, and waits for blocks that others have latched.
+
+use super::int4;
+use super::registry::{Column, Make, columns, views};
+use crate::catalog::rows::Shape::{Int4, Int8, Text};
+use crate::catalog::rows::{Rows, int, text};
+use crate::database::Database;
+use env::latch::{LatchCounts, LatchList};
+use kernel::instance::Instance;
+use kernel::row::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const COUNTS: &[Column] = columns! {
+    gets: Int8, "Requests.";
+    misses: Int8, "Those that found it taken.";
+    sleeps: Int8, "Those that slept until it was free.";
+    spin_gets: Int8, "Misses that got it by trying again, without a sleep.";
+    wait_time: Int8, "Microseconds slept.";
+};
+
+views! {
+    "v$latch", Make::Local(latches), "Latches, short locks on what the instance has in memory; those \
+        of one name together." {
+        "latch#": Int4, "Number of the row.";
+        name: Text, "Name of the latch.";
+    } + COUNTS {}
+    "v$latch_children", Make::Local(children), "Each latch of those that there are several of." {
+        "latch#": Int4, "Number of its row in `v$latch`.";
+        "child#": Int4, "Number of the latch among those of its name.";
+        name: Text, "Name of the latch.";
+    } + COUNTS {}
+    "v$waitstat", Make::Local(waitstat), "Waits for blocks whose latch another session of this \
+        instance had (`buffer busy waits`), by class of the block." {
+        class: Text, "What the block is.";
+        count: Int8, "Waits.";
+        time: Int8, "Microseconds waited (the field counts hundredths of a second).";
+    }
+}
+
+fn all(instance: &Arc<Instance>) -> Vec<(&'static str, Vec<LatchCounts>)> {
+    let mut list = LatchList::default();
+    instance.latches(&mut list);
+    // A session that asks has made it.
+    if let Ok(database) = Database::of(instance) {
+        database.cache.latches(&mut list);
+    }
+    list.rows()
+}
+
+fn counts(of: &LatchCounts) -> [Value; 5] {
+    [of.gets, of.misses, of.sleeps, of.spin_gets, of.wait_us].map(int)
+}
+
+fn latches(instance: &Arc<Instance>, rows: &mut Rows) {
+    for (at, (name, each)) in all(instance).into_iter().enumerate() {
+        let mut sum = LatchCounts::default();
+        each.iter().for_each(|one| sum.add(one));
+        rows.push([int4(at), text(name)].into_iter().chain(counts(&sum)).collect());
+    }
+}
+
+fn children(instance: &Arc<Instance>, rows: &mut Rows) {
+    for (at, (name, each)) in all(instance).into_iter().enumerate() {
+        if each.len() < 2 {
+            continue;
+        }
+        for (child, of) in each.iter().enumerate() {
+            let who = [int4(at), int4(child + 1), text(name)];
+            rows.push(who.into_iter().chain(counts(of)).collect());
+        }
+    }
+}
+
+/// The field's names of `class#`.
+fn class_name(class: u64) -> &'static str {
+    match class {
+        1 => "data block",
+        4 => "segment header",
+        8 => "1st level bmb",
+        13 => "file header block",
+        17 => "undo header",
+        18 => "undo block",
+        _ => "unused",
+    }
+}
+
+fn waitstat(instance: &Arc<Instance>, rows: &mut Rows) {
+    let mut classes: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for row in instance.core.cache.busy_rows() {
+        let (waits, us) = classes.entry(row.kind.class()).or_default();
+        *waits += row.waits;
+        *us += row.time_us;
+    }
+    for (class, (waits, us)) in classes {
+        rows.push(vec![text(class_name(class)), int(waits), int(us)]);
+    }
+}

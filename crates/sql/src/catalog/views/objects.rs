@@ -1,0 +1,423 @@
+//! What is in the dictionary, as the field shows it: `dba_objects`, `dba_tables` and the like.
+//! Names that need no quotes are shown in capital letters, as scripts of the field write them.
+//!
+//! What it promises: only objects of users, each with the type that the field has for it. What it
+//! must never do: read a table to tell of it.
+
+use super::registry::{Make, SessionView, views};
+use super::{int4, shown_name, wall};
+use crate::Result;
+use crate::catalog::Catalog;
+use crate::catalog::functions::{action_words, view_definition};
+use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text, Timestamptz};
+use crate::catalog::rows::{Rows, int, opt_text, text};
+use crate::ddl::is_temporary;
+use crate::session::Session;
+use block::{BLOCK_BYTES, ObjId};
+use kernel::dict::{self, IndexDef, IndexKind, KEY_EXPR, TableDef, TableStats};
+use kernel::row::{ColType, TypeKind, Value};
+use query::datetime::EPOCH_US;
+use std::collections::BTreeMap;
+
+views! {
+    "dba_objects", Make::Session(SessionView::Objects), "Tables, indexes, views, sequences, types and \
+        routines." {
+        owner: Text, "Its schema.";
+        object_name: Text, "Its name.";
+        object_id: Int8, "Its number.";
+        data_object_id: Int8, "The same of what has blocks, as `obj#` names it; else NULL.";
+        object_type: Text, "`TABLE`, `INDEX`, `VIEW`, `MATERIALIZED VIEW`, `SEQUENCE`, `TYPE`, \
+            `FUNCTION` or `PROCEDURE`.";
+        temporary: Text, "`Y`: it is a session's own.";
+        status: Text, "`VALID`: what others use cannot be taken from them.";
+    }
+    "dba_tables", Make::Session(SessionView::Tables), "Tables, with what is known of them since \
+        statistics were gathered." {
+        owner: Text, "Its schema.";
+        table_name: Text, "Its name.";
+        tablespace_name: Text, "Where its blocks are.";
+        num_rows: Int8, "Rows.";
+        blocks: Int8, "Blocks below the high-water mark.";
+        avg_row_len: Float8, "Mean bytes of a row.";
+        sample_size: Int8, "Rows that were looked at.";
+        last_analyzed: Timestamptz, "When statistics were gathered.";
+        temporary: Text, "`Y`: it is a session's own.";
+    }
+    "dba_tab_columns", Make::Session(SessionView::TabColumns), "Columns of tables and views." {
+        owner: Text, "Schema of the table.";
+        table_name: Text, "The table.";
+        column_name: Text, "Name of the column.";
+        data_type: Text, "Its type, by the field's name.";
+        data_length: Int8, "Characters that it takes at most; NULL: no limit, or no text.";
+        data_precision: Int8, "Digits of a number.";
+        data_scale: Int8, "Of these, behind the point.";
+        nullable: Text, "`N`: it cannot be NULL.";
+        column_id: Int4, "Its place in the table, from 1.";
+        data_default: Text, "The expression of its default.";
+    }
+    "dba_indexes", Make::Session(SessionView::Indexes), "Indexes." {
+        owner: Text, "Its schema.";
+        index_name: Text, "Its name.";
+        index_type: Text, "`NORMAL`, `NORMAL/REV`, `BITMAP`, and these with `FUNCTION-BASED` before \
+            them.";
+        table_owner: Text, "Schema of the table.";
+        table_name: Text, "The table.";
+        uniqueness: Text, "`UNIQUE` or `NONUNIQUE`.";
+        tablespace_name: Text, "Where its blocks are.";
+    }
+    "dba_ind_columns", Make::Session(SessionView::IndColumns), "What the keys of indexes are made of." {
+        index_owner: Text, "Schema of the index.";
+        index_name: Text, "The index.";
+        table_owner: Text, "Schema of the table.";
+        table_name: Text, "The table.";
+        column_name: Text, "Name of the column, or text of the expression.";
+        column_position: Int4, "Its place in the key, from 1.";
+        descend: Text, "`DESC`: its values descend; else `ASC`.";
+    }
+    "dba_constraints", Make::Session(SessionView::Constraints), "Constraints of tables." {
+        owner: Text, "Its schema.";
+        constraint_name: Text, "Its name.";
+        constraint_type: Text, "`P` primary key, `U` unique, `R` foreign key, `C` check.";
+        table_name: Text, "The table.";
+        search_condition: Text, "What a check demands.";
+        r_owner: Text, "Schema of the constraint that a foreign key refers to.";
+        r_constraint_name: Text, "That constraint.";
+        delete_rule: Text, "What a foreign key does when its parent is deleted.";
+        validated: Text, "`VALIDATED`; `NOT VALIDATED`: rows from before it may not meet it.";
+        index_name: Text, "The index that it goes by.";
+    }
+    "dba_cons_columns", Make::Session(SessionView::ConsColumns), "Columns of constraints." {
+        owner: Text, "Schema of the constraint.";
+        constraint_name: Text, "The constraint.";
+        table_name: Text, "The table.";
+        column_name: Text, "Name of the column.";
+        position: Int4, "Its place in the constraint, from 1.";
+    }
+    "dba_views", Make::Session(SessionView::Views), "Views." {
+        owner: Text, "Its schema.";
+        view_name: Text, "Its name.";
+        text_length: Int8, "Characters of its query.";
+        text: Text, "Its query.";
+    }
+    "dba_users", Make::Session(SessionView::Users), "Who may log on." {
+        username: Text, "Name.";
+        user_id: Int8, "Number.";
+        account_status: Text, "`OPEN`; `EXPIRED`: the password counts no more; `LOCKED`: has \
+            none. NULL for who is no superuser.";
+        expiry_date: Timestamptz, "Until when the password counts; NULL: for ever.";
+        default_tablespace: Text, "Where its tables are.";
+    }
+    "dba_tablespaces", Make::Session(SessionView::Tablespaces), "Where blocks are." {
+        tablespace_name: Text, "Name.";
+        block_size: Int8, "Bytes of a block.";
+        contents: Text, "`PERMANENT` or `UNDO`.";
+    }
+}
+
+/// The tablespace of tables and indexes.
+const USERS: &str = "USERS";
+
+fn yes(yes: bool) -> Value {
+    text(if yes { "Y" } else { "N" })
+}
+
+fn ordinal(at: usize) -> Value {
+    int4(at + 1)
+}
+
+/// What the field calls a type.
+fn type_name(ty: ColType) -> String {
+    let known = match ty.kind {
+        TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8 | TypeKind::Numeric => "NUMBER",
+        TypeKind::Float4 => "BINARY_FLOAT",
+        TypeKind::Float8 => "BINARY_DOUBLE",
+        TypeKind::Varchar => "VARCHAR2",
+        TypeKind::Char => "CHAR",
+        TypeKind::Text => "CLOB",
+        TypeKind::Bytea => "BLOB",
+        TypeKind::Date => "DATE",
+        TypeKind::Timestamp => return format!("TIMESTAMP({})", ty.precision().unwrap_or(6)),
+        TypeKind::Timestamptz => {
+            return format!("TIMESTAMP({}) WITH TIME ZONE", ty.precision().unwrap_or(6));
+        }
+        _ => return ty.without_limit().to_string().to_uppercase(),
+    };
+    known.to_owned()
+}
+
+/// Digits of a number, and those behind the point.
+fn digits(ty: ColType) -> [Value; 2] {
+    let (precision, scale) = match ty.kind {
+        TypeKind::Int2 => (5, 0),
+        TypeKind::Int4 => (10, 0),
+        TypeKind::Int8 => (19, 0),
+        _ => match ty.precision_scale() {
+            Some((precision, scale)) => (i64::from(precision), i64::from(scale)),
+            None => return [Value::Null, Value::Null],
+        },
+    };
+    [Value::Int8(precision), Value::Int8(scale)]
+}
+
+fn index_type(index: &IndexDef) -> &'static str {
+    let computed = index.key_columns().iter().any(|at| *at >= KEY_EXPR);
+    let descending = (0..index.key_columns().len()).any(|at| index.order(at).descending);
+    match (index.kind, computed || descending) {
+        (IndexKind::Tree, false) => "NORMAL",
+        (IndexKind::Tree, true) => "FUNCTION-BASED NORMAL",
+        (IndexKind::Reverse, false) => "NORMAL/REV",
+        (IndexKind::Reverse, true) => "FUNCTION-BASED NORMAL/REV",
+        (IndexKind::Bitmap, false) => "BITMAP",
+        (IndexKind::Bitmap, true) => "FUNCTION-BASED BITMAP",
+    }
+}
+
+/// Name of the column at a place of a key, or text of the expression.
+fn key_part(table: &TableDef, index: &IndexDef, at: u16) -> Value {
+    match at.checked_sub(KEY_EXPR) {
+        Some(expr) => opt_text(index.exprs.get(usize::from(expr)).map(|expr| &*expr.text)),
+        None => shown_name(&table.columns[usize::from(at)].name),
+    }
+}
+
+fn objects(catalog: &Catalog, rows: &mut Rows) {
+    let mut add = |schema: &str, name: &str, obj: ObjId, kind: &str| {
+        let has_blocks = matches!(kind, "TABLE" | "INDEX" | "MATERIALIZED VIEW");
+        rows.push(vec![
+            shown_name(schema),
+            shown_name(name),
+            int(obj.0),
+            if has_blocks { int(obj.0) } else { Value::Null },
+            text(kind),
+            yes(is_temporary(schema)),
+            text("VALID"),
+        ]);
+    };
+    for table in &catalog.tables {
+        let kind = if table.materialized.is_some() { "MATERIALIZED VIEW" } else { "TABLE" };
+        add(&table.schema, &table.name, table.obj, kind);
+        for index in table.all_indexes() {
+            add(&table.schema, &index.name, index.obj, "INDEX");
+        }
+    }
+    for view in &catalog.views {
+        add(&view.schema, &view.name, view.obj, "VIEW");
+    }
+    for def in &catalog.sequences {
+        add(&def.schema, &def.name, def.obj, "SEQUENCE");
+    }
+    for def in &catalog.types.all {
+        add(&def.schema, &def.name, def.obj, "TYPE");
+    }
+    for def in &catalog.routines.all {
+        let kind = if def.body.procedure { "PROCEDURE" } else { "FUNCTION" };
+        add(&def.schema, &def.name, def.obj, kind);
+    }
+}
+
+fn tables(catalog: &Catalog, statistics: &BTreeMap<ObjId, TableStats>, rows: &mut Rows) {
+    for table in catalog.tables.iter().filter(|table| table.materialized.is_none()) {
+        let known = statistics.get(&table.obj).filter(|known| known.rows >= 0.0);
+        let of = |value: fn(&TableStats) -> Value| known.map_or(Value::Null, value);
+        rows.push(vec![
+            shown_name(&table.schema),
+            shown_name(&table.name),
+            text(USERS),
+            // Far below 2^63.
+            #[allow(clippy::cast_possible_truncation)]
+            of(|known| Value::Int8(known.rows as i64)),
+            of(|known| int(known.blocks)),
+            of(|known| Value::Float8(known.row_bytes)),
+            of(|known| int(known.sampled)),
+            of(|known| known.analyzed_us.max(known.autoanalyzed_us).map_or(Value::Null, wall)),
+            yes(is_temporary(&table.schema)),
+        ]);
+    }
+}
+
+fn tab_columns(catalog: &Catalog, rows: &mut Rows) {
+    for table in catalog.relations() {
+        for (at, column) in table.columns.iter().enumerate() {
+            let [precision, scale] = digits(column.ty);
+            rows.push(vec![
+                shown_name(&table.schema),
+                shown_name(&table.name),
+                shown_name(&column.name),
+                text(type_name(column.ty)),
+                column.ty.length().map_or(Value::Null, int4_as_int8),
+                precision,
+                scale,
+                yes(!column.not_null),
+                ordinal(at),
+                opt_text(column.default.as_deref()),
+            ]);
+        }
+    }
+}
+
+fn int4_as_int8(value: impl TryInto<i64>) -> Value {
+    value.try_into().map_or(Value::Null, Value::Int8)
+}
+
+fn indexes(catalog: &Catalog, rows: &mut Rows) {
+    for table in &catalog.tables {
+        for index in table.all_indexes() {
+            rows.push(vec![
+                shown_name(&table.schema),
+                shown_name(&index.name),
+                text(index_type(index)),
+                shown_name(&table.schema),
+                shown_name(&table.name),
+                text(if index.unique { "UNIQUE" } else { "NONUNIQUE" }),
+                text(USERS),
+            ]);
+        }
+    }
+}
+
+fn ind_columns(catalog: &Catalog, rows: &mut Rows) {
+    for table in &catalog.tables {
+        for index in table.all_indexes() {
+            for (place, at) in index.key_columns().iter().enumerate() {
+                rows.push(vec![
+                    shown_name(&table.schema),
+                    shown_name(&index.name),
+                    shown_name(&table.schema),
+                    shown_name(&table.name),
+                    key_part(table, index, *at),
+                    ordinal(place),
+                    text(if index.order(place).descending { "DESC" } else { "ASC" }),
+                ]);
+            }
+        }
+    }
+}
+
+/// Of the index with this number: its schema, and the constraint that it enforces.
+fn enforced(catalog: &Catalog, obj: ObjId) -> Option<(&str, &str)> {
+    catalog.tables.iter().find_map(|table| {
+        let index = table.indexes.iter().find(|index| index.obj == obj)?;
+        Some((&*table.schema, index.constraint.as_deref()?))
+    })
+}
+
+fn constraints(catalog: &Catalog, rows: &mut Rows) {
+    for table in &catalog.tables {
+        let begin = |name: &str, kind: &str| {
+            vec![shown_name(&table.schema), shown_name(name), text(kind), shown_name(&table.name)]
+        };
+        let validated = |valid: bool| text(if valid { "VALIDATED" } else { "NOT VALIDATED" });
+        for index in &table.indexes {
+            let Some(name) = &index.constraint else { continue };
+            let mut row = begin(name, if index.primary { "P" } else { "U" });
+            row.extend([Value::Null, Value::Null, Value::Null, Value::Null]);
+            row.extend([validated(true), shown_name(&index.name)]);
+            rows.push(row);
+        }
+        for check in &table.checks {
+            let mut row = begin(&check.name, "C");
+            row.extend([text(&*check.expr), Value::Null, Value::Null, Value::Null]);
+            row.extend([validated(check.valid), Value::Null]);
+            rows.push(row);
+        }
+        for key in &table.foreign {
+            let parent = enforced(catalog, key.index);
+            let mut row = begin(&key.name, "R");
+            row.extend([
+                Value::Null,
+                parent.map_or(Value::Null, |(schema, _)| shown_name(schema)),
+                parent.map_or(Value::Null, |(_, name)| shown_name(name)),
+                text(action_words(key.on_delete)),
+                validated(key.validated),
+                Value::Null,
+            ]);
+            rows.push(row);
+        }
+    }
+}
+
+fn cons_columns(catalog: &Catalog, rows: &mut Rows) {
+    for table in &catalog.tables {
+        let mut add = |name: &str, columns: &[u16]| {
+            for (place, at) in columns.iter().enumerate() {
+                rows.push(vec![
+                    shown_name(&table.schema),
+                    shown_name(name),
+                    shown_name(&table.name),
+                    shown_name(&table.columns[usize::from(*at)].name),
+                    ordinal(place),
+                ]);
+            }
+        };
+        for index in &table.indexes {
+            if let Some(name) = &index.constraint {
+                add(name, index.key_columns());
+            }
+        }
+        for key in &table.foreign {
+            add(&key.name, &key.columns);
+        }
+    }
+}
+
+fn views_of(catalog: &Catalog, rows: &mut Rows) {
+    for view in &catalog.views {
+        let shown = view_definition(view);
+        rows.push(vec![
+            shown_name(&view.schema),
+            shown_name(&view.name),
+            shown.as_ref().map_or(Value::Null, |shown| int(shown.chars().count())),
+            shown.map_or(Value::Null, text),
+        ]);
+    }
+}
+
+/// `all`: the asker may know who has a password.
+fn users(catalog: &Catalog, now_us: i64, all: bool, rows: &mut Rows) {
+    for user in catalog.users.iter().filter(|user| user.login) {
+        let until = user.valid_until.filter(|until| *until != i64::MAX);
+        rows.push(vec![
+            shown_name(&user.name),
+            int(user.obj.0),
+            opt_text(all.then_some(match (&user.verifier, until) {
+                (None, _) => "LOCKED",
+                (Some(_), Some(until)) if until < now_us => "EXPIRED",
+                _ => "OPEN",
+            })),
+            until.map_or(Value::Null, Value::Timestamptz),
+            text(USERS),
+        ]);
+    }
+}
+
+impl Session {
+    /// The rows of one of these views.
+    pub(super) async fn objects_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
+        let catalog = self.shown_catalog().await?;
+        match which {
+            SessionView::Objects => objects(&catalog, rows),
+            SessionView::Tables => {
+                let txn = self.transaction()?;
+                let all = dict::all_statistics(&self.ctx, &txn).await?;
+                let all = all.into_iter().map(|one| (one.obj, one)).collect();
+                tables(&catalog, &all, rows);
+            }
+            SessionView::TabColumns => tab_columns(&catalog, rows),
+            SessionView::Indexes => indexes(&catalog, rows),
+            SessionView::IndColumns => ind_columns(&catalog, rows),
+            SessionView::Constraints => constraints(&catalog, rows),
+            SessionView::ConsColumns => cons_columns(&catalog, rows),
+            SessionView::Views => views_of(&catalog, rows),
+            SessionView::Users => {
+                let all = self.is_superuser().await?;
+                users(&catalog, self.ctx.env.wall_us() - EPOCH_US, all, rows);
+            }
+            _ => {
+                for (name, contents) in [(USERS, "PERMANENT"), ("UNDO", "UNDO")] {
+                    rows.push(vec![text(name), int(BLOCK_BYTES), text(contents)]);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Processes, which here are threads, and the time that clients' calls take.
+
+use super::int4;
+use super::registry::{Make, views};
+use super::session::process_address;
+use crate::catalog::rows::Shape::{Int4, Int8, Text};
+use crate::catalog::rows::{Rows, int, opt_text, text};
+use kernel::instance::Instance;
+use kernel::row::Value;
+use observe::{SessionKind, Stat};
+use std::sync::Arc;
+
+views! {
+    "v$process", Make::Local(processes), "What runs in the instance: a thread for each client, and \
+        the instance's own tasks, which share some." {
+        addr: Text, "Its name, as `v$session.paddr` has it.";
+        pid: Int4, "Its number, that of its session.";
+        spid: Text, "The operating system's thread; that of the whole process for what shares \
+            threads.";
+        pname: Text, "Name of one of the instance's own; NULL for a client's.";
+        "serial#": Int4, "Tells those apart that had the same `pid`.";
+        program: Text, "What the client calls itself; name of a process.";
+        tracefile: Text, "Where its calls are traced, if they are.";
+        background: Text, "`1`: one of the instance's own.";
+        latchwait: Text, "Address of the latch that it sleeps for.";
+        cpu_used: Int8, "Microseconds of processor time of its thread; NULL for what shares some.";
+    }
+    "v$resource_limit", Make::Local(resource_limit), "What the instance has in use of what may have \
+        a limit." {
+        resource_name: Text, "`sessions`: of clients; `transactions`: that have changed something; \
+            `dml_locks`: on tables.";
+        current_utilization: Int8, "How many there are now.";
+        limit_value: Text, "How many there may be; `UNLIMITED`: as many as memory holds.";
+    }
+    "v$sys_time_model", Make::Local(sys_time_model), "Where the time of all clients' sessions since \
+        the instance's start has gone." {
+        stat_id: Int4, "Number of the row.";
+        stat_name: Text, "What took the time: each is part of `DB time`, but for those of the \
+            background.";
+        value: Int8, "Microseconds.";
+    }
+    "v$sess_time_model", Make::Local(sess_time_model), "Where the time of each client's session has \
+        gone." {
+        sid: Int4, "The session.";
+        stat_id: Int4, "Number of the row.";
+        stat_name: Text, "As in `v$sys_time_model`.";
+        value: Int8, "Microseconds.";
+    }
+}
+
+fn processes(instance: &Arc<Instance>, rows: &mut Rows) {
+    let env = instance.observer.env();
+    let files = instance.observer.trace_files();
+    let now = env.now();
+    for state in instance.observer.session_states() {
+        let about = state.about();
+        let background = state.kind() == SessionKind::Background;
+        let wait = state.wait_view(now);
+        let latch = wait.event.filter(|event| wait.waiting && event.name().starts_with("latch"));
+        let trace = files.zip(state.trace_name()).map(|(files, name)| files.path(&name));
+        rows.push(vec![
+            process_address(state.sid()),
+            int4(state.sid()),
+            text(state.thread().unwrap_or_else(|| env.pid()).to_string()),
+            if background { text(&*about.program) } else { Value::Null },
+            int4(state.serial()),
+            text(&*about.program),
+            opt_text(trace.as_deref()),
+            opt_text(background.then_some("1")),
+            latch.map_or(Value::Null, |_| text(format!("{:016X}", wait.p[0]))),
+            state.thread_cpu_us(env).map_or(Value::Null, int),
+        ]);
+    }
+}
+
+fn resource_limit(instance: &Arc<Instance>, rows: &mut Rows) {
+    let core = &instance.core;
+    let (now, kept_us) = (core.env.now(), core.undo_retention_us());
+    let transactions: usize =
+        core.all_segments().iter().map(|segment| segment.report(now, kept_us).active).sum();
+    let locks = core.table_locks.rows();
+    let dml = locks.iter().filter(|row| row.held.is_some() && row.resource.kind == *b"TM");
+    let limit = instance.params.max_connections().to_string();
+    for (name, used, limit) in [
+        ("sessions", instance.observer.user_session_count(), limit.as_str()),
+        ("transactions", transactions, "UNLIMITED"),
+        ("dml_locks", dml.count(), "UNLIMITED"),
+    ] {
+        rows.push(vec![text(name), int(used), text(limit)]);
+    }
+}
+
+/// The rows of a session, in their order.
+const MODEL: [(Stat, &str); 6] = [
+    (Stat::DbTime, "DB time"),
+    (Stat::CpuUsed, "DB CPU"),
+    (Stat::SqlExecuteTime, "sql execute elapsed time"),
+    (Stat::HardParseTime, "hard parse elapsed time"),
+    (Stat::SequenceLoadTime, "sequence load elapsed time"),
+    (Stat::ConnectionTime, "connection management call elapsed time"),
+];
+
+fn sys_time_model(instance: &Arc<Instance>, rows: &mut Rows) {
+    let all = instance.observer.sysstat();
+    let of = |stat: Stat| all[stat.index()].1;
+    let model = MODEL.map(|(stat, name)| (name, of(stat)));
+    let all_cpu_us = instance.observer.env().process_cpu_us();
+    let others_us = all_cpu_us.saturating_sub(of(Stat::CpuUsed));
+    let background = ("background cpu time", others_us);
+    for (at, (name, us)) in model.into_iter().chain([background]).enumerate() {
+        rows.push(vec![int4(at), text(name), int(us)]);
+    }
+}
+
+fn sess_time_model(instance: &Arc<Instance>, rows: &mut Rows) {
+    let env = instance.observer.env();
+    for state in instance.observer.session_states() {
+        if state.kind() == SessionKind::Background {
+            continue;
+        }
+        for (at, (stat, name)) in MODEL.into_iter().enumerate() {
+            rows.push(vec![int4(state.sid()), int4(at), text(name), int(state.stat(stat, env))]);
+        }
+    }
+}
