@@ -5,7 +5,7 @@
 //! asked by whoever takes it.
 
 use crate::plan::Plan;
-use parking_lot::Mutex;
+use env::latch::{Latch, LatchList};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -53,10 +53,20 @@ impl Plans {
 }
 
 /// See the module.
-#[derive(Default)]
-pub(crate) struct PlanCache(Mutex<Plans>);
+pub(crate) struct PlanCache(Latch<Plans>);
+
+impl Default for PlanCache {
+    fn default() -> PlanCache {
+        PlanCache(Latch::new("library cache", Plans::default()))
+    }
+}
 
 impl PlanCache {
+    /// Tells of its latch.
+    pub(crate) fn latches(&self, list: &mut LatchList) {
+        list.add(&self.0);
+    }
+
     pub(crate) fn get(&self, key: &PlanKey) -> Option<Arc<Plan>> {
         let plans = self.0.lock();
         let slot = plans.by_key.get(key)?;

@@ -46,8 +46,13 @@ pub(crate) fn rows_of(fetched: &Fetched, max_rows: usize) -> u64 {
 }
 
 /// Whether what a plan does is counted under its own text.
-fn is_counted(kind: &Kind, counted: Counted) -> bool {
-    match kind {
+fn is_counted(plan: &Plan, counted: Counted) -> bool {
+    let is_query = matches!(plan.kind, Kind::Query(_) | Kind::Direct(_));
+    let alone = is_query && plan.tables.is_empty() && plan.hidden.is_empty();
+    if counted == Counted::UnlessExpression && alone {
+        return false;
+    }
+    match &plan.kind {
         // What it executes is counted; its values make a new text of each.
         Kind::Utility(ast) => !matches!(**ast, Ast::Execute { .. }),
         Kind::Direct(direct) => {
@@ -70,7 +75,8 @@ impl Session {
         }
         let mut hasher = DefaultHasher::new();
         (self.counted_as.context, declared).hash(&mut hasher);
-        let found = self.ctx.parsed_sql(text, hasher.finish(), &self.user);
+        let by = (self.user.as_str(), self.identity.role_number());
+        let found = self.ctx.parsed_sql(text, hasher.finish(), by);
         if declared.is_empty() {
             let commands = &mut self.counted_as.commands;
             if commands.len() == COMMANDS_MAX {
@@ -89,7 +95,7 @@ impl Session {
         declared: &[u32],
         counted: Counted,
     ) -> Option<&'p SharedCursor> {
-        if !is_counted(&plan.kind, counted) {
+        if !is_counted(plan, counted) {
             return None;
         }
         let cursor = plan.cursor.get_or_init(|| self.cursor_of(text, declared));

@@ -102,6 +102,16 @@ impl Dialect for OwnDialect {
         false
     }
 
+    /// The field's `column(+)`.
+    fn supports_outer_join_operator(&self) -> bool {
+        true
+    }
+
+    /// The field's `q'[it's]'`.
+    fn supports_quote_delimited_string(&self) -> bool {
+        true
+    }
+
     fn supports_left_associative_joins_without_parens(&self) -> bool {
         !self.joins_nest
     }

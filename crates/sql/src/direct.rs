@@ -10,8 +10,9 @@ use crate::generated::{Overriding, check_assigned, given_counts};
 use crate::plan::{Direct, DirectSelect, LockKind, RowAccess};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    self, AssignmentTarget, Expr, FromTable, GroupByExpr, Query, Select, SelectFlavor, SelectItem,
-    SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins, WildcardAdditionalOptions,
+    self, AssignmentTarget, Expr, FromTable, GroupByExpr, LockClause, ObjectName, Query, Select,
+    SelectFlavor, SelectItem, SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins,
+    WildcardAdditionalOptions,
 };
 use kernel::dict::{Generated, IndexDef, TableDef};
 use kernel::row::{ColType, TypeKind, Value};
@@ -190,24 +191,12 @@ fn plain_table(from: &TableWithJoins) -> Option<OneTable> {
 }
 
 /// The lock a query's FOR clause asks for.
-pub(crate) fn lock_kind(query: &Query, table_alias: &str) -> Result<Option<LockKind>> {
-    let [lock] = &query.locks[..] else {
-        return if query.locks.is_empty() {
-            Ok(None)
-        } else {
-            Err(PgError::unsupported("several FOR clauses"))
-        };
-    };
-    if let Some(of) = &lock.of {
-        let (_, name) = table_parts(of)?;
-        if name != table_alias {
-            return Err(PgError::new(
-                "42P01",
-                format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause"),
-            ));
-        }
-    }
-    Ok(Some(crate::locking::kind_of(lock)))
+fn lock_kind(query: &Query) -> Option<LockKind> {
+    query.locks.first().map(crate::locking::kind_of)
+}
+
+fn is_alias(name: &ObjectName, alias: &str) -> bool {
+    table_parts(name).is_ok_and(|(schema, name)| schema.is_none() && name == alias)
 }
 
 /// A SELECT without FROM.
@@ -273,7 +262,12 @@ fn bind_select(
     let Some((output, columns)) = bind_items(&select.projection, table, alias, params)? else {
         return Ok(None);
     };
-    let lock = lock_kind(query, alias)?;
+    // What OF names may be a column, and another clause may say how long to wait.
+    let others = |lock: &LockClause| lock.of.as_ref().is_some_and(|of| !is_alias(of, alias));
+    if query.locks.len() > 1 || query.locks.iter().any(others) {
+        return Ok(None);
+    }
+    let lock = lock_kind(query);
     let direct = Direct::Select(DirectSelect { row, output, lock });
     Ok(Some(Bound { direct, columns, returns_rows: true }))
 }

@@ -20,7 +20,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use kernel::dict::{IndexDef, IndexKind, TableDef};
 use kernel::row::{
-    ColType, Datum, RowTypes, RowView, Value, decode_key, encode_key, unreversed_key,
+    ColType, Datum, RowTypes, RowView, Value, decode_ordered_prefix, unreversed_key,
 };
 use kernel::table::{self, Change, Held, LockWait};
 use kernel::txn::Snapshot;
@@ -80,7 +80,9 @@ fn key_text(table: &TableDef, index: &IndexDef, key: &[u8], row: &[u8]) -> Strin
         IndexKind::Reverse => unreversed_key(key),
         _ => None,
     };
-    if decode_key(&key_types, turned.as_deref().unwrap_or(key), &mut values).is_err() {
+    let key = turned.as_deref().unwrap_or(key);
+    let read = decode_ordered_prefix(&key_types, index.orders(), key, &mut values);
+    if !read.is_ok_and(<[u8]>::is_empty) {
         return "?".to_owned();
     }
     let texts: Vec<String> = values
@@ -112,9 +114,7 @@ pub(crate) fn encode_checked(
 ) -> Result<()> {
     if has_generated(table) {
         // Not all values are there yet.
-        out.clear();
-        kernel::row::encode_row(types(table), values, out);
-        return Ok(());
+        return encode(table, values, out);
     }
     encode_complete(table, values, out)
 }
@@ -139,8 +139,13 @@ pub(crate) fn encode_complete(
             .with_column(&column.name));
         }
     }
+    encode(table, values, out)
+}
+
+fn encode(table: &TableDef, values: &[Datum<'_>], out: &mut Vec<u8>) -> Result<()> {
+    let fitted = crate::numbers::fitted(table, values)?;
     out.clear();
-    kernel::row::encode_row(types(table), values, out);
+    kernel::row::encode_row(types(table), fitted.as_deref().unwrap_or(values), out);
     Ok(())
 }
 
@@ -258,14 +263,14 @@ impl Session {
     fn make_key(&mut self, access: &RowAccess, params: &[Value], env: &FormatEnv) -> Result<bool> {
         self.key.clear();
         let cx = EvalContext { row: None, params, env };
-        for scalar in &access.key {
+        for (at, scalar) in access.key.iter().enumerate() {
             let value = match scalar.eval(&cx) {
                 Ok(value) => value,
                 // A value its column cannot hold equals no row's.
                 Err(error) if error.code == "22003" => return Ok(false),
                 Err(error) => return Err(error),
             };
-            if encode_key(&[value.datum()], &mut self.key) {
+            if access.index.encode(at, &value.datum(), &mut self.key) {
                 return Ok(false);
             }
         }

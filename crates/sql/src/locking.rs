@@ -206,7 +206,10 @@ impl Session {
         }
         let alone = items.len() == 1 && ctes.is_empty();
         let mut targets: Vec<LockTarget> = Vec::new();
+        let seconds = crate::lock_words::waited(&mut query.locks)?;
         for lock in std::mem::take(&mut query.locks) {
+            let names = items.iter().map(|item| (item.alias.as_ref(), item.name.as_ref()));
+            let lock = self.of_relation(lock, names).await?;
             let of = lock.of.as_ref().map(table_parts).transpose()?.map(|(_, name)| name);
             if let Some(of) = &of
                 && !items.iter().any(|item| item.alias.as_ref() == Some(of))
@@ -219,7 +222,10 @@ impl Session {
             for item in items.iter().filter(wanted) {
                 let Some(table) = self.lockable(item, of.is_some(), &ctes).await? else { continue };
                 let alias = item.alias.clone().unwrap_or_default();
-                let kind = kind_of(&lock);
+                let kind = match (kind_of(&lock), seconds) {
+                    (LockKind::Wait, Some(seconds)) => LockKind::WaitSeconds(seconds),
+                    (kind, _) => kind,
+                };
                 match targets.iter_mut().find(|known| known.alias == alias) {
                     // Who must not wait does not, whichever clause says so.
                     Some(known) => known.kind = known.kind.hastier(kind),

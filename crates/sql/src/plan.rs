@@ -182,6 +182,8 @@ pub(crate) enum LockKind {
     Wait,
     NoWait,
     SkipLocked,
+    /// No longer than this.
+    WaitSeconds(u32),
 }
 
 impl LockKind {
@@ -190,6 +192,10 @@ impl LockKind {
         match (self, other) {
             (LockKind::NoWait, _) | (_, LockKind::NoWait) => LockKind::NoWait,
             (LockKind::SkipLocked, _) | (_, LockKind::SkipLocked) => LockKind::SkipLocked,
+            (LockKind::WaitSeconds(a), LockKind::WaitSeconds(b)) => LockKind::WaitSeconds(a.min(b)),
+            (LockKind::WaitSeconds(most), _) | (_, LockKind::WaitSeconds(most)) => {
+                LockKind::WaitSeconds(most)
+            }
             (LockKind::Wait, LockKind::Wait) => LockKind::Wait,
         }
     }
@@ -198,6 +204,11 @@ impl LockKind {
         match self {
             LockKind::NoWait => LockWait::NoWait,
             LockKind::SkipLocked => LockWait::SkipLocked,
+            LockKind::WaitSeconds(0) => LockWait::NoWait,
+            LockKind::WaitSeconds(most) => {
+                let most_us = u64::from(most) * 1_000_000;
+                LockWait::Timeout(if timeout_us > 0 { most_us.min(timeout_us) } else { most_us })
+            }
             LockKind::Wait if timeout_us > 0 => LockWait::Timeout(timeout_us),
             LockKind::Wait => LockWait::Wait,
         }

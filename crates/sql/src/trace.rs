@@ -17,10 +17,10 @@ use kernel::gcs::CallKind;
 use kernel::instance::Instance;
 use kernel::row::{TypeKind, Value};
 use observe::{
-    Bind, Call, CallMark, PlanLine, SessionKind, TRACE_BINDS, TRACE_CALLS, TRACE_WAITS,
-    TraceRequest, WaitEvent,
+    Bind, Call, CallMark, PlanLine, SessionKind, TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL,
+    TRACE_PLANS_NEVER, TRACE_WAITS, TraceRequest, WaitEvent,
 };
-use query::explain::{Step, steps};
+use query::explain::{IndexPart, Step, steps};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +37,39 @@ pub struct TraceCall {
     pub session: Option<(u32, u32, Option<u8>)>,
     pub waits: bool,
     pub binds: bool,
+    pub plans: TracedPlans,
+}
+
+/// After which executions of a statement its plan is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TracedPlans {
+    First,
+    All,
+    Never,
+}
+
+impl TracedPlans {
+    const EACH: [TracedPlans; 3] = [TracedPlans::First, TracedPlans::All, TracedPlans::Never];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            TracedPlans::First => "first_execution",
+            TracedPlans::All => "all_executions",
+            TracedPlans::Never => "never",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<TracedPlans> {
+        TracedPlans::EACH.into_iter().find(|plans| plans.name().eq_ignore_ascii_case(name))
+    }
+
+    const fn level(self) -> u8 {
+        match self {
+            TracedPlans::First => 0,
+            TracedPlans::All => TRACE_PLANS_ALL,
+            TracedPlans::Never => TRACE_PLANS_NEVER,
+        }
+    }
 }
 
 /// A text that is being prepared.
@@ -58,6 +91,12 @@ pub(crate) struct Running {
     pub(crate) watched: Option<Arc<dyn ExecutionPlan>>,
 }
 
+/// A statement of procedural code that is traced, and what runs it.
+pub(crate) struct TracedPart {
+    cursor: u32,
+    outer: Option<Box<Running>>,
+}
+
 /// Writes out, every second, what the sessions of an instance have traced.
 pub(crate) fn start(instance: &Arc<Instance>) {
     let weak = Arc::downgrade(instance);
@@ -75,12 +114,20 @@ pub(crate) fn start(instance: &Arc<Instance>) {
     });
 }
 
-fn level_of(waits: bool, binds: bool) -> u8 {
-    TRACE_CALLS | if waits { TRACE_WAITS } else { 0 } | if binds { TRACE_BINDS } else { 0 }
+fn level_of(waits: bool, binds: bool, plans: TracedPlans) -> u8 {
+    let (waits, binds) = (if waits { TRACE_WAITS } else { 0 }, if binds { TRACE_BINDS } else { 0 });
+    TRACE_CALLS | waits | binds | plans.level()
 }
 
-/// What another instance is asked: session, serial number, level.
+/// Tells another instance that there are other rules of traces to read.
+pub(crate) const RULES: &[u8] = b"rules";
+
+/// What another instance is asked: session, serial number, level; or [`RULES`].
 pub(crate) fn receive(instance: &Instance, body: &[u8]) -> Option<Vec<u8>> {
+    if body == RULES {
+        instance.observer.outdate_trace_rules();
+        return Some(Vec::new());
+    }
     let (sid, rest) = body.split_first_chunk::<4>()?;
     let (serial, level) = rest.split_first_chunk::<4>()?;
     let level = *level.first()?;
@@ -108,30 +155,58 @@ fn no_place(why: String) -> PgError {
 
 /// The level that an event's text asks for; 0: off.
 fn event_level(text: &str) -> Result<u8> {
-    let lower = text.to_ascii_lowercase().replace(',', " , ");
+    let lower = text.to_ascii_lowercase().replace(',', " , ").replace('=', " = ");
     let words: Vec<&str> = lower.split_whitespace().collect();
     match words[..] {
-        ["10046", "trace", "name", "context", "off"] => Ok(0),
-        ["10046", "trace", "name", "context", "forever"] => Ok(TRACE_CALLS),
-        ["10046", "trace", "name", "context", "forever", ",", "level", level] => {
-            let level: u8 = match level.parse() {
-                Ok(level @ (0 | 1 | 4 | 8 | 12)) => level,
-                _ => {
-                    let text = format!("level {level} of event 10046");
-                    return Err(PgError::unsupported(text)
-                        .with_hint("Levels are 0, 1, 4 (binds), 8 (waits) and 12 (both)."));
-                }
-            };
-            Ok(if level > 0 { level | TRACE_CALLS } else { 0 })
-        }
+        ["10046", "trace", "name", "context", "off"] | ["sql_trace", "off"] => Ok(0),
+        ["10046", "trace", "name", "context", "forever"] | ["sql_trace"] => Ok(TRACE_CALLS),
+        ["10046", "trace", "name", "context", "forever", ",", "level", level]
+        | ["sql_trace", "level", level]
+        | ["sql_trace", "level", "=", level] => numbered_level(level),
         ["10046", ..] => Err(PgError::syntax(format!("invalid event text \"{text}\"")).with_hint(
             "Write '10046 trace name context forever, level 8' or '10046 trace name context off'.",
         )),
-        _ => {
-            Err(PgError::unsupported(format!("event \"{text}\""))
-                .with_hint("The only event is 10046."))
+        ["sql_trace", ref settings @ ..] => named_level(settings).ok_or_else(|| {
+            let error = PgError::syntax(format!("invalid event text \"{text}\""));
+            error.with_hint(
+                "Write 'sql_trace wait=true, bind=true', 'sql_trace level 12' or 'sql_trace off'; \
+                 plan_stat is first_execution, all_executions or never.",
+            )
+        }),
+        _ => Err(PgError::unsupported(format!("event \"{text}\""))
+            .with_hint("Events are 10046 and sql_trace.")),
+    }
+}
+
+/// A level by its number.
+fn numbered_level(number: &str) -> Result<u8> {
+    const PLANS: u8 = TRACE_PLANS_ALL | TRACE_PLANS_NEVER;
+    match number.parse::<u8>() {
+        Ok(0) => Ok(0),
+        Ok(level) if matches!(level & !PLANS, 0 | 1 | 4 | 8 | 12) && level & PLANS != PLANS => {
+            Ok(level | TRACE_CALLS)
+        }
+        _ => Err(PgError::unsupported(format!("level {number} of event 10046")).with_hint(
+            "Levels are 0, 1, 4 (binds), 8 (waits) and 12 (both); 16 more for plans of all \
+             executions, 32 more for none.",
+        )),
+    }
+}
+
+/// A level by what is to be told: `wait = true , bind = false`; `None`: it says something else.
+fn named_level(settings: &[&str]) -> Option<u8> {
+    let (mut waits, mut binds, mut plans) = (false, false, TracedPlans::First);
+    for setting in settings.split(|word| *word == ",") {
+        let [name, "=", value] = *setting else { return None };
+        let truth = || value.parse::<bool>().ok();
+        match name {
+            "wait" | "waits" => waits = truth()?,
+            "bind" | "binds" => binds = truth()?,
+            "plan_stat" => plans = TracedPlans::named(value)?,
+            _ => return None,
         }
     }
+    Some(level_of(waits, binds, plans))
 }
 
 fn is_name(text: &str) -> bool {
@@ -207,7 +282,7 @@ impl Session {
 
     /// `CALL dbms_monitor.session_trace_enable(..)` and its like.
     pub(crate) async fn trace_by_call(&mut self, call: &TraceCall) -> Result<()> {
-        let level = if call.on { level_of(call.waits, call.binds) } else { 0 };
+        let level = if call.on { level_of(call.waits, call.binds, call.plans) } else { 0 };
         let Some((sid, serial, on)) = call.session else { return self.trace_own(level) };
         let here = on.is_none_or(|k| k == self.instance.me.0);
         if here && (sid, serial) == (self.ctx.session.sid(), self.ctx.session.serial()) {
@@ -296,16 +371,68 @@ impl Session {
         let outer = self.tracing.replace(Box::new(running));
         let done = self.fetch_untraced(portal, max_rows, sink).await;
         if let Some(running) = std::mem::replace(&mut self.tracing, outer) {
-            self.tell_of_run(&running, portal, max_rows, &done);
+            self.tell_of_run(&running, &portal.prepared, max_rows, &done);
         }
         self.ctx.trace_leave(cursor);
         done
     }
 
+    /// A statement of procedural code has been prepared, since `mark`.
+    pub(crate) fn tell_of_parse(&self, prepared: &Prepared, mark: &CallMark) {
+        let Some(counted) = prepared.plan.cursor.get() else { return };
+        let Some(cursor) = self.ctx.trace_enter(counted.text(), self.identity.role.0) else {
+            return;
+        };
+        self.ctx.trace_call(Call::Parse, cursor, mark, 0, plan_hash(&prepared.plan));
+        self.ctx.trace_leave(cursor);
+    }
+
+    /// A statement of procedural code is about to be run with these values, or to give further rows
+    /// (`None`). `None`: it is not traced, as expressions are not.
+    pub(crate) fn begin_part(
+        &mut self,
+        prepared: &Prepared,
+        params: Option<&[Value]>,
+    ) -> Option<TracedPart> {
+        if !self.ctx.traced() {
+            return None;
+        }
+        let text = prepared.plan.cursor.get()?.text().clone();
+        let cursor = self.ctx.trace_enter(&text, self.identity.role.0)?;
+        if let Some(params) = params.filter(|params| !params.is_empty())
+            && self.ctx.traces_binds()
+        {
+            let env = self.format_env();
+            let binds: Vec<Bind> = params.iter().map(|v| bind_of(v, &env)).collect();
+            self.ctx.trace_binds(cursor, &binds);
+        }
+        let mark = self.ctx.trace_mark();
+        let plan = plan_hash(&prepared.plan);
+        let fetching = params.is_none();
+        let begun = mark;
+        let running = Running { cursor, mark, begun, fetching, plan, text, watched: None };
+        Some(TracedPart { cursor, outer: self.tracing.replace(Box::new(running)) })
+    }
+
+    /// It has been run, or has given some rows.
+    pub(crate) fn end_part(
+        &mut self,
+        part: Option<TracedPart>,
+        prepared: &Prepared,
+        max_rows: usize,
+        done: &Result<Fetched>,
+    ) {
+        let Some(TracedPart { cursor, outer }) = part else { return };
+        if let Some(running) = std::mem::replace(&mut self.tracing, outer) {
+            self.tell_of_run(&running, prepared, max_rows, done);
+        }
+        self.ctx.trace_leave(cursor);
+    }
+
     fn tell_of_run(
         &self,
         running: &Running,
-        portal: &Portal,
+        prepared: &Prepared,
         max_rows: usize,
         done: &Result<Fetched>,
     ) {
@@ -319,7 +446,7 @@ impl Session {
         if matches!(done, Ok(Fetched::Complete(_))) && self.ctx.trace_wants_plan(text) {
             let (elapsed_us, consistent, reads) = begun.used_until(&end);
             let figures = format!("(cr={consistent} pr={reads} pw=0 time={elapsed_us} us)");
-            let lines = plan_lines(&portal.prepared.plan, watched.as_ref(), rows, &figures);
+            let lines = plan_lines(&prepared.plan, watched.as_ref(), rows, &figures);
             if !lines.is_empty() {
                 self.ctx.trace_plan(text, &lines);
             }
@@ -520,6 +647,11 @@ fn plan_lines(
     }
 }
 
+/// The table's step and the index's, of a step that is both.
+fn index_below(name: &str) -> Option<(&str, &str)> {
+    name.strip_suffix(')')?.split_once(" (").filter(|(table, _)| table.starts_with("TABLE ACCESS"))
+}
+
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // estimates; it saturates
 fn add_lines(step: &Step, parent: usize, position: usize, obj: u32, lines: &mut Vec<PlanLine>) {
     let (name, reads) = operation(step);
@@ -535,8 +667,22 @@ fn add_lines(step: &Step, parent: usize, position: usize, obj: u32, lines: &mut 
         rows as u64,
     );
     let obj_here = if reads { obj } else { 0 };
+    // What reads an index's range and then the rows is two steps to the field.
+    let parts = step.index.and_then(|part| Some((part, index_below(&name)?)));
+    let operation = match parts {
+        Some((_, (table, _))) => operation.replacen(&name, table, 1),
+        None => operation,
+    };
     lines.push(PlanLine { rows: actual.rows, parent, position, obj: obj_here, operation });
     let me = lines.len();
+    if let Some((part, (_, index))) = parts {
+        let IndexPart { obj, actual } = part;
+        let operation = format!(
+            "{index} (cr={} pr={} pw=0 time={} us)",
+            actual.visits.consistent_gets, actual.visits.physical_reads, actual.total_us,
+        );
+        lines.push(PlanLine { rows: actual.rows, parent: me, position: 1, obj, operation });
+    }
     for (i, input) in step.inputs.iter().enumerate() {
         add_lines(input, me, i + 1, obj, lines);
     }
@@ -602,7 +748,20 @@ mod tests {
         assert_eq!(level("10046 trace name context off"), Ok(0));
         assert_eq!(level("10046 trace name context forever, level 7"), Err("0A000"));
         assert_eq!(level("10046 trace name"), Err("42601"));
+        assert_eq!(level("10046 trace name context forever, level 28"), Ok(29));
+        assert_eq!(level("10046 trace name context forever, level 40"), Ok(41));
+        assert_eq!(level("10046 trace name context forever, level 60"), Err("0A000"));
         assert_eq!(level("10053 trace name context forever"), Err("0A000"));
+        assert_eq!(level("sql_trace level 12"), Ok(13));
+        assert_eq!(level("SQL_TRACE level=8"), Ok(9));
+        assert_eq!(level("sql_trace wait=true, bind=true"), Ok(13));
+        assert_eq!(level("sql_trace wait = TRUE,bind=false"), Ok(9));
+        assert_eq!(level("sql_trace bind=true,plan_stat=all_executions"), Ok(21));
+        assert_eq!(level("sql_trace plan_stat=never"), Ok(33));
+        assert_eq!(level("sql_trace"), Ok(1));
+        assert_eq!(level("sql_trace off"), Ok(0));
+        assert_eq!(level("sql_trace wait=perhaps"), Err("42601"));
+        assert_eq!(level("sql_trace wait=true,"), Err("42601"));
     }
 
     #[test]
@@ -613,6 +772,7 @@ mod tests {
             estimate: query::explain::Estimate::default(),
             columns: Vec::new(),
             actual: None,
+            index: None,
             inputs: Vec::new(),
         };
         let named = |name, text| operation(&step(name, text)).0;
@@ -630,6 +790,9 @@ mod tests {
         let text = "Index Range Scan Backward using i on t (1 equal, 0 bounds)";
         let shown = "TABLE ACCESS BY INDEX ROWID T (INDEX RANGE SCAN DESCENDING I)";
         assert_eq!(named("ScanExec", text), shown);
+        let parts = ("TABLE ACCESS BY INDEX ROWID T", "INDEX RANGE SCAN DESCENDING I");
+        assert_eq!(index_below(shown), Some(parts));
+        assert_eq!(index_below("INDEX RANGE SCAN I"), None);
         assert_eq!(named("AggregateExec", "AggregateExec: mode=Single, gby=[]"), "SORT AGGREGATE");
         assert_eq!(named("CoalesceBatchesExec", "x"), "COALESCE BATCHES");
     }

@@ -36,7 +36,7 @@ pub(crate) use self::query::{
 pub(crate) use expr::{
     call, column_of_query, number, placeholder_index, plain_args, session_function,
 };
-pub(crate) use names::{ident_name, object_parts, output_name, table_parts};
+pub(crate) use names::{ident_name, object_parts, output_name, table_alias, table_parts};
 pub(crate) use window::EXCLUDE;
 
 /// A function whose value depends on the session or has an effect: called once before the statement
@@ -44,6 +44,16 @@ pub(crate) use window::EXCLUDE;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SessionFn {
     Now,
+    /// `sysdate`: the clock's time when the statement begins, in whole seconds.
+    SystemDate,
+    /// `systimestamp`.
+    SystemTime,
+    /// `sys_context(namespace, name)`.
+    Context,
+    /// `userenv(name)`.
+    UserEnv,
+    /// `uid`.
+    UserId,
     LocalTimestamp,
     CurrentDate,
     ClockTimestamp,
@@ -70,6 +80,8 @@ pub(crate) enum SessionFn {
         ends: bool,
     },
     RandomUuid,
+    /// A number from 0 on below 1.
+    Random,
     /// `dbms_workload_repository.create_snapshot()`.
     CreateSnapshot,
     /// A column of a relation beside the target of UPDATE or DELETE: known row by row.
@@ -140,11 +152,13 @@ impl SessionFn {
             SessionFn::CurrentSchemas | SessionFn::ListeningChannels => TypeKind::Array,
             SessionFn::Beside(ty) => ty.kind,
             SessionFn::Routine(routine) => routine.result.kind,
-            SessionFn::Now | SessionFn::ClockTimestamp | SessionFn::StartTime => {
-                TypeKind::Timestamptz
-            }
-            SessionFn::LocalTimestamp => TypeKind::Timestamp,
+            SessionFn::Now
+            | SessionFn::SystemTime
+            | SessionFn::ClockTimestamp
+            | SessionFn::StartTime => TypeKind::Timestamptz,
+            SessionFn::LocalTimestamp | SessionFn::SystemDate => TypeKind::Timestamp,
             SessionFn::RandomUuid => TypeKind::Uuid,
+            SessionFn::Random => TypeKind::Float8,
             SessionFn::CurrentDate => TypeKind::Date,
             SessionFn::BackendPid => TypeKind::Int4,
             SessionFn::NextVal
@@ -152,10 +166,13 @@ impl SessionFn {
             | SessionFn::LastVal
             | SessionFn::SetVal
             | SessionFn::TransactionId
+            | SessionFn::UserId
             | SessionFn::CreateSnapshot => TypeKind::Int8,
             SessionFn::CurrentUser
             | SessionFn::SessionUser
             | SessionFn::CurrentSchema
+            | SessionFn::Context
+            | SessionFn::UserEnv
             | SessionFn::Setting
             | SessionFn::SetConfig
             | SessionFn::Sleep
@@ -181,6 +198,7 @@ impl SessionFn {
                 | SessionFn::Sleep
                 | SessionFn::ClockTimestamp
                 | SessionFn::RandomUuid
+                | SessionFn::Random
                 | SessionFn::Advisory(_)
                 | SessionFn::SignalBackend { .. }
                 | SessionFn::Notify
@@ -215,7 +233,9 @@ impl Params {
 
     /// Position of the parameter that holds the call's result.
     pub(crate) fn add_hidden(&mut self, call: HiddenCall) -> usize {
-        if !call.function.per_row()
+        // The number of its row stands behind the name of a sequence whose value all share.
+        let shared = call.function == SessionFn::NextVal && call.args.len() == 2;
+        if (shared || !call.function.per_row())
             && let Some(at) = self.hidden.iter().position(|known| *known == call)
         {
             return self.types.len() + at;
@@ -351,6 +371,11 @@ impl<'a> Binder<'a> {
     /// Binds an expression of a statement that is planned as part of a query.
     pub(crate) fn bind_expr(&mut self, expr: &mut ast::Expr) -> Result<()> {
         self.expr(expr)
+    }
+
+    /// Binds how many rows there may be.
+    pub(crate) fn bind_limit(&mut self, limit: &mut ast::Expr) -> Result<()> {
+        self.limit_expr(limit, "LIMIT")
     }
 
     pub(crate) fn bind_from(&mut self, from: &mut ast::TableWithJoins) -> Result<()> {

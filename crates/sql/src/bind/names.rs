@@ -1,7 +1,9 @@
 //! Names: identifiers folded to lower case, and the names PostgreSQL gives to result columns.
 
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{AccessExpr, DataType, Expr, Ident, ObjectName, SelectItem};
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, DataType, Expr, Ident, ObjectName, SelectItem, TableAlias, TableFactor,
+};
 
 /// An identifier, folded unless quoted.
 pub(crate) fn ident_name(ident: &Ident) -> String {
@@ -18,6 +20,19 @@ pub(crate) fn object_parts(name: &ObjectName) -> Result<Vec<String>> {
                 .ok_or_else(|| PgError::syntax(format!("invalid name \"{name}\"")))
         })
         .collect()
+}
+
+/// The alias of something in FROM.
+pub(crate) fn table_alias(factor: &TableFactor) -> Option<&TableAlias> {
+    match factor {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::NestedJoin { alias, .. }
+        | TableFactor::UNNEST { alias, .. } => alias.as_ref(),
+        _ => None,
+    }
 }
 
 /// Schema, if given, and name of a relation. A database name in front must be ours.

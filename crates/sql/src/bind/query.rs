@@ -5,11 +5,11 @@ use super::{Binder, ident_name, output_name, refuse, table_parts};
 use crate::parse::Parsed;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Distinct, Expr, Fetch, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause, OrderBy, OrderByExpr,
-    OrderByKind, Parens, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    SetOperator, SetQuantifier, Statement, TableFactor, TableWithJoins, Value, Values,
-    WildcardAdditionalOptions, With,
+    BinaryOperator, Distinct, ExcludeSelectItem, Expr, Fetch, FunctionArg, FunctionArgExpr,
+    FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause,
+    ObjectName, OrderBy, OrderByExpr, OrderByKind, Parens, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor,
+    TableWithJoins, Value, Values, WildcardAdditionalOptions, With,
 };
 
 /// Rows looked for in subqueries by a condition, or by a part of it that AND joins.
@@ -255,7 +255,7 @@ impl Binder<'_> {
         }
     }
 
-    fn limit_expr(&mut self, expr: &mut Expr, clause: &str) -> Result<()> {
+    pub(super) fn limit_expr(&mut self, expr: &mut Expr, clause: &str) -> Result<()> {
         if is_whole_number(expr) {
             return Ok(());
         }
@@ -641,6 +641,16 @@ fn amount_with_ties(expr: &mut Expr) -> Option<&mut Expr> {
     }
 }
 
+/// Whether nothing is left out but columns of our own, as they stand beside a hierarchy's.
+fn is_of_walk(names: &ExcludeSelectItem) -> bool {
+    let own =
+        |name: &ObjectName| name.to_string().starts_with(&format!("\"{}", crate::idioms::OWN));
+    match names {
+        ExcludeSelectItem::Single(name) => own(name),
+        ExcludeSelectItem::Multiple(names) => names.iter().all(own),
+    }
+}
+
 fn plain_wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
     let WildcardAdditionalOptions {
         wildcard_token: _,
@@ -652,7 +662,7 @@ fn plain_wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
         opt_alias,
     } = options;
     if opt_ilike.is_some()
-        || opt_exclude.is_some()
+        || opt_exclude.as_ref().is_some_and(|names| !is_of_walk(names))
         || opt_except.is_some()
         || opt_replace.is_some()
         || opt_rename.is_some()

@@ -68,10 +68,18 @@ impl Binder<'_> {
             .any(|def| RoutineRef::of(def).is_ok_and(|called| called.volatile));
         let once = !lazy && (self.one_row || !volatile);
         if once {
+            let before = self.params.hidden.len();
             let mut constants = ScalarBinder::constants(self.params);
-            if let Some((called, args)) = constants.routine_call(candidates, &args)? {
-                let call = HiddenCall { function: SessionFn::Routine(called), args };
-                return Ok(Binder::placeholder(self.params.add_hidden(call)));
+            let found = constants.routine_call(candidates, &args)?;
+            // Rows have values of their own where one of the arguments has.
+            let each = |call: &HiddenCall| call.function.per_row();
+            let alike = self.one_row || !self.params.hidden[before..].iter().any(each);
+            match found.filter(|_| alike) {
+                Some((called, args)) => {
+                    let call = HiddenCall { function: SessionFn::Routine(called), args };
+                    return Ok(Binder::placeholder(self.params.add_hidden(call)));
+                }
+                None => self.params.hidden.truncate(before),
             }
         }
         // A parameter takes the type of the argument, if there is one routine.

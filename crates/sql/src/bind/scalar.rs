@@ -8,6 +8,8 @@
 use super::expr::{interval_literal, placeholder_index, plain_args, rounded_now, session_function};
 use super::{HiddenCall, Params, SessionFn, ident_name, object_parts};
 use crate::Result;
+use crate::idioms::exact::EXACT;
+use crate::idioms::sequences::NEXT_OF_ROW;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, CastKind, Expr, UnaryOperator, Value as Literal,
 };
@@ -136,8 +138,8 @@ impl<'a> ScalarBinder<'a> {
                     Some(found) => Ok(Some(found)),
                     None if ident.quote_style.is_some() => Ok(None),
                     None => match name.as_str() {
-                        "sysdate" => self.session(SessionFn::LocalTimestamp, Vec::new()),
-                        "systimestamp" => self.session(SessionFn::Now, Vec::new()),
+                        "sysdate" => self.session(SessionFn::SystemDate, Vec::new()),
+                        "systimestamp" => self.session(SessionFn::SystemTime, Vec::new()),
                         "current_schema" => self.session(SessionFn::CurrentSchema, Vec::new()),
                         "current_role" => self.session(SessionFn::CurrentUser, Vec::new()),
                         _ => Ok(None),
@@ -517,12 +519,20 @@ impl<'a> ScalarBinder<'a> {
             "version" => return text(crate::settings::VERSION_TEXT),
             "current_database" | "current_catalog" => return text("skein"),
             "coalesce" | "nvl" => return self.coalesce(&plain_args(function)?),
+            NEXT_OF_ROW => return self.next_of_row(&plain_args(function)?),
+            EXACT => return self.exact(&plain_args(function)?),
             _ => {}
         }
         if let Some(rounded) = rounded_now(&name, function)? {
             return self.bind(&rounded);
         }
-        let Some(session) = session_function(&name) else { return Ok(None) };
+        if name == "random" {
+            return match plain_args(function).as_deref() {
+                Ok([]) => self.session(SessionFn::Random, Vec::new()),
+                _ => Ok(None),
+            };
+        }
+        let Some(session) = session_function(&name) else { return self.call(&name, function) };
         let mut args = Vec::new();
         let given = plain_args(function)?;
         let unknown = session.argument(given.len());
@@ -532,6 +542,77 @@ impl<'a> ScalarBinder<'a> {
             args.push(arg);
         }
         self.session(session, args)
+    }
+
+    /// A function of numbers or texts.
+    fn call(&mut self, name: &str, function: &ast::Function) -> Result<Option<Typed>> {
+        let plain = function.over.is_none()
+            && function.filter.is_none()
+            && function.within_group.is_empty()
+            && !function.uses_odbc_syntax;
+        let ast::FunctionArguments::List(list) = &function.args else { return Ok(None) };
+        if !plain || list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+            return Ok(None);
+        }
+        // `count(*)` has none.
+        let Ok(given) = plain_args(function) else { return Ok(None) };
+        let mut bound = Vec::with_capacity(given.len());
+        for arg in &given {
+            let Some(arg) = self.bind(arg)? else { return Ok(None) };
+            bound.push(arg);
+        }
+        let kinds: Vec<Option<TypeKind>> =
+            bound.iter().map(|arg| arg.ty.map(|ty| ty.kind)).collect();
+        // The blanks at the end of `char` are not stored, and may count.
+        if kinds.contains(&Some(TypeKind::Char)) {
+            return Ok(None);
+        }
+        let Some(called) = query::functions::by_row::called(name, &kinds) else { return Ok(None) };
+        let mut args = Vec::with_capacity(bound.len());
+        for (at, arg) in bound.into_iter().enumerate() {
+            let Some(kind) = called.arg(at) else { return Ok(None) };
+            let to = ColType::new(kind);
+            let same = arg.ty.is_none_or(|ty| {
+                ty.kind == kind
+                    || (ty.kind.is_text() && kind.is_text() && ty.kind != TypeKind::Char)
+            });
+            // What a plan may take for another type is no error yet.
+            let Ok(Some(scalar)) = self.adopt(arg, to) else { return Ok(None) };
+            args.push(match same {
+                true => scalar,
+                false => Scalar::Cast(Box::new(scalar), to, CastMode::Explicit),
+            });
+        }
+        let ty = Some(called.returns());
+        let scalar = Scalar::Call(called, args);
+        // An error is raised where the call is reached.
+        let scalar = fold(scalar.clone()).unwrap_or(scalar);
+        Ok(Some(Typed { scalar, ty }))
+    }
+
+    /// A value of a sequence, which all who say the same share.
+    fn next_of_row(&mut self, args: &[Expr]) -> Result<Option<Typed>> {
+        let mut bound = Vec::with_capacity(args.len());
+        for arg in args {
+            let Some(arg) = self.bind(arg)? else { return Ok(None) };
+            bound.push(arg.scalar);
+        }
+        self.session(SessionFn::NextVal, bound)
+    }
+
+    /// A whole number as a numeric; other numbers as they are.
+    fn exact(&mut self, args: &[Expr]) -> Result<Option<Typed>> {
+        let [inner] = args else { return Ok(None) };
+        let Some(inner) = self.bind(inner)? else { return Ok(None) };
+        match inner.ty.map(|ty| ty.kind) {
+            Some(TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8) => {
+                let ty = ColType::new(TypeKind::Numeric);
+                let cast = Scalar::Cast(Box::new(inner.scalar), ty, CastMode::Explicit);
+                Ok(Some(Typed { scalar: fold(cast)?, ty: Some(ty) }))
+            }
+            Some(TypeKind::Numeric | TypeKind::Float4 | TypeKind::Float8) => Ok(Some(inner)),
+            _ => Ok(None),
+        }
     }
 
     fn coalesce(&mut self, args: &[Expr]) -> Result<Option<Typed>> {
@@ -580,7 +661,10 @@ const fn is_timed(kind: TypeKind) -> bool {
     )
 }
 
-/// Computes what depends on nothing.
+/// What a value may hold that is kept with its statement.
+const FOLDED_BYTES_MAX: usize = 64 << 10;
+
+/// Computes what depends on nothing, unless it is long.
 fn fold(scalar: Scalar) -> Result<Scalar> {
     let mut constant = true;
     scalar.walk(&mut |one| {
@@ -588,12 +672,18 @@ fn fold(scalar: Scalar) -> Result<Scalar> {
         if let Scalar::Cast(_, ty, _) = one {
             constant &= !is_timed(ty.kind) && !ty.kind.is_text();
         }
+        if let Scalar::Call(called, _) = one {
+            constant &= called.is_constant();
+        }
     });
     if !constant {
         return Ok(scalar);
     }
-    let env = FormatEnv::plain();
+    let env = FormatEnv { value_bytes: FOLDED_BYTES_MAX, ..FormatEnv::plain() };
     let cx = query::scalar::EvalContext { row: None, params: &[], env: &env };
-    let value = scalar.eval(&cx)?.into_value();
-    Ok(Scalar::Const(value))
+    Ok(match scalar.eval(&cx).map(query::scalar::Val::into_value) {
+        Ok(value) => Scalar::Const(value),
+        Err(e) if e.code == "53200" => scalar,
+        Err(e) => return Err(e),
+    })
 }

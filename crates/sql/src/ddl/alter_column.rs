@@ -130,6 +130,18 @@ impl Session {
         Ok(new)
     }
 
+    /// Writes the rows of a table into new segments, and its indexes with them.
+    pub(super) async fn move_table(&mut self, table: &Arc<TableDef>) -> Result<()> {
+        if table.view.is_some() || table.materialized.is_some() {
+            let text = format!("\"{}\" is not a table", table.name);
+            return Err(PgError::new("42809", text));
+        }
+        let columns = kept(table);
+        let sources = from_old(&columns);
+        let new = self.set_columns(table, columns, true).await?;
+        self.refill(table, &new, &sources, None).await
+    }
+
     pub(super) async fn drop_column(
         &mut self,
         table: &Arc<TableDef>,

@@ -20,7 +20,9 @@ use std::sync::Arc;
 /// When an operation of a statement has its turn.
 fn pass(operation: &AlterTableOperation) -> u8 {
     match operation {
-        AlterTableOperation::DropColumn { .. } | AlterTableOperation::DropConstraint { .. } => 0,
+        AlterTableOperation::DropColumn { .. }
+        | AlterTableOperation::DropConstraint { .. }
+        | AlterTableOperation::DropPrimaryKey { .. } => 0,
         AlterTableOperation::AlterColumn { op, .. } => match op {
             AlterColumnOperation::DropNotNull | AlterColumnOperation::DropDefault => 0,
             AlterColumnOperation::SetDataType { .. } => 1,
@@ -102,6 +104,16 @@ impl Session {
             AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
                 let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
                 self.drop_constraint(table, &ident_name(name), *if_exists, cascade).await
+            }
+            AlterTableOperation::DropPrimaryKey { drop_behavior } => {
+                let primary = table.indexes.iter().find(|index| index.primary);
+                let name = primary.and_then(|index| index.constraint.clone());
+                let Some(name) = name else {
+                    let text = format!("table \"{}\" has no primary key", table.name);
+                    return Err(PgError::new("42704", text));
+                };
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                self.drop_constraint(table, &name, false, cascade).await
             }
             AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
                 let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);

@@ -104,7 +104,9 @@ pub(super) fn declare_column(
         (_, Some(_), Some(_)) => return Err(both("identity", "generation expression")),
         _ => {}
     }
-    let is_number = matches!(def.ty.kind, TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8);
+    // The field's NUMBER, too.
+    let kinds = [TypeKind::Int2, TypeKind::Int4, TypeKind::Int8, TypeKind::Numeric];
+    let is_number = kinds.contains(&def.ty.kind);
     if identity.is_some() && !is_number {
         let text = "identity column type must be smallint, integer, or bigint";
         return Err(PgError::new("22023", text));

@@ -265,6 +265,18 @@ impl Session {
         Ok(())
     }
 
+    /// Drops the keys of other tables that refer to one of these.
+    pub(super) async fn drop_keys_to(&mut self, targets: &[Arc<TableDef>]) -> Result<()> {
+        for target in targets {
+            for one in self.dependents_of(target, None).await? {
+                if matches!(one.what, Thing::Key(..)) {
+                    self.drop_dependent(&one.what).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The relation to be dropped as `kind`, if there is one of the name.
     pub(super) async fn droppable(
         &mut self,

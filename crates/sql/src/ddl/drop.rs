@@ -17,7 +17,7 @@ impl Session {
         kind: &ObjectType,
         names: &[ObjectName],
         if_exists: bool,
-        cascade: bool,
+        (cascade, purge): (bool, bool),
     ) -> Result<String> {
         let mut relations = Vec::new();
         for name in names {
@@ -73,7 +73,12 @@ impl Session {
             // The notice names the object alone.
             self.notice(Severity::Notice, format!("{what} \"{object}\" does not exist, skipping"));
         }
-        self.drop_relations(relations, cascade).await?;
+        // CASCADE CONSTRAINTS: keys that refer to it go, and nothing else.
+        let keys = cascade && purge;
+        if keys {
+            self.drop_keys_to(&relations).await?;
+        }
+        self.drop_relations(relations, cascade && !keys).await?;
         Ok(format!("DROP {}", kind.to_string().to_uppercase()))
     }
 

@@ -100,7 +100,7 @@ impl Session {
         check_types(part_types(table, &index.columns, &index.exprs).into_iter())?;
         let txn = self.transaction()?;
         let (name, columns) = (index.name.clone(), index.columns.clone());
-        let (exprs, kind) = (index.exprs.clone(), index.kind);
+        let (exprs, kind, orders) = (index.exprs.clone(), index.kind, index.orders.clone());
         dict::create_index(&self.ctx, &txn, table, index).await.map_err(|error| match error {
             kernel::Error::UniqueViolation { key, .. } => {
                 // The table's definition does not have the index yet; its key is told by one that
@@ -113,7 +113,7 @@ impl Session {
                     table: table.obj,
                     columns,
                     included: Included::default(),
-                    orders: Vec::new(),
+                    orders,
                     unique: true,
                     primary: false,
                     constraint: None,
@@ -140,6 +140,49 @@ impl Session {
             }
             other => named(other, &name),
         })
+    }
+
+    /// Makes an index anew, in a segment of its own; whether there is one of the name.
+    pub(super) async fn rebuild_index(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
+        self.begin_if_needed();
+        let txn = self.transaction()?;
+        for schema in self.schemas_for(schema).await? {
+            let found = dict::object(&self.ctx, &txn, &schema, name).await?;
+            let Some(found) = found.filter(|o| o.kind == dict::ObjectKind::Index) else {
+                continue;
+            };
+            self.check_owner("index", name, found.owner).await?;
+            for table in dict::tables(&self.ctx, &txn).await? {
+                let Some(index) = table.all_indexes().find(|i| i.obj == found.obj) else {
+                    continue;
+                };
+                if table.referenced.iter().any(|key| key.index == index.obj) {
+                    return refuse("REBUILD of an index that a foreign key refers to");
+                }
+                let new = NewIndex {
+                    kind: index.kind,
+                    name: index.name.clone(),
+                    columns: index.columns.clone(),
+                    included: index.included.clone(),
+                    orders: index.orders.clone(),
+                    unique: index.unique,
+                    primary: index.primary,
+                    constraint: index.constraint.clone(),
+                    predicate: index.predicate.clone(),
+                    exprs: index.exprs.clone(),
+                };
+                match &index.constraint {
+                    Some(constraint) => {
+                        dict::drop_constraint(&self.ctx, &txn, &table, constraint).await?;
+                    }
+                    None => dict::drop_index(&self.ctx, &txn, &schema, name).await?,
+                }
+                let table = self.altered(&table).await?;
+                self.build_index(&table, new).await?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether there was such an index; it is gone now.

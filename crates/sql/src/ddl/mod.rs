@@ -83,8 +83,9 @@ impl Session {
             } => self.create_schema(schema_name, *if_not_exists).await,
             Ast::CreateIndex(create) => self.create_index(create).await,
             Ast::AlterTable(alter) => self.alter_table(alter).await,
-            Ast::Drop { object_type, if_exists, names, cascade, table: None, .. } => {
-                self.drop_objects(object_type, names, *if_exists, *cascade).await
+            Ast::Drop { object_type, if_exists, names, cascade, purge, table: None, .. } => {
+                let how = (*cascade, *purge);
+                self.drop_objects(object_type, names, *if_exists, how).await
             }
             Ast::Query(query) => self.select_into(query).await,
             Ast::Comment { object_type, object_name, comment, if_exists: false } => {

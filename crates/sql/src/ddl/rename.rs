@@ -20,6 +20,7 @@ impl Session {
                 RelationAction::Rename(to) => {
                     self.rename_index(schema.as_deref(), name, to).await?
                 }
+                RelationAction::Rebuild => self.rebuild_index(schema.as_deref(), name).await?,
                 _ => return refuse("this form of ALTER INDEX"),
             }
         } else {
@@ -114,7 +115,9 @@ impl Session {
             }
             RelationAction::SetLogged(true) => {}
             RelationAction::SetLogged(false) => self.notice(Severity::Notice, LOGGED),
-            RelationAction::RenameColumn { .. } | RelationAction::Column { .. } => {
+            RelationAction::RenameColumn { .. }
+            | RelationAction::Column { .. }
+            | RelationAction::Rebuild => {
                 return refuse("this form of ALTER SEQUENCE");
             }
         }

@@ -48,7 +48,12 @@ impl Session {
         if spec.schema.as_deref().is_some_and(|named| named != schema) {
             return super::refuse("a sequence of an identity column in another schema");
         }
-        let new = sequence_def(schema, &name, self.owner(), spec, column.ty.kind)?;
+        // The field's NUMBER takes its values from the largest sequence there is.
+        let kind = match column.ty.kind {
+            TypeKind::Numeric => TypeKind::Int8,
+            kind => kind,
+        };
+        let new = sequence_def(schema, &name, self.owner(), spec, kind)?;
         let named = super::predicate::quote_literal(&super::sequence_use::qualified(schema, &name));
         column.default = Some(format!("nextval({named})"));
         Ok(new)

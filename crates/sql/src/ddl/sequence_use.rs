@@ -7,6 +7,7 @@
 
 use super::depend::{Dependent, Thing, depended_on};
 use super::predicate::quote_literal;
+use crate::bind::ident_name;
 use crate::parse::byte_offset;
 use crate::sequence::split_name;
 use crate::session::Session;
@@ -15,16 +16,19 @@ use block::ObjId;
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, visit_expressions,
 };
+use datafusion::sql::sqlparser::tokenizer::Span;
 use kernel::dict::{self, ColumnDef, SequenceDef, TableDef};
 use kernel::txn::{LockWait, TmMode};
 use query::functions::quote_ident;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-/// The name of a sequence in a text: `nextval`'s argument.
+/// The name of a sequence in a text: `nextval`'s argument, or what stands before `.nextval`.
 struct Named {
-    /// Where its literal stands, in bytes.
+    /// Where its literal stands, in bytes; of the field's form the whole.
     at: Range<usize>,
+    /// The function that the field's form means.
+    call: Option<&'static str>,
     schema: Option<String>,
     name: String,
 }
@@ -32,6 +36,14 @@ struct Named {
 impl Named {
     fn is(&self, sequence: &SequenceDef) -> bool {
         self.schema.as_ref() == Some(&sequence.schema) && self.name == sequence.name
+    }
+
+    /// What stands there for a sequence of that name.
+    fn text(&self, name: &str) -> String {
+        match self.call {
+            Some(function) => format!("{function}({})", quote_literal(name)),
+            None => quote_literal(name),
+        }
     }
 }
 
@@ -44,27 +56,42 @@ pub(super) fn qualified(schema: &str, name: &str) -> String {
 /// (`'s'::text`) is looked up whenever it is used, and means nothing before.
 fn named_in(text: &str) -> Result<Vec<Named>> {
     let mut found = Vec::new();
-    if !text.contains('(') {
+    if !text.contains(['(', '.']) {
         return Ok(found);
     }
     let expr = direct::parse_expr(text)?;
     let _: ControlFlow<()> = visit_expressions(&expr, |expr| {
-        let Some((literal, name)) = literal_of(expr) else { return ControlFlow::Continue(()) };
-        let (schema, name) = match &split_name(name)[..] {
+        let (call, span, parts) = match (literal_of(expr), by_field(expr)) {
+            (Some((span, name)), _) => (None, span, split_name(name)),
+            (None, Some((call, span, parts))) => (Some(call), span, parts),
+            (None, None) => return ControlFlow::Continue(()),
+        };
+        let (schema, name) = match &parts[..] {
             [name] => (None, name.clone()),
             [schema, name] => (Some(schema.clone()), name.clone()),
             _ => return ControlFlow::Continue(()),
         };
-        let at = byte_offset(text, literal.start)..byte_offset(text, literal.end);
-        found.push(Named { at, schema, name });
+        let at = byte_offset(text, span.start)..byte_offset(text, span.end);
+        found.push(Named { at, call, schema, name });
         ControlFlow::Continue(())
     });
     found.sort_by_key(|named| std::cmp::Reverse(named.at.start));
     Ok(found)
 }
 
+/// `s.nextval`: the function that it means, where it stands, and the sequence's name.
+fn by_field(expr: &Expr) -> Option<(&'static str, Span, Vec<String>)> {
+    let Expr::CompoundIdentifier(parts) = expr else { return None };
+    let (last, name) = parts.split_last()?;
+    let call = ["nextval", "currval"]
+        .into_iter()
+        .find(|call| last.quote_style.is_none() && last.value.eq_ignore_ascii_case(call))?;
+    let span = Span::new(name.first()?.span.start, last.span.end);
+    Some((call, span, name.iter().map(ident_name).collect()))
+}
+
 /// The literal by which a call names its sequence, if it is such a call.
-fn literal_of(expr: &Expr) -> Option<(datafusion::sql::sqlparser::tokenizer::Span, &str)> {
+fn literal_of(expr: &Expr) -> Option<(Span, &str)> {
     let Expr::Function(call) = expr else { return None };
     let function = call.name.0.last()?.as_ident()?.value.to_lowercase();
     if !["nextval", "currval", "setval"].contains(&function.as_str()) {
@@ -88,7 +115,7 @@ pub(super) fn renamed(text: &str, sequence: &SequenceDef, to: &str) -> Result<Op
         if named.is(sequence) {
             // All else is as it was written.
             let text = new.get_or_insert_with(|| text.to_owned());
-            text.replace_range(named.at, &quote_literal(to));
+            text.replace_range(named.at.clone(), &named.text(to));
         }
     }
     Ok(new)
@@ -113,19 +140,20 @@ impl Session {
     /// 42P01 if there is no such sequence.
     pub(super) async fn bind_sequences(&mut self, column: &mut ColumnDef) -> Result<()> {
         let Some(text) = &mut column.default else { return Ok(()) };
-        for Named { at, schema, name } in named_in(text)? {
+        for named in named_in(text)? {
+            let Named { at, schema, name, .. } = &named;
             let missing = || match &schema {
                 Some(schema) => PgError::undefined_table(format!("{schema}.{name}")),
-                None => PgError::undefined_table(&name),
+                None => PgError::undefined_table(name),
             };
-            let found = self.find_sequence(schema.as_deref(), &name).await?;
+            let found = self.find_sequence(schema.as_deref(), name).await?;
             let found = found.ok_or_else(missing)?;
             // It does not go or change its name before this transaction ends.
             self.hold_sequence(found.obj, TmMode::SS).await?;
             let txn = self.transaction()?;
             let held = dict::sequence(&self.ctx, &txn, &found.schema, &found.name).await?;
             let held = held.filter(|held| held.obj == found.obj).ok_or_else(missing)?;
-            text.replace_range(at, &quote_literal(&qualified(&held.schema, &held.name)));
+            text.replace_range(at.clone(), &named.text(&qualified(&held.schema, &held.name)));
         }
         Ok(())
     }

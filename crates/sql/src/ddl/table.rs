@@ -155,6 +155,8 @@ impl Session {
         };
         let name = ident_name(key);
         match name.as_str() {
+            // Of which a notice has been given when it was read.
+            crate::parse::STORED => Ok(()),
             // Free space in blocks is the storage layer's own business.
             "fillfactor" | "autovacuum_enabled" | "toast_tuple_target" | "parallel_workers" => {
                 let text = format!(

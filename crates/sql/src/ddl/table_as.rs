@@ -112,6 +112,7 @@ impl Session {
             formats: Vec::new(),
             state: PortalState::Ready,
             taken: None,
+            first_only: false,
         };
         let mut sink = NoRows::default();
         match self.run_inner(&plan, params, &mut portal, &mut sink).await? {

@@ -100,6 +100,12 @@ impl Session {
         if !query.locks.is_empty() {
             return refuse("FOR UPDATE in a view");
         }
+        // What is kept has the form that all else knows.
+        let own = self.idioms_of(&Ast::Query(Box::new(query.clone()))).await?;
+        let query = match &own {
+            Some(Ast::Query(own)) => own,
+            _ => query,
+        };
         crate::with::check_run_once(query)?;
         // As it was written: its errors are the statement's.
         Box::pin(self.make_plan(&statement_of(query), &[])).await?;
@@ -309,6 +315,7 @@ impl Session {
             | RelationAction::OwnedBy(_)
             | RelationAction::Options(_) => {}
             RelationAction::SetLogged(false) => self.notice(Severity::Notice, LOGGED),
+            RelationAction::Rebuild => self.move_table(&def).await?,
         }
         done
     }

@@ -8,19 +8,28 @@
 
 mod balance;
 mod code;
+mod edit;
+mod field;
 mod lift;
 mod located;
 mod own;
 mod procedures;
+mod reading;
 mod storage;
+mod syntax;
+mod system;
+mod tables;
 mod unsupported;
 
+pub(crate) use field::WAIT;
 pub use lift::Lifted;
 pub(crate) use lift::lift;
 pub(crate) use located::located;
-pub(crate) use own::Words;
 use own::parse_own;
+pub(crate) use reading::Words;
 pub(crate) use storage::{BITMAP, LOGGED, REVERSE};
+use syntax::syntax_error;
+pub(crate) use tables::STORED;
 
 use crate::access::Access;
 use crate::cursor::{Declare, Fetch};
@@ -66,10 +75,12 @@ pub enum Own {
         name: String,
         value: String,
     },
-    AlterSessionSet {
-        name: String,
-        value: String,
-    },
+    /// `ALTER SYSTEM KILL SESSION`.
+    KillSession(Victim),
+    /// `ALTER SYSTEM FLUSH SHARED_POOL`.
+    FlushSharedPool,
+    /// Names and values, in their order.
+    AlterSessionSet(Vec<(String, String)>),
     /// A block of procedural code.
     Code(crate::pl::Code),
     /// CREATE FUNCTION or PROCEDURE.
@@ -78,6 +89,8 @@ pub enum Own {
     Routine(Box<crate::pl::RoutineCommand>),
     /// A procedure that switches a trace.
     Trace(crate::trace::TraceCall),
+    /// A trace of many sessions is switched.
+    TraceRule(crate::workload::RuleCall),
     /// A call of `dbms_workload_repository`.
     Repository(crate::workload::RepositoryCall),
     AlterRelation(Box<AlterRelation>),
@@ -92,6 +105,14 @@ pub enum Own {
         names: Option<Vec<(Option<String>, String)>>,
         deferred: bool,
     },
+}
+
+/// A session that is to end, and the instance it must be of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Victim {
+    pub sid: u32,
+    pub serial: u32,
+    pub instance: Option<u8>,
 }
 
 /// `REFRESH MATERIALIZED VIEW`.
@@ -136,6 +157,8 @@ pub enum RelationAction {
     OwnedBy(Option<(Option<String>, String, String)>),
     /// Of a sequence: the options that are to change.
     Options(Box<SequenceSpec>),
+    /// Of a table (MOVE) or an index (REBUILD): into a new segment.
+    Rebuild,
 }
 
 /// What becomes of a column that gets its values by itself.
@@ -200,6 +223,8 @@ pub struct Statement {
     pub param_count: usize,
     /// Characters before it in the message that it came in.
     pub before: usize,
+    /// It was read in the field's language, in which the same text has another meaning.
+    pub exact: bool,
     /// What the client is told of how it was understood: SQLSTATEs and texts.
     pub notices: Vec<(&'static str, String)>,
 }
@@ -211,6 +236,7 @@ impl Statement {
             parsed: Parsed::Empty,
             param_count: 0,
             before: 0,
+            exact: false,
             notices: Vec::new(),
         }
     }
@@ -250,6 +276,8 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
         }
         PgError { position, ..PgError::syntax(error.message) }
     })?;
+    let tokens = crate::signed_names::with_signed_names(tokens);
+    let tokens = edit::with_plain_texts(tokens);
     let mut out = Vec::new();
     let (mut from, mut i) = (0, 0);
     while i < tokens.len() {
@@ -365,6 +393,9 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     let tokens = logged.as_deref().unwrap_or(tokens);
     let called = with_call(tokens);
     let tokens = called.as_deref().unwrap_or(tokens);
+    let (written, told) = field::written(tokens)?;
+    notices.extend(told.into_iter().map(|text| ("00000", text)));
+    let tokens = written.as_deref().unwrap_or(tokens);
     let commands = code::speaks_of_routines(tokens);
     let command = if commands { crate::pl::command(&own_text)? } else { None };
     let own = match command {
@@ -373,7 +404,14 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     };
     if let Some(own) = own {
         let parsed = Parsed::Own(own);
-        return Ok(Statement { text: own_text, parsed, param_count, before, notices });
+        return Ok(Statement {
+            text: own_text,
+            parsed,
+            param_count,
+            before,
+            exact: false,
+            notices,
+        });
     }
     crate::depth::weigh(tokens)?;
     let bitmap = storage::using_bitmap(tokens);
@@ -416,7 +454,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         return Err(PgError { position, ..error });
     }
     let parsed = Parsed::Sql(Box::new(ast));
-    Ok(Statement { text: own_text, parsed, param_count, before, notices })
+    Ok(Statement { text: own_text, parsed, param_count, before, exact: false, notices })
 }
 
 /// 42601 unless the tokens are one expression.
@@ -533,6 +571,7 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let out = crate::words::with_row_locks(out);
     let out = crate::words::with_spellings(out);
     let out = crate::words::with_plain_names(out);
+    let out = crate::idioms::with_marked_words(out);
     let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));
     let Some(first) = used.next() else { return out };
     if is_word(&out[first].token, "create") {
@@ -664,37 +703,6 @@ fn with_column_types(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     out
-}
-
-/// The library's message ends with the location; what it found there is what PostgreSQL names.
-fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> PgError {
-    let message = match error {
-        ParserError::RecursionLimitExceeded => {
-            return PgError::new("54001", "stack depth limit exceeded");
-        }
-        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
-    };
-    let location = message.rsplit_once(" at Line: ").and_then(|(_, rest)| {
-        let (line, column) = rest.split_once(", Column: ")?;
-        Some(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? })
-    });
-    let Some(location) = location else {
-        if message.contains("found: EOF") {
-            return PgError::syntax("syntax error at end of input").with_detail(message);
-        }
-        return PgError::syntax(format!("syntax error: {message}"));
-    };
-    if let Some(what) = unsupported::wanted(tokens, location) {
-        let position = char_position(text, location);
-        return PgError { position, ..PgError::unsupported(what) };
-    }
-    let found = tokens.iter().find(|t| t.span.start == location).map(|t| t.token.to_string());
-    let shown = match found {
-        Some(token) => format!("syntax error at or near \"{token}\""),
-        None => "syntax error".to_owned(),
-    };
-    PgError { position: char_position(text, location), ..PgError::syntax(shown) }
-        .with_detail(message)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! `EXEC` and `EXECUTE` mean the same. A name that is none of these is left to others.
 
 use super::{Own, Words};
-use crate::pl::{as_block, is_attribute_call};
-use crate::trace::TraceCall;
-use crate::workload::RepositoryCall;
+use crate::pl::{as_block, is_package_call, is_statistics_call};
+use crate::trace::{TraceCall, TracedPlans};
+use crate::workload::{RepositoryCall, RuleCall, TracedSessions};
 use crate::{PgError, Result};
 
 /// A value of a call.
@@ -16,17 +16,44 @@ enum Given {
     Null,
     Number(i64),
     Truth(bool),
+    Text(String),
+    /// Any module, or action.
+    Any,
 }
 
+/// The field's oldest: calls and plans of the own session.
+const SET_SQL_TRACE: &str = "dbms_session.set_sql_trace";
+
 /// Procedures and their parameters, in order.
-const PROCEDURES: [(&str, &[&str]); 6] = [
+const PROCEDURES: [(&str, &[&str]); 13] = [
     (
         "dbms_monitor.session_trace_enable",
         &["session_id", "serial_num", "waits", "binds", "plan_stat", "inst_id"],
     ),
     ("dbms_monitor.session_trace_disable", &["session_id", "serial_num", "inst_id"]),
+    (
+        "dbms_monitor.serv_mod_act_trace_enable",
+        &[
+            "service_name",
+            "module_name",
+            "action_name",
+            "waits",
+            "binds",
+            "instance_name",
+            "plan_stat",
+        ],
+    ),
+    (
+        "dbms_monitor.serv_mod_act_trace_disable",
+        &["service_name", "module_name", "action_name", "instance_name"],
+    ),
+    ("dbms_monitor.client_id_trace_enable", &["client_id", "waits", "binds", "plan_stat"]),
+    ("dbms_monitor.client_id_trace_disable", &["client_id"]),
+    ("dbms_monitor.database_trace_enable", &["waits", "binds", "instance_name", "plan_stat"]),
+    ("dbms_monitor.database_trace_disable", &["instance_name"]),
     ("dbms_session.session_trace_enable", &["waits", "binds", "plan_stat"]),
     ("dbms_session.session_trace_disable", &[]),
+    (SET_SQL_TRACE, &["sql_trace"]),
     ("dbms_workload_repository.create_snapshot", &[]),
     ("dbms_workload_repository.drop_snapshot_range", &["low_snap_id", "high_snap_id"]),
 ];
@@ -35,7 +62,7 @@ const PACKAGES: [&str; 3] = ["dbms_monitor", "dbms_session", "dbms_workload_repo
 
 pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
     let called = words.take("call") || words.take("exec") || words.take("execute");
-    if called && words.calls(is_attribute_call) {
+    if called && (words.calls(is_package_call) || words.calls(is_statistics_call)) {
         return as_block(&words.rest_text()).map(|code| Some(Own::Code(code)));
     }
     let package = PACKAGES.iter().any(|package| words.is(package));
@@ -79,7 +106,11 @@ pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
     if name.starts_with("dbms_workload_repository.") {
         return repository_call(&name, parameters, &given).map(|call| Some(Own::Repository(call)));
     }
-    trace_call(&name, parameters, &given).map(|call| Some(Own::Trace(call)))
+    let call = Call { name: &name, parameters, given: &given };
+    match call.traced_sessions()? {
+        Some(sessions) => call.rule(sessions).map(|call| Some(Own::TraceRule(call))),
+        None => call.trace().map(|call| Some(Own::Trace(call))),
+    }
 }
 
 fn repository_call(
@@ -108,59 +139,151 @@ fn value(words: &mut Words<'_>) -> Result<Given> {
     if words.at_number() {
         return words.number().map(Given::Number);
     }
-    match &*words.name()? {
+    if words.at_text() {
+        return words.text().map(Given::Text);
+    }
+    match &*words.dotted()? {
         "null" => Ok(Given::Null),
+        "dbms_monitor.all_modules" | "dbms_monitor.all_actions" => Ok(Given::Any),
         "true" => Ok(Given::Truth(true)),
         "false" => Ok(Given::Truth(false)),
         other => Err(PgError::unsupported(format!("\"{other}\" as an argument"))
-            .with_hint("Arguments are numbers, true, false and null.")),
+            .with_hint("Arguments are numbers, texts, true, false and null.")),
     }
 }
 
-fn trace_call(name: &str, parameters: &[&str], given: &[Option<Given>]) -> Result<TraceCall> {
-    let of = |wanted: &str| {
-        let at = parameters.iter().position(|known| *known == wanted)?;
-        given[at].as_ref().filter(|given| **given != Given::Null)
-    };
-    let wrong = |wanted: &str| {
-        PgError::new("22023", format!("invalid value for argument \"{wanted}\" of {name}"))
-    };
-    let number = |wanted: &str| match of(wanted) {
-        None => Ok(None),
-        Some(Given::Number(number)) => u32::try_from(*number).map(Some).map_err(|_| wrong(wanted)),
-        Some(_) => Err(wrong(wanted)),
-    };
-    let truth = |wanted: &str, default: bool| match of(wanted) {
-        None => Ok(default),
-        Some(Given::Truth(truth)) => Ok(*truth),
-        Some(_) => Err(wrong(wanted)),
-    };
-    if of("plan_stat").is_some() {
-        return Err(PgError::unsupported("argument plan_stat")
-            .with_hint("Plans are told after the first execution of each statement."));
+/// A call of a procedure that switches traces, with its values.
+struct Call<'a> {
+    name: &'a str,
+    parameters: &'a [&'a str],
+    given: &'a [Option<Given>],
+}
+
+impl Call<'_> {
+    fn of(&self, wanted: &str) -> Option<&Given> {
+        let at = self.parameters.iter().position(|known| *known == wanted)?;
+        self.given[at].as_ref().filter(|given| **given != Given::Null)
     }
-    let (sid, serial) = (number("session_id")?, number("serial_num")?);
-    let instance = match number("inst_id")? {
-        None => None,
-        Some(k) => Some(u8::try_from(k).map_err(|_| wrong("inst_id"))?),
-    };
-    let session = match (sid, serial) {
-        (None, None) if instance.is_none() => None,
-        (Some(sid), Some(serial)) => Some((sid, serial, instance)),
-        _ => {
-            return Err(PgError::new("22023", "session_id and serial_num belong together")
-                .with_hint("v$session and gv$session show both."));
+
+    fn wrong(&self, wanted: &str) -> PgError {
+        let text = format!("invalid value for argument \"{wanted}\" of {}", self.name);
+        PgError::new("22023", text)
+    }
+
+    fn number(&self, wanted: &str) -> Result<Option<u32>> {
+        match self.of(wanted) {
+            None => Ok(None),
+            Some(Given::Number(number)) => {
+                u32::try_from(*number).map(Some).map_err(|_| self.wrong(wanted))
+            }
+            Some(_) => Err(self.wrong(wanted)),
         }
-    };
-    let on = name.ends_with("_enable");
-    Ok(TraceCall { on, session, waits: truth("waits", true)?, binds: truth("binds", false)? })
+    }
+
+    fn truth(&self, wanted: &str, default: bool) -> Result<bool> {
+        match self.of(wanted) {
+            None => Ok(default),
+            Some(Given::Truth(truth)) => Ok(*truth),
+            Some(_) => Err(self.wrong(wanted)),
+        }
+    }
+
+    fn text(&self, wanted: &str) -> Result<Option<String>> {
+        match self.of(wanted) {
+            None | Some(Given::Any) => Ok(None),
+            Some(Given::Text(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(self.wrong(wanted)),
+        }
+    }
+
+    fn needed(&self, wanted: &str) -> Result<String> {
+        self.text(wanted)?.filter(|text| !text.is_empty()).ok_or_else(|| {
+            let text = format!("argument \"{wanted}\" of {} is missing", self.name);
+            PgError::new("22023", text)
+        })
+    }
+
+    fn is_on(&self) -> bool {
+        self.name.ends_with("_enable")
+    }
+
+    /// After which executions plans are told.
+    fn plans(&self) -> Result<TracedPlans> {
+        match self.text("plan_stat")? {
+            None => Ok(TracedPlans::First),
+            Some(word) => TracedPlans::named(&word).ok_or_else(|| self.wrong("plan_stat")),
+        }
+    }
+
+    /// Which sessions a rule is about; `None`: it is one session that is traced.
+    fn traced_sessions(&self) -> Result<Option<TracedSessions>> {
+        let name = self.name.trim_end_matches("_enable").trim_end_matches("_disable");
+        Ok(Some(match name {
+            "dbms_monitor.serv_mod_act_trace" => {
+                let service = self.needed("service_name")?;
+                let (module, action) = (self.text("module_name")?, self.text("action_name")?);
+                if module.is_none() && action.is_some() {
+                    let text = "an action is traced only with its module";
+                    return Err(PgError::new("22023", text).with_hint("Name the module too."));
+                }
+                TracedSessions::Service { service, module, action }
+            }
+            "dbms_monitor.client_id_trace" => TracedSessions::Client(self.needed("client_id")?),
+            "dbms_monitor.database_trace" => TracedSessions::All,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn rule(&self, sessions: TracedSessions) -> Result<RuleCall> {
+        let plans = self.plans()?;
+        if plans != TracedPlans::First {
+            let text = format!("plan_stat => '{}' of {}", plans.name(), self.name);
+            return Err(PgError::unsupported(text).with_hint(
+                "Plans are told after the first execution of each statement; other ways are for \
+                 single sessions, by session_trace_enable.",
+            ));
+        }
+        Ok(RuleCall {
+            on: self.is_on(),
+            sessions,
+            waits: self.truth("waits", true)?,
+            binds: self.truth("binds", false)?,
+            instance: self.text("instance_name")?,
+        })
+    }
+
+    fn trace(&self) -> Result<TraceCall> {
+        if self.name == SET_SQL_TRACE {
+            let Some(Given::Truth(on)) = self.of("sql_trace") else {
+                return Err(self.wrong("sql_trace"));
+            };
+            let plans = TracedPlans::First;
+            return Ok(TraceCall { on: *on, session: None, waits: false, binds: false, plans });
+        }
+        let plans = self.plans()?;
+        let (sid, serial) = (self.number("session_id")?, self.number("serial_num")?);
+        let instance = match self.number("inst_id")? {
+            None => None,
+            Some(k) => Some(u8::try_from(k).map_err(|_| self.wrong("inst_id"))?),
+        };
+        let session = match (sid, serial) {
+            (None, None) if instance.is_none() => None,
+            (Some(sid), Some(serial)) => Some((sid, serial, instance)),
+            _ => {
+                return Err(PgError::new("22023", "session_id and serial_num belong together")
+                    .with_hint("v$session and gv$session show both."));
+            }
+        };
+        let (waits, binds) = (self.truth("waits", true)?, self.truth("binds", false)?);
+        Ok(TraceCall { on: self.is_on(), session, waits, binds, plans })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::parse::{Own, Parsed, parse_single};
-    use crate::trace::TraceCall;
-    use crate::workload::RepositoryCall;
+    use crate::trace::{TraceCall, TracedPlans};
+    use crate::workload::{RepositoryCall, RuleCall, TracedSessions};
 
     #[test]
     fn snapshots_are_taken_and_dropped() {
@@ -188,8 +311,55 @@ mod tests {
     }
 
     #[test]
+    fn many_sessions_are_traced_by_what_they_say() {
+        let call = |text: &str| match parse_single(text).map_err(|e| e.code)?.parsed {
+            Parsed::Own(Own::TraceRule(call)) => Ok(call),
+            other => panic!("{text}: {other:?}"),
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let of = |on, sessions, waits, binds, instance| {
+            Ok(RuleCall { on, sessions, waits, binds, instance })
+        };
+        let enable = "exec dbms_monitor.serv_mod_act_trace_enable";
+        let service = |module, action| TracedSessions::Service {
+            service: "SYS$USERS".to_owned(),
+            module,
+            action,
+        };
+        assert_eq!(
+            call(&format!("{enable}('SYS$USERS')")),
+            of(true, service(None, None), true, false, None)
+        );
+        let module = service(some("m"), None);
+        let text = format!(
+            "{enable}(service_name => 'SYS$USERS', module_name => 'm', action_name => \
+             dbms_monitor.all_actions, waits => false, binds => true, instance_name => 'skein2')"
+        );
+        assert_eq!(call(&text), of(true, module, false, true, some("skein2")));
+        let off = "call dbms_monitor.serv_mod_act_trace_disable('SYS$USERS', 'm', 'a')";
+        assert_eq!(call(off), of(false, service(some("m"), some("a")), true, false, None));
+        let client = "exec dbms_monitor.client_id_trace_enable('c', binds => true)";
+        let of_client = TracedSessions::Client("c".to_owned());
+        assert_eq!(call(client), of(true, of_client, true, true, None));
+        let all = "exec dbms_monitor.database_trace_disable";
+        assert_eq!(call(all), of(false, TracedSessions::All, true, false, None));
+        let plans = "exec dbms_monitor.client_id_trace_enable('c', plan_stat => ";
+        assert!(call(&format!("{plans}'first_execution')")).is_ok());
+        assert_eq!(call(&format!("{plans}'never')")), Err("0A000"));
+        for bad in [
+            "exec dbms_monitor.serv_mod_act_trace_enable()",
+            "exec dbms_monitor.serv_mod_act_trace_enable(1)",
+            "exec dbms_monitor.serv_mod_act_trace_enable('s', action_name => 'a')",
+            "exec dbms_monitor.client_id_trace_enable(null)",
+        ] {
+            assert_eq!(call(bad), Err("22023"), "{bad}");
+        }
+    }
+
+    #[test]
     fn values_come_by_position_and_by_name() {
-        let of = |session, waits, binds| Ok(TraceCall { on: true, session, waits, binds });
+        let plans = TracedPlans::First;
+        let of = |session, waits, binds| Ok(TraceCall { on: true, session, waits, binds, plans });
         let enable = "dbms_monitor.session_trace_enable";
         assert_eq!(call(&format!("call {enable}()")), of(None, true, false));
         let here = Some((12, 34, None));
@@ -198,10 +368,26 @@ mod tests {
         let text = format!("CALL {enable}(12, 34, inst_id => 2, binds=>true)");
         assert_eq!(call(&text), of(there, true, true));
         let off = "execute dbms_monitor.session_trace_disable(12, 34, 2)";
-        let gone = TraceCall { on: false, session: there, waits: true, binds: false };
+        let gone = TraceCall { on: false, session: there, waits: true, binds: false, plans };
         assert_eq!(call(off), Ok(gone));
         assert_eq!(call("exec dbms_session.session_trace_enable"), of(None, true, false));
+        let own =
+            |on, waits, plans| Ok(TraceCall { on, session: None, waits, binds: false, plans });
+        for (word, plans) in [
+            ("never", TracedPlans::Never),
+            ("FIRST_EXECUTION", TracedPlans::First),
+            ("all_executions", TracedPlans::All),
+        ] {
+            let text = format!("exec dbms_session.session_trace_enable(plan_stat => '{word}')");
+            assert_eq!(call(&text), own(true, true, plans), "{word}");
+        }
+        let set = "exec dbms_session.set_sql_trace";
+        assert_eq!(call(&format!("{set}(true)")), own(true, false, plans));
+        assert_eq!(call(&format!("{set}(sql_trace => false)")), own(false, false, plans));
         for (bad, code) in [
+            ("exec dbms_session.set_sql_trace", "22023"),
+            ("exec dbms_session.set_sql_trace(1)", "22023"),
+            ("call dbms_session.session_trace_enable(plan_stat => 'some')", "22023"),
             ("call dbms_monitor.nothing()", "42883"),
             ("call dbms_monitor.session_trace_enable(1)", "22023"),
             ("call dbms_monitor.session_trace_enable(1, 2, 3)", "22023"),

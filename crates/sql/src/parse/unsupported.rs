@@ -6,7 +6,7 @@
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 /// Kinds of objects that are made, altered, dropped and commented on.
-const KINDS: [&str; 28] = [
+const KINDS: [&str; 31] = [
     "access",
     "aggregate",
     "cast",
@@ -14,6 +14,7 @@ const KINDS: [&str; 28] = [
     "constraint",
     "conversion",
     "domain",
+    "directory",
     "event",
     "extension",
     "foreign",
@@ -22,6 +23,7 @@ const KINDS: [&str; 28] = [
     "large",
     "materialized",
     "operator",
+    "package",
     "policy",
     "procedural",
     "procedure",
@@ -31,6 +33,7 @@ const KINDS: [&str; 28] = [
     "server",
     "statistics",
     "subscription",
+    "synonym",
     "tablespace",
     "text",
     "transform",

@@ -16,6 +16,8 @@ use crate::bind::{Binder, Params, References, ident_name, shown_name};
 use crate::cache::PlanKey;
 use crate::ddl::is_select_into;
 use crate::encode::column_of;
+use crate::hints::{self, Hints};
+use crate::idioms::exact;
 use crate::parse::{Own, Parsed, Statement};
 use crate::plan::{Direct, Kind, Plan, QueryPlan};
 use crate::session::Session;
@@ -49,7 +51,9 @@ fn names_the_clock(text: &str) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Counted {
     Always,
-    /// Expressions of procedural code are no statements.
+    /// A statement of procedural code, which gives more than values.
+    UnlessValues,
+    /// An expression of procedural code: one that reads no table and asks nobody is none.
     UnlessExpression,
 }
 
@@ -91,7 +95,10 @@ impl Session {
             self.note_parse(&plan, text, declared, counted);
             return Ok(Arc::new(plan));
         }
-        let key = self.plan_key(text.clone(), declared);
+        let mut key = self.plan_key(text.clone(), declared);
+        if statement.exact {
+            key.session = Arc::from(format!("{};exact", key.session));
+        }
         let observer = self.ctx.observer.clone();
         if let Some(plan) = self.database.cache.get(&key) {
             if self.is_current(&plan) {
@@ -183,7 +190,13 @@ impl Session {
             | Ast::Update(_)
             | Ast::Delete(_)
             | Ast::Merge(_)
-            | Ast::Call(_) => self.plan_work(ast, statement.param_count, declared).await,
+            | Ast::Call(_) => {
+                let hints = Hints::of(&statement.text, ast);
+                let before = std::mem::replace(&mut self.hints, hints);
+                let planned = self.plan_work(ast, statement.param_count, declared).await;
+                self.hints = before;
+                planned
+            }
             Ast::Explain {
                 analyze,
                 statement: inner,
@@ -197,11 +210,11 @@ impl Session {
                 let given = options.as_deref().unwrap_or_default();
                 let options = ExplainOptions::of(*analyze, *verbose, given)?;
                 let inner = Statement {
-                    text: Arc::from(inner.to_string()),
+                    text: Arc::from(format!("{}{inner}", hints::kept(&statement.text))),
                     parsed: Parsed::Sql(inner.clone()),
                     param_count: statement.param_count,
                     before: statement.before,
-                    notices: Vec::new(),
+                    ..Statement::empty()
                 };
                 let kind = Kind::Explain { options, statement: Box::new(inner) };
                 let shown = if options.json { TypeKind::Json } else { TypeKind::Text };
@@ -216,9 +229,50 @@ impl Session {
         }
     }
 
+    /// The statement without idioms of the field; `None`: it has none.
+    pub(crate) async fn idioms_of(&mut self, ast: &Ast) -> Result<Option<Ast>> {
+        let divided = match self.divides_exactly(ast).await? {
+            true => {
+                let mut own = ast.clone();
+                exact::divide_exactly(&mut own, false);
+                Some(own)
+            }
+            false => None,
+        };
+        let ast = divided.as_ref().unwrap_or(ast);
+        let routines = self.routines().await?;
+        let is_routine = |name: &str| routines.all.iter().any(|one| one.name == name);
+        Ok(crate::idioms::rewritten(ast, &is_routine)?.or(divided))
+    }
+
+    /// Whether a statement divides, and reads what only the field has.
+    async fn divides_exactly(&mut self, ast: &Ast) -> Result<bool> {
+        if !exact::divides(ast) {
+            return Ok(false);
+        }
+        let read = exact::read_by(ast);
+        if read.own {
+            return Ok(true);
+        }
+        for name in read.shared {
+            // Names of WITH, of functions and of users' own tables may begin alike.
+            let own = match name == "dual" {
+                true => self.find_table(None, &name).await?.is_none(),
+                false => {
+                    let found = self.find_relation(None, &name).await;
+                    crate::workload::is_own_name(&name) || matches!(found, Ok(Relation::Rows(_)))
+                }
+            };
+            if own {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Plans a query, INSERT, UPDATE or DELETE.
     async fn plan_work(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
-        let own = crate::idioms::rewritten(ast)?;
+        let own = self.idioms_of(ast).await?;
         let ast = own.as_ref().unwrap_or(ast);
         let without = without_dual(ast);
         let ast = without.as_ref().unwrap_or(ast);
@@ -295,6 +349,10 @@ impl Session {
         known: &mut Params,
     ) -> Result<Option<Planned>> {
         let Some(shape) = direct::shape(ast) else { return Ok(None) };
+        let hinted = self.hints.as_ref().is_some_and(Hints::tell_access);
+        if hinted && !matches!(ast, Ast::Insert(_)) {
+            return Ok(None);
+        }
         let mut params = known.clone();
         let mut tables = Vec::new();
         let mut once = false;
@@ -372,7 +430,17 @@ impl Session {
                 }
             }
             match &relation {
-                Relation::Table(table) => set.set_size(table.obj, self.table_size(table).await?),
+                Relation::Table(table) => {
+                    let mut size = self.table_size(table).await?;
+                    // Hints speak of the statement's own tables, not of those of a view.
+                    if let Some(hints) = self.hints.as_ref().filter(|_| self.view_depth == 0) {
+                        size.workers = hints.workers().unwrap_or(size.workers);
+                        if let Some(hint) = hints.about(schema.as_deref(), name) {
+                            set.set_hint(table.obj, hint.clone());
+                        }
+                    }
+                    set.set_size(table.obj, size);
+                }
                 Relation::Rows(_) => once = true,
                 Relation::View(view) => {
                     let view = view.clone();

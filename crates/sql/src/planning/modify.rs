@@ -36,6 +36,8 @@ struct Work {
     items: Vec<SelectItem>,
     set: Option<Vec<usize>>,
     through: Option<Box<Through>>,
+    /// How many rows at most: what the statement said of `rownum`.
+    limit: Option<Expr>,
 }
 
 /// The target of a statement.
@@ -84,11 +86,7 @@ impl Session {
         update: &ast::Update,
         params: &mut Params,
     ) -> Result<Planned> {
-        if update.output.is_some()
-            || update.or.is_some()
-            || !update.order_by.is_empty()
-            || update.limit.is_some()
-        {
+        if update.output.is_some() || update.or.is_some() || !update.order_by.is_empty() {
             return Err(PgError::unsupported("this form of UPDATE"));
         }
         let Aimed { table, alias, factor, through } =
@@ -146,7 +144,8 @@ impl Session {
                 self.check_through(through, Privileges::SELECT, Some(&shown)).await?;
             }
         }
-        let work = Work { table, alias, factor, from, items, set: Some(set), through };
+        let limit = update.limit.clone();
+        let work = Work { table, alias, factor, from, items, set: Some(set), through, limit };
         self.plan_modify(work, selection, update.returning.as_deref(), params).await
     }
 
@@ -155,11 +154,7 @@ impl Session {
         delete: &ast::Delete,
         params: &mut Params,
     ) -> Result<Planned> {
-        if !delete.tables.is_empty()
-            || delete.output.is_some()
-            || !delete.order_by.is_empty()
-            || delete.limit.is_some()
-        {
+        if !delete.tables.is_empty() || delete.output.is_some() || !delete.order_by.is_empty() {
             return Err(PgError::unsupported("this form of DELETE"));
         }
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
@@ -182,7 +177,8 @@ impl Session {
                 self.check_through(through, Privileges::SELECT, Some(&shown)).await?;
             }
         }
-        let work = Work { table, alias, factor, from, items, set: None, through };
+        let limit = delete.limit.clone();
+        let work = Work { table, alias, factor, from, items, set: None, through, limit };
         self.plan_modify(work, selection, delete.returning.as_deref(), params).await
     }
 
@@ -193,7 +189,7 @@ impl Session {
         returning: Option<&[SelectItem]>,
         params: &mut Params,
     ) -> Result<Planned> {
-        let Work { table, alias, factor, mut from, mut items, set, through } = work;
+        let Work { table, alias, factor, mut from, mut items, set, through, mut limit } = work;
         let env = self.format_env();
         let mut with = self.parts.with.take();
         let mut binder = Binder::new(params, &env);
@@ -218,12 +214,19 @@ impl Session {
         if let Some(expr) = &mut selection {
             binder.bind_expr(expr)?;
         }
+        if let Some(expr) = &mut limit {
+            binder.bind_limit(expr)?;
+        }
         let mut references = binder.references;
         references.add_target(&table);
         let named = through.as_deref().map_or(&table, |through| &through.view).clone();
         let beside = Beside::add(&from, returning, &named, &mut items);
         from.insert(0, TableWithJoins { relation: factor, joins: Vec::new() });
-        let query = Query { with, ..select_query(items, from, selection)? };
+        let limit = limit.map(|limit| {
+            let (offset, limit_by) = (None, Vec::new());
+            ast::LimitClause::LimitOffset { limit: Some(limit), offset, limit_by }
+        });
+        let query = Query { with, limit_clause: limit, ..select_query(items, from, selection)? };
         let (mut set_of, tables, once) = self.relations(&references, params).await?;
         if let Some(through) = &through {
             through.add_to(&mut set_of);

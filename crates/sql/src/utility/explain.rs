@@ -231,6 +231,7 @@ impl Session {
                 formats: Vec::new(),
                 state: PortalState::Ready,
                 taken: None,
+                first_only: false,
             };
             self.run_inner(plan, params, &mut inner, &mut sink).await?;
             rows = sink.rows;

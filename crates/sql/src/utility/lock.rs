@@ -23,7 +23,10 @@ fn rights_for(mode: Option<&LockTableMode>) -> Privileges {
 
 impl Session {
     pub(super) async fn run_lock(&mut self, lock: &ast::Lock) -> Result<Fetched> {
-        if !self.txn.as_ref().is_some_and(|txn| txn.explicit) {
+        // The transaction that a block runs in lasts to the end of the block.
+        let running = self.ctx.session.running();
+        let in_block = running.top.is_some() && running.top != running.sql;
+        if !in_block && !self.txn.as_ref().is_some_and(|txn| txn.explicit) {
             return Err(PgError::new("25P01", "LOCK TABLE can only be used in transaction blocks"));
         }
         let mode = match &lock.lock_mode {

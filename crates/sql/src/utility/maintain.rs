@@ -102,7 +102,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) async fn analyze_tables(&mut self, what: &Maintenance) -> Result<()> {
+    pub(crate) async fn analyze_tables(&mut self, what: &Maintenance) -> Result<()> {
         self.begin_if_needed();
         let mut all: Vec<Wanted> = Vec::new();
         for table in &what.tables {

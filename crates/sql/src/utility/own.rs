@@ -72,9 +72,27 @@ impl Session {
                 self.instance.alter_system(name, value).map_err(param_error)?;
                 done("ALTER SYSTEM")
             }
-            Own::AlterSessionSet { name, value } => self.alter_session(name, value),
+            Own::KillSession(victim) => {
+                Box::pin(self.kill(*victim)).await?;
+                done("ALTER SYSTEM")
+            }
+            Own::FlushSharedPool => {
+                if !self.is_superuser().await? {
+                    return Err(PgError::new(
+                        "42501",
+                        "permission denied to flush the shared pool",
+                    ));
+                }
+                self.database.cache.clear();
+                done("ALTER SYSTEM")
+            }
+            Own::AlterSessionSet(all) => self.alter_session(all),
             Own::Trace(call) => {
                 self.trace_by_call(call).await?;
+                done("CALL")
+            }
+            Own::TraceRule(call) => {
+                self.trace_by_rule(call).await?;
                 done("CALL")
             }
             Own::Repository(call) => {
@@ -107,18 +125,83 @@ impl Session {
         done("SHOW")
     }
 
-    fn alter_session(&mut self, name: &str, value: &str) -> Result<Fetched> {
-        if self.alter_trace(name, value)?.is_some() {
-            return done("ALTER SESSION");
+    fn alter_session(&mut self, all: &[(String, String)]) -> Result<Fetched> {
+        for (name, value) in all {
+            self.alter_session_setting(name, value)?;
         }
-        if self.settings.show(name).is_some() {
-            self.settings.set(name, Some(value), false)?;
+        done("ALTER SESSION")
+    }
+
+    fn alter_session_setting(&mut self, name: &str, value: &str) -> Result<()> {
+        if self.alter_trace(name, value)?.is_some() {
+            return Ok(());
+        }
+        if name == "time_zone" {
+            let zone = zone_of(value);
+            self.settings.set("timezone", zone.as_deref(), false)?;
             self.note_context();
-            return done("ALTER SESSION");
+            return Ok(());
+        }
+        let own = if name == "current_schema" { "search_path" } else { name };
+        if self.settings.show(own).is_some() {
+            self.settings.set(own, Some(value), false)?;
+            self.note_context();
+            return Ok(());
+        }
+        if means_nothing_here(name) {
+            let text = format!("{name} has no effect here");
+            self.notice(crate::Severity::Notice, text);
+            return Ok(());
         }
         kernel::params::Parameters::check_session(name, value).map_err(param_error)?;
         refuse(format!("parameter \"{name}\" of one session"))
     }
+}
+
+/// A time zone as the field names it: the sign of an offset counts east, where PostgreSQL's counts
+/// west if there are minutes. `None`: the one that the session began with.
+fn zone_of(value: &str) -> Option<String> {
+    if value.eq_ignore_ascii_case("local") || value.eq_ignore_ascii_case("dbtimezone") {
+        return None;
+    }
+    let offset = value.trim();
+    let Some((hours, minutes)) = offset.split_once(':') else { return Some(offset.to_owned()) };
+    if minutes == "00" {
+        return Some(hours.to_owned());
+    }
+    Some(match hours.strip_prefix('-') {
+        Some(hours) => format!("+{hours}:{minutes}"),
+        None => format!("-{}:{minutes}", hours.trim_start_matches('+')),
+    })
+}
+
+/// What scripts of the field set to steer its planner, its memory, its parallel servers or how it
+/// writes what has no template, and what no result depends on here.
+fn means_nothing_here(name: &str) -> bool {
+    const BEGINNINGS: [&str; 9] = [
+        "nls_",
+        "optimizer_",
+        "parallel ",
+        "parallel_",
+        "query_rewrite_",
+        "star_transformation_",
+        "plsql_",
+        "_optimizer_",
+        "_serial_direct_",
+    ];
+    const NAMES: [&str; 10] = [
+        "cursor_sharing",
+        "db_file_multiblock_read_count",
+        "hash_area_size",
+        "hash_join_enabled",
+        "recyclebin",
+        "session_cached_cursors",
+        "skip_unusable_indexes",
+        "sort_area_retained_size",
+        "sort_area_size",
+        "workarea_size_policy",
+    ];
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || NAMES.contains(&name)
 }
 
 fn param_error(error: kernel::params::ParamError) -> PgError {

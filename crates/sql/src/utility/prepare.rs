@@ -105,6 +105,7 @@ impl Session {
             formats: portal.formats.clone(),
             state: PortalState::Ready,
             taken: None,
+            first_only: false,
         };
         self.run_inner(&plan, params, &mut inner, sink).await
     }

@@ -36,10 +36,17 @@ impl Binder<'_> {
             let shown = function.name.to_string();
             return Err(PgError::new("42883", format!("function {shown} does not exist")));
         }
+        if name == crate::idioms::sequences::NEXT_OF_ROW {
+            *expr = self.next_of_row(plain_args(function)?)?;
+            return Ok(());
+        }
         if name.starts_with('$')
             && name != query::single::SINGLE
             && name != "$array_ordinals"
             && name != query::functions::RANDOM_STRING
+            && name != crate::idioms::LEVEL_FUNCTION
+            && name != crate::idioms::exact::EXACT
+            && name != crate::idioms::context::AS_OF
             && name != query::rows::ROW
             && name != query::subscripts::ARRAY_ASSIGN
             && name != query::subscripts::JSONB_ASSIGN
@@ -209,6 +216,9 @@ impl Binder<'_> {
         if let Some(mut rounded) = rounded_now(name, function)? {
             self.cast(&mut rounded)?;
             return Ok(Some(rounded));
+        }
+        if let Some(written) = self.field_function(name, function)? {
+            return Ok(Some(written));
         }
         if let Some(session) = session_function(name) {
             let mut args = Vec::new();

@@ -9,6 +9,7 @@ mod build;
 mod cast;
 mod compare;
 mod constant;
+mod field;
 mod forms;
 mod function;
 mod hypothetical;

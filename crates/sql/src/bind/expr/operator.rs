@@ -23,6 +23,9 @@ impl Binder<'_> {
             *expr = literal;
             return Ok(());
         }
+        if self.field_dates(expr)? {
+            return Ok(());
+        }
         let Expr::BinaryOp { left, op, right } = expr else { return Ok(()) };
         if json_operator(op).is_some() {
             path_literal(right);

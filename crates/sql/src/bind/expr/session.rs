@@ -18,8 +18,9 @@ impl Binder<'_> {
             return Ok(None);
         }
         let function = match ident.value.to_ascii_lowercase().as_str() {
-            "sysdate" => SessionFn::LocalTimestamp,
-            "systimestamp" => SessionFn::Now,
+            "sysdate" => SessionFn::SystemDate,
+            "systimestamp" => SessionFn::SystemTime,
+            name if self.is_uid(name) => SessionFn::UserId,
             "current_schema" => SessionFn::CurrentSchema,
             "current_role" => SessionFn::CurrentUser,
             "rownum" | "rowid" | "connect_by_root" => {
@@ -47,6 +48,16 @@ impl Binder<'_> {
         }
         let sequence = query::Scalar::Const(kernel::row::Value::Text(name.join(".").into()));
         self.hidden(function, vec![sequence]).map(Some)
+    }
+
+    /// A value of a sequence, of which a row has one.
+    pub(super) fn next_of_row(&mut self, args: Vec<Expr>) -> Result<Expr> {
+        if !self.one_row {
+            return Ok(call(&query::row_calls::called("nextval"), args));
+        }
+        let constants = args.iter().filter_map(super::constant::constant);
+        let args = constants.map(|(value, _)| query::Scalar::Const(value)).collect();
+        self.hidden(SessionFn::NextVal, args)
     }
 
     /// A call that each row makes for itself.
@@ -149,6 +160,8 @@ pub(crate) fn session_function(name: &str) -> Option<SessionFn> {
         "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => {
             SessionFn::Now
         }
+        "sys_context" => SessionFn::Context,
+        "userenv" => SessionFn::UserEnv,
         "clock_timestamp" => SessionFn::ClockTimestamp,
         "localtimestamp" => SessionFn::LocalTimestamp,
         "current_date" => SessionFn::CurrentDate,

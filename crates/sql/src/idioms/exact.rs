@@ -1,0 +1,241 @@
+//! Division of whole numbers as the field divides them: `10 / 4` is 2.5 in its blocks and routines,
+//! and in statements that read `dual` or its views.
+//!
+//! What it promises: a whole number on the left becomes a numeric, anything else stays what it is.
+//! What it must never do: touch a statement of another kind, in which PostgreSQL's division is
+//! meant.
+
+use super::plain_name;
+use crate::bind::{call, table_parts};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Fetch, LimitClause, ObjectName, Query, Statement as Ast, Value, Visit,
+    VisitMut, Visitor, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// The function that makes a whole number a numeric.
+pub(crate) const EXACT: &str = "$exact";
+
+/// Prefixes of views that only the field has, and of those whose names users may have given, too.
+const OWN: [&str; 2] = ["v$", "gv$"];
+const SHARED: [&str; 3] = ["dba_", "user_", "all_"];
+
+pub(super) fn is_division(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryOp { op: BinaryOperator::Divide, .. })
+}
+
+/// Whether something is divided.
+pub(crate) fn divides(ast: &Ast) -> bool {
+    struct Finder;
+    impl Visitor for Finder {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            if is_division(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    ast.visit(&mut Finder).is_break()
+}
+
+/// What a statement reads that may be the field's.
+#[derive(Default)]
+pub(crate) struct Read {
+    /// Something that nobody else has.
+    pub(crate) own: bool,
+    /// Names that are the field's unless users have given them.
+    pub(crate) shared: Vec<String>,
+}
+
+impl Visitor for Read {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+        let Ok((schema, name)) = table_parts(relation) else { return ControlFlow::Continue(()) };
+        let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        match schema.as_deref() {
+            Some("sys") => self.own = true,
+            Some(_) => {}
+            None if begins(&OWN) => self.own = true,
+            None if name == "dual" || begins(&SHARED) => self.shared.push(name),
+            None => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// What a statement reads of the field's.
+pub(crate) fn read_by(ast: &Ast) -> Read {
+    let mut read = Read::default();
+    let _ = ast.visit(&mut read);
+    read
+}
+
+/// Divides as the field does. `typed`: parameters have types. Whether anything was changed.
+pub(crate) fn divide_exactly(ast: &mut Ast, typed: bool) -> bool {
+    let mut divider = Divider { typed, changed: false, closed: 0, bounds: Vec::new() };
+    let _ = VisitMut::visit(ast, &mut divider);
+    divider.changed
+}
+
+struct Divider {
+    typed: bool,
+    changed: bool,
+    /// Calls around of functions that take whole numbers.
+    closed: usize,
+    /// Bounds of the queries around, which are whole numbers.
+    bounds: Vec<(Option<LimitClause>, Option<Fetch>)>,
+}
+
+/// Functions that take any number, and give what it is.
+const OPEN: [&str; 36] = [
+    "round",
+    "trunc",
+    "to_char",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "greatest",
+    "least",
+    "nvl",
+    "nvl2",
+    "decode",
+    "coalesce",
+    "nullif",
+    "abs",
+    "ceil",
+    "ceiling",
+    "floor",
+    "mod",
+    "power",
+    "sqrt",
+    "ln",
+    "log",
+    "exp",
+    "sign",
+    "count",
+    "median",
+    "stddev",
+    "variance",
+    "concat",
+    "to_number",
+    "ratio_to_report",
+    "listagg",
+    "lnnvl",
+    "put_line",
+    "put",
+];
+
+/// Whether an expression takes whole numbers, or a user's routine's arguments, for all one sees.
+fn closes(expr: &Expr) -> bool {
+    match expr {
+        Expr::Function(function) => {
+            let name = function.name.0.last().and_then(|part| part.as_ident());
+            name.is_none_or(|name| !OPEN.contains(&name.value.to_lowercase().as_str()))
+        }
+        Expr::Substring { .. } | Expr::Overlay { .. } | Expr::CompoundFieldAccess { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether an expression is no whole number, as one sees.
+fn is_exact(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_exact(inner),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.contains(['.', 'e', 'E']),
+            _ => false,
+        },
+        Expr::Interval(_) => true,
+        Expr::Function(function) => plain_name(&function.name).as_deref() == Some(EXACT),
+        other => is_division(other),
+    }
+}
+
+impl VisitorMut for Divider {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.bounds.push((query.limit_clause.take(), query.fetch.take()));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some((limit, fetch)) = self.bounds.pop() {
+            (query.limit_clause, query.fetch) = (limit, fetch);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.closed += usize::from(closes(expr));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.closed -= usize::from(closes(expr));
+        if self.closed > 0 {
+            return ControlFlow::Continue(());
+        }
+        let Expr::BinaryOp { left, op: BinaryOperator::Divide, right } = expr else {
+            return ControlFlow::Continue(());
+        };
+        if is_exact(left) || is_exact(right) {
+            return ControlFlow::Continue(());
+        }
+        // A parameter without a type takes that of the other side.
+        let is_open = |side: &Expr| {
+            !self.typed
+                && matches!(side, Expr::Value(value)
+                    if matches!(value.value, Value::Placeholder(_)))
+        };
+        let side = if is_open(left) && !is_open(right) { right } else { left };
+        let whole = std::mem::replace(&mut **side, Expr::Value(Value::Null.into()));
+        **side = call(EXACT, vec![whole]);
+        self.changed = true;
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Parsed, parse_single};
+
+    fn divided(text: &str, typed: bool) -> String {
+        let Parsed::Sql(mut ast) = parse_single(text).unwrap().parsed else { panic!("{text}") };
+        divide_exactly(&mut ast, typed);
+        ast.to_string()
+    }
+
+    #[test]
+    fn a_side_of_a_division_becomes_a_numeric() {
+        for (text, typed, as_divided) in [
+            ("select a / 2", false, "SELECT \"$exact\"(a) / 2"),
+            ("select a / 2 / b", false, "SELECT \"$exact\"(a) / 2 / b"),
+            ("select a / (b / c)", false, "SELECT a / (\"$exact\"(b) / c)"),
+            ("select a / 2.0", false, "SELECT a / 2.0"),
+            ("select $1 / 2", false, "SELECT $1 / \"$exact\"(2)"),
+            ("select $1 / $2", true, "SELECT \"$exact\"($1) / $2"),
+            ("select a * 2", true, "SELECT a * 2"),
+            ("select round(a / 2, 1)", true, "SELECT round(\"$exact\"(a) / 2, 1)"),
+            ("select half(a / 2), b / 2", true, "SELECT half(a / 2), \"$exact\"(b) / 2"),
+            ("select 1 limit a / 2", true, "SELECT 1 LIMIT a / 2"),
+        ] {
+            assert_eq!(divided(text, typed), as_divided, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_tells_whose_statement_it_is() {
+        let read = |text: &str| {
+            let Parsed::Sql(ast) = parse_single(text).unwrap().parsed else { panic!("{text}") };
+            let read = read_by(&ast);
+            (read.own, read.shared.join(","))
+        };
+        assert_eq!(read("select 1 from v$sql"), (true, String::new()));
+        assert_eq!(read("select 1 from a, (select 1 from dual) b"), (false, "dual".to_owned()));
+        assert_eq!(read("select 1 from user_t"), (false, "user_t".to_owned()));
+        assert_eq!(read("select 1 from s.user_t, t"), (false, String::new()));
+    }
+}

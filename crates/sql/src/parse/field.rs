@@ -1,0 +1,426 @@
+//! Statements as the field writes them, in the words that PostgreSQL has for them.
+//!
+//! What it promises: a clause that says how or where something is stored goes, since space is the
+//! database's own affair; one that means something is written in another way, or refused by name.
+//! What it must never do: change a statement that PostgreSQL would understand.
+
+use super::edit::{Edit, words};
+use super::tables;
+use super::{Token, TokenWithSpan};
+use crate::{PgError, Result};
+
+/// The statement in other words; `None`: it is as it is. And what is told of it.
+pub(super) type Written = (Option<Vec<TokenWithSpan>>, Vec<String>);
+
+/// What is told of an index that is made while others change its table.
+const ONLINE: &str = "the table is locked against changes while its index is made";
+
+pub(super) fn written(tokens: &[TokenWithSpan]) -> Result<Written> {
+    let mut edit = Edit::new(tokens);
+    let mut told = Vec::new();
+    distinct(&mut edit);
+    wait(&mut edit);
+    match () {
+        () if edit.is(0, "delete") => delete(&mut edit),
+        () if edit.is(0, "merge") => merge(&mut edit)?,
+        () if edit.is(0, "truncate") => truncate(&mut edit),
+        () if edit.is(0, "rename") => rename(&mut edit),
+        () if edit.all(0, &["drop", "table"]) => drop_table(&mut edit),
+        () if edit.all(0, &["drop", "user"]) => drop_user(&edit)?,
+        () if edit.is(0, "create") => create(&mut edit, &mut told)?,
+        () if edit.all(0, &["alter", "table"]) => tables::alter(&mut edit, &mut told)?,
+        () if edit.all(0, &["alter", "index"]) => alter_index(&edit, &mut told)?,
+        () if edit.is(0, "grant") || edit.is(0, "revoke") => system_privileges(&edit)?,
+        () if edit.is(0, "analyze") => analyze(&mut edit)?,
+        () if edit.all(0, &["explain", "plan"]) => explain_plan(&edit)?,
+        () => {}
+    }
+    Ok((edit.done(), told))
+}
+
+/// `SELECT UNIQUE`.
+fn distinct(edit: &mut Edit<'_>) {
+    for n in 0..edit.len() {
+        if edit.all(n, &["select", "unique"]) {
+            edit.replace(n + 1, words("DISTINCT"));
+        }
+    }
+}
+
+/// The relation that `FOR UPDATE WAIT n` speaks of.
+pub(crate) const WAIT: &str = "$wait ";
+
+/// `FOR UPDATE [OF ..] WAIT n`, with a clause more that says how long.
+fn wait(edit: &mut Edit<'_>) {
+    for n in 0..edit.len() {
+        if !edit.all(n, &["for", "update"]) {
+            continue;
+        }
+        let mut end = n + 2;
+        if edit.is(end, "of") {
+            end = edit.behind_name(end + 1);
+            while edit.sign(end, &Token::Comma) {
+                end = edit.behind_name(end + 1);
+            }
+        }
+        if edit.is(end, "wait")
+            && let Some(Token::Number(seconds, _)) = edit.token(end + 1)
+        {
+            let mut more = words("FOR UPDATE OF");
+            more.push(Token::make_word(&format!("{WAIT}{seconds}"), Some('"')));
+            edit.remove(end..end + 2);
+            edit.insert(end + 2, more);
+        }
+    }
+}
+
+/// `DELETE t WHERE ..`.
+fn delete(edit: &mut Edit<'_>) {
+    if edit.name(1) && !edit.is(1, "from") {
+        edit.insert(1, words("FROM"));
+    }
+}
+
+/// The condition behind an action of MERGE, as one before it.
+fn merge(edit: &mut Edit<'_>) -> Result<()> {
+    let (mut when, mut depth, mut updates) = (None, 0usize, false);
+    for n in 0..edit.len() {
+        depth += usize::from(edit.open(n) || edit.is(n, "case"));
+        let closed = edit.sign(n, &Token::RParen) || edit.is(n, "end");
+        depth -= usize::from(depth > 0 && closed);
+        if depth > 0 {
+            continue;
+        }
+        if edit.is(n, "when") {
+            when = None;
+            updates = false;
+        } else if edit.is(n, "then") {
+            when = Some(n);
+            updates = edit.is(n + 1, "update");
+        } else if when.is_some() && edit.all(n, &["delete", "where"]) {
+            return Err(PgError::unsupported("DELETE WHERE behind the UPDATE of MERGE")
+                .with_hint("WHEN MATCHED AND .. THEN DELETE is understood."));
+        } else if edit.is(n, "where")
+            && let Some(then) = when.take()
+        {
+            let end = (n + 1..=edit.len()).find(|at| {
+                *at == edit.len()
+                    || edit.all(*at, &["when", "matched"])
+                    || edit.all(*at, &["when", "not", "matched"])
+                    || (updates && edit.all(*at, &["delete", "where"]))
+            });
+            let end = end.unwrap_or(edit.len());
+            if edit.all(end, &["delete", "where"]) {
+                return Err(PgError::unsupported("DELETE WHERE behind the UPDATE of MERGE")
+                    .with_hint("WHEN MATCHED AND .. THEN DELETE is understood."));
+            }
+            let mut condition = words("AND");
+            condition.push(Token::LParen);
+            condition.extend(edit.cut(n + 1..end));
+            condition.push(Token::RParen);
+            edit.remove(n..end);
+            edit.insert(then, condition);
+        }
+    }
+    Ok(())
+}
+
+/// `TRUNCATE TABLE t DROP STORAGE` and `REUSE STORAGE`.
+fn truncate(edit: &mut Edit<'_>) {
+    let mut end = edit.len();
+    if end > 2 && edit.is(end - 1, "storage") {
+        end -= 1;
+        if edit.is(end - 1, "all") {
+            end -= 1;
+        }
+        if edit.any(end - 1, &["drop", "reuse"]) {
+            edit.remove(end - 1..edit.len());
+        }
+    }
+}
+
+/// `RENAME a TO b`.
+fn rename(edit: &mut Edit<'_>) {
+    let end = edit.behind_name(1);
+    if edit.name(1) && edit.is(end, "to") {
+        edit.replace(0, words("ALTER TABLE"));
+        edit.insert(end, words("RENAME"));
+    }
+}
+
+/// `DROP TABLE t [CASCADE CONSTRAINTS] [PURGE]`: the first is marked by the word PURGE behind
+/// CASCADE, which has no meaning of its own where nothing is kept of what is dropped.
+fn drop_table(edit: &mut Edit<'_>) {
+    let mut end = edit.len();
+    let listed = |n: usize| edit.sign(n, &Token::Comma) || edit.sign(n, &Token::Period);
+    if end > 3 && edit.is(end - 1, "purge") && !listed(end - 2) {
+        edit.remove(end - 1..end);
+        end -= 1;
+    }
+    if end > 4 && edit.all(end - 2, &["cascade", "constraints"]) {
+        edit.replace(end - 1, words("PURGE"));
+    }
+}
+
+fn drop_user(edit: &Edit<'_>) -> Result<()> {
+    if edit.is(edit.len() - 1, "cascade") && edit.len() > 3 {
+        return Err(PgError::unsupported("DROP USER .. CASCADE")
+            .with_hint("DROP OWNED BY the user CASCADE, then DROP USER."));
+    }
+    Ok(())
+}
+
+fn create(edit: &mut Edit<'_>, told: &mut Vec<String>) -> Result<()> {
+    let mut n = 1;
+    if edit.all(n, &["or", "replace"]) {
+        n += 2;
+    }
+    let mut synonym = n;
+    synonym += usize::from(edit.is(synonym, "public"));
+    if edit.is(synonym, "synonym") {
+        return Err(PgError::unsupported("CREATE SYNONYM")
+            .with_hint("A view, or a schema in search_path, gives a table another name."));
+    }
+    while edit.any(n, &["force", "noforce", "editionable", "noneditionable"]) {
+        edit.remove(n..n + 1);
+        n += 1;
+    }
+    if edit.is(n, "no") && edit.is(n + 1, "force") {
+        edit.remove(n..n + 2);
+        n += 2;
+    }
+    if edit.is(n, "view") {
+        return view(edit, n);
+    }
+    if edit.any(n, &["global", "local", "private"]) {
+        n += 1;
+    }
+    if edit.any(n, &["temporary", "temp", "unlogged"]) {
+        n += 1;
+    }
+    if edit.is(n, "table") {
+        return tables::create(edit, n + 1);
+    }
+    if edit.any(n, &["unique", "bitmap"]) {
+        n += 1;
+    }
+    if edit.is(n, "index") && tables::index(edit, n + 1)? {
+        told.push(ONLINE.to_owned());
+    }
+    Ok(())
+}
+
+/// `WITH READ ONLY` of a view: its rows come from a subquery, and cannot be changed.
+fn view(edit: &mut Edit<'_>, n: usize) -> Result<()> {
+    let mut end = edit.len();
+    if end > 4 && edit.is(end - 2, "constraint") && edit.any(end - 3, &["option", "only"]) {
+        edit.remove(end - 2..end);
+        end -= 2;
+    }
+    if !(end > 4 && edit.all(end - 3, &["with", "read", "only"])) {
+        return Ok(());
+    }
+    let mut depth = 0usize;
+    let query = (n..end).find(|at| {
+        depth += usize::from(edit.open(*at));
+        depth -= usize::from(depth > 0 && edit.sign(*at, &Token::RParen));
+        depth == 0 && edit.is(*at, "as")
+    });
+    let Some(query) = query else { return Ok(()) };
+    let from = [words("SELECT"), vec![Token::Mul], words("FROM"), vec![Token::LParen]].concat();
+    edit.insert(query + 1, from);
+    edit.remove(end - 3..end);
+    edit.insert(end, [vec![Token::RParen], words("AS read_only")].concat());
+    Ok(())
+}
+
+/// Clauses of ALTER INDEX that have no counterpart; those of `REBUILD` are read where it is.
+fn alter_index(edit: &Edit<'_>, told: &mut Vec<String>) -> Result<()> {
+    let mut n = 2;
+    if edit.all(n, &["if", "exists"]) {
+        n += 2;
+    }
+    n = edit.behind_name(n);
+    if edit.is(n, "rebuild") {
+        if (n..edit.len()).any(|at| edit.is(at, "online")) {
+            told.push(ONLINE.to_owned());
+        }
+        return Ok(());
+    }
+    let known =
+        ["coalesce", "visible", "invisible", "monitoring", "nomonitoring", "unusable", "shrink"];
+    match known.iter().find(|word| edit.is(n, word)) {
+        Some(word) => {
+            let text = format!("ALTER INDEX .. {}", word.to_uppercase());
+            Err(PgError::unsupported(text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// System privileges have words of their own, and no ON.
+fn system_privileges(edit: &Edit<'_>) -> Result<()> {
+    const VERBS: [&str; 12] = [
+        "create",
+        "alter",
+        "drop",
+        "select",
+        "insert",
+        "update",
+        "delete",
+        "execute",
+        "unlimited",
+        "lock",
+        "flashback",
+        "analyze",
+    ];
+    let to = if edit.is(0, "grant") { "to" } else { "from" };
+    let end = (1..edit.len()).find(|n| edit.any(*n, &[to, "on"])).unwrap_or(0);
+    if !edit.is(end, to) {
+        return Ok(());
+    }
+    for part in edit.parts(1..end) {
+        if part.len() > 1 && edit.any(part.start, &VERBS) {
+            let text = format!("the system privilege {}", edit.text(part).to_uppercase());
+            return Err(PgError::unsupported(text).with_hint(
+                "Who may log on says LOGIN of a role, who may make something in a schema GRANT \
+                 CREATE ON SCHEMA; pg_read_all_data and pg_write_all_data stand for ANY TABLE.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// `ANALYZE TABLE t COMPUTE STATISTICS`.
+fn analyze(edit: &mut Edit<'_>) -> Result<()> {
+    if !edit.any(1, &["table", "index", "cluster"]) || !edit.name(2) {
+        return Ok(());
+    }
+    let end = edit.behind_name(2);
+    let statistics = edit.any(end, &["compute", "estimate"]) && edit.is(end + 1, "statistics");
+    if !edit.is(1, "table") || !statistics {
+        let what = edit.text(end..edit.len()).to_uppercase();
+        let kind = edit.text(1..2).to_uppercase();
+        return Err(PgError::unsupported(format!("ANALYZE {kind} .. {what}")));
+    }
+    edit.remove(1..2);
+    edit.remove(end..edit.len());
+    Ok(())
+}
+
+fn explain_plan(edit: &Edit<'_>) -> Result<()> {
+    if edit.any(2, &["for", "set", "into"]) {
+        return Err(PgError::unsupported("EXPLAIN PLAN FOR")
+            .with_hint("EXPLAIN, or EXPLAIN ANALYZE, shows the plan at once."));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{Own, Parsed, parse_single};
+
+    fn shown(text: &str) -> String {
+        match parse_single(text) {
+            Ok(statement) => match statement.parsed {
+                Parsed::Sql(ast) => ast.to_string(),
+                other => format!("{other:?}"),
+            },
+            Err(error) => error.code.to_owned(),
+        }
+    }
+
+    fn same(field: &str, postgresql: &str) {
+        assert_eq!(shown(field), shown(postgresql), "{field}");
+        assert!(shown(field).len() > 5, "{field}: {}", shown(field));
+    }
+
+    #[test]
+    fn statements_are_put_in_other_words() {
+        same("delete t x where x.a = 1", "delete from t x where x.a = 1");
+        same("select unique a from t", "select distinct a from t");
+        same("truncate table t reuse storage", "truncate table t");
+        same("rename s.a to b", "alter table s.a rename to b");
+        same("drop table t purge", "drop table t");
+        assert_eq!(shown("drop table purge"), "DROP TABLE purge");
+        assert_eq!(shown("drop table t, purge"), "DROP TABLE t, purge");
+        same("analyze table s.t compute statistics", "analyze s.t");
+        same(
+            "merge into t using s on (t.a = s.a) when matched then update set b = case when s.b = 1 \
+             then 2 end where s.c > 1 when not matched then insert (a) values (s.a) where s.b > 1",
+            "merge into t using s on (t.a = s.a) when matched and (s.c > 1) then update set b = \
+             case when s.b = 1 then 2 end when not matched and (s.b > 1) then insert (a) values \
+             (s.a)",
+        );
+        same(
+            "create or replace force view v as select a from t with read only",
+            "create or replace view v as select * from (select a from t) as read_only",
+        );
+        assert_eq!(shown("grant create session, create table to x"), "0A000");
+        assert_eq!(shown("create public synonym s for t"), "0A000");
+        assert_eq!(shown("drop user x cascade"), "0A000");
+    }
+
+    #[test]
+    fn clauses_of_tables_and_indexes_go_or_are_refused() {
+        same(
+            "create table t (a number(*,0) not null enable, enable int, constraint p primary key \
+             (a) using index tablespace x pctfree 5 enable validate) parallel (degree 4) compress \
+             for all operations cache",
+            "create table t (a numeric(38,0) not null, enable int, constraint p primary key (a))",
+        );
+        same(
+            "create table t tablespace x parallel 4 as select 1 as cache",
+            "create table t as select 1 as cache",
+        );
+        same(
+            "create unique index i on t (a) online compute statistics parallel 2 where cache > 1",
+            "create unique index i on t (a) where cache > 1",
+        );
+        same(
+            "alter table t add (a int, b number(5))",
+            "alter table t add column a int, add column b numeric(5)",
+        );
+        same(
+            "alter table t modify (a number(12) default 1 not null, b null)",
+            "alter table t alter column a type numeric(12), alter column a set default 1, alter \
+             column a set not null, alter column b drop not null",
+        );
+        same("alter table t drop (a, b)", "alter table t drop column a, drop column b");
+        same(
+            "alter table t add (a int) modify (b bigint) drop column c",
+            "alter table t add column a int, alter column b type bigint, drop column c",
+        );
+        same(
+            "alter table t add constraint c check (a > 0) enable novalidate",
+            "alter table t add constraint c check (a > 0) not valid",
+        );
+        for text in [
+            "create table t (a int) organization index",
+            "create table t (a int primary key disable)",
+            "create table t (a int default on null 1)",
+            "create index i on t (a) invisible",
+            "alter table t set unused (a)",
+            "alter table t disable constraint c",
+            "alter table t modify constraint c disable",
+            "alter table t add partition p values less than (1)",
+            "alter index i coalesce",
+        ] {
+            assert_eq!(shown(text), "0A000", "{text}");
+        }
+    }
+
+    #[test]
+    fn sessions_are_killed_by_both_numbers() {
+        let victim = |text: &str| match parse_single(text).map(|statement| statement.parsed) {
+            Ok(Parsed::Own(Own::KillSession(victim))) => {
+                Some((victim.sid, victim.serial, victim.instance))
+            }
+            _ => None,
+        };
+        assert_eq!(victim("alter system kill session '12,34'"), Some((12, 34, None)));
+        let text = "alter system kill session '12, 34, @2' immediate";
+        assert_eq!(victim(text), Some((12, 34, Some(2))));
+        assert_eq!(victim("alter system kill session '12'"), None);
+    }
+}
