@@ -36,8 +36,8 @@ pub mod decoders {
     pub use crate::startup::parse_startup;
 }
 
+pub use crate::report::{Extra, Report, Severity};
 pub use auth::scram_verifier;
 pub use listener::{Server, ServerConfig};
 pub use output::Output;
-pub use report::{Extra, Report, Severity};
 pub use tls::{Tls, TlsFiles};

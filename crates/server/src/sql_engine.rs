@@ -132,21 +132,31 @@ impl Engine for SqlEngine {
     }
 
     async fn open(&self, login: Login) -> Result<SqlSession, Report> {
-        if login.database != sql::DATABASE {
+        let services = self.instance.params.service_names();
+        let mut services = services.split(',').map(str::trim).filter(|name| !name.is_empty());
+        if login.database != sql::DATABASE && !services.any(|name| name == login.database) {
             return Err(Report::fatal(
                 "3D000",
                 format!("database \"{}\" does not exist", login.database),
             )
-            .with_hint("There is one database; its name is skein."));
+            .with_hint(
+                "There is one database; its name is skein, and its services are those that the \
+                 parameter service_names lists.",
+            ));
         }
         let program = login
             .parameters
             .iter()
             .find(|(name, _)| name == "application_name")
             .map_or("", |(_, value)| value.as_str());
+        let began = self.instance.observer.env().now();
         let ctx = self.instance.user_ctx(program);
+        // Each client has a thread of its own.
+        ctx.session.take_thread(&ctx.env);
+        observe::attribute_latches(&ctx.session);
         ctx.session.set_username(&login.user);
         ctx.session.set_machine(&login.peer);
+        ctx.session.describe(|about| about.service = Arc::from(login.database.as_str()));
         let mut session = sql::Session::new(
             Arc::clone(&self.instance),
             ctx.clone(),
@@ -155,6 +165,7 @@ impl Engine for SqlEngine {
         )
         .map_err(fatal)?;
         Box::pin(session.log_on(&login.peer)).await.map_err(fatal)?;
+        ctx.bump(Stat::ConnectionTime, ctx.env.now().since(began));
         Ok(SqlSession { session, ctx, alerted: String::new() })
     }
 
@@ -177,6 +188,14 @@ pub struct SqlSession {
     ctx: Ctx,
     /// The last error that went to the alert log: a client that tries again and again fills no log.
     alerted: String,
+}
+
+/// What has come of a statement, beside its rows.
+pub(crate) struct Ran {
+    pub(crate) columns: Arc<[Column]>,
+    /// There were more rows than were wanted.
+    pub(crate) cut: bool,
+    pub(crate) notices: Vec<Report>,
 }
 
 /// Classes of SQLSTATE that an administrator must hear of: no space, I/O, corruption, our bugs.
@@ -242,10 +261,10 @@ impl ClientWaits for Waits {
         if more {
             self.wait(WaitEvent::SqlNetMoreDataFromClient, 0, &mut call);
         } else {
-            self.0.session.set_active(false, self.0.env.wall_us());
+            self.0.session.set_active(false, self.0.env.now());
             env::stack::give_back();
             self.wait(WaitEvent::SqlNetMessageFromClient, 0, &mut call);
-            self.0.session.set_active(true, self.0.env.wall_us());
+            self.0.session.set_active(true, self.0.env.now());
             self.0.bump(Stat::RoundtripsClient, 1);
         }
         self.0.bump(Stat::BytesReceivedFromClient, bytes as u64);
@@ -329,8 +348,7 @@ impl SqlSession {
         &self.ctx
     }
 
-    /// Runs one statement on its own; at most `rows_max` rows, as texts, go to `sink`. Gives the
-    /// columns, and whether there were more rows.
+    /// Runs one statement on its own; at most `rows_max` rows, as texts, go to `sink`.
     ///
     /// # Errors
     /// The statement's.
@@ -340,13 +358,13 @@ impl SqlSession {
         params: &[Option<bytes::Bytes>],
         rows_max: usize,
         sink: &mut dyn RowSink,
-    ) -> Result<(Arc<[Column]>, bool), Report> {
+    ) -> Result<Ran, Report> {
         self.begin_request();
         let ran = Box::pin(self.rows_of(text, params, rows_max, sink)).await;
         let ended = self.sync().await;
-        self.session.take_notices();
-        let done = ran?;
-        ended.map(|()| done)
+        let notices = self.take_notices();
+        let (columns, cut) = ran?;
+        ended.map(|()| Ran { columns, cut, notices })
     }
 
     async fn rows_of(

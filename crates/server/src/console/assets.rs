@@ -23,9 +23,17 @@ pub const ASSETS: &[Asset] = &[
     asset!("/style.css", "style.css", "text/css; charset=utf-8"),
     asset!("/icon.svg", "icon.svg", "image/svg+xml"),
     asset!("/app.js", "app.js", "text/javascript; charset=utf-8"),
+    asset!("/activity.js", "activity.js", "text/javascript; charset=utf-8"),
     asset!("/chart.js", "chart.js", "text/javascript; charset=utf-8"),
     asset!("/dom.js", "dom.js", "text/javascript; charset=utf-8"),
+    asset!("/instances.js", "instances.js", "text/javascript; charset=utf-8"),
+    asset!("/names.js", "names.js", "text/javascript; charset=utf-8"),
     asset!("/pages.js", "pages.js", "text/javascript; charset=utf-8"),
+    asset!("/parameters.js", "parameters.js", "text/javascript; charset=utf-8"),
+    asset!("/reports.js", "reports.js", "text/javascript; charset=utf-8"),
+    asset!("/sessions.js", "sessions.js", "text/javascript; charset=utf-8"),
+    asset!("/sql.js", "sql.js", "text/javascript; charset=utf-8"),
+    asset!("/widgets.js", "widgets.js", "text/javascript; charset=utf-8"),
 ];
 
 /// The file of a path.

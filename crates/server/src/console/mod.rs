@@ -8,11 +8,12 @@
 //! views, run in a session of its own. Connections, sessions, log-ons, bodies and answers are
 //! bounded in number, size and time, on threads that serve nothing else, so that a console under
 //! attack slows no client. No text of a user becomes markup: the server sends JSON, the page makes
-//! text nodes of it, and its policy allows no script but its own.
+//! text nodes of it, and its policy allows no script but its own. Reports are HTML in which texts
+//! are escaped, and stand in a sandbox of their own that runs no script at all.
 //!
-//! What it must never do: read anything but views for a page, store anything, or keep an instance
-//! from opening. (Metrics are counters of the registries, read as they are; they show no text of
-//! users.)
+//! What it must never do: read anything but views for a page, store anything but a snapshot that a
+//! superuser asks for, or keep an instance from opening. (Metrics are counters of the registries,
+//! read as they are; they show no text of users.)
 
 mod activity;
 mod assets;
@@ -20,6 +21,8 @@ mod http;
 mod log_on;
 mod metrics;
 mod pages;
+mod query;
+mod reports;
 mod routes;
 mod table;
 mod throttle;
@@ -50,6 +53,8 @@ pub struct ConsoleConfig {
     pub listen: String,
     /// Certificate and key; `None`: plain HTTP, for the machine itself only.
     pub tls: Option<Tls>,
+    /// How reports name the database.
+    pub database: String,
 }
 
 /// What all parts of a console share.
@@ -58,6 +63,7 @@ struct Shared {
     places: Places,
     tls: Option<Tls>,
     address: SocketAddr,
+    database: String,
     viewers: Viewers,
     throttle: Throttle,
     log_ons: Arc<Semaphore>,
@@ -97,6 +103,7 @@ impl Console {
             places: server.places(),
             tls: config.tls,
             address,
+            database: config.database,
             viewers: Viewers::default(),
             throttle: Throttle::default(),
             log_ons: Arc::new(Semaphore::new(LOG_ONS_MAX)),

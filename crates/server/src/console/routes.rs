@@ -8,9 +8,8 @@
 
 use super::assets;
 use super::log_on::{Applicant, Refused, log_on};
-use super::pages::{self, Question};
-use super::viewer::{LIFE_LIMIT, Unasked, Viewer};
-use super::{Shared, metrics};
+use super::viewer::{Answered, LIFE_LIMIT, Task, Unasked, Viewer};
+use super::{Shared, metrics, pages, query};
 use crate::report::Report;
 use crate::tls::Encryption;
 use base64::Engine as _;
@@ -19,9 +18,9 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, FORWARDED, HOST,
-    HeaderMap, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE,
-    STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    COOKIE, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
+    RETRY_AFTER, SET_COOKIE, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
@@ -35,10 +34,17 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 const BODY_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// No script, style, image or connection but the console's own; nowhere in a frame.
+/// A report reads much, and a snapshot writes much.
+const REPORT_LIMIT: Duration = Duration::from_secs(120);
+
+/// No script, style, image, connection or frame but the console's own; nowhere in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-                      connect-src 'self'; base-uri 'none'; form-action 'self'; \
-                      frame-ancestors 'none'";
+                      connect-src 'self'; frame-src 'self'; base-uri 'none'; \
+                      form-action 'self'; frame-ancestors 'none'";
+/// A report has its styles in it and is shown in a frame of the console. It is nobody's origin:
+/// whatever may be in it runs no script, sends nothing and knows no cookie.
+const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                             form-action 'none'; frame-ancestors 'self'; sandbox";
 
 /// Who asks.
 pub struct Caller {
@@ -151,12 +157,16 @@ pub async fn answer(shared: &Arc<Shared>, caller: &Caller, request: Request<Inco
         Err(refusal) => refusal.answer(),
     };
     let headers = answer.headers_mut();
+    let opener = HeaderName::from_static("cross-origin-opener-policy");
+    if !headers.contains_key(CONTENT_SECURITY_POLICY) {
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        // A browser shows no page in a sandbox that asks for this too.
+        headers.insert(opener, HeaderValue::from_static("same-origin"));
+    }
     for (name, value) in [
-        (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
@@ -187,30 +197,27 @@ async fn route(
         ("/metrics", true) => scrape(shared, caller, request.headers()).await,
         ("/api/log-on", false) => enter(shared, caller, request).await,
         ("/api/log-off", false) => leave(shared, request).await,
-        ("/api/activity", true) => {
-            let viewer = viewer_of(shared, request.headers())?;
-            let (since_ms, step_s) = pages::window(request.uri().query().unwrap_or(""))
-                .map_err(|text| Refusal::new(StatusCode::BAD_REQUEST, text))?;
-            drop(viewer);
-            let series = serde_json::to_value(shared.activity.series(since_ms, step_s));
-            series
-                .map(|series| json_answer(StatusCode::OK, &series))
-                .map_err(|e| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))
+        ("/api/report", true) => {
+            Ok(report(shared, request.headers(), request.uri().query().unwrap_or("")).await)
         }
         (path, true) => {
-            let question = pages::page(path).ok_or_else(not_found)?;
+            let query = request.uri().query().unwrap_or("");
+            let task = pages::page(path, query).ok_or_else(not_found)?;
             let viewer = viewer_of(shared, request.headers())?;
-            ask(shared, &viewer, question).await
+            ask(shared, &viewer, task.map_err(bad_request)?).await
         }
         (path, false) if pages::is_action(path) => {
             let viewer = viewer_of(shared, request.headers())?;
             let body = body_of(request).await?;
-            let question = pages::action(path, &body)
-                .map_err(|text| Refusal::new(StatusCode::BAD_REQUEST, text))?;
-            ask(shared, &viewer, question).await
+            let task = pages::action(path, &body).map_err(bad_request)?;
+            ask(shared, &viewer, task).await
         }
         _ => Err(not_found()),
     }
+}
+
+fn bad_request(text: String) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, text)
 }
 
 fn not_found() -> Refusal {
@@ -334,18 +341,49 @@ fn set_cookie(shared: &Shared, answer: &mut Answer, token: &str, life: Duration)
     }
 }
 
-async fn ask(
-    shared: &Arc<Shared>,
-    viewer: &Arc<Viewer>,
-    question: Question,
-) -> Result<Answer, Refusal> {
-    let answered = viewer.ask(question.parts)?;
-    let late = || Refusal::new(StatusCode::GATEWAY_TIMEOUT, "the session has not answered in time");
-    let answered = tokio::time::timeout(ANSWER_LIMIT, answered).await.map_err(|_| late())?;
-    let mut tables = answered.map_err(|_| Refusal::no_session())??;
+async fn ask(shared: &Arc<Shared>, viewer: &Arc<Viewer>, task: Task) -> Result<Answer, Refusal> {
+    let limit = if matches!(task, Task::TakeSnapshot) { REPORT_LIMIT } else { ANSWER_LIMIT };
+    let Answered::Tables(mut tables) = answered(viewer, task, limit).await? else {
+        return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no rows have come"));
+    };
     tables.insert("user".to_owned(), json!(viewer.user));
     tables.insert("instance".to_owned(), json!(shared.engine.instance().me.0));
     Ok(json_answer(StatusCode::OK, &Value::Object(tables)))
+}
+
+async fn answered(viewer: &Arc<Viewer>, task: Task, limit: Duration) -> Result<Answered, Refusal> {
+    let late = || Refusal::new(StatusCode::GATEWAY_TIMEOUT, "the session has not answered in time");
+    let answered = viewer.ask(task)?;
+    let answered = tokio::time::timeout(limit, answered).await.map_err(|_| late())?;
+    Ok(answered.map_err(|_| Refusal::no_session())??)
+}
+
+/// A report, or a page that says why there is none: a frame shows both.
+async fn report(shared: &Arc<Shared>, headers: &HeaderMap, text: &str) -> Answer {
+    let made = async {
+        let viewer = viewer_of(shared, headers)?;
+        let (wanted, download) = query::report(text).map_err(bad_request)?;
+        match answered(&viewer, Task::Report(wanted), REPORT_LIMIT).await? {
+            Answered::Page(page) => Ok((page, download.then(|| wanted.file_name()))),
+            Answered::Tables(_) => {
+                Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no report has come"))
+            }
+        }
+    };
+    let (status, (page, file)) = match made.await {
+        Ok(made) => (StatusCode::OK, made),
+        Err(refusal) => (refusal.status, (::report::refusal_html(&refusal.message), None)),
+    };
+    let mut answer = Response::new(Full::new(Bytes::from(page)));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
+    let named = file.map(|name| format!("attachment; filename=\"{name}\""));
+    if let Some(named) = named.and_then(|named| HeaderValue::from_str(&named).ok()) {
+        headers.insert(CONTENT_DISPOSITION, named);
+    }
+    answer
 }
 
 /// Metrics: for the machine itself without log-on, for others with a user's name and password.

@@ -39,23 +39,47 @@ impl sql::RowSink for Taken {
 }
 
 impl Taken {
-    /// The rows taken, of columns with these names and types. `None`: they are not whole.
-    pub fn into_table(mut self, columns: Vec<String>, oids: &[u32], cut: bool) -> Option<Table> {
-        let mut rows = Vec::new();
+    /// Goes through the rows taken. `None`: they are not whole.
+    fn each(mut self, mut row: impl FnMut(&[Option<BytesMut>])) -> Option<()> {
+        let mut cells = Vec::new();
         while self.0.has_remaining() {
             let count = usize::try_from(self.0.try_get_i16().ok()?).ok()?;
-            let mut row = Vec::with_capacity(count);
-            for at in 0..count {
+            cells.clear();
+            for _ in 0..count {
                 let length = self.0.try_get_i32().ok()?;
-                row.push(match usize::try_from(length) {
-                    Err(_) => Value::Null,
+                cells.push(match usize::try_from(length) {
+                    Err(_) => None,
                     Ok(length) if length > self.0.remaining() => return None,
-                    Ok(length) => value(*oids.get(at)?, &self.0.split_to(length)),
+                    Ok(length) => Some(self.0.split_to(length)),
                 });
             }
-            rows.push(row);
+            row(&cells);
         }
+        Some(())
+    }
+
+    /// The rows taken, of columns with these names and types. `None`: they are not whole.
+    pub fn into_table(self, columns: Vec<String>, oids: &[u32], cut: bool) -> Option<Table> {
+        let mut rows = Vec::new();
+        let oid = |at: usize| oids.get(at).copied().unwrap_or(0);
+        self.each(|cells| {
+            let cell = |(at, cell): (usize, &Option<BytesMut>)| {
+                cell.as_ref().map_or(Value::Null, |bytes| value(oid(at), bytes))
+            };
+            rows.push(cells.iter().enumerate().map(cell).collect());
+        })?;
         Some(Table { columns, rows, cut })
+    }
+
+    /// Hands on the texts of each row taken. `None`: they are not whole.
+    pub fn texts(self, mut row: impl FnMut(&[Option<&str>])) -> Option<()> {
+        self.each(|cells| {
+            let texts: Vec<Option<&str>> = cells
+                .iter()
+                .map(|cell| cell.as_ref().map(|bytes| str::from_utf8(bytes).unwrap_or_default()))
+                .collect();
+            row(&texts);
+        })
     }
 }
 

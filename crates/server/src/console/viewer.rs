@@ -2,18 +2,20 @@
 //!
 //! What it promises: it is a client like any other: it has a place among `max_connections`, is in
 //! `v$session` and the audit trail, waits as one that waits for its client, and ends when somebody
-//! terminates it. Its statements are read-only and end after [`STATEMENT_TIMEOUT`]; a panic in one
-//! ends that statement. It ends by itself when nobody has asked for [`IDLE_LIMIT`], and
-//! [`LIFE_LIMIT`] after log-on. What it must never do: run a statement for somebody else than who
-//! has logged on.
+//! terminates it. Its statements are read-only, but for the one that takes a snapshot, and end
+//! after [`STATEMENT_TIMEOUT`]; a panic in one ends that statement. It ends by itself when nobody
+//! has asked for [`IDLE_LIMIT`], and [`LIFE_LIMIT`] after log-on. What it must never do: run a
+//! statement for somebody else than who has logged on.
 
 use super::Shared;
+use super::activity::{self, Window};
 use super::log_on::Applicant;
+use super::reports::{self, Wanted};
 use super::table::{Table, Taken};
 use crate::engine::{Engine, Interrupt, Session};
 use crate::registry::Slot;
 use crate::report::Report;
-use crate::sql_engine::SqlSession;
+use crate::sql_engine::{Ran, SqlSession};
 use futures::FutureExt;
 use observe::{DRIVER_TCP, WaitEvent};
 use parking_lot::Mutex;
@@ -30,6 +32,9 @@ const IDLE_LIMIT: Duration = Duration::from_secs(30 * 60);
 pub const LIFE_LIMIT: Duration = Duration::from_secs(12 * 3600);
 /// As `statement_timeout` takes it.
 pub const STATEMENT_TIMEOUT: &str = "15s";
+/// What a console's queries have in them: in `v$sql` they are told apart from those of
+/// applications.
+const MARK: &str = "select /* skein console */ ";
 /// Questions that wait for the one before.
 const ASKS_MAX: usize = 8;
 /// As sessions of clients have it.
@@ -46,10 +51,29 @@ pub struct Part {
     pub rows_max: usize,
 }
 
-/// What a session is asked: its statements run one after the other; the first that fails ends it.
+/// What a session is asked.
+pub enum Task {
+    /// Statements, one after the other; the first that fails ends it.
+    Parts(Vec<Part>),
+    /// What sessions did over time.
+    Activity(Window),
+    Report(Wanted),
+    Snapshots,
+    TakeSnapshot,
+}
+
+/// What comes of it.
+pub enum Answered {
+    /// Rows by the names of the parts, and whatever else is JSON.
+    Tables(Map<String, Value>),
+    /// A page of HTML.
+    Page(String),
+}
+
+/// A question, and who waits for its answer.
 pub struct Ask {
-    pub parts: Vec<Part>,
-    pub answer: oneshot::Sender<Result<Map<String, Value>, Report>>,
+    task: Task,
+    answer: oneshot::Sender<Result<Answered, Report>>,
 }
 
 /// Why there is no answer.
@@ -81,13 +105,9 @@ impl Viewer {
     }
 
     /// Asks; the answer comes through the receiver.
-    #[allow(clippy::type_complexity)] // What `Ask` holds the other end of.
-    pub fn ask(
-        &self,
-        parts: Vec<Part>,
-    ) -> Result<oneshot::Receiver<Result<Map<String, Value>, Report>>, Unasked> {
+    pub fn ask(&self, task: Task) -> Result<oneshot::Receiver<Result<Answered, Report>>, Unasked> {
         let (answer, answered) = oneshot::channel();
-        match self.asks.try_send(Ask { parts, answer }) {
+        match self.asks.try_send(Ask { task, answer }) {
             Ok(()) => Ok(answered),
             Err(mpsc::error::TrySendError::Full(_)) => Err(Unasked::Busy),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Unasked::Ended),
@@ -167,8 +187,6 @@ struct Thread<'a> {
 /// What ended a rest.
 enum Woken {
     Asked(Ask),
-    /// It is time for a sample.
-    Due,
     Over,
 }
 
@@ -181,10 +199,9 @@ impl Thread<'_> {
             }
             match self.rest(last).await {
                 Woken::Over => return,
-                Woken::Due => self.sample().await,
                 Woken::Asked(ask) => {
                     last = Instant::now();
-                    let done = self.run(&ask.parts).await;
+                    let done = self.guarded(&ask.task).await;
                     // Whoever asked may have gone.
                     let _ = ask.answer.send(done);
                 }
@@ -200,60 +217,105 @@ impl Thread<'_> {
         let Some(left) = end.checked_duration_since(now).filter(|left| !left.is_zero()) else {
             return Woken::Over;
         };
-        let due = self.shared.activity.due_in(now);
         let ctx = self.session.ctx().clone();
-        ctx.session.set_active(false, ctx.env.wall_us());
+        ctx.session.set_active(false, ctx.env.now());
         let (asked, ended) = (&mut self.asked, &self.ended);
         let woken = async {
             tokio::select! {
                 biased;
                 () = ended.notified() => Woken::Over,
                 ask = asked.recv() => ask.map_or(Woken::Over, Woken::Asked),
-                () = ctx.env.sleep(left.min(due)) => Woken::Due,
+                () = ctx.env.sleep(left) => Woken::Over,
             }
         };
         let p = [DRIVER_TCP, 0, 0];
         let woken = ctx.wait(WaitEvent::SqlNetMessageFromClient, p, woken).await;
-        ctx.session.set_active(true, ctx.env.wall_us());
+        ctx.session.set_active(true, ctx.env.now());
         woken
     }
 
-    /// Takes a sample of what all sessions do, unless another console session has just done so.
-    async fn sample(&mut self) {
-        let Some(turn) = self.shared.activity.take_turn(Instant::now()) else { return };
-        let wall_us = self.session.ctx().env.wall_us();
-        let part = super::activity::sample_part(self.session.pid());
-        // Without an answer there is a gap; who asks for something is told what is wrong.
-        if let Ok(sampled) = self.run(&[part]).await {
-            self.shared.activity.note(turn, wall_us, &sampled);
+    /// Does what is asked for. A panic is an error; what was begun is undone, and the session goes
+    /// on.
+    async fn guarded(&mut self, task: &Task) -> Result<Answered, Report> {
+        let done = AssertUnwindSafe(self.run(task).boxed_local()).catch_unwind().await;
+        match done {
+            Ok(done) => done,
+            Err(_) => {
+                reports::undo(&mut self.session).await?;
+                Err(Report::error("XX000", "the statement failed inside the server"))
+            }
         }
     }
 
-    async fn run(&mut self, parts: &[Part]) -> Result<Map<String, Value>, Report> {
+    async fn run(&mut self, task: &Task) -> Result<Answered, Report> {
+        let tables = match task {
+            Task::Parts(parts) => self.tables(parts).await?,
+            Task::Activity(window) => self.activity(window).await?,
+            Task::Snapshots => reports::snapshots(&mut self.session).await?,
+            Task::TakeSnapshot => reports::take(&mut self.session).await?,
+            Task::Report(wanted) => {
+                let database = &self.shared.database;
+                let page = reports::page(&mut self.session, database, *wanted).await;
+                return page.map(Answered::Page);
+            }
+        };
+        Ok(Answered::Tables(tables))
+    }
+
+    async fn tables(&mut self, parts: &[Part]) -> Result<Map<String, Value>, Report> {
         let mut answer = Map::new();
         for part in parts {
-            let table = AssertUnwindSafe(self.table(part).boxed_local()).catch_unwind().await;
-            let Ok(table) = table else {
-                // It is undone; the session goes on.
-                self.session.fail_transaction().await;
-                self.session.sync().await?;
-                return Err(Report::error("XX000", "the statement failed inside the server"));
-            };
-            let value = serde_json::to_value(table?);
-            let value = value.map_err(|e| Report::error("XX000", e.to_string()))?;
+            let table = serde_json::to_value(self.table(part).await?);
+            let value = table.map_err(|e| Report::error("XX000", e.to_string()))?;
             answer.insert(part.name.to_owned(), value);
         }
         Ok(answer)
     }
 
-    async fn table(&mut self, part: &Part) -> Result<Table, Report> {
+    /// Fetches the samples that are new, unless another session is at it or has just been, and
+    /// shows what all have fetched.
+    async fn activity(&mut self, window: &Window) -> Result<Map<String, Value>, Report> {
+        let shared = Arc::clone(self.shared);
+        let wall_us = self.session.ctx().env.wall_us();
+        if let Some(mut turn) = shared.activity.take_turn(Instant::now(), wall_us) {
+            let (_, taken) = self.taken(&turn.part()).await?;
+            taken.texts(|row| turn.row(row)).ok_or_else(not_whole)?;
+            turn.keep();
+        }
+        let shown =
+            shared.activity.look(|samples, seen_us| activity::shown(samples, window, seen_us));
+        match serde_json::to_value(shown) {
+            Ok(Value::Object(shown)) => Ok(shown),
+            _ => Err(Report::error("XX000", "the samples cannot be shown")),
+        }
+    }
+
+    async fn taken(&mut self, part: &Part) -> Result<(Ran, Taken), Report> {
         let params: Vec<_> = part.params.iter().map(|p| Some(p.clone().into())).collect();
         let mut taken = Taken::default();
-        let (columns, cut) =
-            self.session.rows(&part.text, &params, part.rows_max, &mut taken).await?;
-        let names = columns.iter().map(|column| column.name.clone()).collect();
-        let oids: Vec<u32> = columns.iter().map(|column| column.type_oid).collect();
-        let table = taken.into_table(names, &oids, cut);
-        table.ok_or_else(|| Report::error("XX000", "the rows of a statement are not whole"))
+        // What is explained is somebody's statement and stays as it is.
+        let text = match part.text.starts_with("select ") {
+            true => marked(&part.text),
+            false => part.text.to_string(),
+        };
+        let ran = self.session.rows(&text, &params, part.rows_max, &mut taken).await?;
+        Ok((ran, taken))
     }
+
+    async fn table(&mut self, part: &Part) -> Result<Table, Report> {
+        let (ran, taken) = self.taken(part).await?;
+        let names = ran.columns.iter().map(|column| column.name.clone()).collect();
+        let oids: Vec<u32> = ran.columns.iter().map(|column| column.type_oid).collect();
+        taken.into_table(names, &oids, ran.cut).ok_or_else(not_whole)
+    }
+}
+
+/// A query with the mark in it. It stands behind the first word, since what stands before a
+/// statement is no part of its text.
+pub fn marked(text: &str) -> String {
+    text.replacen("select ", MARK, 1)
+}
+
+fn not_whole() -> Report {
+    Report::error("XX000", "the rows of a statement are not whole")
 }

@@ -1,6 +1,7 @@
 // Log-on, the pages' frame, and how they are kept up to date.
 
 import { clock, h, rows, show } from "/dom.js";
+import { forget } from "/names.js";
 import { PAGES } from "/pages.js";
 
 const PING_MS = 3000;
@@ -18,7 +19,8 @@ const app = {
   instances: new Map(),
 
   async ask(path, body) {
-    const options = { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(35000) };
+    const limit = path === "/api/snapshot" ? 125000 : 35000;
+    const options = { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(limit) };
     if (body !== undefined) {
       options.method = "POST";
       options.headers = { "content-type": "application/json" };
@@ -114,6 +116,7 @@ function sentence(error) {
 }
 
 async function enter() {
+  forget();
   await me();
   show(byId("log-on"), false);
   show(byId("console"), true);
@@ -236,16 +239,19 @@ async function poll(current) {
 
 function open() {
   clearTimeout(polling);
-  const name = location.hash.slice(1);
+  // `#page`, or `#page/what is opened in it`.
+  const [name, opened] = location.hash.slice(1).split("/");
   const chosen = PAGES.find((p) => p.name === name) ?? PAGES[0];
   byId("tabs").replaceChildren(
     ...PAGES.map((p) =>
       h("a", { href: `#${p.name}`, "aria-current": p === chosen ? "page" : undefined }, p.title),
     ),
   );
+  // On a phone not all of them are in sight.
+  byId("tabs").querySelector("[aria-current]").scrollIntoView({ block: "nearest", inline: "center", behavior: "instant" });
   const trouble = h("p", { class: "card error", role: "alert", hidden: true });
-  const made = chosen.make(app);
-  byId("page").replaceChildren(trouble, ...made.elements);
+  const made = chosen.make(app, opened);
+  byId("page").replaceChildren(trouble, ...made.elements.filter(Boolean));
   page = { every: chosen.every, poll: made.poll, trouble };
   app.refresh = () => {
     clearTimeout(polling);

@@ -40,15 +40,22 @@ function timeStep(windowMs) {
   return [15, 30, 60, 120, 300, 600, 900, 1800].map((x) => x * 1000).find((x) => x >= wanted) ?? 3600e3;
 }
 
+// Pixels that a pointer may move and still only points at something.
+const TAP = 6;
+
 // A chart element with `update(points, from, to, stepMs)`; a point is `{ t, values }`, values in the
-// order of `classes`. `compact`: without a reading under the pointer.
-export function stackedArea(classes, { height = 240, compact = false, label } = {}) {
-  const box = h("div", { class: compact ? "chart compact" : "chart" });
+// order of `classes`. `compact`: without a reading under the pointer. `choose(from, to)`: called
+// with what somebody has drawn the pointer over, or tapped at; `select(from, to)` shows such a part.
+export function stackedArea(classes, { height = 240, compact = false, label, choose } = {}) {
+  const box = h("div", { class: compact ? "chart compact" : choose ? "chart choosable" : "chart" });
   const reading = h("div", { class: "reading", hidden: true });
   let last = null;
+  let selected = null;
+  let drawing = false;
 
   function draw() {
-    if (!last || !box.isConnected) return;
+    // What somebody is drawing is not taken from under the pointer.
+    if (!last || !box.isConnected || drawing) return;
     const { points, from, to, stepMs, top: fixedTop } = last;
     const width = Math.max(box.clientWidth, 200);
     const plotWidth = width - LEFT - RIGHT;
@@ -83,7 +90,49 @@ export function stackedArea(classes, { height = 240, compact = false, label } = 
     const attributes = { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label };
     const svg = s("svg", attributes, parts);
     box.replaceChildren(svg, reading);
-    if (!compact) follow(svg, { points, x, width, plotHeight });
+    if (compact) return;
+    const band = s("rect", { class: "band", y: TOP, height: plotHeight });
+    const put = (a, b) => {
+      const [left, right] = [Math.max(LEFT, Math.min(a, b)), Math.min(width - RIGHT, Math.max(a, b))];
+      band.setAttribute("x", left);
+      band.setAttribute("width", Math.max(0, right - left));
+    };
+    if (selected) put(x(selected[0]), x(selected[1]));
+    svg.append(band);
+    follow(svg, { points, x, width, plotHeight });
+    if (choose) chooseIn(svg, put, { from, to, width, plotWidth, choose });
+  }
+
+  // A part of the time, drawn or tapped.
+  function chooseIn(svg, put, { from, to, width, plotWidth, choose }) {
+    let begun = null;
+    const place = (event) => {
+      const at = event.clientX - svg.getBoundingClientRect().left;
+      return Math.min(width - RIGHT, Math.max(LEFT, at));
+    };
+    const time = (px) => Math.round(from + ((px - LEFT) / plotWidth) * (to - from));
+    svg.addEventListener("pointerdown", (event) => {
+      begun = place(event);
+      drawing = true;
+      svg.setPointerCapture?.(event.pointerId);
+    });
+    svg.addEventListener("pointermove", (event) => {
+      if (begun !== null) put(begun, place(event));
+    });
+    const end = (event, taken) => {
+      if (begun === null) return;
+      const [a, b] = [begun, place(event)].sort((p, q) => p - q);
+      begun = null;
+      drawing = false;
+      if (!taken) return draw();
+      const tapped = b - a < TAP;
+      // A tap takes a tenth of what is shown, about where it was.
+      const half = (to - from) / 20;
+      const middle = Math.min(to - half, Math.max(from + half, time((a + b) / 2)));
+      choose(...(tapped ? [Math.round(middle - half), Math.round(middle + half)] : [time(a), time(b)]));
+    };
+    svg.addEventListener("pointerup", (event) => end(event, true));
+    svg.addEventListener("pointercancel", (event) => end(event, false));
   }
 
   // What the pointer is over.
@@ -122,6 +171,9 @@ export function stackedArea(classes, { height = 240, compact = false, label } = 
   new ResizeObserver(draw).observe(box);
   return {
     element: box,
+    select(from, to) {
+      selected = [from, to];
+    },
     update(points, from, to, stepMs, top) {
       last = { points, from, to, stepMs, top };
       draw();
