@@ -246,7 +246,8 @@ async fn serve(
         }
     };
     let console = settings.console.and_then(|listen| {
-        let config = ConsoleConfig { listen, tls };
+        let database = crate::reports::name_of(layout.dir());
+        let config = ConsoleConfig { listen, tls, database };
         open_console(&engine, &server, config, observer)
     });
     publish(&instance, &params, guard, &server, console.as_ref())?;

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::error::{CliError, Doing, Exit, Result, say};
 use crate::layout::Layout;
 use crate::shell::{connect, error_text, find_port};
-use report::{Beside, Fetched, Input, Interval, Problem, Sequence, SnapshotRow};
+use report::{Fetched, Interval, Problem, SnapshotRow};
 use std::io::Write;
 use std::path::Path;
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -55,13 +55,12 @@ pub(crate) fn ask<T>(dir: &Path, work: impl AsyncFnOnce(&mut Asked) -> Result<T>
 }
 
 impl Asked {
-    /// The rows of a statement; none if this server does not have what it names.
-    pub(crate) async fn rows(&mut self, text: &str) -> Result<Fetched> {
+    /// The rows of a statement; neither rows nor columns if this server does not have what it
+    /// names.
+    async fn rows(&mut self, text: &str) -> Result<Fetched> {
         let messages = match self.client.simple_query(text).await {
             Ok(messages) => messages,
-            Err(e) if e.code().is_some_and(|c| matches!(c.code(), "42P01" | "3F000" | "42703")) => {
-                Vec::new()
-            }
+            Err(e) if e.code().is_some_and(|c| report::is_missing(c.code())) => Vec::new(),
             Err(e) => return Err(CliError::failed(error_text(&e))),
         };
         let mut fetched = Fetched::default();
@@ -80,98 +79,26 @@ impl Asked {
         Ok(fetched)
     }
 
+    /// The rows of each statement.
+    pub(crate) async fn all(&mut self, texts: Vec<String>) -> Result<Vec<Fetched>> {
+        let mut answers = Vec::with_capacity(texts.len());
+        for text in texts {
+            answers.push(self.rows(&text).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn snapshots(&mut self) -> Result<Vec<SnapshotRow>> {
+        Ok(report::snapshots(&self.rows(report::SNAPSHOTS).await?))
+    }
+
     /// Takes a snapshot; its number.
     async fn snapshot(&mut self) -> Result<i64> {
-        let taken = self.rows("select dbms_workload_repository.create_snapshot()").await?;
+        let taken = self.rows(report::CREATE_SNAPSHOT).await?;
         while let Ok(notice) = self.notices.try_recv() {
             eprintln!("skein: {}", notice.text);
         }
-        let number = taken.rows.first().and_then(|row| row[0].as_deref()?.parse().ok());
-        number.ok_or_else(|| CliError::failed("the snapshot has no number"))
-    }
-
-    /// Every instance of every snapshot that is kept.
-    async fn snapshots(&mut self) -> Result<Vec<SnapshotRow>> {
-        let fetched = self
-            .rows(
-                "select snap_id, instance_number, instance_name, version, \
-                 to_char(end_interval_time, 'YYYY-MM-DD HH24:MI:SS'), \
-                 (extract(epoch from end_interval_time) * 1000000)::bigint, \
-                 to_char(startup_time, 'YYYY-MM-DD HH24:MI:SS'), \
-                 (extract(epoch from startup_time) * 1000000)::bigint, coalesce(sessions, 0) \
-                 from pg_awr.wrm$_snapshot order by snap_id, instance_number",
-            )
-            .await?;
-        let row = |row: &Vec<Option<String>>| {
-            let text = |at: usize| row[at].clone().unwrap_or_default();
-            let number = |at: usize| row[at].as_deref().and_then(|t| t.parse().ok()).unwrap_or(0);
-            SnapshotRow {
-                snap_id: number(0),
-                instance: number(1),
-                name: text(2),
-                version: text(3),
-                time: text(4),
-                time_us: number(5),
-                startup: text(6),
-                startup_us: number(7),
-                sessions: number(8),
-            }
-        };
-        Ok(fetched.rows.iter().map(row).collect())
-    }
-
-    /// All that is kept of two snapshots.
-    async fn input(
-        &mut self,
-        database: String,
-        snapshots: Vec<SnapshotRow>,
-        (begin, end): (i64, i64),
-    ) -> Result<Input> {
-        let mut input = Input { database, snapshots, ..Input::default() };
-        for (table, _) in report::TABLES {
-            let text = format!("select * from pg_awr.{table} where snap_id in ({begin}, {end})");
-            input.tables.insert((*table).to_owned(), self.rows(&text).await?);
-        }
-        let texts = format!(
-            "select sql_id, sql_text from pg_awr.wrh$_sqltext where sql_id in \
-             (select sql_id from pg_awr.wrh$_sqlstat where snap_id = {end})"
-        );
-        for row in self.rows(&texts).await?.rows {
-            if let [Some(id), Some(text)] = &row[..] {
-                input.texts.insert(id.clone(), text.clone());
-            }
-        }
-        Ok(input)
-    }
-}
-
-impl Asked {
-    /// What snapshots do not hold: sequences as they are now, and who held row locks.
-    async fn beside(&mut self, (begin, end): (i64, i64)) -> Result<Beside> {
-        let text = "select sequence_owner || '.' || sequence_name, cache_size, order_flag \
-                    from dba_sequences";
-        let sequence = |row: &Vec<Option<String>>| {
-            Some(Sequence {
-                name: row[0].clone()?,
-                cache: row[1].as_deref()?.parse().ok()?,
-                ordered: row[2].as_deref() == Some("Y"),
-            })
-        };
-        let sequences = self.rows(text).await?.rows.iter().filter_map(sequence).collect();
-        let text = format!(
-            "select blocking_inst_id, blocking_session, count(*) from gv$active_session_history \
-             where event like 'enq: TX%' and blocking_session is not null and sample_time > \
-             (select min(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {begin}) \
-             and sample_time <= \
-             (select max(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {end}) \
-             group by 1, 2 order by 3 desc limit 5"
-        );
-        let number = |cell: &Option<String>| cell.as_deref()?.parse::<i64>().ok();
-        let blocker = |row: &Vec<Option<String>>| {
-            Some((number(&row[0])?, number(&row[1])?, number(&row[2])?))
-        };
-        let blockers = self.rows(&text).await?.rows.iter().filter_map(blocker).collect();
-        Ok(Beside { sequences, blockers })
+        report::taken(&taken).ok_or_else(|| CliError::failed("the snapshot has no number"))
     }
 }
 
@@ -231,7 +158,8 @@ fn interval(request: &Request<'_>) -> Result<Interval> {
     }
     ask(request.dir, async |asked| {
         let (snapshots, range) = range_of(asked, request.range, instance, request.now).await?;
-        let input = asked.input(name_of(request.dir), snapshots, range).await?;
+        let answers = asked.all(report::input_statements(range)).await?;
+        let input = report::input(&name_of(request.dir), snapshots, answers);
         Ok(Interval::new(&input, range.0, range.1, instance)?)
     })
 }
@@ -256,8 +184,9 @@ pub fn report(request: &Request<'_>) -> Result<()> {
 pub fn diagnose(dir: &Path, range: Option<(i64, i64)>, now: bool) -> Result<()> {
     let text = ask(dir, async |asked| {
         let (snapshots, range) = range_of(asked, range, None, now).await?;
-        let input = asked.input(name_of(dir), snapshots, range).await?;
-        let beside = asked.beside(range).await?;
+        let answers = asked.all(report::input_statements(range)).await?;
+        let input = report::input(&name_of(dir), snapshots, answers);
+        let beside = report::beside(&asked.all(report::beside_statements(range)).await?);
         let interval = Interval::new(&input, range.0, range.1, None)?;
         Ok(report::diagnose(&interval, &beside))
     })?;

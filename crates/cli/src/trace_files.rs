@@ -14,6 +14,7 @@ struct Folder {
     dir: PathBuf,
     prefix: String,
     banner: String,
+    node: String,
 }
 
 /// Lets the sessions of instance `k` be traced.
@@ -31,7 +32,7 @@ pub fn follow(observer: &Observer, layout: &Layout, k: u16, set: &str) {
         std::process::id()
     );
     let prefix = format!("skein_{k}");
-    observer.set_trace_files(Box::new(Folder { dir, prefix, banner }));
+    observer.set_trace_files(Box::new(Folder { dir, prefix, banner, node }));
 }
 
 impl TraceFiles for Folder {
@@ -56,6 +57,10 @@ impl TraceFiles for Folder {
         &self.banner
     }
 
+    fn node(&self) -> &str {
+        &self.node
+    }
+
     fn path(&self, name: &str) -> String {
         self.dir.join(name).display().to_string()
     }
@@ -69,8 +74,12 @@ mod tests {
     fn a_file_is_made_with_its_folder_and_appended_to() {
         let dir = std::env::temp_dir().join(format!("skein-traces-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
-        let files =
-            Folder { dir: dir.clone(), prefix: "skein_1".to_owned(), banner: String::new() };
+        let files = Folder {
+            dir: dir.clone(),
+            prefix: "skein_1".to_owned(),
+            banner: String::new(),
+            node: String::new(),
+        };
         files.append("a.trc", b"one\n").expect("written");
         files.append("a.trc", b"two\n").expect("written");
         let there = std::fs::read_to_string(files.path("a.trc")).expect("the file");

@@ -3,46 +3,15 @@
 //! What it promises: a command that it does not know is an error that says so. What it must never
 //! do: take a statement of SQL for a command.
 
-use super::pieces::SETTINGS;
-use super::{Flow, Format, Place, Shell, Variable, query};
+use super::defines::Unknown;
+use super::place::{Edited, Place};
+use super::settings::{OnError, format_of, switched};
+use super::transaction::End;
+use super::words::{absent, command, first_word, joined, quoted_words};
+use super::{Flow, Format, Shell, Variable, query};
 use crate::error::{CliError, Doing, Result};
 use std::fs::File;
 use std::path::PathBuf;
-
-/// What `set` and `\pset` have set.
-pub(super) struct Settings {
-    pub(super) format: Format,
-    pub(super) timing: bool,
-    /// `None`: notices are shown as such.
-    pub(super) serveroutput: Option<bool>,
-    pub(super) feedback: bool,
-    pub(super) heading: bool,
-    pub(super) echo: bool,
-    pub(super) termout: bool,
-    /// Whether `&name` is replaced.
-    pub(super) define: bool,
-    pub(super) null: String,
-    pub(super) separator: String,
-    pub(super) on_error: Flow,
-}
-
-impl Settings {
-    pub(super) fn new(interactive: bool) -> Settings {
-        Settings {
-            format: Format::Aligned,
-            timing: false,
-            serveroutput: None,
-            feedback: true,
-            heading: true,
-            echo: false,
-            termout: true,
-            define: true,
-            null: String::new(),
-            separator: "|".to_owned(),
-            on_error: if interactive { Flow::Next } else { Flow::Exit(1) },
-        }
-    }
-}
 
 const HELP: &str = "\
 Statements end with a semicolon, blocks and routines in the field's language with a line that
@@ -54,13 +23,16 @@ what runs.
   \\i FILE  \\o [FILE]  \\c INSTANCE  \\! COMMAND  \\echo TEXT  \\q
 
   set timing|serveroutput|feedback|heading|echo|termout|define on|off    set format, null, colsep X
+  set autocommit on|off   show NAME   show errors   show parameter NAME
   exec STATEMENT;   variable NAME TYPE   print [NAME]   :NAME in statements and blocks
-  @FILE [VALUES] with &1 ..   define NAME = TEXT   prompt TEXT   rem TEXT   describe NAME
-  spool FILE|off   whenever sqlerror exit [N]|continue   connect INSTANCE   host COMMAND   exit [N]
+  @FILE [VALUES] with &1 ..   define NAME = TEXT   accept NAME prompt TEXT   prompt TEXT   rem TEXT
+  describe NAME   column NAME new_value VARIABLE   timing start|show|stop   spool FILE|off
+  list   run   save FILE   get FILE   connect INSTANCE   disconnect   host COMMAND
+  whenever sqlerror exit [N] [commit|rollback]|continue   exit [N] [commit|rollback]
 ";
 
 /// A word and what follows it.
-fn split_word(text: &str) -> (&str, &str) {
+pub(super) fn split_word(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     (&text[..end], text[end..].trim())
@@ -70,33 +42,13 @@ fn usage(text: impl std::fmt::Display) -> CliError {
     CliError::failed(format!("{text}"))
 }
 
-/// `on` and `off`; nothing switches.
-fn switched(text: &str, now: bool) -> Result<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "" => Ok(!now),
-        "on" => Ok(true),
-        "off" => Ok(false),
-        other => Err(usage(format!("on or off, not {other}"))),
-    }
-}
-
-fn format_of(name: &str) -> Result<Format> {
-    Ok(match name {
-        "aligned" => Format::Aligned,
-        "expanded" => Format::Expanded,
-        "csv" => Format::Csv,
-        "json" => Format::Json,
-        other => return Err(usage(format!("format {other}: aligned, expanded, csv or json"))),
-    })
-}
-
-fn unquoted(text: &str) -> &str {
+pub(super) fn unquoted(text: &str) -> &str {
     let inner = text.strip_prefix(['\'', '"']).and_then(|t| t.strip_suffix(['\'', '"']));
     inner.unwrap_or(text)
 }
 
 impl Shell {
-    pub(super) async fn command(&mut self, line: &str, place: Place<'_>) -> Result<Flow> {
+    pub(super) async fn command(&mut self, line: &str, place: &Place) -> Result<Flow> {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix('\\') {
             return self.backslash(rest.trim_end_matches(';').trim_end()).await;
@@ -107,34 +59,51 @@ impl Shell {
         if let Some(rest) = line.strip_prefix('!') {
             return self.host(rest);
         }
-        let (word, rest) = split_word(line);
-        let word = word.trim_end_matches(';').to_ascii_lowercase();
+        let word = first_word(line);
+        let rest = line[word.len()..].trim();
         let plain = rest.trim_end_matches(';').trim_end();
-        match word.as_str() {
-            "rem" | "remark" => {}
-            "prompt" => self.print(&format!("{rest}\n")),
-            "set" => self.set(plain)?,
-            "show" => self.tell_of(plain),
-            "exec" | "execute" => return self.exec(plain, place).await,
-            "variable" | "var" => self.declare(plain)?,
-            "print" => self.print_variables(plain)?,
-            "start" => return self.script(plain).await,
-            "spool" => self.spool_to(plain)?,
-            "whenever" => self.whenever(plain)?,
+        if let Some(text) = absent(word) {
+            self.refuse(&text);
+            return Ok(Flow::Next);
+        }
+        match command(word).unwrap_or("") {
+            "accept" => self.accept(plain).await?,
+            "column" => self.column(plain),
+            "connect" => self.reconnect(plain).await?,
             "define" => self.define(plain)?,
-            "undefine" => {
-                self.defines.remove(&plain.to_lowercase());
-            }
-            "accept" | "pause" => return Err(usage(format!("{word} is not supported: use &1"))),
-            "host" => return self.host(plain),
-            "desc" | "describe" => self.describe_columns(plain).await?,
-            "connect" | "conn" => self.reconnect(plain).await?,
+            "describe" => self.describe_columns(plain).await?,
+            "disconnect" => self.disconnect().await?,
+            "execute" => return self.exec(plain, place).await,
+            "exit" | "quit" => return self.exit(plain).await,
+            "get" => self.get(plain)?,
             "help" => self.print(HELP),
-            "timing" => self.settings.timing = switched(plain, self.settings.timing)?,
+            "host" => return self.host(plain),
+            "list" => self.list_buffer(plain)?,
+            "pause" => self.pause(plain).await?,
+            "print" => self.print_variables(plain)?,
+            "prompt" => self.print(&format!("{rest}\n")),
+            "run" => return self.run_again(true).await,
+            "save" => self.save(plain)?,
+            "set" => self.set(plain)?,
+            "show" => self.tell_of(plain).await?,
+            "spool" => self.spool_to(plain)?,
+            "start" => return self.script(plain).await,
+            "timing" => self.timing(plain)?,
+            "undefine" => plain.split_whitespace().for_each(|name| {
+                self.defines.remove(&name.to_lowercase());
+            }),
+            "variable" => self.declare(plain)?,
+            "whenever" => self.whenever(plain)?,
+            "clear" => match plain.to_ascii_lowercase() {
+                what if what.starts_with("col") => self.columns.clear(),
+                what if what.starts_with("timi") => self.timers.clear(),
+                what if what.starts_with("buff") || what == "sql" => self.buffer = None,
+                _ => {}
+            },
+            "remark" => {}
             // They only say how a report looks on paper.
-            "clear" | "column" | "col" | "ttitle" | "btitle" | "break" | "compute" => {}
-            "exit" | "quit" => return exit_code(plain).map(Flow::Exit),
-            other => return Err(usage(format!("{other}: no command"))),
+            "break" | "btitle" | "compute" | "repfooter" | "repheader" | "ttitle" => {}
+            _ => return Err(usage(format!("{word}: no command"))),
         }
         Ok(Flow::Next)
     }
@@ -142,7 +111,7 @@ impl Shell {
     async fn backslash(&mut self, line: &str) -> Result<Flow> {
         let (word, rest) = split_word(line);
         match word {
-            "q" | "quit" => return Ok(Flow::Exit(0)),
+            "q" | "quit" => return Ok(Flow::Exit(0, End::Rollback)),
             "?" | "h" | "help" => self.print(HELP),
             "x" => {
                 let now = self.settings.format == Format::Expanded;
@@ -182,47 +151,7 @@ impl Shell {
         Ok(Flow::Next)
     }
 
-    fn set(&mut self, text: &str) -> Result<()> {
-        let (name, value) = split_word(text);
-        let settings = &mut self.settings;
-        match name.to_ascii_lowercase().as_str() {
-            "timing" => settings.timing = switched(value, settings.timing)?,
-            "serveroutput" => {
-                // `set serveroutput on size unlimited`
-                let (on, _) = split_word(value);
-                settings.serveroutput = Some(switched(on, settings.serveroutput == Some(true))?);
-            }
-            "feedback" | "feed" => {
-                settings.feedback = value
-                    .parse::<u32>()
-                    .map_or_else(|_| switched(value, settings.feedback), |rows| Ok(rows > 0))?;
-            }
-            "heading" | "head" => settings.heading = switched(value, settings.heading)?,
-            "pagesize" | "pages" => settings.heading = value != "0",
-            "echo" => settings.echo = switched(value, settings.echo)?,
-            "termout" | "term" => settings.termout = switched(value, settings.termout)?,
-            "define" => settings.define = switched(value, settings.define)?,
-            "format" => settings.format = format_of(&value.to_ascii_lowercase())?,
-            "null" => unquoted(value).clone_into(&mut settings.null),
-            "colsep" => unquoted(value).clone_into(&mut settings.separator),
-            // They only say how a report looks on paper.
-            other if SETTINGS.contains(&other) => {}
-            other => return Err(usage(format!("set {other}: no such setting"))),
-        }
-        Ok(())
-    }
-
-    fn tell_of(&mut self, what: &str) {
-        let text = match split_word(what).0.to_ascii_lowercase().as_str() {
-            "user" => "USER is \"skein\"\n".to_owned(),
-            "release" => format!("release {}\n", env!("CARGO_PKG_VERSION")),
-            // They are told where they happen.
-            _ => "No errors.\n".to_owned(),
-        };
-        self.print(&text);
-    }
-
-    async fn exec(&mut self, statement: &str, place: Place<'_>) -> Result<Flow> {
+    async fn exec(&mut self, statement: &str, place: &Place) -> Result<Flow> {
         let lower = statement.to_ascii_lowercase();
         // Those that switch traces are statements of their own.
         let traces = ["dbms_monitor.", "dbms_session.session_trace"];
@@ -230,8 +159,8 @@ impl Shell {
             true => format!("call {statement}"),
             false => format!("begin {statement}; end;"),
         };
-        self.last = Some(text.clone());
-        self.run_statement(&text, place).await
+        self.buffer = Some(super::buffer::Buffer { text: text.clone(), place: place.clone() });
+        self.run_statement(&text, &Edited::whole(&text), place).await
     }
 
     /// `variable x number`, or what there is.
@@ -267,22 +196,33 @@ impl Shell {
     }
 
     async fn script(&mut self, text: &str) -> Result<Flow> {
-        let mut words = text.trim_end_matches(';').split_whitespace();
+        let words = quoted_words(text.trim_end_matches(';'));
+        let mut words = words.iter();
         let name = words.next().ok_or_else(|| usage("which file?"))?;
         let folder = self.folders.last().cloned().unwrap_or_default();
-        let mut path = folder.join(unquoted(name));
+        let mut path = folder.join(name);
         if !path.exists() && path.extension().is_none() {
             path.set_extension("sql");
         }
         let before = self.defines.clone();
         for (i, value) in words.enumerate() {
-            self.defines.insert((i + 1).to_string(), unquoted(value).to_owned());
+            self.defines.insert((i + 1).to_string(), value.clone());
         }
         let done = Box::pin(self.run_file(&path)).await;
         self.defines.retain(|name, _| name.parse::<u32>().is_err());
         let numbers = before.into_iter().filter(|(name, _)| name.parse::<u32>().is_ok());
         self.defines.extend(numbers);
         done
+    }
+
+    /// Waits for the Enter key of whoever sits before it.
+    async fn pause(&mut self, text: &str) -> Result<()> {
+        if self.editor.is_some() {
+            self.ask_for(&format!("{text} "), false).await?;
+        } else {
+            self.print(&format!("{text}\n"));
+        }
+        Ok(())
     }
 
     fn spool_to(&mut self, text: &str) -> Result<()> {
@@ -307,33 +247,64 @@ impl Shell {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match &words[..] {
             ["oserror", ..] => Ok(()),
-            ["sqlerror", "continue", ..] => {
-                self.settings.on_error = Flow::Next;
+            ["sqlerror", "continue", rest @ ..] => {
+                let end = match rest {
+                    [] | ["none"] => End::Nothing,
+                    ["commit"] => End::Commit,
+                    ["rollback"] => End::Rollback,
+                    _ => return Err(usage("whenever sqlerror continue [commit|rollback|none]")),
+                };
+                self.settings.on_error = OnError::Continue(end);
                 Ok(())
             }
             ["sqlerror", "exit", rest @ ..] => {
-                let code = rest.iter().find(|word| !matches!(**word, "commit" | "rollback"));
-                let code = code.map_or(Ok(1), |code| exit_code(code))?;
-                self.settings.on_error = Flow::Exit(code);
+                let (code, end) = self.way_out(rest, 1, 1)?;
+                // A transaction of which a part has failed is kept only if that is asked for.
+                self.settings.on_error = OnError::Exit(code, end.unwrap_or(End::Rollback));
                 Ok(())
             }
-            _ => Err(usage("whenever sqlerror exit [N] or continue")),
+            _ => Err(usage("whenever sqlerror exit [N] [commit|rollback] or continue")),
         }
     }
 
-    fn define(&mut self, text: &str) -> Result<()> {
-        let Some((name, value)) = text.split_once('=') else {
-            if text.is_empty() {
-                let all = self.defines.iter().map(|(n, v)| format!("DEFINE {n} = \"{v}\"\n"));
-                let all: String = all.collect();
-                self.print(&all);
-                return Ok(());
+    /// `exit [CODE] [commit|rollback]`.
+    async fn exit(&mut self, text: &str) -> Result<Flow> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (code, end) = self.way_out(&words, 0, u8::from(self.has_failed))?;
+        let usual = if self.settings.exit_commits { End::Commit } else { End::Rollback };
+        if end == Some(End::Rollback) {
+            // Here, as nobody who asks for it need be warned of it.
+            let done = self.end(End::Rollback).await;
+            done.map_err(|e| usage(query::error_text(&e)))?;
+        }
+        Ok(Flow::Exit(code, end.unwrap_or(usual)))
+    }
+
+    /// Exit code, the usual one if none is given, and what becomes of the transaction if that is
+    /// said; `failed` is the code of the statement before.
+    fn way_out(&self, words: &[&str], usual: u8, failed: u8) -> Result<(u8, Option<End>)> {
+        let (mut code, mut end) = (usual, None);
+        for word in words {
+            let lower = word.to_ascii_lowercase();
+            match lower.as_str() {
+                "commit" => end = Some(End::Commit),
+                "rollback" => end = Some(End::Rollback),
+                "success" => code = 0,
+                "failure" | "warning" => code = 1,
+                "sql.sqlcode" => code = failed,
+                _ => {
+                    let bound = lower.strip_prefix(':').and_then(|name| self.variables.get(name));
+                    let value = match bound {
+                        Some(variable) => variable.value.clone().unwrap_or_default(),
+                        None if lower.parse::<u8>().is_ok() => lower,
+                        None => self.defines.get(&lower).cloned().unwrap_or(lower),
+                    };
+                    let number = value.trim().parse();
+                    code = number.map_err(|_| usage("an exit code is a number from 0 to 255"))?;
+                }
             }
-            return Err(usage("define NAME = TEXT"));
-        };
-        let value = unquoted(value.trim()).to_owned();
-        self.defines.insert(name.trim().to_lowercase(), value);
-        Ok(())
+        }
+        Ok((code, end))
     }
 
     fn host(&mut self, text: &str) -> Result<Flow> {
@@ -345,14 +316,49 @@ impl Shell {
         }
     }
 
-    /// Goes on with another instance, in a session of its own.
+    /// Goes on with another instance, in a session of its own; what is open is committed first.
     async fn reconnect(&mut self, text: &str) -> Result<()> {
-        let number = text.parse::<u16>().map_err(|_| usage("connect INSTANCE, by its number"))?;
-        let port = super::find_port(&self.layout, Some(number))?;
-        let (client, notices) = super::connect(&self.layout, port).await?;
-        (self.client, self.notices, self.instance) = (client, notices, Some(number));
-        self.print(&format!("connected to instance {number}\n"));
+        // `connect / as sysdba`: the same instance once more, as the one user that there is here.
+        let number = match text {
+            _ if text.is_empty() || text.starts_with('/') => self.instance,
+            _ => {
+                let number = text.parse::<u16>();
+                Some(number.map_err(|_| usage("connect INSTANCE, by its number"))?)
+            }
+        };
+        let port = super::find_port(&self.layout, number)?;
+        self.commit_open().await?;
+        let (client, notices, task) = super::session(&self.layout, port).await?;
+        self.task.abort();
+        (self.client, self.notices, self.task) = (client, notices, task);
+        (self.instance, self.is_connected) = (number, true);
+        let text = match number {
+            Some(number) => format!("connected to instance {number}\n"),
+            None => "connected\n".to_owned(),
+        };
+        self.print(&text);
         Ok(())
+    }
+
+    /// Ends the session; what is open is committed first.
+    async fn disconnect(&mut self) -> Result<()> {
+        self.commit_open().await?;
+        self.task.abort();
+        self.is_connected = false;
+        self.print("disconnected\n");
+        Ok(())
+    }
+
+    /// How names without a value are taken in a command.
+    pub(super) fn unknown_in(line: &str) -> Unknown {
+        let word = command(first_word(line)).unwrap_or("");
+        let is_other = line.starts_with(['\\', '!']) || matches!(word, "host" | "remark");
+        if is_other { Unknown::Stays } else { Unknown::AskInCommand }
+    }
+
+    /// A command's lines as one, as far as it is one of the field's.
+    pub(super) fn one_line(text: &str) -> String {
+        if text.contains('\n') { joined(text) } else { text.to_owned() }
     }
 
     /// Names to be completed; none if the catalog cannot be read.
@@ -361,17 +367,11 @@ impl Shell {
                     where nspname not in ('pg_catalog', 'information_schema') union select attname \
                     from pg_attribute a join pg_class c on c.oid = attrelid join pg_namespace n on \
                     n.oid = relnamespace where attnum > 0 and nspname not in ('pg_catalog', \
-                    'information_schema') union select proname from pg_proc where pronamespace <> 11";
+                    'information_schema') union select proname from pg_proc where pronamespace <> \
+                    11 union select name from v$fixed_table union select column_name from \
+                    v$fixed_view_columns";
         let found = query::rows(self, text).await;
         let rows = found.map(|table| table.rows).unwrap_or_default();
         rows.into_iter().flatten().flatten().collect()
     }
-}
-
-fn exit_code(text: &str) -> Result<u8> {
-    Ok(match text.to_ascii_lowercase().as_str() {
-        "" | "success" => 0,
-        "failure" | "warning" | "sql.sqlcode" => 1,
-        number => number.parse().map_err(|_| usage("an exit code is a number from 0 to 255"))?,
-    })
 }

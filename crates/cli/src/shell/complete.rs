@@ -12,16 +12,18 @@ use std::path::PathBuf;
 const HISTORY_LINES: usize = 2_000;
 
 /// Words of SQL and of the shell, which are known without a database.
-const WORDS: &str = "abort alter analyze and as asc begin between by call case cast checkpoint \
-    close cluster coalesce column comment commit constraint copy create cross current_date \
-    current_timestamp cursor database declare default delete desc describe distinct do drop else \
-    end exec execute exists explain false fetch for foreign from full function grant group having \
-    if ilike in index inner insert into is join key language lateral left like limit listen lock \
-    materialized merge natural not notify null offset on or order outer over partition plpgsql \
-    prepare primary procedure prompt recursive references refresh release rename replace returning \
-    returns revoke right rollback row rows savepoint schema select sequence serveroutput set show \
-    start table temporary then timing to transaction trigger true truncate union unique update \
-    user using vacuum values variable view when whenever where window with";
+const WORDS: &str = "\
+    abort accept alter analyze and as asc autocommit begin between by call case cast \
+    checkpoint close cluster coalesce column comment commit constraint copy create cross \
+    current_date current_timestamp cursor database declare default define delete desc describe \
+    disconnect distinct do drop else end errors exec execute exists explain false fetch for \
+    foreign from full function grant group having if ilike in index inner insert into is join \
+    key language lateral left like limit list listen lock materialized merge natural new_value \
+    not notify null offset on or order outer over parameter partition plpgsql prepare primary \
+    procedure prompt recursive references refresh release rename replace returning returns \
+    revoke right rollback row rows savepoint schema select sequence serveroutput set show \
+    spool start table temporary then timing to transaction trigger true truncate union unique \
+    update user using vacuum values variable view when whenever where window with";
 
 /// What was typed.
 pub(super) enum Line {
@@ -73,16 +75,22 @@ impl Editor {
     }
 
     pub(super) fn line(&mut self, prompt: &str) -> Result<Line> {
-        match self.editor.readline(prompt) {
-            Ok(text) => {
-                if !text.trim().is_empty() {
-                    let _ = self.editor.add_history_entry(text.as_str());
-                    if let Some(path) = &self.history {
-                        let _ = self.editor.append_history(path);
-                    }
-                }
-                Ok(Line::Text(text))
+        let line = self.answer(prompt)?;
+        if let Line::Text(text) = &line
+            && !text.trim().is_empty()
+        {
+            let _ = self.editor.add_history_entry(text.as_str());
+            if let Some(path) = &self.history {
+                let _ = self.editor.append_history(path);
             }
+        }
+        Ok(line)
+    }
+
+    /// A line that is kept out of the history.
+    pub(super) fn answer(&mut self, prompt: &str) -> Result<Line> {
+        match self.editor.readline(prompt) {
+            Ok(text) => Ok(Line::Text(text)),
             Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
             Err(ReadlineError::Eof) => Ok(Line::End),
             Err(error) => Err(failed(&error)),
@@ -141,7 +149,7 @@ mod tests {
     #[test]
     fn names_and_words_are_completed() {
         let words = ["accounts", "Order"].map(str::to_owned);
-        assert_eq!(candidates(&words, "acc"), ["accounts"]);
+        assert_eq!(candidates(&words, "acco"), ["accounts"]);
         assert_eq!(candidates(&words, "ORD"), ["ORDER", "Order"]);
         assert_eq!(candidates(&words, "sel"), ["select"]);
         assert!(candidates(&words, "zz").is_empty());

@@ -50,6 +50,36 @@ fn kind_word(kind: &str) -> &'static str {
     }
 }
 
+/// The server's views, each with its columns.
+fn shown_views(pattern: &str, columns: &Table, look: &Look<'_>) -> String {
+    let mut text = String::new();
+    for view in columns.rows.chunk_by(|a, b| a[0] == b[0]) {
+        let _ = writeln!(text, "View \"{}\"", view[0][0].as_deref().unwrap_or(pattern));
+        let header = ["Column", "Type", "Meaning"].map(str::to_owned).to_vec();
+        let rows = view.iter().map(|row| row[1..].to_vec()).collect();
+        let table = Table { header, rows, kinds: Vec::new() };
+        text.push_str(&table.text(Format::Aligned, look));
+    }
+    text
+}
+
+/// The first of the server's views, in the field's form.
+fn described(columns: Table, look: &Look<'_>) -> String {
+    let first = columns.rows.first().and_then(|row| row[0].clone());
+    let told = columns.rows.iter().any(|row| row[3].is_some());
+    let width = if told { 4 } else { 3 };
+    let own = columns.rows.into_iter().filter(|row| row[0] == first).map(|row| {
+        let [_, name, ty, meaning] = &row[..] else { return row };
+        let mut cells = vec![name.clone(), None, ty.clone(), meaning.clone()];
+        cells.truncate(width);
+        cells
+    });
+    let rows = own.collect();
+    let header = ["Name", "Null?", "Type", "Meaning"];
+    let header = header[..width].iter().map(|name| (*name).to_owned()).collect();
+    Table { header, rows, kinds: Vec::new() }.text(Format::Aligned, look)
+}
+
 impl Shell {
     pub(super) async fn describe(&mut self, word: &str, pattern: &str) -> Result<()> {
         let word = word.trim_end_matches('+');
@@ -150,19 +180,96 @@ impl Shell {
                 kind: cell(row, 3),
             })
             .collect();
-        if relations.is_empty() {
-            return Err(CliError::failed(format!(
-                "Did not find any relation named \"{pattern}\"."
-            )));
-        }
         Ok(relations)
     }
 
+    /// Columns of the views that the server has of itself, by a pattern of their names: view,
+    /// column, type, what it means.
+    async fn server_views(&self, pattern: &str) -> Result<Table> {
+        let text = format!(
+            "select view_name, column_name, data_type, description from (select view_name, \
+             column_id, column_name, data_type, description from v$fixed_view_columns union all \
+             select name, 0, 'inst_id', 'integer', 'Its instance.' from v$fixed_table where name \
+             like 'gv$%' union all select 'g' || view_name, column_id, column_name, data_type, \
+             description from v$fixed_view_columns where 'g' || view_name in (select name from \
+             v$fixed_table)) c where true{} order by 1, column_id",
+            like("view_name", pattern)
+        );
+        rows(self, &text).await
+    }
+
+    /// Columns of what can be selected from and is not in the catalog: names and types.
+    async fn selected_columns(&mut self, name: &str) -> Result<Table> {
+        let missing = || CliError::failed(format!("Did not find any relation named \"{name}\"."));
+        let is_name = |c: char| c.is_alphanumeric() || "_$#.\"".contains(c);
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(missing());
+        }
+        // The transaction that is open must not fail because of a name that is none.
+        let open = self.transaction.open && !self.transaction.failed;
+        let sent = |text: &'static str| async {
+            let _ = if open { self.client.simple_query(text).await.map(|_| ()) } else { Ok(()) };
+        };
+        sent("savepoint skein_sql_describe").await;
+        let found = self.client.prepare(&format!("select * from {name}")).await;
+        if found.is_err() {
+            sent("rollback to savepoint skein_sql_describe").await;
+        }
+        sent("release savepoint skein_sql_describe").await;
+        let found = found.map_err(|_| missing())?;
+        let columns = found.columns();
+        let types = columns.iter().map(|c| format!("format_type({}, null)", c.type_().oid()));
+        let types = rows(self, &format!("select {}", types.collect::<Vec<_>>().join(", "))).await?;
+        let types = types.rows.into_iter().next().unwrap_or_default();
+        let cells = columns
+            .iter()
+            .zip(types)
+            .map(|(column, ty)| vec![None, Some(column.name().to_owned()), ty, None]);
+        Ok(Table { header: Vec::new(), rows: cells.collect(), kinds: Vec::new() })
+    }
+
+    /// What of a name only the server knows: columns of one or several views.
+    async fn other_columns(&mut self, pattern: &str) -> Result<Table> {
+        let table = self.server_views(pattern).await?;
+        if table.rows.is_empty() { self.selected_columns(pattern).await } else { Ok(table) }
+    }
+
+    /// What a sequence goes by.
+    async fn sequence(&self, one: &Relation) -> Result<Table> {
+        let text = format!(
+            "select format_type(q.seqtypid, null) as \"Type\", q.seqstart as \"Start\", \
+             q.seqmin as \"Minimum\", q.seqmax as \"Maximum\", q.seqincrement as \"Increment\", case when \
+             q.seqcycle then 'yes' else 'no' end as \"Cycles?\", q.seqcache as \"Cache\", (select \
+             case d.order_flag when 'Y' then 'yes' else 'no' end from dba_sequences d where \
+             d.sequence_owner = {} and d.sequence_name = {}) as \"Ordered?\" from pg_sequence q \
+             where q.seqrelid = {}",
+            literal(&field_name(&one.schema)),
+            literal(&field_name(&one.name)),
+            one.oid
+        );
+        rows(self, &text).await
+    }
+
     async fn describe_relations(&mut self, pattern: &str) -> Result<()> {
-        for one in self.relations(pattern).await? {
+        let look = Look { heading: true, count: false, null: "", separator: "|" };
+        let found = self.relations(pattern).await?;
+        if found.is_empty() {
+            let columns = self.other_columns(pattern).await?;
+            let text = shown_views(pattern, &columns, &look);
+            self.print(&text);
+        }
+        for one in found {
             let mut text = format!("{} \"{}.{}\"\n", kind_word(&one.kind), one.schema, one.name);
-            let columns = self.columns(&one.oid).await?;
-            let look = Look { heading: true, count: false, null: "", separator: "|" };
+            let mut columns = match one.kind.as_str() {
+                "S" => self.sequence(&one).await?,
+                _ => self.columns(&one.oid).await?,
+            };
+            if columns.rows.is_empty() && one.schema == "pg_catalog" {
+                // The catalog knows of itself by name only.
+                let found = self.selected_columns(&one.name).await?;
+                columns.rows = found.rows.into_iter().map(|mut row| row.split_off(1)).collect();
+                columns.rows.iter_mut().for_each(|row| row.push(None));
+            }
             text.push_str(&columns.text(Format::Aligned, &look));
             self.more(&one, &mut text).await?;
             self.print(&text);
@@ -237,7 +344,18 @@ impl Shell {
 
     /// The field's `describe`.
     pub(super) async fn describe_columns(&mut self, name: &str) -> Result<()> {
-        let one = self.relations(name).await?.swap_remove(0);
+        let look = Look { heading: true, count: false, null: "", separator: " " };
+        let found = self.relations(name).await?.into_iter().next();
+        let Some(one) = found.filter(|one| one.schema != "pg_catalog") else {
+            let text = self.other_columns(name).await.map(|columns| described(columns, &look))?;
+            self.print(&text);
+            return Ok(());
+        };
+        if one.kind == "S" {
+            let table = self.sequence(&one).await?;
+            self.print(&table.text(Format::Aligned, &look));
+            return Ok(());
+        }
         let columns = self.columns(&one.oid).await?;
         let rows = columns.rows.into_iter().map(|row| {
             let mut cells = row.into_iter();
@@ -247,9 +365,13 @@ impl Shell {
         });
         let header = ["Name", "Null?", "Type"].map(str::to_owned).to_vec();
         let table = Table { header, rows: rows.collect(), kinds: Vec::new() };
-        let look = Look { heading: true, count: false, null: "", separator: " " };
         let text = table.text(Format::Aligned, &look);
         self.print(&text);
         Ok(())
     }
+}
+/// A name as the `dba_` views show it.
+fn field_name(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_$#".contains(c);
+    if name.chars().all(plain) { name.to_ascii_uppercase() } else { name.to_owned() }
 }

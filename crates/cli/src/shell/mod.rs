@@ -3,15 +3,23 @@
 //! It connects through the Unix socket in the database's folder, so the owner needs no password.
 //!
 //! What it promises: statements are sent one at a time and say where in the text they failed; a
-//! script stops at the first that fails with exit code 1, unless `whenever sqlerror` says
+//! script goes on behind one that fails and ends with exit code 1, unless `whenever sqlerror` says
 //! otherwise; Ctrl-C ends what runs, not the shell. What it must never do: send half a statement.
 
+mod blocks;
+mod buffer;
 mod commands;
 mod complete;
+mod defines;
 mod describe;
 mod format;
+mod input;
 mod pieces;
+mod place;
 mod query;
+mod settings;
+mod transaction;
+mod words;
 
 pub use format::Format;
 pub(crate) use query::error_text;
@@ -20,15 +28,21 @@ use crate::config::Config;
 use crate::error::{CliError, Doing, Result, say};
 use crate::layout::Layout;
 use crate::runtime::{State, probe};
-use commands::Settings;
+use buffer::{Buffer, CompileError, Timer};
+use defines::Column;
 use futures::{StreamExt, stream};
+use input::Source;
 use pieces::{Piece, next};
+use place::Place;
+use settings::{OnError, Settings};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
+use transaction::{End, Transaction};
 
 /// Files in one another.
 const FILES_MAX: usize = 50;
@@ -48,14 +62,21 @@ pub struct Request<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Flow {
     Next,
-    /// With this exit code.
-    Exit(u8),
+    /// With this exit code, and this end of what is open.
+    Exit(u8, End),
 }
 
 /// What the server says beside results.
 pub(crate) struct Notice {
     severity: String,
     pub(crate) text: String,
+}
+
+impl Notice {
+    /// The shell's own.
+    fn warning(text: &str) -> Notice {
+        Notice { severity: "WARNING".to_owned(), text: text.to_owned() }
+    }
 }
 
 /// A bind variable of the shell.
@@ -71,28 +92,35 @@ struct Shell {
     instance: Option<u16>,
     client: Client,
     notices: mpsc::UnboundedReceiver<Notice>,
+    /// What carries the session's messages; with it ends the session.
+    task: JoinHandle<()>,
+    is_connected: bool,
+    transaction: Transaction,
     settings: Settings,
     variables: BTreeMap<String, Variable>,
     defines: BTreeMap<String, String>,
-    /// The statement before.
-    last: Option<String>,
+    /// What `column` says of columns, by their names.
+    columns: BTreeMap<String, Column>,
+    /// The statement before, whether it failed, and why stored code could not be made.
+    buffer: Option<Buffer>,
+    has_failed: bool,
+    /// Whether it went on over an error, as scripts do of which nothing else was said.
+    went_on: bool,
+    /// Whether Ctrl-C ended a statement.
+    is_interrupted: bool,
+    compile_error: Option<CompileError>,
+    timers: Vec<Timer>,
     spool: Option<File>,
+    /// Texts that are being run, each by the one before.
+    sources: Vec<Source>,
     /// Folders of the files that are being run.
     folders: Vec<PathBuf>,
-    /// Somebody sits before it.
+    /// Somebody sits before it, and types.
     interactive: bool,
+    editor: Option<complete::Editor>,
     /// Notices, and words, to be said when the statement has ended.
     kept: Vec<Notice>,
     tell: Vec<String>,
-}
-
-/// Where a statement stands.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    /// The file, if it is one's.
-    file: Option<&'a str>,
-    /// Lines of the text before it.
-    lines: usize,
 }
 
 /// Runs commands, a file, standard input, or whatever is typed.
@@ -106,8 +134,8 @@ pub fn run(request: &Request<'_>) -> Result<()> {
         .enable_all()
         .build()
         .doing("start the client")?;
-    let flow = runtime.block_on(async {
-        let (client, notices) = connect(&layout, port).await?;
+    let code = runtime.block_on(async {
+        let (client, notices, task) = session(&layout, port).await?;
         let typed = request.commands.is_empty() && request.file.is_none();
         let interactive = typed && std::io::stdin().is_terminal();
         let numbered = request.arguments.iter().enumerate();
@@ -116,38 +144,41 @@ pub fn run(request: &Request<'_>) -> Result<()> {
             instance: request.instance,
             client,
             notices,
-            settings: Settings { format: request.format, ..Settings::new(interactive) },
+            task,
+            is_connected: true,
+            transaction: Transaction::default(),
+            settings: Settings {
+                format: request.format,
+                ..Settings::new(interactive, !request.commands.is_empty())
+            },
             variables: BTreeMap::new(),
             defines: numbered.map(|(i, text)| ((i + 1).to_string(), text.clone())).collect(),
-            last: None,
+            columns: BTreeMap::new(),
+            buffer: None,
+            has_failed: false,
+            went_on: false,
+            is_interrupted: false,
+            compile_error: None,
+            timers: Vec::new(),
             spool: None,
+            sources: Vec::new(),
             folders: Vec::new(),
             interactive,
+            editor: None,
             kept: Vec::new(),
             tell: Vec::new(),
         };
-        if let Some(path) = request.file {
-            return shell.run_file(path).await;
-        }
-        if interactive {
-            return shell.converse().await;
-        }
-        if !request.commands.is_empty() {
-            for text in request.commands {
-                if let Flow::Exit(code) = shell.run_text(text, None).await? {
-                    return Ok(Flow::Exit(code));
-                }
-            }
-            return Ok(Flow::Next);
-        }
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).doing("read standard input")?;
-        shell.run_text(&text, None).await
+        let flow = match shell.run_request(request).await? {
+            // A transaction of which a part has failed is kept only if that is asked for.
+            Flow::Next if shell.went_on => Flow::Exit(1, End::Rollback),
+            flow => flow,
+        };
+        Ok::<u8, CliError>(shell.leave(flow).await)
     })?;
-    match flow {
-        Flow::Next | Flow::Exit(0) => Ok(()),
+    match code {
+        0 => Ok(()),
         // What failed has been said.
-        Flow::Exit(code) => std::process::exit(i32::from(code)),
+        code => std::process::exit(i32::from(code)),
     }
 }
 
@@ -178,6 +209,15 @@ pub(crate) async fn connect(
     layout: &Layout,
     port: u16,
 ) -> Result<(Client, mpsc::UnboundedReceiver<Notice>)> {
+    let (client, notices, _) = session(layout, port).await?;
+    Ok((client, notices))
+}
+
+/// A session, and the task that carries its messages.
+async fn session(
+    layout: &Layout,
+    port: u16,
+) -> Result<(Client, mpsc::UnboundedReceiver<Notice>, JoinHandle<()>)> {
     let mut config = tokio_postgres::Config::new();
     config.host_path(layout.dir()).port(port).user("skein").dbname("skein");
     config.application_name("skein sql");
@@ -185,7 +225,7 @@ pub(crate) async fn connect(
     let (client, mut connection) =
         connected.map_err(|e| CliError::failed(query::error_text(&e)))?;
     let (sender, notices) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
         while let Some(Ok(message)) = messages.next().await {
             let notice = match message {
@@ -204,20 +244,43 @@ pub(crate) async fn connect(
             }
         }
     });
-    Ok((client, notices))
+    Ok((client, notices, task))
 }
 
 impl Shell {
+    async fn run_request(&mut self, request: &Request<'_>) -> Result<Flow> {
+        if let Some(path) = request.file {
+            return self.run_file(path).await;
+        }
+        if self.interactive {
+            return self.converse().await;
+        }
+        if request.commands.is_empty() {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).doing("read standard input")?;
+            return self.run_source(Source::new(text, None, true)).await;
+        }
+        for text in request.commands {
+            let source = Source::new(text.clone(), None, false);
+            if let Flow::Exit(code, end) = self.run_source(source).await? {
+                return Ok(Flow::Exit(code, end));
+            }
+        }
+        Ok(Flow::Next)
+    }
+
     /// Prompts until the input ends; an error is shown and does not end it.
     async fn converse(&mut self) -> Result<Flow> {
         say!("skein sql: \\? for help, \\q to leave. Blocks end with a line that holds a slash.");
         let words = self.words().await;
-        let mut editor = complete::Editor::new(words)?;
+        self.editor = Some(complete::Editor::new(words)?);
         let mut pending = String::new();
         loop {
             let number = self.instance.map_or(String::new(), |k| k.to_string());
             let first = pending.trim().is_empty();
-            let prompt = format!("skein{number}{}# ", if first { "=" } else { "-" });
+            let open = if self.transaction.open { "*" } else { "" };
+            let prompt = format!("skein{number}{}{open}# ", if first { "=" } else { "-" });
+            let Some(editor) = &mut self.editor else { return Ok(Flow::Next) };
             match editor.line(&prompt)? {
                 complete::Line::Text(line) => {
                     pending.push_str(&line);
@@ -239,15 +302,10 @@ impl Shell {
                     break;
                 }
                 changed |= matches!(next.piece, Piece::Statement(text) if changes_names(text));
-                let piece = match next.piece {
-                    Piece::Statement(text) => Owned::Statement(text.to_owned()),
-                    Piece::Command(text) => Owned::Command(text.to_owned()),
-                    Piece::Again => Owned::Again,
-                };
+                let piece = Owned::from(next.piece);
                 at += next.end;
-                let place = Place { file: None, lines: 0 };
-                if let Flow::Exit(code) = self.run_piece(piece, place).await? {
-                    return Ok(Flow::Exit(code));
+                if let Flow::Exit(code, end) = self.run_piece(piece, Place::default()).await? {
+                    return Ok(Flow::Exit(code, end));
                 }
             }
             pending.drain(..at);
@@ -255,7 +313,10 @@ impl Shell {
                 pending.clear();
             }
             if changed {
-                editor.learn(self.words().await);
+                let words = self.words().await;
+                if let Some(editor) = self.editor.as_mut().filter(|_| !words.is_empty()) {
+                    editor.learn(words);
+                }
             }
         }
     }
@@ -271,49 +332,46 @@ impl Shell {
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         self.folders.push(folder);
         let name = path.display().to_string();
-        let done = Box::pin(self.run_text(&text, Some(&name))).await;
+        let done = Box::pin(self.run_source(Source::new(text, Some(&name), false))).await;
         self.folders.pop();
         done
     }
 
     /// Runs all pieces of a text.
-    async fn run_text(&mut self, text: &str, file: Option<&str>) -> Result<Flow> {
-        let mut at = 0;
-        while let Some(next) = next(&text[at..]) {
-            let begins = at + next.at;
-            let place = Place { file, lines: text[..begins].matches('\n').count() };
-            let end = at + next.end;
-            if let Piece::Statement(statement) = &next.piece
-                && query::takes_rows(statement)
-            {
-                let (rows, rest) = copied_rows(&text[end..]);
-                at = text.len() - rest.len();
-                if let Flow::Exit(code) = self.copy_in(statement, rows, place).await? {
-                    return Ok(Flow::Exit(code));
+    async fn run_source(&mut self, source: Source) -> Result<Flow> {
+        let own = self.sources.len();
+        self.sources.push(source);
+        let mut done = Ok(Flow::Next);
+        while let Some(taken) = self.sources.get_mut(own).and_then(Source::take) {
+            done = match (taken.piece, &taken.rows) {
+                (Owned::Statement(text), Some(rows)) => {
+                    let sent = place::Edited::whole(&text);
+                    self.run_sent(&text, &sent, query::Way::CopyIn(rows), &taken.place).await
                 }
-                continue;
-            }
-            let piece = match next.piece {
-                Piece::Statement(text) => Owned::Statement(text.to_owned()),
-                Piece::Command(text) => Owned::Command(text.to_owned()),
-                Piece::Again => Owned::Again,
+                (piece, _) => self.run_piece(piece, taken.place).await,
             };
-            at = end;
-            if let Flow::Exit(code) = self.run_piece(piece, place).await? {
-                return Ok(Flow::Exit(code));
+            if !matches!(done, Ok(Flow::Next)) {
+                break;
             }
         }
-        Ok(Flow::Next)
+        self.sources.truncate(own);
+        done
     }
 
-    async fn run_piece(&mut self, piece: Owned, place: Place<'_>) -> Result<Flow> {
+    async fn run_piece(&mut self, piece: Owned, place: Place) -> Result<Flow> {
         match piece {
             Owned::Command(line) => {
                 if self.settings.echo {
                     self.print(&format!("{line}\n"));
                 }
-                let line = self.substituted(&line);
-                match Box::pin(self.command(&line, place)).await {
+                let done = match self.substituted(&line, Shell::unknown_in(&line)).await {
+                    Ok(line) => {
+                        let line = Shell::one_line(&line.text);
+                        Box::pin(self.command(&line, &place)).await
+                    }
+                    Err(error) => Err(error),
+                };
+                match done {
                     Ok(flow) => Ok(flow),
                     Err(error) if self.interactive => {
                         eprintln!("{error}");
@@ -322,29 +380,45 @@ impl Shell {
                     Err(error) => self.failed(&error.message),
                 }
             }
-            Owned::Again => match self.last.clone() {
-                Some(text) => self.run_statement(&text, place).await,
-                None => self.failed("nothing to run again"),
-            },
+            Owned::Again => self.run_again(false).await,
+            Owned::Kept(text) => {
+                self.buffer = Some(Buffer { text, place });
+                Ok(Flow::Next)
+            }
             Owned::Statement(text) => {
                 if self.settings.echo {
                     self.print(&format!("{text}\n"));
                 }
-                let text = self.substituted(&text);
-                self.last = Some(text.clone());
-                self.run_statement(&text, place).await
+                let place = self.buffer.insert(Buffer { text: text.clone(), place }).place.clone();
+                self.run_typed(&text, &place).await
             }
         }
     }
 
     /// Says what failed, and goes on or not.
     fn failed(&mut self, text: &str) -> Result<Flow> {
+        self.refuse(text);
+        Ok(match self.settings.on_error {
+            OnError::Continue(_) => Flow::Next,
+            // Somebody has ended what ran, or nothing can run any more.
+            OnError::GoOn if self.is_interrupted || self.client.is_closed() => {
+                Flow::Exit(1, End::Rollback)
+            }
+            OnError::GoOn => {
+                self.went_on = true;
+                Flow::Next
+            }
+            OnError::Exit(code, end) => Flow::Exit(code, end),
+        })
+    }
+
+    /// Says that something is not to be had here: no statement has failed, so a script goes on.
+    fn refuse(&mut self, text: &str) {
         let _ = std::io::stdout().flush();
         eprintln!("{text}");
         if let Some(file) = &mut self.spool {
             let _ = writeln!(file, "{text}");
         }
-        Ok(self.settings.on_error)
     }
 
     /// Prints, and keeps what is spooled.
@@ -357,33 +431,6 @@ impl Shell {
             let _ = file.write_all(text.as_bytes());
         }
     }
-
-    /// The text with what `&name` stands for; what is not defined stays.
-    fn substituted(&self, text: &str) -> String {
-        if !self.settings.define || !text.contains('&') || self.defines.is_empty() {
-            return text.to_owned();
-        }
-        let (mut out, mut rest) = (String::new(), text);
-        while let Some(at) = rest.find('&') {
-            out.push_str(&rest[..at]);
-            let name = rest[at..].trim_start_matches('&');
-            let len = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
-            let (own, behind) = name.split_at(len);
-            match self.defines.get(&own.to_lowercase()) {
-                Some(value) => {
-                    out.push_str(value);
-                    // A point ends a name.
-                    rest = behind.strip_prefix('.').unwrap_or(behind);
-                }
-                None => {
-                    out.push_str(&rest[at..rest.len() - behind.len()]);
-                    rest = behind;
-                }
-            }
-        }
-        out.push_str(rest);
-        out
-    }
 }
 
 /// A piece that needs its text no longer.
@@ -391,6 +438,18 @@ enum Owned {
     Statement(String),
     Command(String),
     Again,
+    Kept(String),
+}
+
+impl From<Piece<'_>> for Owned {
+    fn from(piece: Piece<'_>) -> Owned {
+        match piece {
+            Piece::Statement(text) => Owned::Statement(text.to_owned()),
+            Piece::Command(text) => Owned::Command(text.to_owned()),
+            Piece::Again => Owned::Again,
+            Piece::Kept(text) => Owned::Kept(text.to_owned()),
+        }
+    }
 }
 
 /// Rows of a COPY up to the line that ends them, and what stands behind it.

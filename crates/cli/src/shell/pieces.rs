@@ -3,6 +3,9 @@
 //! What it promises: nothing inside quotes and comments ends a statement; a block ends with a line
 //! that holds only a slash, and statements with a semicolon or such a line.
 
+use super::blocks::{is_block, makes_routine, name_len};
+use super::words::{Begins, begins, command_len};
+
 /// What comes next in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece<'a> {
@@ -12,6 +15,8 @@ pub enum Piece<'a> {
     Command(&'a str),
     /// The statement before once more.
     Again,
+    /// A block that is not run: a line that holds only a point has ended it.
+    Kept(&'a str),
 }
 
 /// A piece with its place.
@@ -25,131 +30,6 @@ pub struct Next<'a> {
     pub complete: bool,
 }
 
-/// Words that begin a command of the shell wherever they stand first in a line.
-const COMMANDS: [&str; 33] = [
-    "@", "@@", "!", "rem", "remark", "prompt", "exec", "variable", "var", "print", "start",
-    "spool", "whenever", "define", "undefine", "accept", "pause", "host", "desc", "describe",
-    "connect", "exit", "quit", "clear", "column", "col", "ttitle", "btitle", "break", "compute",
-    "timing", "help", "conn",
-];
-
-/// What `set` sets in the shell.
-pub const SETTINGS: [&str; 30] = [
-    "timing",
-    "serveroutput",
-    "feedback",
-    "feed",
-    "heading",
-    "head",
-    "pagesize",
-    "pages",
-    "linesize",
-    "lines",
-    "echo",
-    "termout",
-    "term",
-    "verify",
-    "ver",
-    "trimspool",
-    "trims",
-    "trimout",
-    "tab",
-    "wrap",
-    "long",
-    "numwidth",
-    "num",
-    "define",
-    "sqlprompt",
-    "autocommit",
-    "format",
-    "colsep",
-    "null",
-    "arraysize",
-];
-
-fn first_word(line: &str) -> &str {
-    let line = line.trim_start();
-    let end = line.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(line.len());
-    &line[..end]
-}
-
-/// Whether a line is a command of the shell.
-fn is_command(line: &str) -> bool {
-    let line = line.trim();
-    if line.starts_with(['\\', '@', '!']) {
-        return true;
-    }
-    let word = first_word(line).to_ascii_lowercase();
-    let rest = line[first_word(line).len()..].trim_start();
-    let next = first_word(rest).to_ascii_lowercase();
-    match word.as_str() {
-        "set" => {
-            SETTINGS.contains(&next.as_str()) && !rest[next.len()..].trim_start().starts_with(['='])
-        }
-        "show" => matches!(next.as_str(), "user" | "errors" | "release" | "err"),
-        // A cursor's, a prepared statement's.
-        "execute" => line.contains(":=") || line.contains("dbms_"),
-        word => COMMANDS.contains(&word),
-    }
-}
-
-/// Whether a statement begins with these words, comments between them aside.
-fn words(text: &str, count: usize) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut rest = text;
-    while out.len() < count {
-        rest = rest.trim_start();
-        if rest.starts_with("--") {
-            rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
-        } else if rest.starts_with("/*") {
-            rest = &rest[rest.find("*/").map_or(rest.len(), |i| i + 2)..];
-        } else {
-            let word = first_word(rest);
-            let len = word.len().max(rest.chars().next().map_or(0, char::len_utf8));
-            if len == 0 {
-                break;
-            }
-            out.push(rest[..len].to_ascii_lowercase());
-            rest = &rest[len..];
-        }
-    }
-    out
-}
-
-/// Whether semicolons are part of the statement: a block, or a routine in the field's language.
-fn is_block(text: &str) -> bool {
-    let words = words(text, 60);
-    let word = |at: usize| words.get(at).map_or("", String::as_str);
-    match word(0) {
-        "begin" => !matches!(
-            word(1),
-            "" | ";" | "transaction" | "work" | "isolation" | "read" | "not" | "deferrable"
-        ),
-        "declare" => !words.iter().take(6).any(|word| word == "cursor") || word(1) == "cursor",
-        "<" => word(1) == "<",
-        "create" => {
-            let from = if word(1) == "or" { 3 } else { 1 };
-            let from = from + usize::from(word(from).ends_with("editionable"));
-            if !matches!(word(from), "function" | "procedure") {
-                return false;
-            }
-            let mut open = 0;
-            for at in from..words.len() {
-                match word(at) {
-                    "(" => open += 1,
-                    ")" => open -= 1,
-                    "returns" | "language" if open == 0 => return false,
-                    "is" if open == 0 => return true,
-                    "as" if open == 0 => return !matches!(word(at + 1), "'" | "$"),
-                    _ => {}
-                }
-            }
-            false
-        }
-        _ => false,
-    }
-}
-
 /// The next piece; `None`: only blanks and comments are left.
 pub fn next(text: &str) -> Option<Next<'_>> {
     let mut at = 0;
@@ -161,7 +41,7 @@ pub fn next(text: &str) -> Option<Next<'_>> {
         } else if rest.starts_with("--") {
             at += rest.find('\n').unwrap_or(rest.len());
         } else if rest.starts_with("/*") {
-            at += rest.find("*/").map_or(rest.len(), |i| i + 2);
+            at += comment_len(rest).unwrap_or(rest.len());
         } else if rest.starts_with(';') {
             at += 1;
         } else {
@@ -178,74 +58,168 @@ pub fn next(text: &str) -> Option<Next<'_>> {
     if line.trim() == "/" {
         return Some(Next { piece: Piece::Again, at, end: line_end, complete: true });
     }
-    if is_command(line) {
-        return Some(Next {
-            piece: Piece::Command(line.trim()),
-            at,
-            end: line_end,
-            complete: true,
-        });
+    match begins(rest) {
+        Begins::Command => {
+            let (len, end, complete) = command_len(rest);
+            let piece = Piece::Command(rest[..len].trim());
+            return Some(Next { piece, at, end: at + end, complete });
+        }
+        Begins::Line => {
+            let (len, end, ended) = to_semicolon(line);
+            let piece = Piece::Statement(line[..len].trim_end());
+            let end = if ended { at + end } else { line_end };
+            return Some(Next { piece, at, end, complete: true });
+        }
+        Begins::Statement => {}
     }
-    let (len, end, complete) = match is_block(rest) {
+    let (len, end, ended) = match is_block(rest) {
         true => to_slash(rest),
-        false => to_semicolon(rest),
+        false => match to_semicolon(rest) {
+            (len, end, true) => (len, end, Ended::Runs),
+            (len, end, false) => (len, end, Ended::Not),
+        },
     };
-    let piece = Piece::Statement(rest[..len].trim_end());
-    Some(Next { piece, at, end: at + end, complete })
+    let text = rest[..len].trim_end();
+    let piece = match ended {
+        Ended::Kept => Piece::Kept(text),
+        Ended::Runs | Ended::Not => Piece::Statement(text),
+    };
+    Some(Next { piece, at, end: at + end, complete: ended != Ended::Not })
 }
 
-/// Length of a block up to a line with a slash, and with that line.
-fn to_slash(text: &str) -> (usize, usize, bool) {
+/// What has ended a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Runs,
+    Kept,
+    Not,
+}
+
+/// Length of a block up to a line with a slash or a point, and with that line.
+fn to_slash(text: &str) -> (usize, usize, Ended) {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        if line.trim() == "/" {
-            return (at, at + line.len(), true);
+        match line.trim() {
+            "/" => return (at, at + line.len(), Ended::Runs),
+            "." => return (at, at + line.len(), Ended::Kept),
+            _ => at += line.len(),
         }
-        at += line.len();
     }
-    (text.len(), text.len(), false)
+    (text.len(), text.len(), Ended::Not)
 }
 
 /// Length of a statement up to its semicolon, or a line with a slash.
 fn to_semicolon(text: &str) -> (usize, usize, bool) {
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
+    // A routine of SQL has statements between BEGIN ATOMIC and END.
+    let counts = makes_routine(text);
+    let (mut at, mut depth) = (0, 0_usize);
+    while at < text.len() {
         let rest = &text[at..];
-        if let Some(skip) = closed_len(rest) {
-            at += skip;
-            continue;
+        let skip = step(rest);
+        if rest.starts_with(';') && depth == 0 {
+            return (at, at + 1, true);
         }
-        let skip = match bytes[at] {
-            b'/' => {
-                let begins = text[..at].rsplit('\n').next().is_some_and(|l| l.trim().is_empty());
-                let line = rest.find('\n').unwrap_or(rest.len());
-                if begins && rest[..line].trim() == "/" {
-                    return (at, at + (line + 1).min(rest.len()), true);
-                }
-                1
+        if skip == 1 && rest.starts_with('/') {
+            let begins = text[..at].rsplit('\n').next().is_some_and(|l| l.trim().is_empty());
+            let line = rest.find('\n').unwrap_or(rest.len());
+            if begins && rest[..line].trim() == "/" {
+                return (at, at + (line + 1).min(rest.len()), true);
             }
-            b';' => return (at, at + 1, true),
-            _ => rest.chars().next().map_or(1, char::len_utf8),
-        };
+        }
+        if counts {
+            match rest[..skip].to_ascii_lowercase().as_str() {
+                "begin" => depth += 1,
+                "case" if depth > 0 => depth += 1,
+                "end" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
         at += skip;
     }
     (text.len(), text.len(), false)
+}
+
+/// Length of what `text` begins with: quoted text, a comment, a name or word, a character.
+pub fn step(text: &str) -> usize {
+    let word = name_len(text);
+    if word == 1 && text.starts_with(['e', 'E']) && text[1..].starts_with('\'') {
+        return 1 + escaped_len(&text[1..]);
+    }
+    if let Some(len) = delimited_len(text) {
+        return len;
+    }
+    if word > 0 {
+        return word;
+    }
+    let one = text.chars().next().map_or(1, char::len_utf8);
+    closed_len(text).unwrap_or(one)
+}
+
+/// Length of the field's `q'[it's]'` that `text` begins with, if it does.
+fn delimited_len(text: &str) -> Option<usize> {
+    let inside = text.strip_prefix(['n', 'N']).unwrap_or(text).strip_prefix(['q', 'Q'])?;
+    let inside = inside.strip_prefix('\'')?;
+    let open = inside.chars().next().filter(|c| !c.is_whitespace())?;
+    let close = match open {
+        '[' => ']',
+        '{' => '}',
+        '<' => '>',
+        '(' => ')',
+        same => same,
+    };
+    let rest = &inside[open.len_utf8()..];
+    let before = text.len() - rest.len();
+    let end = [close, '\''].iter().collect::<String>();
+    Some(rest.find(&end).map_or(text.len(), |at| before + at + end.len()))
 }
 
 /// Length of the quoted text or comment that `text` begins with, if it does.
 pub fn closed_len(text: &str) -> Option<usize> {
     Some(match text.as_bytes().first()? {
         b'\'' | b'"' => quoted_len(text),
-        b'-' if text.starts_with("--") => text.find('\n').unwrap_or(text.len()),
-        b'/' if text.starts_with("/*") => text.find("*/").map_or(text.len(), |i| i + 2),
         b'$' => dollar_len(text),
-        _ => return None,
+        _ => return comment_len(text),
     })
 }
 
+/// Length of the comment that `text` begins with, if it does; comments may stand in one another.
+pub fn comment_len(text: &str) -> Option<usize> {
+    if text.starts_with("--") {
+        return Some(text.find('\n').unwrap_or(text.len()));
+    }
+    if !text.starts_with("/*") {
+        return None;
+    }
+    let (mut at, mut depth) = (2, 1);
+    while depth > 0 {
+        let Some(next) = text[at..].find("*/") else { return Some(text.len()) };
+        match text[at..at + next].find("/*") {
+            Some(inner) => (at, depth) = (at + inner + 2, depth + 1),
+            None => (at, depth) = (at + next + 2, depth - 1),
+        }
+    }
+    Some(at)
+}
+
+/// Length of the quoted text that `text` begins with, in which a backslash takes the meaning of
+/// what follows it away.
+fn escaped_len(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'\'' if bytes.get(at + 1) == Some(&b'\'') => at += 1,
+            b'\'' => return at + 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    text.len()
+}
+
 /// Length of the quoted text that `text` begins with; a doubled quote is inside.
-fn quoted_len(text: &str) -> usize {
+pub fn quoted_len(text: &str) -> usize {
     let quote = text.as_bytes()[0];
     let mut at = 1;
     let bytes = text.as_bytes();
@@ -305,6 +279,9 @@ mod tests {
         );
         assert!(all(" ; -- nothing\n ; /* x */").is_empty());
         assert_eq!(all("select 1\n/\nselect 4 / 2;"), [S("select 1"), S("select 4 / 2")]);
+        let delimited = "select q'[it's; x]', nq'!;'!' from q; select q;";
+        let whole = S("select q'[it's; x]', nq'!;'!' from q");
+        assert_eq!(all(delimited), [whole, S("select q")]);
     }
 
     #[test]
@@ -329,6 +306,51 @@ mod tests {
                 C("@file x"),
                 S("declare c cursor for select 1"),
                 S("set x = 1"),
+            ]
+        );
+    }
+
+    #[test]
+    fn bodies_of_stored_code_are_not_cut() {
+        use Piece::{Command as C, Kept, Statement as S};
+        let trigger = "create or replace trigger g before insert on t for each row\nbegin\n  \
+                       delete from t;\n  insert into t values (1);\nend;";
+        let package = "create package body p as\n  procedure a is begin null; end;\nend;";
+        let atomic = "create function f() returns int begin atomic select 1; select case when true \
+                      then 2 end; end";
+        let text = format!(
+            "{trigger}\n/\n{package}\n/\ncreate type mood as enum ('a;', 'b');\n\
+             create type x as (a int);\n{atomic};\nbegin null; end;\n.\n\
+             create type o as object (a int);\n/\nselect e'it\\'s;', v$x$y;select 1;"
+        );
+        assert_eq!(
+            all(&text),
+            [
+                S(trigger),
+                S(package),
+                S("create type mood as enum ('a;', 'b')"),
+                S("create type x as (a int)"),
+                S(atomic),
+                Kept("begin null; end;"),
+                S("create type o as object (a int);"),
+                S("select e'it\\'s;', v$x$y"),
+                S("select 1"),
+            ]
+        );
+        let text = "set autotrace on\nselect 1;\nlist\nshow search_path\nshow a; select 2;\n\
+                    exec p(1, -\n  2)\nset x\n  to 1;\n/* a /* b */ ; */ select 3;";
+        assert_eq!(
+            all(text),
+            [
+                C("set autotrace on"),
+                S("select 1"),
+                C("list"),
+                S("show search_path"),
+                S("show a"),
+                S("select 2"),
+                C("exec p(1, -\n  2)"),
+                S("set x\n  to 1"),
+                S("select 3"),
             ]
         );
     }

@@ -1,14 +1,19 @@
 //! Statements on their way: results, notices, errors with their places, bind variables.
 
+use super::blocks;
+use super::buffer::CompileError;
+use super::defines::Unknown;
 use super::format::{Kind, Look, Table};
-use super::pieces::closed_len;
-use super::{Flow, Notice, Place, Shell, Variable};
+use super::pieces::step;
+use super::place::{Bound, Edited, Place, Sent};
+use super::settings::OnError;
+use super::{Flow, Notice, Shell, Variable};
 use crate::error::{CliError, Result};
+use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use std::io::{IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
-use tokio_postgres::error::ErrorPosition;
 use tokio_postgres::types::Type;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
@@ -32,42 +37,6 @@ pub(crate) fn error_text(e: &tokio_postgres::Error) -> String {
     text
 }
 
-/// Line and column of a character, from 1, and the line.
-fn line_of(text: &str, position: u32) -> (usize, usize, &str) {
-    let at = usize::try_from(position).unwrap_or(1).saturating_sub(1);
-    let byte = text.char_indices().nth(at).map_or(text.len(), |(byte, _)| byte);
-    let begin = text[..byte].rfind('\n').map_or(0, |i| i + 1);
-    let end = text[byte..].find('\n').map_or(text.len(), |i| byte + i);
-    let line = text[..byte].matches('\n').count() + 1;
-    (line, text[begin..byte].chars().count() + 1, &text[begin..end])
-}
-
-/// The error with its place in the statement and in the file.
-fn placed(e: &tokio_postgres::Error, text: &str, place: Place<'_>) -> String {
-    let mut out = error_text(e);
-    let position = match e.as_db_error().and_then(|db| db.position()) {
-        Some(ErrorPosition::Original(position)) => Some(*position),
-        _ => None,
-    };
-    let (line, column) = match position {
-        Some(position) => {
-            let (line, column, shown) = line_of(text, position);
-            let shown = shown.trim_end();
-            let begin = format!("LINE {line}: ");
-            let blanks = " ".repeat(begin.chars().count() + column - 1);
-            out.push_str(&format!("\n{begin}{shown}\n{blanks}^"));
-            (line, Some(column))
-        }
-        None => (1, None),
-    };
-    if let Some(file) = place.file {
-        let line = place.lines + line;
-        let column = column.map_or(String::new(), |column| format!(", column {column}"));
-        out.push_str(&format!("\nat {file}, line {line}{column}"));
-    }
-    out
-}
-
 fn words(statement: &str) -> Vec<String> {
     statement.split_ascii_whitespace().map(str::to_ascii_lowercase).collect()
 }
@@ -88,32 +57,89 @@ pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Whether the statement is a block of the field's.
-fn is_block(text: &str) -> bool {
-    let first = words(text).into_iter().next().unwrap_or_default();
-    matches!(first.as_str(), "begin" | "declare" | "<<") && text.contains(';')
+/// How a statement is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way<'a> {
+    Ask,
+    CopyOut,
+    /// With these rows.
+    CopyIn(&'a Bytes),
 }
 
+type Answer = std::result::Result<Option<Table>, tokio_postgres::Error>;
+
 impl Shell {
-    pub(super) async fn run_statement(&mut self, text: &str, place: Place<'_>) -> Result<Flow> {
-        let begun = Instant::now();
-        let bound = self.bound(text);
-        let sent = bound.as_deref().unwrap_or(text);
-        let done = match copies(text, "to", "stdout") {
-            true => self.copy_out(sent).await,
-            false => self.ask(sent).await,
+    /// Runs what was typed.
+    pub(super) async fn run_typed(&mut self, typed: &str, place: &Place) -> Result<Flow> {
+        let text = match self.substituted(typed, Unknown::AskInStatement).await {
+            Ok(text) => text,
+            Err(error) => return self.failed(&error.message),
         };
+        if !takes_rows(&text.text) {
+            return self.run_statement(typed, &text, place).await;
+        }
+        // They are not in the text: they are typed, up to their end.
+        let mut rows = String::new();
+        while let Some(row) = self.ask_for(">> ", false).await?.filter(|row| row != "\\.") {
+            rows.push_str(&row);
+            rows.push('\n');
+        }
+        self.run_sent(typed, &text, Way::CopyIn(&Bytes::from(rows)), place).await
+    }
+
+    pub(super) async fn run_statement(
+        &mut self,
+        typed: &str,
+        text: &Edited,
+        place: &Place,
+    ) -> Result<Flow> {
+        let way = if copies(&text.text, "to", "stdout") { Way::CopyOut } else { Way::Ask };
+        self.run_sent(typed, text, way, place).await
+    }
+
+    pub(super) async fn run_sent(
+        &mut self,
+        typed: &str,
+        substituted: &Edited,
+        way: Way<'_>,
+        place: &Place,
+    ) -> Result<Flow> {
+        if !self.is_connected {
+            return self.failed("not connected: connect INSTANCE begins a session");
+        }
+        self.is_interrupted = false;
+        let begun = Instant::now();
+        let text = substituted.text.as_str();
+        let bound = self.bound(text);
+        let whole = bound.as_ref().map(Bound::text);
+        let done = self.deliver(whole.as_deref().unwrap_or(text), way).await;
+        self.has_failed = done.is_err();
         self.say_notices();
+        let made = blocks::stored(text);
         let flow = match done {
             Ok(table) => {
+                if made.is_some() {
+                    self.compile_error = None;
+                }
                 if let Some(table) = table {
-                    self.show(&table);
+                    let table = self.columns_applied(table);
+                    if !table.header.is_empty() {
+                        self.show(&table);
+                    }
                 }
                 Flow::Next
             }
-            // Of a statement with variables in it the places are not those of what was typed.
-            Err(e) if bound.is_some() => self.failed(&error_text(&e))?,
-            Err(e) => self.failed(&placed(&e, text, place))?,
+            Err(e) => {
+                let sent = Sent { typed, substituted, bound: bound.as_ref() };
+                let about = e.as_db_error();
+                if let (Some((kind, name)), Some(about)) = (made, about) {
+                    let (line, column) = sent.line_told(about).unwrap_or((1, None));
+                    let text = format!("{}: {}", about.code().code(), about.message());
+                    self.compile_error = Some(CompileError { kind, name, line, column, text });
+                }
+                let text = format!("{}{}", error_text(&e), sent.told(about, place));
+                self.statement_failed(&text).await?
+            }
         };
         if self.settings.timing {
             let ms = begun.elapsed().as_secs_f64() * 1000.0;
@@ -122,26 +148,49 @@ impl Shell {
         Ok(flow)
     }
 
+    /// Says what failed, and ends the transaction if that is to follow.
+    async fn statement_failed(&mut self, text: &str) -> Result<Flow> {
+        let flow = self.failed(text)?;
+        if let OnError::Continue(end) = self.settings.on_error
+            && let Err(error) = self.end(end).await
+        {
+            eprintln!("{}", error_text(&error));
+        }
+        Ok(flow)
+    }
+
+    pub(super) async fn way(&mut self, text: &str, way: Way<'_>) -> Answer {
+        match way {
+            Way::Ask => self.ask(text).await,
+            Way::CopyOut => self.copy_out(text).await,
+            Way::CopyIn(rows) => self.copy_in(text, rows).await,
+        }
+    }
+
+    /// Says that a statement without a result is done.
+    pub(super) fn tell_done(&mut self, rows: u64) {
+        if self.settings.feedback {
+            self.tell.push(format!("done, {rows} rows\n"));
+        }
+    }
+
     /// Sends a statement; what it gives. Ctrl-C ends it.
-    async fn ask(
-        &mut self,
-        text: &str,
-    ) -> std::result::Result<Option<Table>, tokio_postgres::Error> {
+    async fn ask(&mut self, text: &str) -> Answer {
         let cancel = self.client.cancel_token();
         let kinds = match self.settings.format {
             super::Format::Json => self.kinds(text).await,
             _ => Vec::new(),
         };
-        let mut asked = std::pin::pin!(self.client.simple_query(text));
-        let answer = loop {
-            tokio::select! {
-                answer = &mut asked => break answer?,
-                Some(notice) = self.notices.recv() => {
-                    self.kept.push(notice);
-                    continue;
-                }
-                _ = tokio::signal::ctrl_c() => {
-                    let _ = cancel.cancel_query(NoTls).await;
+        let answer = {
+            let mut asked = std::pin::pin!(self.client.simple_query(text));
+            loop {
+                tokio::select! {
+                    answer = &mut asked => break answer?,
+                    Some(notice) = self.notices.recv() => self.kept.push(notice),
+                    _ = tokio::signal::ctrl_c() => {
+                        self.is_interrupted = true;
+                        let _ = cancel.cancel_query(NoTls).await;
+                    }
                 }
             }
         };
@@ -166,9 +215,8 @@ impl Shell {
         }
         if table.is_none()
             && let Some(rows) = done
-            && self.settings.feedback
         {
-            self.tell.push(format!("done, {rows} rows\n"));
+            self.tell_done(rows);
         }
         Ok(table)
     }
@@ -188,10 +236,7 @@ impl Shell {
     }
 
     /// Rows of a COPY to the client, as they come.
-    async fn copy_out(
-        &mut self,
-        text: &str,
-    ) -> std::result::Result<Option<Table>, tokio_postgres::Error> {
+    async fn copy_out(&mut self, text: &str) -> Answer {
         let rows = self.client.copy_out(text).await?;
         let mut rows = std::pin::pin!(rows);
         while let Some(row) = rows.next().await {
@@ -202,31 +247,24 @@ impl Shell {
     }
 
     /// Sends the rows of a COPY from the client.
-    pub(super) async fn copy_in(
-        &mut self,
-        text: &str,
-        rows: &str,
-        place: Place<'_>,
-    ) -> Result<Flow> {
-        let sent = async {
-            let sink = self.client.copy_in(text).await?;
-            let mut sink = std::pin::pin!(sink);
-            sink.send(bytes::Bytes::copy_from_slice(rows.as_bytes())).await?;
-            sink.finish().await
-        };
-        match sent.await {
-            Ok(count) => {
-                if self.settings.feedback {
-                    self.print(&format!("done, {count} rows\n"));
-                }
-                Ok(Flow::Next)
-            }
-            Err(e) => self.failed(&placed(&e, text, place)),
-        }
+    async fn copy_in(&mut self, text: &str, rows: &Bytes) -> Answer {
+        let sink = self.client.copy_in(text).await?;
+        let mut sink = std::pin::pin!(sink);
+        sink.send(rows.clone()).await?;
+        let count = sink.finish().await?;
+        self.tell_done(count);
+        Ok(None)
+    }
+
+    /// Lets go what a statement has said that is run once more.
+    pub(super) fn forget_notices(&mut self) {
+        while self.notices.try_recv().is_ok() {}
+        self.kept.clear();
+        self.tell.clear();
     }
 
     /// Prints what the server has said, and takes the values of bind variables out of it.
-    fn say_notices(&mut self) {
+    pub(super) fn say_notices(&mut self) {
         while let Ok(notice) = self.notices.try_recv() {
             self.kept.push(notice);
         }
@@ -270,18 +308,17 @@ impl Shell {
     }
 
     /// The statement with the values of bind variables; `None`: it has none.
-    fn bound(&self, text: &str) -> Option<String> {
-        let block = is_block(text);
-        let (mut out, mut used, mut at) = (String::new(), Vec::new(), 0);
-        let bytes = text.as_bytes();
-        while at < bytes.len() {
+    fn bound(&self, text: &str) -> Option<Bound> {
+        let block = blocks::is_block(text);
+        // Stored code has no variables of the shell.
+        if self.variables.is_empty() || block && blocks::stored(text).is_some() {
+            return None;
+        }
+        let (mut out, mut used, mut at) = (Edited::default(), Vec::new(), 0);
+        let mut copied = 0;
+        while at < text.len() {
             let rest = &text[at..];
-            if let Some(skip) = closed_len(rest) {
-                out.push_str(&rest[..skip]);
-                at += skip;
-                continue;
-            }
-            let skip = match bytes[at] {
+            let skip = match rest.as_bytes()[0] {
                 b':' if rest.starts_with("::") => 2,
                 b':' => {
                     let name = &rest[1..];
@@ -289,27 +326,31 @@ impl Shell {
                     let len = name.find(|c| !inside(c)).unwrap_or(name.len());
                     let own = name[..len].to_lowercase();
                     if let Some(variable) = self.variables.get(&own) {
+                        out.copy(copied, &text[copied..at]);
                         match block {
-                            true => out.push_str(&format!("b_{own}")),
-                            false => out.push_str(&value_of(variable)),
+                            true => out.put(at, &format!("b_{own}")),
+                            false => out.put(at, &value_of(variable)),
                         }
                         used.push(own);
-                        at += 1 + len;
-                        continue;
+                        copied = at + 1 + len;
+                        copied - at
+                    } else {
+                        1
                     }
-                    1
                 }
-                _ => rest.chars().next().map_or(1, char::len_utf8),
+                _ => step(rest),
             };
-            out.push_str(&rest[..skip]);
             at += skip;
         }
         if used.is_empty() {
             return None;
         }
         if !block {
-            return Some(out);
+            out.copy(copied, &text[copied..]);
+            return Some(Bound { edited: out, before: String::new(), behind: String::new() });
         }
+        let end = text.trim_end().trim_end_matches(';').len().max(copied);
+        out.copy(copied, &text[copied..end]);
         used.sort();
         used.dedup();
         let (mut declared, mut told) = (String::new(), String::new());
@@ -321,8 +362,8 @@ impl Shell {
                 "dbms_output.put_line('{BOUND}{name}=' || coalesce(b_{name}::text, '{NOTHING}'));\n"
             ));
         }
-        let inner = out.trim_end().trim_end_matches(';');
-        Some(format!("declare\n{declared}begin\n{inner};\n{told}end;"))
+        let before = format!("declare\n{declared}begin\n");
+        Some(Bound { edited: out, before, behind: format!(";\n{told}end;") })
     }
 }
 
@@ -376,10 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_told_by_line_and_column() {
-        assert_eq!(line_of("select 1,\n  x\nfrom t", 13), (2, 3, "  x"));
-        assert_eq!(line_of("é x", 3), (1, 3, "é x"));
-        assert_eq!(line_of("a", 99), (1, 2, "a"));
+    fn rows_follow_a_copy_from_the_client() {
         assert!(takes_rows("COPY t (a)\nFROM  stdin csv") && !takes_rows("copy t to stdout"));
     }
 }

@@ -1,0 +1,182 @@
+//! Texts that are being run, and lines that the shell asks for while it runs them.
+//!
+//! What it promises: what is asked for comes from the terminal if somebody sits before it, else
+//! from the next line of standard input, also where that is what is being run.
+
+use super::complete::Line;
+use super::pieces::{Piece, next};
+use super::place::Place;
+use super::query::takes_rows;
+use super::{Owned, Shell, copied_rows};
+use crate::error::{CliError, Result};
+use bytes::Bytes;
+use std::io::{BufRead, IsTerminal, Write};
+use std::rc::Rc;
+
+/// A text that is being run.
+pub(super) struct Source {
+    text: String,
+    /// Where what has not been run begins, the lines before it, and where its own line begins.
+    at: usize,
+    lines: usize,
+    line_at: usize,
+    file: Option<Rc<str>>,
+    /// It is what standard input had.
+    is_input: bool,
+}
+
+/// What a text has next.
+pub(super) struct Taken {
+    pub(super) piece: Owned,
+    pub(super) place: Place,
+    /// Rows that follow a COPY.
+    pub(super) rows: Option<Bytes>,
+}
+
+impl Source {
+    pub(super) fn new(text: String, file: Option<&str>, is_input: bool) -> Source {
+        Source { text, at: 0, lines: 0, line_at: 0, file: file.map(Rc::from), is_input }
+    }
+
+    fn advance(&mut self, to: usize) {
+        let passed = &self.text[self.at..to];
+        self.lines += passed.matches('\n').count();
+        if let Some(last) = passed.rfind('\n') {
+            self.line_at = self.at + last + 1;
+        }
+        self.at = to;
+    }
+
+    /// The next piece; `None`: there is none.
+    pub(super) fn take(&mut self) -> Option<Taken> {
+        let from = self.at;
+        let next = next(&self.text[from..])?;
+        let (begins, ends) = (from + next.at, from + next.end);
+        let rows = match next.piece {
+            Piece::Statement(statement) if takes_rows(statement) => {
+                let (rows, rest) = copied_rows(&self.text[ends..]);
+                Some((Bytes::copy_from_slice(rows.as_bytes()), self.text.len() - rest.len()))
+            }
+            _ => None,
+        };
+        let piece = Owned::from(next.piece);
+        self.advance(begins);
+        let columns = self.text[self.line_at..begins].chars().count();
+        let place = Place { file: self.file.clone(), lines: self.lines, columns };
+        let (rows, ends) = match rows {
+            Some((rows, ends)) => (Some(rows), ends),
+            None => (None, ends),
+        };
+        self.advance(ends);
+        Some(Taken { piece, place, rows })
+    }
+
+    /// Takes the line behind the one that is being run.
+    fn take_line(&mut self) -> Option<String> {
+        let begin = match self.at == self.line_at {
+            true => self.at,
+            false => self.at + self.text[self.at..].find('\n')? + 1,
+        };
+        let rest = &self.text[begin..];
+        if rest.is_empty() {
+            return None;
+        }
+        let len = rest.find('\n').map_or(rest.len(), |i| i + 1);
+        let line = rest[..len].trim_end_matches(['\n', '\r']).to_owned();
+        self.text.replace_range(begin..begin + len, "");
+        Some(line)
+    }
+}
+
+/// A line of standard input; `None`: there is none. Ctrl-C does not wait for it.
+async fn input_line() -> Result<Option<String>> {
+    let (sender, line) = tokio::sync::oneshot::channel();
+    // It may wait for ever: nothing waits for the thread.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        let _ = sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line));
+    });
+    tokio::select! {
+        line = line => {
+            let line = line.ok().flatten();
+            Ok(line.map(|line| line.trim_end_matches(['\n', '\r']).to_owned()))
+        }
+        _ = tokio::signal::ctrl_c() => Err(interrupted()),
+    }
+}
+
+fn interrupted() -> CliError {
+    CliError::failed("interrupted")
+}
+
+/// Whether the terminal shows what is typed.
+fn echo(on: bool) {
+    let mut stty = std::process::Command::new("stty");
+    let stty = stty.arg(if on { "echo" } else { "-echo" });
+    // Without `stty` it is shown.
+    let _ = stty.stdin(std::process::Stdio::inherit()).status();
+}
+
+impl Shell {
+    /// Asks for a line; `None`: the input has ended.
+    pub(super) async fn ask_for(&mut self, prompt: &str, hidden: bool) -> Result<Option<String>> {
+        if let Some(editor) = self.editor.as_mut().filter(|_| !hidden) {
+            return match editor.answer(prompt)? {
+                Line::Text(text) => Ok(Some(text)),
+                Line::Interrupted => Err(interrupted()),
+                Line::End => Ok(None),
+            };
+        }
+        if let Some(source) = self.sources.first_mut().filter(|source| source.is_input) {
+            return Ok(source.take_line());
+        }
+        let sees = std::io::stdin().is_terminal();
+        if sees {
+            let _ = write!(std::io::stdout(), "{prompt}");
+            let _ = std::io::stdout().flush();
+        }
+        let hides = hidden && sees;
+        if hides {
+            echo(false);
+        }
+        let line = input_line().await;
+        if hides {
+            echo(true);
+            let _ = writeln!(std::io::stdout());
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_have_their_places_in_the_file() {
+        let text =
+            "select 1;\n\n -- x\n  select 2; select\n3;\ncopy t from stdin;\n1\n\\.\nprompt x\n";
+        let mut source = Source::new(text.to_owned(), Some("f"), false);
+        let mut places = Vec::new();
+        while let Some(taken) = source.take() {
+            places.push((taken.place.lines, taken.place.columns, taken.rows));
+        }
+        let rows = Some(Bytes::from("1\n"));
+        assert_eq!(places, [(0, 0, None), (3, 2, None), (3, 12, None), (5, 0, rows), (8, 0, None)]);
+    }
+
+    #[test]
+    fn the_next_line_of_the_input_is_an_answer() {
+        let mut source = Source::new("x; y;\n5\n6\nprompt x\n7\nz;".to_owned(), None, true);
+        source.take();
+        assert_eq!(source.take_line().as_deref(), Some("5"));
+        source.take();
+        assert_eq!(source.take_line().as_deref(), Some("6"));
+        source.take();
+        assert_eq!(source.take_line().as_deref(), Some("7"));
+        let last = source.take().map(|taken| taken.piece);
+        assert!(matches!(last, Some(Owned::Statement(text)) if text == "z"));
+        assert_eq!(source.take_line(), None);
+    }
+}

@@ -1,0 +1,241 @@
+//! Where a statement stands in its file, what was replaced in it on its way to the server, and
+//! the place of an error, which the server tells by what it was sent.
+//!
+//! What it promises: line and column are those of the file as it lies there.
+
+use super::blocks;
+use std::rc::Rc;
+use tokio_postgres::error::{DbError, ErrorPosition};
+
+/// Where a text begins.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Place {
+    /// The file, if it is one's.
+    pub(super) file: Option<Rc<str>>,
+    /// Lines of the file before it, and characters of its line before it.
+    pub(super) lines: usize,
+    pub(super) columns: usize,
+}
+
+/// A stretch of a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Part {
+    /// Where it begins, and where what it was made of began.
+    at: usize,
+    from: usize,
+    /// Whether it is as it was.
+    copied: bool,
+}
+
+/// A text in which some of another has been replaced.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Edited {
+    pub(super) text: String,
+    parts: Vec<Part>,
+}
+
+impl Edited {
+    /// A text as it is.
+    pub(super) fn whole(text: &str) -> Edited {
+        let mut out = Edited::default();
+        out.copy(0, text);
+        out
+    }
+
+    /// Goes on with what stands at `from` in the other text.
+    pub(super) fn copy(&mut self, from: usize, text: &str) {
+        self.part(from, text, true);
+    }
+
+    /// Goes on with something instead of what stands there.
+    pub(super) fn put(&mut self, from: usize, text: &str) {
+        self.part(from, text, false);
+    }
+
+    fn part(&mut self, from: usize, text: &str, copied: bool) {
+        if !text.is_empty() {
+            self.parts.push(Part { at: self.text.len(), from, copied });
+            self.text.push_str(text);
+        }
+    }
+
+    /// Where what stands at `at` came from.
+    fn origin(&self, at: usize) -> usize {
+        let behind = self.parts.partition_point(|part| part.at <= at);
+        let Some(part) = behind.checked_sub(1).map(|i| self.parts[i]) else { return at };
+        if part.copied { part.from + (at - part.at) } else { part.from }
+    }
+}
+
+/// What became of a statement: the text that was typed, with `&name` replaced, with variables
+/// replaced.
+pub(super) struct Sent<'a> {
+    pub(super) typed: &'a str,
+    pub(super) substituted: &'a Edited,
+    /// `None`: there are no variables in it.
+    pub(super) bound: Option<&'a Bound>,
+}
+
+/// A statement with its bind variables replaced.
+pub(super) struct Bound {
+    pub(super) edited: Edited,
+    /// What stands before and behind it.
+    pub(super) before: String,
+    pub(super) behind: String,
+}
+
+impl Bound {
+    pub(super) fn text(&self) -> String {
+        format!("{}{}{}", self.before, self.edited.text, self.behind)
+    }
+}
+
+/// A place in the statement with `&name` replaced, by bytes.
+struct Spot {
+    at: usize,
+    /// The column is known.
+    exact: bool,
+}
+
+/// Byte of a line of a text, from 1.
+fn line_begin(text: &str, line: usize) -> Option<usize> {
+    let mut begins = std::iter::once(0).chain(text.match_indices('\n').map(|(i, _)| i + 1));
+    begins.nth(line.checked_sub(1)?)
+}
+
+/// Line and column of a byte, from 1, and the line.
+fn line_of(text: &str, at: usize) -> (usize, usize, &str) {
+    let at = at.min(text.len());
+    let begin = text[..at].rfind('\n').map_or(0, |i| i + 1);
+    let end = text[at..].find('\n').map_or(text.len(), |i| at + i);
+    let line = text[..at].matches('\n').count() + 1;
+    (line, text[begin..at].chars().count() + 1, &text[begin..end])
+}
+
+/// The line of the statement's own code that the server speaks of.
+fn told_line(context: &str) -> Option<usize> {
+    // The outermost is the last.
+    context.lines().rev().find_map(|line| {
+        let number = line
+            .strip_prefix("line ")
+            .and_then(|rest| rest.strip_suffix(" of the block"))
+            .or_else(|| {
+                let rest = line.strip_prefix("PL/pgSQL function inline_code_block line ")?;
+                rest.split(' ').next()
+            })
+            .or_else(|| {
+                let rest = line.strip_prefix("compilation of PL/pgSQL function ")?;
+                rest.rsplit_once(" near line ").map(|(_, number)| number)
+            })?;
+        number.parse().ok()
+    })
+}
+
+/// The word that a message quotes.
+fn quoted_word(message: &str) -> Option<&str> {
+    message.split('"').nth(1).filter(|word| !word.is_empty())
+}
+
+impl Sent<'_> {
+    /// Where an error is, if the server tells it.
+    fn spot(&self, error: &DbError) -> Option<Spot> {
+        let sent = &self.substituted.text;
+        if let Some(ErrorPosition::Original(position)) = error.position() {
+            let at = usize::try_from(*position).unwrap_or(1).saturating_sub(1);
+            let byte = |text: &str| text.char_indices().nth(at).map_or(text.len(), |(at, _)| at);
+            let at = match self.bound {
+                None => byte(sent),
+                Some(bound) => {
+                    let inner = byte(&bound.text()).checked_sub(bound.before.len())?;
+                    bound.edited.origin(inner.min(bound.edited.text.len()))
+                }
+            };
+            return Some(Spot { at, exact: true });
+        }
+        let line = told_line(error.where_()?)?;
+        if let Some(bound) = self.bound {
+            let line = line.checked_sub(bound.before.matches('\n').count())?;
+            let at = line_begin(&bound.edited.text, line)?;
+            return Some(Spot { at: bound.edited.origin(at), exact: false });
+        }
+        let code = blocks::code_at(sent)?;
+        let before = sent[..code].matches('\n').count();
+        // An error in what stands before the body is told by the statement's lines.
+        let shows = |at: &usize| {
+            let word = quoted_word(error.message());
+            word.is_some_and(|word| line_of(sent, *at).2.to_lowercase().contains(word))
+        };
+        let [inside, whole] = [line_begin(sent, before + line), line_begin(sent, line)];
+        let at = match inside.filter(shows) {
+            Some(at) => Some(at),
+            None => whole.filter(|at| *at < code && shows(at)).or(inside),
+        };
+        Some(Spot { at: at?, exact: false })
+    }
+
+    /// The error's line in the statement, from 1, and its column, if they are told.
+    pub(super) fn line_told(&self, error: &DbError) -> Option<(usize, Option<usize>)> {
+        let spot = self.spot(error)?;
+        let (line, column, _) = line_of(&self.substituted.text, spot.at);
+        Some((line, spot.exact.then_some(column)))
+    }
+
+    /// The lines that tell the place in the statement, and in the file.
+    pub(super) fn told(&self, error: Option<&DbError>, place: &Place) -> String {
+        let spot = error.and_then(|error| self.spot(error));
+        let mut out = String::new();
+        if let Some(spot) = &spot {
+            let (line, column, shown) = line_of(&self.substituted.text, spot.at);
+            let begin = format!("LINE {line}: ");
+            out.push_str(&format!("\n{begin}{}", shown.trim_end()));
+            if spot.exact {
+                let blanks = " ".repeat(begin.chars().count() + column - 1);
+                out.push_str(&format!("\n{blanks}^"));
+            }
+        }
+        let Some(file) = &place.file else { return out };
+        let typed = spot.as_ref().map_or(0, |spot| self.substituted.origin(spot.at));
+        let (line, column, _) = line_of(self.typed, typed);
+        let column = if line == 1 { column + place.columns } else { column };
+        out.push_str(&format!("\nat {file}, line {}", place.lines + line));
+        if spot.is_some_and(|spot| spot.exact) {
+            out.push_str(&format!(", column {column}"));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_by_line_and_column() {
+        assert_eq!(line_of("select 1,\n  x\nfrom t", 12), (2, 3, "  x"));
+        assert_eq!(line_of("é x", 3), (1, 3, "é x"));
+        assert_eq!(line_of("a", 99), (1, 2, "a"));
+        assert_eq!((line_begin("a\nb", 2), line_begin("a\nb", 3)), (Some(2), None));
+    }
+
+    #[test]
+    fn what_was_replaced_has_the_place_of_its_name() {
+        let mut edited = Edited::default();
+        edited.copy(0, "select ");
+        edited.put(7, "a_long_name");
+        edited.copy(9, ", x from t");
+        assert_eq!(edited.text, "select a_long_name, x from t");
+        assert_eq!([0, 7, 12, 18, 20].map(|at| edited.origin(at)), [0, 7, 7, 9, 11]);
+        assert_eq!(Edited::whole("abc").origin(2), 2);
+    }
+
+    #[test]
+    fn the_outermost_line_is_the_statements() {
+        let context = "PL/pgSQL function q(numeric) line 4 at assignment\n\
+                       PL/pgSQL function inline_code_block line 3 at CALL";
+        assert_eq!(told_line(context), Some(3));
+        assert_eq!(told_line("line 7 of the block"), Some(7));
+        let compiled = "compilation of PL/pgSQL function \"p\" near line 12";
+        assert_eq!(told_line(compiled), Some(12));
+        assert_eq!(told_line("PL/pgSQL function q(numeric) line 4 at assignment"), None);
+    }
+}

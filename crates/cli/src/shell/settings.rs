@@ -1,0 +1,259 @@
+//! What `set` and `\pset` set, and what `show` says of it.
+//!
+//! What it promises: a setting that the shell does not know, or does not have, is named on one line
+//! and stops nothing.
+
+use super::format::Format;
+use super::transaction::End;
+use super::words::{quoted_words, setting};
+use super::{Shell, query};
+use crate::error::{CliError, Result};
+
+/// What follows an error of a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OnError {
+    Continue(End),
+    /// Nobody has said: a script goes on, and has failed in the end.
+    GoOn,
+    Exit(u8, End),
+}
+
+/// What `set` and `\pset` have set.
+pub(super) struct Settings {
+    pub(super) format: Format,
+    pub(super) timing: bool,
+    /// `None`: notices are shown as such.
+    pub(super) serveroutput: Option<bool>,
+    pub(super) feedback: bool,
+    pub(super) heading: bool,
+    pub(super) echo: bool,
+    pub(super) termout: bool,
+    /// What `&name` begins with; `None`: names are not replaced.
+    pub(super) define: Option<char>,
+    /// What takes that from it.
+    pub(super) escape: Option<char>,
+    pub(super) null: String,
+    pub(super) separator: String,
+    pub(super) on_error: OnError,
+    pub(super) autocommit: bool,
+    /// Whether `exit` commits.
+    pub(super) exit_commits: bool,
+}
+
+impl Settings {
+    /// `commands`: what runs are the words of the call, each in its place for those before it.
+    pub(super) fn new(interactive: bool, commands: bool) -> Settings {
+        Settings {
+            format: Format::Aligned,
+            timing: false,
+            serveroutput: None,
+            feedback: true,
+            heading: true,
+            echo: false,
+            termout: true,
+            define: Some('&'),
+            escape: None,
+            null: String::new(),
+            separator: "|".to_owned(),
+            on_error: match (interactive, commands) {
+                (true, _) => OnError::Continue(End::Nothing),
+                (false, false) => OnError::GoOn,
+                (false, true) => OnError::Exit(1, End::Rollback),
+            },
+            autocommit: true,
+            exit_commits: true,
+        }
+    }
+}
+
+/// `on` and `off`; nothing switches.
+pub(super) fn switched(text: &str, now: bool) -> Result<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "" => Ok(!now),
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(CliError::failed(format!("on or off, not {other}"))),
+    }
+}
+
+pub(super) fn format_of(name: &str) -> Result<Format> {
+    Ok(match name {
+        "aligned" => Format::Aligned,
+        "expanded" => Format::Expanded,
+        "csv" => Format::Csv,
+        "json" => Format::Json,
+        other => {
+            let text = format!("format {other}: aligned, expanded, csv or json");
+            return Err(CliError::failed(text));
+        }
+    })
+}
+
+/// A character, or whether there is one.
+fn character(value: &str, usual: char) -> Result<Option<char>> {
+    let mut chars = value.chars();
+    match (chars.next(), chars.next()) {
+        (Some(c), None) if c.is_ascii_punctuation() => Ok(Some(c)),
+        _ => Ok(switched(value, false)?.then_some(usual)),
+    }
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "ON" } else { "OFF" }
+}
+
+impl Shell {
+    /// `set NAME VALUE ..`, of one or several.
+    pub(super) fn set(&mut self, text: &str) -> Result<()> {
+        let words = quoted_words(text);
+        let mut words = words.iter().map(String::as_str).peekable();
+        while let Some(name) = words.next() {
+            let Some(known) = setting(name) else {
+                let lower = name.to_ascii_lowercase();
+                let instead = match lower.starts_with("autot") {
+                    true => "; EXPLAIN ANALYZE shows how a statement is run",
+                    false => "",
+                };
+                self.refuse(&format!("unknown SET option \"{name}\"{instead}"));
+                return Ok(());
+            };
+            let value = words.next().unwrap_or("");
+            match known {
+                "serveroutput" => {
+                    let now = self.settings.serveroutput == Some(true);
+                    self.settings.serveroutput = Some(switched(value, now)?);
+                    // `set serveroutput on size unlimited format wrapped`
+                    while words
+                        .next_if(|w| ["size", "format"].iter().any(|k| k.eq_ignore_ascii_case(w)))
+                        .is_some()
+                    {
+                        words.next();
+                    }
+                }
+                "markup" => {
+                    if !value.eq_ignore_ascii_case("csv") {
+                        let text = format!("set markup {value}: this shell has csv and no other");
+                        self.refuse(&text);
+                        return Ok(());
+                    }
+                    let csv = self.settings.format == Format::Csv;
+                    self.settings.format = match switched(words.next().unwrap_or(""), csv)? {
+                        true => Format::Csv,
+                        false => Format::Aligned,
+                    };
+                    return Ok(());
+                }
+                "describe" => return Ok(()),
+                _ => self.set_one(known, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn set_one(&mut self, name: &str, value: &str) -> Result<()> {
+        let settings = &mut self.settings;
+        match name {
+            "timing" => settings.timing = switched(value, settings.timing)?,
+            "feedback" => {
+                settings.feedback = value
+                    .parse::<u32>()
+                    .map_or_else(|_| switched(value, settings.feedback), |rows| Ok(rows > 0))?;
+            }
+            "heading" => settings.heading = switched(value, settings.heading)?,
+            "pagesize" => settings.heading = value != "0",
+            "echo" => settings.echo = switched(value, settings.echo)?,
+            "termout" => settings.termout = switched(value, settings.termout)?,
+            "define" | "scan" => settings.define = character(value, '&')?,
+            "escape" => settings.escape = character(value, '\\')?,
+            "format" => settings.format = format_of(&value.to_ascii_lowercase())?,
+            "null" => value.clone_into(&mut settings.null),
+            "colsep" => value.clone_into(&mut settings.separator),
+            "exitcommit" => settings.exit_commits = switched(value, settings.exit_commits)?,
+            // What is open stays so: the next change commits it with itself.
+            "autocommit" => {
+                settings.autocommit = match value.to_ascii_lowercase().as_str() {
+                    "immediate" => true,
+                    other => switched(other, settings.autocommit)?,
+                };
+            }
+            // The others only say how a report looks on paper.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `show`, of what is the shell's.
+    pub(super) async fn tell_of(&mut self, what: &str) -> Result<()> {
+        let words = quoted_words(what);
+        let word = words.first().map_or(String::new(), |word| word.to_ascii_lowercase());
+        let text = match word.as_str() {
+            "user" => "USER is \"skein\"\n".to_owned(),
+            "release" => format!("release {}\n", env!("CARGO_PKG_VERSION")),
+            "err" | "error" | "errors" => self.compile_errors(words.get(1..).unwrap_or_default()),
+            "spool" if self.spool.is_some() => "currently spooling\n".to_owned(),
+            "spool" => "not spooling currently\n".to_owned(),
+            "sga" => return self.list_rows("select * from v$sga").await,
+            "parameter" | "parameters" => {
+                let name = words.get(1).map_or("", String::as_str).to_lowercase();
+                let name = query::literal(&format!("%{name}%"));
+                let text = format!(
+                    "select name, type, display_value as value from v$parameter where name like \
+                     {name} order by name"
+                );
+                return self.list_rows(&text).await;
+            }
+            other => match setting(other).and_then(|name| self.shown_setting(name)) {
+                Some(shown) => shown,
+                None => {
+                    self.refuse(&format!("show {other}: this shell has nothing to show for it"));
+                    return Ok(());
+                }
+            },
+        };
+        self.print(&text);
+        Ok(())
+    }
+
+    async fn list_rows(&mut self, text: &str) -> Result<()> {
+        let table = query::rows(self, text).await?;
+        self.show(&table);
+        Ok(())
+    }
+
+    /// `None`: it has no effect, so that it is not kept.
+    fn shown_setting(&self, name: &str) -> Option<String> {
+        let settings = &self.settings;
+        let marked = |c: Option<char>| c.map_or("OFF".to_owned(), |c| format!("\"{c}\""));
+        Some(match name {
+            "autocommit" => format!("autocommit {}\n", on_off(settings.autocommit)),
+            "exitcommit" => format!("exitcommit {}\n", on_off(settings.exit_commits)),
+            "timing" => format!("timing {}\n", on_off(settings.timing)),
+            "serveroutput" => {
+                format!("serveroutput {}\n", on_off(settings.serveroutput == Some(true)))
+            }
+            "feedback" => format!("feedback {}\n", on_off(settings.feedback)),
+            "heading" => format!("heading {}\n", on_off(settings.heading)),
+            "echo" => format!("echo {}\n", on_off(settings.echo)),
+            "termout" => format!("termout {}\n", on_off(settings.termout)),
+            "define" | "scan" => format!("define {}\n", marked(settings.define)),
+            "escape" => format!("escape {}\n", marked(settings.escape)),
+            "null" => format!("null \"{}\"\n", settings.null),
+            "colsep" => format!("colsep \"{}\"\n", settings.separator),
+            "format" => format!("format {}\n", format!("{:?}", settings.format).to_lowercase()),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_and_switches_are_told_apart() {
+        let of = |value| character(value, '&').ok();
+        assert_eq!(of("^"), Some(Some('^')));
+        assert_eq!((of("on"), of("OFF")), (Some(Some('&')), Some(None)));
+        assert_eq!(of("maybe"), None);
+    }
+}
