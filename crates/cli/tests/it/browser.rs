@@ -155,6 +155,58 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
+    /// Draws with the mouse from one place to another, in parts of an element's width.
+    pub fn draw(&mut self, selector: &str, from: f64, to: f64) {
+        let at = |part: f64| {
+            format!(
+                "(() => {{ const r = document.querySelector({}).getBoundingClientRect(); \
+                 return [r.left + r.width * {part}, r.top + r.height / 2]; }})()",
+                json!(selector)
+            )
+        };
+        let places = [at(from), at((from + to) / 2.0), at(to), at(to)].map(|at| self.eval(&at));
+        let kinds = ["mousePressed", "mouseMoved", "mouseMoved", "mouseReleased"];
+        for (kind, place) in kinds.into_iter().zip(places) {
+            let params = json!({
+                "type": kind, "x": place[0], "y": place[1], "button": "left", "buttons": 1,
+                "clickCount": 1, "pointerType": "mouse",
+            });
+            self.call("Input.dispatchMouseEvent", params);
+        }
+    }
+
+    /// Taps at a place of an element, in parts of its width.
+    pub fn tap(&mut self, selector: &str, part: f64) {
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": true }));
+        let at = self.eval(&format!(
+            "(() => {{ const r = document.querySelector({}).getBoundingClientRect(); \
+             return [r.left + r.width * {part}, r.top + r.height / 2]; }})()",
+            json!(selector)
+        ));
+        for (kind, points) in
+            [("touchStart", json!([{ "x": at[0], "y": at[1] }])), ("touchEnd", json!([]))]
+        {
+            self.call("Input.dispatchTouchEvent", json!({ "type": kind, "touchPoints": points }));
+        }
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": false }));
+    }
+
+    /// What a frame with this in its address shows; the page itself cannot look into a sandbox.
+    pub fn frame_text(&mut self, address: &str) -> String {
+        let own = self.session.clone();
+        let targets = self.call("Target.getTargets", json!({}));
+        let all = targets["targetInfos"].as_array().unwrap();
+        let is_it = |t: &&Value| t["url"].as_str().is_some_and(|url| url.contains(address));
+        let frame = all.iter().find(is_it).unwrap_or_else(|| panic!("no frame: {targets}"));
+        let attach = json!({ "targetId": frame["targetId"], "flatten": true });
+        let attached = self.call("Target.attachToTarget", attach);
+        self.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
+        let text = self.eval("document.body.innerText");
+        self.session = own;
+        self.call("Target.detachFromTarget", json!({ "sessionId": attached["sessionId"] }));
+        text.as_str().unwrap_or("").to_owned()
+    }
+
     /// A picture of the page, in PNG.
     pub fn picture(&mut self, path: &Path) -> u64 {
         let shot = self.call("Page.captureScreenshot", json!({ "format": "png" }));

@@ -16,7 +16,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
@@ -82,40 +82,50 @@ pub fn log_on(port: u16, user: &str, password: &str) -> String {
     reply.cookie()
 }
 
-fn get(port: u16, cookie: &str, path: &str) -> Reply {
+pub fn get(port: u16, cookie: &str, path: &str) -> Reply {
     http(port, path, &[("Cookie", cookie)], None)
 }
 
-fn post(port: u16, cookie: &str, path: &str, body: &Value) -> Reply {
+pub fn post(port: u16, cookie: &str, path: &str, body: &Value) -> Reply {
     http(port, path, &[("Cookie", cookie)], Some(&body.to_string()))
 }
 
-fn message(reply: &Reply) -> String {
+pub fn message(reply: &Reply) -> String {
     reply.json()["error"]["message"].as_str().expect("an error").to_owned()
 }
 
 /// Rows of a part of an answer, as objects.
-fn rows(answer: &Value, part: &str) -> Vec<BTreeMap<String, Value>> {
+pub fn rows(answer: &Value, part: &str) -> Vec<BTreeMap<String, Value>> {
     let columns = answer[part]["columns"].as_array().unwrap();
     let names = || columns.iter().map(|name| name.as_str().unwrap().to_owned());
     let of = |row: &Value| names().zip(row.as_array().unwrap().iter().cloned()).collect();
     answer[part]["rows"].as_array().unwrap().iter().map(of).collect()
 }
 
-fn create_user(db: &Db, name: &str, options: &str) {
+pub fn create_user(db: &Db, name: &str, options: &str) {
     let password = PASSWORD.replace('\'', "''");
     db.sql(1, &format!("create user {name} password '{password}' {options}"));
 }
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What holds of a console that nobody has logged on to.
 fn check_without_log_on(port: u16) {
     for (path, kind) in [
         ("/", "text/html; charset=utf-8"),
         ("/style.css", "text/css; charset=utf-8"),
-        ("/app.js", "text/javascript; charset=utf-8"),
-        ("/pages.js", "text/javascript; charset=utf-8"),
-        ("/chart.js", "text/javascript; charset=utf-8"),
-        ("/dom.js", "text/javascript; charset=utf-8"),
+        ("/app.js", SCRIPT),
+        ("/activity.js", SCRIPT),
+        ("/chart.js", SCRIPT),
+        ("/dom.js", SCRIPT),
+        ("/instances.js", SCRIPT),
+        ("/names.js", SCRIPT),
+        ("/pages.js", SCRIPT),
+        ("/parameters.js", SCRIPT),
+        ("/reports.js", SCRIPT),
+        ("/sessions.js", SCRIPT),
+        ("/sql.js", SCRIPT),
+        ("/widgets.js", SCRIPT),
         ("/icon.svg", "image/svg+xml"),
     ] {
         let reply = http(port, path, &[], None);
@@ -126,14 +136,25 @@ fn check_without_log_on(port: u16) {
         // Nothing is loaded from elsewhere.
         assert!(!reply.body.contains("https://"), "{path}");
     }
-    for path in ["me", "activity", "events", "instances", "sessions", "parameters"] {
+    for path in [
+        "me",
+        "activity",
+        "instances",
+        "sessions",
+        "parameters",
+        "statements",
+        "statement?sql_id=0123456789abc",
+        "names?objects=1",
+        "snapshots",
+        "report?kind=ash",
+    ] {
         let path = format!("/api/{path}");
         for cookie in ["", "a=b", &format!("skein_console_{port}=guessed")] {
             assert_eq!(get(port, cookie, &path).status, 401, "{path} with {cookie}");
         }
     }
     let target = json!({ "sid": 1, "serial": 1 });
-    for path in ["/api/cancel", "/api/terminate"] {
+    for path in ["/api/cancel", "/api/terminate", "/api/snapshot"] {
         assert_eq!(post(port, "", path, &target).status, 401, "{path}");
     }
     for path in ["/nothing", "/api/nothing", "/../secret", "/style.css/"] {
@@ -260,7 +281,7 @@ fn a_viewer_sees_and_does_what_its_user_may() {
     assert_eq!(seen["sql_text"], json!("select '<img src=x>' as v, pg_sleep(120)"));
     assert_eq!(sleeper(&ann).unwrap()["sql_text"], json!("<insufficient privilege>"));
 
-    let target = json!({ "sid": seen["sid"], "serial": seen["serial"] });
+    let target = json!({ "sid": seen["sid"], "serial": seen["serial#"] });
     let reply = post(port, &ann, "/api/terminate", &target);
     assert_eq!(reply.status, 403, "{}", reply.body);
     assert!(message(&reply).contains("superuser"), "{}", reply.body);
@@ -286,18 +307,12 @@ fn a_viewer_sees_and_does_what_its_user_may() {
         ("/api/instances", "instances", 2),
         ("/api/instances", "statistics", 20),
         ("/api/parameters", "parameters", 80),
-        ("/api/events", "events", 1),
+        ("/api/statements", "statements", 1),
     ] {
         let reply = get(port, &ann, path);
         assert_eq!(reply.status, 200, "{path}: {}", reply.body);
         assert!(rows(&reply.json(), part).len() >= least, "{path}: {}", reply.body);
     }
-    // Samples of both instances come in by themselves.
-    wait_until("both instances are sampled", || {
-        let series = get(port, &ann, "/api/activity?step=1").json();
-        let points = series["points"].as_array().unwrap();
-        [1, 2].iter().all(|k| points.iter().any(|p| p[1] == json!(*k)))
-    });
     db.abort(2);
     wait_until("instance 2 is gone from the list", || {
         let reply = get(port, &ann, "/api/instances");

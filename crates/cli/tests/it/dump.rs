@@ -5,7 +5,7 @@ use crate::db::{Db, fail, succeed};
 /// The addresses of the blocks of a table in the cache of instance 1.
 fn blocks_of(db: &Db, table: &str) -> Vec<String> {
     let sql = format!(
-        "select distinct file_no, block_no from v$bh where objd = \
+        "select distinct file#, block# from v$bh where objd = \
          (select oid from pg_class where relname = '{table}') order by 2"
     );
     db.sql(1, &sql).lines().map(|line| line.replace('|', ".")).collect()

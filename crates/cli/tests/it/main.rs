@@ -9,6 +9,7 @@ mod browser;
 mod clients;
 mod cluster;
 mod console;
+mod console_history;
 mod console_pages;
 mod copy;
 mod db;

@@ -17,21 +17,30 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// What is the same on all instances of one build, what only peers can see, while an instance
 /// closes (the tests of `sql` do), what there is one of, and who all clients here are.
-const CONSTANT: [&str; 9] = [
+const CONSTANT: [&str; 16] = [
     "v$librarycache.namespace",
     "v$sql.service",
     "v$sqlarea.service",
     "v$instance.version",
+    "v$instance.host_name",
+    "v$version.banner",
+    "v$active_services.name",
+    "v$database.name",
+    "v$database.open_mode",
     "v$instance.status",
+    "v$instance.shutdown_pending",
     "v$tempseg_usage.username",
     "v$locked_object.oracle_username",
+    "v$transaction.ubafil",
     "v$thread.groups",
     "v$log.bytes",
 ];
 
 /// What only a slow machine or disk fills, what instances of one machine read from each other's
-/// memory instead of asking, and what a copy for a reader waits for only where structure changes.
-const SELDOM: [&str; 20] = [
+/// memory instead of asking, what a copy for a reader waits for only where structure changes, what
+/// needs more redo than this test makes (a write for another's checkpoint, the next log file), and
+/// what a transaction reads from disk behind its first change.
+const SELDOM: [&str; 32] = [
     "v$current_block_server.pin100",
     "v$current_block_server.pin1000",
     "v$current_block_server.pin10000",
@@ -40,6 +49,11 @@ const SELDOM: [&str; 20] = [
     "v$current_block_server.flush100",
     "v$current_block_server.flush1000",
     "v$current_block_server.flush10000",
+    "v$current_block_server.write1",
+    "v$current_block_server.write10",
+    "v$current_block_server.write100",
+    "v$current_block_server.write1000",
+    "v$current_block_server.write10000",
     "v$instance_cache_transfer.cr_congested",
     "v$instance_cache_transfer.cr_congested_time",
     "v$instance_cache_transfer.current_congested",
@@ -51,7 +65,14 @@ const SELDOM: [&str; 20] = [
     "v$cr_block_server.flush_max_time",
     "v$cr_block_server.undo_requests",
     "v$cr_block_server.tx_requests",
-    "v$thread.sequence_no",
+    "v$thread.sequence#",
+    "v$thread.current_group#",
+    "v$transaction.cr_get",
+    "v$transaction.phy_io",
+    "v$process.latchwait",
+    "v$undostat.maxquerylen",
+    "v$undostat.ssolderrcnt",
+    "v$undostat.tuned_undoretention",
 ];
 
 /// What no simulated instance moves: the sockets of clients, times too short for its clock.
@@ -66,10 +87,13 @@ const EVENTS: [&str; 9] = [
     "direct path read temp",
     "direct path write temp",
 ];
-const STATISTICS: [&str; 8] = [
+const STATISTICS: [&str; 11] = [
     "bytes received via SQL*Net from client",
     "bytes sent via SQL*Net to client",
     "SQL*Net roundtrips to/from client",
+    "DB time",
+    "CPU used by this session",
+    "connection management call elapsed time",
     "gc cr block build time",
     "gc cr block send time",
     "gc current block send time",
@@ -196,7 +220,7 @@ impl Locks {
         while strings(&holder, waiting).await.len() < waiters.len() {
             assert!(Instant::now() < deadline, "nobody waits for a lock");
         }
-        let sampled = "select sample_id from v$active_session_history where current_row_no \
+        let sampled = "select sample_id from v$active_session_history where current_row# \
                        is not null and blocking_session is not null and module is not null";
         while strings(&holder, sampled).await.is_empty() {
             assert!(Instant::now() < deadline, "no waiter is sampled");
@@ -238,6 +262,18 @@ async fn plan_again(client: &Client) {
     client.query(&pinned, &[]).await.expect("a count");
     client.batch_execute("create index on public.pinned (a)").await.expect("an index");
     client.query(&pinned, &[]).await.expect("a count by another plan");
+}
+
+/// Takes values of sequences that have nothing in common, of one more than once.
+async fn draw(client: &Client) {
+    let other = "create schema if not exists elsewhere; \
+                 create sequence if not exists elsewhere.c increment by 2 minvalue 5 \
+                 maxvalue 100000 nocache order cycle";
+    // Of what its transaction has made an instance keeps no values.
+    client.batch_execute(other).await.expect("a sequence");
+    let values =
+        "select nextval('s'); select nextval('elsewhere.c'); select nextval('elsewhere.c')";
+    client.batch_execute(values).await.expect("values of sequences");
 }
 
 /// Ends a session and waits for its end.
@@ -312,13 +348,15 @@ async fn every_column_of_every_view_moves() {
     writer.batch_execute("commit").await.unwrap();
     talk(&clients[0]).await;
     plan_again(&clients[0]).await;
+    draw(&clients[0]).await;
     end_another(&db, &clients[0]).await;
     let spilling = spill(&db).await;
     seen.look(&clients[0]).await;
     drop(spilling);
     // A session that is traced.
-    let traced = "alter session set events '10046 trace name context forever, level 12'";
+    let traced = "alter session set events '10046 trace name context forever, level 28'";
     clients[0].batch_execute(traced).await.unwrap();
+    clients[0].batch_execute("alter system set audit_files = 6").await.unwrap();
     seen.look(&clients[0]).await;
     // The audit trail: another user and role, and a statement that is refused.
     let others = "create role mover; set session authorization mover; \

@@ -21,7 +21,8 @@ fn take(db: &Db, k: u16, name: &str, count: u32, story: &mut String) {
 }
 
 fn last_number(db: &Db, name: &str) -> i64 {
-    let sql = format!("select last_number from dba_sequences where sequence_name = '{name}'");
+    let sql =
+        format!("select last_number from dba_sequences where sequence_name = upper('{name}')");
     db.sql(1, &sql).parse().unwrap()
 }
 
@@ -35,10 +36,14 @@ fn instances_take_ranges_as_large_as_the_cache_says() {
     let mut story = format!("highwater {}\n", last_number(&db, "cached"));
     take(&db, 1, "cached", 1, &mut story);
     let held = "select nextvalue, highwater, cache_size from v$_sequences \
-                where sequence_name = 'cached'";
+                where sequence_name = 'CACHED'";
     assert_eq!(db.sql(1, held), "11|29|20");
     assert_eq!(db.sql(2, held), "");
+    let loads = "select inst_id, loads, load_time > 0 from gv$_sequences \
+                 where sequence_name = 'CACHED' order by inst_id";
+    assert_eq!(db.sql(2, loads), "1|1|t");
     take(&db, 2, "cached", 1, &mut story);
+    assert_eq!(db.sql(1, loads), "1|1|t\n2|1|t");
     take(&db, 1, "cached", 19, &mut story);
     take(&db, 1, "cached", 1, &mut story);
     assert_eq!(
@@ -66,7 +71,7 @@ instance 1 takes 12, highwater 12
 "
     );
     let shown = "select min_value, increment_by, cycle_flag, order_flag, cache_size \
-                 from dba_sequences where sequence_name = 'uncached'";
+                 from dba_sequences where sequence_name = 'UNCACHED'";
     assert_eq!(db.sql(2, shown), "1|1|N|N|0");
 }
 

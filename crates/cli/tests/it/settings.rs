@@ -164,7 +164,7 @@ fn the_command_line_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn the_shell_stops_at_the_first_error_of_a_script() {
+fn a_script_goes_on_behind_an_error_and_has_failed_then() {
     let db = Db::open(1);
     let sql = |text: &str| {
         let mut sql = db.skein("sql");
@@ -180,7 +180,10 @@ fn the_shell_stops_at_the_first_error_of_a_script() {
         .unwrap();
     let said = fail(1, db.skein("sql").arg(&script));
     assert!(said.contains("22012"), "{said}");
-    assert_eq!(db.sql(1, "select max(id) from t"), "3", "it stops at the first error");
+    assert_eq!(db.sql(1, "select max(id) from t"), "4", "it goes on");
+    let two = ["-c", "insert into t values (5); select 1/0", "-c", "insert into t values (6)"];
+    assert!(fail(1, db.skein("sql").args(two)).contains("22012"));
+    assert_eq!(db.sql(1, "select max(id) from t"), "5", "commands stop at the first error");
     fail(1, db.skein("sql").arg("/nowhere.sql"));
 }
 

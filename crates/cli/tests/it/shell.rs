@@ -1,6 +1,6 @@
 //! `skein sql` as people and scripts use it: words of psql and of the field, formats, errors.
 
-use crate::db::{Db, fail, succeed};
+use crate::db::{Db, all_text, fail, succeed};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -83,7 +83,7 @@ fn errors_have_a_place_and_whenever_says_what_then() {
     let said = fail(1, db.skein("sql").arg(&script));
     assert!(said.contains("42P01") && said.contains("line 5, column 8"), "{said}");
     assert!(said.contains("LINE 2:   from nosuch\n               ^"), "{said}");
-    assert_eq!(db.sql(1, "select max(id) from t"), "1");
+    assert_eq!(db.sql(1, "select max(id) from t"), "2");
     let text = "whenever sqlerror continue\nselect 1/0;\ninsert into t values (3);\n\
                 whenever sqlerror exit 7\nselect 1/0;\ninsert into t values (4);\n";
     std::fs::write(&script, text).unwrap();
@@ -154,4 +154,290 @@ fn what_there_is_can_be_looked_at() {
     }
     assert!(!shown("\\dt par*").contains("child"));
     fail(1, db.skein("sql").args(["-c", "\\d nosuch"]));
+}
+
+/// A script of that text, whose statements may fail: what it says.
+fn script(db: &Db, text: &str) -> String {
+    let file = db.dir().join("script.sql");
+    std::fs::write(&file, format!("whenever sqlerror continue\n{text}")).unwrap();
+    all_text(&db.skein("sql").arg(&file).output().expect("it runs"))
+}
+
+#[test]
+fn without_autocommit_a_transaction_is_open_until_it_is_ended() {
+    let db = Db::open(1);
+    db.sql(1, "create table t (id int primary key)");
+    let ids = || db.sql(1, "select string_agg(id::text, ' ' order by id) from t");
+    let said = script(
+        &db,
+        "set autocommit off
+show autocommit
+insert into t values (1);
+rollback;
+insert into t values (2);
+insert into t values (2);
+insert into nosuch values (3);
+savepoint a;
+insert into t values (4);
+rollback to a;
+commit;
+commit;
+insert into t values (5);
+copy t from stdin;
+6
+\\.
+rollback;
+begin
+  insert into t values (7);
+  commit;
+end;
+/
+insert into t values (8);
+set autocommit on
+select 1;
+rollback;
+set autocommit off
+insert into t values (9);
+set autocommit on
+insert into t values (10);
+rollback;
+",
+    );
+    assert!(said.contains("autocommit OFF\n"), "{said}");
+    assert_eq!(said.matches("23505").count(), 1, "{said}");
+    // The last one finds nothing to take back.
+    assert_eq!(said.matches("WARNING").count(), 1, "{said}");
+    assert_eq!(ids(), "2 7 9 10");
+    let typed = |text: &str| typed(&mut db.skein("sql"), text);
+    assert!(typed("set autocommit off\ninsert into t values (20);\n").0);
+    assert!(!typed("set autocommit off\ninsert into t values (21);\nselect 1/0;\n").0);
+    assert!(typed("set autocommit off\ninsert into t values (22);\nexit rollback\n").0);
+    assert!(typed("begin;\ninsert into t values (23);\nexit\n").0);
+    let (good, _, err) = typed("begin;\ninsert into t values (24);\n");
+    assert!(good && err.contains("rolled back"), "{err}");
+    let text = "set autocommit off\nwhenever sqlerror exit 4 commit\n\
+                insert into t values (25);\nselect 1/0;\n";
+    assert!(!typed(text).0);
+    let text = "set autocommit off\nwhenever sqlerror continue rollback\n\
+                insert into t values (26);\nselect 1/0;\ninsert into t values (27);\n";
+    assert!(typed(text).0);
+    assert_eq!(ids(), "2 7 9 10 20 23 25 27");
+}
+
+#[test]
+fn stored_code_that_is_not_supported_is_refused_whole() {
+    let db = Db::open(1);
+    db.sql(1, "create table t (id int)");
+    db.sql(1, "insert into t values (1)");
+    let said = script(
+        &db,
+        "create or replace trigger g before insert on t for each row
+declare
+  n number;
+begin
+  delete from t;
+  commit;
+end;
+/
+create or replace package body p as
+  procedure a is begin delete from t; end;
+end;
+/
+create type o as object (a int, member function f return number);
+/
+create type mood as enum ('a','b');
+create type pair as (a int, b int);
+select 'end' as e;
+",
+    );
+    // One each, and one for the list of columns, which ends at its semicolon.
+    assert_eq!(said.matches("ERROR").count(), 4, "{said}");
+    assert!(said.contains("\n end\n"), "{said}");
+    assert_eq!(db.sql(1, "select count(*) from t"), "1");
+    assert_eq!(db.sql(1, "select 'a'::mood"), "a");
+}
+
+#[test]
+fn words_of_other_shells_stop_nothing() {
+    let db = Db::open(1);
+    let file = db.dir().join("script.sql");
+    let text = "set autotrace on
+set bogus on
+edit
+store set x
+copy from a to b -
+  using select 1
+show pdbs
+shutdown immediate
+set feedback off pagesize 0
+select 'one';
+list
+run
+show search_path
+set search_path
+  to public;
+disconnect
+connect
+select 'two';
+";
+    std::fs::write(&file, text).unwrap();
+    let out = db.skein("sql").arg(&file).output().expect("it runs");
+    let said = all_text(&out);
+    assert!(out.status.success(), "{said}");
+    for part in [
+        "unknown SET option \"autotrace\"",
+        "unknown SET option \"bogus\"",
+        "edit: this shell has no such command",
+        "store: this shell has no such command",
+        "copy: this shell has no such command",
+        "show pdbs: ",
+        "shutdown: this shell has no such command; \"skein stop\"",
+        " one\n  1* select 'one'\n  1* select 'one'\n one\n",
+        "disconnected\nconnected\n two\n",
+    ] {
+        assert!(said.contains(part), "{part:?}: {said}");
+    }
+    let saved = db.dir().join("saved.sql");
+    let text = format!(
+        "select 'kept';\nsave {0} replace\nselect 1;\nget {0} nolist\n/\n",
+        saved.display()
+    );
+    assert_eq!(script(&db, &text).matches(" kept\n").count(), 2);
+    assert_eq!(std::fs::read_to_string(&saved).unwrap(), "select 'kept'\n/\n");
+}
+
+#[test]
+fn views_of_the_server_and_sequences_are_described() {
+    let db = Db::open(1);
+    db.sql(1, "create sequence s start 3 increment 2 cache 10");
+    let shown = |command: &str| succeed(db.skein("sql").args(["-c", command]));
+    for (command, wanted) in [
+        ("desc v$session", "sid "),
+        ("desc gv$session_wait", "inst_id "),
+        ("desc dba_segments", "segment_name "),
+        ("\\d v$session_wait", "View \"v$session_wait\"\n"),
+        ("desc s", "Increment"),
+        ("\\d s", "Sequence \"public.s\"\n"),
+        ("desc pg_class", "relname "),
+        ("desc information_schema.tables", "table_name "),
+        ("show sga", "Database Buffers"),
+        ("show parameter db_cache", "db_cache_size"),
+    ] {
+        let said = shown(command);
+        assert!(said.contains(wanted), "{command}: {said}");
+    }
+    let said = shown("\\d s");
+    let row: Vec<&str> = said.lines().last().unwrap().split('|').map(str::trim).collect();
+    assert_eq!(row, ["bigint", "3", "1", "9223372036854775807", "2", "no", "10", "no"]);
+    fail(1, db.skein("sql").args(["-c", "desc nosuch"]));
+}
+
+#[test]
+fn errors_in_blocks_have_the_line_of_the_file() {
+    let db = Db::open(1);
+    let said = script(
+        &db,
+        "create table t (id int);
+begin
+  insert into t values (1);
+  x := 5;
+end;
+/
+
+declare
+  x number;
+begin
+  x := 1 / 0;
+end;
+/
+create or replace procedure p(a in number) is
+  -- one
+  b number;
+begin
+  foo bar;
+end;
+/
+show errors
+select 1; select nosuch;
+variable n number
+begin
+  :n := 1;
+  y := 2;
+end;
+/
+select :n,
+  :n + nosuch from t;
+do $$
+begin
+  perform 1 / 0;
+end $$;
+",
+    );
+    for part in [
+        "LINE 3:   x := 5;\nat ",
+        "script.sql, line 5\n",
+        "script.sql, line 12\n",
+        "LINE 5:   foo bar;\n",
+        "script.sql, line 19\n",
+        "Errors for PROCEDURE P:\n",
+        "5/0      42601: ",
+        "script.sql, line 23, column 18\n",
+        "LINE 3:   y := 2;\n",
+        "script.sql, line 27\n",
+        "script.sql, line 31, column 8\n",
+        "script.sql, line 34\n",
+    ] {
+        assert!(said.contains(part), "{part:?}: {said}");
+    }
+    let text = "create or replace procedure p(a in number) is begin null; end;\n/\nshow errors\n";
+    assert!(script(&db, text).contains("No errors."));
+}
+
+#[test]
+fn names_without_a_value_are_asked_for() {
+    let db = Db::open(1);
+    let text = "select '&a' as x, '&&b' as y; -- &comment
+one
+two
+select '&b' as z, 'a & b' as w;
+accept n number prompt 'Number: '
+42
+prompt n=&n
+column c new_value cc noprint
+select max(id) as c, 'shown' as s from (values (7)) v(id);
+prompt cc=&cc
+col 1 new_value 1
+select '' as \"1\" where false;
+prompt first=[&1]
+timing start all
+timing stop
+set define off
+select 'a&b' as v;
+";
+    let (good, out, err) = typed(&mut db.skein("sql"), text);
+    assert!(good, "{out}{err}");
+    for part in [
+        " one | two\n",
+        " two | a & b\n",
+        "n=42\n",
+        " s\n-------\n shown\n",
+        "cc=7\n",
+        "first=[]\n",
+        "timing for: all\nElapsed: 00:00:",
+        " a&b\n",
+    ] {
+        assert!(out.contains(part), "{part:?}: {out}{err}");
+    }
+    std::fs::write(db.dir().join("inner.sql"), "prompt [&1] [&2]\n").unwrap();
+    let file = db.dir().join("outer.sql");
+    std::fs::write(&file, "@inner \"two words\" 'and three'\nselect '&asked' as v;\n").unwrap();
+    let (good, out, err) = typed(db.skein("sql").arg(&file), "answer\n");
+    assert!(good && out.contains("[two words] [and three]\n"), "{out}{err}");
+    assert!(out.contains(" answer\n"), "{out}{err}");
+    let (good, _, err) = typed(db.skein("sql").arg(&file), "");
+    assert!(!good && err.contains("\"asked\" has no value"), "{err}");
+    let text = "create or replace procedure p(a in number, b in number) is\nbegin\n\
+                dbms_output.put_line('sum ' || (a + b));\nend;\n/\nset serveroutput on\n\
+                exec p(1, -\n  2)\n";
+    assert!(script(&db, text).contains("sum 3\n"));
 }

@@ -1,7 +1,7 @@
 //! SQL trace of real sessions, and what `skein tkprof` and `skein trcsess` make of it.
 
 use crate::clients::connect;
-use crate::db::{Db, fail, skein, succeed, wait_until};
+use crate::db::{Db, PASSWORD, fail, skein, succeed, wait_until};
 use std::path::PathBuf;
 
 const ON: &str = "alter session set events '10046 trace name context forever , level 12'";
@@ -114,7 +114,7 @@ async fn a_session_of_another_instance_is_traced_by_a_call() {
     let db = Db::open(2);
     db.sql(1, "create role clerk login password 'secret'");
     let client = connect(&db, 2).await;
-    let who = "select sid, serial from v$session where sid = pg_backend_pid()";
+    let who = "select sid, serial# from v$session where sid = pg_backend_pid()";
     let row = client.query_one(who, &[]).await.unwrap();
     let (sid, serial): (i32, i32) = (row.get(0), row.get(1));
     let state = format!(
@@ -141,6 +141,27 @@ async fn a_session_of_another_instance_is_traced_by_a_call() {
     assert!(picked.contains("select 'seen from afar'"), "{picked}");
     assert_eq!(succeed(skein().args(["trcsess", "session=0.0", &path])), "");
 
+    // The other ways to say the same, and plans of all executions.
+    client.batch_execute("exec dbms_session.session_trace_disable").await.unwrap();
+    let plans = format!("select sql_trace_plan_stats from gv$session where sid = {sid}");
+    let on = "alter session set events 'sql_trace wait=true, bind=true, plan_stat=all_executions'";
+    client.batch_execute("create table each_time (v int)").await.unwrap();
+    client.batch_execute(on).await.unwrap();
+    assert_eq!(db.sql(1, &state), "ENABLED|TRUE|TRUE");
+    assert_eq!(db.sql(1, &plans), "ALL EXEC");
+    for _ in 0..2 {
+        client.batch_execute("select max(v) from each_time").await.unwrap();
+    }
+    client.batch_execute("exec dbms_session.set_sql_trace(false)").await.unwrap();
+    assert_eq!(db.sql(1, &state), "DISABLED|FALSE|FALSE");
+    let report = succeed(skein().args(["tkprof", &path]));
+    let told = "Number of plan statistics captured: 2\n";
+    assert!(block(&report, "select max(v) from each_time").contains(told), "{report}");
+    client.batch_execute("exec dbms_session.set_sql_trace(true)").await.unwrap();
+    assert_eq!(db.sql(1, &state), "ENABLED|FALSE|FALSE");
+    client.batch_execute("alter session set events 'sql_trace off'").await.unwrap();
+    assert_eq!(db.sql(1, &state), "DISABLED|FALSE|FALSE");
+
     db.sql_error(1, "42704", &format!("call {enable}({sid}, 0, inst_id => 2)"));
     db.sql_error(1, "55000", &format!("call {enable}({sid}, {serial}, inst_id => 9)"));
     db.sql_error(1, "42704", "call dbms_monitor.session_trace_enable(9999, 1)");
@@ -153,6 +174,73 @@ async fn a_session_of_another_instance_is_traced_by_a_call() {
     db.sql_error(1, "22023", "alter session set tracefile_identifier = '../x'");
     let clerk = format!("set role clerk; call {enable}({sid}, {serial}, inst_id => 2)");
     db.sql_error(1, "42501", &clerk);
+}
+
+/// A client of a service of instance `k` that calls itself `module`.
+async fn of_service(db: &Db, k: u16, service: &str, module: &str) -> tokio_postgres::Client {
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(db.port(k)).user("skein").dbname(service).password(PASSWORD);
+    let (client, connection) =
+        config.application_name(module).connect(tokio_postgres::NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_traced_by_service_module_and_client() {
+    let db = Db::init_with(2, "256M", &["service_names=shop, back"]);
+    db.start_all();
+    let rule = "dbms_monitor.serv_mod_act_trace_enable";
+    db.sql(1, &format!("call {rule}('shop', 'orders', waits => false, binds => true)"));
+    let shown =
+        "select trace_type, primary_id, qualifier_id1, waits, binds from dba_enabled_traces";
+    assert_eq!(db.sql(2, shown), "SERVICE_MODULE|shop|orders|f|t");
+    let (orders, other) =
+        (of_service(&db, 2, "shop", "orders").await, of_service(&db, 2, "shop", "x").await);
+    let state = "select sql_trace || ' ' || sql_trace_binds from v$session \
+                 where sid = pg_backend_pid() and service_name = 'shop'";
+    let is = |client: &tokio_postgres::Client| {
+        tokio::task::block_in_place(|| {
+            let row = tokio::runtime::Handle::current().block_on(client.query_one(state, &[]));
+            row.unwrap().get::<_, String>(0)
+        })
+    };
+    // Whichever came first, the rule or the session.
+    wait_until("the other instance follows", || is(&orders) == "ENABLED TRUE");
+    assert_eq!(is(&other), "DISABLED FALSE");
+    let late = of_service(&db, 2, "shop", "orders").await;
+    assert_eq!(is(&late), "ENABLED TRUE");
+    other.batch_execute("set application_name = 'orders'").await.unwrap();
+    assert_eq!(is(&other), "ENABLED TRUE");
+    other.batch_execute("call dbms_application_info.set_module('bills', 'all')").await.unwrap();
+    assert_eq!(is(&other), "DISABLED FALSE");
+    // What it asks for itself stays, whatever it says.
+    other.batch_execute(ON).await.unwrap();
+    other.batch_execute("set application_name = 'orders'").await.unwrap();
+    other.batch_execute("set application_name = 'bills'").await.unwrap();
+    assert_eq!(is(&other), "ENABLED TRUE");
+    let by_client = "call dbms_monitor.client_id_trace_enable('mary')";
+    db.sql(2, by_client);
+    let back = of_service(&db, 2, "back", "b").await;
+    back.batch_execute("call dbms_session.set_identifier('mary')").await.unwrap();
+    back.batch_execute("select 'of mary'").await.unwrap();
+    let sid: i32 = back.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+    let name = format!("skein_2_ora_{sid}.trc");
+    wait_until("it is in the file", || db.trace_text(&name).contains("select 'of mary'"));
+    // It is on after a restart, and off when it is switched off.
+    db.stop();
+    db.start_all();
+    let again = of_service(&db, 1, "shop", "orders").await;
+    wait_until("rules are read", || is(&again) == "ENABLED TRUE");
+    let off = "call dbms_monitor.serv_mod_act_trace_disable('shop', 'orders')";
+    db.sql(2, off);
+    wait_until("the other instance follows", || is(&again) == "DISABLED FALSE");
+    db.sql_error(1, "42704", off);
+    db.sql_error(1, "42501", &format!("create role c login; set role c; {off}"));
+    db.sql_error(1, "0A000", &format!("call {rule}('shop', plan_stat => 'never')"));
+    db.sql_error(1, "22023", &format!("call {rule}('shop', plan_stat => 'x')"));
+    let sessions = "select string_agg(name || sessions, ' ' order by name) from v$active_services";
+    assert_eq!(db.sql(1, sessions), "back0 shop1 skein1");
 }
 
 #[test]

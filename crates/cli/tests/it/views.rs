@@ -1,6 +1,6 @@
 //! `gv$` views: what one instance says of all.
 
-use crate::clients::connect;
+use crate::clients::{connect, strings};
 use crate::db::{Db, wait_until};
 use nix::sys::signal::Signal;
 
@@ -10,7 +10,9 @@ const WHO: &str = "select inst_id from gv$instance order by 1";
 fn every_gv_view_has_the_rows_of_all_instances() {
     let db = Db::open(3);
     db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "create sequence s");
     for k in 1..=3 {
+        db.sql(k, "select nextval('s')");
         db.sql(k, &format!("insert into t values ({k}, 0)"));
         db.sql(k, "update t set v = v + 1");
     }
@@ -33,6 +35,7 @@ fn every_gv_view_has_the_rows_of_all_instances() {
             k,
             "select name from v$fixed_table where name like 'gv$%' and name not in \
              ('gv$tempseg_usage', 'gv$ges_blocking_enqueue', 'gv$enqueue_statistics', \
+              'gv$enqueue_stat', \
               'gv$active_session_history')",
         );
         assert!(views.lines().any(|view| view == "gv$session"), "{views}");
@@ -68,15 +71,51 @@ fn waiters_and_blockers_are_seen_over_instances() {
     };
     wait_until("the row is locked", || !sid(1).is_empty());
     let waiter = spawn(2, "update t set v = 2");
-    let waits = "select waiting_session / 100000, holding_session / 100000, lock_type, mode_held, \
-                 mode_requested from dba_waiters";
+    let waits = "select trunc(waiting_session / 100000)::int, \
+                 trunc(holding_session / 100000)::int, lock_type, mode_held, mode_requested \
+                 from dba_waiters";
     wait_until("somebody waits", || db.sql(3, waits) == "1|0|TX|6|6");
-    assert_eq!(db.sql(3, "select holding_session from dba_blockers"), sid(1));
+    let first = sid(1);
+    assert_eq!(db.sql(3, "select holding_session from dba_blockers"), first);
     assert_eq!(db.sql(3, "select count(*) from gv$transaction"), "2");
+    // The lock manager's view of the same, and of the lock itself.
+    let global = "select owner_node, master_node, grant_level, request_level, blocked, blocker \
+                  from gv$ges_blocking_enqueue where resource_name2 like '%,TX' order by blocked";
+    assert_eq!(db.sql(3, global), "1|1|KJUSEREX|KJUSERNL|0|1\n2|1|KJUSERNL|KJUSEREX|1|0");
+    let block = "select distinct block from gv$lock where type in ('TX', 'TM') and lmode > 0";
+    assert_eq!(db.sql(3, block), "2", "nobody waits on the holder's own instance");
+    let neighbour = spawn(1, "update t set v = 3");
+    let of_holder = format!("select block from v$lock where type = 'TX' and sid = {first}");
+    wait_until("one of its own instance waits", || db.sql(1, &of_holder) == "1");
     // Both are counted for the table, on the instance that waits.
-    let counted = "select inst_id from gv$segment_statistics where object_name = 't' and \
-                   object_type = 'TABLE' and statistic_name = 'row lock waits' and value > 0";
-    assert_eq!(db.sql(3, counted), "2");
+    let counted = "select inst_id from gv$segment_statistics where object_name = 'T' and \
+                   object_type = 'TABLE' and statistic_name = 'row lock waits' and value > 0 \
+                   order by 1";
+    wait_until("both are counted", || db.sql(3, counted) == "1\n2");
+    for mut child in [holder, waiter, neighbour] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+/// Who waits for what becomes of a key asks for the transaction in mode 4.
+#[test]
+fn a_wait_for_a_key_is_one_in_share_mode() {
+    let db = Db::open(2);
+    db.sql(1, "create table t (id int primary key)");
+    let spawn = |k| {
+        let mut psql = db.client("psql", k);
+        psql.args(["-X", "-q", "-c", "begin", "-c", "insert into t values (1)"]);
+        psql.args(["-c", "select pg_sleep(100)"]);
+        psql.spawn().unwrap()
+    };
+    let holder = spawn(1);
+    wait_until("the key is there", || db.sql(1, "select count(*) from v$transaction") == "1");
+    let waiter = spawn(2);
+    let waits = "select lock_type, mode_held, mode_requested from dba_waiters";
+    wait_until("somebody waits", || db.sql(1, waits) == "TX|6|4");
+    let global = "select request_level from gv$ges_blocking_enqueue where blocked = 1";
+    assert_eq!(db.sql(1, global), "KJUSERPR");
     for mut child in [holder, waiter] {
         child.kill().unwrap();
         child.wait().unwrap();
@@ -127,21 +166,28 @@ async fn a_request_that_waits_for_a_block_server_is_called_congested() {
     db.start_all();
     db.sql(1, "create table t (id int primary key, v int)");
     db.sql(1, "insert into t values (1, 0)");
-    let waiting = "select count(*) from v$session_wait \
-                   where event like 'gc c%request' and state = 'WAITING'";
+    // A session that looks is there before the other instance stands still: to log in may need it.
+    let looker = connect(&db, 2).await;
     let read = "select v from t where id = 1";
     let change = "update t set v = 1 where id = 1";
     for (last, event) in [(read, "gc cr block congested"), (change, "gc current block congested")] {
         let client = connect(&db, 2).await;
+        let sid = strings(&client, "select pg_backend_pid()").await.remove(0);
+        // For far longer than for anything else that the request may have to wait for.
+        let waiting = format!(
+            "select count(*) from v$session_wait where sid = {sid} and state = 'WAITING' \
+             and event like 'gc c%request' and wait_time_micro > 50000"
+        );
         // All else that the statement needs is here before the other instance stands still.
         client.batch_execute(last).await.unwrap();
-        assert_eq!(db.sql(2, waiting), "0");
+        assert_eq!(strings(&looker, &waiting).await, ["0"]);
         db.sql(1, "update t set v = 2 where id = 1");
         db.signal(1, Signal::SIGSTOP);
         let asked = tokio::spawn(async move { client.batch_execute(last).await });
-        // Far longer than for anything else that the request may have to wait for.
-        let long = format!("{waiting} and wait_time_micro > 50000");
-        wait_until("it waits for a block", || db.sql(2, &long) == "1");
+        while strings(&looker, &waiting).await != ["1"] {
+            let all = "select string_agg(event || ' ' || state, ', ') from v$session_wait";
+            assert!(!asked.is_finished(), "it did not wait: {:?}", strings(&looker, all).await);
+        }
         db.signal(1, Signal::SIGCONT);
         asked.await.unwrap().unwrap();
         let named = format!("select count(*) > 0 from v$system_event where event = '{event}'");
@@ -220,7 +266,7 @@ fn who_blocks_whom_is_known_over_instances() {
     let (holder_sid, middle_sid) = (sid_of(&db, 1, sleeps), sid_of(&db, 2, second));
     let obstacle = |view: &str, of: u16, sql: &str| {
         let columns = "blocking_session_status, blocking_instance, blocking_session, \
-             final_blocking_instance, final_blocking_session, row_wait_obj_no is not null";
+             final_blocking_instance, final_blocking_session, row_wait_obj# is not null";
         db.sql(of, &format!("select {columns} from {view} where sql_text = '{sql}'"))
     };
     let of_second = format!("VALID|1|{holder_sid}|1|{holder_sid}|t");
@@ -239,7 +285,7 @@ fn who_blocks_whom_is_known_over_instances() {
                 "select count(*) > 0 from v$active_session_history h, v$sql s, pg_class c \
                  where h.sql_id = s.sql_id and s.sql_text = '{third}' and c.relname = 't' \
                  and h.event = 'enq: TX - row lock contention' and h.session_state = 'WAITING' \
-                 and h.wait_class = 'Application' and h.current_obj_no = c.oid \
+                 and h.wait_class = 'Application' and h.current_obj# = c.oid \
                  and h.blocking_inst_id = 2 and h.blocking_session = {middle_sid} and {what}"
             ),
         ) == "t"
