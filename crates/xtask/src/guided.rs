@@ -101,7 +101,9 @@ pub fn train() -> Result<bool, String> {
     let dir = RunDir::new("train")?;
     let counts = dir.path().join("counts");
     let flags = format!("-Cprofile-generate={}", run::target_dir().join("train").display());
-    let how = Guided::new(&flags, "train")?;
+    let mut how = Guided::new(&flags, "train")?;
+    // What is counted is placed before crates are optimised together, which takes half the time.
+    how.variables.push(("CARGO_PROFILE_DIST_LTO", "off".into()));
     let args = ["build", "--profile", "dist", "-p", "skein-cli", "--bin", "skein", "--target"];
     let Some(built) = run::build_with(&[&args[..], &[&how.target]].concat(), &how.variables)?
     else {

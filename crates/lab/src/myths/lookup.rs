@@ -91,9 +91,11 @@ impl Side {
 #[derive(Default)]
 struct Found {
     elapsed: Spread,
-    /// µs of an execution inside the server: elapsed and CPU.
+    /// µs of an execution of the query, with its fetch: elapsed and CPU.
     elapsed_us: Spread,
     cpu_us: Spread,
+    /// µs of CPU of one turn of the block's loop.
+    loop_cpu_us: Spread,
     gets: i64,
     executions: u32,
     profile: String,
@@ -113,7 +115,7 @@ async fn run(stage: Stage) -> Result<Report, String> {
     report.circumstances.push(("look-ups a session".into(), lookups.to_string()));
     let maker = bed.session(1).await?;
     maker.run(TABLE).await?;
-    let segment = "select hwm_blocks from dba_segments where segment_name = 't_small2'";
+    let segment = "select hwm_blocks from dba_segments where segment_name = 'T_SMALL2'";
     let segment = maker.number(segment).await?;
     let per_scan = gets_of_scan(segment);
     report.figure("segment_blocks", whole(segment));
@@ -185,9 +187,15 @@ async fn turn(
     let calls = statements.iter().find(of_block).ok_or("tkprof does not tell of the block")?;
     found.executions = lookups * u32::try_from(sessions.len()).map_err(|e| e.to_string())?;
     let us = |seconds: f64| seconds * 1e6 / f64::from(found.executions);
-    let (elapsed_us, cpu_us) = (us(calls.execute.elapsed_s), us(calls.execute.cpu_s));
-    found.elapsed_us.add(elapsed_us);
-    found.cpu_us.add(cpu_us);
+    let of_query = |s: &&Statement| s.text.starts_with("select n1, v1");
+    let query = statements.iter().find(of_query).ok_or("tkprof does not tell of the query")?;
+    if query.execute.count != i64::from(found.executions) {
+        let count = query.execute.count;
+        return Err(format!("tkprof tells of {count} executions of the query"));
+    }
+    found.elapsed_us.add(us(query.execute.elapsed_s + query.fetch.elapsed_s));
+    found.cpu_us.add(us(query.execute.cpu_s + query.fetch.cpu_s));
+    found.loop_cpu_us.add(us(calls.execute.cpu_s));
     found.gets = done.iter().map(|work| work.gets).sum();
     found.profile = profile;
     Ok(done)
@@ -215,6 +223,7 @@ fn tell(report: &mut Report, scan: &Found, index: &Found, lookups: u32, segment:
             "us",
             "CPU us",
             "paper",
+            "CPU us of the loop",
         ],
     );
     for (side, found, paper_s, paper_gets) in
@@ -229,11 +238,13 @@ fn tell(report: &mut Report, scan: &Found, index: &Found, lookups: u32, segment:
             shown(found.elapsed_us.median(), ""),
             shown(found.cpu_us.median(), ""),
             shown(paper_s * 10.0, ""),
+            shown(found.loop_cpu_us.median(), ""),
         ]);
         let name = side.figure();
         report.figure(format!("{name}.median_s"), found.elapsed.median());
         report.figure(format!("{name}.elapsed_us"), found.elapsed_us.median());
         report.figure(format!("{name}.cpu_us"), found.cpu_us.median());
+        report.figure(format!("{name}.loop_cpu_us"), found.loop_cpu_us.median());
     }
     report.tables.push(table);
     report.charts.push(Chart {
@@ -251,13 +262,14 @@ fn tell(report: &mut Report, scan: &Found, index: &Found, lookups: u32, segment:
 }
 
 fn judge(report: &mut Report, scan: &Found, index: &Found) {
-    let ratio = scan.elapsed.median() / index.elapsed.median();
+    // The paper's figures are the query's own, without the loop around it.
+    let ratio = scan.elapsed_us.median() / index.elapsed_us.median();
     report.figure("ratio", ratio);
-    let what = "elapsed, full scan to index (paper: 19.6)";
+    let what = "elapsed of the query, full scan to index (paper: 19.6)";
     report.checks.push(Check::at_least(Kind::Effect, what, RATIO_MIN, ratio, ""));
     for (what, limit, found) in [
-        ("CPU of a look-up by the index, in the block (paper: 34)", LOOKUP_US_MAX, index),
-        ("CPU of a look-up by full scan, in the block (paper: 668)", SCAN_US_MAX, scan),
+        ("CPU of a look-up by the index, execution and fetch (paper: 34)", LOOKUP_US_MAX, index),
+        ("CPU of a look-up by full scan, execution and fetch (paper: 668)", SCAN_US_MAX, scan),
     ] {
         report.checks.push(Check::at_most(Kind::Goal, what, limit, found.cpu_us.median(), "us"));
     }
@@ -277,10 +289,10 @@ mod tests {
 
     #[test]
     fn an_index_must_be_ten_times_as_fast() {
-        let fails = |scan_s: f64| {
+        let fails = |scan_us: f64| {
             let (mut scan, mut index) = (Found::default(), Found::default());
-            scan.elapsed.add(scan_s);
-            index.elapsed.add(1.0);
+            scan.elapsed_us.add(scan_us);
+            index.elapsed_us.add(1.0);
             let mut report = Report::default();
             judge(&mut report, &scan, &index);
             report.failures().count()

@@ -188,7 +188,7 @@ async fn turn(bed: &Bed, cache: i64, rows: u32, way: Way, round: usize) -> Resul
     let (profile, statements) = bed.tkprof(&traces)?;
     let of_dictionary = |s: &&Statement| s.text.starts_with("update seq$ set");
     let changes = statements.iter().filter(of_dictionary).map(|s| s.execute.count).sum();
-    let last = "select last_number from dba_sequences where sequence_name = 't1_seq'";
+    let last = "select last_number from dba_sequences where sequence_name = 'T1_SEQ'";
     Ok(Turn {
         elapsed_s,
         changes,
@@ -233,7 +233,7 @@ async fn walks(bed: &Bed, report: &mut Report) -> Result<(), String> {
         first.run(&format!("create sequence walk start with 10 {cache}")).await?;
         // Its maker gives the definition up when another instance first reads it.
         second.rows("select is_called from walk").await?;
-        let highwater = "select last_number from dba_sequences where sequence_name = 'walk'";
+        let highwater = "select last_number from dba_sequences where sequence_name = 'WALK'";
         let mut story = first.number(highwater).await?.to_string();
         for (instance, count) in steps {
             let session = if *instance == 1 { &first } else { &second };

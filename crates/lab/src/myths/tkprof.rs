@@ -29,6 +29,7 @@ pub struct Wait {
 pub struct Statement {
     pub text: String,
     pub execute: Calls,
+    pub fetch: Calls,
     pub waits: Vec<Wait>,
 }
 
@@ -67,6 +68,9 @@ fn read_one(section: &str) -> Option<Statement> {
     for line in rest.lines() {
         if let Some(numbers) = line.strip_prefix("Execute") {
             found.execute = calls(numbers)?;
+        }
+        if let Some(numbers) = line.strip_prefix("Fetch") {
+            found.fetch = calls(numbers)?;
         }
         in_waits |= line.trim_start().starts_with("Event waited on");
         if in_waits && let Some(wait) = wait(line) {
@@ -160,6 +164,7 @@ call     count       cpu    elapsed       disk      query    current        rows
 ------- ------  -------- ---------- ---------- ---------- ----------  ----------
 Parse        0      0.00       0.00          0          0          0           0
 Execute  10000      1.40      25.12          0      45378      37853       10000
+Fetch        2      0.02       0.03          0          4          0           2
 
 Elapsed times include waiting on following events:
   Event waited on                             Times   Max. Wait  Total Waited
@@ -175,6 +180,7 @@ Elapsed times include waiting on following events:
         assert!(block.text.starts_with("begin\n insert"), "{block:?}");
         assert_eq!((block.execute.query, block.execute.disk), (45_511, 2));
         assert_eq!((update.execute.count, update.execute.rows), (10_000, 10_000));
+        assert_eq!((update.fetch.count, update.fetch.query, block.fetch.count), (2, 4, 0));
         let top = top_waits(&found);
         let names: Vec<&str> = top.iter().map(|wait| wait.event.as_str()).collect();
         assert_eq!(names, ["row cache lock", "log file sync"]);

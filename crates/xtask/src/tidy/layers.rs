@@ -25,7 +25,7 @@ const CRATES: &[(&str, u8, &[&str])] = &[
         4,
         &["query", "kernel", "block", "env", "observe", "global", "disk", "cluster", "moved"],
     ),
-    ("server", 5, &["sql", "query", "kernel", "cluster", "env", "observe", "block"]),
+    ("server", 5, &["sql", "query", "kernel", "cluster", "env", "observe", "block", "report"]),
     (
         "sim",
         6,
