@@ -60,6 +60,8 @@ fn differences(test: &str, instances: u8) -> Vec<String> {
         let program = std::env::current_exe().expect("this test");
         let mut process = std::process::Command::new(program);
         process.args(["--exact", test, "--nocapture"]).env(ALONE, &path);
+        // Sessions have as much in an instance.
+        process.env("RUST_MIN_STACK", env::stack::STACK_BYTES.to_string());
         let out = process.output().expect("this program starts");
         let said = String::from_utf8_lossy(&out.stdout);
         // What it says of itself: a name that matches no test would run none.
