@@ -11,12 +11,17 @@ use std::time::{Duration, Instant};
 /// The longest one test executable may take.
 const LIMIT: Duration = Duration::from_mins(20);
 
+/// Lines that are kept of what one harness says of its failures.
+const TOLD_LINES: usize = 60;
+
 /// Sums over all that was run.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
     pub passed: u64,
     pub failed: u64,
     pub ignored: u64,
+    /// What failed, and what was said of it.
+    told: Vec<String>,
 }
 
 impl Tally {
@@ -27,17 +32,26 @@ impl Tally {
         } else {
             self.failed += 1;
             println!("FAILED: {name}");
+            self.told.push(format!("FAILED: {name}"));
         }
     }
 
-    fn add(&mut self, other: Tally) {
+    fn add(&mut self, harness: &str, other: Tally) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.ignored += other.ignored;
+        if other.failed > 0 {
+            self.told.push(format!("FAILED: {} of {harness}", other.failed));
+            self.told.extend(other.told);
+        }
     }
 
-    /// The last line; whether all is well. Nothing run at all is not.
+    /// The last line; whether all is well. Nothing run at all is not. What failed is said once more
+    /// before it: the end of a long output is what is read, or kept.
     pub fn finish(self) -> bool {
+        for line in &self.told {
+            println!("{line}");
+        }
         if self.ignored > 0 {
             println!("{} ignored", self.ignored);
         }
@@ -57,6 +71,7 @@ fn parse_result(line: &str) -> Option<Tally> {
         passed: number("passed")?,
         failed: number("failed")?,
         ignored: number("ignored")?,
+        told: Vec::new(),
     })
 }
 
@@ -105,8 +120,9 @@ impl Harness<'_> {
         let found = reader.join().unwrap_or(None);
         match found {
             Some(result) => {
-                tally.add(result);
-                if !status.success() && result.failed == 0 {
+                let failed = result.failed;
+                tally.add(&self.name, result);
+                if !status.success() && failed == 0 {
                     tally.check(&format!("{}: {status}", self.name), false);
                 }
             }
@@ -116,17 +132,35 @@ impl Harness<'_> {
     }
 }
 
-/// Shows the output and returns the last result in it. A harness of a library without tests says so
-/// in one line, which is left out.
+/// Shows the output and returns the last result in it, with what is said of failures before it. A
+/// harness of a library without tests says so in one line, which is left out.
 fn relay(lines: impl BufRead) -> Option<Tally> {
-    let mut result = None;
+    let mut result: Option<Tally> = None;
+    let mut told = None;
     for line in lines.lines().map_while(Result::ok) {
         if !line.is_empty() {
             println!("{line}");
         }
-        result = parse_result(&line).or(result);
+        if let Some(found) = parse_result(&line) {
+            result = Some(Tally { told: told.take().unwrap_or_default(), ..found });
+        } else if line == "failures:" && told.is_none() {
+            told = Some(Vec::new());
+        } else if let Some(told) = &mut told
+            && !line.is_empty()
+            && !is_frame(&line)
+            && told.len() < TOLD_LINES
+        {
+            told.push(line);
+        }
     }
     result
+}
+
+/// Whether a line is one of a stack's: a frame, or its place.
+fn is_frame(line: &str) -> bool {
+    let line = line.trim_start();
+    let number = line.split_once(": ").map(|(number, _)| number);
+    line.starts_with("at ") || number.is_some_and(|n| n.parse::<u32>().is_ok())
 }
 
 #[cfg(test)]
@@ -136,12 +170,25 @@ mod tests {
     #[test]
     fn results_are_added_up() {
         let line = "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured";
-        let expected = Tally { passed: 3, failed: 1, ignored: 2 };
+        let expected = Tally { passed: 3, failed: 1, ignored: 2, told: Vec::new() };
         assert_eq!(parse_result(line), Some(expected));
         assert_eq!(parse_result("test a ... ok"), None);
         let out = "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; \
                    0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
-        assert_eq!(relay(out.as_bytes()), Some(Tally { passed: 1, failed: 0, ignored: 0 }));
+        assert_eq!(relay(out.as_bytes()), Some(Tally { passed: 1, ..Tally::default() }));
+    }
+
+    #[test]
+    fn what_failed_is_kept_without_its_stack() {
+        let out = "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\nit is 1: not 2\n   3: main\n  \
+                   at ./a.rs:4\n\nfailures:\n    a\n\ntest result: FAILED. 0 passed; 1 failed; \
+                   0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+        let mut tally = Tally::default();
+        tally.add("this", relay(out.as_bytes()).expect("a result"));
+        let told =
+            ["FAILED: 1 of this", "---- a stdout ----", "it is 1: not 2", "failures:", "    a"];
+        assert_eq!(tally.told, told);
+        assert!(!tally.finish());
     }
 
     #[test]
