@@ -40,6 +40,17 @@ pub fn all_text(out: &Output) -> String {
     text
 }
 
+/// Whether no thread of a process runs; so it is with one that has ended.
+fn all_stopped(pid: nix::unistd::Pid) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    threads.filter_map(Result::ok).all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // Behind the name, which may have anything in it.
+        let state = stat.rsplit_once(") ").map_or("X", |(_, rest)| rest);
+        state.starts_with(['T', 't', 'Z', 'X'])
+    })
+}
+
 /// Waits until a condition holds.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
@@ -172,12 +183,16 @@ impl Db {
         one["state"].as_str().unwrap().to_owned()
     }
 
-    /// Sends a signal to instance `k`'s process.
+    /// Sends a signal to instance `k`'s process; after SIGSTOP all of its threads stand still.
     pub fn signal(&self, k: u16, signal: nix::sys::signal::Signal) {
         let status = self.status();
         let pid = status["instances"][usize::from(k) - 1]["pid"].as_i64().expect("it runs");
         let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap());
         nix::sys::signal::kill(pid, signal).unwrap();
+        // The thread that takes the signal stops the others: until it runs, they go on and answer.
+        if signal == nix::sys::signal::Signal::SIGSTOP {
+            wait_until("its threads stand still", || all_stopped(pid));
+        }
     }
 
     /// Where clients of instance `k` connect.

@@ -136,19 +136,21 @@ fn gv_views_go_on_while_an_instance_is_dead() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gv_query_waits_for_a_frozen_instance_and_can_be_cancelled() {
     let db = Db::open(3);
-    let client = connect(&db, 1).await;
+    let (client, looker) = (connect(&db, 1).await, connect(&db, 1).await);
     let cancel = client.cancel_token();
     // What both queries need of the dictionary is here before its master may be the frozen one.
     let waiting = "select count(*) from v$session_wait \
                    where event = 'reliable message' and state = 'WAITING'";
     client.batch_execute("select count(*) from gv$sysstat").await.unwrap();
-    assert_eq!(db.sql(1, waiting), "0");
+    assert_eq!(strings(&looker, waiting).await, ["0"]);
     db.signal(3, Signal::SIGSTOP);
     let asked = tokio::spawn(async move {
         let answer = client.batch_execute("select count(*) from gv$sysstat").await;
         (answer, client)
     });
-    wait_until("it waits for the frozen one", || db.sql(1, waiting) == "1");
+    while strings(&looker, waiting).await != ["1"] {
+        assert!(!asked.is_finished(), "it did not wait for the frozen one");
+    }
     cancel.cancel_query(tokio_postgres::NoTls).await.unwrap();
     let (answer, client) = asked.await.unwrap();
     assert_eq!(answer.unwrap_err().code().unwrap().code(), "57014");
