@@ -23,6 +23,7 @@ what runs.
   \\i FILE  \\o [FILE]  \\c INSTANCE  \\! COMMAND  \\echo TEXT  \\q
 
   set timing|serveroutput|feedback|heading|echo|termout|define on|off    set format, null, colsep X
+  set autotrace on|off|traceonly [explain] [statistics]
   set autocommit on|off   show NAME   show errors   show parameter NAME
   exec STATEMENT;   variable NAME TYPE   print [NAME]   :NAME in statements and blocks
   @FILE [VALUES] with &1 ..   define NAME = TEXT   accept NAME prompt TEXT   prompt TEXT   rem TEXT
@@ -330,6 +331,7 @@ impl Shell {
         self.commit_open().await?;
         let (client, notices, task) = super::session(&self.layout, port).await?;
         self.task.abort();
+        self.watcher = None;
         (self.client, self.notices, self.task) = (client, notices, task);
         (self.instance, self.is_connected) = (number, true);
         let text = match number {

@@ -6,6 +6,7 @@
 //! script goes on behind one that fails and ends with exit code 1, unless `whenever sqlerror` says
 //! otherwise; Ctrl-C ends what runs, not the shell. What it must never do: send half a statement.
 
+mod autotrace;
 mod blocks;
 mod buffer;
 mod commands;
@@ -118,6 +119,10 @@ struct Shell {
     /// Somebody sits before it, and types.
     interactive: bool,
     editor: Option<complete::Editor>,
+    /// Rows that the last statement has given or changed.
+    done_rows: u64,
+    /// Reads the figures of this session for `set autotrace`.
+    watcher: Option<autotrace::Watcher>,
     /// Notices, and words, to be said when the statement has ended.
     kept: Vec<Notice>,
     tell: Vec<String>,
@@ -165,6 +170,8 @@ pub fn run(request: &Request<'_>) -> Result<()> {
             folders: Vec::new(),
             interactive,
             editor: None,
+            done_rows: 0,
+            watcher: None,
             kept: Vec::new(),
             tell: Vec::new(),
         };

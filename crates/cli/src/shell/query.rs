@@ -108,11 +108,21 @@ impl Shell {
             return self.failed("not connected: connect INSTANCE begins a session");
         }
         self.is_interrupted = false;
-        let begun = Instant::now();
         let text = substituted.text.as_str();
         let bound = self.bound(text);
         let whole = bound.as_ref().map(Bound::text);
-        let done = self.deliver(whole.as_deref().unwrap_or(text), way).await;
+        let sent = whole.as_deref().unwrap_or(text);
+        let traced = self.told_of(text);
+        if let Some(told) = traced.filter(|_| self.only_explains(text)) {
+            self.tell_trace(told, sent, None).await;
+            return Ok(Flow::Next);
+        }
+        let before = match self.figures_before(traced).await {
+            Ok(before) => before,
+            Err(error) => return self.failed(&error.message),
+        };
+        let begun = Instant::now();
+        let done = self.deliver(sent, way).await;
         self.has_failed = done.is_err();
         self.say_notices();
         let made = blocks::stored(text);
@@ -123,7 +133,7 @@ impl Shell {
                 }
                 if let Some(table) = table {
                     let table = self.columns_applied(table);
-                    if !table.header.is_empty() {
+                    if !table.header.is_empty() && traced.is_none_or(|told| told.rows) {
                         self.show(&table);
                     }
                 }
@@ -144,6 +154,9 @@ impl Shell {
         if self.settings.timing {
             let ms = begun.elapsed().as_secs_f64() * 1000.0;
             self.print(&format!("Time: {ms:.3} ms\n"));
+        }
+        if let Some(told) = traced.filter(|_| !self.has_failed) {
+            self.tell_trace(told, sent, before).await;
         }
         Ok(flow)
     }
@@ -213,6 +226,7 @@ impl Shell {
                 _ => {}
             }
         }
+        self.done_rows = table.as_ref().map_or(done.unwrap_or(0), |table| table.rows.len() as u64);
         if table.is_none()
             && let Some(rows) = done
         {

@@ -3,6 +3,7 @@
 //! What it promises: a setting that the shell does not know, or does not have, is named on one line
 //! and stops nothing.
 
+use super::autotrace::Told;
 use super::format::Format;
 use super::transaction::End;
 use super::words::{quoted_words, setting};
@@ -36,6 +37,8 @@ pub(super) struct Settings {
     pub(super) separator: String,
     pub(super) on_error: OnError,
     pub(super) autocommit: bool,
+    /// What is told behind each statement that has a plan.
+    pub(super) autotrace: Option<Told>,
     /// Whether `exit` commits.
     pub(super) exit_commits: bool,
 }
@@ -61,6 +64,7 @@ impl Settings {
                 (false, true) => OnError::Exit(1, End::Rollback),
             },
             autocommit: true,
+            autotrace: None,
             exit_commits: true,
         }
     }
@@ -109,12 +113,7 @@ impl Shell {
         let mut words = words.iter().map(String::as_str).peekable();
         while let Some(name) = words.next() {
             let Some(known) = setting(name) else {
-                let lower = name.to_ascii_lowercase();
-                let instead = match lower.starts_with("autot") {
-                    true => "; EXPLAIN ANALYZE shows how a statement is run",
-                    false => "",
-                };
-                self.refuse(&format!("unknown SET option \"{name}\"{instead}"));
+                self.refuse(&format!("unknown SET option \"{name}\""));
                 return Ok(());
             };
             let value = words.next().unwrap_or("");
@@ -144,6 +143,10 @@ impl Shell {
                     return Ok(());
                 }
                 "describe" => return Ok(()),
+                "autotrace" => {
+                    let parts: Vec<&str> = std::iter::once(value).chain(words).collect();
+                    return self.set_autotrace(&parts);
+                }
                 _ => self.set_one(known, value)?,
             }
         }
@@ -226,6 +229,7 @@ impl Shell {
         let marked = |c: Option<char>| c.map_or("OFF".to_owned(), |c| format!("\"{c}\""));
         Some(match name {
             "autocommit" => format!("autocommit {}\n", on_off(settings.autocommit)),
+            "autotrace" => Told::shown(settings.autotrace),
             "exitcommit" => format!("exitcommit {}\n", on_off(settings.exit_commits)),
             "timing" => format!("timing {}\n", on_off(settings.timing)),
             "serveroutput" => {

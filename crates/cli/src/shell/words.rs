@@ -67,10 +67,11 @@ const ABSENT: [(&str, &str, &str); 16] = [
 ];
 
 /// What `set` sets in the shell, each by the shortest form that is taken and in full.
-const SETTINGS: [(&str, &str); 45] = [
+const SETTINGS: [(&str, &str); 46] = [
     ("appi", "appinfo"),
     ("arr", "arraysize"),
     ("auto", "autocommit"),
+    ("autot", "autotrace"),
     ("colsep", "colsep"),
     ("def", "define"),
     ("describe", "describe"),

@@ -261,8 +261,7 @@ select 'end' as e;
 fn words_of_other_shells_stop_nothing() {
     let db = Db::open(1);
     let file = db.dir().join("script.sql");
-    let text = "set autotrace on
-set bogus on
+    let text = "set bogus on
 edit
 store set x
 copy from a to b -
@@ -285,7 +284,6 @@ select 'two';
     let said = all_text(&out);
     assert!(out.status.success(), "{said}");
     for part in [
-        "unknown SET option \"autotrace\"",
         "unknown SET option \"bogus\"",
         "edit: this shell has no such command",
         "store: this shell has no such command",
@@ -304,6 +302,42 @@ select 'two';
     );
     assert_eq!(script(&db, &text).matches(" kept\n").count(), 2);
     assert_eq!(std::fs::read_to_string(&saved).unwrap(), "select 'kept'\n/\n");
+}
+
+#[test]
+fn autotrace_tells_the_plan_and_what_a_statement_has_cost() {
+    let db = Db::open(1);
+    db.sql(1, "create table t (id int primary key, v text)");
+    db.sql(1, "insert into t select i, repeat('x', 500) from generate_series(1, 2000) i");
+    let said = script(
+        &db,
+        "set autotrace on\nselect id from t where id = 7;\nshow autotrace\n\
+         set autotrace traceonly statistics\nselect max(v) from t;\n\
+         insert into t values (0, 'a');\n\
+         set autotrace trace exp\nselect count(*) from t where v = 'no';\n\
+         delete from t where id = 0;\nset autotrace off\nselect 'end';\nset autotrace perhaps\n",
+    );
+    let figure = |part: &str, name: &str| -> u64 {
+        let line =
+            part.lines().find(|line| line.ends_with(name)).unwrap_or_else(|| panic!("{part}"));
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let parts: Vec<&str> = said.split("\nStatistics\n").collect();
+    let [first, second, third, last] = parts[..] else { panic!("{said}") };
+    assert!(first.contains(" 7\n") && first.contains("\nExecution Plan\n"), "{first}");
+    assert!(first.contains("t_pkey"), "{first}");
+    assert_eq!(figure(second, "consistent gets"), 3, "{second}");
+    assert_eq!(figure(second, "redo size"), 0);
+    assert_eq!(figure(second, "rows processed"), 1);
+    assert!(second.contains("autotrace ON EXPLAIN STATISTICS"), "{second}");
+    assert!(!second.contains("xxx"), "{second}");
+    assert!(figure(third, "consistent gets") > 100, "{third}");
+    assert!(figure(last, "redo size") > 0, "{last}");
+    assert_eq!(figure(last, "rows processed"), 1);
+    // Of these the plans only; the change is made, since it is no query.
+    assert_eq!(last.matches("Execution Plan").count(), 2, "{last}");
+    assert!(last.contains(" end\n") && last.contains("set autotrace off|on|traceonly"), "{last}");
+    assert_eq!(db.sql(1, "select count(*) from t where id = 0"), "0");
 }
 
 #[test]
