@@ -33,8 +33,9 @@ pub fn statistics_page() -> String {
     let mut page = String::from(
         "# Statistics\n\n\
          Made from the registry in `crates/observe/src/stats.rs` by `cargo x bless`.\n\n\
-         Counters shown in `v$sysstat` (instance) and `v$sesstat` (session). Times are \
-         microseconds. Classes: 1 user, 2 redo, 4 enqueue, 8 cache, 32 cluster, 64 SQL.\n\n\
+         Counters shown in `v$sysstat` (instance) and `v$sesstat` (session). `value` has the unit \
+         that stands here, `cs` being hundredths of a second; `value_us` has times in full. \
+         Classes: 1 user, 2 redo, 4 enqueue, 8 cache, 32 cluster, 64 SQL.\n\n\
          | Statistic | Class | Unit | Meaning |\n|---|--:|---|---|\n",
     );
     for stat in Stat::ALL {

@@ -1,8 +1,8 @@
 //! The registry of statistics: counters that every session keeps and the instance sums.
 //!
-//! Names are the field's. What it promises: a counter only grows; times are microseconds (`unit`
-//! says so; the field shows centiseconds). What it must never do: hold a counter that nothing
-//! raises.
+//! Names are the field's. What it promises: a counter only grows; times are counted in
+//! microseconds, and shown in hundredths of a second where the field shows them so
+//! ([`Stat::shown`]). What it must never do: hold a counter that nothing raises.
 
 use std::fmt;
 
@@ -14,6 +14,8 @@ pub enum Unit {
     Count,
     Bytes,
     Micros,
+    /// A time that is counted in microseconds and shown in hundredths of a second.
+    Centis,
     Blocks,
 }
 
@@ -24,6 +26,7 @@ impl Unit {
             Unit::Count => "count",
             Unit::Bytes => "bytes",
             Unit::Micros => "us",
+            Unit::Centis => "cs",
             Unit::Blocks => "blocks",
         }
     }
@@ -85,9 +88,9 @@ statistics! {
         clients' transactions: refills of sequences, numbers of new objects, processes' own work \
         (a name of our own).";
     UserRollbacks: "user rollbacks", User, Count, "Transactions that were rolled back on request.";
-    DbTime: "DB time", User, Micros, "Time of clients' calls: from a message until the next one is \
+    DbTime: "DB time", User, Centis, "Time of clients' calls: from a message until the next one is \
         waited for.";
-    CpuUsed: "CPU used by this session", User, Micros,
+    CpuUsed: "CPU used by this session", User, Centis,
         "Processor time of clients' sessions, their parallel workers' with it.";
     ConnectionTime: "connection management call elapsed time", User, Micros,
         "Time of log-ons, from the proof of who it is until the session stands.";
@@ -152,7 +155,7 @@ statistics! {
     RedoWrites: "redo writes", Redo, Count, "Writes by the log writer.";
     RedoBlocksWritten: "redo blocks written", Redo, Count, "Sectors of redo written.";
     RedoWastage: "redo wastage", Redo, Bytes, "Redo written only to fill a sector.";
-    RedoWriteTime: "redo write time", Redo, Micros, "Time of the writes of redo, whoever writes it. Two that overlap count twice.";
+    RedoWriteTime: "redo write time", Redo, Centis, "Time of the writes of redo, whoever writes it. Two that overlap count twice.";
     RedoSynchWrites: "redo synch writes", Redo, Count, "Commits that waited for the log writer.";
     RedoLogSpaceRequests: "redo log space requests", Redo, Count,
         "Waits for space in the log files.";
@@ -188,7 +191,7 @@ statistics! {
     EnqueueDeadlocks: "enqueue deadlocks", Enqueue, Count, "Deadlocks broken here.";
     GlobalEnqueueGetsSync: "global enqueue gets sync", Enqueue, Count,
         "Enqueues asked from another instance.";
-    GlobalEnqueueGetTime: "global enqueue get time", Enqueue, Micros,
+    GlobalEnqueueGetTime: "global enqueue get time", Enqueue, Centis,
         "From asking for an enqueue from another instance until it was granted or given up.";
     GlobalEnqueueReleases: "global enqueue releases", Enqueue, Count,
         "Enqueues given back to another instance.";
@@ -199,30 +202,30 @@ statistics! {
         "Blocks for consistent reads that were read from the memory of another instance.";
     GcUndoBlocksSeen: "gc undo blocks read directly", Rac, Blocks,
         "Undo blocks that were read from the memory of another instance.";
-    GcCrReceiveTime: "gc cr block receive time", Rac, Micros,
+    GcCrReceiveTime: "gc cr block receive time", Rac, Centis,
         "From asking for a consistent copy until it was here.";
     GcCurrentBlocksReceived: "gc current blocks received", Rac, Blocks,
         "Blocks received in their newest version.";
-    GcCurrentReceiveTime: "gc current block receive time", Rac, Micros,
+    GcCurrentReceiveTime: "gc current block receive time", Rac, Centis,
         "From asking for the newest version until it was here.";
     GcCrBlocksServed: "gc cr blocks served", Rac, Blocks, "Consistent copies served.";
-    GcCrBuildTime: "gc cr block build time", Rac, Micros,
+    GcCrBuildTime: "gc cr block build time", Rac, Centis,
         "Time to make consistent copies for others.";
-    GcCrFlushTime: "gc cr block flush time", Rac, Micros,
+    GcCrFlushTime: "gc cr block flush time", Rac, Centis,
         "Time that consistent copies for others waited for the log writer.";
     GcCrFlushes: "gc cr block flushes", Rac, Count,
         "Consistent copies for others that waited for the log writer.";
-    GcCrSendTime: "gc cr block send time", Rac, Micros,
+    GcCrSendTime: "gc cr block send time", Rac, Centis,
         "Time to hand consistent copies for others to the network.";
     GcCurrentBlocksServed: "gc current blocks served", Rac, Blocks,
         "Blocks served in their newest version.";
-    GcCurrentPinTime: "gc current block pin time", Rac, Micros,
+    GcCurrentPinTime: "gc current block pin time", Rac, Centis,
         "Time that blocks for others waited for local pins.";
-    GcCurrentFlushTime: "gc current block flush time", Rac, Micros,
+    GcCurrentFlushTime: "gc current block flush time", Rac, Centis,
         "Time that blocks for others waited for the log writer.";
     GcCurrentFlushes: "gc current block flushes", Rac, Count,
         "Blocks for others that waited for the log writer.";
-    GcCurrentSendTime: "gc current block send time", Rac, Micros,
+    GcCurrentSendTime: "gc current block send time", Rac, Centis,
         "Time to hand blocks for others to the network.";
     GcLocalGrants: "gc local grants", Rac, Count, "Rights granted by this instance's directory.";
     GcRemoteGrants: "gc remote grants", Rac, Count, "Rights granted by another instance.";
@@ -282,6 +285,21 @@ impl Stat {
     #[must_use]
     pub fn unit(self) -> Unit {
         self.info().unit
+    }
+
+    /// A count as the views show it: times in the field's unit.
+    #[must_use]
+    pub fn shown(self, value: u64) -> u64 {
+        match self.unit() {
+            Unit::Centis => value / 10_000,
+            _ => value,
+        }
+    }
+
+    /// Whether it is counted in microseconds.
+    #[must_use]
+    pub fn is_time(self) -> bool {
+        matches!(self.unit(), Unit::Micros | Unit::Centis)
     }
 
     /// One sentence: what is counted.

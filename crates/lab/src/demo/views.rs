@@ -8,7 +8,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::client::describe;
 
-/// Counters by instance and name.
+/// Counters by instance and name; times in µs.
 pub type Counters = BTreeMap<(usize, String), i64>;
 
 /// One reading.
@@ -25,7 +25,7 @@ pub struct Snapshot {
 /// Which view could not be read, and why; or whose rows are missing in it.
 pub async fn read(client: &Client, instances: usize) -> Result<Snapshot, String> {
     let mut snapshot = Snapshot::default();
-    let statistics = "select inst_id, name, value from gv$sysstat";
+    let statistics = "select inst_id, name, coalesce(value_us, value) from gv$sysstat";
     for row in query(client, statistics).await.map_err(|e| format!("gv$sysstat: {e}"))? {
         let [instance, name, value] = fields(&row).ok_or("gv$sysstat: a row is incomplete")?;
         put(&mut snapshot.statistics, instance, name, value)?;

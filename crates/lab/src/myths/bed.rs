@@ -162,12 +162,13 @@ impl Session {
         number.ok_or_else(|| self.failed(text, &format!("not a number: {rows:?}")))
     }
 
-    /// The session's own counters.
+    /// The session's own counters; times in µs.
     ///
     /// # Errors
     /// As [`Session::run`]; a row that cannot be read.
     pub async fn statistics(&self) -> Result<BTreeMap<String, i64>, String> {
-        let text = "select name, value from v$sesstat where sid = pg_backend_pid()";
+        let text = "select name, coalesce(value_us, value) from v$sesstat \
+                    where sid = pg_backend_pid()";
         let mut found = BTreeMap::new();
         for row in self.rows(text).await? {
             let [name, value] = &row[..] else { return Err(self.failed(text, "two columns")) };

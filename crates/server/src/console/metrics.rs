@@ -71,7 +71,7 @@ fn metric_name(stat: Stat) -> String {
     let unit = match stat.unit() {
         Unit::Count => "",
         Unit::Bytes => "bytes",
-        Unit::Micros => "seconds",
+        Unit::Micros | Unit::Centis => "seconds",
         Unit::Blocks => "blocks",
     };
     if !unit.is_empty() && !name.split('_').any(|word| word == unit) {
@@ -154,7 +154,7 @@ impl Page {
         let name = metric_name(stat);
         self.family(&name, "counter", stat.doc());
         match stat.unit() {
-            Unit::Micros => self.sample(&name, &[], seconds(value)),
+            Unit::Micros | Unit::Centis => self.sample(&name, &[], seconds(value)),
             _ => self.sample(&name, &[], value),
         }
     }

@@ -164,7 +164,13 @@ pub(super) const SOURCES: &[Source] = &[
         SYSSTAT,
         &["v$sysstat"],
         2,
-        &[("name", "text"), ("value", "bigint"), ("class", "bigint"), ("unit", "text")],
+        &[
+            ("name", "text"),
+            ("value", "bigint"),
+            ("class", "bigint"),
+            ("unit", "text"),
+            ("value_us", "bigint"),
+        ],
     ),
     source(
         "wrh$_sys_time_model",

@@ -6,6 +6,8 @@ use crate::catalog::rows::Shape::{Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
 use crate::session::Session;
 use kernel::instance::Instance;
+use kernel::row::Value;
+use observe::Stat;
 use std::sync::Arc;
 
 views! {
@@ -13,9 +15,10 @@ views! {
         "statistic#": Int4, "Number of the statistic.";
         name: Text, "Its name.";
         class: Int4, "What it is about: 1 user, 2 redo, 4 enqueue, 8 cache, 32 cluster, 64 SQL.";
-        value: Int8, "The sum over all sessions, open and ended.";
+        value: Int8, "The sum over all sessions, open and ended, in its unit.";
         stat_id: Int8, "A number made from its name: it stays when statistics are added.";
-        unit: Text, "Unit of the value.";
+        unit: Text, "Unit of the value; `cs`: hundredths of a second, as in the field.";
+        value_us: Int8, "Of times: the sum in microseconds.";
     }
     "v$statname", Make::Local(statname), "All statistics there are." {
         "statistic#": Int4, "Number of the statistic.";
@@ -29,12 +32,14 @@ views! {
         sid: Int4, "The session.";
         "statistic#": Int4, "Number of the statistic.";
         value: Int8, "The session's part, in the unit that `v$sysstat` says.";
+        value_us: Int8, "Of times: the same in microseconds.";
     }
     "v$sesstat", Make::Local(sesstat), "Statistics of the open sessions." {
         sid: Int4, "The session.";
         "statistic#": Int4, "Number of the statistic.";
         name: Text, "Name of the statistic.";
         value: Int8, "The session's part, in the unit that `v$sysstat` says.";
+        value_us: Int8, "Of times: the same in microseconds.";
     }
 }
 
@@ -44,15 +49,21 @@ fn sysstat(instance: &Arc<Instance>, rows: &mut Rows) {
             int4(stat.index()),
             text(stat.name()),
             int4(stat.class().number()),
-            int(value),
+            int(stat.shown(value)),
             int(stat.id()),
             text(stat.unit().name()),
+            exact(stat, value),
         ]);
     }
 }
 
+/// A time as it is counted.
+fn exact(stat: Stat, value: u64) -> Value {
+    if stat.is_time() { int(value) } else { Value::Null }
+}
+
 fn statname(_: &Arc<Instance>, rows: &mut Rows) {
-    for stat in observe::Stat::ALL {
+    for stat in Stat::ALL {
         rows.push(vec![
             int4(stat.index()),
             text(stat.name()),
@@ -69,7 +80,12 @@ impl Session {
         let own = self.ctx.session.sid();
         for (sid, stat, value) in self.instance.observer.sesstat() {
             if sid == own {
-                rows.push(vec![int4(sid), int4(stat.index()), int(value)]);
+                rows.push(vec![
+                    int4(sid),
+                    int4(stat.index()),
+                    int(stat.shown(value)),
+                    exact(stat, value),
+                ]);
             }
         }
     }
@@ -77,6 +93,12 @@ impl Session {
 
 fn sesstat(instance: &Arc<Instance>, rows: &mut Rows) {
     for (sid, stat, value) in instance.observer.sesstat() {
-        rows.push(vec![int4(sid), int4(stat.index()), text(stat.name()), int(value)]);
+        rows.push(vec![
+            int4(sid),
+            int4(stat.index()),
+            text(stat.name()),
+            int(stat.shown(value)),
+            exact(stat, value),
+        ]);
     }
 }
