@@ -124,6 +124,16 @@ pub trait Listener: Send {
 /// description lock). Dropping it releases it.
 pub trait FileLock: Send + Sync {}
 
+/// A figure of the machine, all its processes together.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MachineFigure {
+    /// The field's (`NUM_CPUS`, `IDLE_TIME`). Times are hundredths of a second.
+    pub name: &'static str,
+    pub value: f64,
+    /// It grows from the machine's start on.
+    pub is_sum: bool,
+}
+
 /// What an environment must provide. Code uses [`Env`].
 pub trait EnvImpl: Send + Sync {
     fn now(&self) -> Micros;
@@ -149,6 +159,10 @@ pub trait EnvImpl: Send + Sync {
     /// Processor time of the whole process. The simulator has none.
     fn process_cpu_us(&self) -> u64 {
         0
+    }
+    /// What the machine is and does. The simulator has none.
+    fn machine_figures(&self) -> Vec<MachineFigure> {
+        Vec::new()
     }
     fn spawn(&self, name: &'static str, lane: Lane, task: BoxFuture<'static, ()>) -> TaskHandle;
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;

@@ -14,6 +14,7 @@
 
 mod file;
 mod linger;
+mod machine;
 mod memory;
 mod net;
 mod pool;
@@ -40,8 +41,8 @@ pub use priority::{Priority, may_favour};
 pub use processors::{Processors, bind_thread, may_bind};
 
 use crate::{
-    BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Lingering, Listener, Micros, OpenOptions,
-    RawFile, SharedLayout, SharedMemory, SharedView, TaskHandle,
+    BoxFuture, Connection, Env, EnvImpl, FileLock, Lane, Lingering, Listener, MachineFigure,
+    Micros, OpenOptions, RawFile, SharedLayout, SharedMemory, SharedView, TaskHandle,
 };
 
 thread_local! {
@@ -270,6 +271,10 @@ impl EnvImpl for RealEnv {
 
     fn process_cpu_us(&self) -> u64 {
         priority::process_cpu_us()
+    }
+
+    fn machine_figures(&self) -> Vec<MachineFigure> {
+        machine::figures()
     }
 
     fn spawn(&self, name: &'static str, lane: Lane, task: BoxFuture<'static, ()>) -> TaskHandle {

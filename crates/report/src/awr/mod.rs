@@ -7,6 +7,7 @@
 mod ash;
 mod cluster;
 mod front;
+mod host;
 mod html;
 mod numbers;
 pub(crate) mod page;
@@ -35,7 +36,8 @@ fn sections(interval: &Interval, work: &Work) -> Vec<Section> {
         all.push(front::load_by_instance(interval));
     }
     let front = [front::efficiency(work), front::top_events(work), front::wait_classes(work)];
-    all.extend(front.into_iter().chain([rest::time_model(work)]).flatten());
+    let where_time_went = [host::processors(interval, work), rest::time_model(work)];
+    all.extend(front.into_iter().chain(where_time_went).flatten());
     if rest::is_quiet(work) {
         all.push(Section::new("Quiet").note("No session of a client has waited for anything."));
     }
@@ -64,7 +66,8 @@ fn sections(interval: &Interval, work: &Work) -> Vec<Section> {
     );
     all.extend(rest::segments(work));
     all.extend(rest::dictionary(work));
-    all.extend([rest::library(work), rest::global_enqueues(work)].into_iter().flatten());
+    let last = [rest::library(work), rest::global_enqueues(work), host::statistics(interval, work)];
+    all.extend(last.into_iter().flatten());
     all.extend(rest::parameters(work));
     all
 }

@@ -310,6 +310,9 @@ impl Work {
     pub(crate) fn stat_us(&self, name: &str) -> Option<f64> {
         let table = self.table("wrh$_sysstat")?;
         let row = table.row(name)?;
+        if table.has("value_us") {
+            return Some(table.added(row, "value_us"));
+        }
         let factor = match row.keys.get(2).map(String::as_str) {
             Some("us" | "microseconds") => 1.0,
             Some("ms" | "milliseconds") => 1e3,
@@ -328,6 +331,11 @@ impl Work {
     pub(crate) fn cpu_us(&self) -> Option<f64> {
         let own = || CPU.iter().find_map(|name| self.stat_us(name));
         self.model_us("DB CPU").or_else(own)
+    }
+
+    /// Processor time of the whole process, µs.
+    pub(crate) fn process_cpu_us(&self) -> Option<f64> {
+        Some(self.model_us("DB CPU")? + self.model_us("background cpu time")?)
     }
 
     /// Time of clients' calls, µs, if the server counts it.

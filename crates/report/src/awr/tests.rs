@@ -99,13 +99,35 @@ const SQLSTAT: &str = "
     2 | 1 | 9zzzzzzzzzzzz | 8 | 1 | 2000 | 900 | 40 | 600 | 0 | 1 | 0
 ";
 
-const OTHERS: [(&str, &str); 3] = [
+const OTHERS: [(&str, &str); 5] = [
     (
         "wrh$_rowcache_summary",
         "snap_id | instance_number | parameter | gets | getmisses | modifications | count
          1 | 1 | dc_objects | 100 | 10 | 0 | 30
          2 | 1 | dc_objects | 500 | 50 | 2 | 31
          2 | 1 | dc_users | 0 | 0 | 0 | 3",
+    ),
+    (
+        "wrh$_sys_time_model",
+        "snap_id | instance_number | stat_name | value
+         1 | 1 | DB CPU | 1000000
+         2 | 1 | DB CPU | 241000000
+         1 | 1 | background cpu time | 0
+         2 | 1 | background cpu time | 120000000",
+    ),
+    (
+        "wrh$_osstat",
+        "snap_id | instance_number | stat_name | value
+         1 | 1 | NUM_CPUS | 4
+         2 | 1 | NUM_CPUS | 4
+         1 | 1 | IDLE_TIME | 1000
+         2 | 1 | IDLE_TIME | 181000
+         1 | 1 | BUSY_TIME | 5000
+         2 | 1 | BUSY_TIME | 65000
+         1 | 1 | USER_TIME | 0
+         2 | 1 | USER_TIME | 48000
+         1 | 1 | SYS_TIME | 0
+         2 | 1 | SYS_TIME | 12000",
     ),
     (
         "wrh$_parameter",
@@ -171,9 +193,24 @@ fn all_instances_to_the_letter() {
 }
 
 #[test]
+fn times_are_taken_in_full_where_they_are_kept() {
+    let mut input = input();
+    let rows = "snap_id | instance_number | name | value | class | unit | value_us
+        1 | 1 | gc cr block build time | 0 | 32 | cs | 1000
+        2 | 1 | gc cr block build time | 2 | 32 | cs | 29999
+        2 | 1 | redo size | 2 | 2 | bytes |";
+    input.tables.insert("wrh$_sysstat".to_owned(), fetched(rows));
+    let interval = Interval::new(&input, 1, 2, Some(1)).expect("a report");
+    let work = &interval.works[0];
+    assert_eq!(work.stat_us("gc cr block build time"), Some(28_999.0));
+    assert_eq!(work.stat("gc cr block build time"), Some(2.0));
+    assert_eq!(work.stat("redo size"), Some(2.0));
+}
+
+#[test]
 fn what_is_not_counted_is_not_shown() {
     let mut input = input();
-    for table in ["wrh$_seg_stat", "wrh$_sqlstat", "wrh$_gc_wait_split"] {
+    for table in ["wrh$_seg_stat", "wrh$_sqlstat", "wrh$_gc_wait_split", "wrh$_sys_time_model"] {
         // Views that this server does not have: the tables are empty, or not there at all.
         input.tables.insert(table.to_owned(), Fetched::default());
     }

@@ -27,6 +27,7 @@ fn interval(tables: &[(&str, &str)]) -> Interval {
                 "sql_id | plan_hash_value | executions | elapsed_time | cpu_time | buffer_gets \
                  | rows_processed | cluster_wait_time | application_wait_time"
             }
+            "wrh$_osstat" => "stat_name | value",
             "wrh$_sequences" => "sequence_owner | sequence_name | loads | load_time",
             "wrh$_seg_stat" => "owner | object_name | object_type | obj | statistic_name | value",
             other => panic!("{other}"),
@@ -84,6 +85,15 @@ fn a_slow_log_writer_is_found_where_it_is() {
     let short =
         "1 | 3 | data block | cr | 1000 | 500000 | 100000 | 0 | 0 | 0 | 400000 | 1000 | 0 | 0 | 0";
     assert!(found(name, &[(SPLIT, short)]).is_empty());
+}
+
+#[test]
+fn a_machine_whose_processors_are_all_wanted_is_told_of() {
+    let row =
+        "1 | 3 | data block | current | 1000 | 9000000 | 9 | 0 | 0 | 0 | 0 | 0 | 8000000 | 0 | 0";
+    let machine = "3 | IDLE_TIME | 1000\n3 | BUSY_TIME | 99000";
+    let told = told(&found("LMS without processor", &[(SPLIT, row), ("wrh$_osstat", machine)]));
+    assert!(told.contains("its machine's processors were idle for 1.0 % of the time"), "{told}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::int4;
 use super::registry::{Make, views};
 use super::session::process_address;
-use crate::catalog::rows::Shape::{Int4, Int8, Text};
+use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, opt_text, text};
 use kernel::instance::Instance;
 use kernel::row::Value;
@@ -31,6 +31,13 @@ views! {
             `dml_locks`: on tables.";
         current_utilization: Int8, "How many there are now.";
         limit_value: Text, "How many there may be; `UNLIMITED`: as many as memory holds.";
+    }
+    "v$osstat", Make::Local(osstat), "The machine that the instance runs on, all its processes \
+        together." {
+        stat_name: Text, "What is counted: `NUM_CPUS`, `IDLE_TIME`, `BUSY_TIME`, `LOAD` ..";
+        value: Float8, "Times are hundredths of a second of all processors since the machine's start.";
+        osstat_id: Int4, "Number of the row.";
+        cumulative: Text, "`YES`: it grows from the machine's start on.";
     }
     "v$sys_time_model", Make::Local(sys_time_model), "Where the time of all clients' sessions since \
         the instance's start has gone." {
@@ -99,6 +106,18 @@ const MODEL: [(Stat, &str); 6] = [
     (Stat::SequenceLoadTime, "sequence load elapsed time"),
     (Stat::ConnectionTime, "connection management call elapsed time"),
 ];
+
+fn osstat(instance: &Arc<Instance>, rows: &mut Rows) {
+    let figures = instance.observer.env().machine_figures();
+    for (at, figure) in figures.into_iter().enumerate() {
+        rows.push(vec![
+            text(figure.name),
+            Value::Float8(figure.value),
+            int4(at),
+            text(if figure.is_sum { "YES" } else { "NO" }),
+        ]);
+    }
+}
 
 fn sys_time_model(instance: &Arc<Instance>, rows: &mut Rows) {
     let all = instance.observer.sysstat();
