@@ -13,7 +13,7 @@ use env::Micros;
 
 use crate::ctx::Ctx;
 use crate::running::Outer;
-use crate::statements::{Cost, LONG_US, Outcome, Parsed, ParsedBy, SharedCursor, SqlId};
+use crate::statements::{Cost, LONG_US, Outcome, Parsed, ParsedBy, PlanRow, SharedCursor, SqlId};
 use crate::stats::Stat;
 use crate::totals::WAITED_ALL;
 
@@ -114,8 +114,13 @@ impl Ctx {
     }
 
     /// The plan of the running statement is known now.
-    pub fn note_plan(&self, cursor: &SharedCursor, hash: u32) {
-        cursor.set_plan_hash(hash);
+    pub fn note_plan(
+        &self,
+        cursor: &SharedCursor,
+        hash: u32,
+        steps: impl FnOnce() -> Vec<PlanRow>,
+    ) {
+        cursor.set_plan(hash, steps);
         self.session.running.set_plan_hash(hash);
     }
 

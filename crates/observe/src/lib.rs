@@ -43,7 +43,7 @@ pub use split::{
     TransferTotals,
 };
 pub use statements::{
-    Cost, CursorRow, Figures, LibraryTotals, Outcome, Parsed, ParsedBy, STATEMENTS_MAX,
+    Cost, CursorRow, Figures, LibraryTotals, Outcome, Parsed, ParsedBy, PlanRow, STATEMENTS_MAX,
     SharedCursor, SqlId, Statements,
 };
 pub use stats::{STAT_COUNT, Stat, StatClass, Unit};

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use env::Micros;
 use env::latch::Latch;
+use parking_lot::Mutex;
 
 /// Statements that are known at once.
 pub const STATEMENTS_MAX: usize = 4_000;
@@ -216,6 +217,7 @@ pub struct SharedCursor {
     live: [Live; SHARDS],
     last_load_us: AtomicU64,
     plan_hash: AtomicU32,
+    plan: Mutex<Arc<[PlanRow]>>,
     long: AtomicBool,
     gone: AtomicBool,
 }
@@ -241,9 +243,10 @@ impl SharedCursor {
         self.plan_hash.load(Relaxed)
     }
 
-    /// The number of the plan that it runs with.
-    pub fn set_plan_hash(&self, hash: u32) {
+    /// The number of the plan that it runs with; `steps` are asked for when it is another.
+    pub fn set_plan(&self, hash: u32, steps: impl FnOnce() -> Vec<PlanRow>) {
         if self.plan_hash() != hash {
+            *self.plan.lock() = steps().into();
             self.plan_hash.store(hash, Relaxed);
         }
     }
@@ -312,6 +315,7 @@ impl SharedCursor {
             command: self.command,
             parsed_by: self.parsed_by.clone(),
             plan_hash: self.plan_hash(),
+            plan: self.plan.lock().clone(),
             bytes: (size_of::<SharedCursor>() + self.text.len()) as u64,
             first_load_wall_us: self.first_load_wall_us,
             last_load_wall_us: wall(self.last_load_us.load(Relaxed)),
@@ -319,6 +323,26 @@ impl SharedCursor {
             figures: self.figures(),
         }
     }
+}
+
+/// A step of a plan; its number is its place in the plan.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlanRow {
+    pub parent: Option<usize>,
+    pub depth: usize,
+    /// Among the inputs of its parent, from 1; 0: it is the statement itself.
+    pub position: usize,
+    /// The field's words.
+    pub operation: String,
+    pub option: Option<String>,
+    /// The table or index that it reads or changes.
+    pub object: Option<String>,
+    /// What is expected of it, all below it contained; `None`: nothing is known.
+    pub cost: Option<f64>,
+    pub rows: Option<f64>,
+    pub bytes: Option<f64>,
+    /// How EXPLAIN tells it.
+    pub told: Option<String>,
 }
 
 /// What is known of a statement at one moment.
@@ -333,6 +357,8 @@ pub struct CursorRow {
     pub parsed_by: ParsedBy,
     /// 0: it has no plan.
     pub plan_hash: u32,
+    /// Its steps, the statement itself first.
+    pub plan: Arc<[PlanRow]>,
     /// What it takes in memory, its plan not counted.
     pub bytes: u64,
     /// Wall clock in µs since 1970, as all that follow.
@@ -424,6 +450,7 @@ impl Statements {
             }),
             last_load_us: AtomicU64::new(parsed.now.0),
             plan_hash: AtomicU32::new(0),
+            plan: Mutex::new(Arc::from([])),
             // Its first execution makes what later ones find.
             long: AtomicBool::new(true),
             gone: AtomicBool::new(false),

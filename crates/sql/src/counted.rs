@@ -142,7 +142,8 @@ impl Session {
     /// The plan that runs: its number is known once it has been made.
     pub(crate) fn note_plan(&self, prepared: &Prepared, plan: &Plan) {
         if let Some(cursor) = prepared.plan.cursor.get() {
-            self.ctx.note_plan(cursor, crate::trace::plan_hash(plan));
+            let steps = || crate::plan_lines::plan_rows(plan);
+            self.ctx.note_plan(cursor, crate::trace::plan_hash(plan), steps);
         }
     }
 

@@ -50,6 +50,7 @@ mod outside;
 mod parse;
 mod pl;
 mod plan;
+mod plan_lines;
 mod planning;
 mod records;
 mod returning;

@@ -7,20 +7,20 @@
 
 use crate::counted::rows_of;
 use crate::parse::lift;
-use crate::plan::{Direct, Kind, Plan, Prepared, QueryPlan};
+use crate::plan::{Kind, Plan, Prepared, QueryPlan};
+use crate::plan_lines::plan_lines;
 use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result, RowSink};
 use datafusion::physical_plan::ExecutionPlan;
 use env::Lane;
-use kernel::dict::USER_OBJ_MIN;
 use kernel::gcs::CallKind;
 use kernel::instance::Instance;
 use kernel::row::{TypeKind, Value};
 use observe::{
-    Bind, Call, CallMark, PlanLine, SessionKind, TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL,
+    Bind, Call, CallMark, SessionKind, TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL,
     TRACE_PLANS_NEVER, TRACE_WAITS, TraceRequest, WaitEvent,
 };
-use query::explain::{IndexPart, Step, steps};
+use query::explain::{Step, steps};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -509,185 +509,6 @@ fn shape_of(step: &Step) -> String {
     format!("{}[{}]", step.text, inputs.join(","))
 }
 
-/// A name at the beginning of what EXPLAIN says.
-fn first_name(text: &str) -> &str {
-    text.split([' ', ',', ':']).next().unwrap_or(text)
-}
-
-/// The field's words for a step that goes by bitmaps.
-fn bitmap_operation(text: &str) -> Option<String> {
-    let (ours, rest) = text.split_once(" using ")?;
-    let (sets, rest) = rest.split_once(" on ")?;
-    let sets_text = sets.to_uppercase();
-    let found = if sets.starts_with('(') {
-        format!("BITMAP {sets_text}")
-    } else if rest.contains(" 0 bounds)") && !rest.contains("(0 equal") {
-        format!("BITMAP INDEX SINGLE VALUE {sets_text}")
-    } else {
-        format!("BITMAP INDEX RANGE SCAN {sets_text}")
-    };
-    let table = first_name(rest).to_uppercase();
-    match ours {
-        "Bitmap Count" => Some(format!("BITMAP CONVERSION COUNT ({found})")),
-        "Bitmap Index Scan" | "Bitmap Index Scan Backward" => {
-            let rowids = format!("BITMAP CONVERSION TO ROWIDS ({found})");
-            Some(format!("TABLE ACCESS BY INDEX ROWID {table} ({rowids})"))
-        }
-        "Bitmap Index Only Scan" | "Bitmap Index Only Scan Backward" => Some(found),
-        _ => None,
-    }
-}
-
-/// The field's words for a step, and whether it reads a table.
-fn operation(step: &Step) -> (String, bool) {
-    let text = &*step.text;
-    if let Some(words) = bitmap_operation(text) {
-        return (words, true);
-    }
-    if let Some(table) = text.strip_prefix("Seq Scan on ") {
-        let table = first_name(table);
-        return (format!("TABLE ACCESS FULL {}", table.to_uppercase()), true);
-    }
-    for (ours, theirs) in [
-        ("Index Unique Scan", "INDEX UNIQUE SCAN"),
-        ("Index Only Scan", "INDEX RANGE SCAN"),
-        ("Index Range Scan", "INDEX RANGE SCAN"),
-        ("Index Scan", "INDEX RANGE SCAN"),
-    ] {
-        let Some(rest) = text.strip_prefix(ours) else { continue };
-        let back = if rest.starts_with(" Backward") { " DESCENDING" } else { "" };
-        let after = |word: &str| {
-            let (_, name) = rest.split_once(word)?;
-            Some(first_name(name).to_uppercase())
-        };
-        let index = after(" using ").unwrap_or_default();
-        let table = after(" on ").unwrap_or_default();
-        return match ours {
-            "Index Only Scan" => (format!("{theirs}{back} {index}"), true),
-            _ => (format!("TABLE ACCESS BY INDEX ROWID {table} ({theirs}{back} {index})"), true),
-        };
-    }
-    let name = match &*step.name {
-        "AggregateExec" if text.contains("gby=[]") => "SORT AGGREGATE".to_owned(),
-        "AggregateExec" => "HASH GROUP BY".to_owned(),
-        "HashJoinExec" => "HASH JOIN".to_owned(),
-        "SortMergeJoinExec" => "MERGE JOIN".to_owned(),
-        "NestedLoopJoinExec" | "CrossJoinExec" => "NESTED LOOPS".to_owned(),
-        "SortExec" => "SORT ORDER BY".to_owned(),
-        "UnionExec" => "UNION-ALL".to_owned(),
-        "GlobalLimitExec" | "LocalLimitExec" => "COUNT STOPKEY".to_owned(),
-        name => {
-            let mut words = String::new();
-            for c in name.strip_suffix("Exec").unwrap_or(name).chars() {
-                if c.is_uppercase() && !words.is_empty() {
-                    words.push(' ');
-                }
-                words.extend(c.to_uppercase());
-            }
-            words
-        }
-    };
-    (name, false)
-}
-
-/// The lines of a plan that has run: each step's figures are measured with all below it.
-fn plan_lines(
-    plan: &Plan,
-    watched: Option<&Arc<dyn ExecutionPlan>>,
-    rows: u64,
-    figures: &str,
-) -> Vec<PlanLine> {
-    // Beside tables a plan names what else it depends on, such as the list of schemas.
-    let mut tables = plan.tables.iter().map(|(obj, _)| obj.0).filter(|obj| *obj >= USER_OBJ_MIN);
-    let only = match (tables.next(), tables.next()) {
-        (Some(obj), None) => obj,
-        _ => 0,
-    };
-    let one = |operation: String, obj: u32| {
-        let operation = format!("{operation} {figures}");
-        vec![PlanLine { rows, parent: 0, position: 1, obj, operation }]
-    };
-    let upper = |name: &str| name.to_uppercase();
-    match (&plan.kind, watched) {
-        (Kind::Query(_), Some(watched)) => {
-            let mut lines = Vec::new();
-            add_lines(&steps(watched), 0, 1, only, &mut lines);
-            lines
-        }
-        (Kind::Direct(direct), _) => match &**direct {
-            Direct::Select(select) => {
-                let (table, index) = (upper(&select.row.table.name), upper(&select.row.index.name));
-                let text =
-                    format!("TABLE ACCESS BY INDEX ROWID {table} (INDEX UNIQUE SCAN {index})");
-                one(text, select.row.table.obj.0)
-            }
-            Direct::Update { row, .. } => {
-                one(format!("UPDATE {}", upper(&row.table.name)), row.table.obj.0)
-            }
-            Direct::Delete { row, .. } => {
-                one(format!("DELETE {}", upper(&row.table.name)), row.table.obj.0)
-            }
-            Direct::Insert { table, .. } => {
-                one(format!("LOAD TABLE CONVENTIONAL {}", upper(&table.name)), table.obj.0)
-            }
-            Direct::Values(_) => one("FAST DUAL".to_owned(), 0),
-        },
-        (Kind::Modify(modify), _) => {
-            let verb = if modify.set.is_some() { "UPDATE" } else { "DELETE" };
-            one(format!("{verb} {}", upper(&modify.table.name)), modify.table.obj.0)
-        }
-        (Kind::InsertSelect(insert), _) => {
-            let text = format!("LOAD TABLE CONVENTIONAL {}", upper(&insert.table.name));
-            one(text, insert.table.obj.0)
-        }
-        (Kind::Merge(merge), _) => {
-            one(format!("MERGE {}", upper(&merge.table.name)), merge.table.obj.0)
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// The table's step and the index's, of a step that is both.
-fn index_below(name: &str) -> Option<(&str, &str)> {
-    name.strip_suffix(')')?.split_once(" (").filter(|(table, _)| table.starts_with("TABLE ACCESS"))
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // estimates; it saturates
-fn add_lines(step: &Step, parent: usize, position: usize, obj: u32, lines: &mut Vec<PlanLine>) {
-    let (name, reads) = operation(step);
-    let actual = step.actual.unwrap_or_default();
-    let (rows, cost) = (step.estimate.rows.max(0.0), step.estimate.total_cost.max(0.0));
-    let size = (rows * step.estimate.width.max(0.0)) as u64;
-    let operation = format!(
-        "{name} (cr={} pr={} pw=0 time={} us cost={} size={size} card={})",
-        actual.visits.consistent_gets,
-        actual.visits.physical_reads,
-        actual.total_us,
-        cost as u64,
-        rows as u64,
-    );
-    let obj_here = if reads { obj } else { 0 };
-    // What reads an index's range and then the rows is two steps to the field.
-    let parts = step.index.and_then(|part| Some((part, index_below(&name)?)));
-    let operation = match parts {
-        Some((_, (table, _))) => operation.replacen(&name, table, 1),
-        None => operation,
-    };
-    lines.push(PlanLine { rows: actual.rows, parent, position, obj: obj_here, operation });
-    let me = lines.len();
-    if let Some((part, (_, index))) = parts {
-        let IndexPart { obj, actual } = part;
-        let operation = format!(
-            "{index} (cr={} pr={} pw=0 time={} us)",
-            actual.visits.consistent_gets, actual.visits.physical_reads, actual.total_us,
-        );
-        lines.push(PlanLine { rows: actual.rows, parent: me, position: 1, obj, operation });
-    }
-    for (i, input) in step.inputs.iter().enumerate() {
-        add_lines(input, me, i + 1, obj, lines);
-    }
-}
-
 /// Longest text of a value in a trace.
 const VALUE_CHARS_MAX: usize = 2_000;
 
@@ -762,38 +583,5 @@ mod tests {
         assert_eq!(level("sql_trace off"), Ok(0));
         assert_eq!(level("sql_trace wait=perhaps"), Err("42601"));
         assert_eq!(level("sql_trace wait=true,"), Err("42601"));
-    }
-
-    #[test]
-    fn steps_have_the_fields_names() {
-        let step = |name: &str, text: &str| Step {
-            name: name.to_owned(),
-            text: text.to_owned(),
-            estimate: query::explain::Estimate::default(),
-            columns: Vec::new(),
-            actual: None,
-            index: None,
-            inputs: Vec::new(),
-        };
-        let named = |name, text| operation(&step(name, text)).0;
-        let text = "Seq Scan on t_small, filter: v = 1";
-        assert_eq!(named("ScanExec", text), "TABLE ACCESS FULL T_SMALL");
-        let text = "Bitmap Count using i on t (1 equal, 0 bounds)";
-        let count = "BITMAP CONVERSION COUNT (BITMAP INDEX SINGLE VALUE I)";
-        assert_eq!(named("ScanExec", text), count);
-        let text = "Bitmap Index Scan using ((i AND j) MINUS (k)) on t, filters=3";
-        let rows = "TABLE ACCESS BY INDEX ROWID T (BITMAP CONVERSION TO ROWIDS (BITMAP \
-                    ((I AND J) MINUS (K))))";
-        assert_eq!(named("ScanExec", text), rows);
-        let text = "Bitmap Index Only Scan using i on t (0 equal, 2 bounds)";
-        assert_eq!(named("ScanExec", text), "BITMAP INDEX RANGE SCAN I");
-        let text = "Index Range Scan Backward using i on t (1 equal, 0 bounds)";
-        let shown = "TABLE ACCESS BY INDEX ROWID T (INDEX RANGE SCAN DESCENDING I)";
-        assert_eq!(named("ScanExec", text), shown);
-        let parts = ("TABLE ACCESS BY INDEX ROWID T", "INDEX RANGE SCAN DESCENDING I");
-        assert_eq!(index_below(shown), Some(parts));
-        assert_eq!(index_below("INDEX RANGE SCAN I"), None);
-        assert_eq!(named("AggregateExec", "AggregateExec: mode=Single, gby=[]"), "SORT AGGREGATE");
-        assert_eq!(named("CoalesceBatchesExec", "x"), "COALESCE BATCHES");
     }
 }

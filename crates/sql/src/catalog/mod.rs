@@ -532,6 +532,7 @@ impl Session {
             "v$session" => (&["sql_text"], "username"),
             "v$sql" | "v$sqlarea" | "v$sqlstats" => (&["sql_text", "sql_fulltext"], "parsing_user"),
             "v$sqltext" => (&["sql_text"], "parsing_user"),
+            "v$sql_plan" => (&["other"], "parsing_user"),
             _ => return Ok(()),
         };
         if self.is_superuser().await? {

@@ -89,6 +89,26 @@ views! {
     } + COSTS {
         last_active_time: Timestamptz, "When its last execution ended.";
     }
+    "v$sql_plan", Make::Local(sql_plan), "Plans of the statements in `v$sql`, one row a step, with \
+        what the planner expected; none of statements that are planned for each execution." {
+        sql_id: Text, "Name of the statement.";
+        child_number: Int4, "Which of its rows in `v$sql`.";
+        address: Text, "The number behind `sql_id`, in hexadecimal.";
+        hash_value: Int8, "The lower half of the number behind `sql_id`.";
+        plan_hash_value: Int8, "Number of the plan.";
+        id: Int4, "Number of the step, from 0, which is the statement itself.";
+        parent_id: Int4, "The step whose input it is.";
+        depth: Int4, "How deep in the tree it stands.";
+        position: Int4, "Among the inputs of its parent, from 1.";
+        operation: Text, "What is done, in the field's words: `TABLE ACCESS`, `INDEX` ..";
+        options: Text, "How: `FULL`, `BY INDEX ROWID`, `RANGE SCAN` ..";
+        object_name: Text, "The table or index.";
+        cost: Int8, "What it costs with all below it, in units of reading a block after another.";
+        cardinality: Int8, "Rows that it gives.";
+        bytes: Int8, "Bytes of these.";
+        other: Text, "The step as EXPLAIN tells it.";
+        parsing_user: Text, "Who parsed the statement first.";
+    }
     "v$sqltext", Make::Local(sqltext), "Texts of statements, cut into pieces." {
         sql_id: Text, "Name of the statement.";
         address: Text, "The number behind `sql_id`, in hexadecimal.";
@@ -281,6 +301,39 @@ fn sqlstats(instance: &Arc<Instance>, rows: &mut Rows) {
         values.push(wall(row.last_active_wall_us));
         rows.push(values);
     }
+}
+
+fn sql_plan(instance: &Arc<Instance>, rows: &mut Rows) {
+    let number =
+        |value: Option<f64>| value.map_or(Value::Null, |value| Value::Int8(rounded(value)));
+    for row in cursors(instance) {
+        for (id, step) in row.plan.iter().enumerate() {
+            rows.push(vec![
+                text(row.id.to_string()),
+                int4(row.child),
+                sql_address(row.id),
+                int(row.id.hash_value()),
+                int(row.plan_hash),
+                int4(id),
+                step.parent.map_or(Value::Null, int4),
+                int4(step.depth),
+                int4(step.position),
+                text(step.operation.as_str()),
+                opt_text(step.option.as_deref()),
+                opt_text(step.object.as_deref()),
+                number(step.cost),
+                number(step.rows),
+                number(step.bytes),
+                opt_text(step.told.as_deref()),
+                opt(&row.parsed_by.user),
+            ]);
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // estimates; it saturates
+fn rounded(value: f64) -> i64 {
+    value.round() as i64
 }
 
 fn sqltext(instance: &Arc<Instance>, rows: &mut Rows) {
