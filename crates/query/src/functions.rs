@@ -322,6 +322,14 @@ pub fn arithmetic_of(name: &str) -> Option<(Op, TypeKind)> {
     Some((op, kind))
 }
 
+/// Inverse of the naming in [`numeric_function`]: the operation, and the digits of its result.
+#[must_use]
+pub fn numeric_of(name: &str) -> Option<(Op, u8)> {
+    let (op, scale) = name.strip_prefix("$numeric_")?.split_once('_')?;
+    let op = [(Op::Mul, "mul"), (Op::Mod, "mod"), (Op::Div, "div")].into_iter().find(|o| o.1 == op);
+    Some((op?.0, scale.parse().ok()?))
+}
+
 /// Multiplication, division or remainder of decimals with a result of `scale` digits.
 #[must_use]
 pub fn numeric_function(op: Op, scale: u8) -> Arc<ScalarUDF> {

@@ -9,10 +9,10 @@ use crate::arith::Op;
 use crate::arrow_rows::{ColumnReader, arrow_interval, interval_of, single_column};
 use crate::cast::CastMode;
 use crate::datetime::{day_of_plan, plan_day, plan_us, us_of_plan};
-use crate::functions::{arithmetic_of, is_negation};
+use crate::functions::{arithmetic_of, is_negation, numeric_of};
 use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar, common_number};
-use crate::types::{col_type_of, enum_of_zone};
+use crate::types::{NUMERIC_PRECISION, col_type_of, enum_of_zone};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
@@ -135,9 +135,17 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
             negative(call.args.first()?, columns)
         }
         Expr::ScalarFunction(call) => {
-            let (op, kind) = arithmetic_of(call.func.name())?;
             let [left, right] = &call.args[..] else { return None };
-            arith(op, kind, convert(left, columns)?, convert(right, columns)?)
+            let sides = || Some((convert(left, columns)?, convert(right, columns)?));
+            if let Some((op, scale)) = numeric_of(call.func.name()) {
+                let ty = ColType::numeric(NUMERIC_PRECISION, scale);
+                let known = known_number(op, sides()?)?;
+                let scalar = Scalar::Cast(Box::new(known.scalar), ty, CastMode::Explicit);
+                return Some(Typed { scalar, kind: known.kind });
+            }
+            let (op, kind) = arithmetic_of(call.func.name())?;
+            let (left, right) = sides()?;
+            arith(op, kind, left, right)
         }
         _ => None,
     }
@@ -178,8 +186,21 @@ fn arith(op: Op, kind: TypeKind, left: Typed, right: Typed) -> Option<Typed> {
     Some(Typed { scalar, kind: Some(kind) })
 }
 
+/// A calculation with decimals that is the same for all rows: what a column is compared with.
+fn known_number(op: Op, (left, right): (Typed, Typed)) -> Option<Typed> {
+    let is_decimal = common_number(left.kind?, right.kind?)? == TypeKind::Numeric;
+    let same = left.scalar.is_row_free() && right.scalar.is_row_free();
+    if is_decimal && same { arith(op, TypeKind::Numeric, left, right) } else { None }
+}
+
 fn convert_binary(binary: &BinaryExpr, columns: &Columns<'_>) -> Option<Typed> {
     let op = match binary.op {
+        // Those of other numbers are functions.
+        Operator::Plus | Operator::Minus => {
+            let op = if binary.op == Operator::Plus { Op::Add } else { Op::Sub };
+            let sides = (convert(&binary.left, columns)?, convert(&binary.right, columns)?);
+            return known_number(op, sides);
+        }
         Operator::And | Operator::Or => {
             let sides =
                 Box::new((condition(&binary.left, columns)?, condition(&binary.right, columns)?));
@@ -413,6 +434,25 @@ mod tests {
         let types = [ColType::new(TypeKind::Int4)];
         let columns = Columns { names: &["id"], types: &types, computed: None };
         convert_filter(&cast(col("id"), ty).gt_eq(param), &columns).expect("a filter of ours")
+    }
+
+    #[test]
+    fn a_calculation_with_a_free_number_bounds_the_column() {
+        let number = DataType::Decimal128(38, 15);
+        let field = Some(Arc::new(Field::new("", number.clone(), true)));
+        let param = Expr::Placeholder(Placeholder::new_with_field("$1".to_owned(), field));
+        let two = Expr::Literal(ScalarValue::Decimal128(Some(2), 20, 0), None);
+        let types = [ColType::new(TypeKind::Numeric)];
+        let columns = Columns { names: &["n"], types: &types, computed: None };
+        let product = crate::functions::numeric_function(Op::Mul, 15);
+        let product = product.call(vec![param.clone(), two.clone()]);
+        for known in [param.clone() + two.clone(), param - two.clone(), product] {
+            let filter = convert_filter(&col("n").eq(known), &columns).expect("a filter of ours");
+            let Scalar::Compare(CmpOp::Eq, sides) = filter else { panic!("{filter:?}") };
+            assert!(sides.0 == Scalar::Column(0) && sides.1.is_row_free(), "{sides:?}");
+        }
+        // What differs from row to row is left to the library.
+        assert!(convert_filter(&(col("n") + two.clone()).eq(two), &columns).is_none());
     }
 
     #[test]
