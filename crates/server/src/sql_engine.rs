@@ -273,8 +273,9 @@ impl ClientWaits for Waits {
     fn write(&self, more: bool, bytes: usize, write: &mut dyn FnMut()) {
         let event =
             if more { WaitEvent::SqlNetMoreDataToClient } else { WaitEvent::SqlNetMessageToClient };
-        self.wait(event, bytes, write);
+        // Before the client has them, and asks what was sent.
         self.0.bump(Stat::BytesSentToClient, bytes as u64);
+        self.wait(event, bytes, write);
     }
 }
 
