@@ -380,7 +380,7 @@ mod tests {
             ("auto", Some("autocommit")),
             ("timi", Some("timing")),
             ("trims", Some("trimspool")),
-            ("autot", None),
+            ("autot", Some("autotrace")),
             ("bogus", None),
         ] {
             assert_eq!(setting(word), means, "{word}");
