@@ -3,6 +3,7 @@
 //! What it promises: the figures are of the statement alone; a session of its own reads them. What
 //! it must never do: run a statement twice, or one that is only to be explained.
 
+use super::transaction::{Role, role};
 use super::{Shell, query};
 use crate::error::{CliError, Result};
 use std::collections::BTreeMap;
@@ -37,6 +38,9 @@ const FIGURES: [&str; 11] = [
     "bytes received via SQL*Net from client",
     "SQL*Net roundtrips to/from client",
 ];
+
+/// The savepoint before a plan is asked for.
+const MARK: &str = "skein_sql_autotrace";
 
 pub(super) type Figures = BTreeMap<String, u64>;
 
@@ -83,12 +87,6 @@ fn is_planned(text: &str) -> bool {
         .any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// Whether it only reads.
-fn is_query(text: &str) -> bool {
-    let word = super::words::first_word(text.trim_start_matches(['(', ' ', '\n', '\t']));
-    ["select", "values"].iter().any(|known| word.eq_ignore_ascii_case(known))
-}
-
 impl Shell {
     /// `set autotrace ..`, all that follows being its own.
     pub(super) fn set_autotrace(&mut self, words: &[&str]) -> Result<()> {
@@ -104,7 +102,7 @@ impl Shell {
     /// Whether the statement is explained and not run.
     pub(super) fn only_explains(&self, text: &str) -> bool {
         let only = Told { rows: false, plan: true, statistics: false };
-        self.told_of(text) == Some(only) && is_query(text)
+        self.told_of(text) == Some(only) && role(text) == Role::Query
     }
 
     /// The session's figures now, if they are to be told.
@@ -115,10 +113,14 @@ impl Shell {
         let watcher = match self.watcher.take() {
             Some(watcher) if !watcher.client.is_closed() => watcher,
             _ => {
-                let sid = query::rows(self, "select pg_backend_pid()").await?;
-                let sid = sid.rows.into_iter().flatten().flatten().next();
-                let sid = sid.ok_or_else(|| CliError::failed("the session has no number"))?;
-                let port = super::find_port(&self.layout, self.instance)?;
+                // The session's own instance, which alone knows its figures.
+                let text = "select pg_backend_pid(), instance_number from v$instance";
+                let found = query::rows(self, text).await?.rows.into_iter().flatten().flatten();
+                let [sid, on] = &found.collect::<Vec<String>>()[..] else {
+                    return Err(CliError::failed("the session has no number"));
+                };
+                let (sid, on) = (sid.clone(), on.parse().ok().or(self.instance));
+                let port = super::find_port(&self.layout, on)?;
                 let (client, _) = super::connect(&self.layout, port).await?;
                 Watcher { client, sid }
             }
@@ -139,8 +141,7 @@ impl Shell {
             out.push_str("\nExecution Plan\n");
             out.push_str(&"-".repeat(58));
             out.push('\n');
-            let text = format!("explain {}", text.trim().trim_end_matches(';'));
-            match query::rows(self, &text).await {
+            match self.explained(text).await {
                 Ok(table) => {
                     for line in table.rows.into_iter().flatten().flatten() {
                         out.push_str(&line);
@@ -168,6 +169,21 @@ impl Shell {
         }
         out.push('\n');
         self.print(&out);
+    }
+}
+
+impl Shell {
+    /// The plan of a statement. A transaction that is open is left as it was.
+    async fn explained(&self, text: &str) -> Result<super::format::Table> {
+        let text = format!("explain {}", text.trim().trim_end_matches(';'));
+        if !self.transaction.open {
+            return query::rows(self, &text).await;
+        }
+        query::rows(self, &format!("savepoint {MARK}")).await?;
+        let plan = query::rows(self, &text).await;
+        let back = format!("rollback to savepoint {MARK}; release savepoint {MARK}");
+        query::rows(self, &back).await?;
+        plan
     }
 }
 
@@ -213,6 +229,5 @@ mod tests {
     #[test]
     fn statements_with_a_plan_are_known_by_their_first_word() {
         assert!(is_planned("(select 1)") && is_planned("\nMerge into t") && !is_planned("commit"));
-        assert!(is_query("select 1") && !is_query("with a as (delete from t) select 1"));
     }
 }

@@ -306,7 +306,7 @@ select 'two';
 
 #[test]
 fn autotrace_tells_the_plan_and_what_a_statement_has_cost() {
-    let db = Db::open(1);
+    let db = Db::open(2);
     db.sql(1, "create table t (id int primary key, v text)");
     db.sql(1, "insert into t select i, repeat('x', 500) from generate_series(1, 2000) i");
     let said = script(
@@ -339,6 +339,15 @@ fn autotrace_tells_the_plan_and_what_a_statement_has_cost() {
     assert_eq!(last.matches("Execution Plan").count(), 2, "{last}");
     assert!(last.contains(" end\n") && last.contains("set autotrace off|on|traceonly"), "{last}");
     assert_eq!(db.sql(1, "select count(*) from t where id = 0"), "0");
+    // On another instance, and in a transaction, which goes on.
+    let said = script(
+        &db,
+        "connect 2\nbegin;\ninsert into t values (-1, 'a');\nset autotrace on\n\
+         select count(v) as c from t where id < 0;\nset autotrace off\nrollback;\n",
+    );
+    assert!(said.contains(" 1\n") && !said.contains("WARNING"), "{said}");
+    assert!(figure(&said, "consistent gets") > 0 && said.contains("Execution Plan"), "{said}");
+    assert_eq!(db.sql(1, "select count(*) from t where id < 0"), "0");
 }
 
 #[test]
