@@ -396,7 +396,7 @@ fn days(us: i64) -> Result<i32> {
     datetime::date_of(us.div_euclid(datetime::US_PER_DAY))
 }
 
-const fn is_number(datum: &Datum<'_>) -> bool {
+pub(crate) const fn is_number(datum: &Datum<'_>) -> bool {
     matches!(
         datum,
         Datum::Int2(_)

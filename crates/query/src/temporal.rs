@@ -5,7 +5,7 @@
 //! the time zone in which instants are taken apart is given when a function is made.
 
 use crate::arith::Op;
-use crate::cast::{to_f64, to_numeric};
+use crate::cast::{self, to_f64, to_numeric};
 use crate::datetime::{
     EPOCH_US, US_PER_DAY, US_PER_SECOND, Zone, civil, days_of, is_infinite, midnight,
 };
@@ -147,18 +147,6 @@ pub(crate) fn shift_zoned(us: i64, by: Interval, zone: &Zone) -> Result<i64> {
     us.checked_add(by.us).ok_or_else(range)
 }
 
-const fn is_number_datum(datum: &Datum<'_>) -> bool {
-    matches!(
-        datum,
-        Datum::Int2(_)
-            | Datum::Int4(_)
-            | Datum::Int8(_)
-            | Datum::Float4(_)
-            | Datum::Float8(_)
-            | Datum::Numeric(..)
-    )
-}
-
 fn signed(op: Op, v: Interval) -> Result<Interval> {
     if op == Op::Sub { interval::negate(v) } else { Ok(v) }
 }
@@ -188,7 +176,7 @@ fn combine(op: Op, a: &Datum<'_>, b: &Datum<'_>, zone: &Zone) -> Result<Value> {
         (Datum::Interval(v), number) | (number, Datum::Interval(v)) if op == Op::Mul => {
             Value::Interval(interval::multiply(*v, to_f64(number)?)?)
         }
-        (at, number) | (number, at) if instant(at).is_some() && is_number_datum(number) => {
+        (at, number) | (number, at) if instant(at).is_some() && cast::is_number(number) => {
             let days = to_f64(number)?;
             let days = if op == Op::Sub { -days } else { days };
             let moved = moved_by_days(instant(at).ok_or_else(mismatch)?, days)?;
