@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 use kernel::dict::{
-    self, ColumnDef, Included, IndexKind, KEY_EXPR, KeyExpr, KeyOrder, NewIndex, TableDef,
+    self, ColumnDef, Included, IndexDef, IndexKind, KEY_EXPR, KeyExpr, KeyOrder, NewIndex, TableDef,
 };
 use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
@@ -142,8 +142,12 @@ impl Session {
         })
     }
 
-    /// Makes an index anew, in a segment of its own; whether there is one of the name.
-    pub(super) async fn rebuild_index(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
+    /// An index that the session may change, with its schema and its table.
+    pub(super) async fn own_index(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+    ) -> Result<Option<(String, Arc<TableDef>, Arc<IndexDef>)>> {
         self.begin_if_needed();
         let txn = self.transaction()?;
         for schema in self.schemas_for(schema).await? {
@@ -153,36 +157,45 @@ impl Session {
             };
             self.check_owner("index", name, found.owner).await?;
             for table in dict::tables(&self.ctx, &txn).await? {
-                let Some(index) = table.all_indexes().find(|i| i.obj == found.obj) else {
-                    continue;
-                };
-                if table.referenced.iter().any(|key| key.index == index.obj) {
-                    return refuse("REBUILD of an index that a foreign key refers to");
+                let index = table.all_indexes().find(|i| i.obj == found.obj).cloned();
+                if let Some(index) = index {
+                    return Ok(Some((schema, table, index)));
                 }
-                let new = NewIndex {
-                    kind: index.kind,
-                    name: index.name.clone(),
-                    columns: index.columns.clone(),
-                    included: index.included.clone(),
-                    orders: index.orders.clone(),
-                    unique: index.unique,
-                    primary: index.primary,
-                    constraint: index.constraint.clone(),
-                    predicate: index.predicate.clone(),
-                    exprs: index.exprs.clone(),
-                };
-                match &index.constraint {
-                    Some(constraint) => {
-                        dict::drop_constraint(&self.ctx, &txn, &table, constraint).await?;
-                    }
-                    None => dict::drop_index(&self.ctx, &txn, &schema, name).await?,
-                }
-                let table = self.altered(&table).await?;
-                self.build_index(&table, new).await?;
-                return Ok(true);
             }
         }
-        Ok(false)
+        Ok(None)
+    }
+
+    /// Makes an index anew, in a segment of its own; whether there is one of the name.
+    pub(super) async fn rebuild_index(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
+        let Some((schema, table, index)) = self.own_index(schema, name).await? else {
+            return Ok(false);
+        };
+        if table.referenced.iter().any(|key| key.index == index.obj) {
+            return refuse("REBUILD of an index that a foreign key refers to");
+        }
+        let txn = self.transaction()?;
+        let new = NewIndex {
+            kind: index.kind,
+            name: index.name.clone(),
+            columns: index.columns.clone(),
+            included: index.included.clone(),
+            orders: index.orders.clone(),
+            unique: index.unique,
+            primary: index.primary,
+            constraint: index.constraint.clone(),
+            predicate: index.predicate.clone(),
+            exprs: index.exprs.clone(),
+        };
+        match &index.constraint {
+            Some(constraint) => {
+                dict::drop_constraint(&self.ctx, &txn, &table, constraint).await?;
+            }
+            None => dict::drop_index(&self.ctx, &txn, &schema, name).await?,
+        }
+        let table = self.altered(&table).await?;
+        self.build_index(&table, new).await?;
+        Ok(true)
     }
 
     /// Whether there was such an index; it is gone now.

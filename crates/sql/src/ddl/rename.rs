@@ -58,24 +58,13 @@ impl Session {
     }
 
     async fn rename_index(&mut self, schema: Option<&str>, name: &str, to: &str) -> Result<bool> {
-        self.begin_if_needed();
+        let Some((_, table, index)) = self.own_index(schema, name).await? else {
+            return Ok(false);
+        };
         let txn = self.transaction()?;
-        for schema in self.schemas_for(schema).await? {
-            let found = dict::object(&self.ctx, &txn, &schema, name).await?;
-            let Some(found) = found.filter(|o| o.kind == dict::ObjectKind::Index) else {
-                continue;
-            };
-            self.check_owner("index", name, found.owner).await?;
-            for table in dict::tables(&self.ctx, &txn).await? {
-                let Some(index) = table.all_indexes().find(|i| i.obj == found.obj) else {
-                    continue;
-                };
-                let done = dict::rename_index(&self.ctx, &txn, &table, index, to).await;
-                done.map_err(|error| named(error, to))?;
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let done = dict::rename_index(&self.ctx, &txn, &table, &index, to).await;
+        done.map_err(|error| named(error, to))?;
+        Ok(true)
     }
 
     /// ALTER SEQUENCE; whether there is one of that name.

@@ -22,13 +22,8 @@ pub(crate) fn is_package_call(package: &str, name: &str) -> bool {
 }
 
 impl Parser<'_> {
-    /// Procedures of the field that the block does itself.
-    pub(super) fn procedure(&mut self, package: &str) -> Result<Kind> {
-        self.advance();
-        let name = match self.symbol(".") {
-            true => format!("{package}.{}", self.name()?),
-            false => package.to_owned(),
-        };
+    /// What stands in the brackets of a call; nothing where there are none.
+    pub(super) fn call_arguments(&mut self) -> Result<Vec<Sql>> {
         let mut args = Vec::new();
         if self.symbol("(") && !self.symbol(")") {
             loop {
@@ -39,6 +34,17 @@ impl Parser<'_> {
             }
             self.expect_symbol(")")?;
         }
+        Ok(args)
+    }
+
+    /// Procedures of the field that the block does itself.
+    pub(super) fn procedure(&mut self, package: &str) -> Result<Kind> {
+        self.advance();
+        let name = match self.symbol(".") {
+            true => format!("{package}.{}", self.name()?),
+            false => package.to_owned(),
+        };
+        let args = self.call_arguments()?;
         self.expect_symbol(";")?;
         let count = args.len();
         let mut args = args.into_iter();
@@ -120,16 +126,7 @@ impl Parser<'_> {
     }
 
     fn chance(&mut self, name: &str) -> Result<Use> {
-        let mut args = Vec::new();
-        if self.symbol("(") && !self.symbol(")") {
-            loop {
-                args.push(self.expr_until(&[], &[",", ")"])?);
-                if !self.symbol(",") {
-                    break;
-                }
-            }
-            self.expect_symbol(")")?;
-        }
+        let args = self.call_arguments()?;
         let count = args.len();
         let chance = match (name, count) {
             ("value", 0 | 2) => Chance::Value,

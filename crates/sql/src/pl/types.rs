@@ -392,16 +392,7 @@ impl Parser<'_> {
             let text = format!("a collection has no method \"{name}\"");
             return Err(self.error("42883", text));
         };
-        let mut args = Vec::new();
-        if self.symbol("(") && !self.symbol(")") {
-            loop {
-                args.push(self.expr_until(&[], &[",", ")"])?);
-                if !self.symbol(",") {
-                    break;
-                }
-            }
-            self.expect_symbol(")")?;
-        }
+        let args = self.call_arguments()?;
         if !wanted.contains(&args.len()) {
             let text = format!("method \"{name}\" does not take {} arguments", args.len());
             return Err(self.error("42883", text));
