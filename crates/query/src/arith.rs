@@ -2,6 +2,7 @@
 //! has at
 //! least 16 significant digits.
 
+use crate::cast::trim_zeros;
 use crate::error::{PgError, Result};
 use datafusion::arrow::datatypes::i256;
 
@@ -133,10 +134,7 @@ pub fn numeric(op: Op, a: (i128, u8), b: (i128, u8)) -> Result<(i128, u8)> {
             };
             Ok((out.ok_or_else(numeric_overflow)?, scale))
         }
-        Op::Mul => {
-            let out = a.0.checked_mul(b.0).ok_or_else(numeric_overflow)?;
-            Ok((out, a.1 + b.1))
-        }
+        Op::Mul => multiply(a, b).ok_or_else(numeric_overflow),
         Op::Div if b.0 == 0 => Err(PgError::division_by_zero()),
         Op::Div => {
             let mut scale = division_scale(a, b);
@@ -152,6 +150,20 @@ pub fn numeric(op: Op, a: (i128, u8), b: (i128, u8)) -> Result<(i128, u8)> {
             }
         }
     }
+}
+
+fn multiply(a: (i128, u8), b: (i128, u8)) -> Option<(i128, u8)> {
+    let Some(out) = a.0.checked_mul(b.0) else {
+        // Zeros at an end may be all that is too much.
+        let (x, y) = (trim_zeros(a.0, a.1), trim_zeros(b.0, b.1));
+        return if (x, y) == (a, b) { None } else { multiply(x, y) };
+    };
+    let scale = u16::from(a.1) + u16::from(b.1);
+    let Some(excess) = scale.checked_sub(u16::from(u8::MAX)).filter(|excess| *excess > 0) else {
+        return Some((out, u8::try_from(scale).unwrap_or(u8::MAX)));
+    };
+    // Digits so far behind the point that no number has them.
+    Some((pow10(u32::from(excess)).map_or(0, |unit| div_round(out, unit)), u8::MAX))
 }
 
 fn divide(a: (i128, u8), b: (i128, u8), scale: u8) -> Option<i128> {
@@ -218,6 +230,17 @@ mod tests {
         assert_eq!(int4(Op::Mod, i32::MIN, -1).unwrap(), 0);
         assert_eq!(int8(Op::Div, -7, 2).unwrap(), -3);
         assert_eq!(int2(Op::Div, 1, 0).unwrap_err().code, "22012");
+    }
+
+    #[test]
+    fn products_have_as_many_digits_as_fit() {
+        let mul = |a, b| numeric(Op::Mul, a, b);
+        // Zeros that are of nobody's making are no reason for an error.
+        let free = |n: i128| (n * 10i128.pow(15), 15);
+        assert_eq!(mul(free(10i128.pow(10)), free(10i128.pow(10))).unwrap(), (10i128.pow(20), 0));
+        assert_eq!(mul((i128::MAX, 0), (2, 0)).unwrap_err().code, "22003");
+        assert_eq!(mul((1, 130), (1, 130)).unwrap(), (0, 255));
+        assert_eq!(mul((7, 255), (10, 1)).unwrap(), (7, 255));
     }
 
     #[test]

@@ -188,6 +188,14 @@ fn arith(op: Op, kind: TypeKind, left: Typed, right: Typed) -> Option<Typed> {
 
 /// A calculation with decimals that is the same for all rows: what a column is compared with.
 fn known_number(op: Op, (left, right): (Typed, Typed)) -> Option<Typed> {
+    // How many digits a quotient has depends on zeros that constants have got on the way here.
+    if op == Op::Div {
+        return None;
+    }
+    // What a parameter is for a run can be a NULL, whose type is not seen.
+    if [&left, &right].iter().any(|side| side.scalar == Scalar::Const(Value::Null)) {
+        return Some(Typed { scalar: Scalar::Const(Value::Null), kind: Some(TypeKind::Numeric) });
+    }
     let is_decimal = common_number(left.kind?, right.kind?)? == TypeKind::Numeric;
     let same = left.scalar.is_row_free() && right.scalar.is_row_free();
     if is_decimal && same { arith(op, TypeKind::Numeric, left, right) } else { None }

@@ -431,9 +431,9 @@ impl<T: Taker> ScanRun<T> {
             self.cursor = Cursor::Given(0);
             return Ok(());
         }
-        let access = match &work.access {
-            Access::Any { branches } => &branches[self.branch].access,
-            one => one,
+        let (access, is_alone) = match &work.access {
+            Access::Any { branches } => (&branches[self.branch].access, false),
+            one => (one, true),
         };
         match access {
             Access::Full => {
@@ -482,23 +482,41 @@ impl<T: Taker> ScanRun<T> {
                 self.cursor = Cursor::Range { scan, batch, at: 0, brought: 0 };
             }
             Access::Range { index, equal, lower, upper, backward } => {
-                let mut exact = true;
-                let key = encode_values(&work, &state, index, equal, &mut exact)?;
-                let Some(key) = key else {
-                    self.cursor = Cursor::End;
-                    return Ok(());
-                };
-                self.exact = exact;
-                if index.unique && equal.len() == index.columns.len() {
-                    self.cursor = Cursor::Unique { index: index.clone(), keys: vec![key] };
-                } else {
-                    let (lower, upper) = (lower.as_ref(), upper.as_ref());
-                    self.backward = *backward;
-                    self.open_bounds(index, key, lower, upper, equal.len())?;
+                self.backward = *backward;
+                let bounds = (lower.as_ref(), upper.as_ref());
+                match self.open_keys(index, equal, bounds) {
+                    // The condition is an error for each row that meets the others, if there is
+                    // one: no row comes of the scan, so that its order does not matter.
+                    Err(error) if is_alone && error.code.starts_with("22") => {
+                        self.exact = false;
+                        let scan = store::full_scan(&state.ctx, &work.table, &state.snapshot);
+                        self.cursor = Cursor::Full(scan.await?);
+                    }
+                    opened => opened?,
                 }
             }
         }
         Ok(())
+    }
+
+    /// Opens a range of keys that begin with these values.
+    fn open_keys(
+        &mut self,
+        index: &Arc<IndexDef>,
+        equal: &[Scalar],
+        (lower, upper): (Option<&Scalar>, Option<&Scalar>),
+    ) -> Result<()> {
+        let mut exact = true;
+        let Some(key) = encode_values(&self.work, &self.state, index, equal, &mut exact)? else {
+            self.cursor = Cursor::End;
+            return Ok(());
+        };
+        self.exact = exact;
+        if index.unique && equal.len() == index.columns.len() {
+            self.cursor = Cursor::Unique { index: index.clone(), keys: vec![key] };
+            return Ok(());
+        }
+        self.open_bounds(index, key, lower, upper, equal.len())
     }
 
     fn open_bounds(
