@@ -130,25 +130,31 @@ impl Shell {
         figures.map(Some)
     }
 
-    /// Tells the plan, and what has been added to the figures.
-    pub(super) async fn tell_trace(&mut self, told: Told, text: &str, before: Option<Figures>) {
-        let mut out = String::new();
+    /// Tells the plan, and what has been added to the figures. What it gives is the error, not told
+    /// yet, of a plan that cannot be made.
+    pub(super) async fn tell_trace(
+        &mut self,
+        told: Told,
+        text: &str,
+        before: Option<Figures>,
+    ) -> Option<String> {
+        let (mut out, mut failed) = (String::new(), None);
         let after = match (&self.watcher, &before) {
             (Some(watcher), Some(_)) => Some(watcher.figures().await),
             _ => None,
         };
         if told.plan {
-            out.push_str("\nExecution Plan\n");
-            out.push_str(&"-".repeat(58));
-            out.push('\n');
             match self.explained(text).await {
                 Ok(table) => {
+                    out.push_str("\nExecution Plan\n");
+                    out.push_str(&"-".repeat(58));
+                    out.push('\n');
                     for line in table.rows.into_iter().flatten().flatten() {
                         out.push_str(&line);
                         out.push('\n');
                     }
                 }
-                Err(error) => out.push_str(&format!("{error}\n")),
+                Err(error) => failed = Some(error.to_string()),
             }
         }
         if let (Some(before), Some(after)) = (before, after) {
@@ -167,8 +173,11 @@ impl Shell {
                 Err(error) => out.push_str(&format!("{error}\n")),
             }
         }
-        out.push('\n');
-        self.print(&out);
+        if !out.is_empty() {
+            out.push('\n');
+            self.print(&out);
+        }
+        failed
     }
 }
 

@@ -114,8 +114,12 @@ impl Shell {
         let sent = whole.as_deref().unwrap_or(text);
         let traced = self.told_of(text);
         if let Some(told) = traced.filter(|_| self.only_explains(text)) {
-            self.tell_trace(told, sent, None).await;
-            return Ok(Flow::Next);
+            let failed = self.tell_trace(told, sent, None).await;
+            self.has_failed = failed.is_some();
+            return match failed {
+                Some(error) => self.statement_failed(&error).await,
+                None => Ok(Flow::Next),
+            };
         }
         let before = match self.figures_before(traced).await {
             Ok(before) => before,
@@ -156,7 +160,8 @@ impl Shell {
             self.print(&format!("Time: {ms:.3} ms\n"));
         }
         if let Some(told) = traced.filter(|_| !self.has_failed) {
-            self.tell_trace(told, sent, before).await;
+            let failed = self.tell_trace(told, sent, before).await;
+            failed.iter().for_each(|error| self.print(&format!("{error}\n")));
         }
         Ok(flow)
     }
