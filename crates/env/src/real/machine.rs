@@ -73,7 +73,8 @@ fn times(stat: &str, all: &mut Vec<MachineFigure>) {
     // Work for interrupts, and what other guests of the host have taken from this machine; what
     // comes behind these is contained in the first two.
     let others: f64 = interrupts.iter().take(3).sum();
-    let of = [*user, *nice, *system, *idle, *waiting];
+    // Who waits for I/O is idle meanwhile.
+    let of = [*user, *nice, *system, idle + waiting, *waiting];
     for (name, value) in TIMES.into_iter().zip(of) {
         put(all, name, Some(value), true);
     }
@@ -94,7 +95,7 @@ mod tests {
         times("cpu  100 20 30 4000 50 6 7 8 90 9\ncpu0 1 2 3 4 5 6 7 8 9 0\n", &mut all);
         let found = ["USER_TIME", "NICE_TIME", "SYS_TIME", "IDLE_TIME", "IOWAIT_TIME", "BUSY_TIME"];
         let found = found.map(|name| value(&all, name));
-        assert_eq!(found, [100.0, 20.0, 30.0, 4000.0, 50.0, 171.0].map(Some));
+        assert_eq!(found, [100.0, 20.0, 30.0, 4050.0, 50.0, 171.0].map(Some));
         times("nonsense", &mut all);
         assert_eq!(all.len(), 6);
     }

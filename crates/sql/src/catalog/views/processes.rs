@@ -36,7 +36,7 @@ views! {
         together." {
         stat_name: Text, "What is counted: `NUM_CPUS`, `IDLE_TIME`, `BUSY_TIME`, `LOAD` ..";
         value: Float8, "Times are hundredths of a second of all processors since the machine's start.";
-        osstat_id: Int4, "Number of the row.";
+        osstat_id: Int4, "The field's number of the same.";
         cumulative: Text, "`YES`: it grows from the machine's start on.";
     }
     "v$sys_time_model", Make::Local(sys_time_model), "Where the time of all clients' sessions since \
@@ -107,13 +107,31 @@ const MODEL: [(Stat, &str); 6] = [
     (Stat::ConnectionTime, "connection management call elapsed time"),
 ];
 
+/// The field's numbers of what is told of a machine.
+const OSSTAT_IDS: [(&str, i32); 13] = [
+    ("NUM_CPUS", 0),
+    ("IDLE_TIME", 1),
+    ("BUSY_TIME", 2),
+    ("USER_TIME", 3),
+    ("SYS_TIME", 4),
+    ("IOWAIT_TIME", 5),
+    ("NICE_TIME", 6),
+    ("LOAD", 15),
+    ("NUM_CPU_CORES", 16),
+    ("NUM_CPU_SOCKETS", 17),
+    ("PHYSICAL_MEMORY_BYTES", 1008),
+    ("VM_IN_BYTES", 1009),
+    ("VM_OUT_BYTES", 1010),
+];
+
 fn osstat(instance: &Arc<Instance>, rows: &mut Rows) {
     let figures = instance.observer.env().machine_figures();
-    for (at, figure) in figures.into_iter().enumerate() {
+    for figure in figures {
+        let id = OSSTAT_IDS.iter().find(|(name, _)| *name == figure.name);
         rows.push(vec![
             text(figure.name),
             Value::Float8(figure.value),
-            int4(at),
+            id.map_or(Value::Null, |(_, id)| Value::Int4(*id)),
             text(if figure.is_sum { "YES" } else { "NO" }),
         ]);
     }
