@@ -117,10 +117,10 @@ impl Ctx {
     pub fn note_plan(
         &self,
         cursor: &SharedCursor,
-        hash: u32,
+        (hash, number): (u32, u64),
         steps: impl FnOnce() -> Vec<PlanRow>,
     ) {
-        cursor.set_plan(hash, steps);
+        cursor.set_plan(hash, number, steps);
         self.session.running.set_plan_hash(hash);
     }
 

@@ -217,7 +217,10 @@ pub struct SharedCursor {
     live: [Live; SHARDS],
     last_load_us: AtomicU64,
     plan_hash: AtomicU32,
-    plan: Mutex<Arc<[PlanRow]>>,
+    /// Which plan it runs with, as who makes plans tells them apart.
+    plan_number: AtomicU64,
+    /// Its number in `plan_hash`, and its steps.
+    plan: Mutex<(u32, Arc<[PlanRow]>)>,
     long: AtomicBool,
     gone: AtomicBool,
 }
@@ -243,12 +246,25 @@ impl SharedCursor {
         self.plan_hash.load(Relaxed)
     }
 
-    /// The number of the plan that it runs with; `steps` are asked for when it is another.
-    pub fn set_plan(&self, hash: u32, steps: impl FnOnce() -> Vec<PlanRow>) {
-        if self.plan_hash() != hash {
-            *self.plan.lock() = steps().into();
+    /// The plan that it runs with: what it is known by, and which of those that look alike but
+    /// expect other things. `steps` are asked for when it is another.
+    pub fn set_plan(&self, hash: u32, number: u64, steps: impl FnOnce() -> Vec<PlanRow>) {
+        if self.plan_number.load(Relaxed) != number || self.plan_hash() != hash {
+            let steps = steps().into();
+            let mut plan = self.plan.lock();
+            *plan = (hash, steps);
             self.plan_hash.store(hash, Relaxed);
+            self.plan_number.store(number, Relaxed);
         }
+    }
+
+    /// What its plan takes in memory.
+    fn plan_bytes(&self) -> usize {
+        let texts = |row: &PlanRow| {
+            let of = [row.option.as_ref(), row.object.as_ref(), row.told.as_ref()];
+            row.operation.len() + of.into_iter().flatten().map(String::len).sum::<usize>()
+        };
+        self.plan.lock().1.iter().map(|row| size_of::<PlanRow>() + texts(row)).sum()
     }
 
     /// The counters for the session with this number.
@@ -308,14 +324,15 @@ impl SharedCursor {
 
     fn row(&self, now: Micros, wall_us: i64) -> CursorRow {
         let wall = |at: u64| wall_us.saturating_sub_unsigned(now.since(Micros(at)));
+        let (plan_hash, plan) = self.plan.lock().clone();
         CursorRow {
             id: self.id,
             child: self.child,
             text: self.text.clone(),
             command: self.command,
             parsed_by: self.parsed_by.clone(),
-            plan_hash: self.plan_hash(),
-            plan: self.plan.lock().clone(),
+            plan_hash,
+            plan,
             bytes: (size_of::<SharedCursor>() + self.text.len()) as u64,
             first_load_wall_us: self.first_load_wall_us,
             last_load_wall_us: wall(self.last_load_us.load(Relaxed)),
@@ -450,7 +467,8 @@ impl Statements {
             }),
             last_load_us: AtomicU64::new(parsed.now.0),
             plan_hash: AtomicU32::new(0),
-            plan: Mutex::new(Arc::from([])),
+            plan_number: AtomicU64::new(0),
+            plan: Mutex::new((0, Arc::from([]))),
             // Its first execution makes what later ones find.
             long: AtomicBool::new(true),
             gone: AtomicBool::new(false),
@@ -463,7 +481,8 @@ impl Statements {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let known = self.known.lock();
-        (known.text_bytes + known.by_key.len() * size_of::<SharedCursor>()) as u64
+        let plans: usize = known.by_key.values().map(|cursor| cursor.plan_bytes()).sum();
+        (known.text_bytes + known.by_key.len() * size_of::<SharedCursor>() + plans) as u64
     }
 
     /// A plan was looked for, and found or not.

@@ -9,6 +9,7 @@
 pub use crate::cost::Estimate;
 use crate::cost::estimate;
 use crate::error::PgError;
+use crate::index_join::IndexJoinExec;
 use crate::scan::ScanExec;
 use crate::state::{ExecState, SharedState};
 use datafusion::arrow::array::RecordBatch;
@@ -129,6 +130,14 @@ pub struct IndexPart {
     pub actual: Actual,
 }
 
+/// What a step reads.
+#[derive(Clone, Debug)]
+pub struct Names {
+    pub table: String,
+    /// The indexes that lead to its rows, as EXPLAIN shows them.
+    pub index: Option<String>,
+}
+
 /// A step of a plan as EXPLAIN shows it.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -143,6 +152,8 @@ pub struct Step {
     pub actual: Option<Actual>,
     /// Of that, the part of the index, if it has one and was watched.
     pub index: Option<IndexPart>,
+    /// The table that it reads itself.
+    pub names: Option<Names>,
     pub inputs: Vec<Step>,
 }
 
@@ -162,6 +173,10 @@ pub fn steps(plan: &Arc<dyn ExecutionPlan>) -> Step {
             let (part, obj) = watched.index.as_ref()?;
             Some(IndexPart { obj: *obj, actual: *part.lock() })
         }),
+        names: inner
+            .downcast_ref::<ScanExec>()
+            .map(ScanExec::names)
+            .or_else(|| inner.downcast_ref::<IndexJoinExec>().map(IndexJoinExec::names)),
         inputs: inner.children().into_iter().map(steps).collect(),
     }
 }

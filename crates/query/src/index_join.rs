@@ -8,6 +8,7 @@
 
 use crate::arrow_rows::{ColumnReader, RowBatchBuilder};
 use crate::error::{PgError, Result};
+use crate::explain::Names;
 use crate::scalar::{EvalContext, Scalar};
 use crate::scan::{Filter, ScanWork, accept, append_key};
 use crate::state::{ExecState, SharedState};
@@ -157,6 +158,14 @@ impl IndexJoinExec {
             Keep::IfMatched => outer * self.join.part.unwrap_or(1.0),
             Keep::IfUnmatched => outer * self.join.part.map_or(1.0, |part| 1.0 - part).max(0.01),
         }
+    }
+}
+
+impl IndexJoinExec {
+    /// What it reads for each outer row.
+    pub(crate) fn names(&self) -> Names {
+        let table = self.join.inner.table.name.clone();
+        Names { table, index: Some(self.join.index.name.clone()) }
     }
 }
 

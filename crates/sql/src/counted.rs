@@ -143,7 +143,7 @@ impl Session {
     pub(crate) fn note_plan(&self, prepared: &Prepared, plan: &Plan) {
         if let Some(cursor) = prepared.plan.cursor.get() {
             let steps = || crate::plan_lines::plan_rows(plan);
-            self.ctx.note_plan(cursor, crate::trace::plan_hash(plan), steps);
+            self.ctx.note_plan(cursor, crate::trace::plan_numbers(plan), steps);
         }
     }
 

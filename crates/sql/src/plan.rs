@@ -57,7 +57,11 @@ impl Kind {
                 Direct::Insert { conflict: Some(conflict), .. } => return conflict.zone_name(),
                 _ => return None,
             },
-            Kind::Empty | Kind::Utility(_) | Kind::Own(_) | Kind::Explain { .. } => return None,
+            Kind::Empty
+            | Kind::Utility(_)
+            | Kind::Own(_)
+            | Kind::Explain { .. }
+            | Kind::ExplainPlan { .. } => return None,
         };
         Some(&query.zone_name)
     }
@@ -77,6 +81,8 @@ pub(crate) struct Plan {
     pub(crate) once: bool,
     /// See `trace::plan_hash`.
     pub(crate) hash: OnceLock<u32>,
+    /// See `trace::plan_numbers`.
+    pub(crate) number: OnceLock<u64>,
     /// What its executions are counted under; unset: they count as part of what runs it.
     pub(crate) cursor: OnceLock<Arc<SharedCursor>>,
 }
@@ -132,6 +138,11 @@ pub(crate) enum Kind {
     /// `EXPLAIN` of a plan.
     Explain {
         options: crate::utility::ExplainOptions,
+        statement: Box<Statement>,
+    },
+    /// `EXPLAIN PLAN`, with what the plan is to be known by.
+    ExplainPlan {
+        id: Option<String>,
         statement: Box<Statement>,
     },
 }

@@ -3,32 +3,25 @@
 //! What it promises: a trace and the view name a step alike. What it must never do: show a figure
 //! of a step that was not measured.
 
-use crate::plan::{Direct, Kind, Plan, QueryPlan};
+use crate::plan::{Direct, Kind, Plan};
 use datafusion::physical_plan::ExecutionPlan;
 use kernel::dict::USER_OBJ_MIN;
 use observe::{PlanLine, PlanRow};
 use query::explain::{IndexPart, Step, steps};
 use std::sync::Arc;
 
-/// A name at the beginning of what EXPLAIN says.
-fn first_name(text: &str) -> &str {
-    text.split([' ', ',', ':']).next().unwrap_or(text)
-}
+const NESTED_LOOPS: &str = "NESTED LOOPS";
 
 /// The field's words for a step that goes by bitmaps.
-fn bitmap_operation(text: &str) -> Option<String> {
-    let (ours, rest) = text.split_once(" using ")?;
-    let (sets, rest) = rest.split_once(" on ")?;
-    let sets_text = sets.to_uppercase();
+fn bitmap_operation(text: &str, table: &str, sets: &str) -> Option<String> {
     let found = if sets.starts_with('(') {
-        format!("BITMAP {sets_text}")
-    } else if rest.contains(" 0 bounds)") && !rest.contains("(0 equal") {
-        format!("BITMAP INDEX SINGLE VALUE {sets_text}")
+        format!("BITMAP {sets}")
+    } else if text.contains(" 0 bounds)") && !text.contains("(0 equal") {
+        format!("BITMAP INDEX SINGLE VALUE {sets}")
     } else {
-        format!("BITMAP INDEX RANGE SCAN {sets_text}")
+        format!("BITMAP INDEX RANGE SCAN {sets}")
     };
-    let table = first_name(rest).to_uppercase();
-    match ours {
+    match text.split_once(" using ")?.0 {
         "Bitmap Count" => Some(format!("BITMAP CONVERSION COUNT ({found})")),
         "Bitmap Index Scan" | "Bitmap Index Scan Backward" => {
             let rowids = format!("BITMAP CONVERSION TO ROWIDS ({found})");
@@ -42,12 +35,19 @@ fn bitmap_operation(text: &str) -> Option<String> {
 /// The field's words for a step, and whether it reads a table.
 fn operation(step: &Step) -> (String, bool) {
     let text = &*step.text;
-    if let Some(words) = bitmap_operation(text) {
+    let upper = |name: &String| name.to_uppercase();
+    let table = step.names.as_ref().map(|names| upper(&names.table)).unwrap_or_default();
+    let index = step.names.as_ref().and_then(|names| names.index.as_ref().map(upper));
+    let index = index.unwrap_or_default();
+    if let Some(words) = bitmap_operation(text, &table, &index) {
         return (words, true);
     }
-    if let Some(table) = text.strip_prefix("Seq Scan on ") {
-        let table = first_name(table);
-        return (format!("TABLE ACCESS FULL {}", table.to_uppercase()), true);
+    if text.starts_with("Seq Scan on ") {
+        return (format!("TABLE ACCESS FULL {table}"), true);
+    }
+    if step.name == "IndexJoinExec" {
+        let inner = format!("TABLE ACCESS BY INDEX ROWID {table} (INDEX RANGE SCAN {index})");
+        return (format!("{NESTED_LOOPS} ({inner})"), false);
     }
     for (ours, theirs) in [
         ("Index Unique Scan", "INDEX UNIQUE SCAN"),
@@ -57,12 +57,6 @@ fn operation(step: &Step) -> (String, bool) {
     ] {
         let Some(rest) = text.strip_prefix(ours) else { continue };
         let back = if rest.starts_with(" Backward") { " DESCENDING" } else { "" };
-        let after = |word: &str| {
-            let (_, name) = rest.split_once(word)?;
-            Some(first_name(name).to_uppercase())
-        };
-        let index = after(" using ").unwrap_or_default();
-        let table = after(" on ").unwrap_or_default();
         return match ours {
             "Index Only Scan" => (format!("{theirs}{back} {index}"), true),
             _ => (format!("TABLE ACCESS BY INDEX ROWID {table} ({theirs}{back} {index})"), true),
@@ -73,7 +67,7 @@ fn operation(step: &Step) -> (String, bool) {
         "AggregateExec" => "HASH GROUP BY".to_owned(),
         "HashJoinExec" => "HASH JOIN".to_owned(),
         "SortMergeJoinExec" => "MERGE JOIN".to_owned(),
-        "NestedLoopJoinExec" | "CrossJoinExec" => "NESTED LOOPS".to_owned(),
+        "NestedLoopJoinExec" | "CrossJoinExec" => NESTED_LOOPS.to_owned(),
         "SortExec" => "SORT ORDER BY".to_owned(),
         "UnionExec" => "UNION-ALL".to_owned(),
         "GlobalLimitExec" | "LocalLimitExec" => "COUNT STOPKEY".to_owned(),
@@ -213,7 +207,8 @@ const OF_OBJECTS: [(&str, &str, &str); 11] = [
 ];
 
 /// The same of operations that have no object.
-const OF_ROWS: [(&str, &str, &str); 6] = [
+const OF_ROWS: [(&str, &str, &str); 7] = [
+    ("MERGE JOIN", "MERGE JOIN", ""),
     ("SORT AGGREGATE", "SORT", "AGGREGATE"),
     ("SORT ORDER BY", "SORT", "ORDER BY"),
     ("HASH GROUP BY", "HASH", "GROUP BY"),
@@ -225,7 +220,8 @@ const OF_ROWS: [(&str, &str, &str); 6] = [
 /// The step that is the input of another, of words that name both.
 fn words_below(words: &str) -> Option<(&str, &str)> {
     let (outer, inner) = words.strip_suffix(')')?.split_once(" (")?;
-    ["INDEX ", "BITMAP "].iter().any(|word| inner.starts_with(word)).then_some((outer, inner))
+    let begins = ["INDEX ", "BITMAP ", "TABLE ACCESS "];
+    begins.iter().any(|word| inner.starts_with(word)).then_some((outer, inner))
 }
 
 /// What a step is known to take.
@@ -236,46 +232,88 @@ struct Expected {
     bytes: Option<f64>,
 }
 
+impl Expected {
+    fn of(self, operation: String, option: Option<String>, object: Option<String>) -> PlanRow {
+        let Expected { cost, rows, bytes } = self;
+        let (parent, depth, position, told) = (None, 0, 0, None);
+        PlanRow { parent, depth, position, operation, option, object, cost, rows, bytes, told }
+    }
+}
+
+/// Steps of one plan that are kept: what comes behind them is not.
+const ROWS_MAX: usize = 100;
+/// Bytes of what EXPLAIN tells of them, all together.
+const TOLD_BYTES_MAX: usize = 8192;
+
 /// Rows of a plan while they are made.
 #[derive(Default)]
-struct Rows(Vec<PlanRow>);
+struct Rows {
+    rows: Vec<PlanRow>,
+    /// How many inputs each has so far.
+    inputs: Vec<usize>,
+    told_bytes: usize,
+}
 
 impl Rows {
+    fn push(&mut self, parent: Option<usize>, row: PlanRow) -> usize {
+        let position = parent.map(|parent| {
+            self.inputs[parent] += 1;
+            self.inputs[parent]
+        });
+        let depth = parent.map_or(0, |parent| self.rows[parent].depth + 1);
+        self.rows.push(PlanRow { parent, depth, position: position.unwrap_or(0), ..row });
+        self.inputs.push(0);
+        self.rows.len() - 1
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() >= ROWS_MAX
+    }
+
+    /// The statement itself.
+    fn statement(&mut self, verb: &str, expected: Expected) -> usize {
+        let row = expected.of(format!("{verb} STATEMENT"), None, None);
+        self.push(None, row)
+    }
+
     /// Adds a step below another, and what its words name below it; its number.
-    fn add(&mut self, words: &str, told: &str, parent: Option<usize>, expected: Expected) -> usize {
+    fn add(&mut self, words: &str, told: &str, parent: usize, expected: Expected) -> usize {
         let (outer, inner) = match words_below(words) {
             Some((outer, inner)) => (outer, Some(inner)),
             None => (words, None),
         };
-        // The statement itself is no operation on something.
-        let named = Some(outer).filter(|words| !words.ends_with(" STATEMENT"));
-        let of_object = OF_OBJECTS.iter().find_map(|(begin, operation, option)| {
-            Some((*operation, *option, named?.strip_prefix(begin)?))
-        });
-        let of_rows = || OF_ROWS.iter().find(|row| row.0 == outer).map(|row| (row.1, row.2, ""));
-        let (operation, option, object) = of_object.or_else(of_rows).unwrap_or((outer, "", ""));
+        let of_object = || {
+            OF_OBJECTS.iter().find_map(|(begin, operation, option)| {
+                Some((*operation, *option, outer.strip_prefix(begin)?))
+            })
+        };
+        let of_rows = OF_ROWS.iter().find(|row| row.0 == outer).map(|row| (row.1, row.2, ""));
+        let (operation, option, object) = of_rows.or_else(of_object).unwrap_or((outer, "", ""));
         let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
-        let id = self.0.len();
-        let siblings = self.0.iter().filter(|row| row.parent == parent).count();
-        self.0.push(PlanRow {
-            parent,
-            depth: parent.map_or(0, |parent| self.0[parent].depth + 1),
-            position: siblings + usize::from(parent.is_some()),
-            operation: operation.to_owned(),
-            option: some(option),
-            object: some(object),
-            cost: expected.cost,
-            rows: expected.rows,
-            bytes: expected.bytes,
-            told: some(told),
-        });
+        let row = expected.of(operation.to_owned(), some(option), some(object));
+        let told = self.cut(told);
+        let id = self.push(Some(parent), PlanRow { told, ..row });
         if let Some(inner) = inner {
-            self.add(inner, "", Some(id), Expected::default());
+            self.add(inner, "", id, Expected::default());
         }
         id
     }
 
+    /// What is told of a step, as far as there is room for it.
+    fn cut(&mut self, told: &str) -> Option<String> {
+        let mut end = told.len().min(TOLD_BYTES_MAX - self.told_bytes);
+        while !told.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.told_bytes += end;
+        let cut = if end < told.len() { " .." } else { "" };
+        (end > 0).then(|| format!("{}{cut}", &told[..end]))
+    }
+
     fn add_step(&mut self, step: &Step, parent: usize) {
+        if self.is_full() {
+            return;
+        }
         let (words, _) = operation(step);
         let rows = step.estimate.rows.max(0.0);
         let expected = Expected {
@@ -283,52 +321,67 @@ impl Rows {
             rows: Some(rows),
             bytes: Some(rows * step.estimate.width.max(0.0)),
         };
-        let id = self.add(&words, &step.text, Some(parent), expected);
+        // What is read for each row of the input comes behind it.
+        let (outer, inner) = match words_below(&words) {
+            Some((NESTED_LOOPS, inner)) => (NESTED_LOOPS, Some(inner)),
+            _ => (&*words, None),
+        };
+        let id = self.add(outer, &step.text, parent, expected);
         for input in &step.inputs {
             self.add_step(input, id);
+        }
+        if let Some(inner) = inner {
+            self.add(inner, "", id, Expected::default());
         }
     }
 }
 
 /// A plan's steps, the statement itself first; none of a plan that is made for each run.
 pub(crate) fn plan_rows(plan: &Plan) -> Vec<PlanRow> {
+    let query = match &plan.kind {
+        Kind::Query(query) => &**query,
+        Kind::Modify(modify) => &modify.query,
+        Kind::InsertSelect(insert) => &insert.query,
+        Kind::Merge(merge) => &merge.query,
+        _ => return plan_rows_of(plan, None),
+    };
+    plan_rows_of(plan, query.physical.get())
+}
+
+/// The same with these steps of its query, if it has one.
+pub(crate) fn plan_rows_of(plan: &Plan, physical: Option<&Arc<dyn ExecutionPlan>>) -> Vec<PlanRow> {
     let upper = |name: &str| name.to_uppercase();
-    let (verb, change, query): (_, _, Option<&QueryPlan>) = match &plan.kind {
-        Kind::Query(query) => ("SELECT", None, Some(&**query)),
+    let (verb, change) = match &plan.kind {
+        Kind::Query(_) => ("SELECT", None),
         Kind::Modify(modify) => {
             let verb = if modify.set.is_some() { "UPDATE" } else { "DELETE" };
-            (verb, Some(format!("{verb} {}", upper(&modify.table.name))), Some(&modify.query))
+            (verb, Some(format!("{verb} {}", upper(&modify.table.name))))
         }
         Kind::InsertSelect(insert) => {
-            let words = format!("LOAD TABLE CONVENTIONAL {}", upper(&insert.table.name));
-            ("INSERT", Some(words), Some(&insert.query))
+            ("INSERT", Some(format!("LOAD TABLE CONVENTIONAL {}", upper(&insert.table.name))))
         }
-        Kind::Merge(merge) => {
-            ("MERGE", Some(format!("MERGE {}", upper(&merge.table.name))), Some(&merge.query))
-        }
+        Kind::Merge(merge) => ("MERGE", Some(format!("MERGE {}", upper(&merge.table.name)))),
         Kind::Direct(direct) => {
-            let (words, _) = direct_words(direct);
             let verb = match **direct {
                 Direct::Select(_) | Direct::Values(_) => "SELECT",
                 Direct::Update { .. } => "UPDATE",
                 Direct::Delete { .. } => "DELETE",
                 Direct::Insert { .. } => "INSERT",
             };
-            (verb, Some(words), None)
+            (verb, Some(direct_words(direct).0))
         }
         _ => return Vec::new(),
     };
-    let mut rows = Rows::default();
-    let physical = query.and_then(|query| query.physical.get());
-    if query.is_some() && physical.is_none() {
+    if physical.is_none() && !matches!(plan.kind, Kind::Direct(_)) {
         return Vec::new();
     }
+    let mut rows = Rows::default();
     let top = physical.map(steps);
     let cost = top.as_ref().map(|step| step.estimate.total_cost.max(0.0));
     let expected = Expected { cost, ..Expected::default() };
-    let mut at = rows.add(&format!("{verb} STATEMENT"), "", None, expected);
+    let mut at = rows.statement(verb, expected);
     if let Some(words) = change {
-        at = rows.add(&words, "", Some(at), Expected::default());
+        at = rows.add(&words, "", at, Expected::default());
     }
     if let Some(step) = &top {
         rows.add_step(step, at);
@@ -338,67 +391,76 @@ pub(crate) fn plan_rows(plan: &Plan) -> Vec<PlanRow> {
         && let Direct::Update { row, .. } | Direct::Delete { row, .. } = &**direct
     {
         let words = format!("INDEX UNIQUE SCAN {}", upper(&row.index.name));
-        rows.add(&words, "", Some(at), Expected::default());
+        rows.add(&words, "", at, Expected::default());
     }
-    rows.0
+    rows.rows
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use query::explain::Names;
 
-    #[test]
-    fn steps_have_the_fields_names() {
-        let step = |name: &str, text: &str| Step {
+    fn step(name: &str, text: &str, table: &str, index: Option<&str>) -> Step {
+        Step {
             name: name.to_owned(),
             text: text.to_owned(),
             estimate: query::explain::Estimate::default(),
             columns: Vec::new(),
             actual: None,
             index: None,
+            names: (!table.is_empty())
+                .then(|| Names { table: table.to_owned(), index: index.map(str::to_owned) }),
             inputs: Vec::new(),
-        };
-        let named = |name, text| operation(&step(name, text)).0;
-        let text = "Seq Scan on t_small, filter: v = 1";
-        assert_eq!(named("ScanExec", text), "TABLE ACCESS FULL T_SMALL");
+        }
+    }
+
+    #[test]
+    fn steps_have_the_fields_names() {
+        let named = |name, text, table, index| operation(&step(name, text, table, index)).0;
+        let text = "Seq Scan on my table, filter: v = 1";
+        assert_eq!(named("ScanExec", text, "my table", None), "TABLE ACCESS FULL MY TABLE");
         let text = "Bitmap Count using i on t (1 equal, 0 bounds)";
         let count = "BITMAP CONVERSION COUNT (BITMAP INDEX SINGLE VALUE I)";
-        assert_eq!(named("ScanExec", text), count);
+        assert_eq!(named("ScanExec", text, "t", Some("i")), count);
+        let sets = "((i AND j) MINUS (k))";
         let text = "Bitmap Index Scan using ((i AND j) MINUS (k)) on t, filters=3";
         let rows = "TABLE ACCESS BY INDEX ROWID T (BITMAP CONVERSION TO ROWIDS (BITMAP \
                     ((I AND J) MINUS (K))))";
-        assert_eq!(named("ScanExec", text), rows);
+        assert_eq!(named("ScanExec", text, "t", Some(sets)), rows);
         let text = "Bitmap Index Only Scan using i on t (0 equal, 2 bounds)";
-        assert_eq!(named("ScanExec", text), "BITMAP INDEX RANGE SCAN I");
+        assert_eq!(named("ScanExec", text, "t", Some("i")), "BITMAP INDEX RANGE SCAN I");
         let text = "Index Range Scan Backward using i on t (1 equal, 0 bounds)";
         let shown = "TABLE ACCESS BY INDEX ROWID T (INDEX RANGE SCAN DESCENDING I)";
-        assert_eq!(named("ScanExec", text), shown);
+        assert_eq!(named("ScanExec", text, "t", Some("i")), shown);
         let parts = ("TABLE ACCESS BY INDEX ROWID T", "INDEX RANGE SCAN DESCENDING I");
         assert_eq!(index_below(shown), Some(parts));
         assert_eq!(index_below("INDEX RANGE SCAN I"), None);
-        assert_eq!(named("AggregateExec", "AggregateExec: mode=Single, gby=[]"), "SORT AGGREGATE");
-        assert_eq!(named("CoalesceBatchesExec", "x"), "COALESCE BATCHES");
+        let text = "AggregateExec: mode=Single, gby=[]";
+        assert_eq!(named("AggregateExec", text, "", None), "SORT AGGREGATE");
+        assert_eq!(named("CoalesceBatchesExec", "x", "", None), "COALESCE BATCHES");
+    }
+
+    fn shown(rows: &[PlanRow]) -> Vec<String> {
+        let shown = |row: &PlanRow| {
+            let [option, object] =
+                [&row.option, &row.object].map(|o| o.clone().unwrap_or_default());
+            let (depth, position, parent) = (row.depth, row.position, row.parent);
+            format!("{depth} {position} {parent:?} {}|{option}|{object}", row.operation)
+        };
+        rows.iter().map(shown).collect()
     }
 
     #[test]
     fn words_become_operations_options_and_names() {
         let mut rows = Rows::default();
-        let top = rows.add("UPDATE STATEMENT", "", None, Expected::default());
+        let top = rows.statement("UPDATE", Expected::default());
         let words = "TABLE ACCESS BY INDEX ROWID T (BITMAP CONVERSION TO ROWIDS (BITMAP INDEX \
                      SINGLE VALUE I))";
-        let read = rows.add(words, "Bitmap Index Scan", Some(top), Expected::default());
-        rows.add("HASH GROUP BY", "", Some(top), Expected::default());
-        let shown = |row: &PlanRow| {
-            let [option, object] =
-                [&row.option, &row.object].map(|o| o.clone().unwrap_or_default());
-            format!(
-                "{} {} {:?} {}|{option}|{object}",
-                row.depth, row.position, row.parent, row.operation
-            )
-        };
-        let shown: Vec<String> = rows.0.iter().map(shown).collect();
+        let read = rows.add(words, "Bitmap Index Scan", top, Expected::default());
+        rows.add("HASH GROUP BY", "", top, Expected::default());
         assert_eq!(
-            shown,
+            shown(&rows.rows),
             [
                 "0 0 None UPDATE STATEMENT||",
                 "1 1 Some(0) TABLE ACCESS|BY INDEX ROWID|T",
@@ -407,7 +469,40 @@ mod tests {
                 "1 2 Some(0) HASH|GROUP BY|",
             ]
         );
-        assert_eq!(rows.0[read].told.as_deref(), Some("Bitmap Index Scan"));
+        assert_eq!(rows.rows[read].told.as_deref(), Some("Bitmap Index Scan"));
         assert_eq!(words_below("BITMAP ((I AND J) MINUS (K))"), None);
+    }
+
+    #[test]
+    fn what_is_read_for_each_row_comes_behind_the_input() {
+        let mut join =
+            step("IndexJoinExec", "Nested Loop: Index Scan using i on t", "t", Some("i"));
+        join.inputs.push(step("ScanExec", "Seq Scan on a statement", "a statement", None));
+        let mut rows = Rows::default();
+        let top = rows.statement("SELECT", Expected::default());
+        rows.add_step(&join, top);
+        assert_eq!(
+            shown(&rows.rows),
+            [
+                "0 0 None SELECT STATEMENT||",
+                "1 1 Some(0) NESTED LOOPS||",
+                "2 1 Some(1) TABLE ACCESS|FULL|A STATEMENT",
+                "2 2 Some(1) TABLE ACCESS|BY INDEX ROWID|T",
+                "3 1 Some(3) INDEX|RANGE SCAN|I",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_plan_keeps_no_more_than_there_is_room_for() {
+        let mut wide = step("SortExec", &"x".repeat(5000), "", None);
+        wide.inputs = vec![wide.clone(); 300];
+        let mut rows = Rows::default();
+        let top = rows.statement("SELECT", Expected::default());
+        rows.add_step(&wide, top);
+        assert_eq!(rows.rows.len(), ROWS_MAX);
+        let told: usize =
+            rows.rows.iter().filter_map(|row| row.told.as_ref()).map(String::len).sum();
+        assert_eq!(told, TOLD_BYTES_MAX + " ..".len());
     }
 }

@@ -22,6 +22,7 @@ use observe::{
 };
 use query::explain::{Step, steps};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long what a session has traced may wait for being written.
@@ -497,11 +498,26 @@ pub(crate) fn plan_hash(plan: &Plan) -> u32 {
     *plan.hash.get_or_init(|| observe::sql_id(&shape).1)
 }
 
+/// The same, and which plan it is of those that look alike: one that is made anew may expect other
+/// things. Those that are made for each run are not told apart.
+pub(crate) fn plan_numbers(plan: &Plan) -> (u32, u64) {
+    static MADE: AtomicU64 = AtomicU64::new(1);
+    let number = || MADE.fetch_add(1, Ordering::Relaxed);
+    let hash = plan_hash(plan);
+    let number = if plan.once || hash == 0 { 0 } else { *plan.number.get_or_init(number) };
+    (hash, number)
+}
+
 /// `None`: its plan is not made, or made for each run.
 fn shape_of_query(verb: &str, query: &QueryPlan, table: &str) -> Option<String> {
     let physical = query.physical.get()?;
     let shape = shape_of(&steps(physical));
     Some(if verb.is_empty() { shape } else { format!("{verb} on {table}: {shape}") })
+}
+
+/// The number of a plan that has been made for one run.
+pub(crate) fn hash_of_steps(physical: &Arc<dyn ExecutionPlan>) -> u32 {
+    observe::sql_id(&shape_of(&steps(physical))).1
 }
 
 fn shape_of(step: &Step) -> String {

@@ -22,7 +22,7 @@ use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
 use crate::estimate::{ITEMS, TableSize, rows_kept};
-use crate::explain::SharedActual;
+use crate::explain::{Names, SharedActual};
 use crate::gather::Share;
 use crate::implied::implies;
 use crate::scalar::{Scalar, item_count};
@@ -397,6 +397,22 @@ impl ScanExec {
     }
 }
 
+impl ScanExec {
+    /// What it reads.
+    pub(crate) fn names(&self) -> Names {
+        let index = match &self.work.access {
+            Access::Full => None,
+            Access::Range { index, .. } | Access::Keys { index, .. } => Some(index.name.clone()),
+            Access::Any { branches } => {
+                let used = branches.iter().filter_map(|branch| branch.access.index());
+                Some(used.map(|index| index.name.as_str()).collect::<Vec<_>>().join(" or "))
+            }
+            Access::Bits(found) => Some(found.bits.to_string()),
+        };
+        Names { table: self.work.table.name.clone(), index }
+    }
+}
+
 impl DisplayAs for ScanExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let work = &self.work;
@@ -428,10 +444,9 @@ impl DisplayAs for ScanExec {
                     count => write!(f, "({count} keys)")?,
                 }
             }
-            Access::Any { branches } => {
-                let used = branches.iter().filter_map(|branch| branch.access.index());
-                let names: Vec<&str> = used.map(|index| index.name.as_str()).collect();
-                write!(f, "Index Scan using {} on {}", names.join(" or "), work.table.name)?;
+            Access::Any { .. } => {
+                let index = self.names().index.unwrap_or_default();
+                write!(f, "Index Scan using {index} on {}", work.table.name)?;
             }
             Access::Bits(found) => {
                 let word = if work.counts_rows() { "Bitmap Count" } else { "Bitmap Index Scan" };

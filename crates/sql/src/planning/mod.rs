@@ -153,6 +153,7 @@ impl Session {
             returns_rows,
             once: false,
             hash: OnceLock::new(),
+            number: OnceLock::new(),
             cursor: OnceLock::new(),
         };
         let ast = match &statement.parsed {
@@ -208,7 +209,6 @@ impl Session {
                 options,
             } => {
                 let given = options.as_deref().unwrap_or_default();
-                let options = ExplainOptions::of(*analyze, *verbose, given)?;
                 let inner = Statement {
                     text: Arc::from(format!("{}{inner}", hints::kept(&statement.text))),
                     parsed: Parsed::Sql(inner.clone()),
@@ -216,7 +216,12 @@ impl Session {
                     before: statement.before,
                     ..Statement::empty()
                 };
-                let kind = Kind::Explain { options, statement: Box::new(inner) };
+                let statement = Box::new(inner);
+                if let Some(id) = crate::xplan::explained_as(given) {
+                    return Ok(command(Kind::ExplainPlan { id, statement }, Vec::new(), false));
+                }
+                let options = ExplainOptions::of(*analyze, *verbose, given)?;
+                let kind = Kind::Explain { options, statement };
                 let shown = if options.json { TypeKind::Json } else { TypeKind::Text };
                 let columns = vec![column_of("QUERY PLAN", shown)];
                 Ok(command(kind, columns, true))
@@ -642,6 +647,7 @@ impl Planned {
             returns_rows: self.returns_rows,
             once: self.once,
             hash: OnceLock::new(),
+            number: OnceLock::new(),
             cursor: OnceLock::new(),
         }
     }
