@@ -70,6 +70,7 @@ mod whole_rows;
 mod with;
 mod words;
 mod workload;
+mod xplan;
 
 pub use access::set_password_hasher;
 pub use audit::{Event, note};

@@ -2,13 +2,14 @@
 //!
 //! What it promises: each form is either bound, or made a query that is, or refused by name.
 
-use super::{Binder, ident_name, object_parts, refuse, table_parts};
+use super::{Binder, HiddenCall, SessionFn, ident_name, object_parts, refuse, table_parts};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, SelectItem,
     SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
     visit_expressions, visit_expressions_mut,
 };
+use kernel::row::TypeKind;
 use std::ops::ControlFlow;
 
 impl Binder<'_> {
@@ -25,6 +26,10 @@ impl Binder<'_> {
             let TableFactor::Derived { subquery, lateral, .. } = factor else { return Ok(()) };
             *lateral = self.after_first;
             return self.series_bounds(subquery);
+        }
+        if let Some(made) = self.xplan_lines(factor)? {
+            *factor = made;
+            return Ok(());
         }
         if let TableFactor::Table { sample: sample @ Some(_), .. } = factor {
             let sample = sample.take();
@@ -146,6 +151,45 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// `table(dbms_xplan.display(..))`: its lines are an array that the session makes.
+    fn xplan_lines(&mut self, factor: &TableFactor) -> Result<Option<TableFactor>> {
+        const COLUMN: &str = "plan_table_output";
+        let Some((shown, names, given, alias)) = xplan_call(factor)? else { return Ok(None) };
+        let mut args = vec![::query::Scalar::Const(kernel::row::Value::Null); names.len()];
+        for (n, arg) in given.into_iter().enumerate() {
+            let (at, expr) = match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => (Some(n), expr),
+                FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
+                    let name = ident_name(&name);
+                    (names.iter().position(|known| **known == *name), expr)
+                }
+                _ => return refuse("this form of an argument"),
+            };
+            let Some(slot) = at.and_then(|at| args.get_mut(at)) else {
+                let known = names.join(", ");
+                return Err(PgError::new("42883", format!("there is no argument {expr} here"))
+                    .with_hint(format!("The arguments are {known}.")));
+            };
+            let constants = super::scalar::ScalarBinder::constants(self.params);
+            let Some(bound) = constants.bind_argument(&expr, TypeKind::Text)? else {
+                return refuse(format!("the argument {expr}"));
+            };
+            *slot = bound;
+        }
+        let function = SessionFn::Xplan(shown);
+        let at = self.params.add_hidden(HiddenCall { function, args });
+        let rows = super::expr::call("unnest", vec![Binder::placeholder(at)]);
+        let subquery = Box::new(super::expr::set_query("SELECT 1 AS value", rows, COLUMN)?);
+        let alias = alias.unwrap_or_else(|| TableAlias {
+            explicit: true,
+            name: Ident::new("dbms_xplan"),
+            columns: Vec::new(),
+            at: None,
+        });
+        let alias = Some(alias);
+        Ok(Some(TableFactor::Derived { lateral: false, subquery, alias, sample: None }))
+    }
+
     /// Binds what stands in the query that [`lateral_series`] has made.
     fn series_bounds(&mut self, query: &mut Query) -> Result<()> {
         let SetExpr::Select(outer) = &mut *query.body else { return Ok(()) };
@@ -251,6 +295,41 @@ impl Binder<'_> {
         });
         let alias = Some(alias.clone());
         Ok(Some(TableFactor::Derived { lateral: false, subquery, alias, sample: None }))
+    }
+}
+
+/// A call in FROM of a function of `dbms_xplan`.
+type XplanCall =
+    (crate::xplan::Shown, &'static [&'static str], Vec<FunctionArg>, Option<TableAlias>);
+
+/// With or without `table(..)` around it.
+fn xplan_call(factor: &TableFactor) -> Result<Option<XplanCall>> {
+    let (parts, args, alias) = match factor {
+        TableFactor::TableFunction { expr: Expr::Function(call), alias } => {
+            let args = match &call.args {
+                FunctionArguments::List(list) => list.args.clone(),
+                _ => Vec::new(),
+            };
+            (object_parts(&call.name)?, args, alias)
+        }
+        TableFactor::TableFunction { expr: Expr::CompoundIdentifier(parts), alias } => {
+            (parts.iter().map(ident_name).collect(), Vec::new(), alias)
+        }
+        TableFactor::Table { name, args: Some(args), alias, .. } => {
+            (object_parts(name)?, args.args.clone(), alias)
+        }
+        TableFactor::Function { name, args, alias, .. } => {
+            (object_parts(name)?, args.clone(), alias)
+        }
+        _ => return Ok(None),
+    };
+    let [.., package, function] = &parts[..] else { return Ok(None) };
+    if package != "dbms_xplan" {
+        return Ok(None);
+    }
+    match crate::xplan::Shown::named(function) {
+        Some((shown, names)) => Ok(Some((shown, names, args, alias.clone()))),
+        None => refuse(format!("dbms_xplan.{function}")),
     }
 }
 

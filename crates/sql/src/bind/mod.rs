@@ -84,6 +84,8 @@ pub(crate) enum SessionFn {
     Random,
     /// `dbms_workload_repository.create_snapshot()`.
     CreateSnapshot,
+    /// A function of `dbms_xplan`.
+    Xplan(crate::xplan::Shown),
     /// A column of a relation beside the target of UPDATE or DELETE: known row by row.
     Beside(ColType),
     /// A stored function.
@@ -145,11 +147,16 @@ impl SessionFn {
         if let SessionFn::Routine(routine) = self {
             return routine.result;
         }
-        if matches!(self, SessionFn::CurrentSchemas | SessionFn::ListeningChannels) {
+        if matches!(
+            self,
+            SessionFn::CurrentSchemas | SessionFn::ListeningChannels | SessionFn::Xplan(_)
+        ) {
             return ColType::array_of(TypeKind::Text);
         }
         ColType::new(match self {
-            SessionFn::CurrentSchemas | SessionFn::ListeningChannels => TypeKind::Array,
+            SessionFn::CurrentSchemas | SessionFn::ListeningChannels | SessionFn::Xplan(_) => {
+                TypeKind::Array
+            }
             SessionFn::Beside(ty) => ty.kind,
             SessionFn::Routine(routine) => routine.result.kind,
             SessionFn::Now

@@ -32,7 +32,7 @@ pub(super) fn written(tokens: &[TokenWithSpan]) -> Result<Written> {
         () if edit.all(0, &["alter", "index"]) => alter_index(&edit, &mut told)?,
         () if edit.is(0, "grant") || edit.is(0, "revoke") => system_privileges(&edit)?,
         () if edit.is(0, "analyze") => analyze(&mut edit)?,
-        () if edit.all(0, &["explain", "plan"]) => explain_plan(&edit)?,
+        () if edit.all(0, &["explain", "plan"]) => explain_plan(&mut edit)?,
         () => {}
     }
     Ok((edit.done(), told))
@@ -308,11 +308,34 @@ fn analyze(edit: &mut Edit<'_>) -> Result<()> {
     Ok(())
 }
 
-fn explain_plan(edit: &Edit<'_>) -> Result<()> {
-    if edit.any(2, &["for", "set", "into"]) {
-        return Err(PgError::unsupported("EXPLAIN PLAN FOR")
-            .with_hint("EXPLAIN, or EXPLAIN ANALYZE, shows the plan at once."));
+/// `EXPLAIN PLAN [SET STATEMENT_ID = 'x'] [INTO plan_table] FOR ..`, as an option of EXPLAIN.
+fn explain_plan(edit: &mut Edit<'_>) -> Result<()> {
+    let mut n = 2;
+    let mut id = None;
+    if edit.all(n, &["set", "statement_id"]) && edit.sign(n + 2, &Token::Eq) {
+        id = Some(edit.cut(n + 3..n + 4))
+            .filter(|id| matches!(&id[..], [Token::SingleQuotedString(text)] if !text.is_empty()));
+        if id.is_none() {
+            return Err(PgError::syntax("statement_id must be a text in single quotes"));
+        }
+        n += 4;
     }
+    if edit.is(n, "into") && edit.name(n + 1) {
+        let end = edit.behind_name(n + 1);
+        if end > n + 2 || !edit.is(n + 1, "plan_table") {
+            return Err(PgError::unsupported("EXPLAIN PLAN INTO another table than PLAN_TABLE")
+                .with_hint("Explained plans are kept in the session, not in a table."));
+        }
+        n = end;
+    }
+    if !edit.is(n, "for") {
+        return Ok(());
+    }
+    let mut option = vec![Token::LParen, Token::make_word(crate::xplan::OPTION, Some('"'))];
+    option.extend(id.into_iter().flatten());
+    option.push(Token::RParen);
+    edit.remove(1..n + 1);
+    edit.insert(n + 1, option);
     Ok(())
 }
 
@@ -356,6 +379,13 @@ mod tests {
             "create or replace force view v as select a from t with read only",
             "create or replace view v as select * from (select a from t) as read_only",
         );
+        same(
+            "explain plan set statement_id = 'x' into plan_table for select 1",
+            "explain (\"$plan\" 'x') select 1",
+        );
+        same("explain plan for delete from t", "explain (\"$plan\") delete from t");
+        assert_eq!(shown("explain plan into other for select 1"), "0A000");
+        assert_eq!(shown("explain plan set statement_id = 5 for select 1"), "42601");
         assert_eq!(shown("grant create session, create table to x"), "0A000");
         assert_eq!(shown("create public synonym s for t"), "0A000");
         assert_eq!(shown("drop user x cascade"), "0A000");

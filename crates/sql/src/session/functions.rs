@@ -165,6 +165,7 @@ impl Session {
                 let channels: Vec<Value> = channels.map(&text).collect();
                 query::array::array_value(ColType::new(TypeKind::Text), &channels)
             }
+            SessionFn::Xplan(shown) => Box::pin(self.xplan(shown, args)).await?,
             SessionFn::Notify => {
                 let said = |at: usize| match args.get(at) {
                     Some(Value::Text(said)) => said.as_ref(),

@@ -67,6 +67,8 @@ pub struct Session {
     pub(crate) cursors: BTreeMap<String, Cursor>,
     pub(crate) user_locks: UserLocks,
     pub(crate) listening: Listening,
+    /// Plans that `EXPLAIN PLAN` has made.
+    pub(crate) explained: Vec<crate::xplan::KeptPlan>,
     pub(crate) last_sequence: Option<i64>,
     pub(crate) row_calls: RowCalls,
     /// What rows call while the session waits for them.
@@ -163,6 +165,7 @@ impl Session {
             cursors: BTreeMap::new(),
             user_locks,
             listening: Listening::default(),
+            explained: Vec::new(),
             last_sequence: None,
             row_calls,
             called,

@@ -117,6 +117,9 @@ impl Session {
             Kind::Explain { options, statement } => {
                 Box::pin(self.run_explain(*options, statement, portal, sink)).await
             }
+            Kind::ExplainPlan { id, statement } => {
+                Box::pin(self.explain_plan(id.clone(), statement)).await
+            }
         }
     }
 

@@ -140,6 +140,15 @@ fn parts(kind: &Kind) -> Option<(&QueryPlan, Option<String>)> {
     })
 }
 
+/// The same of a plan that can be explained.
+fn explained_parts(plan: &Plan) -> Result<(&QueryPlan, Option<String>)> {
+    let Some(parts) = parts(&plan.kind) else { return refuse("EXPLAIN of this statement") };
+    match plan.params.is_empty() {
+        true => Ok(parts),
+        false => refuse("EXPLAIN of a statement with parameters"),
+    }
+}
+
 impl Session {
     pub(crate) async fn run_explain(
         &mut self,
@@ -162,16 +171,9 @@ impl Session {
                 self.analyze(&plan, None, &mut explained).await?;
             }
         } else {
-            let Some((query, above)) = parts(&plan.kind) else {
-                return refuse("EXPLAIN of this statement");
-            };
-            if !plan.params.is_empty() {
-                return refuse("EXPLAIN of a statement with parameters");
-            }
+            let (query, above) = explained_parts(&plan)?;
             let values = self.call_all(&plan.hidden).await?;
-            let planner = &self.database.planner;
-            let bound = planner.with_values(&query.query, &values)?;
-            let mut physical = planner.physical(&bound).await?;
+            let mut physical = self.steps_with(query, &values).await?;
             explained.above = above;
             explained.planning_us = self.ctx.env.now().since(begin);
             if options.analyze {
@@ -193,6 +195,29 @@ impl Session {
         };
         self.send_texts(&rows, portal, sink)?;
         done("EXPLAIN")
+    }
+
+    /// The steps of a plan's query; `None`: it goes by single rows.
+    pub(crate) async fn explained_steps(
+        &mut self,
+        plan: &Plan,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if matches!(plan.kind, Kind::Direct(_)) {
+            return Ok(None);
+        }
+        let (query, _) = explained_parts(plan)?;
+        let values = self.call_all(&plan.hidden).await?;
+        self.steps_with(query, &values).await.map(Some)
+    }
+
+    async fn steps_with(
+        &self,
+        query: &QueryPlan,
+        values: &[Value],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let planner = &self.database.planner;
+        let bound = planner.with_values(&query.query, values)?;
+        planner.physical(&bound).await
     }
 
     /// Runs the statement and notes how long it took; a changing one really changes.

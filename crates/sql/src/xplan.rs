@@ -1,0 +1,380 @@
+//! Plans as the field prints them: `explain plan for`, `dbms_xplan.display` and `display_cursor`.
+//!
+//! What it promises: the steps are those of `v$sql_plan` and of traces, in the same words. What it
+//! must never do: show the text of a statement to one who may not see it, or a figure that nobody
+//! has estimated.
+
+use crate::bind::ident_name;
+use crate::parse::Statement;
+use crate::session::{Fetched, Session};
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value as AstValue};
+use kernel::row::{ColType, TypeKind, Value};
+use observe::{CursorRow, PlanRow};
+
+/// Plans that a session keeps for `dbms_xplan.display`; the oldest go.
+const KEPT_MAX: usize = 50;
+
+/// The option of EXPLAIN that `explain plan` is written as.
+pub(crate) const OPTION: &str = "$plan";
+
+/// What `explain plan` has as its statement_id; `None`: it is a plain EXPLAIN.
+#[allow(clippy::option_option)] // it may have none
+pub(crate) fn explained_as(options: &[UtilityOption]) -> Option<Option<String>> {
+    let [option] = options else { return None };
+    if ident_name(&option.name) != OPTION {
+        return None;
+    }
+    Some(match &option.arg {
+        Some(Expr::Value(id)) => match &id.value {
+            AstValue::SingleQuotedString(id) => Some(id.clone()),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// A plan that has been explained.
+pub(crate) struct KeptPlan {
+    /// As `set statement_id` has it.
+    id: Option<String>,
+    hash: u32,
+    rows: Vec<PlanRow>,
+}
+
+/// What a function of the package shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shown {
+    /// `display`: a plan that the session has explained.
+    Explained,
+    /// `display_cursor`: the plan of a statement that has run.
+    Cursor,
+}
+
+impl Shown {
+    /// The function of this name, and its arguments in their order.
+    pub(crate) fn named(function: &str) -> Option<(Shown, &'static [&'static str])> {
+        Some(match function {
+            "display" => {
+                (Shown::Explained, &["table_name", "statement_id", "format", "filter_preds"])
+            }
+            "display_cursor" => (Shown::Cursor, &["sql_id", "cursor_child_no", "format"]),
+            _ => return None,
+        })
+    }
+}
+
+/// What is shown of each step beside its operation and name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(clippy::struct_excessive_bools)] // as the field's words have them
+struct Format {
+    rows: bool,
+    bytes: bool,
+    cost: bool,
+    predicate: bool,
+    /// Figures of what has run were asked for.
+    measured: bool,
+}
+
+impl Format {
+    /// # Errors
+    /// 22023 for a word that the field has not.
+    fn of(text: Option<&str>) -> Result<Format> {
+        let all = Format { rows: true, bytes: true, cost: true, predicate: true, measured: false };
+        let mut format = all;
+        let words = text.unwrap_or("TYPICAL").to_uppercase();
+        for word in words.split([' ', ',']).filter(|word| !word.is_empty()) {
+            let (on, part) = match (word.strip_prefix('+'), word.strip_prefix('-')) {
+                (Some(part), _) => (true, part),
+                (_, Some(part)) => (false, part),
+                _ => (true, word),
+            };
+            match part {
+                "BASIC" => {
+                    format = Format { rows: false, bytes: false, cost: false, ..all };
+                    format.predicate = false;
+                }
+                "TYPICAL" | "SERIAL" | "ALL" | "ADVANCED" => format = all,
+                "ROWS" => format.rows = on,
+                "BYTES" => format.bytes = on,
+                "COST" => format.cost = on,
+                "PREDICATE" => format.predicate = on,
+                "ALLSTATS" | "IOSTATS" | "MEMSTATS" | "RUNSTATS_TOT" | "RUNSTATS_LAST" => {
+                    format.measured = on;
+                }
+                // Of what plans here have not, or always show.
+                "LAST" | "PARTITION" | "PARALLEL" | "PROJECTION" | "ALIAS" | "REMOTE" | "NOTE"
+                | "OUTLINE" | "PEEKED_BINDS" | "HINT_REPORT" | "ADAPTIVE" | "REPORT" => {}
+                _ => {
+                    let text = format!("DBMS_XPLAN: format {word} is not valid");
+                    return Err(PgError::new("22023", text).with_hint(
+                        "BASIC, TYPICAL and ALL are, with +ROWS, -COST and the like behind them.",
+                    ));
+                }
+            }
+        }
+        Ok(format)
+    }
+}
+
+/// A number in six characters, as the field shortens it.
+fn short(value: f64) -> String {
+    let mut left = value.round();
+    for unit in ["", "K", "M", "G", "T"] {
+        if left < 100_000.0 || unit == "T" {
+            return format!("{left:.0}{unit}");
+        }
+        left = (left / 1000.0).round();
+    }
+    format!("{left:.0}")
+}
+
+/// A column of the printed table.
+struct Column {
+    head: &'static str,
+    right: bool,
+    cells: Vec<String>,
+}
+
+/// The steps as a table, and behind it what is known of each.
+fn printed(hash: u32, rows: &[PlanRow], format: Format) -> Vec<String> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let number = |value: Option<f64>| value.map(short).unwrap_or_default();
+    let told = |row: &PlanRow| row.told.clone().filter(|_| format.predicate);
+    let operation = |row: &PlanRow| {
+        let words = format!("{} {}", row.operation, text(&row.option));
+        format!("{}{}", " ".repeat(row.depth), words.trim_end())
+    };
+    let column = |head, right, cell: &dyn Fn(&PlanRow) -> String| Column {
+        head,
+        right,
+        cells: rows.iter().map(cell).collect(),
+    };
+    let mut columns = vec![
+        column("Operation", false, &operation),
+        column("Name", false, &|row| text(&row.object)),
+    ];
+    if format.rows {
+        columns.push(column("Rows ", true, &|row| number(row.rows)));
+    }
+    if format.bytes {
+        columns.push(column("Bytes ", true, &|row| number(row.bytes)));
+    }
+    if format.cost {
+        columns.push(column("Cost ", true, &|row| number(row.cost)));
+    }
+    let line = |begin: String, id: Option<usize>| {
+        let mut line = begin;
+        for column in &columns {
+            let longest = column.cells.iter().map(|cell| cell.chars().count()).max();
+            let width = longest.unwrap_or(0).max(column.head.len());
+            let cell = match id.map(|id| &column.cells[id]) {
+                None => format!(" {:<width$} |", column.head),
+                Some(cell) if column.right => format!(" {cell:>width$} |"),
+                Some(cell) => format!(" {cell:<width$} |"),
+            };
+            line.push_str(&cell);
+        }
+        line
+    };
+    let head = line("| Id  |".to_owned(), None);
+    let rule = "-".repeat(head.chars().count());
+    let mut out = vec![format!("Plan hash value: {hash}"), String::new()];
+    out.extend([rule.clone(), head, rule.clone()]);
+    for (id, row) in rows.iter().enumerate() {
+        let star = if told(row).is_some() { '*' } else { ' ' };
+        out.push(line(format!("|{star}{id:>3} |"), Some(id)));
+    }
+    out.push(rule);
+    let known: Vec<(usize, String)> =
+        rows.iter().enumerate().filter_map(|(id, row)| Some((id, told(row)?))).collect();
+    if !known.is_empty() {
+        let head = "Predicate Information (identified by operation id):";
+        out.extend([String::new(), head.to_owned(), "-".repeat(head.len()), String::new()]);
+        out.extend(known.iter().map(|(id, told)| format!("{id:>4} - {told}")));
+    }
+    if format.measured {
+        out.extend(["", "Note", "-----"].map(str::to_owned));
+        out.push(
+            "   - what each step has done is measured by EXPLAIN ANALYZE and by traces".to_owned(),
+        );
+    }
+    out
+}
+
+/// A text that was given; `None`: NULL, or none.
+fn given(value: Option<&Value>) -> Option<&str> {
+    match value {
+        Some(Value::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
+impl Session {
+    /// `EXPLAIN PLAN .. FOR`: keeps the plan, and does not run the statement.
+    pub(crate) async fn explain_plan(
+        &mut self,
+        id: Option<String>,
+        statement: &Statement,
+    ) -> Result<Fetched> {
+        let plan = self.plan_for(statement, &[]).await?;
+        let physical = self.explained_steps(&plan).await?;
+        let rows = crate::plan_lines::plan_rows_of(&plan, physical.as_ref());
+        let hash = match crate::trace::plan_hash(&plan) {
+            0 => physical.as_ref().map_or(0, crate::trace::hash_of_steps),
+            hash => hash,
+        };
+        // One of the same name goes, as it would be the field's table that is written to twice.
+        self.explained.retain(|kept| id.is_none() || kept.id != id);
+        if self.explained.len() == KEPT_MAX {
+            self.explained.remove(0);
+        }
+        self.explained.push(KeptPlan { id, hash, rows });
+        Ok(Fetched::Complete("EXPLAIN".to_owned()))
+    }
+
+    /// A function of `dbms_xplan`: its lines.
+    pub(crate) async fn xplan(&mut self, shown: Shown, args: &[Value]) -> Result<Value> {
+        let format = Format::of(given(args.get(2)))?;
+        let lines = match shown {
+            Shown::Explained => self.explained_plan(args, format)?,
+            Shown::Cursor => Box::pin(self.cursor_plan(args, format)).await?,
+        };
+        let lines: Vec<Value> = lines.into_iter().map(|line| Value::Text(line.into())).collect();
+        Ok(query::array::array_value(ColType::new(TypeKind::Text), &lines))
+    }
+
+    fn explained_plan(&self, args: &[Value], format: Format) -> Result<Vec<String>> {
+        if given(args.first()).is_some_and(|table| !table.eq_ignore_ascii_case("plan_table")) {
+            let text = "DBMS_XPLAN.DISPLAY of another table than PLAN_TABLE";
+            return Err(PgError::unsupported(text)
+                .with_hint("Explained plans are kept in the session, not in a table."));
+        }
+        if given(args.get(3)).is_some() {
+            return Err(PgError::unsupported("the argument filter_preds of DBMS_XPLAN.DISPLAY"));
+        }
+        let id = given(args.get(1));
+        let mut newest = self.explained.iter().rev();
+        let found = newest.find(|kept| id.is_none() || kept.id.as_deref() == id);
+        Ok(match (found, id) {
+            (Some(kept), _) => printed(kept.hash, &kept.rows, format),
+            (None, Some(id)) => {
+                vec![format!("Error: this session has explained no plan with statement_id '{id}'")]
+            }
+            (None, None) => vec!["Error: this session has explained no plan".to_owned()],
+        })
+    }
+
+    async fn cursor_plan(&mut self, args: &[Value], format: Format) -> Result<Vec<String>> {
+        let child = match args.get(1) {
+            None | Some(Value::Null) => None,
+            Some(given) => {
+                let (to, mode) = (ColType::new(TypeKind::Int8), query::cast::CastMode::Explicit);
+                match query::cast::cast(&given.as_datum(), to, mode, &self.format_env())? {
+                    Value::Int8(child) => Some(child),
+                    _ => None,
+                }
+            }
+        };
+        let previous = self.ctx.session.running().previous.map(|id| id.to_string());
+        let id = given(args.first()).map(str::to_owned).or(previous);
+        let Some(id) = id else {
+            return Ok(vec!["NOTE: the session has run no statement before".to_owned()]);
+        };
+        let env = self.ctx.observer.env();
+        let mut found = self.ctx.observer.statements.rows(env.now(), env.wall_us());
+        let wanted = |row: &CursorRow| {
+            row.id.to_string() == id && child.is_none_or(|child| i64::from(row.child) == child)
+        };
+        found.retain(wanted);
+        found.sort_by_key(|row| row.child);
+        let (roles, role) = (self.roles().await?, self.identity.role);
+        let mut lines = Vec::new();
+        for row in &found {
+            let seen = crate::catalog::sees_statements_of(&roles, role, &row.parsed_by.user);
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            let head = format!("SQL_ID  {}, child number {}", row.id, row.child);
+            let rule = "-".repeat(head.len());
+            lines.extend([head, rule]);
+            let text = if seen { &*row.text } else { "(of a role that this one does not have)" };
+            lines.extend(text.lines().map(str::to_owned));
+            lines.push(String::new());
+            if row.plan.is_empty() {
+                lines.push(
+                    "NOTE: no plan is kept: the statement has none, or is planned each time"
+                        .to_owned(),
+                );
+                continue;
+            }
+            let format = Format { predicate: format.predicate && seen, ..format };
+            lines.extend(printed(row.plan_hash, &row.plan, format));
+        }
+        if lines.is_empty() {
+            let child = child.map(|child| format!(", child number {child}")).unwrap_or_default();
+            lines.push(format!("NOTE: this instance knows no statement of SQL_ID {id}{child}"));
+            lines.push("      v$sql lists those that it knows".to_owned());
+        }
+        Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(depth: usize, operation: &str, object: Option<&str>, told: Option<&str>) -> PlanRow {
+        PlanRow {
+            parent: depth.checked_sub(1),
+            depth,
+            position: depth,
+            operation: operation.to_owned(),
+            option: object.map(|_| "FULL".to_owned()),
+            object: object.map(str::to_owned),
+            cost: Some(12.4),
+            rows: object.map(|_| 123_456.0),
+            bytes: None,
+            told: told.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_plan_is_printed_as_a_table() {
+        let rows = [
+            row(0, "SELECT STATEMENT", None, None),
+            row(1, "TABLE ACCESS", Some("EMP"), Some("Seq Scan on emp, filter: a = 1")),
+        ];
+        let format = Format::of(Some("typical -bytes")).unwrap();
+        assert_eq!(
+            printed(7, &rows, format),
+            [
+                "Plan hash value: 7",
+                "",
+                "---------------------------------------------------",
+                "| Id  | Operation          | Name | Rows  | Cost  |",
+                "---------------------------------------------------",
+                "|   0 | SELECT STATEMENT   |      |       |    12 |",
+                "|*  1 |  TABLE ACCESS FULL | EMP  |  123K |    12 |",
+                "---------------------------------------------------",
+                "",
+                "Predicate Information (identified by operation id):",
+                "---------------------------------------------------",
+                "",
+                "   1 - Seq Scan on emp, filter: a = 1",
+            ]
+        );
+        let basic = printed(7, &rows, Format::of(Some("BASIC")).unwrap());
+        assert_eq!(basic[3], "| Id  | Operation          | Name |");
+        assert_eq!(basic.len(), 8);
+        assert_eq!(Format::of(Some("nonsense")).unwrap_err().code, "22023");
+    }
+
+    #[test]
+    fn numbers_are_shortened() {
+        assert_eq!(short(99_999.0), "99999");
+        assert_eq!(short(100_000.0), "100K");
+        assert_eq!(short(123_456_789.0), "123M");
+        assert_eq!(short(9e20), "900000000T");
+    }
+}
