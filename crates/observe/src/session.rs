@@ -132,6 +132,8 @@ pub struct About {
     pub username: Arc<str>,
     /// Where the client is.
     pub machine: Arc<str>,
+    /// Whom the client's process runs as, if it is on this machine and the system has told.
+    pub os_user: Arc<str>,
     /// What it has connected to.
     pub service: Arc<str>,
     /// The part of the application that works, and what it does there, as it says itself.
@@ -234,6 +236,7 @@ impl SessionState {
                 program: Arc::from(name),
                 username: empty.clone(),
                 machine: empty.clone(),
+                os_user: empty.clone(),
                 service: Arc::from(match kind {
                     SessionKind::User => USER_SERVICE,
                     SessionKind::Background => BACKGROUND_SERVICE,

@@ -52,6 +52,8 @@ pub struct Login {
     pub parameters: Vec<(String, String)>,
     /// Where from: `127.0.0.1:40000` or `[local]`.
     pub peer: String,
+    /// Whom the client's process runs as, of one that has come through the Unix socket.
+    pub os_user: Option<String>,
     /// Version and cipher of TLS.
     pub encryption: Option<(String, String)>,
     /// How it has proved who it is.

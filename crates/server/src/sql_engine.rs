@@ -156,7 +156,10 @@ impl Engine for SqlEngine {
         observe::attribute_latches(&ctx.session);
         ctx.session.set_username(&login.user);
         ctx.session.set_machine(&login.peer);
-        ctx.session.describe(|about| about.service = Arc::from(login.database.as_str()));
+        ctx.session.describe(|about| {
+            about.service = Arc::from(login.database.as_str());
+            about.os_user = Arc::from(login.os_user.as_deref().unwrap_or_default());
+        });
         let mut session = sql::Session::new(
             Arc::clone(&self.instance),
             ctx.clone(),

@@ -52,6 +52,17 @@ impl Stream {
         self.peer
     }
 
+    /// Whom the client's process runs as; `None`: it is not known, as of any TCP connection.
+    #[must_use]
+    pub fn os_user(&self) -> Option<String> {
+        use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+        let Socket::Unix(socket) = &self.socket else { return None };
+        let uid = getsockopt(socket, PeerCredentials).ok()?.uid();
+        let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten();
+        // A user whom the system has no name for goes by the number.
+        Some(user.map_or_else(|| uid.to_string(), |user| user.name))
+    }
+
     #[must_use]
     pub fn is_tcp(&self) -> bool {
         matches!(self.socket, Socket::Tcp(_))

@@ -17,7 +17,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// What is the same on all instances of one build, what only peers can see, while an instance
 /// closes (the tests of `sql` do), what there is one of, and who all clients here are.
-const CONSTANT: [&str; 17] = [
+const CONSTANT: [&str; 18] = [
     "v$librarycache.namespace",
     "v$sql.service",
     "v$sqlarea.service",
@@ -30,6 +30,7 @@ const CONSTANT: [&str; 17] = [
     "v$database.open_mode",
     "v$instance.status",
     "v$instance.shutdown_pending",
+    "v$session.osuser",
     "v$tempseg_usage.username",
     "v$locked_object.oracle_username",
     "v$transaction.ubafil",

@@ -279,6 +279,17 @@ fn who_blocks_whom_is_known_over_instances() {
         assert_eq!(obstacle("gv$session", k, third), of_third, "through instance {k}");
     }
     assert_eq!(obstacle("v$session", 1, sleeps), "NO HOLDER|||||f");
+    // The whole chain, from its end to its beginning.
+    let lock = "enq: TX - row lock contention";
+    let chain = "select instance, blocker_instance, blocker_is_valid, num_waiters, \
+         wait_event_text = 'enq: TX - row lock contention', chain_is_cycle, chain_signature \
+         from v$wait_chains where chain_id = (select chain_id from v$wait_chains where sid = ";
+    let event = db.sql(1, &format!("select event from v$session where sid = {holder_sid}"));
+    let signature = format!("FALSE|'{event}'<='{lock}'<='{lock}'");
+    assert_eq!(
+        db.sql(2, &format!("{chain}{holder_sid}) order by instance")),
+        format!("1||FALSE|1|f|{signature}\n2|1|TRUE|1|t|{signature}\n3|2|TRUE|0|t|{signature}")
+    );
     // Samples say the same, and what is waited for.
     let sampled = |what: &str| {
         db.sql(

@@ -89,6 +89,7 @@ impl Applicant {
             database: sql::DATABASE.to_owned(),
             parameters: parameters(),
             peer: peer.clone(),
+            os_user: None,
             encryption: self.encryption.as_ref().map(|of| (of.version.clone(), of.cipher.clone())),
             method: Some(method),
         };

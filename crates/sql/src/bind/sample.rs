@@ -1,4 +1,4 @@
-//! TABLESAMPLE: each row of a table by chance.
+//! TABLESAMPLE, and the field's SAMPLE: each row of a table by chance.
 //!
 //! What it promises: every row comes with the probability that was asked for, whatever the others
 //! do; SYSTEM takes rows as BERNOULLI does. What it must never do: give the same rows again and say
@@ -19,10 +19,15 @@ pub(super) fn sampled(table: TableFactor, sample: Option<TableSampleKind>) -> Re
     let (TableSampleKind::BeforeTableAlias(sample) | TableSampleKind::AfterTableAlias(sample)) =
         sample.ok_or_else(|| PgError::internal("no sample"))?;
     let TableSample { modifier, name, quantity, seed, bucket, offset } = *sample;
-    let method = matches!(name, Some(TableSampleMethod::Bernoulli | TableSampleMethod::System));
+    let method = match modifier {
+        TableSampleModifier::TableSample => {
+            matches!(name, Some(TableSampleMethod::Bernoulli | TableSampleMethod::System))
+        }
+        // The field's SAMPLE (n) and SAMPLE BLOCK (n).
+        TableSampleModifier::Sample => matches!(name, None | Some(TableSampleMethod::Block)),
+    };
     let quantity = quantity.filter(|q| q.parenthesized && q.unit.is_none());
-    let plain = matches!(modifier, TableSampleModifier::TableSample) && bucket.is_none();
-    let (Some(quantity), true, None) = (quantity, plain && method, offset) else {
+    let (Some(quantity), true, None) = (quantity, method && bucket.is_none(), offset) else {
         return Err(PgError::syntax("syntax error in TABLESAMPLE"));
     };
     if seed.is_some() {

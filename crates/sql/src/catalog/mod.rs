@@ -22,6 +22,7 @@ mod stored;
 mod views;
 
 pub use peers::connect_instances;
+pub(crate) use pg::sees_statements_of;
 
 use crate::cursor::CursorRow;
 use crate::ddl::is_temporary;
@@ -367,7 +368,8 @@ impl Session {
         let in_sys = schema.is_none_or(|s| s == "sys");
         // Names that users too may have given.
         let theirs = schema.is_none()
-            && ["user_", "all_", "dba_"].iter().any(|prefix| name.starts_with(prefix));
+            && (["user_", "all_", "dba_"].iter().any(|prefix| name.starts_with(prefix))
+                || matches!(name, "dictionary" | "dict" | "tab" | "cat"));
         let of_session = match in_sys.then(|| views::of_session(name)).flatten() {
             Some(_) if theirs && self.find_table(None, name).await?.is_some() => None,
             view => view,
@@ -421,6 +423,10 @@ impl Session {
         }
         Err(match schema {
             Some(schema) => PgError::undefined_table(format!("{schema}.{name}")),
+            None if crate::workload::is_history(name) => PgError::undefined_table(name).with_hint(
+                "Views of the history are there from the first snapshot on, which `exec \
+                 dbms_workload_repository.create_snapshot` takes; `skein report --help` tells more.",
+            ),
             None => PgError::undefined_table(name),
         })
     }

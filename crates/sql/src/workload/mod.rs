@@ -32,6 +32,11 @@ pub(crate) fn is_own_name(name: &str) -> bool {
     name == "dba_enabled_traces" || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Whether a name is of a view of the history, there or not yet.
+pub(crate) fn is_history(name: &str) -> bool {
+    tables::views().any(|view| view == name)
+}
+
 impl Session {
     /// Takes a snapshot now; its number.
     pub(crate) async fn create_snapshot(&mut self) -> Result<i64> {

@@ -477,6 +477,12 @@ pub(super) fn all_columns(source: &Source) -> Vec<Column> {
     common.into_iter().chain(source.columns.iter().copied()).collect()
 }
 
+/// Names of the views of the history.
+pub(super) fn views() -> impl Iterator<Item = String> {
+    let sources = SOURCES.iter().map(|source| source.table);
+    sources.chain(OTHERS.iter().map(|(table, _)| *table)).map(hist_name)
+}
+
 /// Checks what a caller gives as a range of snapshots.
 pub(super) fn check_range(low: i64, high: i64) -> Result<()> {
     if low > high {
@@ -515,7 +521,7 @@ mod tests {
     fn tables_and_their_views_have_names_of_their_own() {
         let mut all: Vec<&str> = SOURCES.iter().map(|source| source.table).collect();
         all.extend(OTHERS.iter().map(|(table, _)| *table));
-        let mut hist: Vec<String> = all.iter().map(|table| hist_name(table)).collect();
+        let mut hist: Vec<String> = views().collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();

@@ -163,11 +163,25 @@ impl Binder<'_> {
         name: &str,
         function: &Function,
     ) -> Result<Option<Expr>> {
-        if !matches!(name, "nvl2" | "to_char" | "to_date" | "to_timestamp" | "to_timestamp_tz") {
+        let known = ["nvl2", "sys_guid", "to_char", "to_date", "to_timestamp", "to_timestamp_tz"];
+        if !known.contains(&name) {
             return Ok(None);
         }
         let mut args = plain_args(function)?;
         match (name, &mut args[..]) {
+            ("sys_guid", []) => {
+                let id = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(call("gen_random_uuid", Vec::new())),
+                    data_type: DataType::Text,
+                    array: false,
+                    format: None,
+                };
+                let digits = call("replace", vec![id, string("-"), string("")]);
+                let mut made = call("decode", vec![digits, string("hex")]);
+                self.expr(&mut made)?;
+                Ok(Some(made))
+            }
             ("nvl2", [value, set, unset]) => {
                 let mut case = Expr::Case {
                     case_token: AttachedToken::empty(),

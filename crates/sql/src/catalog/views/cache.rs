@@ -27,6 +27,10 @@ views! {
         name: Text, "What for.";
         value: Int8, "Bytes.";
     }
+    "v$sgainfo", Make::Local(sgainfo), "The same, by the field's newer names." {
+        name: Text, "What for.";
+        bytes: Int8, "Bytes.";
+    }
     "v$sgastat", Make::Local(sgastat), "The same in more detail, as far as it is known." {
         pool: Text, "`shared pool`; NULL for what is allotted as a whole.";
         name: Text, "What for.";
@@ -76,6 +80,24 @@ fn sga(instance: &Arc<Instance>, rows: &mut Rows) {
     rows.push(vec![text("Redo Buffers"), int(instance.params.log_buffer())]);
 }
 
+fn sgainfo(instance: &Arc<Instance>, rows: &mut Rows) {
+    let buffers = instance.core.cache.capacity_blocks() * BLOCK_BYTES;
+    rows.push(vec![text("Buffer Cache Size"), int(buffers)]);
+    rows.push(vec![text("Redo Buffers"), int(instance.params.log_buffer())]);
+    let pool: u64 = shared_pool(instance).iter().map(|(_, bytes)| bytes).sum();
+    rows.push(vec![text("Shared Pool Size"), int(pool)]);
+}
+
+/// What is known of the memory for statements and the like, in bytes.
+fn shared_pool(instance: &Instance) -> [(&'static str, u64); 3] {
+    let (cache, observer) = (&instance.core.cache, &instance.observer);
+    [
+        ("buffer headers", cache.buffer_count() as u64 * kernel::cache::BUFFER_BYTES as u64),
+        ("sql area", observer.statements.bytes()),
+        ("ASH buffers", observer.history.bytes()),
+    ]
+}
+
 fn sgastat(instance: &Arc<Instance>, rows: &mut Rows) {
     let cache = &instance.core.cache;
     let whole = [
@@ -85,13 +107,7 @@ fn sgastat(instance: &Arc<Instance>, rows: &mut Rows) {
     for (name, bytes) in whole {
         rows.push(vec![Value::Null, text(name), int(bytes)]);
     }
-    let observer = &instance.observer;
-    let pool = [
-        ("buffer headers", cache.buffer_count() as u64 * kernel::cache::BUFFER_BYTES as u64),
-        ("sql area", observer.statements.bytes()),
-        ("ASH buffers", observer.history.bytes()),
-    ];
-    for (name, bytes) in pool {
+    for (name, bytes) in shared_pool(instance) {
         rows.push(vec![text("shared pool"), text(name), int(bytes)]);
     }
 }

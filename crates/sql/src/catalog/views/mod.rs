@@ -8,7 +8,9 @@
 
 mod audit;
 mod cache;
+mod chains;
 mod cluster;
+mod dictionary;
 mod events;
 mod fixed;
 mod history;
@@ -39,7 +41,7 @@ use registry::{Make, SessionView, View};
 use std::sync::Arc;
 
 /// All there are, by subject.
-const ALL: [&[View]; 19] = [
+const ALL: [&[View]; 21] = [
     instance::VIEWS,
     session::VIEWS,
     processes::VIEWS,
@@ -51,11 +53,13 @@ const ALL: [&[View]; 19] = [
     transfers::VIEWS,
     cluster::VIEWS,
     locks::VIEWS,
+    chains::VIEWS,
     latches::VIEWS,
     undo::VIEWS,
     storage::VIEWS,
     sequences::VIEWS,
     objects::VIEWS,
+    dictionary::VIEWS,
     work_areas::VIEWS,
     audit::VIEWS,
     fixed::VIEWS,
@@ -117,6 +121,15 @@ impl Session {
             SessionView::Waiters => self.waiters(&mut rows).await?,
             SessionView::Blockers => self.blockers(&mut rows).await?,
             SessionView::MyStatistics => self.my_statistics(&mut rows),
+            SessionView::WaitChains => self.wait_chains(&mut rows).await?,
+            SessionView::DataFile => self.data_file(&mut rows),
+            SessionView::Tablespace => storage::tablespaces(&mut rows),
+            SessionView::Dictionary
+            | SessionView::TabComments
+            | SessionView::ColComments
+            | SessionView::RolePrivs
+            | SessionView::Tab
+            | SessionView::Cat => self.words_view(which, &mut rows).await?,
             of_objects => self.objects_view(of_objects, &mut rows).await?,
         }
         if own && let Some(column) = view.owner() {

@@ -49,6 +49,7 @@ pub(super) enum SessionView {
     DataFiles,
     FreeSpace,
     Waiters,
+    WaitChains,
     Blockers,
     Objects,
     Tables,
@@ -61,6 +62,14 @@ pub(super) enum SessionView {
     Users,
     Tablespaces,
     MyStatistics,
+    Dictionary,
+    TabComments,
+    ColComments,
+    RolePrivs,
+    Tab,
+    Cat,
+    DataFile,
+    Tablespace,
 }
 
 /// One view.

@@ -46,6 +46,7 @@ views! {
         saddr: Text, "Its name, as `v$transaction.ses_addr` has it.";
         sid: Int4, "The session, one number in the whole cluster.";
         "serial#": Int4, "Tells sessions apart that had the same `sid` one after the other.";
+        audsid: Int8, "The session, as `userenv('sessionid')` has it.";
         paddr: Text, "Its process, as `v$process.addr` has it.";
         taddr: Text, "Its transaction, as `v$transaction.addr` has it; NULL: it has changed \
             nothing.";
@@ -57,6 +58,8 @@ views! {
         type: Text, "`USER` or `BACKGROUND`.";
         program: Text, "What the client calls itself; name of a process.";
         machine: Text, "Where the client is.";
+        osuser: Text, "Whom its process runs as there; NULL: it has come over the network, where \
+            nobody can tell.";
         service_name: Text, "What it has connected to.";
         module: Text, "The part of the application that works, as the client says: by \
             `application_name` or `dbms_application_info`.";
@@ -228,6 +231,7 @@ fn session(instance: &Arc<Instance>, blockers: &Blockers, rows: &mut Rows) {
             process_address(s.sid),
             int4(s.sid),
             int4(s.serial),
+            int(s.sid),
             process_address(s.sid),
             open_xid(instance, &s).map_or(Value::Null, transaction_address),
             user_number(s.user_no),
@@ -237,6 +241,7 @@ fn session(instance: &Arc<Instance>, blockers: &Blockers, rows: &mut Rows) {
             text(s.kind.name()),
             text(&*s.about.program),
             text(&*s.about.machine),
+            opt(&s.about.os_user),
         ];
         row.extend(told(&s));
         row.extend(statement(instance, &s));

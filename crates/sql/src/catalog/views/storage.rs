@@ -92,6 +92,18 @@ views! {
         bytes: Int8, "Its size in bytes.";
         blocks: Int8, "Its size in blocks.";
     }
+    "v$datafile", Make::Session(SessionView::DataFile), "The same, by number." {
+        "file#": Int4, "Number of the file.";
+        "ts#": Int4, "Number of its tablespace, as `v$tablespace` has it.";
+        name: Text, "Its name, as `dba_data_files.file_name` has it.";
+        bytes: Int8, "Its size in bytes.";
+        blocks: Int8, "Its size in blocks.";
+        block_size: Int8, "Bytes of a block.";
+    }
+    "v$tablespace", Make::Session(SessionView::Tablespace), "Where blocks are." {
+        "ts#": Int4, "Its number.";
+        name: Text, "Its name.";
+    }
     "dba_free_space", Make::Session(SessionView::FreeSpace), "Runs of blocks of the files that no \
         segment has. A file grows when none of them is long enough." {
         tablespace_name: Text, "`USERS` or `UNDO`.";
@@ -104,6 +116,10 @@ views! {
 
 /// Files and their tablespaces.
 const FILES: [(u16, &str); 2] = [(UNDO_FILE, "UNDO"), (DATA_FILE, "USERS")];
+
+pub(super) fn tablespaces(rows: &mut Rows) {
+    FILES.iter().for_each(|(file, space)| rows.push(vec![int4(*file), text(*space)]));
+}
 
 fn tablespace(file: u16) -> Value {
     FILES.iter().find(|of| of.0 == file).map_or(Value::Null, |of| text(of.1))
@@ -266,12 +282,27 @@ impl Session {
         Ok(())
     }
 
+    /// File, tablespace, name and blocks of each.
+    fn files(&self) -> impl Iterator<Item = (u16, &'static str, String, u32)> {
+        FILES.into_iter().filter_map(|(file, space)| {
+            let blocks = self.instance.core.cache.group.file_blocks(file)?;
+            Some((file, space, format!("+SKEIN/{}.{file}", space.to_lowercase()), blocks))
+        })
+    }
+
     pub(super) fn data_files(&self, rows: &mut Rows) {
-        for (file, space) in FILES {
-            let Some(blocks) = self.instance.core.cache.group.file_blocks(file) else { continue };
+        for (file, space, name, blocks) in self.files() {
             let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
-            let name = format!("+SKEIN/{}.{file}", space.to_lowercase());
             rows.push(vec![text(name), int4(file), text(space), int(bytes), int(blocks)]);
+        }
+    }
+
+    pub(super) fn data_file(&self, rows: &mut Rows) {
+        for (file, _, name, blocks) in self.files() {
+            let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
+            // A tablespace has one file, whose number it goes by.
+            let (id, ts) = (int4(file), int4(file));
+            rows.push(vec![id, ts, text(name), int(bytes), int(blocks), int(BLOCK_BYTES)]);
         }
     }
 
