@@ -157,18 +157,22 @@ impl Binder<'_> {
         let Some((shown, names, given, alias)) = xplan_call(factor)? else { return Ok(None) };
         let mut args = vec![::query::Scalar::Const(kernel::row::Value::Null); names.len()];
         for (n, arg) in given.into_iter().enumerate() {
-            let (at, expr) = match arg {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => (Some(n), expr),
+            let (at, called, expr) = match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
+                    (Some(n), (n + 1).to_string(), expr)
+                }
                 FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
                     let name = ident_name(&name);
-                    (names.iter().position(|known| **known == *name), expr)
+                    (names.iter().position(|known| **known == *name), name, expr)
                 }
                 _ => return refuse("this form of an argument"),
             };
             let Some(slot) = at.and_then(|at| args.get_mut(at)) else {
                 let known = names.join(", ");
-                return Err(PgError::new("42883", format!("there is no argument {expr} here"))
-                    .with_hint(format!("The arguments are {known}.")));
+                let text = format!("this function of dbms_xplan has no argument \"{called}\"");
+                return Err(
+                    PgError::new("42883", text).with_hint(format!("The arguments are {known}."))
+                );
             };
             let constants = super::scalar::ScalarBinder::constants(self.params);
             let Some(bound) = constants.bind_argument(&expr, TypeKind::Text)? else {
