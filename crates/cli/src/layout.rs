@@ -22,6 +22,11 @@ impl Layout {
         self.dir.join("skein.toml")
     }
 
+    /// Held locked by whoever changes the settings.
+    pub fn settings_lock(&self) -> PathBuf {
+        self.run().join("settings.lock")
+    }
+
     /// What instances prove to each other that they belong to the cluster with.
     pub fn secret(&self) -> PathBuf {
         self.dir.join("secret")

@@ -10,6 +10,7 @@ mod config;
 mod dump;
 mod error;
 mod init;
+mod kept_settings;
 mod lab;
 mod layout;
 mod lun;

@@ -6,6 +6,7 @@
 
 use crate::config::{Config, InstanceConfig, NO_CONSOLE};
 use crate::error::{CliError, Doing, Exit, Result, say};
+use crate::kept_settings::KeptSettings;
 use crate::layout::Layout;
 use crate::runtime::{Addresses, RuntimeGuard, State, probe};
 use crate::scheduling::Scheduling;
@@ -222,6 +223,7 @@ async fn serve(
             _ = interrupt.recv() => return Err(CliError::failed("stopped while opening")),
         }
     };
+    instance.set_settings_file(Arc::new(KeptSettings::new(layout)));
     let server_config = ServerConfig {
         listen,
         socket_dir: Some(layout.dir().to_owned()),

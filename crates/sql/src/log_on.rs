@@ -130,7 +130,7 @@ pub(crate) fn is_audited_own(own: &Own) -> bool {
         | Own::CreateRoutine(_)
         | Own::Routine(_)
         | Own::AlterRelation(_)
-        | Own::AlterSystemSet { .. }
+        | Own::AlterSystem(_)
         | Own::Refresh(_) => true,
         _ => false,
     }

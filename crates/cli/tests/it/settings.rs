@@ -75,6 +75,51 @@ fn alter_system_changes_what_may_change() {
 }
 
 #[test]
+fn alter_system_says_for_whom_and_how_long() {
+    let db = Db::open(2);
+    let shown = |k, name: &str| {
+        db.sql(k, &format!("select display_value from v$parameter where name = '{name}'"))
+    };
+    let retentions = || [shown(1, "undo_retention"), shown(2, "undo_retention")];
+    let file = || std::fs::read_to_string(db.dir().join("skein.toml")).unwrap();
+    let before = file();
+    db.sql(1, "alter system set undo_retention = 60 scope = memory sid = 'skein2'");
+    assert_eq!(retentions(), ["900", "60"]);
+    db.sql(1, "alter system set undo_retention = 120 comment = 'less' scope=memory");
+    assert_eq!(retentions(), ["120", "120"]);
+    assert_eq!(file(), before);
+    db.sql(2, "alter system set undo_retention = 180 scope=both sid='*'");
+    assert_eq!(retentions(), ["180", "180"]);
+    assert!(file().contains("\nundo_retention = \"180\"\n"), "{}", file());
+    // What is fixed while an instance runs is set for its next start, and for one alone.
+    db.sql_error(1, "55P02", "alter system set db_cache_size = 40M scope=both");
+    db.sql(1, "alter system set db_cache_size = 40M scope=spfile sid='skein2'");
+    db.sql_error(1, "22023", "alter system set undo_retention = 1 scope=spfile sid='other'");
+    db.sql_error(1, "22023", "alter system set listen = '127.0.0.1:1' scope=spfile");
+    db.sql_error(1, "55000", "alter system set undo_retention = 1 sid = 'skein3'");
+    db.sql_error(1, "42601", "alter system set undo_retention = 1 scope = sometimes");
+    let cache = shown(1, "db_cache_size");
+    db.abort(2);
+    db.sql_error(1, "55000", "alter system set undo_retention = 1 scope=memory sid='skein2'");
+    succeed(db.skein("start").args(["--instance", "2"]));
+    assert_eq!(
+        [shown(1, "db_cache_size"), shown(2, "db_cache_size")],
+        [cache.clone(), "40M".into()]
+    );
+    assert_eq!(retentions(), ["180", "180"]);
+    db.sql(1, "alter system reset db_cache_size sid='skein2'");
+    db.sql(1, "alter system reset undo_retention");
+    assert_eq!(retentions(), ["900", "900"]);
+    db.abort(2);
+    succeed(db.skein("start").args(["--instance", "2"]));
+    assert_eq!(shown(2, "db_cache_size"), cache);
+    let uncommented = |text: String| {
+        text.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(uncommented(file()), uncommented(before));
+}
+
+#[test]
 fn settings_that_are_wrong_are_named_with_the_file() {
     let db = Db::init(2);
     let good = std::fs::read_to_string(db.dir().join("skein.toml")).unwrap();

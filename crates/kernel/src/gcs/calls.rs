@@ -19,10 +19,12 @@ pub enum CallKind {
     Signal = 6,
     /// Which session stands for a lock that another one waits for.
     Waits = 7,
+    /// A parameter there is to have another value.
+    Parameter = 8,
 }
 
 impl CallKind {
-    const ALL: [CallKind; 7] = [
+    const ALL: [CallKind; 8] = [
         CallKind::PastImage,
         CallKind::View,
         CallKind::Notify,
@@ -30,6 +32,7 @@ impl CallKind {
         CallKind::Memory,
         CallKind::Signal,
         CallKind::Waits,
+        CallKind::Parameter,
     ];
 
     #[must_use]

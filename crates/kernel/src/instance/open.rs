@@ -1,8 +1,8 @@
 //! Opening and closing an instance.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use block::{BLOCK_BYTES, InstanceNo, Scn};
@@ -21,7 +21,7 @@ use crate::clock::ScnClock;
 use crate::dict::{self, ObjectDef};
 use crate::error::{Error, Result};
 use crate::gcs::{Network, Node, NodeConfig};
-use crate::params::{ParamError, Parameters};
+use crate::params::{ParamError, Parameters, SettingsFile};
 use crate::recovery;
 use crate::redo::{Log, LogConfig, read_thread};
 use crate::space::Space;
@@ -154,6 +154,7 @@ pub struct Instance {
     pub me: InstanceNo,
     /// What became of undo, for `v$undostat`.
     pub undo_history: UndoHistory,
+    settings_file: OnceLock<Arc<dyn SettingsFile>>,
     closing: AtomicBool,
     /// Held by a background task of the layers above while it has a transaction: closing waits
     /// for it.
@@ -234,6 +235,7 @@ impl Instance {
             group,
             me: config.me,
             undo_history: UndoHistory::default(),
+            settings_file: OnceLock::new(),
             closing: AtomicBool::new(false),
             background_turn: tokio::sync::Mutex::new(()),
         });
@@ -284,6 +286,17 @@ impl Instance {
         self.params.alter_system(name, value)?;
         apply_settings(&self.core, &self.params);
         Ok(())
+    }
+
+    /// Tells where parameters are kept over restarts; once, before sessions begin.
+    pub fn set_settings_file(&self, file: Arc<dyn SettingsFile>) {
+        let _ = self.settings_file.set(file);
+    }
+
+    /// Where parameters are kept over restarts; `None`: nowhere.
+    #[must_use]
+    pub fn settings_file(&self) -> Option<&Arc<dyn SettingsFile>> {
+        self.settings_file.get()
     }
 
     /// Begins a transaction of the session.

@@ -9,9 +9,11 @@
 //! read of a number is one relaxed atomic load. It never guesses: an unknown name, a value out of
 //! range or a change of a parameter that is fixed while the instance runs is an error that says so.
 
+mod file;
 mod table;
 mod value;
 
+pub use file::SettingsFile;
 pub use table::{PARAMETERS, Parameters};
 pub use value::FRACTION_ONE;
 pub use value::{Kind, Modifiable, ParamDef, ParamError, ParamRow};

@@ -240,6 +240,32 @@ impl Parameters {
         Ok(())
     }
 
+    /// Checks a value that is to hold from the next start on; gives the name as it is declared.
+    ///
+    /// # Errors
+    /// As [`Parameters::set`].
+    pub fn check_start(name: &str, value: &str) -> Result<&'static str, ParamError> {
+        let (_, def) = find(name)?;
+        check(def, value)?;
+        Ok(def.name)
+    }
+
+    /// The default of a parameter, as a user would write it, and its name as it is declared.
+    ///
+    /// # Errors
+    /// Unknown name.
+    pub fn default_of(name: &str) -> Result<(&'static str, &'static str), ParamError> {
+        find(name).map(|(_, def)| (def.name, def.default))
+    }
+
+    /// Whether a parameter changes only when an instance starts.
+    ///
+    /// # Errors
+    /// Unknown name.
+    pub fn is_fixed(name: &str) -> Result<bool, ParamError> {
+        find(name).map(|(_, def)| def.modifiable == Modifiable::Startup)
+    }
+
     /// Checks a value that a session sets for itself; gives its number in the base unit.
     ///
     /// # Errors

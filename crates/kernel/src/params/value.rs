@@ -103,7 +103,7 @@ impl fmt::Display for ParamError {
             ParamError::Fixed { name } => write!(
                 f,
                 "parameter \"{name}\" cannot be changed while the instance runs; \
-                 set it in skein.toml and restart"
+                 set it in skein.toml, or with scope=spfile, and restart"
             ),
         }
     }

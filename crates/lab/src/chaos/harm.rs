@@ -336,7 +336,7 @@ impl Nemesis {
 
     async fn alter(&self, instance: usize, name: &str, value: &str) -> Done {
         let client = self.session(instance).await?;
-        let sql = format!("alter system set {name} = '{value}'");
+        let sql = format!("alter system set {name} = '{value}' scope = memory sid = '{instance}'");
         client.batch_execute(&sql).await.map_err(|e| format!("{sql}: {}", describe(&e)))
     }
 

@@ -195,7 +195,10 @@ fn change(id: u32) -> String {
 async fn turn(bed: &Bed, delay_ms: u64, pairs: &[(u32, u32)]) -> Result<Turn, String> {
     let slow = bed.session(bed.instances).await?;
     let asker = bed.session(1).await?;
-    slow.run(&format!("alter system set {DELAY} = {}", delay_ms * 1000)).await?;
+    let delay = |us: u64| {
+        format!("alter system set {DELAY} = {us} scope = memory sid = '{}'", bed.instances)
+    };
+    slow.run(&delay(delay_ms * 1000)).await?;
     let splits_before = splits(&asker).await?;
     let before = bed.counters().await?;
     let half = pairs.len() / 2;
@@ -211,7 +214,7 @@ async fn turn(bed: &Bed, delay_ms: u64, pairs: &[(u32, u32)]) -> Result<Turn, St
     }
     let after = bed.counters().await?;
     let splits_after = splits(&asker).await?;
-    slow.run(&format!("alter system set {DELAY} = 0")).await?;
+    slow.run(&delay(0)).await?;
     let mut statistics = Counters::new();
     add_growth(&mut statistics, &before.statistics, &after.statistics, None);
     let key = (bed.instances, "log file parallel write".to_owned());

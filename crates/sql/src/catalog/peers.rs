@@ -1,5 +1,5 @@
 //! What instances ask of each other's sessions: the rows of `gv$` views, to hand on notifications,
-//! to trace or stop a session.
+//! to trace or stop a session, to change a parameter.
 //!
 //! An instance that leaves or dies while it is asked is simply not among the rows.
 
@@ -27,6 +27,7 @@ pub fn connect_instances(instance: &Arc<Instance>) {
                 CallKind::Notify => crate::notify::receive(&instance, &body),
                 CallKind::Trace => crate::trace::receive(&instance, &body),
                 CallKind::Signal => crate::session::receive_signal(&instance, &body),
+                CallKind::Parameter => crate::utility::receive_parameter(&instance, &body),
                 CallKind::View => {
                     let view = String::from_utf8(body).ok()?;
                     Some(pack(&local_view_rows(&instance, &view).await?))

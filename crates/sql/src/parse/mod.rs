@@ -71,10 +71,7 @@ pub enum Own {
     ShowParameter(Option<String>),
     CreateSequence(Box<SequenceSpec>),
     Refresh(Refresh),
-    AlterSystemSet {
-        name: String,
-        value: String,
-    },
+    AlterSystem(AlterSystem),
     /// `ALTER SYSTEM KILL SESSION`.
     KillSession(Victim),
     /// `ALTER SYSTEM FLUSH SHARED_POOL`.
@@ -105,6 +102,28 @@ pub enum Own {
         names: Option<Vec<(Option<String>, String)>>,
         deferred: bool,
     },
+}
+
+/// `ALTER SYSTEM SET` and `RESET`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AlterSystem {
+    pub name: String,
+    /// None: the default.
+    pub value: Option<String>,
+    /// None: not said.
+    pub scope: Option<Scope>,
+    /// The instance it is for, as it was written; None: not said.
+    pub sid: Option<String>,
+}
+
+/// How long what ALTER SYSTEM says holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Until the instance stops.
+    Memory,
+    /// From its next start on.
+    File,
+    Both,
 }
 
 /// A session that is to end, and the instance it must be of.
@@ -760,7 +779,12 @@ mod tests {
         assert_eq!(own("checkpoint"), Own::Checkpoint);
         assert_eq!(own("show parameter"), Own::ShowParameter(None));
         assert_eq!(own("show parameter cache"), Own::ShowParameter(Some("cache".into())));
-        let set = Own::AlterSystemSet { name: "undo_retention".into(), value: "60".into() };
+        let set = Own::AlterSystem(AlterSystem {
+            name: "undo_retention".into(),
+            value: Some("60".into()),
+            scope: None,
+            sid: None,
+        });
         assert_eq!(own("alter system set undo_retention = 60"), set);
         let spec = SequenceSpec {
             name: "s".into(),

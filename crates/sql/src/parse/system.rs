@@ -3,8 +3,9 @@
 //!
 //! What it promises: what has no counterpart here is refused by its words.
 
-use super::{Own, Victim, Words};
+use super::{AlterSystem, Own, Scope, Victim, Words, is_word};
 use crate::{PgError, Result};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// What ALTER SYSTEM does beside setting parameters.
 pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
@@ -40,6 +41,59 @@ pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
         }
         None => Ok(None),
     }
+}
+
+/// `SET name = value` or `RESET name`, with `COMMENT = 'text'`, `DEFERRED`,
+/// `SCOPE = MEMORY | SPFILE | BOTH` and `SID = 'name'` behind it.
+pub(super) fn parse_parameter(words: &mut Words<'_>) -> Result<AlterSystem> {
+    let reset = words.take("reset");
+    if !reset && !words.take("set") {
+        return Err(words.near());
+    }
+    let name = words.name()?;
+    let mut value = None;
+    if !reset {
+        // `SET EVENTS 'text'` has no sign between.
+        let between = words.take_token(&Token::Eq) || words.take("to") || name == "events";
+        if !between {
+            return Err(words.near());
+        }
+        let rest = &words.tokens[words.at..];
+        let ends = |at: &usize| {
+            let next_is_sign = rest.get(at + 1) == Some(&&Token::Eq);
+            let word = |word: &str| is_word(rest[*at], word);
+            word("deferred") || next_is_sign && ["comment", "scope", "sid"].into_iter().any(word)
+        };
+        // The value itself may be one of these words.
+        let end = (1..rest.len()).find(ends).unwrap_or(rest.len());
+        let default = end == 1 && is_word(rest[0], "default");
+        let text = words.value_until(words.at + end)?;
+        value = if default { None } else { Some(text) };
+    }
+    let mut alter = AlterSystem { name, value, scope: None, sid: None };
+    while !words.at_end() {
+        // There is one value, which every session goes by from now on.
+        if words.take("deferred") {
+            return Err(PgError::unsupported("ALTER SYSTEM SET .. DEFERRED"));
+        }
+        let (comment, scope) = (words.take("comment"), words.take("scope"));
+        if !comment && !scope && !words.take("sid") || !words.take_token(&Token::Eq) {
+            return Err(words.near());
+        }
+        if comment {
+            words.text()?;
+        } else if scope {
+            alter.scope = Some(match () {
+                () if words.take("memory") => Scope::Memory,
+                () if words.take("spfile") => Scope::File,
+                () if words.take("both") => Scope::Both,
+                () => return Err(words.near()),
+            });
+        } else {
+            alter.sid = Some(words.text()?);
+        }
+    }
+    Ok(alter)
 }
 
 /// `'sid,serial#[,@instance]'`.

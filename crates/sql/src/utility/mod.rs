@@ -10,11 +10,13 @@ mod maintain;
 mod own;
 mod prepare;
 mod settings;
+mod system;
 mod transaction;
 
 pub(crate) use explain::{ExplainOptions, direct_text};
 pub(crate) use maintain::gather;
 pub(crate) use own::parameter_columns;
+pub(crate) use system::receive_parameter;
 
 use crate::bind::{ident_name, object_parts};
 use crate::encode::{RowSink, ValueRef};

@@ -64,12 +64,8 @@ impl Session {
                 self.check_writable("ALTER")?;
                 Ok(Fetched::Complete(self.alter_relation(alter).await?))
             }
-            Own::AlterSystemSet { name, value } => {
-                if !self.is_superuser().await? {
-                    let text = format!("permission denied to set parameter \"{name}\"");
-                    return Err(PgError::new("42501", text));
-                }
-                self.instance.alter_system(name, value).map_err(param_error)?;
+            Own::AlterSystem(alter) => {
+                Box::pin(self.alter_system(alter)).await?;
                 done("ALTER SYSTEM")
             }
             Own::KillSession(victim) => {
@@ -204,7 +200,7 @@ fn means_nothing_here(name: &str) -> bool {
     BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || NAMES.contains(&name)
 }
 
-fn param_error(error: kernel::params::ParamError) -> PgError {
+pub(super) fn param_error(error: kernel::params::ParamError) -> PgError {
     let code = match error {
         kernel::params::ParamError::Unknown { .. } => "42704",
         kernel::params::ParamError::Invalid { .. } => "22023",
