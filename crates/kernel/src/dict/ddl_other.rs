@@ -100,8 +100,9 @@ pub async fn set_sequence_table(
 }
 
 /// Changes by which rules a sequence goes on and, with `restart`, what it gives next. Part of the
-/// transaction, unlike `setval`. The values that instances hold are lost: another generation
-/// begins.
+/// transaction, unlike `setval`. Another generation begins: the values that instances hold are
+/// lost, but for those of this instance if nobody has taken any since: it goes on behind the last
+/// one that was handed out.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the rules contradict each other, or how far the sequence has got;
@@ -119,8 +120,11 @@ pub async fn alter_sequence(
     let values = sequence_values(&def);
     let rules: Vec<(usize, Value)> =
         (1..at::SEQ_TABLE).chain([at::SEQ_TYPE]).map(|i| (i, values[i].to_value())).collect();
+    let held = of(txn.core())?.sequences.withdraw(sequence.obj, sequence.generation);
     change_sequence(ctx, txn, sequence, |row| {
-        let at = restart.map_or_else(|| row.int(at::SEQ_HIGHWATER), Ok)?;
+        let highwater = row.int(at::SEQ_HIGHWATER)?;
+        let back = held.filter(|(_, last)| *last == highwater && restart.is_none());
+        let at = restart.or(back.map(|(given, _)| given)).unwrap_or(highwater);
         if at < def.min {
             let (min, text) = (def.min, "cannot be less than MINVALUE");
             return Err(Error::Invalid(format!("RESTART value ({at}) {text} ({min})")));
@@ -135,6 +139,9 @@ pub async fn alter_sequence(
         if restart.is_some() {
             set.push((at::SEQ_HIGHWATER, Value::Int8(at)));
             set.push((at::SEQ_USED, Value::Bool(false)));
+        }
+        if back.is_some() {
+            set.push((at::SEQ_HIGHWATER, Value::Int8(at)));
         }
         Ok(set)
     })

@@ -110,6 +110,13 @@ impl Slot {
         }
     }
 
+    /// Gives up what is left of values of this generation: nobody gets them any more.
+    fn withdraw(&self, generation: i64) -> Option<Range> {
+        let mut held = self.held.lock();
+        let range = std::mem::take(&mut held.range);
+        (range.count > 0 && held.generation == generation).then_some(range)
+    }
+
     pub fn is_empty(&self, generation: i64) -> bool {
         let held = self.held.lock();
         held.range.count == 0 || held.generation != generation
@@ -161,6 +168,16 @@ impl Caches {
         if let Some(slot) = self.slots.write().remove(&obj) {
             slot.put(Range::default(), 0);
         }
+    }
+
+    /// Gives up what this instance holds of a sequence. `Some`: the value handed out last, and the
+    /// last one held: as long as that is how far the sequence has got, it may go on from the other.
+    pub(crate) fn withdraw(&self, obj: ObjId, generation: i64) -> Option<(i64, i64)> {
+        let slot = self.slots.read().get(&obj).cloned()?;
+        let range = slot.withdraw(generation)?;
+        // A range is taken for somebody who waits for its first value.
+        let given = range.first.checked_sub(range.increment)?;
+        Some((given, super::next::last_of(&range)))
     }
 
     /// Another instance is going to change the sequence. Its values are still good unless its
@@ -254,6 +271,17 @@ mod tests {
         assert_eq!((slot.take(4), slot.take(4)), (Some(1), Some(2)));
         assert!(slot.is_empty(5) && !slot.is_empty(4));
         assert_eq!((slot.take(5), slot.take(4)), (None, None));
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_handed_out_no_more() {
+        let caches = Caches::default();
+        caches.slot(ObjId(1)).put(Range { first: 10, increment: 5, count: 3 }, 4);
+        assert_eq!(caches.withdraw(ObjId(1), 4), Some((5, 20)));
+        assert_eq!((caches.slot(ObjId(1)).take(4), caches.withdraw(ObjId(1), 4)), (None, None));
+        caches.slot(ObjId(1)).put(Range { first: 10, increment: 5, count: 3 }, 4);
+        assert_eq!(caches.withdraw(ObjId(1), 5), None, "by other rules");
+        assert_eq!(caches.withdraw(ObjId(2), 5), None);
     }
 
     #[test]

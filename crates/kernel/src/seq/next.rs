@@ -83,7 +83,7 @@ impl Progress {
 }
 
 /// The last value of a range that is not empty. It lies within the sequence's limits.
-fn last_of(range: &Range) -> i64 {
+pub(super) fn last_of(range: &Range) -> i64 {
     let last = i128::from(range.first)
         + i128::from(range.increment) * i128::from(range.count.saturating_sub(1));
     i64::try_from(last).expect("values lie between the limits of the sequence")

@@ -104,8 +104,8 @@ pub(super) fn parse_own(tokens: &[TokenWithSpan]) -> Result<Option<Own>> {
         if let Some(own) = super::system::parse(&mut words)? {
             return words.finish(own);
         }
-        let (name, value) = parse_assignment(&mut words)?;
-        return words.finish(Own::AlterSystemSet { name, value });
+        let alter = super::system::parse_parameter(&mut words)?;
+        return words.finish(Own::AlterSystem(alter));
     }
     words.at = 0;
     if words.take("create") && words.take("schema") {
@@ -323,19 +323,6 @@ fn parse_alter_session(mut words: Words<'_>) -> Result<Option<Own>> {
     words.finish(Own::AlterSessionSet(all))
 }
 
-fn parse_assignment(words: &mut Words<'_>) -> Result<(String, String)> {
-    if !words.take("set") {
-        return Err(words.near());
-    }
-    let name = words.name()?;
-    // `SET EVENTS 'text'` has no sign between.
-    let between = words.take_token(&Token::Eq) || words.take("to") || name == "events";
-    if !between {
-        return Err(words.near());
-    }
-    Ok((name, words.value()?))
-}
-
 fn parse_sequence(mut words: Words<'_>) -> Result<Option<Own>> {
     let mut spec = SequenceSpec::default();
     if words.take("if") {
@@ -400,6 +387,20 @@ fn parse_identity_options(words: &mut Words<'_>) -> Result<Option<SequenceSpec>>
     Ok(Some(spec))
 }
 
+/// A limit; `None` for as many nines as the field's own limits have, which is how its scripts write
+/// that there is none.
+fn sequence_limit(words: &mut Words<'_>) -> Result<Option<i64>> {
+    let signed = usize::from(words.tokens.get(words.at) == Some(&&Token::Minus));
+    if let Some(Token::Number(digits, _)) = words.tokens.get(words.at + signed)
+        && matches!(digits.len(), 26..=28)
+        && digits.bytes().all(|digit| digit == b'9')
+    {
+        words.at += signed + 1;
+        return Ok(None);
+    }
+    words.number().map(Some)
+}
+
 /// One option of a sequence.
 fn sequence_option(words: &mut Words<'_>, spec: &mut SequenceSpec) -> Result<()> {
     if words.take("as") {
@@ -411,9 +412,9 @@ fn sequence_option(words: &mut Words<'_>, spec: &mut SequenceSpec) -> Result<()>
         let _ = words.take("with");
         spec.start = Some(words.number()?);
     } else if words.take("minvalue") {
-        spec.min = Some(Some(words.number()?));
+        spec.min = Some(sequence_limit(words)?);
     } else if words.take("maxvalue") {
-        spec.max = Some(Some(words.number()?));
+        spec.max = Some(sequence_limit(words)?);
     } else if words.take("cache") {
         spec.cache = Some(words.number()?);
     } else if words.take("cycle") {
