@@ -22,7 +22,9 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr,
 };
-use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition, cast as cast_expr};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, ScalarUDF, WindowFunctionDefinition, cast as cast_expr,
+};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use std::sync::Arc;
@@ -368,26 +370,55 @@ fn as_texts(
     expr: RawBinaryExpr,
     schema: &DFSchema,
     env: FormatEnv,
+    parts: (Option<Part>, Option<Part>),
 ) -> DfResult<PlannerResult<RawBinaryExpr>> {
     let (lt, rt) = (type_of(&expr.left, schema), type_of(&expr.right, schema));
     let text = |ty: &DataType| col_type_of(ty).is_none_or(|ty| ty.kind.is_text());
-    if let (Some(a), Some(b)) = (&lt, &rt)
+    if parts == (None, None)
+        && let (Some(a), Some(b)) = (&lt, &rt)
         && !text(a)
         && !text(b)
     {
         return Err(no_operator(&expr.op, a, b).into());
     }
-    let left = as_text(expr.left, lt.as_ref(), env);
-    let right = as_text(expr.right, rt.as_ref(), env);
+    let left = whole(as_text(expr.left, lt.as_ref(), env), parts.0);
+    let right = whole(as_text(expr.right, rt.as_ref(), env), parts.1);
     Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }))
+}
+
+/// The function around a side of `||` that is an empty text where it is NULL.
+type Part = Arc<ScalarUDF>;
+
+/// The side itself, and what is around it.
+fn part(side: Expr) -> (Expr, Option<Part>) {
+    match side {
+        Expr::ScalarFunction(mut call)
+            if call.func.name() == crate::functions::PART && call.args.len() == 1 =>
+        {
+            (call.args.remove(0), Some(call.func))
+        }
+        side => (side, None),
+    }
+}
+
+fn whole(side: Expr, part: Option<Part>) -> Expr {
+    match part {
+        Some(func) => Expr::ScalarFunction(ScalarFunction { func, args: vec![side] }),
+        None => side,
+    }
 }
 
 /// `||`: of arrays, jsonb and bytea it is ours.
 fn plan_concat(
-    expr: RawBinaryExpr,
+    mut expr: RawBinaryExpr,
     schema: &DFSchema,
     env: &FormatEnv,
 ) -> DfResult<PlannerResult<RawBinaryExpr>> {
+    let parts;
+    (expr.left, expr.right, parts) = {
+        let (left, right) = (part(expr.left), part(expr.right));
+        (left.0, right.0, (left.1, right.1))
+    };
     let element = |side: &Expr| col_type_of(&type_of(side, schema)?)?.element();
     if let Some(element) = element(&expr.left).or_else(|| element(&expr.right)) {
         let function = crate::array_functions::concat_function(element.kind, *env).into_udf();
@@ -400,7 +431,7 @@ fn plan_concat(
         return Ok(PlannerResult::Planned(call(concat, vec![expr.left, expr.right])));
     }
     if !sides.iter().any(|side| type_of(side, schema).as_ref() == Some(&jsonb)) {
-        return as_texts(expr, schema, *env);
+        return as_texts(expr, schema, *env, parts);
     }
     let own = (type_of(&expr.left, schema), type_of(&expr.right, schema));
     let left = adopt(expr.left, own.0.as_ref(), Some(&jsonb), env)?;

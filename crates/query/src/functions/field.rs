@@ -144,7 +144,18 @@ const fn one(body: One) -> Body {
     Body::One(body)
 }
 
+/// A side of the field's `||`: NULL is an empty text there.
+pub const PART: &str = "$part";
+
+fn part(a: &[Datum<'_>]) -> Result<Value> {
+    Ok(match &a[0] {
+        Datum::Null => Value::Text("".into()),
+        other => other.to_value(),
+    })
+}
+
 pub(super) const LINES: &[Line] = &[
+    ("$part(any) ?text", one(part)),
     ("instr(text, text) int4", one(instr)),
     ("instr(text, text, int4) int4", one(instr)),
     ("instr(text, text, int4, int4) int4", one(instr)),

@@ -8,6 +8,7 @@
 use super::expr::{interval_literal, placeholder_index, plain_args, rounded_now, session_function};
 use super::{HiddenCall, Params, SessionFn, ident_name, object_parts};
 use crate::Result;
+use crate::idioms::dates::DAY;
 use crate::idioms::exact::EXACT;
 use crate::idioms::sequences::NEXT_OF_ROW;
 use datafusion::sql::sqlparser::ast::{
@@ -21,6 +22,7 @@ use query::cast::{CastMode, cast, parse_numeric, parse_text};
 use query::scalar::{CmpOp, common_number};
 use query::sqltype::col_type_of_sql;
 use query::wire::FormatEnv;
+use std::borrow::Cow;
 
 /// An expression with its type; untyped are NULL, text literals and parameters of unknown type.
 #[derive(Clone, Debug)]
@@ -386,10 +388,12 @@ impl<'a> ScalarBinder<'a> {
     }
 
     fn concat(&mut self, left: &Expr, right: &Expr) -> Result<Option<Typed>> {
-        let (Some(a), Some(b)) = (self.bind(left)?, self.bind(right)?) else { return Ok(None) };
+        let (left, right) = (part_of(left)?, part_of(right)?);
+        let bound = (self.bind(left.0.as_ref())?, self.bind(right.0.as_ref())?);
+        let (Some(a), Some(b)) = bound else { return Ok(None) };
         let text = ColType::new(TypeKind::Text);
         let is_text = |t: &Typed| t.ty.is_none_or(|ty| ty.kind.is_text());
-        if (!is_text(&a) && !is_text(&b))
+        if (!is_text(&a) && !is_text(&b) && !left.1 && !right.1)
             || [&a, &b].iter().any(|t| {
                 t.ty.is_some_and(|ty| {
                     matches!(ty.kind, TypeKind::Bytea | TypeKind::Jsonb | TypeKind::Array)
@@ -401,7 +405,12 @@ impl<'a> ScalarBinder<'a> {
         let (Some(a), Some(b)) = (self.adopt(a, text)?, self.adopt(b, text)?) else {
             return Ok(None);
         };
-        Ok(Some(Typed { scalar: Scalar::Concat(Box::new((a, b))), ty: Some(text) }))
+        let whole = |side, is_part: bool| match is_part {
+            true => Scalar::Coalesce(vec![side, Scalar::Const(Value::Text("".into()))]),
+            false => side,
+        };
+        let sides = (whole(a, left.1), whole(b, right.1));
+        Ok(Some(Typed { scalar: Scalar::Concat(Box::new(sides)), ty: Some(text) }))
     }
 
     fn in_list(&mut self, expr: &Expr, list: &[Expr]) -> Result<Option<Typed>> {
@@ -521,6 +530,8 @@ impl<'a> ScalarBinder<'a> {
             "coalesce" | "nvl" => return self.coalesce(&plain_args(function)?),
             NEXT_OF_ROW => return self.next_of_row(&plain_args(function)?),
             EXACT => return self.exact(&plain_args(function)?),
+            // The planner's.
+            DAY | query::PART => return Ok(None),
             _ => {}
         }
         if let Some(rounded) = rounded_now(&name, function)? {
@@ -665,6 +676,17 @@ const fn is_timed(kind: TypeKind) -> bool {
 const FOLDED_BYTES_MAX: usize = 64 << 10;
 
 /// Computes what depends on nothing, unless it is long.
+/// A side of the field's `||` without what is around it, and whether there was that.
+fn part_of(side: &Expr) -> Result<(Cow<'_, Expr>, bool)> {
+    if let Expr::Function(function) = side
+        && matches!(&object_parts(&function.name)?[..], [name] if name == query::PART)
+        && let Ok([inner]) = <[Expr; 1]>::try_from(plain_args(function)?)
+    {
+        return Ok((Cow::Owned(inner), true));
+    }
+    Ok((Cow::Borrowed(side), false))
+}
+
 fn fold(scalar: Scalar) -> Result<Scalar> {
     let mut constant = true;
     scalar.walk(&mut |one| {

@@ -1,15 +1,16 @@
-//! Division of whole numbers as the field divides them: `10 / 4` is 2.5 in its blocks and routines,
-//! and in statements that read `dual` or its views.
+//! Operators that mean something else in the field: in its blocks and routines, and in statements
+//! that read `dual` or its views, `10 / 4` is 2.5, and `||` takes NULL for an empty text and
+//! numbers on both sides.
 //!
-//! What it promises: a whole number on the left becomes a numeric, anything else stays what it is.
-//! What it must never do: touch a statement of another kind, in which PostgreSQL's division is
-//! meant.
+//! What it promises: a whole number on the left of a division becomes a numeric, a side of `||` a
+//! text unless one of them is an array, bytes or jsonb; anything else stays what it is. What it
+//! must never do: touch a statement of another kind, in which PostgreSQL's operators are meant.
 
 use super::plain_name;
 use crate::bind::{call, table_parts};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Fetch, LimitClause, ObjectName, Query, Statement as Ast, Value, Visit,
-    VisitMut, Visitor, VisitorMut,
+    BinaryOperator, CastKind, DataType, Expr, Fetch, LimitClause, ObjectName, Query,
+    Statement as Ast, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -24,14 +25,21 @@ pub(super) fn is_division(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::Divide, .. })
 }
 
-/// Whether something is divided.
-pub(crate) fn divides(ast: &Ast) -> bool {
+fn is_joining(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryOp { op: BinaryOperator::StringConcat, .. })
+}
+
+/// Whether something is divided, or joined by `||`.
+pub(crate) fn differs(ast: &Ast) -> bool {
     struct Finder;
     impl Visitor for Finder {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            if is_division(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            match is_division(expr) || is_joining(expr) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
         }
     }
     ast.visit(&mut Finder).is_break()
@@ -70,8 +78,9 @@ pub(crate) fn read_by(ast: &Ast) -> Read {
     read
 }
 
-/// Divides as the field does. `typed`: parameters have types. Whether anything was changed.
-pub(crate) fn divide_exactly(ast: &mut Ast, typed: bool) -> bool {
+/// Divides and joins as the field does. `typed`: parameters have types. Whether anything was
+/// changed.
+pub(crate) fn as_the_field(ast: &mut Ast, typed: bool) -> bool {
     let mut divider = Divider { typed, changed: false, closed: 0, bounds: Vec::new() };
     let _ = VisitMut::visit(ast, &mut divider);
     divider.changed
@@ -152,6 +161,41 @@ fn is_exact(expr: &Expr) -> bool {
     }
 }
 
+impl Divider {
+    /// Makes a side of `||` what is empty where it is NULL.
+    fn join(&self, side: &mut Expr) -> bool {
+        let text = |text: &str| Expr::Value(Value::SingleQuotedString(text.to_owned()).into());
+        match side {
+            // Nothing that is joined is NULL.
+            Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => return false,
+            Expr::Value(value) => match &value.value {
+                Value::Null => {
+                    *side = text("");
+                    return true;
+                }
+                Value::SingleQuotedString(_) => return false,
+                _ => {}
+            },
+            _ => {}
+        }
+        let untyped = !self.typed
+            && matches!(side, Expr::Value(value)
+                if matches!(value.value, Value::Placeholder(_)));
+        let mut inner = std::mem::replace(side, Expr::Value(Value::Null.into()));
+        if untyped {
+            inner = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(inner),
+                data_type: DataType::Text,
+                array: false,
+                format: None,
+            };
+        }
+        *side = call(query::PART, vec![inner]);
+        true
+    }
+}
+
 impl VisitorMut for Divider {
     type Break = ();
 
@@ -174,6 +218,10 @@ impl VisitorMut for Divider {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         self.closed -= usize::from(closes(expr));
+        if let Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } = expr {
+            self.changed |= self.join(left) | self.join(right);
+            return ControlFlow::Continue(());
+        }
         if self.closed > 0 {
             return ControlFlow::Continue(());
         }
@@ -204,12 +252,12 @@ mod tests {
 
     fn divided(text: &str, typed: bool) -> String {
         let Parsed::Sql(mut ast) = parse_single(text).unwrap().parsed else { panic!("{text}") };
-        divide_exactly(&mut ast, typed);
+        as_the_field(&mut ast, typed);
         ast.to_string()
     }
 
     #[test]
-    fn a_side_of_a_division_becomes_a_numeric() {
+    fn sides_become_what_the_field_takes_them_for() {
         for (text, typed, as_divided) in [
             ("select a / 2", false, "SELECT \"$exact\"(a) / 2"),
             ("select a / 2 / b", false, "SELECT \"$exact\"(a) / 2 / b"),
@@ -220,6 +268,9 @@ mod tests {
             ("select a * 2", true, "SELECT a * 2"),
             ("select round(a / 2, 1)", true, "SELECT round(\"$exact\"(a) / 2, 1)"),
             ("select half(a / 2), b / 2", true, "SELECT half(a / 2), \"$exact\"(b) / 2"),
+            ("select a || 'x' || null", true, "SELECT \"$part\"(a) || 'x' || ''"),
+            ("select upper(1 || (b))", true, "SELECT upper(\"$part\"(1) || \"$part\"((b)))"),
+            ("select $1 || b", false, "SELECT \"$part\"(CAST($1 AS TEXT)) || \"$part\"(b)"),
             ("select 1 limit a / 2", true, "SELECT 1 LIMIT a / 2"),
         ] {
             assert_eq!(divided(text, typed), as_divided, "{text}");

@@ -6,6 +6,7 @@
 
 mod aggregates;
 pub(crate) mod context;
+pub(crate) mod dates;
 pub(crate) mod exact;
 mod hierarchy;
 mod outer;

@@ -8,6 +8,10 @@ use super::parse::{Name, Parser};
 use super::tree::{Dialect, TypeName, Variable};
 use crate::Result;
 
+/// What tells the type of a variable that the field's code declares as `date`: it has a time of
+/// day. No other declaration makes this text.
+pub(super) const DATE_QUERY: &str = "select cast(null as timestamp(0)) as \"date\"";
+
 /// Words behind a type.
 fn ends_type(word: &str) -> bool {
     const WORDS: [&str; 9] = [
@@ -171,11 +175,13 @@ impl Parser<'_> {
         if path.is_empty() {
             return Err(self.near());
         }
-        let text = match self.cut(&(from..self.at)) {
-            own if is_own_integer(own) => "int",
-            text => text,
+        let query = match self.cut(&(from..self.at)) {
+            own if is_own_integer(own) => "select cast(null as int)".to_owned(),
+            text if self.dialect == Dialect::Field && text.eq_ignore_ascii_case("date") => {
+                DATE_QUERY.to_owned()
+            }
+            text => format!("select cast(null as {text})"),
         };
-        let query = format!("select cast(null as {text})");
         Ok((TypeName::Query(self.plain(query), false), false))
     }
 

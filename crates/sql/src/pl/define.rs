@@ -514,6 +514,16 @@ impl Parser<'_> {
         let text = self.text[self.tokens[from].at..end].trim_end().trim_end_matches(';');
         spec.text = Some(text.trim_end().to_owned());
         spec.language = Some("plsql".to_owned());
+        // The field's dates have a time of day.
+        let dated = |ty: &mut String| {
+            if ty.eq_ignore_ascii_case("date") {
+                "timestamp".clone_into(ty);
+            }
+        };
+        spec.args.iter_mut().for_each(|arg| dated(&mut arg.ty));
+        if let ReturnsSpec::Type { ty, .. } = &mut spec.returns {
+            dated(ty);
+        }
         Ok(())
     }
 

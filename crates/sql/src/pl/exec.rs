@@ -6,7 +6,8 @@ use super::run::{Machine, type_of};
 use super::scopes::{Written, without_failed, written};
 use super::tree::{Dialect, Into, ROW_COUNT, Slot, Sql, Use};
 use crate::encode::{Nowhere, TakenRows};
-use crate::idioms::exact::divide_exactly;
+use crate::idioms::dates::mark_dates;
+use crate::idioms::exact::as_the_field;
 use crate::parse::{Parsed, Statement, parse_single};
 use crate::plan::{Direct, Kind as PlanKind, Prepared};
 use crate::planning::Counted;
@@ -98,16 +99,20 @@ impl Machine<'_> {
     }
 
     /// A statement of the code itself, which is in its language.
+    ///
+    /// `dates`: which of the parameters, by their numbers, are dates of the field.
     async fn prepare_own(
         &mut self,
         mut statement: Statement,
         types: &[u32],
+        dates: &[usize],
         counted: Counted,
     ) -> Result<Arc<Prepared>> {
         if self.dialect == Dialect::Field
             && let Parsed::Sql(ast) = &mut statement.parsed
         {
-            statement.exact = divide_exactly(ast, true);
+            statement.exact = as_the_field(ast, true);
+            mark_dates(ast, dates);
         }
         self.prepare_read(statement, types, counted).await
     }
@@ -198,14 +203,26 @@ impl Machine<'_> {
             false => Default::default(),
         };
         let single = counts.iter().all(|count| *count == 1);
+        // Where the value of each is among all.
+        let starts = counts.iter().scan(0, |next, count| {
+            *next += count;
+            Some(*next - count)
+        });
+        let starts: Vec<usize> = starts.collect();
+        let is_date = |value: usize| sql.dates.iter().any(|used| starts[*used] == value);
+        let dates = |given: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
+            given.enumerate().filter(|(_, value)| is_date(*value)).map(|(at, _)| at + 1).collect()
+        };
         let (prepared, given) = loop {
             if columns.is_empty() && single {
                 let statement = read.take().map_or_else(|| parse_single(&text), Ok)?;
-                break (self.prepare_own(statement, &types, counted).await?, None);
+                let dates = dates(&mut (0..types.len()));
+                break (self.prepare_own(statement, &types, &dates, counted).await?, None);
             }
             let Written { text: own, given } = written(&text, sql, &columns, counts)?;
             let taken: Vec<u32> = given.iter().map(|at| types[*at]).collect();
-            match self.prepare_own(parse_single(&own)?, &taken, counted).await {
+            let dates = dates(&mut given.iter().copied());
+            match self.prepare_own(parse_single(&own)?, &taken, &dates, counted).await {
                 Ok(prepared) => break (prepared, Some(given)),
                 Err(error) => match without_failed(&error, &text, sql, &columns) {
                     Some(rest) => columns = rest,

@@ -160,7 +160,7 @@ impl Parser<'_> {
         let operand = match first > range.start {
             true => {
                 slot = self.new_slot();
-                Some(self.expression(range.start..first))
+                Some(Box::new(self.expression(range.start..first)))
             }
             false => None,
         };

@@ -175,7 +175,8 @@ impl Parser<'_> {
     /// SQL without variables.
     pub(super) fn plain(&mut self, text: String) -> Sql {
         self.statements += 1;
-        Sql { id: self.statements - 1, text, uses: Vec::new(), names: Vec::new() }
+        let (uses, names, dates) = (Vec::new(), Vec::new(), Vec::new());
+        Sql { id: self.statements - 1, text, uses, names, dates }
     }
 
     /// The SQL of these words, with parameters for variables; `statement`: not an expression.
@@ -234,6 +235,10 @@ impl Parser<'_> {
             let known = out.uses.iter().zip(&out.names);
             let mut known = known.map(|(used, name)| *used == found && *name == named);
             let number = known.position(|same| same).unwrap_or_else(|| {
+                let plain = found.access.is_none() && found.field.is_none();
+                if plain && self.dates.contains(&found.slot) {
+                    out.dates.push(out.uses.len());
+                }
                 out.uses.push(found);
                 out.names.push(named);
                 out.uses.len() - 1

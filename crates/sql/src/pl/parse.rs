@@ -14,7 +14,7 @@ use super::tree::{
 use super::types::CollectionSpec;
 use crate::{PgError, Result};
 use kernel::dict::ArgumentMode;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -57,6 +57,8 @@ pub(super) struct Parser<'a> {
     depth: usize,
     pub(super) cursors: Vec<CursorDef>,
     pub(super) numbers: Vec<(usize, i32)>,
+    /// Variables that the field's code declares as dates.
+    pub(super) dates: BTreeSet<Slot>,
     /// Records that loops declare.
     pub(super) records: Vec<(Slot, String)>,
     pub(super) returning: Returning,
@@ -90,7 +92,7 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Program> {
 /// 42601 with the line.
 pub(super) fn parse_bound(text: &str, count: usize) -> Result<Program> {
     let mut parser = Parser::new(text, Dialect::Field)?;
-    let args = vec![("", ArgumentMode::In); count];
+    let args = vec![Argument { name: "", mode: ArgumentMode::In, is_date: false }; count];
     let (returning, shown) = (Returning::Nothing, String::new());
     let (given, _) = parser.arguments(&Around { name: "", args, returning, shown })?;
     parser.refuse_parameters(count)?;
@@ -103,11 +105,20 @@ pub(super) fn parse_bound(text: &str, count: usize) -> Result<Program> {
     Ok(Program { given, ..parser.program(block)? })
 }
 
+/// An argument as a routine's body knows it.
+#[derive(Clone, Copy)]
+pub(super) struct Argument<'a> {
+    /// Empty: it has none.
+    pub(super) name: &'a str,
+    pub(super) mode: ArgumentMode,
+    /// Whether it is a date as the field has it.
+    pub(super) is_date: bool,
+}
+
 /// What a routine's body knows of it.
 pub(super) struct Around<'a> {
     pub(super) name: &'a str,
-    /// Names and modes of the arguments.
-    pub(super) args: Vec<(&'a str, ArgumentMode)>,
+    pub(super) args: Vec<Argument<'a>>,
     pub(super) returning: Returning,
     /// How it is called where an error happened.
     pub(super) shown: String,
@@ -199,7 +210,10 @@ pub(super) fn own_body_len(
 ) -> Result<usize> {
     let mut parser = Parser::new(text, Dialect::Field)?;
     parser.returning = if is_function { Returning::Value } else { Returning::Nothing };
-    let args = args.iter().map(|arg| (arg.name.as_str(), arg.mode)).collect();
+    let known = args.iter();
+    let args = known
+        .map(|arg| Argument { name: arg.name.as_str(), mode: arg.mode, is_date: false })
+        .collect();
     let around = Around { name, args, returning: parser.returning, shown: String::new() };
     parser.arguments(&around)?;
     let _ = parser.word("declare");
@@ -207,11 +221,27 @@ pub(super) fn own_body_len(
     parser.program(block).map(|program| program.len)
 }
 
+/// `sys.dbms_lock.sleep(1)` without the schema, under which the field has its packages.
+fn without_sys(mut tokens: Vec<Token>) -> Vec<Token> {
+    let is_sys = |at: usize| {
+        matches!(&tokens[at].tok, Tok::Word(word) if word == "sys")
+            && tokens.get(at + 1).is_some_and(|next| next.tok == Tok::Symbol("."))
+            && matches!(tokens.get(at + 2).map(|next| &next.tok),
+                Some(Tok::Word(name)) if crate::words::is_of_sys(name))
+            && (at == 0 || tokens[at - 1].tok != Tok::Symbol("."))
+    };
+    let found: Vec<usize> = (0..tokens.len()).filter(|at| is_sys(*at)).collect();
+    for at in found.into_iter().rev() {
+        tokens.drain(at..at + 2);
+    }
+    tokens
+}
+
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, dialect: Dialect) -> Result<Parser<'a>> {
         let mut parser = Parser {
             text,
-            tokens: tokens(text)?,
+            tokens: without_sys(tokens(text)?),
             at: 0,
             dialect,
             scopes: vec![Scope::default()],
@@ -221,6 +251,7 @@ impl<'a> Parser<'a> {
             depth: 0,
             cursors: Vec::new(),
             numbers: Vec::new(),
+            dates: BTreeSet::new(),
             records: Vec::new(),
             returning: Returning::Nothing,
             types: Vec::new(),
@@ -257,8 +288,11 @@ impl<'a> Parser<'a> {
     fn arguments(&mut self, around: &Around<'_>) -> Result<(Vec<Slot>, Vec<Slot>)> {
         self.enter(Some(around.name.to_owned()), false);
         let (mut given, mut results) = (Vec::new(), Vec::new());
-        for (name, mode) in &around.args {
+        for Argument { name, mode, is_date } in &around.args {
             let slot = self.new_slot();
+            if *is_date && self.dialect == Dialect::Field {
+                self.dates.insert(slot);
+            }
             if mode.is_given() {
                 given.push(slot);
                 self.declare(&format!("${}", given.len()), Name::Scalar(slot))?;

@@ -5,13 +5,13 @@
 //! is an error.
 
 use super::exec::{Ready, Source};
-use super::parse::{Around, Returning, parse_routine, parse_sql};
+use super::parse::{Argument, Around, Returning, parse_routine, parse_sql};
 use super::run::Machine;
 use super::tree::{Dialect, Program, Returned, Rows, Slot, Sql, Use};
 use crate::plan::Kind as PlanKind;
 use crate::session::Session;
 use crate::{PgError, Result};
-use kernel::dict::{ArgumentMode, RoutineDef, RoutineResult};
+use kernel::dict::{ArgumentDef, ArgumentMode, RoutineDef, RoutineResult};
 use kernel::row::{ColType, TypeKind, Value};
 use query::cast::{CastMode, cast, kind_of};
 use query::row_calls::RowCalls;
@@ -85,7 +85,12 @@ pub(crate) fn check_body(def: &RoutineDef) -> Result<()> {
 
 fn compile(def: &RoutineDef) -> Result<Program> {
     let body = &def.body;
-    let args = body.args.iter().map(|arg| (arg.name.as_str(), arg.mode)).collect();
+    // A date in the field's form is kept as a timestamp.
+    let is_date = |arg: &ArgumentDef| arg.ty.kind == TypeKind::Timestamp;
+    let known = body.args.iter();
+    let args = known
+        .map(|arg| Argument { name: &arg.name, mode: arg.mode, is_date: is_date(arg) })
+        .collect();
     let around = Around { name: &def.name, args, returning: returning(def), shown: shown(def) };
     match body.language.as_str() {
         "sql" => parse_sql(&body.text, &around),

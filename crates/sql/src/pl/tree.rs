@@ -136,7 +136,7 @@ pub(super) enum Lazy {
     And(Vec<Sql>),
     Or(Vec<Sql>),
     Case {
-        operand: Option<Sql>,
+        operand: Option<Box<Sql>>,
         /// Where the operand is kept; it is the last parameter of the conditions.
         slot: Slot,
         arms: Vec<(Sql, Sql)>,
@@ -216,6 +216,8 @@ pub(super) struct Sql {
     pub(super) uses: Vec<Use>,
     /// Of each use the name that it was written as, if that may be a column's.
     pub(super) names: Vec<Option<Arc<Named>>>,
+    /// Of which of the uses the values are dates as the field has them.
+    pub(super) dates: Vec<usize>,
 }
 
 /// A name that stands for a variable where no column has it.

@@ -4,6 +4,7 @@
 //! What it promises: what a name with indexes and fields stands for is known when the code is read.
 //! What it must never do: take a name for a collection's that is a variable of another kind.
 
+use super::declare::DATE_QUERY;
 use super::lex::Tok;
 use super::parse::{Name, Parser};
 use super::tree::{Access, Made, Passed, Slot, Sql, TypeName, Use, Variable, Whole};
@@ -298,7 +299,17 @@ impl Parser<'_> {
     /// Declares a variable, a parameter or what a function gives.
     pub(super) fn declare_as(&mut self, name: &str, slot: Slot, ty: &TypeName) -> Result<()> {
         let what = match Shape::of(ty) {
-            Shape::Scalar => Name::Scalar(slot),
+            Shape::Scalar => {
+                let is_date = match ty {
+                    TypeName::Query(sql, false) => sql.text == DATE_QUERY,
+                    TypeName::Like(other, false) => self.dates.contains(other),
+                    _ => false,
+                };
+                if is_date {
+                    self.dates.insert(slot);
+                }
+                Name::Scalar(slot)
+            }
             Shape::Record => Name::Record(slot),
             Shape::Collection(spec) => {
                 self.collections.insert(slot, spec);

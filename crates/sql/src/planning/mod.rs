@@ -236,23 +236,23 @@ impl Session {
 
     /// The statement without idioms of the field; `None`: it has none.
     pub(crate) async fn idioms_of(&mut self, ast: &Ast) -> Result<Option<Ast>> {
-        let divided = match self.divides_exactly(ast).await? {
+        let own = match self.is_the_fields(ast).await? {
             true => {
                 let mut own = ast.clone();
-                exact::divide_exactly(&mut own, false);
+                exact::as_the_field(&mut own, false);
                 Some(own)
             }
             false => None,
         };
-        let ast = divided.as_ref().unwrap_or(ast);
+        let ast = own.as_ref().unwrap_or(ast);
         let routines = self.routines().await?;
         let is_routine = |name: &str| routines.all.iter().any(|one| one.name == name);
-        Ok(crate::idioms::rewritten(ast, &is_routine)?.or(divided))
+        Ok(crate::idioms::rewritten(ast, &is_routine)?.or(own))
     }
 
-    /// Whether a statement divides, and reads what only the field has.
-    async fn divides_exactly(&mut self, ast: &Ast) -> Result<bool> {
-        if !exact::divides(ast) {
+    /// Whether a statement divides or joins, and reads what only the field has.
+    async fn is_the_fields(&mut self, ast: &Ast) -> Result<bool> {
+        if !exact::differs(ast) {
             return Ok(false);
         }
         let read = exact::read_by(ast);

@@ -8,6 +8,7 @@
 use super::build::{call, string, text_of};
 use super::function::plain_args;
 use crate::bind::{Binder, object_parts};
+use crate::idioms::dates::DAY;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function,
@@ -43,7 +44,7 @@ pub(super) fn is_date(expr: &Expr) -> bool {
             let Some(name) = called(function) else { return false };
             let Ok(args) = plain_args(function) else { return false };
             match (name.as_str(), &args[..]) {
-                ("add_months" | "next_day", [_, _]) | ("last_day", [_]) => true,
+                ("add_months" | "next_day", [_, _]) | ("last_day" | DAY, [_]) => true,
                 ("trunc" | "round", [of]) => is_date(of),
                 // A template, where PostgreSQL has a number of digits.
                 ("trunc" | "round", [of, to]) => {

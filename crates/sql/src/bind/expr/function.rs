@@ -8,6 +8,7 @@ use super::build::{binary, call, number, string, text_of};
 use super::session::{rounded_now, session_function};
 use crate::bind::scalar::ScalarBinder;
 use crate::bind::{Binder, SessionFn, object_parts, refuse};
+use crate::idioms::dates::DAY;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
@@ -40,12 +41,19 @@ impl Binder<'_> {
             *expr = self.next_of_row(plain_args(function)?)?;
             return Ok(());
         }
+        if name == DAY
+            && let Ok([date]) = <[Expr; 1]>::try_from(plain_args(function)?)
+        {
+            *expr = date;
+            return self.expr(expr);
+        }
         if name.starts_with('$')
             && name != query::single::SINGLE
             && name != "$array_ordinals"
             && name != query::functions::RANDOM_STRING
             && name != crate::idioms::LEVEL_FUNCTION
             && name != crate::idioms::exact::EXACT
+            && name != query::PART
             && name != crate::idioms::context::AS_OF
             && name != query::rows::ROW
             && name != query::subscripts::ARRAY_ASSIGN
