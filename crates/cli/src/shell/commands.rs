@@ -370,8 +370,8 @@ impl Shell {
                     from pg_attribute a join pg_class c on c.oid = attrelid join pg_namespace n on \
                     n.oid = relnamespace where attnum > 0 and nspname not in ('pg_catalog', \
                     'information_schema') union select proname from pg_proc where pronamespace <> \
-                    11 union select name from v$fixed_table union select column_name from \
-                    v$fixed_view_columns";
+                    11 union select lower(name) from v$fixed_table union select lower(column_name) \
+                    from v$fixed_view_columns";
         let found = query::rows(self, text).await;
         let rows = found.map(|table| table.rows).unwrap_or_default();
         rows.into_iter().flatten().flatten().collect()

@@ -187,12 +187,13 @@ impl Shell {
     /// column, type, what it means.
     async fn server_views(&self, pattern: &str) -> Result<Table> {
         let text = format!(
-            "select view_name, column_name, data_type, description from (select view_name, \
-             column_id, column_name, data_type, description from v$fixed_view_columns union all \
-             select name, 0, 'inst_id', 'integer', 'Its instance.' from v$fixed_table where name \
-             like 'gv$%' union all select 'g' || view_name, column_id, column_name, data_type, \
-             description from v$fixed_view_columns where 'g' || view_name in (select name from \
-             v$fixed_table)) c where true{} order by 1, column_id",
+            "select view_name, column_name, data_type, description from (select lower(view_name) \
+             as view_name, column_id, lower(column_name) as column_name, data_type, description \
+             from v$fixed_view_columns union all select lower(name), 0, 'inst_id', 'integer', \
+             'Its instance.' from v$fixed_table where name like 'GV$%' union all select 'g' || \
+             lower(view_name), column_id, lower(column_name), data_type, description from \
+             v$fixed_view_columns where 'G' || view_name in (select name from v$fixed_table)) c \
+             where true{} order by 1, column_id",
             like("view_name", pattern)
         );
         rows(self, &text).await

@@ -114,8 +114,8 @@ impl Seen {
     /// Reads all views of one instance.
     async fn look(&mut self, client: &Client) {
         // Those of which each instance has rows of its own.
-        let local = "select name from v$fixed_table where name like 'v$%' and 'g' || name in \
-                     (select name from v$fixed_table)";
+        let local = "select lower(name) from v$fixed_table where name like 'V$%' and 'G' || name \
+                     in (select name from v$fixed_table)";
         for view in strings(client, local).await {
             let sql = format!("select * from {view}");
             for message in client.simple_query(&sql).await.expect("a view can be read") {

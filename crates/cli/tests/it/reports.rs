@@ -74,7 +74,7 @@ fn a_report_tells_what_two_instances_did() {
         assert_eq!(out.status.code(), Some(code), "{args:?}");
         assert!(all_text(&out).contains(said), "{}", all_text(&out));
     }
-    let kept = "select count(*) from v$fixed_table where name = 'v$active_session_history'";
+    let kept = "select count(*) from v$fixed_table where name = 'V$ACTIVE_SESSION_HISTORY'";
     if db.sql(1, kept) == "1" {
         let ash = report(&db, &["--ash", "10"]);
         assert!(ash.starts_with("ASH REPORT") && ash.ends_with("End of Report\n"), "{ash}");

@@ -33,7 +33,7 @@ fn every_gv_view_has_the_rows_of_all_instances() {
         // samples where somebody works.
         let views = db.sql(
             k,
-            "select name from v$fixed_table where name like 'gv$%' and name not in \
+            "select lower(name) from v$fixed_table where name like 'GV$%' and lower(name) not in \
              ('gv$tempseg_usage', 'gv$ges_blocking_enqueue', 'gv$enqueue_statistics', \
               'gv$enqueue_stat', \
               'gv$active_session_history')",

@@ -4,6 +4,7 @@
 //! What it promises: names are shown as in the other views of objects. What it must never do: list
 //! a view that cannot be read.
 
+use super::fixed::shown;
 use super::registry::{Make, SessionView, views};
 use super::{all, shown_name};
 use crate::Result;
@@ -61,15 +62,14 @@ fn kind(table: &TableDef) -> &'static str {
 
 fn dictionary(rows: &mut Rows) {
     for view in all() {
-        let name = |prefix: &str, name: &str| text(format!("{prefix}{name}").to_uppercase());
-        rows.push(vec![name("", view.name), text(view.doc)]);
+        rows.push(vec![shown("", view.name), text(view.doc)]);
         if view.is_local() {
-            rows.push(vec![name("g", view.name), text(format!("On all instances: {}", view.doc))]);
+            rows.push(vec![shown("g", view.name), text(format!("On all instances: {}", view.doc))]);
         }
         if let (Some(rest), Some(_)) = (view.name.strip_prefix("dba_"), view.owner()) {
             let own = format!("Of the current schema: {}", view.doc);
-            rows.push(vec![name("user_", rest), text(own)]);
-            rows.push(vec![name("all_", rest), text(view.doc)]);
+            rows.push(vec![shown("user_", rest), text(own)]);
+            rows.push(vec![shown("all_", rest), text(view.doc)]);
         }
     }
 }

@@ -1,10 +1,14 @@
 //! What views there are.
+//!
+//! What it promises: names are in capital letters, as `dictionary` and the views of objects show
+//! theirs. What it must never do: list a view that cannot be read.
 
 use super::registry::{Make, views};
 use super::{all, int4};
 use crate::catalog::rows::Shape::{Int4, Text};
 use crate::catalog::rows::{Rows, text};
 use kernel::instance::Instance;
+use kernel::row::Value;
 use std::sync::Arc;
 
 views! {
@@ -22,12 +26,17 @@ views! {
     }
 }
 
+/// The name of a view or column, as the field shows it.
+pub(super) fn shown(prefix: &str, name: &str) -> Value {
+    text(format!("{prefix}{name}").to_uppercase())
+}
+
 fn fixed_table(_: &Arc<Instance>, rows: &mut Rows) {
     for view in all() {
-        rows.push(vec![text(view.name), text(view.doc)]);
+        rows.push(vec![shown("", view.name), text(view.doc)]);
         if view.is_local() {
             let doc = format!("On all instances: {}", view.doc);
-            rows.push(vec![text(format!("g{}", view.name)), text(doc)]);
+            rows.push(vec![shown("g", view.name), text(doc)]);
         }
     }
 }
@@ -36,9 +45,9 @@ fn columns(_: &Arc<Instance>, rows: &mut Rows) {
     for view in all() {
         for (at, column) in view.columns().enumerate() {
             rows.push(vec![
-                text(view.name),
+                shown("", view.name),
                 int4(at + 1),
-                text(column.name),
+                shown("", column.name),
                 text(column.type_name()),
                 text(column.doc),
             ]);
