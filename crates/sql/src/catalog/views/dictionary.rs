@@ -1,5 +1,5 @@
-//! What the dictionary says in words: its own views, comments, who has which role; and the short
-//! lists of one's own tables that scripts of the field ask for.
+//! What the dictionary says in words: its own views, comments; and the short lists of one's
+//! own tables that scripts of the field ask for.
 //!
 //! What it promises: names are shown as in the other views of objects. What it must never do: list
 //! a view that cannot be read.
@@ -13,7 +13,6 @@ use crate::catalog::rows::Shape::Text;
 use crate::catalog::rows::{Rows, opt_text, text};
 use crate::session::Session;
 use kernel::dict::TableDef;
-use kernel::row::Value;
 
 views! {
     "dictionary", Make::Session(SessionView::Dictionary), "The views of this list." {
@@ -37,11 +36,6 @@ views! {
         column_name: Text, "Name of the column.";
         comments: Text, "The comment; NULL: there is none.";
     }
-    "dba_role_privs", Make::Session(SessionView::RolePrivs), "Roles that have been granted." {
-        grantee: Text, "Who has the role: a user or a role.";
-        granted_role: Text, "The role.";
-        admin_option: Text, "`YES`: the grantee may grant it; else `NO`.";
-    }
     "tab", Make::Session(SessionView::Tab), "Tables and views of the current schema." {
         tname: Text, "Its name.";
         tabtype: Text, "`TABLE`, `VIEW` or `MATERIALIZED VIEW`.";
@@ -52,7 +46,8 @@ views! {
     }
 }
 
-fn kind(table: &TableDef) -> &'static str {
+/// What the field calls a table or view.
+pub(super) fn kind(table: &TableDef) -> &'static str {
     match (&table.view, &table.materialized) {
         (Some(_), _) => "VIEW",
         (None, Some(_)) => "MATERIALIZED VIEW",
@@ -98,17 +93,6 @@ fn col_comments(catalog: &Catalog, rows: &mut Rows) {
     }
 }
 
-fn role_privs(catalog: &Catalog, rows: &mut Rows) {
-    for member in &catalog.roles.members {
-        let name = |obj| {
-            let found = catalog.roles.all.iter().find(|role| role.obj == obj);
-            found.map_or(Value::Null, |role| shown_name(&role.name))
-        };
-        let admin = if member.admin { "YES" } else { "NO" };
-        rows.push(vec![name(member.member), name(member.role), text(admin)]);
-    }
-}
-
 impl Session {
     /// The rows of one of these views.
     pub(super) async fn words_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
@@ -117,7 +101,6 @@ impl Session {
             SessionView::Dictionary => dictionary(rows),
             SessionView::TabComments => tab_comments(&catalog, rows),
             SessionView::ColComments => col_comments(&catalog, rows),
-            SessionView::RolePrivs => role_privs(&catalog, rows),
             _ => {
                 let mut path = self.schemas_for(None).await?.into_iter();
                 let schema = path.find(|schema| !crate::ddl::is_temporary(schema));

@@ -10,6 +10,7 @@ mod audit;
 mod cache;
 mod chains;
 mod cluster;
+mod code;
 mod dictionary;
 mod events;
 mod fixed;
@@ -22,6 +23,7 @@ mod objects;
 mod page;
 mod processes;
 mod registry;
+mod rights;
 mod sequences;
 mod session;
 mod sql;
@@ -41,7 +43,7 @@ use registry::{Make, SessionView, View};
 use std::sync::Arc;
 
 /// All there are, by subject.
-const ALL: [&[View]; 21] = [
+const ALL: [&[View]; 23] = [
     instance::VIEWS,
     session::VIEWS,
     processes::VIEWS,
@@ -60,6 +62,8 @@ const ALL: [&[View]; 21] = [
     sequences::VIEWS,
     objects::VIEWS,
     dictionary::VIEWS,
+    rights::VIEWS,
+    code::VIEWS,
     work_areas::VIEWS,
     audit::VIEWS,
     fixed::VIEWS,
@@ -127,9 +131,17 @@ impl Session {
             SessionView::Dictionary
             | SessionView::TabComments
             | SessionView::ColComments
-            | SessionView::RolePrivs
             | SessionView::Tab
             | SessionView::Cat => self.words_view(which, &mut rows).await?,
+            SessionView::Users
+            | SessionView::Roles
+            | SessionView::RolePrivs
+            | SessionView::SysPrivs
+            | SessionView::TabPrivs
+            | SessionView::ColPrivs => self.rights_view(which, &mut rows).await?,
+            SessionView::Source => self.source(&mut rows).await?,
+            // There is nothing of the kind here.
+            SessionView::Errors | SessionView::Triggers => {}
             of_objects => self.objects_view(of_objects, &mut rows).await?,
         }
         if own && let Some(column) = view.owner() {

@@ -16,7 +16,6 @@ use crate::session::Session;
 use block::{BLOCK_BYTES, ObjId};
 use kernel::dict::{self, IndexDef, IndexKind, KEY_EXPR, TableDef, TableStats};
 use kernel::row::{ColType, TypeKind, Value};
-use query::datetime::EPOCH_US;
 use std::collections::BTreeMap;
 
 views! {
@@ -99,14 +98,6 @@ views! {
         text_length: Int8, "Characters of its query.";
         text: Text, "Its query.";
     }
-    "dba_users", Make::Session(SessionView::Users), "Who may log on." {
-        username: Text, "Name.";
-        user_id: Int8, "Number.";
-        account_status: Text, "`OPEN`; `EXPIRED`: the password counts no more; `LOCKED`: has \
-            none. NULL for who is no superuser.";
-        expiry_date: Timestamptz, "Until when the password counts; NULL: for ever.";
-        default_tablespace: Text, "Where its tables are.";
-    }
     "dba_tablespaces", Make::Session(SessionView::Tablespaces), "Where blocks are." {
         tablespace_name: Text, "Name.";
         block_size: Int8, "Bytes of a block.";
@@ -115,7 +106,7 @@ views! {
 }
 
 /// The tablespace of tables and indexes.
-const USERS: &str = "USERS";
+pub(super) const USERS: &str = "USERS";
 
 fn yes(yes: bool) -> Value {
     text(if yes { "Y" } else { "N" })
@@ -210,8 +201,7 @@ fn objects(catalog: &Catalog, rows: &mut Rows) {
         add(&def.schema, &def.name, def.obj, "TYPE");
     }
     for def in &catalog.routines.all {
-        let kind = if def.body.procedure { "PROCEDURE" } else { "FUNCTION" };
-        add(&def.schema, &def.name, def.obj, kind);
+        add(&def.schema, &def.name, def.obj, super::code::kind(def));
     }
 }
 
@@ -372,24 +362,6 @@ fn views_of(catalog: &Catalog, rows: &mut Rows) {
     }
 }
 
-/// `all`: the asker may know who has a password.
-fn users(catalog: &Catalog, now_us: i64, all: bool, rows: &mut Rows) {
-    for user in catalog.users.iter().filter(|user| user.login) {
-        let until = user.valid_until.filter(|until| *until != i64::MAX);
-        rows.push(vec![
-            shown_name(&user.name),
-            int(user.obj.0),
-            opt_text(all.then_some(match (&user.verifier, until) {
-                (None, _) => "LOCKED",
-                (Some(_), Some(until)) if until < now_us => "EXPIRED",
-                _ => "OPEN",
-            })),
-            until.map_or(Value::Null, Value::Timestamptz),
-            text(USERS),
-        ]);
-    }
-}
-
 impl Session {
     /// The rows of one of these views.
     pub(super) async fn objects_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
@@ -408,10 +380,6 @@ impl Session {
             SessionView::Constraints => constraints(&catalog, rows),
             SessionView::ConsColumns => cons_columns(&catalog, rows),
             SessionView::Views => views_of(&catalog, rows),
-            SessionView::Users => {
-                let all = self.is_superuser().await?;
-                users(&catalog, self.ctx.env.wall_us() - EPOCH_US, all, rows);
-            }
             _ => {
                 for (name, contents) in [(USERS, "PERMANENT"), ("UNDO", "UNDO")] {
                     rows.push(vec![text(name), int(BLOCK_BYTES), text(contents)]);

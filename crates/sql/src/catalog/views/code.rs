@@ -1,0 +1,82 @@
+//! Stored code: what routines are written as; and two lists of the field that are empty here, since
+//! there is nothing to put into them.
+//!
+//! What it promises: the lines of a routine, behind `create or replace`, make the same routine
+//! again. What it must never do: tell of code that does not run here.
+
+use super::registry::{Make, SessionView, views};
+use super::{int4, shown_name};
+use crate::Result;
+use crate::catalog::Catalog;
+use crate::catalog::rows::Shape::{Int4, Text};
+use crate::catalog::rows::{Rows, text};
+use crate::session::Session;
+use kernel::dict::RoutineDef;
+
+views! {
+    "dba_source", Make::Session(SessionView::Source), "What stored functions and procedures are \
+        written as, line by line." {
+        owner: Text, "Schema of the routine.";
+        name: Text, "Its name; several may have the same, told apart by their arguments.";
+        type: Text, "`FUNCTION` or `PROCEDURE`.";
+        line: Int4, "Number of the line, from 1.";
+        text: Text, "The line, without its end. The head is made from the dictionary and stands in \
+            front of the body as it was written.";
+    }
+    "dba_errors", Make::Session(SessionView::Errors), "Errors of stored code: always without rows. \
+        A routine that cannot be read is refused when it is made, and what else is wrong with it is \
+        told to who runs it." {
+        owner: Text, "Schema of the code.";
+        name: Text, "Its name.";
+        type: Text, "What it is.";
+        sequence: Int4, "Orders the errors of one piece of code.";
+        line: Int4, "Line of the error.";
+        position: Int4, "Character of the line.";
+        text: Text, "The error.";
+        attribute: Text, "`ERROR` or `WARNING`.";
+    }
+    "dba_triggers", Make::Session(SessionView::Triggers), "Triggers: always without rows, there \
+        are none here." {
+        owner: Text, "Schema of the trigger.";
+        trigger_name: Text, "Its name.";
+        trigger_type: Text, "When it would run.";
+        triggering_event: Text, "What would run it.";
+        table_owner: Text, "Schema of the table.";
+        base_object_type: Text, "`TABLE` or `VIEW`.";
+        table_name: Text, "The table.";
+        status: Text, "`ENABLED` or `DISABLED`.";
+        trigger_body: Text, "What it would do.";
+    }
+}
+
+/// What the field calls a routine.
+pub(super) fn kind(def: &RoutineDef) -> &'static str {
+    if def.body.procedure { "PROCEDURE" } else { "FUNCTION" }
+}
+
+/// What scripts of the field put before the first line by themselves.
+const MAKE: &str = "CREATE OR REPLACE ";
+
+fn source(catalog: &Catalog, rows: &mut Rows) {
+    for def in &catalog.routines.all {
+        let whole = catalog.routine_text(def);
+        let whole = whole.strip_prefix(MAKE).unwrap_or(&whole);
+        for (at, line) in whole.lines().enumerate() {
+            rows.push(vec![
+                shown_name(&def.schema),
+                shown_name(&def.name),
+                text(kind(def)),
+                int4(at + 1),
+                text(line),
+            ]);
+        }
+    }
+}
+
+impl Session {
+    /// The rows of `dba_source`.
+    pub(super) async fn source(&mut self, rows: &mut Rows) -> Result<()> {
+        source(&self.shown_catalog().await?, rows);
+        Ok(())
+    }
+}
