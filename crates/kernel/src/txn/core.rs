@@ -278,6 +278,12 @@ impl Core {
         self.segments.read().values().cloned().collect()
     }
 
+    /// Whether new transactions go to an undo segment.
+    #[must_use]
+    pub fn is_own_segment(&self, usn: u16) -> bool {
+        self.own.read().iter().any(|segment| segment.usn == usn)
+    }
+
     /// Where undo blocks come from, as of now.
     pub(super) fn undo_supply(&self) -> Supply<'_> {
         Supply {

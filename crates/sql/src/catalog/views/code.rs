@@ -24,8 +24,8 @@ views! {
             front of the body as it was written.";
     }
     "dba_errors", Make::Session(SessionView::Errors), "Errors of stored code: always without rows. \
-        A routine that cannot be read is refused when it is made, and what else is wrong with it is \
-        told to who runs it." {
+        A routine that cannot be read is refused when it is made, and what else is wrong with it \
+        is told to who runs it." {
         owner: Text, "Schema of the code.";
         name: Text, "Its name.";
         type: Text, "What it is.";

@@ -42,12 +42,18 @@ views! {
     "v$database", Make::Local(database), "The database." {
         name: Text, "Its name.";
         open_mode: Text, "`READ WRITE`.";
+        log_mode: Text, "`NOARCHIVELOG`: redo is not archived.";
         current_scn: Int8, "The clock of this instance: the newest system change number it knows.";
         "checkpoint_change#": Int8, "Where recovery of this instance's redo thread would begin, in \
             bytes from the thread's first.";
     }
-    "v$active_services", Make::Local(services), "What clients may connect to here." {
+    "v$services", Make::Local(services), "What clients may connect to here." {
+        service_id: Int4, "Place of the service in the list, from 1.";
         name: Text, "Name of the service: `skein`, and those of the parameter `service_names`.";
+        network_name: Text, "The same: what a client names as its database.";
+    }
+    "v$active_services", Make::Local(active_services), "The same, with who has." {
+        name: Text, "Name of the service.";
         sessions: Int8, "Sessions of clients that have connected to it.";
     }
     "v$parameter", Make::Local(parameters), "The instance's parameters." {} + PARAMETER {}
@@ -86,26 +92,37 @@ fn database(instance: &Arc<Instance>, rows: &mut Rows) {
     rows.push(vec![
         text("SKEIN"),
         text("READ WRITE"),
+        text("NOARCHIVELOG"),
         int(instance.core.current_scn().0),
         int(instance.core.log.checkpoint().0),
     ]);
 }
 
-fn services(instance: &Arc<Instance>, rows: &mut Rows) {
+fn service_names(instance: &Instance) -> Vec<String> {
     let set = instance.params.service_names();
     let set = set.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let mut names: Vec<&str> = vec![observe::USER_SERVICE];
+    let mut names = vec![observe::USER_SERVICE.to_owned()];
     for name in set {
-        if !names.contains(&name) {
-            names.push(name);
+        if names.iter().all(|known| known != name) {
+            names.push(name.to_owned());
         }
     }
+    names
+}
+
+fn services(instance: &Arc<Instance>, rows: &mut Rows) {
+    for (at, name) in service_names(instance).into_iter().enumerate() {
+        rows.push(vec![int4(at + 1), text(&*name), text(name)]);
+    }
+}
+
+fn active_services(instance: &Arc<Instance>, rows: &mut Rows) {
     let open = instance.observer.sessions();
-    for name in names {
+    for name in service_names(instance) {
         let of = |s: &&observe::SessionRow| {
             s.kind == observe::SessionKind::User && *s.about.service == *name
         };
-        rows.push(vec![text(name), int(open.iter().filter(of).count())]);
+        rows.push(vec![text(&*name), int(open.iter().filter(of).count())]);
     }
 }
 

@@ -120,6 +120,7 @@ impl Session {
         match which {
             SessionView::DbaSequences => self.dba_sequences(&mut rows).await?,
             SessionView::Segments => self.segments(&mut rows).await?,
+            SessionView::Extents => self.extents(&mut rows).await?,
             SessionView::DataFiles => self.data_files(&mut rows),
             SessionView::FreeSpace => self.free_space(&mut rows).await?,
             SessionView::Waiters => self.waiters(&mut rows).await?,

@@ -46,6 +46,7 @@ pub(super) type Blockers = BTreeMap<u32, BlockedBy>;
 pub(super) enum SessionView {
     DbaSequences,
     Segments,
+    Extents,
     DataFiles,
     FreeSpace,
     Waiters,

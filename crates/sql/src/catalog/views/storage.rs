@@ -10,9 +10,9 @@ use crate::session::Session;
 use block::{BLOCK_BYTES, Dba, ObjId};
 use kernel::cache::SegmentStat;
 use kernel::instance::Instance;
-use kernel::redo::LogFileStatus;
+use kernel::redo::{LogFileStatus, log_file_no};
 use kernel::row::Value;
-use kernel::space::{DATA_FILE, UNDO_FILE};
+use kernel::space::{DATA_FILE, SegmentInfo, UNDO_FILE};
 use observe::Stat;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,8 +61,17 @@ views! {
         "thread#": Int4, "Number of the thread: the instance's.";
         "sequence#": Int8, "Its sequence number; NULL: it has not been written yet.";
         bytes: Int8, "Redo that it holds, in bytes.";
+        members: Int4, "Files with the same redo: 1, mirroring is the disk group's affair.";
+        archived: Text, "`NO`: redo is not archived.";
         status: Text, "`CURRENT`: it is being written; `ACTIVE`: recovery would need it; `INACTIVE`: \
             it may be written anew; `UNUSED`.";
+    }
+    "v$logfile", Make::Local(log_members), "Log files of this instance's redo thread, by name." {
+        "group#": Int4, "Place of the file in its ring, as in `v$log`.";
+        status: Text, "Always NULL: the file is in use; one that cannot be used ends the instance.";
+        type: Text, "`ONLINE`: there are no others.";
+        member: Text, "A name made of the database's, the thread's and the file's number: what is \
+            in a disk group has no other.";
     }
     "v$instance_recovery", Make::Local(instance_recovery), "What recovery of this instance would \
         have to do now." {
@@ -83,6 +92,18 @@ views! {
         initial_extent: Int8, "Bytes of the first of them.";
         hwm_blocks: Int8, "Blocks below the high-water mark, its header and maps among them.";
         "obj#": Int8, "Number of the object.";
+    }
+    "dba_extents", Make::Session(SessionView::Extents), "Extents of the segments of tables and \
+        indexes." {
+        owner: Text, "Schema of the object.";
+        segment_name: Text, "Its name.";
+        segment_type: Text, "`TABLE` or `INDEX`.";
+        tablespace_name: Text, "Where its blocks are.";
+        extent_id: Int4, "Number of the extent in its segment, from 0.";
+        file_id: Int4, "Number of the file.";
+        block_id: Int8, "First block of the extent.";
+        bytes: Int8, "Its size in bytes.";
+        blocks: Int8, "Its size in blocks.";
     }
     "dba_data_files", Make::Session(SessionView::DataFiles), "Files of tables, indexes and undo." {
         file_name: Text, "A name made of the database's, the tablespace's and the number: what is in \
@@ -188,12 +209,28 @@ fn log_files(instance: &Arc<Instance>, rows: &mut Rows) {
             int4(log.thread().0),
             file.seq.map_or(Value::Null, int),
             int(file.bytes),
+            int4(1),
+            text("NO"),
             text(match file.status {
                 LogFileStatus::Current => "CURRENT",
                 LogFileStatus::Active => "ACTIVE",
                 LogFileStatus::Inactive => "INACTIVE",
                 LogFileStatus::Unused => "UNUSED",
             }),
+        ]);
+    }
+}
+
+fn log_members(instance: &Arc<Instance>, rows: &mut Rows) {
+    let log = &instance.core.log;
+    let thread = log.thread();
+    for file in log.files().0 {
+        let number = log_file_no(thread, file.group);
+        rows.push(vec![
+            int4(u32::from(file.group) + 1),
+            Value::Null,
+            text("ONLINE"),
+            text(format!("+SKEIN/redo_{thread}.{number}")),
         ]);
     }
 }
@@ -227,6 +264,24 @@ fn names(catalog: &Catalog) -> BTreeMap<i64, Named> {
     names
 }
 
+/// The segments of tables and indexes: what they are called, the object, the header block.
+fn all_segments(catalog: &Catalog) -> Vec<(Named, ObjId, Dba)> {
+    let mut all = Vec::new();
+    for table in &catalog.tables {
+        let of = |name: &str, kind| (table.schema.clone(), name.to_owned(), kind);
+        all.push((of(&table.name, "TABLE"), table.obj, table.header));
+        for index in table.all_indexes() {
+            all.push((of(&index.name, "INDEX"), index.obj, index.header));
+        }
+    }
+    all
+}
+
+/// From `owner` to `tablespace_name`.
+fn shown((schema, name, kind): &Named, file: u16) -> Vec<Value> {
+    vec![shown_name(schema), shown_name(name), text(*kind), tablespace(file)]
+}
+
 impl Session {
     /// Fills in the names of the objects of `v$segment_statistics`.
     pub(in crate::catalog) async fn name_segments(&mut self, rows: &mut Rows) -> Result<()> {
@@ -239,36 +294,12 @@ impl Session {
     }
 
     pub(super) async fn segments(&mut self, rows: &mut Rows) -> Result<()> {
-        let tables = self.catalog().await?.tables;
-        for table in &tables {
-            let own = std::iter::once((&table.name, "TABLE", table.obj, table.header));
-            let indexes = table.all_indexes().map(|i| (&i.name, "INDEX", i.obj, i.header));
-            for (name, kind, obj, header) in own.chain(indexes) {
-                self.segment(rows, (&table.schema, name, kind), obj, header).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn segment(
-        &mut self,
-        rows: &mut Rows,
-        (schema, name, kind): (&str, &str, &str),
-        obj: ObjId,
-        header: Dba,
-    ) -> Result<()> {
-        let info = match self.instance.core.space.segment_info(&self.ctx, header).await {
-            // Dropped since the catalog was read, or another's by now.
-            Err(kernel::Error::ObjectGone) => return Ok(()),
-            read => read?,
-        };
-        if info.obj == obj {
+        let all = all_segments(&self.catalog().await?);
+        for (named, obj, header) in all {
+            let Some(info) = self.segment(obj, header).await? else { continue };
+            let mut row = shown(&named, header.file);
             let first = info.extents.first();
-            rows.push(vec![
-                shown_name(schema),
-                shown_name(name),
-                text(kind),
-                tablespace(header.file),
+            row.extend([
                 int4(header.file),
                 int(header.block),
                 int(u64::from(info.blocks()) * BLOCK_BYTES as u64),
@@ -278,8 +309,37 @@ impl Session {
                 int(info.hwm),
                 int(obj.0),
             ]);
+            rows.push(row);
         }
         Ok(())
+    }
+
+    pub(super) async fn extents(&mut self, rows: &mut Rows) -> Result<()> {
+        let all = all_segments(&self.catalog().await?);
+        for (named, obj, header) in all {
+            let Some(info) = self.segment(obj, header).await? else { continue };
+            for (at, extent) in info.extents.iter().enumerate() {
+                let mut row = shown(&named, extent.first.file);
+                row.extend([
+                    int4(at),
+                    int4(extent.first.file),
+                    int(extent.first.block),
+                    int(u64::from(extent.blocks) * BLOCK_BYTES as u64),
+                    int(extent.blocks),
+                ]);
+                rows.push(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the segment's header says; `None`: it was dropped since the catalog was read, or its
+    /// block is another's by now.
+    async fn segment(&mut self, obj: ObjId, header: Dba) -> Result<Option<SegmentInfo>> {
+        match self.instance.core.space.segment_info(&self.ctx, header).await {
+            Err(kernel::Error::ObjectGone) => Ok(None),
+            read => Ok(Some(read?).filter(|info| info.obj == obj)),
+        }
     }
 
     /// File, tablespace, name and blocks of each.

@@ -3,7 +3,7 @@
 use super::registry::{Make, views};
 use super::{int4, wall};
 use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
-use crate::catalog::rows::{Rows, int, opt_text};
+use crate::catalog::rows::{Rows, int, opt_text, text};
 use block::BLOCK_BYTES;
 use kernel::instance::Instance;
 use kernel::row::Value;
@@ -15,6 +15,8 @@ views! {
         extents: Int8, "Its extents.";
         rssize: Int8, "Its size in bytes.";
         xacts: Int8, "Its transactions that have not ended.";
+        status: Text, "`ONLINE`: new transactions go to it; `PENDING OFFLINE`: none do, it is that \
+            of an instance which has failed.";
         curext: Int4, "Number of the extent that undo goes to, from 0; NULL: none has been needed \
             since the instance's start.";
         curblk: Int8, "Number of the block in it, from 0.";
@@ -40,11 +42,13 @@ fn rollstat(instance: &Arc<Instance>, rows: &mut Rows) {
     let (now, kept_us) = (instance.core.env.now(), instance.core.undo_retention_us());
     for segment in instance.core.all_segments() {
         let report = segment.report(now, kept_us);
+        let own = instance.core.is_own_segment(report.usn);
         rows.push(vec![
             int4(report.usn),
             int(report.extents),
             int(report.blocks * BLOCK_BYTES as u64),
             int(report.active),
+            text(if own { "ONLINE" } else { "PENDING OFFLINE" }),
             report.current.map_or(Value::Null, |(extent, _)| int4(extent)),
             report.current.map_or(Value::Null, |(_, block)| int(block)),
         ]);
