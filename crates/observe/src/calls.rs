@@ -165,6 +165,7 @@ impl Ctx {
             ParsedBy {
                 user: Arc::from(user),
                 user_no,
+                schemas: about.schemas,
                 service: about.service,
                 module: about.module,
                 action: about.action,

@@ -134,6 +134,10 @@ pub struct About {
     pub machine: Arc<str>,
     /// Whom the client's process runs as, if it is on this machine and the system has told.
     pub os_user: Arc<str>,
+    /// That process; 0: nobody has told.
+    pub process: u32,
+    /// Schemas in which it looks for names, in order, with commas between them.
+    pub schemas: Arc<str>,
     /// What it has connected to.
     pub service: Arc<str>,
     /// The part of the application that works, and what it does there, as it says itself.
@@ -237,6 +241,8 @@ impl SessionState {
                 username: empty.clone(),
                 machine: empty.clone(),
                 os_user: empty.clone(),
+                process: 0,
+                schemas: empty.clone(),
                 service: Arc::from(match kind {
                     SessionKind::User => USER_SERVICE,
                     SessionKind::Background => BACKGROUND_SERVICE,

@@ -80,6 +80,8 @@ pub struct ParsedBy {
     pub user: Arc<str>,
     /// Number of the same.
     pub user_no: u32,
+    /// As [`crate::About::schemas`].
+    pub schemas: Arc<str>,
     pub service: Arc<str>,
     pub module: Arc<str>,
     pub action: Arc<str>,
@@ -599,7 +601,7 @@ mod tests {
     fn by() -> ParsedBy {
         let word = |text: &str| Arc::from(text);
         let (service, module, action) = (word("s"), word("m"), word("a"));
-        ParsedBy { user: word("u"), user_no: 10, service, module, action }
+        ParsedBy { user: word("u"), user_no: 10, schemas: word("p"), service, module, action }
     }
 
     fn find(all: &Statements, text: &str, context: u64, now: u64) -> Arc<SharedCursor> {

@@ -52,8 +52,8 @@ pub struct Login {
     pub parameters: Vec<(String, String)>,
     /// Where from: `127.0.0.1:40000` or `[local]`.
     pub peer: String,
-    /// Whom the client's process runs as, of one that has come through the Unix socket.
-    pub os_user: Option<String>,
+    /// The client's process and whom it runs as, of one that has come through the Unix socket.
+    pub os_process: Option<(u32, String)>,
     /// Version and cipher of TLS.
     pub encryption: Option<(String, String)>,
     /// How it has proved who it is.

@@ -352,7 +352,7 @@ async fn open_session<E: Engine>(
     kept.inspect_err(note)?;
     stream.set_read_timeout(None)?;
     let mut login: Login = startup.into_login(peer.to_owned());
-    login.os_user = stream.os_user();
+    login.os_process = stream.os_process();
     let told = |of: &Encryption| (of.version.clone(), of.cipher.clone());
     (login.encryption, login.method) = (stream.encryption().map(told), Some(method));
     let mut session = engine.open(login).await.map_err(Failure::Tell).inspect_err(note)?;

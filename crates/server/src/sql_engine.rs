@@ -158,7 +158,9 @@ impl Engine for SqlEngine {
         ctx.session.set_machine(&login.peer);
         ctx.session.describe(|about| {
             about.service = Arc::from(login.database.as_str());
-            about.os_user = Arc::from(login.os_user.as_deref().unwrap_or_default());
+            if let Some((process, user)) = &login.os_process {
+                (about.process, about.os_user) = (*process, Arc::from(user.as_str()));
+            }
         });
         let mut session = sql::Session::new(
             Arc::clone(&self.instance),

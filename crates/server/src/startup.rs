@@ -293,7 +293,7 @@ impl Startup {
     /// What the engine is told.
     pub fn into_login(self, peer: String) -> Login {
         let Startup { user, database, parameters, .. } = self;
-        Login { user, database, parameters, peer, os_user: None, encryption: None, method: None }
+        Login { user, database, parameters, peer, os_process: None, encryption: None, method: None }
     }
 }
 

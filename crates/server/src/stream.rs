@@ -52,15 +52,18 @@ impl Stream {
         self.peer
     }
 
-    /// Whom the client's process runs as; `None`: it is not known, as of any TCP connection.
+    /// The client's process, and whom it runs as; `None`: it is not known, as of any TCP
+    /// connection. Process 0: the instance cannot see it, as across containers.
     #[must_use]
-    pub fn os_user(&self) -> Option<String> {
+    pub fn os_process(&self) -> Option<(u32, String)> {
         use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
         let Socket::Unix(socket) = &self.socket else { return None };
-        let uid = getsockopt(socket, PeerCredentials).ok()?.uid();
+        let of = getsockopt(socket, PeerCredentials).ok()?;
+        let uid = of.uid();
         let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten();
         // A user whom the system has no name for goes by the number.
-        Some(user.map_or_else(|| uid.to_string(), |user| user.name))
+        let user = user.map_or_else(|| uid.to_string(), |user| user.name);
+        Some((u32::try_from(of.pid()).unwrap_or_default(), user))
     }
 
     #[must_use]

@@ -89,7 +89,7 @@ impl Applicant {
             database: sql::DATABASE.to_owned(),
             parameters: parameters(),
             peer: peer.clone(),
-            os_user: None,
+            os_process: None,
             encryption: self.encryption.as_ref().map(|of| (of.version.clone(), of.cipher.clone())),
             method: Some(method),
         };

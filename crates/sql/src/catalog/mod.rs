@@ -369,7 +369,8 @@ impl Session {
         // Names that users too may have given.
         let theirs = schema.is_none()
             && (["user_", "all_", "dba_"].iter().any(|prefix| name.starts_with(prefix))
-                || matches!(name, "dictionary" | "dict" | "tab" | "cat"));
+                || matches!(name, "dictionary" | "dict" | "tab" | "cat")
+                || matches!(name, "session_privs" | "session_roles"));
         let of_session = match in_sys.then(|| views::of_session(name)).flatten() {
             Some(_) if theirs && self.find_table(None, name).await?.is_some() => None,
             view => view,
@@ -526,8 +527,14 @@ impl Session {
 
     /// What only the asking session knows of a view's rows.
     async fn finish_rows(&mut self, view: &str, rows: &mut Rows) -> Result<()> {
-        if view == "v$segment_statistics" {
-            Box::pin(self.name_segments(rows)).await?;
+        match view {
+            "v$segment_statistics" => Box::pin(self.name_segments(rows)).await?,
+            "v$session" => Box::pin(self.name_schemas("schemaname", rows)).await?,
+            "v$sql" | "v$sqlarea" => {
+                Box::pin(self.name_schemas("parsing_schema_name", rows)).await?;
+            }
+            "v$transaction" => self.tell_start_times(rows),
+            _ => {}
         }
         self.hide_texts(view, rows).await
     }

@@ -163,6 +163,14 @@ impl Rows {
         }
     }
 
+    /// Puts into `column` of each row what `make` says of the row.
+    pub(crate) fn fill(&mut self, column: &str, make: impl Fn(NamedRow<'_>) -> Value) {
+        let Some(at) = self.columns.iter().position(|(known, _)| known == column) else { return };
+        for row in &mut self.rows {
+            row[at] = make(NamedRow { columns: &self.columns, row });
+        }
+    }
+
     /// Keeps the rows whose `column` has this value, without that column.
     pub(crate) fn keep_own(&mut self, column: &str, value: &Value) {
         let Some(at) = self.columns.iter().position(|(known, _)| known == column) else { return };

@@ -74,8 +74,9 @@ impl Session {
             "isdba" => Some(if self.is_superuser().await? { "TRUE" } else { "FALSE" }.to_owned()),
             "language" => Some("AMERICAN_AMERICA.AL32UTF8".to_owned()),
             "lang" => Some("US".to_owned()),
+            "os_user" => Some(about.os_user.to_string()),
             // What clients of the protocol do not say.
-            "terminal" | "os_user" | "db_domain" | "proxy_user" => None,
+            "terminal" | "db_domain" | "proxy_user" => None,
             _ => return Err(unknown(name)),
         })
     }

@@ -121,6 +121,8 @@ pub struct Session {
     pub(crate) copying: Option<Arc<observe::SharedCursor>>,
     /// `application_name` as it was last made the session's module.
     told_application: String,
+    /// The schemas that it has told others of.
+    told_schemas: String,
     pub(crate) trace_settings: TraceSettings,
 }
 
@@ -194,6 +196,7 @@ impl Session {
             counted_as: Default::default(),
             copying: None,
             told_application: String::new(),
+            told_schemas: String::new(),
             trace_settings: TraceSettings::default(),
         };
         session.note_context();
@@ -246,6 +249,10 @@ impl Session {
         let own = |name: &String| if name == "$user" { self.user.clone() } else { name.clone() };
         let path: Vec<String> = self.settings.search_path.iter().map(own).collect();
         let mut path = path.join(",");
+        if path != self.told_schemas {
+            self.ctx.session.describe(|about| about.schemas = Arc::from(path.as_str()));
+            self.told_schemas.clone_from(&path);
+        }
         self.counted_as = CountedAs::of(self.identity.role.0, &path);
         if let Some(schema) = &self.temporary.schema {
             // What the session's own objects hide, and when, is its own affair.

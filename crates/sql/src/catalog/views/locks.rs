@@ -13,6 +13,7 @@ use kernel::instance::Instance;
 use kernel::row::Value;
 use kernel::txn::{TmMode, TxStatus};
 use observe::{SessionRow, WaitEvent};
+use query::datetime::{US_PER_DAY, US_PER_SECOND, civil};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -54,7 +55,9 @@ views! {
         ubarec: Int4, "Number of that in its block.";
         sid: Int4, "The session.";
         ses_addr: Text, "The session, as `v$session.saddr` has it.";
-        start_date: Timestamptz, "When it began to change something.";
+        start_time: Text, "When it began to change something, as `MM/DD/YY HH24:MI:SS` in the time \
+            zone of the session that asks.";
+        start_date: Timestamptz, "The same.";
         used_ublk: Int8, "Blocks that its undo would fill.";
         used_urec: Int8, "Undo records that it has written, those taken back among them.";
         log_io: Int8, "Blocks that its session has visited since, in their newest version.";
@@ -273,6 +276,8 @@ fn transactions(instance: &Arc<Instance>, rows: &mut Rows) {
         values.extend([
             int4(session.sid),
             process_address(session.sid),
+            // In the asker's time zone, who fills it in.
+            Value::Null,
             wall(did.since_wall_us),
             int(did.undo_bytes.div_ceil(block::BLOCK_BYTES as u64)),
             int(did.undo_records),
@@ -283,6 +288,17 @@ fn transactions(instance: &Arc<Instance>, rows: &mut Rows) {
         ]);
         rows.push(values);
     }
+}
+
+/// A moment, in µs since 2000 by a local clock, as the field writes times where it has texts for
+/// them.
+fn field_time(local_us: i64) -> String {
+    let days = i32::try_from(local_us.div_euclid(US_PER_DAY)).unwrap_or(i32::MAX);
+    let (year, month, day) = civil(days);
+    let second = local_us.rem_euclid(US_PER_DAY) / US_PER_SECOND;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let year = year.rem_euclid(100);
+    format!("{month:02}/{day:02}/{year:02} {hour:02}:{minute:02}:{second:02}")
 }
 
 /// The field's names of the enqueues that have wait events.
@@ -365,6 +381,14 @@ impl Session {
     async fn all_locks(&mut self) -> Result<Vec<Lock>> {
         let all = self.rows_of_all("v$lock").await?;
         Ok(all.iter().flat_map(Rows::named).map(Lock::of).collect())
+    }
+
+    /// Fills in `v$transaction.start_time`, in the session's time zone.
+    pub(in crate::catalog) fn tell_start_times(&self, rows: &mut Rows) {
+        rows.fill("start_time", |row| match row.get("start_date") {
+            Value::Timestamptz(us) => text(field_time(self.settings.zone.local(us))),
+            _ => Value::Null,
+        });
     }
 
     pub(super) async fn waiters(&mut self, rows: &mut Rows) -> Result<()> {

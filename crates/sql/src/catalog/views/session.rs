@@ -4,16 +4,19 @@ use super::events::US_PER_CS;
 use super::locks::open_xid;
 use super::registry::{Blockers, Column, Make, columns, views};
 use super::sql::sql_address;
-use super::{int4, wall};
+use super::{int4, shown_name, wall};
+use crate::Result;
 use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
+use crate::session::Session;
 use block::Xid;
+use kernel::dict;
 use kernel::gcs::BlockedBy;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use observe::{
-    Blocking, SessionRow, SqlId, TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL, TRACE_PLANS_NEVER,
-    TRACE_WAITS, WaitClass, WaitedFor,
+    Blocking, SessionKind, SessionRow, SqlId, TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL,
+    TRACE_PLANS_NEVER, TRACE_WAITS, WaitClass, WaitedFor,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,11 +58,15 @@ views! {
         status: Text, "`ACTIVE` while it works for its client, else `INACTIVE`.";
         server: Text, "`DEDICATED`: it has a thread of its own; `SHARED`: it runs on those that \
             several share.";
+        schemaname: Text, "Its current schema: the first that there is of those in which it looks \
+            for names; NULL: there is none of them.";
         type: Text, "`USER` or `BACKGROUND`.";
         program: Text, "What the client calls itself; name of a process.";
         machine: Text, "Where the client is.";
         osuser: Text, "Whom its process runs as there; NULL: it has come over the network, where \
             nobody can tell.";
+        process: Text, "The number of that process; of the instance's own the instance's.";
+        terminal: Text, "Always NULL: the protocol has no word for it.";
         service_name: Text, "What it has connected to.";
         module: Text, "The part of the application that works, as the client says: by \
             `application_name` or `dbms_application_info`.";
@@ -195,6 +202,36 @@ fn obstacles(s: &SessionRow, blockers: &Blockers) -> impl Iterator<Item = Value>
     blocking(by.next).into_iter().chain(blocking(by.last)).chain(place(row))
 }
 
+impl Session {
+    /// Of the schemas in a column, in which a session looks for names, leaves the first that there
+    /// is: only the asker can read the dictionary.
+    pub(in crate::catalog) async fn name_schemas(
+        &mut self,
+        column: &str,
+        rows: &mut Rows,
+    ) -> Result<()> {
+        self.begin_if_needed();
+        let txn = self.transaction()?;
+        let known = dict::schemas(&self.ctx, &txn).await?;
+        let is_there =
+            |name: &&str| known.find(name).is_some() || dict::RESERVED_SCHEMAS.contains(name);
+        rows.fill(column, |row| {
+            let first = row.text(column).split(',').find(is_there);
+            first.map_or(Value::Null, shown_name)
+        });
+        Ok(())
+    }
+}
+
+/// The client's process, as the operating system numbers it.
+fn process(instance: &Instance, s: &SessionRow) -> Value {
+    let number = match s.kind {
+        SessionKind::User => s.about.process,
+        SessionKind::Background => instance.observer.env().pid(),
+    };
+    opt_text(Some(number).filter(|number| *number > 0).map(|n| n.to_string()).as_deref())
+}
+
 /// From `service_name` to `client_identifier`.
 fn told(s: &SessionRow) -> [Value; 5] {
     let a = &s.about;
@@ -238,10 +275,13 @@ fn session(instance: &Arc<Instance>, blockers: &Blockers, rows: &mut Rows) {
             opt(&s.about.username),
             text(if s.active { "ACTIVE" } else { "INACTIVE" }),
             text(if s.thread.is_some() { "DEDICATED" } else { "SHARED" }),
+            opt(&s.about.schemas),
             text(s.kind.name()),
             text(&*s.about.program),
             text(&*s.about.machine),
             opt(&s.about.os_user),
+            process(instance, &s),
+            Value::Null,
         ];
         row.extend(told(&s));
         row.extend(statement(instance, &s));

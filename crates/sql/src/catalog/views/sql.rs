@@ -24,6 +24,8 @@ const CURSOR: &[Column] = columns! {
     command_type: Int4, "The field's number of the command; 0: it has none for it.";
     parsing_user_id: Int8, "Who parsed it first, as `dba_users.user_id` has it.";
     parsing_user: Text, "The name of the same.";
+    parsing_schema_name: Text, "The current schema of that session: the first that there is of \
+        those in which it looked for names; NULL: there is none of them.";
     service: Text, "The service that user had connected to.";
     module: Text, "The module that parsed it first.";
     action: Text, "What that module was doing.";
@@ -201,7 +203,7 @@ fn grouped<K: Ord>(all: Vec<CursorRow>, key: impl Fn(&CursorRow) -> K) -> Vec<Gr
     groups.into_values().collect()
 }
 
-fn first_chars(all: &str, count: usize) -> &str {
+pub(super) fn first_chars(all: &str, count: usize) -> &str {
     let end = all.char_indices().nth(count).map_or(all.len(), |(at, _)| at);
     &all[..end]
 }
@@ -223,11 +225,11 @@ fn texts(row: &CursorRow) -> [Value; 6] {
 }
 
 /// From `command_type` to `action`.
-fn origin(row: &CursorRow) -> [Value; 6] {
+fn origin(row: &CursorRow) -> [Value; 7] {
     let by = &row.parsed_by;
-    let [user, service, module, action] =
-        [&by.user, &by.service, &by.module, &by.action].map(|word| opt(word));
-    [int4(row.command), user_number(by.user_no), user, service, module, action]
+    let [user, schemas, service, module, action] =
+        [&by.user, &by.schemas, &by.service, &by.module, &by.action].map(|word| opt(word));
+    [int4(row.command), user_number(by.user_no), user, schemas, service, module, action]
 }
 
 /// From `fetches` to `avg_hard_parse_time`.
