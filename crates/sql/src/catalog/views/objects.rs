@@ -14,9 +14,10 @@ use crate::catalog::rows::{Rows, int, opt_text, text};
 use crate::ddl::is_temporary;
 use crate::session::Session;
 use block::{BLOCK_BYTES, ObjId};
-use kernel::dict::{self, IndexDef, IndexKind, KEY_EXPR, TableDef, TableStats};
+use kernel::dict::{self, ColumnStats, IndexDef, IndexKind, KEY_EXPR, TableDef, TableStats};
 use kernel::row::{ColType, TypeKind, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 views! {
     "dba_objects", Make::Session(SessionView::Objects), "Tables, indexes, views, sequences, types and \
@@ -40,6 +41,8 @@ views! {
         avg_row_len: Float8, "Mean bytes of a row.";
         sample_size: Int8, "Rows that were looked at.";
         last_analyzed: Timestamptz, "When statistics were gathered.";
+        status: Text, "`VALID`: it can be read.";
+        partitioned: Text, "`NO`: there are no partitions.";
         temporary: Text, "`Y`: it is a session's own.";
     }
     "dba_tab_columns", Make::Session(SessionView::TabColumns), "Columns of tables and views." {
@@ -53,6 +56,12 @@ views! {
         nullable: Text, "`N`: it cannot be NULL.";
         column_id: Int4, "Its place in the table, from 1.";
         data_default: Text, "The expression of its default.";
+        num_distinct: Int8, "Different values, by the statistics of its table; NULL: they are not \
+            known, as of a view.";
+        num_nulls: Int8, "Rows that have NULL there, by the same.";
+        avg_col_len: Float8, "Mean bytes of a value that is not NULL, by the same.";
+        sample_size: Int8, "Rows that were looked at for it.";
+        last_analyzed: Timestamptz, "When these were gathered.";
     }
     "dba_indexes", Make::Session(SessionView::Indexes), "Indexes." {
         owner: Text, "Its schema.";
@@ -63,6 +72,15 @@ views! {
         table_name: Text, "The table.";
         uniqueness: Text, "`UNIQUE` or `NONUNIQUE`.";
         tablespace_name: Text, "Where its blocks are.";
+        status: Text, "`VALID`: every change of the table changes its indexes.";
+        num_rows: Int8, "Rows that it holds, by the statistics of its table; NULL: they are not \
+            known, as of an index over some of the rows.";
+        distinct_keys: Int8, "Different keys, by the same; NULL: of a key of several columns, \
+            unless it is unique, and of expressions.";
+        sample_size: Int8, "Rows that were looked at for it.";
+        last_analyzed: Timestamptz, "When statistics of its table were gathered.";
+        partitioned: Text, "`NO`: there are no partitions.";
+        temporary: Text, "`Y`: it is a session's own.";
     }
     "dba_ind_columns", Make::Session(SessionView::IndColumns), "What the keys of indexes are made of." {
         index_owner: Text, "Schema of the index.";
@@ -82,8 +100,13 @@ views! {
         r_owner: Text, "Schema of the constraint that a foreign key refers to.";
         r_constraint_name: Text, "That constraint.";
         delete_rule: Text, "What a foreign key does when its parent is deleted.";
+        status: Text, "`ENABLED`: what is changed is checked; nobody can have it otherwise.";
+        deferrable: Text, "`DEFERRABLE`: a transaction may have it checked at its end; `NOT \
+            DEFERRABLE`.";
+        deferred: Text, "`DEFERRED`: it is, unless it is said otherwise; `IMMEDIATE`: at once.";
         validated: Text, "`VALIDATED`; `NOT VALIDATED`: rows from before it may not meet it.";
-        index_name: Text, "The index that it goes by.";
+        index_owner: Text, "Schema of the index that it goes by.";
+        index_name: Text, "That index.";
     }
     "dba_cons_columns", Make::Session(SessionView::ConsColumns), "Columns of constraints." {
         owner: Text, "Schema of the constraint.";
@@ -205,31 +228,51 @@ fn objects(catalog: &Catalog, rows: &mut Rows) {
     }
 }
 
-fn tables(catalog: &Catalog, statistics: &BTreeMap<ObjId, TableStats>, rows: &mut Rows) {
+/// What is known of tables.
+type Statistics = BTreeMap<ObjId, Arc<TableStats>>;
+
+/// When they were gathered.
+fn analyzed(known: &TableStats) -> Value {
+    known.analyzed_us.max(known.autoanalyzed_us).map_or(Value::Null, wall)
+}
+
+// Far below 2^63.
+#[allow(clippy::cast_possible_truncation)]
+fn count(rows: f64) -> Value {
+    Value::Int8(rows.round() as i64)
+}
+
+fn tables(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
     for table in catalog.tables.iter().filter(|table| table.materialized.is_none()) {
         let known = statistics.get(&table.obj).filter(|known| known.rows >= 0.0);
-        let of = |value: fn(&TableStats) -> Value| known.map_or(Value::Null, value);
+        let of = |value: fn(&TableStats) -> Value| known.map_or(Value::Null, |known| value(known));
         rows.push(vec![
             shown_name(&table.schema),
             shown_name(&table.name),
             text(USERS),
-            // Far below 2^63.
-            #[allow(clippy::cast_possible_truncation)]
-            of(|known| Value::Int8(known.rows as i64)),
+            of(|known| count(known.rows)),
             of(|known| int(known.blocks)),
             of(|known| Value::Float8(known.row_bytes)),
             of(|known| int(known.sampled)),
-            of(|known| known.analyzed_us.max(known.autoanalyzed_us).map_or(Value::Null, wall)),
+            of(analyzed),
+            text("VALID"),
+            text("NO"),
             yes(is_temporary(&table.schema)),
         ]);
     }
 }
 
-fn tab_columns(catalog: &Catalog, rows: &mut Rows) {
+/// Values that differ from each other, of so many rows.
+fn distinct(known: &ColumnStats, rows: f64) -> f64 {
+    if known.distinct < 0.0 { -known.distinct * rows } else { known.distinct }
+}
+
+fn tab_columns(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
     for table in catalog.relations() {
+        let known = statistics.get(&table.obj).filter(|known| known.rows >= 0.0);
         for (at, column) in table.columns.iter().enumerate() {
             let [precision, scale] = digits(column.ty);
-            rows.push(vec![
+            let mut row = vec![
                 shown_name(&table.schema),
                 shown_name(&table.name),
                 shown_name(&column.name),
@@ -240,18 +283,49 @@ fn tab_columns(catalog: &Catalog, rows: &mut Rows) {
                 yes(!column.not_null),
                 ordinal(at),
                 opt_text(column.default.as_deref()),
-            ]);
+            ];
+            row.extend(told_of_column(known.map(|known| &**known), at));
+            rows.push(row);
         }
     }
+}
+
+/// From `num_distinct` to `last_analyzed` of the column at a position.
+fn told_of_column(known: Option<&TableStats>, at: usize) -> [Value; 5] {
+    let Some((known, column)) = known.and_then(|known| Some((known, known.column(at)?))) else {
+        return std::array::from_fn(|_| Value::Null);
+    };
+    [
+        count(distinct(column, known.rows)),
+        count(column.null_fraction * known.rows),
+        Value::Float8(column.width),
+        int(known.sampled),
+        analyzed(known),
+    ]
 }
 
 fn int4_as_int8(value: impl TryInto<i64>) -> Value {
     value.try_into().map_or(Value::Null, Value::Int8)
 }
 
-fn indexes(catalog: &Catalog, rows: &mut Rows) {
+/// Different keys of an index over all rows, as far as what is known of columns tells.
+fn distinct_keys(table: &TableDef, index: &IndexDef, known: &TableStats) -> Option<f64> {
+    let key = index.key_columns();
+    let column = |at: u16| table.columns.get(usize::from(at));
+    if index.unique && key.iter().all(|at| column(*at).is_some_and(|column| column.not_null)) {
+        return Some(known.rows);
+    }
+    let [only] = key else { return None };
+    Some(distinct(known.column(usize::from(*only))?, known.rows))
+}
+
+fn indexes(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
     for table in &catalog.tables {
+        let known = statistics.get(&table.obj).filter(|known| known.rows >= 0.0);
         for index in table.all_indexes() {
+            let whole = known.filter(|_| index.predicate.is_none());
+            let of =
+                |value: fn(&TableStats) -> Value| whole.map_or(Value::Null, |known| value(known));
             rows.push(vec![
                 shown_name(&table.schema),
                 shown_name(&index.name),
@@ -260,6 +334,15 @@ fn indexes(catalog: &Catalog, rows: &mut Rows) {
                 shown_name(&table.name),
                 text(if index.unique { "UNIQUE" } else { "NONUNIQUE" }),
                 text(USERS),
+                text("VALID"),
+                of(|known| count(known.rows)),
+                whole
+                    .and_then(|known| distinct_keys(table, index, known))
+                    .map_or(Value::Null, count),
+                of(|known| int(known.sampled)),
+                of(analyzed),
+                text("NO"),
+                yes(is_temporary(&table.schema)),
             ]);
         }
     }
@@ -296,18 +379,28 @@ fn constraints(catalog: &Catalog, rows: &mut Rows) {
         let begin = |name: &str, kind: &str| {
             vec![shown_name(&table.schema), shown_name(name), text(kind), shown_name(&table.name)]
         };
-        let validated = |valid: bool| text(if valid { "VALIDATED" } else { "NOT VALIDATED" });
+        // Only foreign keys can wait for the end of a transaction.
+        let enabled = |deferrable: bool, deferred: bool, valid: bool| {
+            [
+                text("ENABLED"),
+                text(if deferrable { "DEFERRABLE" } else { "NOT DEFERRABLE" }),
+                text(if deferred { "DEFERRED" } else { "IMMEDIATE" }),
+                text(if valid { "VALIDATED" } else { "NOT VALIDATED" }),
+            ]
+        };
         for index in &table.indexes {
             let Some(name) = &index.constraint else { continue };
             let mut row = begin(name, if index.primary { "P" } else { "U" });
             row.extend([Value::Null, Value::Null, Value::Null, Value::Null]);
-            row.extend([validated(true), shown_name(&index.name)]);
+            row.extend(enabled(false, false, true));
+            row.extend([shown_name(&table.schema), shown_name(&index.name)]);
             rows.push(row);
         }
         for check in &table.checks {
             let mut row = begin(&check.name, "C");
             row.extend([text(&*check.expr), Value::Null, Value::Null, Value::Null]);
-            row.extend([validated(check.valid), Value::Null]);
+            row.extend(enabled(false, false, check.valid));
+            row.extend([Value::Null, Value::Null]);
             rows.push(row);
         }
         for key in &table.foreign {
@@ -318,9 +411,9 @@ fn constraints(catalog: &Catalog, rows: &mut Rows) {
                 parent.map_or(Value::Null, |(schema, _)| shown_name(schema)),
                 parent.map_or(Value::Null, |(_, name)| shown_name(name)),
                 text(action_words(key.on_delete)),
-                validated(key.validated),
-                Value::Null,
             ]);
+            row.extend(enabled(key.deferrable, key.deferred, key.validated));
+            row.extend([Value::Null, Value::Null]);
             rows.push(row);
         }
     }
@@ -363,6 +456,17 @@ fn views_of(catalog: &Catalog, rows: &mut Rows) {
 }
 
 impl Session {
+    /// What is known of all tables and their columns.
+    async fn column_statistics(&mut self, catalog: &Catalog) -> Result<Statistics> {
+        let txn = self.transaction()?;
+        let mut all = Statistics::new();
+        for table in &catalog.tables {
+            let known = dict::statistics(&self.ctx, &txn, table).await?;
+            all.extend(known.map(|known| (table.obj, known)));
+        }
+        Ok(all)
+    }
+
     /// The rows of one of these views.
     pub(super) async fn objects_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
         let catalog = self.shown_catalog().await?;
@@ -371,11 +475,17 @@ impl Session {
             SessionView::Tables => {
                 let txn = self.transaction()?;
                 let all = dict::all_statistics(&self.ctx, &txn).await?;
-                let all = all.into_iter().map(|one| (one.obj, one)).collect();
+                let all = all.into_iter().map(|one| (one.obj, Arc::new(one))).collect();
                 tables(&catalog, &all, rows);
             }
-            SessionView::TabColumns => tab_columns(&catalog, rows),
-            SessionView::Indexes => indexes(&catalog, rows),
+            SessionView::TabColumns => {
+                let all = self.column_statistics(&catalog).await?;
+                tab_columns(&catalog, &all, rows);
+            }
+            SessionView::Indexes => {
+                let all = self.column_statistics(&catalog).await?;
+                indexes(&catalog, &all, rows);
+            }
             SessionView::IndColumns => ind_columns(&catalog, rows),
             SessionView::Constraints => constraints(&catalog, rows),
             SessionView::ConsColumns => cons_columns(&catalog, rows),
