@@ -13,7 +13,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::StreamExt;
 use kernel::row::Value;
-use observe::Outcome;
+use observe::{Outcome, SharedCursor};
 use query::{ColumnReader, PgColumn};
 use std::sync::Arc;
 
@@ -416,6 +416,7 @@ impl Session {
             hold: cursor.hold,
             scroll: cursor.scroll,
             created_us: cursor.created_us,
+            counted: cursor.plan.cursor.get().cloned(),
         };
         self.cursors.iter().map(row).collect()
     }
@@ -464,4 +465,6 @@ pub(crate) struct CursorRow {
     pub(crate) scroll: bool,
     /// When it was declared, µs since 2000-01-01.
     pub(crate) created_us: i64,
+    /// What its fetches are counted under.
+    pub(crate) counted: Option<Arc<SharedCursor>>,
 }

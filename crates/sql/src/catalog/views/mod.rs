@@ -11,6 +11,7 @@ mod cache;
 mod chains;
 mod cluster;
 mod code;
+mod cursors;
 mod dictionary;
 mod events;
 mod fixed;
@@ -43,12 +44,13 @@ use registry::{Make, SessionView, View};
 use std::sync::Arc;
 
 /// All there are, by subject.
-const ALL: [&[View]; 23] = [
+const ALL: [&[View]; 24] = [
     instance::VIEWS,
     session::VIEWS,
     processes::VIEWS,
     history::VIEWS,
     sql::VIEWS,
+    cursors::VIEWS,
     events::VIEWS,
     statistics::VIEWS,
     cache::VIEWS,
@@ -102,12 +104,13 @@ pub(super) struct OfSession {
 /// `user_objects` those of the current schema.
 pub(super) fn of_session(name: &str) -> Option<OfSession> {
     let own = name.strip_prefix("user_");
-    let view = match own.or_else(|| name.strip_prefix("all_")) {
-        Some(rest) => find(&format!("dba_{rest}")).filter(|view| view.owner().is_some())?,
-        None => find(name)?,
-    };
+    let of_all = own
+        .or_else(|| name.strip_prefix("all_"))
+        .and_then(|rest| find(&format!("dba_{rest}")).filter(|view| view.owner().is_some()));
+    let own = own.is_some() && of_all.is_some();
+    let view = of_all.or_else(|| find(name))?;
     match view.make {
-        Make::Session(which) => Some(OfSession { view, which, own: own.is_some() }),
+        Make::Session(which) => Some(OfSession { view, which, own }),
         Make::Local(_) | Make::Blocked(_) => None,
     }
 }
@@ -127,6 +130,7 @@ impl Session {
             SessionView::Blockers => self.blockers(&mut rows).await?,
             SessionView::MyStatistics => self.my_statistics(&mut rows),
             SessionView::WaitChains => self.wait_chains(&mut rows).await?,
+            SessionView::OpenCursor => self.open_cursors(&mut rows),
             SessionView::DataFile => self.data_file(&mut rows),
             SessionView::Tablespace => storage::tablespaces(&mut rows),
             SessionView::Dictionary
@@ -139,7 +143,12 @@ impl Session {
             | SessionView::RolePrivs
             | SessionView::SysPrivs
             | SessionView::TabPrivs
-            | SessionView::ColPrivs => self.rights_view(which, &mut rows).await?,
+            | SessionView::ColPrivs
+            | SessionView::UserTabPrivs
+            | SessionView::UserRolePrivs
+            | SessionView::UserSysPrivs
+            | SessionView::SessionPrivs
+            | SessionView::SessionRoles => self.rights_view(which, &mut rows).await?,
             SessionView::Source => self.source(&mut rows).await?,
             // There is nothing of the kind here.
             SessionView::Errors | SessionView::Triggers => {}

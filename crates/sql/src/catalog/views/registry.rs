@@ -65,6 +65,11 @@ pub(super) enum SessionView {
     SysPrivs,
     TabPrivs,
     ColPrivs,
+    UserTabPrivs,
+    UserRolePrivs,
+    UserSysPrivs,
+    SessionPrivs,
+    SessionRoles,
     Source,
     Errors,
     Triggers,
@@ -77,6 +82,7 @@ pub(super) enum SessionView {
     Tab,
     Cat,
     DataFile,
+    OpenCursor,
     Tablespace,
 }
 

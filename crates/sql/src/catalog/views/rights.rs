@@ -11,9 +11,17 @@ use crate::catalog::rows::Shape::{Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
 use crate::session::Session;
 use block::ObjId;
-use kernel::dict::{Acl, AclKind, EVERYBODY, TableDef, USER_OBJ_MIN, UserDef};
+use kernel::dict::{Acl, AclKind, EVERYBODY, MemberDef, TableDef, USER_OBJ_MIN, UserDef};
 use kernel::row::Value;
 use query::datetime::EPOCH_US;
+use std::collections::BTreeSet;
+
+/// On what somebody has a privilege, and who.
+const ON_TABLE: &[Column] = columns! {
+    grantee: Text, "Who has the privilege: a user or a role; `PUBLIC`: everybody.";
+    owner: Text, "Schema of the object.";
+    table_name: Text, "Name of the object.";
+};
 
 /// A privilege on an object.
 const ON_OBJECT: &[Column] = columns! {
@@ -56,13 +64,34 @@ views! {
         admin_option: Text, "`YES`: the grantee may give it to others; else `NO`.";
     }
     "dba_tab_privs", Make::Session(SessionView::TabPrivs), "Privileges on tables, views, \
-        sequences, types and routines, but those that owners have as such." {
-        grantee: Text, "Who has the privilege: a user or a role; `PUBLIC`: everybody.";
-        owner: Text, "Schema of the object.";
-        table_name: Text, "Name of the object.";
-    } + ON_OBJECT {
+        sequences, types and routines, but those that owners have as such." {} + ON_TABLE {}
+    + ON_OBJECT {
         type: Text, "`TABLE`, `VIEW`, `MATERIALIZED VIEW`, `SEQUENCE`, `TYPE`, `FUNCTION` or \
             `PROCEDURE`.";
+    }
+    "user_tab_privs", Make::Session(SessionView::UserTabPrivs), "The same of what the current user \
+        has, has granted, or owns." {} + ON_TABLE {} + ON_OBJECT {
+        type: Text, "What the object is, as in `dba_tab_privs`.";
+    }
+    "user_role_privs", Make::Session(SessionView::UserRolePrivs), "Roles that the current user has \
+        been granted." {
+        username: Text, "The user.";
+        granted_role: Text, "The role.";
+        admin_option: Text, "`YES`: the user may grant it; else `NO`.";
+    }
+    "user_sys_privs", Make::Session(SessionView::UserSysPrivs), "What the current user may do, as \
+        in `dba_sys_privs`." {
+        username: Text, "The user.";
+        privilege: Text, "The privilege.";
+        admin_option: Text, "`YES`: the user may give it to others; else `NO`.";
+    }
+    "session_privs", Make::Session(SessionView::SessionPrivs), "What the session may do by itself, \
+        by its roles and because everybody may, as in `dba_sys_privs`." {
+        privilege: Text, "The privilege.";
+    }
+    "session_roles", Make::Session(SessionView::SessionRoles), "Roles whose privileges the session \
+        has, granted to its user or to one of them." {
+        role: Text, "The role.";
     }
     "dba_col_privs", Make::Session(SessionView::ColPrivs), "Privileges on single columns." {
         grantee: Text, "Who has the privilege: a user or a role; `PUBLIC`: everybody.";
@@ -123,8 +152,10 @@ fn roles(catalog: &Catalog, all: bool, rows: &mut Rows) {
     }
 }
 
-fn role_privs(catalog: &Catalog, rows: &mut Rows) {
-    for member in &catalog.roles.members {
+/// `of`: only what this role has been granted.
+fn role_privs(catalog: &Catalog, of: Option<ObjId>, rows: &mut Rows) {
+    let mine = |member: &&MemberDef| of.is_none_or(|of| member.member == of);
+    for member in catalog.roles.members.iter().filter(mine) {
         let name = |obj| {
             let found = catalog.roles.of(obj);
             found.map_or(Value::Null, |role| shown_name(&role.name))
@@ -133,7 +164,8 @@ fn role_privs(catalog: &Catalog, rows: &mut Rows) {
     }
 }
 
-fn sys_privs(catalog: &Catalog, rows: &mut Rows) {
+/// Who has which privilege that is on no object, and whether they may give it to others.
+fn sys_privs(catalog: &Catalog, mut add: impl FnMut(ObjId, &'static str, bool)) {
     for user in &catalog.users {
         // As ALTER ROLE lets them: who may make roles gives these three, a superuser all.
         let (gives_some, gives_all) = (user.create_role || user.superuser, user.superuser);
@@ -146,15 +178,40 @@ fn sys_privs(catalog: &Catalog, rows: &mut Rows) {
             (user.bypass_rls, "BYPASSRLS", gives_all),
         ] {
             if has {
-                rows.push(vec![shown_name(&user.name), text(privilege), yes(gives)]);
+                add(user.obj, privilege, gives);
             }
         }
     }
     let owner = catalog.roles.owner;
     each(AclKind::Database, owner, catalog.roles.acl.as_ref(), |entry| {
         let word = if entry.word == "CREATE" { "CREATE SCHEMA" } else { entry.word };
-        rows.push(vec![role_name(catalog, entry.grantee), text(word), yes(entry.grantable)]);
+        add(entry.grantee, word, entry.grantable);
     });
+}
+
+/// What a role may do, by all that it is a member of: a superuser all there is.
+fn session_privs(catalog: &Catalog, rows: &mut Rows) {
+    let above = catalog.roles.above(catalog.role, true);
+    let superuser = catalog.roles.is_superuser(catalog.role);
+    let owner = above.contains(&catalog.roles.owner);
+    let mut held: BTreeSet<&str> = BTreeSet::new();
+    if superuser {
+        held.extend(["SUPERUSER", "CREATEDB", "CREATEROLE", "REPLICATION", "BYPASSRLS"]);
+    }
+    if superuser || owner {
+        held.extend(["CONNECT", "TEMPORARY", "CREATE SCHEMA"]);
+    }
+    sys_privs(catalog, |grantee, word, _| {
+        // What CREATE ROLE has said of a role is not inherited.
+        let inherited = matches!(word, "CONNECT" | "TEMPORARY" | "CREATE SCHEMA");
+        if grantee == EVERYBODY
+            || grantee == catalog.role
+            || (inherited && above.contains(&grantee))
+        {
+            held.insert(word);
+        }
+    });
+    held.into_iter().for_each(|word| rows.push(vec![text(word)]));
 }
 
 /// One privilege that somebody has.
@@ -167,14 +224,8 @@ struct Entry {
 
 /// Each privilege of a list, but the owner's own.
 fn each(kind: AclKind, owner: ObjId, acl: Option<&Acl>, mut entry: impl FnMut(Entry)) {
-    let default;
-    let acl = match acl {
-        Some(acl) => acl,
-        None => {
-            default = Acl::default_of(kind, owner);
-            &default
-        }
-    };
+    let default = Acl::default_of(kind, owner);
+    let acl = acl.unwrap_or(&default);
     for item in acl.0.iter().filter(|item| item.grantee != owner) {
         for (one, word) in item.privileges.words() {
             let grantable = item.options.has(one);
@@ -186,9 +237,14 @@ fn each(kind: AclKind, owner: ObjId, acl: Option<&Acl>, mut entry: impl FnMut(En
 /// What an object is, what it is called, and whom it belongs to.
 type Of<'a> = (AclKind, &'static str, &'a str, &'a str, ObjId);
 
-fn tab_privs(catalog: &Catalog, rows: &mut Rows) {
+/// `of`: only what has to do with this role.
+fn tab_privs(catalog: &Catalog, of: Option<ObjId>, rows: &mut Rows) {
     let mut add = |(kind, word, schema, name, owner): Of<'_>, acl: Option<&Acl>| {
         each(kind, owner, acl, |entry| {
+            let parts = [entry.grantee, entry.grantor, owner];
+            if of.is_some_and(|of| !parts.contains(&of)) {
+                return;
+            }
             rows.push(vec![
                 role_name(catalog, entry.grantee),
                 shown_name(schema),
@@ -205,7 +261,7 @@ fn tab_privs(catalog: &Catalog, rows: &mut Rows) {
         add((AclKind::Relation, word, &def.schema, &def.name, def.owner), def.acl.as_ref());
     }
     for def in &catalog.sequences {
-        let of: Of<'_> = (AclKind::Sequence, "SEQUENCE", &def.schema, &def.name, def.owner);
+        let of = (AclKind::Sequence, "SEQUENCE", &*def.schema, &*def.name, def.owner);
         add(of, def.acl.as_ref());
     }
     for def in &catalog.types.all {
@@ -246,9 +302,24 @@ impl Session {
                 users(&catalog, self.ctx.env.wall_us() - EPOCH_US, all, rows);
             }
             SessionView::Roles => roles(&catalog, all, rows),
-            SessionView::RolePrivs => role_privs(&catalog, rows),
-            SessionView::SysPrivs => sys_privs(&catalog, rows),
-            SessionView::TabPrivs => tab_privs(&catalog, rows),
+            SessionView::RolePrivs => role_privs(&catalog, None, rows),
+            SessionView::UserRolePrivs => role_privs(&catalog, Some(catalog.role), rows),
+            SessionView::SysPrivs => sys_privs(&catalog, |grantee, word, gives| {
+                rows.push(vec![role_name(&catalog, grantee), text(word), yes(gives)]);
+            }),
+            SessionView::UserSysPrivs => sys_privs(&catalog, |grantee, word, gives| {
+                if grantee == catalog.role {
+                    rows.push(vec![role_name(&catalog, grantee), text(word), yes(gives)]);
+                }
+            }),
+            SessionView::SessionPrivs => session_privs(&catalog, rows),
+            SessionView::SessionRoles => {
+                let above = catalog.roles.above(catalog.role, true);
+                let others = above.into_iter().filter(|role| *role != catalog.role);
+                others.for_each(|role| rows.push(vec![role_name(&catalog, role)]));
+            }
+            SessionView::TabPrivs => tab_privs(&catalog, None, rows),
+            SessionView::UserTabPrivs => tab_privs(&catalog, Some(catalog.role), rows),
             _ => col_privs(&catalog, rows),
         }
         Ok(())
