@@ -16,8 +16,9 @@ use tokio::task::JoinHandle;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// What is the same on all instances of one build, what only peers can see, while an instance
-/// closes (the tests of `sql` do), what there is one of, and who all clients here are.
-const CONSTANT: [&str; 18] = [
+/// closes (the tests of `sql` do), what there is one of, who all clients here are, what scripts ask
+/// for and is not here (terminals, archived redo), and undo of instances that have failed.
+const CONSTANT: [&str; 28] = [
     "v$librarycache.namespace",
     "v$sql.service",
     "v$sqlarea.service",
@@ -28,14 +29,24 @@ const CONSTANT: [&str; 18] = [
     "v$active_services.name",
     "v$database.name",
     "v$database.open_mode",
+    "v$database.log_mode",
+    "v$services.service_id",
+    "v$services.name",
+    "v$services.network_name",
     "v$instance.status",
     "v$instance.shutdown_pending",
     "v$session.osuser",
+    "v$session.terminal",
     "v$tempseg_usage.username",
     "v$locked_object.oracle_username",
     "v$transaction.ubafil",
     "v$thread.groups",
     "v$log.bytes",
+    "v$log.members",
+    "v$log.archived",
+    "v$logfile.status",
+    "v$logfile.type",
+    "v$rollstat.status",
 ];
 
 /// What only a slow machine or disk fills, what instances of one machine read from each other's
