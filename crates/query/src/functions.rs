@@ -34,7 +34,7 @@ mod typed;
 
 pub use alike::alike;
 pub use coalesce::coalesce;
-pub use field::PART;
+pub use field::{FIELD_SUBSTR, FROM_HEX, PART, TO_HEX};
 pub use field_dates::MINUS as FIELD_MINUS;
 pub(crate) use field_dates::moved_by_days;
 pub use json_sets::{gives_json_set, json_set};

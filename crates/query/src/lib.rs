@@ -96,7 +96,7 @@ pub use arrow_rows::{ColumnReader, RowBatchBuilder, single_column};
 pub use error::{PgError, Result, Severity};
 pub use estimate::TableSize;
 pub use frames::FRAME;
-pub use functions::PART;
+pub use functions::{FIELD_SUBSTR, FROM_HEX, PART, TO_HEX};
 pub use given::GivenRows;
 pub use join_keys::JoinKeys;
 pub use planner::{Planner, Relation, TableSet};

@@ -209,9 +209,9 @@ fn the_console_lets_users_in_and_nobody_else() {
     assert_eq!(rows(&me, "me")[0]["superuser"], json!(true));
     // It is a client like any other.
     let listed = "select count(*) from v$session where program = 'skein console' \
-                  and username = 'skein' and event = 'SQL*Net message from client'";
+                  and username = 'SKEIN' and event = 'SQL*Net message from client'";
     wait_until("the session is listed and rests", || db.sql(1, listed) == "1");
-    let trail = "select action, outcome from v$audit_trail where username = 'skein' \
+    let trail = "select action, outcome from v$audit_trail where username = 'SKEIN' \
                  and peer like '127.0.0.1:%' and outcome = '28P01'";
     assert_eq!(db.sql(1, trail), "LOGON|28P01");
     check_foreign_requests(port, &cookie);

@@ -216,7 +216,7 @@ async fn sessions_are_limited_and_do_not_idle_for_ever() {
     let fifth = fifth.as_db_error().unwrap();
     assert!(fifth.message().contains("reserved"), "{fifth}");
     let skein = connect(&db, 1).await;
-    assert_eq!(db.sql(1, "select count(*) from v$session where username = 'ann'"), "4");
+    assert_eq!(db.sql(1, "select count(*) from v$session where username = 'ANN'"), "4");
     // What others run is not for everybody to see.
     let hidden = "select count(*) from pg_stat_activity where usename = 'skein' and backend_type = \
                   'client backend' and query = '<insufficient privilege>'";
@@ -224,7 +224,7 @@ async fn sessions_are_limited_and_do_not_idle_for_ever() {
     assert_eq!(skein.query_one(hidden, &[]).await.unwrap().get::<_, i64>(0), 0);
     for view in ["v$session", "gv$session"] {
         let seen = format!(
-            "select count(*) from {view} where username = 'skein' and sql_text not like '<%'"
+            "select count(*) from {view} where username = 'SKEIN' and sql_text not like '<%'"
         );
         assert_eq!(three.query_one(&seen, &[]).await.unwrap().get::<_, i64>(0), 0, "{view}");
         assert!(skein.query_one(&seen, &[]).await.unwrap().get::<_, i64>(0) > 0, "{view}");
@@ -250,21 +250,21 @@ fn log_ons_and_changes_leave_a_trail_on_all_instances() {
     refused(&db, 1, "user=ann password='very secret'", "drop table t");
     let trail = |sql: &str| db.sql(1, sql);
     let failed = "select outcome, count(*) from gv$audit_trail where action = 'LOGON' and \
-                  username = 'ann' group by 1 order by 1";
+                  username = 'ANN' group by 1 order by 1";
     assert_eq!(trail(failed), "00000|1\n28P01|1");
     let changes = "select inst_id, username, action, outcome, sql_text from gv$audit_trail \
                    where action not like 'LOG%' order by event_time";
     let changes = trail(changes);
     for line in [
-        "1|skein|CREATE ROLE|00000|create user ann password '********'",
-        "2|skein|CREATE TABLE|00000|create table t (a int)",
-        "2|skein|GRANT|00000|grant select on t to ann",
-        "1|ann|DROP TABLE|42501|drop table t",
+        "1|SKEIN|CREATE ROLE|00000|create user ann password '********'",
+        "2|SKEIN|CREATE TABLE|00000|create table t (a int)",
+        "2|SKEIN|GRANT|00000|grant select on t to ann",
+        "1|ANN|DROP TABLE|42501|drop table t",
     ] {
         assert!(changes.lines().any(|known| known == line), "{line} in {changes}");
     }
     wait_until("the log-off is there", || {
-        trail("select count(*) from v$audit_trail where action = 'LOGOFF' and username = 'ann'")
+        trail("select count(*) from v$audit_trail where action = 'LOGOFF' and username = 'ANN'")
             == "1"
     });
     assert!(

@@ -121,9 +121,13 @@ pub async fn alter_sequence(
     let rules: Vec<(usize, Value)> =
         (1..at::SEQ_TABLE).chain([at::SEQ_TYPE]).map(|i| (i, values[i].to_value())).collect();
     let held = of(txn.core())?.sequences.withdraw(sequence.obj, sequence.generation);
+    let known = held.as_ref().and_then(|held| Some((held.given()?, held.last())));
+    if let Some(held) = held {
+        txn.on_rollback(Box::new(move || held.give_back()));
+    }
     change_sequence(ctx, txn, sequence, |row| {
         let highwater = row.int(at::SEQ_HIGHWATER)?;
-        let back = held.filter(|(_, last)| *last == highwater && restart.is_none());
+        let back = known.filter(|(_, last)| *last == highwater && restart.is_none());
         let at = restart.or(back.map(|(given, _)| given)).unwrap_or(highwater);
         if at < def.min {
             let (min, text) = (def.min, "cannot be less than MINVALUE");

@@ -150,6 +150,35 @@ pub struct CachedSequence {
     pub load_us: u64,
 }
 
+/// Values that were taken back before they were handed out.
+pub(crate) struct Withdrawn {
+    slot: Arc<Slot>,
+    range: Range,
+    generation: i64,
+}
+
+impl Withdrawn {
+    /// The value that was handed out last.
+    pub(crate) fn given(&self) -> Option<i64> {
+        // A range is taken for somebody who waits for its first value.
+        self.range.first.checked_sub(self.range.increment)
+    }
+
+    /// The last one that was held: as long as that is how far the sequence has got, it may go on
+    /// behind the one given.
+    pub(crate) fn last(&self) -> i64 {
+        super::next::last_of(&self.range)
+    }
+
+    /// They are handed out after all, unless others have been taken.
+    pub(crate) fn give_back(self) {
+        let mut held = self.slot.held.lock();
+        if held.range.count == 0 {
+            *held = Held { range: self.range, generation: self.generation };
+        }
+    }
+}
+
 impl Caches {
     /// Tells of the latches of all sequences.
     pub(crate) fn latches(&self, list: &mut LatchList) {
@@ -170,14 +199,11 @@ impl Caches {
         }
     }
 
-    /// Gives up what this instance holds of a sequence. `Some`: the value handed out last, and the
-    /// last one held: as long as that is how far the sequence has got, it may go on from the other.
-    pub(crate) fn withdraw(&self, obj: ObjId, generation: i64) -> Option<(i64, i64)> {
+    /// Takes back what this instance holds of a sequence: nobody gets it any more.
+    pub(crate) fn withdraw(&self, obj: ObjId, generation: i64) -> Option<Withdrawn> {
         let slot = self.slots.read().get(&obj).cloned()?;
         let range = slot.withdraw(generation)?;
-        // A range is taken for somebody who waits for its first value.
-        let given = range.first.checked_sub(range.increment)?;
-        Some((given, super::next::last_of(&range)))
+        Some(Withdrawn { slot, range, generation })
     }
 
     /// Another instance is going to change the sequence. Its values are still good unless its
@@ -277,11 +303,17 @@ mod tests {
     fn what_is_withdrawn_is_handed_out_no_more() {
         let caches = Caches::default();
         caches.slot(ObjId(1)).put(Range { first: 10, increment: 5, count: 3 }, 4);
-        assert_eq!(caches.withdraw(ObjId(1), 4), Some((5, 20)));
-        assert_eq!((caches.slot(ObjId(1)).take(4), caches.withdraw(ObjId(1), 4)), (None, None));
-        caches.slot(ObjId(1)).put(Range { first: 10, increment: 5, count: 3 }, 4);
-        assert_eq!(caches.withdraw(ObjId(1), 5), None, "by other rules");
-        assert_eq!(caches.withdraw(ObjId(2), 5), None);
+        let withdrawn = caches.withdraw(ObjId(1), 4).expect("held");
+        assert_eq!((withdrawn.given(), withdrawn.last()), (Some(5), 20));
+        assert_eq!(caches.slot(ObjId(1)).take(4), None);
+        assert!(caches.withdraw(ObjId(1), 4).is_none() && caches.withdraw(ObjId(2), 4).is_none());
+        withdrawn.give_back();
+        assert_eq!(caches.slot(ObjId(1)).take(4), Some(10));
+        let withdrawn = caches.withdraw(ObjId(1), 4).expect("held");
+        caches.slot(ObjId(1)).put(Range { first: 50, increment: 5, count: 3 }, 4);
+        withdrawn.give_back();
+        assert_eq!(caches.slot(ObjId(1)).take(4), Some(50), "others have been taken");
+        assert!(caches.withdraw(ObjId(1), 5).is_none(), "by other rules");
     }
 
     #[test]

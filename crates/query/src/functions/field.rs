@@ -154,8 +154,85 @@ fn part(a: &[Datum<'_>]) -> Result<Value> {
     })
 }
 
+/// The field's `substr`: a start below zero counts from the end.
+pub const FIELD_SUBSTR: &str = "$substr";
+
+fn substr(a: &[Datum<'_>]) -> Result<Value> {
+    let all = text(&a[0])?;
+    let (start, length) = (whole(&a[1])?, a.get(2).map(whole).transpose()?);
+    let count = i64::try_from(all.chars().count()).unwrap_or(i64::MAX);
+    let first = match start {
+        0 | 1 => 0,
+        2.. => start - 1,
+        _ => count.saturating_add(start),
+    };
+    // The field knows no empty text.
+    if first < 0 || first >= count || length.is_some_and(|length| length < 1) {
+        return Ok(Value::Null);
+    }
+    let length = length.unwrap_or(count).min(count - first);
+    let (first, length) = (usize::try_from(first), usize::try_from(length));
+    let part = all.chars().skip(first.unwrap_or(usize::MAX)).take(length.unwrap_or(0));
+    Ok(Value::Text(part.collect::<String>().into()))
+}
+
+/// A number without its fraction.
+fn whole(number: &Datum<'_>) -> Result<i64> {
+    match number {
+        Datum::Numeric(v, scale) => {
+            let unit = 10_i128.checked_pow(u32::from(*scale)).unwrap_or(i128::MAX);
+            Ok(i64::try_from(v / unit).unwrap_or(if *v < 0 { i64::MIN } else { i64::MAX }))
+        }
+        other => integer(other),
+    }
+}
+
+/// `to_char(n, 'XXXX')`: with as many digits at most as the mask has.
+pub const TO_HEX: &str = "$to_hex";
+
+fn to_hex(a: &[Datum<'_>]) -> Result<Value> {
+    let (number, mask) = (whole(&a[0])?, text(&a[1])?);
+    let fills = mask.len() >= 2 && mask[..2].eq_ignore_ascii_case("fm");
+    let digits = if fills { &mask[2..] } else { mask };
+    let width = digits.len();
+    let mut shown = format!("{number:X}");
+    if digits.contains('x') {
+        shown.make_ascii_lowercase();
+    }
+    let out = if number < 0 || shown.len() > width {
+        "#".repeat(width + usize::from(!fills))
+    } else {
+        let zeros = if digits.starts_with('0') { width } else { 0 };
+        let shown = format!("{shown:0>zeros$}");
+        if fills { shown } else { format!("{shown:>width$}", width = width + 1) }
+    };
+    Ok(Value::Text(out.into()))
+}
+
+/// `to_number('ff', 'xx')`.
+pub const FROM_HEX: &str = "$from_hex";
+
+fn from_hex(a: &[Datum<'_>]) -> Result<Value> {
+    let (given, mask) = (text(&a[0])?.trim(), text(&a[1])?);
+    let read = i64::from_str_radix(given, 16).ok().filter(|read| *read >= 0);
+    match read.filter(|_| given.len() <= mask.len() && !given.starts_with('+')) {
+        Some(read) => Ok(Value::Numeric(read.into(), 0)),
+        None => {
+            let what = format!("\"{given}\" is no number of up to {} digits", mask.len());
+            Err(PgError::new("22P02", format!("{what} from 0 to F")))
+        }
+    }
+}
+
 pub(super) const LINES: &[Line] = &[
     ("$part(any) ?text", one(part)),
+    ("$substr(text, int8) text", one(substr)),
+    ("$substr(text, int8, int8) text", one(substr)),
+    ("$substr(text, numeric) text", one(substr)),
+    ("$substr(text, numeric, numeric) text", one(substr)),
+    ("$to_hex(int8, text) text", one(to_hex)),
+    ("$to_hex(numeric, text) text", one(to_hex)),
+    ("$from_hex(text, text) numeric:0", one(from_hex)),
     ("instr(text, text) int4", one(instr)),
     ("instr(text, text, int4) int4", one(instr)),
     ("instr(text, text, int4, int4) int4", one(instr)),

@@ -23,6 +23,7 @@ mod views;
 
 pub use peers::connect_instances;
 pub(crate) use pg::sees_statements_of;
+pub(crate) use views::shown_text;
 
 use crate::cursor::CursorRow;
 use crate::ddl::is_temporary;
@@ -536,7 +537,12 @@ impl Session {
             "v$transaction" => self.tell_start_times(rows),
             _ => {}
         }
-        self.hide_texts(view, rows).await
+        self.hide_texts(view, rows).await?;
+        // As the lists of users have them, with which these are joined.
+        for column in ["username", "oracle_username"] {
+            rows.show(column, views::shown_text);
+        }
+        Ok(())
     }
 
     /// What others run is not for everybody: it may hold what they know.

@@ -149,6 +149,17 @@ impl Rows {
         }
     }
 
+    /// Shows the names of `column` in another way, if there is that column.
+    pub(crate) fn show(&mut self, column: &str, shown: impl Fn(&str) -> String) {
+        let at = self.columns.iter().position(|(known, _)| known == column);
+        let Some(column) = at else { return };
+        for row in &mut self.rows {
+            if let Value::Text(name) = &row[column] {
+                row[column] = text(shown(name));
+            }
+        }
+    }
+
     /// Fills in `owner`, `object_name` and `object_type` by the number of the object in `of`; what
     /// `find` does not know stays as it is.
     pub(crate) fn name_objects(&mut self, of: &str, find: impl Fn(i64) -> Option<[Value; 3]>) {

@@ -1,6 +1,7 @@
-//! Operators that mean something else in the field: in its blocks and routines, and in statements
-//! that read `dual` or its views, `10 / 4` is 2.5, and `||` takes NULL for an empty text and
-//! numbers on both sides.
+//! Operators and names that mean something else in the field: in its blocks and routines, and in
+//! statements that read `dual` or its views, `10 / 4` is 2.5, `||` takes NULL for an empty text and
+//! numbers on both sides, `substr(s, -3)` counts from the end, and `user` is written as the views
+//! show it.
 //!
 //! What it promises: a whole number on the left of a division becomes a numeric, a side of `||` a
 //! text unless one of them is an array, bytes or jsonb; anything else stays what it is. What it
@@ -9,8 +10,8 @@
 use super::plain_name;
 use crate::bind::{call, table_parts};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Fetch, LimitClause, ObjectName, Query,
-    Statement as Ast, Value, Visit, VisitMut, Visitor, VisitorMut,
+    BinaryOperator, CastKind, DataType, Expr, Fetch, FunctionArguments, LimitClause, ObjectName,
+    Query, Statement as Ast, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -25,18 +26,42 @@ pub(super) fn is_division(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::Divide, .. })
 }
 
+/// `substr(s, i [, n])`.
+fn is_substr(expr: &Expr) -> bool {
+    matches!(expr, Expr::Substring { special: true, shorthand: true, .. })
+}
+
+fn is_user(expr: &Expr) -> bool {
+    match expr {
+        Expr::Function(function) => {
+            matches!(function.args, FunctionArguments::None)
+                && matches!(&function.name.0[..], [name] if name.as_ident().is_some_and(|name| {
+                    name.quote_style.is_none() && name.value.eq_ignore_ascii_case("user")
+                }))
+        }
+        _ => false,
+    }
+}
+
+/// The name of the user as the field's views show it.
+fn shown_user() -> Option<Expr> {
+    let text = "(case when current_user ~ '^[a-z0-9_$#]*$' then upper(current_user) \
+                else current_user::text end)";
+    crate::direct::parse_expr(text).ok()
+}
+
 fn is_joining(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::StringConcat, .. })
 }
 
-/// Whether something is divided, or joined by `||`.
+/// Whether there is something that the field means otherwise.
 pub(crate) fn differs(ast: &Ast) -> bool {
     struct Finder;
     impl Visitor for Finder {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match is_division(expr) || is_joining(expr) {
+            match is_division(expr) || is_joining(expr) || is_substr(expr) || is_user(expr) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
@@ -222,6 +247,24 @@ impl VisitorMut for Divider {
             self.changed |= self.join(left) | self.join(right);
             return ControlFlow::Continue(());
         }
+        if is_user(expr)
+            && let Some(shown) = shown_user()
+        {
+            *expr = shown;
+            self.changed = true;
+        }
+        if is_substr(expr)
+            && let Expr::Substring { expr: text, substring_from: Some(from), substring_for, .. } =
+                &mut *expr
+        {
+            let mut take = |arg: &mut Box<Expr>| {
+                std::mem::replace(&mut **arg, Expr::Value(Value::Null.into()))
+            };
+            let mut args = vec![take(text), take(from)];
+            args.extend(substring_for.as_mut().map(&mut take));
+            *expr = call(query::FIELD_SUBSTR, args);
+            self.changed = true;
+        }
         if self.closed > 0 {
             return ControlFlow::Continue(());
         }
@@ -271,6 +314,12 @@ mod tests {
             ("select a || 'x' || null", true, "SELECT \"$part\"(a) || 'x' || ''"),
             ("select upper(1 || (b))", true, "SELECT upper(\"$part\"(1) || \"$part\"((b)))"),
             ("select $1 || b", false, "SELECT \"$part\"(CAST($1 AS TEXT)) || \"$part\"(b)"),
+            ("select substr(a, -3, b)", true, "SELECT \"$substr\"(a, -3, b)"),
+            (
+                "select substring(a, 3), substr(a from 2)",
+                true,
+                "SELECT SUBSTRING(a, 3), SUBSTR(a FROM 2)",
+            ),
             ("select 1 limit a / 2", true, "SELECT 1 LIMIT a / 2"),
         ] {
             assert_eq!(divided(text, typed), as_divided, "{text}");

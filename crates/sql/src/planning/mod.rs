@@ -1,5 +1,6 @@
 //! From a statement to a plan: the direct path if the shape fits, else DataFusion, else a command.
 
+mod bare_calls;
 mod beside;
 mod modify;
 mod through;
@@ -194,7 +195,7 @@ impl Session {
             | Ast::Call(_) => {
                 let hints = Hints::of(&statement.text, ast);
                 let before = std::mem::replace(&mut self.hints, hints);
-                let planned = self.plan_work(ast, statement.param_count, declared).await;
+                let planned = self.plan_called(ast, statement.param_count, declared).await;
                 self.hints = before;
                 planned
             }
@@ -273,6 +274,20 @@ impl Session {
             }
         }
         Ok(false)
+    }
+
+    /// The same as `plan_work`, with names that stand for calls.
+    async fn plan_called(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
+        let mut planned = self.plan_work(ast, count, declared).await;
+        let mut own = None;
+        // Each turn finds one name: there are as many as the statement has.
+        while let Err(error) = &planned {
+            let known = own.as_ref().unwrap_or(ast);
+            let Some(next) = Box::pin(self.with_bare_calls(known, error)).await? else { break };
+            planned = self.plan_work(&next, count, declared).await;
+            own = Some(next);
+        }
+        planned
     }
 
     /// Plans a query, INSERT, UPDATE or DELETE.

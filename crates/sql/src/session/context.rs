@@ -5,6 +5,7 @@
 
 use super::Session;
 use crate::bind::SessionFn;
+use crate::catalog::shown_text;
 use crate::{PgError, Result};
 use kernel::row::Value;
 
@@ -53,12 +54,13 @@ impl Session {
             "instance" => number(u32::from(self.instance.me.0)),
             "instance_name" => Some(format!("skein{}", self.instance.me)),
             "db_name" | "db_unique_name" => Some("skein".to_owned()),
-            "session_user" | "authenticated_identity" => Some(self.session_user.clone()),
-            "current_user" => Some(self.user.clone()),
+            "session_user" | "authenticated_identity" => Some(shown_text(&self.session_user)),
+            "current_user" => Some(shown_text(&self.user)),
             "session_userid" | "current_userid" => number(self.identity.role.0),
             "current_schema" => {
                 let path = self.schemas_for(None).await?;
-                path.into_iter().find(|schema| !crate::ddl::is_temporary(schema))
+                let found = path.into_iter().find(|schema| !crate::ddl::is_temporary(schema));
+                found.map(|schema| shown_text(&schema))
             }
             "host" => Some(about.machine.to_string()),
             "ip_address" => {

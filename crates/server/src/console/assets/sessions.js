@@ -101,7 +101,7 @@ export function sessions(app) {
       draw();
     };
     const params = [1, 2, 3].filter((i) => x[`p${i}text`]).map((i) => `${x[`p${i}text`]} ${x[`p${i}`]}`);
-    const may = x.type === "USER" && (app.maySignal || x.username === app.user);
+    const may = x.type === "USER" && (app.maySignal || x.username?.toLowerCase() === app.user.toLowerCase());
     const wants = x.blocking_session ? wantedLock(x) : null;
     // A lock is waited for in parts, each a wait of its own: what counts is since when.
     const lasts = x.blocking_session ? duration(x.seconds_in_wait) : micros(x.wait_time_micro);

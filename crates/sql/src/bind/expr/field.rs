@@ -108,6 +108,16 @@ fn template(text: &str) -> Option<String> {
     changed.then(|| out.join("\""))
 }
 
+/// Whether a template is for digits from 0 to F; PostgreSQL has no such.
+fn is_hexadecimal(template: &str) -> bool {
+    let digits = match template.get(..2) {
+        Some(fills) if fills.eq_ignore_ascii_case("fm") => &template[2..],
+        _ => template,
+    };
+    let digits = digits.trim_start_matches('0');
+    !digits.is_empty() && digits.bytes().all(|b| b.eq_ignore_ascii_case(&b'x'))
+}
+
 /// A number of days, in which whole numbers are divided as the field divides them.
 fn days(expr: &mut Expr) {
     match expr {
@@ -164,8 +174,16 @@ impl Binder<'_> {
         name: &str,
         function: &Function,
     ) -> Result<Option<Expr>> {
-        let known = ["nvl2", "sys_guid", "to_char", "to_date", "to_timestamp", "to_timestamp_tz"];
-        if !known.contains(&name) {
+        const KNOWN: [&str; 7] = [
+            "nvl2",
+            "sys_guid",
+            "to_char",
+            "to_date",
+            "to_number",
+            "to_timestamp",
+            "to_timestamp_tz",
+        ];
+        if !KNOWN.contains(&name) {
             return Ok(None);
         }
         let mut args = plain_args(function)?;
@@ -205,6 +223,8 @@ impl Binder<'_> {
                 let Some(given) = text_of(mask).map(str::to_owned) else { return Ok(None) };
                 let own = template(&given);
                 let name = match name {
+                    "to_char" if is_hexadecimal(&given) => query::TO_HEX,
+                    "to_number" if is_hexadecimal(&given) => query::FROM_HEX,
                     "to_date" if has_time(&given) => "$to_datetime",
                     "to_timestamp_tz" => "to_timestamp",
                     _ if own.is_none() => return Ok(None),

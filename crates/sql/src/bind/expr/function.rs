@@ -54,6 +54,9 @@ impl Binder<'_> {
             && name != crate::idioms::LEVEL_FUNCTION
             && name != crate::idioms::exact::EXACT
             && name != query::PART
+            && name != query::FIELD_SUBSTR
+            && name != query::TO_HEX
+            && name != query::FROM_HEX
             && name != crate::idioms::context::AS_OF
             && name != query::rows::ROW
             && name != query::subscripts::ARRAY_ASSIGN

@@ -165,11 +165,16 @@ impl Session {
 
 /// A name as the field shows it: in capital letters, unless it needs quotes.
 pub(super) fn shown_name(name: &str) -> Value {
+    super::rows::text(shown_text(name))
+}
+
+/// The same as a text.
+pub(crate) fn shown_text(name: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_$#".contains(c);
-    super::rows::text(match name.chars().all(plain) {
+    match name.chars().all(plain) {
         true => name.to_ascii_uppercase(),
         false => name.to_owned(),
-    })
+    }
 }
 
 /// A moment by the wall clock, in µs since 1970.
