@@ -217,6 +217,10 @@ async fn sessions_are_limited_and_do_not_idle_for_ever() {
     assert!(fifth.message().contains("reserved"), "{fifth}");
     let skein = connect(&db, 1).await;
     assert_eq!(db.sql(1, "select count(*) from v$session where username = 'ANN'"), "4");
+    // It joins with the list of users.
+    let own = "select u.username from v$session s join dba_users u on u.username = s.username \
+               where s.sid = sys_context('userenv', 'sid') and s.username = user";
+    assert_eq!(three.query_one(own, &[]).await.unwrap().get::<_, String>(0), "ANN");
     // What others run is not for everybody to see.
     let hidden = "select count(*) from pg_stat_activity where usename = 'skein' and backend_type = \
                   'client backend' and query = '<insufficient privilege>'";

@@ -101,7 +101,7 @@ fn alter_system_says_for_whom_and_how_long() {
     let cache = shown(1, "db_cache_size");
     db.abort(2);
     db.sql_error(1, "55000", "alter system set undo_retention = 1 scope=memory sid='skein2'");
-    succeed(db.skein("start").args(["--instance", "2"]));
+    db.start_all();
     assert_eq!(
         [shown(1, "db_cache_size"), shown(2, "db_cache_size")],
         [cache.clone(), "40M".into()]
@@ -111,7 +111,7 @@ fn alter_system_says_for_whom_and_how_long() {
     db.sql(1, "alter system reset undo_retention");
     assert_eq!(retentions(), ["900", "900"]);
     db.abort(2);
-    succeed(db.skein("start").args(["--instance", "2"]));
+    db.start_all();
     assert_eq!(shown(2, "db_cache_size"), cache);
     let uncommented = |text: String| {
         text.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()

@@ -226,10 +226,13 @@ fn from_hex(a: &[Datum<'_>]) -> Result<Value> {
 
 pub(super) const LINES: &[Line] = &[
     ("$part(any) ?text", one(part)),
+    ("$substr(text, int4) text", one(substr)),
+    ("$substr(text, int4, int4) text", one(substr)),
     ("$substr(text, int8) text", one(substr)),
     ("$substr(text, int8, int8) text", one(substr)),
     ("$substr(text, numeric) text", one(substr)),
     ("$substr(text, numeric, numeric) text", one(substr)),
+    ("$to_hex(int4, text) text", one(to_hex)),
     ("$to_hex(int8, text) text", one(to_hex)),
     ("$to_hex(numeric, text) text", one(to_hex)),
     ("$from_hex(text, text) numeric:0", one(from_hex)),
