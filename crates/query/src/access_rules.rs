@@ -155,7 +155,7 @@ fn lookup_join(join: &HashJoinExec, inner_side: JoinSide) -> Option<(f64, IndexJ
     };
     let keep = keep_of(*join.join_type(), inner_side)?;
     let work = inner.downcast_ref::<ScanExec>()?.work();
-    if work.target || work.limit.is_some() {
+    if work.target || work.limit.is_some() || work.as_of.is_some() {
         return None;
     }
     let mut keys: Vec<Option<Arc<dyn PhysicalExpr>>> = vec![None; work.types.len()];

@@ -73,6 +73,8 @@ pub struct TableSet {
     functions: BTreeMap<String, Arc<ScalarUDF>>,
     sizes: BTreeMap<ObjId, TableSize>,
     hints: BTreeMap<ObjId, AccessHint>,
+    /// Parameters with the SCNs that relations are read as of.
+    past: BTreeMap<(Option<String>, String), usize>,
     /// Whose statement it is: it may be cancelled while it is planned.
     ctx: Option<Ctx>,
     /// What the meaning of a statement depends on beside its names.
@@ -89,6 +91,7 @@ impl TableSet {
             functions: BTreeMap::new(),
             sizes: BTreeMap::new(),
             hints: BTreeMap::new(),
+            past: BTreeMap::new(),
             ctx: None,
             env,
             zone_name: Arc::from(zone_name),
@@ -112,6 +115,11 @@ impl TableSet {
         self.hints.insert(table, hint);
     }
 
+    /// Says that what a name stands for is read as of the SCN in a parameter.
+    pub fn set_as_of(&mut self, schema: Option<&str>, name: &str, param: usize) {
+        self.past.insert((schema.map(str::to_owned), name.to_owned()), param);
+    }
+
     /// Adds what `schema.name`, or `name` alone, stands for.
     pub fn insert(&mut self, schema: Option<&str>, name: &str, relation: Relation) {
         self.relations.insert((schema.map(str::to_owned), name.to_owned()), relation);
@@ -123,6 +131,7 @@ impl TableSet {
         self.functions.extend(other.functions.iter().map(|(k, v)| (k.clone(), v.clone())));
         self.sizes.extend(other.sizes.iter().map(|(k, v)| (*k, v.clone())));
         self.hints.extend(other.hints.iter().map(|(k, v)| (*k, v.clone())));
+        self.past.extend(other.past.iter().map(|(k, v)| (k.clone(), *v)));
     }
 
     pub fn add_function(&mut self, function: Arc<ScalarUDF>) {
@@ -553,6 +562,8 @@ impl ContextProvider for Context<'_> {
                 if let Some(hint) = self.tables.hints.get(&table.obj) {
                     source = source.hinted(hint);
                 }
+                let key = (name.schema().map(str::to_owned), name.table().to_owned());
+                source = source.read_as_of(self.tables.past.get(&key).copied());
                 provider_as_source(Arc::new(source))
             }
             Relation::Rows(provider) => provider_as_source(provider.clone()),

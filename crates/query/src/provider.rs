@@ -51,6 +51,8 @@ pub struct TableScanSource {
     computed: Arc<Computed>,
     /// The primary key, on which the other columns of a group depend.
     keys: Constraints,
+    /// The parameter with the SCN that it is read as of.
+    as_of: Option<usize>,
 }
 
 impl TableScanSource {
@@ -72,13 +74,20 @@ impl TableScanSource {
         let keys = Constraints::new_unverified(primary.collect());
         let (size, schema) = (TableSize::default(), Arc::new(Schema::new(fields)));
         let computed = Arc::new(Computed::of(&table));
-        TableScanSource { table, types, schema, target, size, computed, keys }
+        TableScanSource { table, types, schema, target, size, computed, keys, as_of: None }
     }
 
     /// With what is known of its size.
     #[must_use]
     pub fn with_size(mut self, size: TableSize) -> TableScanSource {
         self.size = size;
+        self
+    }
+
+    /// Read as of an SCN of the past, which a parameter says.
+    #[must_use]
+    pub(crate) const fn read_as_of(mut self, param: Option<usize>) -> TableScanSource {
+        self.as_of = param;
         self
     }
 
@@ -225,6 +234,7 @@ impl TableProvider for TableScanSource {
             limit,
             target: self.target,
             size: self.size.clone(),
+            as_of: self.as_of,
         })))
     }
 }

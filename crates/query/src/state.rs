@@ -1,10 +1,11 @@
 //! What one execution of a plan works with. Plans are shared; this is not.
 
+use crate::error::{PgError, Result};
 use crate::join_keys::JoinKeys;
 use crate::row_calls::RowCalls;
 use crate::shared::SharedRows;
 use crate::wire::FormatEnv;
-use block::Rowid;
+use block::{Rowid, Scn};
 use datafusion::arrow::array::RecordBatch;
 use kernel::row::Value;
 use kernel::txn::Snapshot;
@@ -35,6 +36,28 @@ pub struct ExecState {
     pub shared: SharedRows,
     /// Where its rows send their calls, if somebody answers.
     pub calls: Option<RowCalls>,
+}
+
+impl ExecState {
+    /// The same for a scan that reads as of an SCN of the past, which is a parameter.
+    pub(crate) fn as_of(&self, param: usize) -> Result<ExecState> {
+        let Some(&Value::Int8(scn)) = self.params.get(param) else {
+            return Err(PgError::internal("no SCN to read as of"));
+        };
+        let scn = Scn(u64::try_from(scn).map_err(|_| PgError::internal("an SCN below zero"))?);
+        Ok(ExecState {
+            ctx: self.ctx.clone(),
+            snapshot: self.snapshot.as_of(scn),
+            params: self.params.clone(),
+            env: self.env,
+            target: None,
+            given: self.given.clone(),
+            keys: JoinKeys::default(),
+            parallel: self.parallel,
+            shared: SharedRows::default(),
+            calls: self.calls.clone(),
+        })
+    }
 }
 
 /// A state as it travels in DataFusion's task context.

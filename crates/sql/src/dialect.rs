@@ -17,6 +17,9 @@ pub(crate) struct OwnDialect {
     /// `a JOIN b JOIN c ON .. ON ..` is read as PostgreSQL does. The parser would take what follows
     /// a NATURAL JOIN for a part of it: where that word is, such joins need parentheses.
     joins_nest: bool,
+    /// `t FOR SYSTEM_TIME AS OF x` is read, which the field's `as of` is put into. Elsewhere what
+    /// begins such clauses may be an alias.
+    past: bool,
 }
 
 impl OwnDialect {
@@ -26,7 +29,8 @@ impl OwnDialect {
             Token::Word(word) => word.keyword == Keyword::NATURAL,
             _ => false,
         };
-        OwnDialect { joins_nest: !tokens.iter().any(natural) }
+        let past = crate::idioms::past::is_asked_for(tokens);
+        OwnDialect { joins_nest: !tokens.iter().any(natural), past }
     }
 }
 
@@ -110,6 +114,10 @@ impl Dialect for OwnDialect {
     /// The field's `q'[it's]'`.
     fn supports_quote_delimited_string(&self) -> bool {
         true
+    }
+
+    fn supports_table_versioning(&self) -> bool {
+        self.past
     }
 
     fn supports_left_associative_joins_without_parens(&self) -> bool {

@@ -1,4 +1,5 @@
-//! The process that looks once a second at what sessions do, MMNL: `v$active_session_history`.
+//! The process that looks once a second at what sessions do, MMNL: `v$active_session_history`; and
+//! which SCN is current, for queries as of a time.
 //!
 //! What it promises: a sample a second while it gets a processor; who stands in a session's way is
 //! found out while the sample is taken. What it must never do: make a session wait.
@@ -24,12 +25,16 @@ pub(crate) fn start(instance: &Arc<Instance>) {
     env.spawn_task("MMNL", Lane::Background, async move {
         let mut sampler = Sampler::default();
         let mut left = INTERVAL;
+        if let Some(instance) = weak.upgrade() {
+            instance.note_scn();
+        }
         loop {
             ctx.sleep(WaitEvent::RdbmsIpcMessage, left).await;
             let Some(instance) = weak.upgrade() else { return };
             if instance.is_closing() {
                 return;
             }
+            instance.note_scn();
             let begun = ctx.env.now();
             sample(&instance, &mut sampler).await;
             let taken = Duration::from_micros(ctx.env.now().since(begun));

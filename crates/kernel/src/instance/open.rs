@@ -25,7 +25,7 @@ use crate::params::{ParamError, Parameters, SettingsFile};
 use crate::recovery;
 use crate::redo::{Log, LogConfig, read_thread};
 use crate::space::Space;
-use crate::txn::{Core, CoreConfig, Isolation, Transaction};
+use crate::txn::{Core, CoreConfig, Isolation, ScnTimes, Transaction};
 use crate::undo::{Segment, UndoHistory};
 
 /// What an instance is opened with.
@@ -154,6 +154,8 @@ pub struct Instance {
     pub me: InstanceNo,
     /// What became of undo, for `v$undostat`.
     pub undo_history: UndoHistory,
+    /// Which SCN was current when.
+    pub scn_times: ScnTimes,
     settings_file: OnceLock<Arc<dyn SettingsFile>>,
     closing: AtomicBool,
     /// Held by a background task of the layers above while it has a transaction: closing waits
@@ -235,6 +237,7 @@ impl Instance {
             group,
             me: config.me,
             undo_history: UndoHistory::default(),
+            scn_times: ScnTimes::default(),
             settings_file: OnceLock::new(),
             closing: AtomicBool::new(false),
             background_turn: tokio::sync::Mutex::new(()),
@@ -243,6 +246,11 @@ impl Instance {
         instance.start_smon(ctx, left);
         node.membership.set_open();
         Ok(instance)
+    }
+
+    /// Notes which SCN is current now.
+    pub fn note_scn(&self) {
+        self.scn_times.note(self.core.env.wall_us(), self.core.current_scn());
     }
 
     /// Frees, in the background, what an earlier life left.

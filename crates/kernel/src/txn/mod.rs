@@ -8,6 +8,7 @@ mod locks;
 mod modify;
 mod pending;
 mod rollback;
+mod scn_times;
 mod snapshot;
 mod status;
 mod transaction;
@@ -27,6 +28,7 @@ pub use locks::{
 };
 pub use modify::{Crowd, LockState, Outcome, Step, Target, View};
 pub use pending::{Moment, PutOff};
+pub use scn_times::ScnTimes;
 pub use snapshot::{Snapshot, Snapshots};
 pub use status::TxStatus;
 pub use transaction::{Isolation, Savepoint, Transaction};

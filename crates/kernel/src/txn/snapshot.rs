@@ -129,6 +129,9 @@ pub struct Snapshot {
     own: Option<Xid>,
     own_undo_no: UndoNo,
     memory: Memory,
+    /// Whether it holds back what it may need. One of the past does not: that may be gone already,
+    /// which every read finds out.
+    held: bool,
 }
 
 impl Snapshot {
@@ -146,6 +149,25 @@ impl Snapshot {
             own: own.map(|o| o.0),
             own_undo_no: own.map_or(UndoNo(0), |o| o.1),
             memory: Memory::default(),
+            held: true,
+        }
+    }
+
+    /// What was committed at an SCN of the past, nothing of the own transaction. Reads that need
+    /// undo or index entries that are gone fail with [`crate::Error::SnapshotTooOld`].
+    ///
+    /// # Panics
+    /// If the SCN has not been drawn yet: commits would still come to lie below it.
+    #[must_use]
+    pub fn as_of(&self, scn: Scn) -> Snapshot {
+        assert!(scn <= self.core.clock.current(), "{scn:?} is not in the past");
+        Snapshot {
+            core: self.core.clone(),
+            scn,
+            own: None,
+            own_undo_no: UndoNo(0),
+            memory: Memory::default(),
+            held: false,
         }
     }
 
@@ -195,19 +217,24 @@ impl Snapshot {
 
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
-        self.core.snapshots.retain(self.scn);
+        if self.held {
+            self.core.snapshots.retain(self.scn);
+        }
         Snapshot {
             core: self.core.clone(),
             scn: self.scn,
             own: self.own,
             own_undo_no: self.own_undo_no,
             memory: Memory::default(),
+            held: self.held,
         }
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.core.snapshots.release(self.scn);
+        if self.held {
+            self.core.snapshots.release(self.scn);
+        }
     }
 }

@@ -40,6 +40,8 @@ pub const FUNCTIONS: &[(&str, TypeKind)] = &[
     ("pg_advisory_unlock_shared", TypeKind::Bool),
     ("pg_advisory_unlock_all", TypeKind::Text),
     (CREATE_SNAPSHOT, TypeKind::Int8),
+    ("timestamp_to_scn", TypeKind::Int8),
+    ("scn_to_timestamp", TypeKind::Timestamptz),
 ];
 
 /// What `dbms_workload_repository.create_snapshot` is called inside.

@@ -89,6 +89,8 @@ pub(crate) struct ScanWork {
     pub(crate) limit: Option<usize>,
     pub(crate) target: bool,
     pub(crate) size: TableSize,
+    /// Of a table that is read as of an SCN of the past, the parameter that says which.
+    pub(crate) as_of: Option<usize>,
 }
 
 /// Keys of a join that a column's values are looked for among.

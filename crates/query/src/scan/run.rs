@@ -426,6 +426,9 @@ impl<T: Taker> ScanRun<T> {
     }
 
     async fn open(&mut self) -> Result<()> {
+        if let Some(param) = self.work.as_of {
+            self.state = Arc::new(self.state.as_of(param)?);
+        }
         let (work, state) = (self.work.clone(), self.state.clone());
         if work.target && state.target.is_some() {
             self.cursor = Cursor::Given(0);

@@ -3,6 +3,7 @@
 //! What it promises: each form is either bound, or made a query that is, or refused by name.
 
 use super::{Binder, HiddenCall, SessionFn, ident_name, object_parts, refuse, table_parts};
+use crate::idioms::past;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, SelectItem,
@@ -49,9 +50,6 @@ impl Binder<'_> {
                 sample: _,
                 index_hints,
             } => {
-                if version.is_some() {
-                    return refuse("AS OF");
-                }
                 if !with_hints.is_empty()
                     || !partitions.is_empty()
                     || json_path.is_some()
@@ -103,13 +101,26 @@ impl Binder<'_> {
                     self.depth -= 1;
                     return self.table_factor(factor);
                 }
+                if version.is_some() && args.is_some() {
+                    return refuse("AS OF of a function");
+                }
                 if let Some(args) = args {
                     if let Some(made) = self.table_function(name, &mut args.args, alias)? {
                         *factor = made;
                     }
                     return Ok(());
                 }
-                let (schema, table) = table_parts(name)?;
+                let (schema, mut table) = table_parts(name)?;
+                if let Some(version) = version.take() {
+                    let shown = Ident::with_quote('"', &table);
+                    table = past::name_of(self.past(&version)?, &table);
+                    alias.get_or_insert_with(|| TableAlias {
+                        explicit: true,
+                        name: shown,
+                        columns: Vec::new(),
+                        at: None,
+                    });
+                }
                 let quoted = |part: &str| Ident::with_quote('"', part);
                 let parts = schema.iter().map(|s| quoted(s)).chain([quoted(&table)]);
                 *name = parts.collect::<Vec<_>>().into();

@@ -84,6 +84,12 @@ pub(crate) enum SessionFn {
     Random,
     /// `dbms_workload_repository.create_snapshot()`.
     CreateSnapshot,
+    /// The SCN that a table is read as of; the arguments are its kind, the expression's text and
+    /// the statement's parameters.
+    PastScn,
+    /// `timestamp_to_scn(t)`, `scn_to_timestamp(n)`.
+    TimestampToScn,
+    ScnToTimestamp,
     /// A function of `dbms_xplan`.
     Xplan(crate::xplan::Shown),
     /// A column of a relation beside the target of UPDATE or DELETE: known row by row.
@@ -135,7 +141,11 @@ impl SessionFn {
     pub(crate) const fn argument(self, count: usize) -> TypeKind {
         match (self, count) {
             (SessionFn::Advisory(_), 2) | (SessionFn::SignalBackend { .. }, _) => TypeKind::Int4,
-            (SessionFn::Advisory(_) | SessionFn::TransactionOutcome, _) => TypeKind::Int8,
+            (
+                SessionFn::Advisory(_) | SessionFn::TransactionOutcome | SessionFn::ScnToTimestamp,
+                _,
+            ) => TypeKind::Int8,
+            (SessionFn::TimestampToScn, _) => TypeKind::Timestamptz,
             _ => TypeKind::Text,
         }
     }
@@ -162,7 +172,8 @@ impl SessionFn {
             SessionFn::Now
             | SessionFn::SystemTime
             | SessionFn::ClockTimestamp
-            | SessionFn::StartTime => TypeKind::Timestamptz,
+            | SessionFn::StartTime
+            | SessionFn::ScnToTimestamp => TypeKind::Timestamptz,
             SessionFn::LocalTimestamp | SessionFn::SystemDate => TypeKind::Timestamp,
             SessionFn::RandomUuid => TypeKind::Uuid,
             SessionFn::Random => TypeKind::Float8,
@@ -174,6 +185,8 @@ impl SessionFn {
             | SessionFn::SetVal
             | SessionFn::TransactionId
             | SessionFn::UserId
+            | SessionFn::PastScn
+            | SessionFn::TimestampToScn
             | SessionFn::CreateSnapshot => TypeKind::Int8,
             SessionFn::CurrentUser
             | SessionFn::SessionUser
@@ -209,6 +222,8 @@ impl SessionFn {
                 | SessionFn::Advisory(_)
                 | SessionFn::SignalBackend { .. }
                 | SessionFn::Notify
+                | SessionFn::TimestampToScn
+                | SessionFn::ScnToTimestamp
                 | SessionFn::CreateSnapshot
         )
     }

@@ -139,6 +139,7 @@ impl Session {
             return Box::pin(self.create_materialized(create)).await;
         }
         check_create_view(create)?;
+        crate::idioms::past::refuse_in_view(&create.query)?;
         let check = check_option(&create.options)?;
         let done = || Ok("CREATE VIEW".to_owned());
         let (mut schema, name) = match create.temporary {

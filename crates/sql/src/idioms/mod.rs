@@ -11,6 +11,7 @@ pub(crate) mod exact;
 mod hierarchy;
 mod outer;
 mod packages;
+pub(crate) mod past;
 mod rows;
 pub(crate) mod sequences;
 

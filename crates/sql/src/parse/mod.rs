@@ -588,7 +588,7 @@ fn with_known_words(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let out = crate::words::with_fetch_amounts(tokens.to_vec());
     let out = crate::words::with_frames(crate::words::with_row_wildcards(out));
     let out = crate::words::with_row_locks(out);
-    let out = crate::words::with_spellings(out);
+    let out = crate::idioms::past::with_versions(crate::words::with_spellings(out));
     let out = crate::words::with_plain_names(out);
     let out = crate::idioms::with_marked_words(out);
     let mut used = (0..out.len()).filter(|at| !is_space(&out[*at].token));

@@ -625,7 +625,7 @@ impl Machine<'_> {
     }
 }
 
-fn portal_of(prepared: Arc<Prepared>, taken: &TakenRows) -> Portal {
+pub(crate) fn portal_of(prepared: Arc<Prepared>, taken: &TakenRows) -> Portal {
     Portal {
         prepared,
         params: Vec::new(),

@@ -42,6 +42,7 @@ pub(crate) use define::{
     ArgumentSpec, ReturnsSpec, RoutineAction, RoutineCommand, RoutineFlags, RoutineKind,
     RoutineName, RoutineSpec, command, definition, routine_name,
 };
+pub(crate) use exec::portal_of;
 pub(crate) use packages::is_package_call;
 pub(crate) use routine::{RoutinePlans, check_body};
 pub(crate) use run::Code;

@@ -591,6 +591,8 @@ impl Parser<'_> {
                         || place.open.last() == Some(&true)
                         || (!statement && place.depth() == 0)
                 }
+                // `t as of scn n`.
+                "scn" | "timestamp" if word_before(2) == "of" && word_before(3) == "as" => true,
                 // Columns whose rows are locked.
                 "of" if matches!(word_before(2), "update" | "share") => false,
                 word => BEFORE_VALUES.contains(&word),

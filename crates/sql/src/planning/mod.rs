@@ -18,7 +18,7 @@ use crate::cache::PlanKey;
 use crate::ddl::is_select_into;
 use crate::encode::column_of;
 use crate::hints::{self, Hints};
-use crate::idioms::exact;
+use crate::idioms::{exact, past};
 use crate::parse::{Own, Parsed, Statement};
 use crate::plan::{Direct, Kind, Plan, QueryPlan};
 use crate::session::Session;
@@ -292,6 +292,7 @@ impl Session {
 
     /// Plans a query, INSERT, UPDATE or DELETE.
     async fn plan_work(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
+        past::check(ast)?;
         let own = self.idioms_of(ast).await?;
         let ast = own.as_ref().unwrap_or(ast);
         let without = without_dual(ast);
@@ -440,7 +441,16 @@ impl Session {
                 set.insert(None, name, given);
                 continue;
             }
-            let mut relation = self.find_relation(schema.as_deref(), name).await?;
+            let past = past::of_name(name);
+            let shown = past.map_or(name.as_str(), |(_, shown)| shown);
+            let mut relation = self.find_relation(schema.as_deref(), shown).await?;
+            if let Some((param, _)) = past {
+                let Relation::Table(_) = &relation else {
+                    return Err(PgError::unsupported("AS OF of what is not a table")
+                        .with_hint("Ask the tables that the view reads."));
+                };
+                set.set_as_of(schema.as_deref(), name, param);
+            }
             if let Relation::Table(def) | Relation::View(def) = &relation {
                 tables.push((def.obj, def.version));
                 once |= schema.is_none() && !self.is_first(&def.schema).await?;
@@ -455,7 +465,7 @@ impl Session {
                     // Hints speak of the statement's own tables, not of those of a view.
                     if let Some(hints) = self.hints.as_ref().filter(|_| self.view_depth == 0) {
                         size.workers = hints.workers().unwrap_or(size.workers);
-                        if let Some(hint) = hints.about(schema.as_deref(), name) {
+                        if let Some(hint) = hints.about(schema.as_deref(), shown) {
                             set.set_hint(table.obj, hint.clone());
                         }
                     }

@@ -139,6 +139,10 @@ impl Session {
         Ok(match function {
             SessionFn::Routine(called) => Box::pin(self.value_of_routine(called, args)).await?,
             SessionFn::Context | SessionFn::UserEnv => self.told(function, args).await?,
+            SessionFn::PastScn => Box::pin(self.past_scn(args)).await?,
+            SessionFn::TimestampToScn | SessionFn::ScnToTimestamp => {
+                self.scn_and_time(function, args, env)?
+            }
             SessionFn::CurrentSchema => match self
                 .schemas_for(None)
                 .await?

@@ -6,6 +6,7 @@
 
 mod context;
 mod functions;
+mod past;
 mod portal;
 mod prepare;
 mod run;

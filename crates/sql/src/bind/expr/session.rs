@@ -83,7 +83,10 @@ impl Binder<'_> {
             (SessionFn::Advisory(Advisory::UnlockAll), _) => return Err(no_function(name)),
             (SessionFn::SignalBackend { .. }, 1) => vec![DataType::Int(None)],
             (SessionFn::SignalBackend { ends: true }, 2) => vec![DataType::Int(None), int8],
-            (SessionFn::Advisory(_), 1) => vec![int8],
+            (SessionFn::Advisory(_) | SessionFn::ScnToTimestamp, 1) => vec![int8],
+            (SessionFn::TimestampToScn, 1) => {
+                vec![DataType::Timestamp(None, TimezoneInfo::WithTimeZone)]
+            }
             (SessionFn::Advisory(_), 2) => vec![DataType::Int(None), DataType::Int(None)],
             _ => return Err(no_function(name)),
         };
@@ -162,6 +165,8 @@ pub(crate) fn session_function(name: &str) -> Option<SessionFn> {
         }
         "sys_context" => SessionFn::Context,
         "userenv" => SessionFn::UserEnv,
+        "timestamp_to_scn" => SessionFn::TimestampToScn,
+        "scn_to_timestamp" => SessionFn::ScnToTimestamp,
         "clock_timestamp" => SessionFn::ClockTimestamp,
         "localtimestamp" => SessionFn::LocalTimestamp,
         "current_date" => SessionFn::CurrentDate,
