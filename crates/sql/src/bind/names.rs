@@ -73,7 +73,9 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
         Expr::Identifier(ident) => good(ident_name(ident)),
         Expr::CompoundIdentifier(parts) => parts.last().map(ident_name).and_then(good),
         Expr::Function(function) => {
-            function.name.0.last()?.as_ident().map(ident_name).and_then(good)
+            let name = function.name.0.last()?.as_ident().map(ident_name)?;
+            // As it was written.
+            good(if name == query::FIELD_SUBSTR { "substr".to_owned() } else { name })
         }
         Expr::Nested(inner) => figured(inner),
         Expr::CompoundFieldAccess { root, access_chain } => {

@@ -46,7 +46,7 @@ fn is_user(expr: &Expr) -> bool {
 /// The name of the user as the field's views show it.
 fn shown_user() -> Option<Expr> {
     let text = "(case when current_user ~ '^[a-z0-9_$#]*$' then upper(current_user) \
-                else current_user::text end)";
+                else user::text end)";
     crate::direct::parse_expr(text).ok()
 }
 
