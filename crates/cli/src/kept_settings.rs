@@ -80,6 +80,12 @@ impl SettingsFile for KeptSettings {
         std::fs::rename(&new_path, &path)?;
         File::open(self.layout.dir())?.sync_all()
     }
+
+    fn value(&self, of: InstanceNo, name: &str) -> io::Result<String> {
+        let config = Config::load(&self.layout).map_err(|e| wrong(e.message))?;
+        let settings = config.for_instance(of.0.into()).map_err(|e| wrong(e.message))?;
+        settings.parameters.show(name).map_err(wrong)
+    }
 }
 
 #[cfg(test)]

@@ -84,9 +84,21 @@ impl TableScanSource {
         self
     }
 
-    /// Read as of an SCN of the past, which a parameter says.
+    /// Read as of an SCN of the past, if a parameter says one.
     #[must_use]
-    pub(crate) const fn read_as_of(mut self, param: Option<usize>) -> TableScanSource {
+    pub(crate) fn read_as_of(mut self, param: Option<usize>) -> TableScanSource {
+        if param.is_none() {
+            return self;
+        }
+        // What a column or key promises today it may not have kept then.
+        let mut table = TableDef::clone(&self.table);
+        table.columns.iter_mut().for_each(|column| column.not_null = false);
+        let fields = self.schema.fields().iter();
+        let fields: Vec<Field> =
+            fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
+        self.schema = Arc::new(Schema::new(fields));
+        self.keys = Constraints::new_unverified(Vec::new());
+        self.table = Arc::new(table);
         self.as_of = param;
         self
     }

@@ -44,7 +44,10 @@ impl ExecState {
         let Some(&Value::Int8(scn)) = self.params.get(param) else {
             return Err(PgError::internal("no SCN to read as of"));
         };
-        let scn = Scn(u64::try_from(scn).map_err(|_| PgError::internal("an SCN below zero"))?);
+        let known = u64::try_from(scn).ok().map(Scn);
+        // Of one that is still to come commits would lie below it.
+        let past = known.filter(|scn| *scn <= self.snapshot.core().current_scn());
+        let scn = past.ok_or_else(|| PgError::internal("an SCN that is not of the past"))?;
         Ok(ExecState {
             ctx: self.ctx.clone(),
             snapshot: self.snapshot.as_of(scn),

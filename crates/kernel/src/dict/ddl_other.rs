@@ -101,8 +101,8 @@ pub async fn set_sequence_table(
 
 /// Changes by which rules a sequence goes on and, with `restart`, what it gives next. Part of the
 /// transaction, unlike `setval`. Another generation begins: the values that instances hold are
-/// lost, but for those of this instance if nobody has taken any since: it goes on behind the last
-/// one that was handed out.
+/// lost, but for those of this instance if nobody has taken or set any since and it does not
+/// cycle: it goes on behind the last one that was handed out.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the rules contradict each other, or how far the sequence has got;
@@ -127,7 +127,12 @@ pub async fn alter_sequence(
     }
     change_sequence(ctx, txn, sequence, |row| {
         let highwater = row.int(at::SEQ_HIGHWATER)?;
-        let back = known.filter(|(_, last)| *last == highwater && restart.is_none());
+        // Nobody has taken or set values since they were taken here.
+        let same = sequence_generation(row)? == sequence.generation && row.bool(at::SEQ_USED)?;
+        let inside = |given: i64| (sequence.min..=sequence.max).contains(&given);
+        let back = known.filter(|(given, last)| {
+            same && *last == highwater && inside(*given) && !sequence.cycle && restart.is_none()
+        });
         let at = restart.or(back.map(|(given, _)| given)).unwrap_or(highwater);
         if at < def.min {
             let (min, text) = (def.min, "cannot be less than MINVALUE");

@@ -16,4 +16,10 @@ pub trait SettingsFile: Send + Sync {
     /// The file cannot be read or written, or what would stand in it is not allowed there. It is
     /// then as it was.
     fn keep(&self, of: Option<InstanceNo>, name: &str, value: Option<&str>) -> io::Result<()>;
+
+    /// The value that an instance would start with, as a user would write it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or an instance could not start with it.
+    fn value(&self, of: InstanceNo, name: &str) -> io::Result<String>;
 }

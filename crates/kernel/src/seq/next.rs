@@ -24,6 +24,7 @@ mod at {
     pub const CYCLE: usize = 6;
     pub const HIGHWATER: usize = 9;
     pub const USED: usize = 10;
+    pub const GENERATION: usize = 12;
 }
 
 /// `cache id` of `row cache lock`: the field's number of `dc_sequences`.
@@ -219,8 +220,14 @@ async fn set(
 ) -> Result<i64> {
     let dict = of(txn.core())?;
     let table = dict.fixed(Fixed::Seq);
-    let found = change(ctx, txn, table, 0, &obj_key(def.obj), |_| {
-        Ok(vec![(at::HIGHWATER, Value::Int8(value)), (at::USED, Value::Bool(used))])
+    let found = change(ctx, txn, table, 0, &obj_key(def.obj), |row| {
+        // Who holds values of before must not give them back as if nothing had happened.
+        let generation = row.int_or_null(at::GENERATION)?.unwrap_or(0).wrapping_add(1);
+        Ok(vec![
+            (at::HIGHWATER, Value::Int8(value)),
+            (at::USED, Value::Bool(used)),
+            (at::GENERATION, Value::Int8(generation)),
+        ])
     })
     .await?;
     if !found {

@@ -187,14 +187,21 @@ fn whole(number: &Datum<'_>) -> Result<i64> {
     }
 }
 
+/// The field's.
+const MASK_DIGITS_MAX: usize = 63;
+
 /// `to_char(n, 'XXXX')`: with as many digits at most as the mask has.
 pub const TO_HEX: &str = "$to_hex";
 
 fn to_hex(a: &[Datum<'_>]) -> Result<Value> {
     let (number, mask) = (whole(&a[0])?, text(&a[1])?);
-    let fills = mask.len() >= 2 && mask[..2].eq_ignore_ascii_case("fm");
+    let fills = mask.get(..2).is_some_and(|first| first.eq_ignore_ascii_case("fm"));
     let digits = if fills { &mask[2..] } else { mask };
     let width = digits.len();
+    if width > MASK_DIGITS_MAX {
+        let text = format!("a mask of more than {MASK_DIGITS_MAX} digits");
+        return Err(PgError::new("22023", text));
+    }
     let mut shown = format!("{number:X}");
     if digits.contains('x') {
         shown.make_ascii_lowercase();

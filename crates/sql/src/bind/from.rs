@@ -112,6 +112,9 @@ impl Binder<'_> {
                 }
                 let (schema, mut table) = table_parts(name)?;
                 if let Some(version) = version.take() {
+                    if schema.is_none() && self.ctes.contains(&table) {
+                        return refuse("AS OF of a query of WITH");
+                    }
                     let shown = Ident::with_quote('"', &table);
                     table = past::name_of(self.past(&version)?, &table);
                     alias.get_or_insert_with(|| TableAlias {

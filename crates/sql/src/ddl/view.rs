@@ -135,11 +135,11 @@ impl Session {
     }
 
     pub(super) async fn create_view(&mut self, create: &ast::CreateView) -> Result<String> {
+        crate::idioms::past::refuse_in_view(&create.query)?;
         if create.materialized {
             return Box::pin(self.create_materialized(create)).await;
         }
         check_create_view(create)?;
-        crate::idioms::past::refuse_in_view(&create.query)?;
         let check = check_option(&create.options)?;
         let done = || Ok("CREATE VIEW".to_owned());
         let (mut schema, name) = match create.temporary {

@@ -13,7 +13,7 @@ pub(crate) use modify::{
 pub(crate) use through::{VIEW_CHECK, shown_columns};
 
 use crate::access::{ReadBy, Target};
-use crate::bind::{Binder, Params, References, ident_name, shown_name};
+use crate::bind::{Binder, Params, References, SessionFn, ident_name, shown_name};
 use crate::cache::PlanKey;
 use crate::ddl::is_select_into;
 use crate::encode::column_of;
@@ -441,10 +441,18 @@ impl Session {
                 set.insert(None, name, given);
                 continue;
             }
-            let past = past::of_name(name);
+            let asked = |param: usize| {
+                let at = param.checked_sub(params.types.len());
+                let call = at.and_then(|at| params.hidden.get(at));
+                call.is_some_and(|call| call.function == SessionFn::PastScn)
+            };
+            let past = past::of_name(name).filter(|(param, _)| asked(*param));
             let shown = past.map_or(name.as_str(), |(_, shown)| shown);
             let mut relation = self.find_relation(schema.as_deref(), shown).await?;
             if let Some((param, _)) = past {
+                if self.view_depth == 0 && self.given_relation(shown)?.is_some() {
+                    return Err(PgError::unsupported("AS OF of a query of WITH"));
+                }
                 let Relation::Table(_) = &relation else {
                     return Err(PgError::unsupported("AS OF of what is not a table")
                         .with_hint("Ask the tables that the view reads."));

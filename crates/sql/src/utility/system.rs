@@ -40,6 +40,14 @@ fn not_open(instance: InstanceNo) -> PgError {
     )
 }
 
+fn not_kept(name: &str, error: &std::io::Error) -> PgError {
+    let code = match error.kind() {
+        std::io::ErrorKind::InvalidInput => "22023",
+        _ => "58030",
+    };
+    PgError::new(code, format!("cannot keep parameter \"{name}\": {error}"))
+}
+
 impl Session {
     pub(super) async fn alter_system(&mut self, alter: &AlterSystem) -> Result<()> {
         if !self.is_superuser().await? {
@@ -79,19 +87,25 @@ impl Session {
                 Whom::All => None,
                 Whom::One(one) => Some(one),
             };
-            file.keep(of, name, alter.value.as_deref()).map_err(|e| {
-                let code =
-                    if e.kind() == std::io::ErrorKind::InvalidInput { "22023" } else { "58030" };
-                PgError::new(code, format!("cannot keep parameter \"{name}\": {e}"))
-            })?;
+            file.keep(of, name, alter.value.as_deref()).map_err(|e| not_kept(name, &e))?;
         }
         if scope == Scope::File {
             return Ok(());
         }
+        // Again: who has joined meanwhile may have read the file as it was before.
+        let open = self.instance.node.view();
         for &to in &open.members {
             if matches!(whom, Whom::One(one) if one != to) {
                 continue;
             }
+            // What is taken back leaves what is said elsewhere in the file.
+            let left = match (&alter.value, self.instance.settings_file()) {
+                (None, Some(file)) if scope == Scope::Both => {
+                    Some(file.value(to, name).map_err(|e| not_kept(name, &e))?)
+                }
+                _ => None,
+            };
+            let value = left.as_deref().unwrap_or(value);
             self.set_parameter_on(to, name, value, matches!(whom, Whom::One(_))).await?;
         }
         Ok(())
