@@ -39,7 +39,8 @@ impl ScnTimes {
         looks.push_back(Look { wall_us, scn });
     }
 
-    /// The SCN of a moment: of the last look at or before it. `None`: there was none shortly before.
+    /// The SCN of a moment: of the last look at or before it. `None`: there was none shortly
+    /// before.
     #[must_use]
     pub fn scn_at(&self, wall_us: i64) -> Option<Scn> {
         let looks = self.0.lock();
