@@ -60,6 +60,7 @@ mod session;
 mod settings;
 mod signed_names;
 mod subscripts;
+mod sys_names;
 mod target_rows;
 mod trace;
 mod user_locks;

@@ -65,43 +65,6 @@ pub(crate) fn with_plain_names(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithS
 /// The words before ONLY, which has no meaning where no table inherits from another one.
 const BEFORE_ONLY: [&str; 6] = ["from", "join", "update", "truncate", "table", "using"];
 
-/// Whether a name behind `sys.` is known without it: the field's packages, and `dual`.
-pub(crate) fn is_of_sys(name: &str) -> bool {
-    let begins =
-        |prefix: &str| name.get(..prefix.len()).is_some_and(|own| own.eq_ignore_ascii_case(prefix));
-    name.eq_ignore_ascii_case("dual") || begins("dbms_")
-}
-
-/// `sys.dual` as `dual`, and `v_$session` as `v$session`.
-fn without_sys(tokens: &mut Vec<TokenWithSpan>) {
-    let mut sys = Vec::new();
-    for at in 0..tokens.len() {
-        let Token::Word(word) = &mut tokens[at].token else { continue };
-        if word.quote_style.is_some() {
-            continue;
-        }
-        let letters = word.value.as_bytes();
-        let view = match letters {
-            [b'g' | b'G', b'v' | b'V', b'_', b'$', ..] => Some(2),
-            [b'v' | b'V', b'_', b'$', ..] => Some(1),
-            _ => None,
-        };
-        if let Some(underline) = view {
-            word.value.remove(underline);
-        } else if word.value.eq_ignore_ascii_case("sys")
-            && let Some([dot, name]) = tokens.get(at + 1..at + 3)
-            && dot.token == Token::Period
-            && matches!(&name.token, Token::Word(name) if is_of_sys(&name.value))
-            && (at == 0 || tokens[at - 1].token != Token::Period)
-        {
-            sys.push(at);
-        }
-    }
-    for at in sys.into_iter().rev() {
-        tokens.drain(at..at + 2);
-    }
-}
-
 /// `ABORT` as `ROLLBACK`, `N'..'` as a plain text, the blank that `TRIM(LEADING FROM x)` takes off,
 /// and `FROM ONLY t` as `FROM t`.
 pub(crate) fn with_spellings(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -110,7 +73,7 @@ pub(crate) fn with_spellings(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpa
             token.token = Token::SingleQuotedString(std::mem::take(text));
         }
     }
-    without_sys(&mut tokens);
+    crate::sys_names::without_sys(&mut tokens);
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
     let word =
         |n: usize, word: &str| used.get(n).is_some_and(|at| is_word(&tokens[*at].token, word));

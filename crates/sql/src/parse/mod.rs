@@ -29,6 +29,7 @@ use own::parse_own;
 pub(crate) use reading::Words;
 pub(crate) use storage::{BITMAP, LOGGED, REVERSE};
 use syntax::syntax_error;
+pub use system::{AlterSystem, Scope};
 pub(crate) use tables::STORED;
 
 use crate::access::Access;
@@ -102,28 +103,6 @@ pub enum Own {
         names: Option<Vec<(Option<String>, String)>>,
         deferred: bool,
     },
-}
-
-/// `ALTER SYSTEM SET` and `RESET`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AlterSystem {
-    pub name: String,
-    /// None: the default.
-    pub value: Option<String>,
-    /// None: not said.
-    pub scope: Option<Scope>,
-    /// The instance it is for, as it was written; None: not said.
-    pub sid: Option<String>,
-}
-
-/// How long what ALTER SYSTEM says holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// Until the instance stops.
-    Memory,
-    /// From its next start on.
-    File,
-    Both,
 }
 
 /// A session that is to end, and the instance it must be of.

@@ -3,9 +3,31 @@
 //!
 //! What it promises: what has no counterpart here is refused by its words.
 
-use super::{AlterSystem, Own, Scope, Victim, Words, is_word};
+use super::{Own, Victim, Words, is_word};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::tokenizer::Token;
+
+/// `ALTER SYSTEM SET` and `RESET`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AlterSystem {
+    pub name: String,
+    /// None: the default.
+    pub value: Option<String>,
+    /// None: not said.
+    pub scope: Option<Scope>,
+    /// The instance it is for, as it was written; None: not said.
+    pub sid: Option<String>,
+}
+
+/// How long what ALTER SYSTEM says holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Until the instance stops.
+    Memory,
+    /// From its next start on.
+    File,
+    Both,
+}
 
 /// What ALTER SYSTEM does beside setting parameters.
 pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {

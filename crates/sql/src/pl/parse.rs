@@ -227,7 +227,7 @@ fn without_sys(mut tokens: Vec<Token>) -> Vec<Token> {
         matches!(&tokens[at].tok, Tok::Word(word) if word == "sys")
             && tokens.get(at + 1).is_some_and(|next| next.tok == Tok::Symbol("."))
             && matches!(tokens.get(at + 2).map(|next| &next.tok),
-                Some(Tok::Word(name)) if crate::words::is_of_sys(name))
+                Some(Tok::Word(name)) if crate::sys_names::is_of_sys(name))
             && (at == 0 || tokens[at - 1].tok != Tok::Symbol("."))
     };
     let found: Vec<usize> = (0..tokens.len()).filter(|at| is_sys(*at)).collect();
