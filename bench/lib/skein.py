@@ -88,18 +88,24 @@ class Client:
 
     def run(self, text, *params):
         """Runs one statement prepared: parsed at its first use, then bound and executed."""
+        return self.run_all(text, [params])
+
+    def run_all(self, text, rows):
+        """Runs one statement prepared, once with each of `rows` of values, in one message."""
         out = b""
         if text not in self.named:
             name = self.named[text] = f"s{len(self.named)}".encode()
             body = name + b"\0" + text.encode() + b"\0\0\0"
             out += b"P" + struct.pack("!I", len(body) + 4) + body
         name = self.named[text]
-        values = [str(p).encode() for p in params]
-        body = b"\0" + name + b"\0" + struct.pack("!HH", 0, len(values))
-        body += b"".join(struct.pack("!i", len(v)) + v for v in values) + struct.pack("!H", 0)
-        out += b"B" + struct.pack("!I", len(body) + 4) + body
-        out += b"E" + struct.pack("!I", 9) + b"\0" + struct.pack("!I", 0) + b"S\0\0\0\4"
-        self.sock.sendall(out)
+        for params in rows:
+            values = [str(p).encode() for p in params]
+            body = b"\0" + name + b"\0" + struct.pack("!HH", 0, len(values))
+            body += b"".join(struct.pack("!i", len(v)) + v for v in values)
+            body += struct.pack("!H", 0)
+            out += b"B" + struct.pack("!I", len(body) + 4) + body
+            out += b"E" + struct.pack("!I", 9) + b"\0" + struct.pack("!I", 0)
+        self.sock.sendall(out + b"S\0\0\0\4")
         return self._until_ready()
 
 

@@ -263,7 +263,7 @@ impl SharedCursor {
     /// What its plan takes in memory.
     fn plan_bytes(&self) -> usize {
         let texts = |row: &PlanRow| {
-            let of = [row.option.as_ref(), row.object.as_ref(), row.told.as_ref()];
+            let of = [&row.option, &row.object, &row.access, &row.filter].map(Option::as_ref);
             row.operation.len() + of.into_iter().flatten().map(String::len).sum::<usize>()
         };
         self.plan.lock().1.iter().map(|row| size_of::<PlanRow>() + texts(row)).sum()
@@ -360,8 +360,9 @@ pub struct PlanRow {
     pub cost: Option<f64>,
     pub rows: Option<f64>,
     pub bytes: Option<f64>,
-    /// How EXPLAIN tells it.
-    pub told: Option<String>,
+    /// What leads to its rows, and what they must meet beside that; as SQL.
+    pub access: Option<String>,
+    pub filter: Option<String>,
 }
 
 /// What is known of a statement at one moment.

@@ -98,6 +98,14 @@ pub(crate) fn shown(plan: &Plan) -> &Plan {
     plan.downcast_ref::<BoundedExec>().map_or(plan, |bounded| &bounded.inner)
 }
 
+/// Whether a step was run by merging what went to temporary files.
+pub(crate) fn was_merged(plan: &Plan) -> bool {
+    plan.downcast_ref::<BoundedExec>().is_some_and(|bounded| {
+        let merged = bounded.metrics.clone_inner().sum_by_name("merged");
+        merged.is_some_and(|count| count.as_usize() > 0)
+    })
+}
+
 /// The hash join that a step is.
 pub(crate) fn hash_join(plan: &Plan) -> Option<&HashJoinExec> {
     shown(plan).downcast_ref()
@@ -283,9 +291,7 @@ fn is_refusal(e: &DataFusionError) -> bool {
 
 impl DisplayAs for BoundedExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt_as(t, f)?;
-        let merged = self.metrics.clone_inner().sum_by_name("merged").map_or(0, |m| m.as_usize());
-        if merged > 0 { write!(f, ", merged from temporary files") } else { Ok(()) }
+        self.inner.fmt_as(t, f)
     }
 }
 

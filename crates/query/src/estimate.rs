@@ -16,7 +16,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use kernel::dict::{TableDef, TableStats};
-use kernel::row::{ColType, TypeKind};
+use kernel::row::{ColType, TypeKind, Value};
 use std::sync::Arc;
 
 /// Items of an array that is not known yet.
@@ -55,6 +55,8 @@ pub struct TableSize {
     pub workers: usize,
     /// Whether an index that serves is taken whatever it costs.
     pub forced: bool,
+    /// What parameters are in the execution that the plan is made for, as far as it is known.
+    pub peeked: Arc<[Value]>,
 }
 
 impl TableSize {
@@ -73,6 +75,7 @@ impl TableSize {
             stats: None,
             workers: 0,
             forced: false,
+            peeked: Arc::default(),
         }
     }
 
@@ -157,7 +160,7 @@ fn rows_known(
     size: &TableSize,
     stats: &TableStats,
 ) -> f64 {
-    let judge = Judge::new(table, stats, size.rows);
+    let judge = Judge::new(table, stats, size.rows, &size.peeked);
     let rows = size.rows * judge.part(conjuncts, &selectivity);
     let equal = |column: &u16| {
         let is = |one: &&Scalar| column_condition(one) == Some((usize::from(*column), CmpOp::Eq));

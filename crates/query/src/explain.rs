@@ -6,10 +6,15 @@
 //! and nothing else of the session runs meanwhile. What it must never do: change what a plan
 //! yields.
 
+use crate::append::AppendExec;
+use crate::bounds::shown;
 pub use crate::cost::Estimate;
 use crate::cost::estimate;
 use crate::error::PgError;
+use crate::fixed::name_of;
 use crate::index_join::IndexJoinExec;
+pub use crate::plan_words::{Detail, key_condition, row_condition};
+use crate::plan_words::{FILTER, Namer, Told};
 use crate::scan::ScanExec;
 use crate::state::{ExecState, SharedState};
 use datafusion::arrow::array::RecordBatch;
@@ -18,11 +23,15 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, RecordBatchStream,
-    SendableRecordBatchStream, displayable,
+    SendableRecordBatchStream,
 };
 use futures::{Stream, StreamExt};
 use observe::{Ctx, Stat};
@@ -131,11 +140,15 @@ pub struct IndexPart {
 }
 
 /// What a step reads.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     pub table: String,
     /// The indexes that lead to its rows, as EXPLAIN shows them.
     pub index: Option<String>,
+    /// Whether its range of keys is of single values, with no bounds behind them.
+    pub single: bool,
+    /// Whether it is a view whose rows are in memory.
+    pub fixed: bool,
 }
 
 /// A step of a plan as EXPLAIN shows it.
@@ -143,8 +156,10 @@ pub struct Names {
 pub struct Step {
     /// The operator's name.
     pub name: String,
-    /// All that is told of it, in a line.
+    /// What it does, in PostgreSQL's words.
     pub text: String,
+    /// Its conditions, keys and bounds.
+    pub details: Vec<Detail>,
     pub estimate: Estimate,
     /// Names of its columns.
     pub columns: Vec<String>,
@@ -158,17 +173,53 @@ pub struct Step {
 }
 
 /// The steps of a plan.
+///
+/// What only computes columns, or drops rows of the step below, is told with that, as PostgreSQL
+/// does it: its rows, time and columns are those of both.
 #[must_use]
 pub fn steps(plan: &Arc<dyn ExecutionPlan>) -> Step {
+    step(plan, &Namer::of(plan))
+}
+
+fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
     let watched = plan.downcast_ref::<Watched>();
-    let inner = watched.map_or(plan, |watched| &watched.inner);
-    let text = displayable(inner.as_ref()).one_line().to_string();
+    let inner = shown(unwatched(plan));
+    let estimate = watched.map_or_else(|| estimate(plan), |watched| watched.estimate);
+    let actual = watched.map(|watched| *watched.actual.lock());
+    let columns: Vec<String> =
+        inner.schema().fields().iter().map(|field| field.name().clone()).collect();
+    if let Some(projection) = inner.downcast_ref::<ProjectionExec>() {
+        let below = step(projection.input(), namer);
+        return Step { estimate, columns, actual, ..below };
+    }
+    if let Some(filter) = inner.downcast_ref::<FilterExec>() {
+        let mut below = step(filter.input(), namer);
+        if takes_filter(filter.input(), &below) {
+            let condition = namer.condition(filter.input(), filter.predicate());
+            below.add_filter(condition, actual.as_ref());
+            return Step { estimate, columns, actual, ..below };
+        }
+    }
+    let Told { head, details } = namer.told(plan);
+    let mut children = inner.children();
+    // Branches that are read one after the other, and what reads them so.
+    if inner.downcast_ref::<AppendExec>().is_some()
+        && let [only] = children[..]
+        && shown(unwatched(only)).downcast_ref::<UnionExec>().is_some()
+    {
+        children = shown(unwatched(only)).children();
+    }
+    let fixed = || {
+        let table = name_of(inner.as_ref())?.to_owned();
+        Some(Names { table, fixed: true, ..Names::default() })
+    };
     Step {
         name: inner.name().to_owned(),
-        text: text.trim_end().to_owned(),
-        estimate: watched.map_or_else(|| estimate(plan), |watched| watched.estimate),
-        columns: inner.schema().fields().iter().map(|field| field.name().clone()).collect(),
-        actual: watched.map(|watched| *watched.actual.lock()),
+        text: head,
+        details,
+        estimate,
+        columns,
+        actual,
         index: watched.and_then(|watched| {
             let (part, obj) = watched.index.as_ref()?;
             Some(IndexPart { obj: *obj, actual: *part.lock() })
@@ -176,9 +227,56 @@ pub fn steps(plan: &Arc<dyn ExecutionPlan>) -> Step {
         names: inner
             .downcast_ref::<ScanExec>()
             .map(ScanExec::names)
-            .or_else(|| inner.downcast_ref::<IndexJoinExec>().map(IndexJoinExec::names)),
-        inputs: inner.children().into_iter().map(steps).collect(),
+            .or_else(|| inner.downcast_ref::<IndexJoinExec>().map(IndexJoinExec::names))
+            .or_else(fixed),
+        inputs: children.into_iter().map(|input| step(input, namer)).collect(),
     }
+}
+
+/// Whether a filter above the step can be told with it: it has no bound on the number of its rows,
+/// which would be one of those that the filter leaves.
+fn takes_filter(plan: &Arc<dyn ExecutionPlan>, step: &Step) -> bool {
+    let plan = shown(unwatched(plan));
+    let inner = |projection: &ProjectionExec| takes_filter(projection.input(), step);
+    let reads = step.names.is_some()
+        || step.inputs.is_empty()
+        || plan.downcast_ref::<FilterExec>().is_some()
+        || plan.downcast_ref::<AggregateExec>().is_some()
+        || plan.downcast_ref::<ProjectionExec>().is_some_and(inner)
+        || matches!(
+            plan.name(),
+            "HashJoinExec" | "NestedLoopJoinExec" | "CrossJoinExec" | "SortMergeJoinExec"
+        );
+    reads && !step.details.iter().any(|(label, _)| *label == "Limit")
+}
+
+impl Step {
+    /// Takes a filter's condition on, and the rows that it has dropped.
+    fn add_filter(&mut self, condition: Option<String>, left: Option<&Actual>) {
+        if let Some(condition) = condition {
+            match self.details.iter_mut().find(|(label, _)| *label == FILTER) {
+                Some((_, all)) => *all = format!("({all} AND {condition})"),
+                None => self.details.push((FILTER, condition)),
+            }
+        }
+        let (Some(before), Some(left)) = (&self.actual, left) else { return };
+        let dropped = before.rows.saturating_sub(left.rows);
+        match self.details.iter_mut().find(|(label, _)| *label == REMOVED) {
+            Some((_, all)) => {
+                let sum = all.parse::<u64>().unwrap_or(0) + dropped;
+                *all = sum.to_string();
+            }
+            None if dropped > 0 => self.details.push((REMOVED, dropped.to_string())),
+            None => {}
+        }
+    }
+}
+
+const REMOVED: &str = "Rows Removed by Filter";
+
+/// The step itself, if it is watched.
+pub(crate) fn unwatched(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    plan.downcast_ref::<Watched>().map_or(plan, |watched| &watched.inner)
 }
 
 /// The plan with every step watched; without `timing` the clock is not read.

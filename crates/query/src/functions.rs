@@ -159,10 +159,74 @@ impl RowFunction {
         Arc::new(ScalarUDF::new_from_impl(self))
     }
 
+    /// The value for the values of one row.
+    ///
+    /// # Errors
+    /// The function's.
+    fn of_row(&self, args: &[Datum<'_>]) -> Result<Value> {
+        match self.strict && args.iter().any(Datum::is_null) {
+            true => Ok(Value::Null),
+            false => (self.eval)(args),
+        }
+    }
+
     /// Type of a call of such a function, if it is known without a look at the arguments.
     pub(crate) fn type_of(call: &ScalarFunction) -> Option<DataType> {
         let function = call.func.inner().downcast_ref::<RowFunction>()?;
         function.returns_by.is_none().then(|| function.arrow.clone())
+    }
+}
+
+/// A function of a plan that is called on the values of one row.
+#[derive(Clone)]
+pub struct RowCall(Arc<ScalarUDF>);
+
+impl RowCall {
+    /// The function of a call whose result depends on nothing but its arguments, of these types,
+    /// with the type of what it gives; `None`: it is another, or that is not known here.
+    pub(crate) fn of(
+        call: &ScalarFunction,
+        args: &[Option<TypeKind>],
+    ) -> Option<(RowCall, ColType)> {
+        let function = call.func.inner().downcast_ref::<RowFunction>()?;
+        if function.signature.volatility != Volatility::Immutable || function.rows.is_some() {
+            return None;
+        }
+        let returns = match function.returns_by {
+            None => function.returns,
+            Some(by) => {
+                let field = |kind: TypeKind| Arc::new(Field::new("", arrow_type(ty(kind)), true));
+                let fields: Vec<FieldRef> =
+                    args.iter().map(|kind| kind.map(field)).collect::<Option<_>>()?;
+                by(&fields, &vec![None; fields.len()]).ok()?
+            }
+        };
+        Some((RowCall(call.func.clone()), returns))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// # Errors
+    /// The function's.
+    pub(crate) fn call(&self, args: &[Datum<'_>]) -> Result<Value> {
+        match self.0.inner().downcast_ref::<RowFunction>() {
+            Some(function) => function.of_row(args),
+            None => Err(PgError::internal("a call of another kind of function")),
+        }
+    }
+}
+
+impl PartialEq for RowCall {
+    fn eq(&self, other: &RowCall) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl fmt::Debug for RowCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -205,6 +205,10 @@ impl GatherExec {
         );
         GatherExec { input, table, workers, properties: Arc::new(properties) }
     }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
 }
 
 impl DisplayAs for GatherExec {

@@ -165,29 +165,32 @@ impl IndexJoinExec {
     /// What it reads for each outer row.
     pub(crate) fn names(&self) -> Names {
         let table = self.join.inner.table.name.clone();
-        Names { table, index: Some(self.join.index.name.clone()) }
+        let index = Some(self.join.index.name.clone());
+        Names { table, index, single: true, fixed: false }
+    }
+
+    /// What it is called.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.join.keep {
+            Keep::Matches => "Nested Loop",
+            Keep::MatchesOrNull => "Nested Loop Left Join",
+            Keep::IfMatched => "Nested Loop Semi Join",
+            Keep::IfUnmatched => "Nested Loop Anti Join",
+        }
+    }
+
+    pub(crate) fn outer(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.outer
+    }
+
+    pub(crate) fn join(&self) -> &IndexJoin {
+        &self.join
     }
 }
 
 impl DisplayAs for IndexJoinExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.join.keep {
-            Keep::Matches => "Nested Loop",
-            Keep::MatchesOrNull => "Nested Loop Left Join",
-            Keep::IfMatched => "Nested Loop Semi Join",
-            Keep::IfUnmatched => "Nested Loop Anti Join",
-        };
-        let (index, table) = (&self.join.index, &self.join.inner.table.name);
-        write!(f, "{kind}: Index Scan using {} on {table}", index.name)?;
-        write!(f, " ({} of {} columns)", self.join.key.len(), index.columns.len())?;
-        let filters = self.join.inner.filters.len() + usize::from(self.join.filter.is_some());
-        if filters > 0 {
-            write!(f, ", filters={filters}")?;
-        }
-        if let Some(limit) = self.join.limit {
-            write!(f, ", limit={limit}")?;
-        }
-        Ok(())
+        write!(f, "IndexJoinExec: {}", self.join.inner.table.name)
     }
 }
 

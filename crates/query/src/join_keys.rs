@@ -329,7 +329,7 @@ struct Key {
 
 /// Passes rows on and collects their keys.
 #[derive(Debug)]
-struct KeysExec {
+pub(crate) struct KeysExec {
     input: Arc<dyn ExecutionPlan>,
     keys: Arc<[Key]>,
     properties: Arc<PlanProperties>,
@@ -339,6 +339,15 @@ impl KeysExec {
     fn new(input: Arc<dyn ExecutionPlan>, keys: Arc<[Key]>) -> KeysExec {
         let properties = input.properties().clone();
         KeysExec { input, keys, properties }
+    }
+
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    /// What is collected.
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.keys.iter().map(|key| &key.expr)
     }
 }
 

@@ -385,6 +385,19 @@ impl Planner {
         Ok(self.state.query_planner().create_physical_plan(plan, &self.state).await?)
     }
 
+    /// The same of a plan with parameters, which have these values in its first execution: they
+    /// say how many rows a range is thought to hold, and nothing else.
+    ///
+    /// # Errors
+    /// DataFusion's.
+    pub async fn physical_peeking(
+        &self,
+        plan: &LogicalPlan,
+        values: &[Value],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        crate::peek::during(values, self.physical(plan)).await
+    }
+
     /// The work areas of the instance.
     #[must_use]
     pub fn pga(&self) -> &Arc<Pga> {

@@ -234,6 +234,7 @@ impl TableProvider for TableScanSource {
         };
         let access = Access::choose(&self.table, &self.types, &filters, &hints, &self.computed);
         let schema = Arc::new(self.schema.project(&projection)?);
+        let size = TableSize { peeked: crate::peek::values(), ..self.size.clone() };
         Ok(Arc::new(ScanExec::new(ScanWork {
             table: self.table.clone(),
             types: self.types.clone(),
@@ -245,7 +246,7 @@ impl TableProvider for TableScanSource {
             access,
             limit,
             target: self.target,
-            size: self.size.clone(),
+            size,
             as_of: self.as_of,
         })))
     }

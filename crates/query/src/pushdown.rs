@@ -9,12 +9,14 @@ use crate::arith::Op;
 use crate::arrow_rows::{ColumnReader, arrow_interval, interval_of, single_column};
 use crate::cast::CastMode;
 use crate::datetime::{day_of_plan, plan_day, plan_us, us_of_plan};
-use crate::functions::{arithmetic_of, is_negation, numeric_of};
+use crate::functions::by_row::called;
+use crate::functions::{RowCall, arithmetic_of, is_negation, numeric_of};
 use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar, common_number};
 use crate::types::{NUMERIC_PRECISION, col_type_of, enum_of_zone};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use kernel::dict::TableDef;
 use kernel::row::{ColType, EnumValue, TypeKind, Value};
@@ -135,7 +137,7 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
             negative(call.args.first()?, columns)
         }
         Expr::ScalarFunction(call) => {
-            let [left, right] = &call.args[..] else { return None };
+            let [left, right] = &call.args[..] else { return known_call(call, columns) };
             let sides = || Some((convert(left, columns)?, convert(right, columns)?));
             if let Some((op, scale)) = numeric_of(call.func.name()) {
                 let ty = ColType::numeric(NUMERIC_PRECISION, scale);
@@ -143,12 +145,44 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
                 let scalar = Scalar::Cast(Box::new(known.scalar), ty, CastMode::Explicit);
                 return Some(Typed { scalar, kind: known.kind });
             }
-            let (op, kind) = arithmetic_of(call.func.name())?;
+            let Some((op, kind)) = arithmetic_of(call.func.name()) else {
+                return known_call(call, columns);
+            };
             let (left, right) = sides()?;
             arith(op, kind, left, right)
         }
         _ => None,
     }
+}
+
+/// A function of what is the same for all rows, such as `now() - interval '1 hour'`: what a column
+/// is compared with. Not where the digits of a number depend on how a plan works it out.
+fn known_call(call: &ScalarFunction, columns: &Columns<'_>) -> Option<Typed> {
+    let args = call.args.iter().map(|arg| convert(arg, columns));
+    let args: Vec<Typed> = args.collect::<Option<_>>()?;
+    let digits = |kind| {
+        matches!(kind, TypeKind::Numeric | TypeKind::Float4 | TypeKind::Array | TypeKind::Char)
+    };
+    if !args.iter().all(|arg| arg.scalar.is_row_free()) {
+        return None;
+    }
+    // What a parameter is for a run can be a NULL, which is to be taken as the parameter was.
+    let kind_of = |(typed, expr): (&Typed, &Expr)| match expr {
+        Expr::Literal(value, _) if value.is_null() => {
+            col_type_of(&value.data_type()).map(|ty| ty.kind)
+        }
+        _ => typed.kind,
+    };
+    let kinds: Vec<Option<TypeKind>> = args.iter().zip(&call.args).map(kind_of).collect();
+    let scalars = args.into_iter().map(|arg| arg.scalar).collect();
+    let (scalar, kind) = match RowCall::of(call, &kinds) {
+        Some((planned, returns)) => (Scalar::Planned(planned, scalars), returns.kind),
+        None => {
+            let called = called(call.name(), &kinds)?;
+            (Scalar::Call(called, scalars), called.returns().kind)
+        }
+    };
+    (!digits(kind)).then_some(Typed { scalar, kind: Some(kind) })
 }
 
 fn negative(inner: &Expr, columns: &Columns<'_>) -> Option<Typed> {
@@ -262,12 +296,31 @@ fn compare(op: CmpOp, left: &Expr, right: &Expr, columns: &Columns<'_>) -> Optio
 }
 
 /// A comparison of a date column, made a timestamp, with a known instant as one with a date: what
-/// `date + interval` yields is a timestamp. `None`: it is none, or no date is equal.
+/// `date + interval` yields is a timestamp. `None`: it is none, or no date is equal. Where the
+/// instant is only known when the plan runs, with the day that it is in beside it.
 fn by_day(op: CmpOp, left: &Scalar, right: &Scalar, columns: &Columns<'_>) -> Option<Scalar> {
     const DAY_US: i64 = 86_400_000_000;
     let Scalar::Cast(column, to, _) = left else { return None };
-    let (Scalar::Column(at), Scalar::Const(Value::Timestamp(us))) = (&**column, right) else {
-        return None;
+    let Scalar::Column(at) = &**column else { return None };
+    let Scalar::Const(Value::Timestamp(us)) = right else {
+        let of_date = columns.types.get(*at).is_some_and(|ty| ty.kind == TypeKind::Date);
+        let bound = match op {
+            CmpOp::Eq => CmpOp::Eq,
+            CmpOp::Lt | CmpOp::Le => CmpOp::Le,
+            CmpOp::Gt | CmpOp::Ge => CmpOp::Ge,
+            CmpOp::Ne => return None,
+        };
+        if to.kind != TypeKind::Timestamp
+            || !of_date
+            || !right.is_row_free()
+            || matches!(right, Scalar::Const(_))
+        {
+            return None;
+        }
+        let day = ColType::new(TypeKind::Date);
+        let day = Scalar::Cast(Box::new(right.clone()), day, CastMode::Explicit);
+        let by_day = Scalar::compare(bound, Scalar::Column(*at), day);
+        return Some(Scalar::and(by_day, Scalar::compare(op, left.clone(), right.clone())));
     };
     let infinite = matches!(*us, i64::MIN | i64::MAX);
     if to.kind != TypeKind::Timestamp || columns.types[*at].kind != TypeKind::Date || infinite {

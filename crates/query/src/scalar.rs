@@ -11,6 +11,7 @@
 use crate::arith::{self, Op};
 use crate::cast::{CastMode, cast, to_f32, to_f64, to_numeric};
 use crate::error::{PgError, Result};
+use crate::functions::RowCall;
 use crate::functions::by_row::Called;
 use crate::interruptible::by_row;
 use crate::json::Json;
@@ -48,6 +49,8 @@ pub enum Scalar {
     Like(Box<(Scalar, Scalar)>, bool),
     /// A function; the arguments have the types that it takes.
     Call(Called, Vec<Scalar>),
+    /// The same of a function as plans have it; of what is the same for all rows.
+    Planned(RowCall, Vec<Scalar>),
 }
 
 /// What an expression sees.
@@ -171,6 +174,11 @@ impl Scalar {
                     Val::Own(called.call(&datums, cx.env)?)
                 }
             },
+            Scalar::Planned(planned, args) => {
+                let values = args.iter().map(|one| one.eval(cx)).collect::<Result<Vec<_>>>()?;
+                let datums: Vec<Datum<'_>> = values.iter().map(Val::datum).collect();
+                Val::Own(by_row(cx.env.value_bytes, || planned.call(&datums))?)
+            }
         })
     }
 
@@ -209,7 +217,7 @@ impl Scalar {
                 a.walk(visit);
                 list.iter().for_each(|one| one.walk(visit));
             }
-            Scalar::Coalesce(all) | Scalar::Call(_, all) => {
+            Scalar::Coalesce(all) | Scalar::Call(_, all) | Scalar::Planned(_, all) => {
                 all.iter().for_each(|one| one.walk(visit));
             }
         }

@@ -27,6 +27,9 @@ pub(crate) struct Judge<'a> {
     stats: &'a kernel::dict::TableStats,
     /// Rows of the table now.
     rows: f64,
+    /// What parameters are in the first execution. Ranges are judged by it: what is equal to a
+    /// value is judged for any.
+    peeked: &'a [Value],
 }
 
 /// Distinct values of a column of a table with that many rows.
@@ -47,8 +50,9 @@ impl<'a> Judge<'a> {
         table: &'a TableDef,
         stats: &'a kernel::dict::TableStats,
         rows: f64,
+        peeked: &'a [Value],
     ) -> Judge<'a> {
-        Judge { table, stats, rows }
+        Judge { table, stats, rows, peeked }
     }
 
     fn column(&self, position: usize) -> Option<&'a ColumnStats> {
@@ -161,7 +165,7 @@ impl<'a> Judge<'a> {
     fn equal(&self, position: usize, stats: &ColumnStats, other: &Scalar) -> f64 {
         let there = 1.0 - stats.null_fraction;
         let distinct = distinct(stats, self.rows);
-        let Some(value) = known_value(other, self.table.columns[position].ty) else {
+        let Some(value) = known_value(other, self.table.columns[position].ty, &[]) else {
             // A value to come: any of them.
             return there / distinct;
         };
@@ -183,7 +187,7 @@ impl<'a> Judge<'a> {
         let ty = self.table.columns[position].ty;
         let there = 1.0 - stats.null_fraction;
         let value = |bound: Option<(&Scalar, bool)>| {
-            bound.map(|(scalar, inclusive)| (known_value(scalar, ty), inclusive))
+            bound.map(|(scalar, inclusive)| (known_value(scalar, ty, self.peeked), inclusive))
         };
         let below = |bound: (Option<Value>, bool), or_equal: bool| match bound.0 {
             Some(value) => self.below(stats, &value, or_equal),
@@ -295,9 +299,9 @@ fn only_column(condition: &Scalar) -> Option<usize> {
 }
 
 /// The value in the column's type, if it is known now.
-fn known_value(scalar: &Scalar, ty: ColType) -> Option<Value> {
+fn known_value(scalar: &Scalar, ty: ColType, params: &[Value]) -> Option<Value> {
     let env = FormatEnv::plain();
-    let cx = EvalContext { row: None, params: &[], env: &env };
+    let cx = EvalContext { row: None, params, env: &env };
     let value = scalar.eval(&cx).ok()?.into_value();
     if value.is_null() {
         return Some(Value::Null);
@@ -431,7 +435,7 @@ mod tests {
 
     fn rows(conditions: &[Scalar]) -> f64 {
         let (def, stats) = table();
-        let judge = Judge::new(&def, &stats, f64::from(ROWS));
+        let judge = Judge::new(&def, &stats, f64::from(ROWS), &[]);
         let all: Vec<&Scalar> = conditions.iter().collect();
         judge.part(&all, &|_| 0.5) * f64::from(ROWS)
     }
@@ -461,6 +465,20 @@ mod tests {
         // Whatever it will be.
         let later = Scalar::compare(CmpOp::Eq, Scalar::Column(1), Scalar::Param(0));
         near(rows(&[later]), 2_500.0);
+    }
+
+    #[test]
+    fn ranges_are_judged_by_the_first_values_of_parameters() {
+        let (def, stats) = table();
+        let condition = Scalar::compare(CmpOp::Lt, Scalar::Column(0), Scalar::Param(1));
+        let found = |peeked: &[Value]| {
+            let judge = Judge::new(&def, &stats, f64::from(ROWS), peeked);
+            judge.part(&[&condition], &|_| 0.5) * f64::from(ROWS)
+        };
+        near(found(&[Value::Null, Value::Int4(1_000)]), 1_000.0);
+        for unknown in [&[][..], &[Value::Null, Value::Null]] {
+            near(found(unknown), ONE_SIDED * f64::from(ROWS));
+        }
     }
 
     #[test]

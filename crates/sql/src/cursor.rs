@@ -389,7 +389,7 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         let mut cursor = self.cursors.remove(&fetch.name).ok_or_else(|| unknown(&fetch.name))?;
-        let mut encoder = self.encoder(&cursor.columns, &portal.formats);
+        let mut encoder = self.encoder_into(&cursor.columns, portal);
         let out: Option<(&mut RowEncoder, &mut dyn RowSink)> =
             if fetch.only_move { None } else { Some((&mut encoder, sink)) };
         let (plan, call) = (cursor.plan.clone(), self.begin_call(&cursor.plan));

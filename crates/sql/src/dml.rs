@@ -457,8 +457,8 @@ impl Session {
         let planner = &self.database.planner;
         async move {
             if plan.query.reusable {
-                let physical =
-                    plan.physical.get_or_try_init(|| planner.physical(&plan.query.plan)).await?;
+                let make = || planner.physical_peeking(&plan.query.plan, &state.params);
+                let physical = plan.physical.get_or_try_init(make).await?;
                 return planner.execute(physical, state, true);
             }
             let bound = planner.with_values(&plan.query, &state.params)?;

@@ -169,6 +169,17 @@ pub(crate) enum Direct {
     Values(Vec<Scalar>),
 }
 
+impl Direct {
+    /// How its row is found, if it is one that is there.
+    pub(crate) fn row(&self) -> Option<&RowAccess> {
+        match self {
+            Direct::Select(select) => Some(&select.row),
+            Direct::Update { row, .. } | Direct::Delete { row, .. } => Some(row),
+            Direct::Insert { .. } | Direct::Values(_) => None,
+        }
+    }
+}
+
 pub(crate) struct DirectSelect {
     pub(crate) row: RowAccess,
     pub(crate) output: Vec<Scalar>,

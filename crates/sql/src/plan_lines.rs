@@ -7,16 +7,17 @@ use crate::plan::{Direct, Kind, Plan};
 use datafusion::physical_plan::ExecutionPlan;
 use kernel::dict::USER_OBJ_MIN;
 use observe::{PlanLine, PlanRow};
-use query::explain::{IndexPart, Step, steps};
+use query::explain::{IndexPart, Step, key_condition, row_condition, steps};
 use std::sync::Arc;
 
 const NESTED_LOOPS: &str = "NESTED LOOPS";
+const FIXED: &str = "FIXED TABLE FULL ";
 
 /// The field's words for a step that goes by bitmaps.
-fn bitmap_operation(text: &str, table: &str, sets: &str) -> Option<String> {
+fn bitmap_operation(text: &str, table: &str, sets: &str, single: bool) -> Option<String> {
     let found = if sets.starts_with('(') {
         format!("BITMAP {sets}")
-    } else if text.contains(" 0 bounds)") && !text.contains("(0 equal") {
+    } else if single {
         format!("BITMAP INDEX SINGLE VALUE {sets}")
     } else {
         format!("BITMAP INDEX RANGE SCAN {sets}")
@@ -39,8 +40,14 @@ fn operation(step: &Step) -> (String, bool) {
     let table = step.names.as_ref().map(|names| upper(&names.table)).unwrap_or_default();
     let index = step.names.as_ref().and_then(|names| names.index.as_ref().map(upper));
     let index = index.unwrap_or_default();
-    if let Some(words) = bitmap_operation(text, &table, &index) {
+    let single = step.names.as_ref().is_some_and(|names| names.single);
+    if let Some(words) = bitmap_operation(text, &table, &index, single) {
         return (words, true);
+    }
+    if step.names.as_ref().is_some_and(|names| names.fixed) {
+        let words =
+            if table == "DUAL" { "FAST DUAL".to_owned() } else { format!("{FIXED}{table}") };
+        return (words, false);
     }
     if text.starts_with("Seq Scan on ") {
         return (format!("TABLE ACCESS FULL {table}"), true);
@@ -62,25 +69,35 @@ fn operation(step: &Step) -> (String, bool) {
             _ => (format!("TABLE ACCESS BY INDEX ROWID {table} ({theirs}{back} {index})"), true),
         };
     }
+    let has = |label: &str| step.details.iter().any(|(known, _)| *known == label);
+    let kind = |word: &str| match () {
+        () if text.contains(" Semi ") => format!("{word} SEMI"),
+        () if text.contains(" Anti ") => format!("{word} ANTI"),
+        () if text.contains(" Full ") => format!("{word} FULL OUTER"),
+        () if text.contains(" Left ") || text.contains(" Right ") => format!("{word} OUTER"),
+        () => word.to_owned(),
+    };
     let name = match &*step.name {
-        "AggregateExec" if text.contains("gby=[]") => "SORT AGGREGATE".to_owned(),
-        "AggregateExec" => "HASH GROUP BY".to_owned(),
-        "HashJoinExec" => "HASH JOIN".to_owned(),
-        "SortMergeJoinExec" => "MERGE JOIN".to_owned(),
-        "NestedLoopJoinExec" | "CrossJoinExec" => NESTED_LOOPS.to_owned(),
-        "SortExec" => "SORT ORDER BY".to_owned(),
-        "UnionExec" => "UNION-ALL".to_owned(),
-        "GlobalLimitExec" | "LocalLimitExec" => "COUNT STOPKEY".to_owned(),
-        name => {
-            let mut words = String::new();
-            for c in name.strip_suffix("Exec").unwrap_or(name).chars() {
-                if c.is_uppercase() && !words.is_empty() {
-                    words.push(' ');
-                }
-                words.extend(c.to_uppercase());
-            }
-            words
+        "AggregateExec" if !has("Group Key") && !has("Grouping Sets") => {
+            "SORT AGGREGATE".to_owned()
         }
+        "AggregateExec" if text.contains("GroupAggregate") => "SORT GROUP BY".to_owned(),
+        "AggregateExec" => "HASH GROUP BY".to_owned(),
+        "HashJoinExec" => kind("HASH JOIN"),
+        "SortMergeJoinExec" => kind("MERGE JOIN"),
+        "NestedLoopJoinExec" | "CrossJoinExec" => kind(NESTED_LOOPS),
+        // That of the first rows alone has another name.
+        name if name.starts_with("SortExec") && has("Limit") => "SORT ORDER BY STOPKEY".to_owned(),
+        name if name.starts_with("SortExec") => "SORT ORDER BY".to_owned(),
+        "UnionExec" | "AppendExec" => "UNION-ALL".to_owned(),
+        "GlobalLimitExec" | "LocalLimitExec" => "COUNT STOPKEY".to_owned(),
+        "WindowAggExec" | "BoundedWindowAggExec" => "WINDOW BUFFER".to_owned(),
+        "FilterExec" => "VIEW".to_owned(),
+        "RecursiveQueryExec" => "UNION ALL (RECURSIVE WITH)".to_owned(),
+        "PlaceholderRowExec" | "EmptyExec" => "FAST DUAL".to_owned(),
+        "GatherExec" => "PX COORDINATOR".to_owned(),
+        // In the words that EXPLAIN has for it.
+        _ => text.to_uppercase(),
     };
     (name, false)
 }
@@ -192,7 +209,8 @@ fn add_lines(step: &Step, parent: usize, position: usize, obj: u32, lines: &mut 
 }
 
 /// Words that an object's name follows, as the operation and its option.
-const OF_OBJECTS: [(&str, &str, &str); 11] = [
+const OF_OBJECTS: [(&str, &str, &str); 12] = [
+    (FIXED, "FIXED TABLE", "FULL"),
     ("TABLE ACCESS FULL ", "TABLE ACCESS", "FULL"),
     ("TABLE ACCESS BY INDEX ROWID ", "TABLE ACCESS", "BY INDEX ROWID"),
     ("INDEX UNIQUE SCAN ", "INDEX", "UNIQUE SCAN"),
@@ -207,8 +225,18 @@ const OF_OBJECTS: [(&str, &str, &str); 11] = [
 ];
 
 /// The same of operations that have no object.
-const OF_ROWS: [(&str, &str, &str); 7] = [
+const OF_ROWS: [(&str, &str, &str); 17] = [
     ("MERGE JOIN", "MERGE JOIN", ""),
+    ("MERGE JOIN SEMI", "MERGE JOIN", "SEMI"),
+    ("MERGE JOIN ANTI", "MERGE JOIN", "ANTI"),
+    ("MERGE JOIN OUTER", "MERGE JOIN", "OUTER"),
+    ("HASH JOIN SEMI", "HASH JOIN", "SEMI"),
+    ("HASH JOIN ANTI", "HASH JOIN", "ANTI"),
+    ("HASH JOIN OUTER", "HASH JOIN", "OUTER"),
+    ("HASH JOIN FULL OUTER", "HASH JOIN", "FULL OUTER"),
+    ("SORT GROUP BY", "SORT", "GROUP BY"),
+    ("SORT ORDER BY STOPKEY", "SORT", "ORDER BY STOPKEY"),
+    ("WINDOW BUFFER", "WINDOW", "BUFFER"),
     ("SORT AGGREGATE", "SORT", "AGGREGATE"),
     ("SORT ORDER BY", "SORT", "ORDER BY"),
     ("HASH GROUP BY", "HASH", "GROUP BY"),
@@ -235,8 +263,20 @@ struct Expected {
 impl Expected {
     fn of(self, operation: String, option: Option<String>, object: Option<String>) -> PlanRow {
         let Expected { cost, rows, bytes } = self;
-        let (parent, depth, position, told) = (None, 0, 0, None);
-        PlanRow { parent, depth, position, operation, option, object, cost, rows, bytes, told }
+        let (parent, depth, position, access, filter) = (None, 0, 0, None, None);
+        PlanRow {
+            parent,
+            depth,
+            position,
+            operation,
+            option,
+            object,
+            cost,
+            rows,
+            bytes,
+            access,
+            filter,
+        }
     }
 }
 
@@ -277,11 +317,13 @@ impl Rows {
     }
 
     /// Adds a step below another, and what its words name below it; its number.
-    fn add(&mut self, words: &str, told: &str, parent: usize, expected: Expected) -> usize {
+    fn add(&mut self, words: &str, asked: &Predicates, parent: usize, expected: Expected) -> usize {
         let (outer, inner) = match words_below(words) {
             Some((outer, inner)) => (outer, Some(inner)),
             None => (words, None),
         };
+        // What leads to the rows is asked of the index.
+        let access = asked.access.as_deref().filter(|_| inner.is_none());
         let of_object = || {
             OF_OBJECTS.iter().find_map(|(begin, operation, option)| {
                 Some((*operation, *option, outer.strip_prefix(begin)?))
@@ -291,10 +333,12 @@ impl Rows {
         let (operation, option, object) = of_rows.or_else(of_object).unwrap_or((outer, "", ""));
         let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
         let row = expected.of(operation.to_owned(), some(option), some(object));
-        let told = self.cut(told);
-        let id = self.push(Some(parent), PlanRow { told, ..row });
+        let access = access.and_then(|text| self.cut(text));
+        let filter = asked.filter.as_deref().and_then(|text| self.cut(text));
+        let id = self.push(Some(parent), PlanRow { access, filter, ..row });
         if let Some(inner) = inner {
-            self.add(inner, "", id, Expected::default());
+            let asked = Predicates { access: asked.access.clone(), filter: None };
+            self.add(inner, &asked, id, Expected::default());
         }
         id
     }
@@ -326,13 +370,46 @@ impl Rows {
             Some((NESTED_LOOPS, inner)) => (NESTED_LOOPS, Some(inner)),
             _ => (&*words, None),
         };
-        let id = self.add(outer, &step.text, parent, expected);
+        let (asked, none) = (predicates(step), Predicates::default());
+        let of_outer = if inner.is_some() { &none } else { &asked };
+        let id = self.add(outer, of_outer, parent, expected);
         for input in &step.inputs {
             self.add_step(input, id);
         }
         if let Some(inner) = inner {
-            self.add(inner, "", id, Expected::default());
+            self.add(inner, &asked, id, Expected::default());
         }
+    }
+}
+
+/// What a step asks of rows.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct Predicates {
+    /// What leads to them.
+    access: Option<String>,
+    /// What they must meet beside that.
+    filter: Option<String>,
+}
+
+impl Predicates {
+    /// Those of a statement on a single row.
+    fn of(direct: &Direct) -> Predicates {
+        let Some(row) = direct.row() else { return Predicates::default() };
+        let access = key_condition(&row.table, &row.index, &row.key);
+        let filter = (!row.key_is_all).then(|| row_condition(&row.table, &row.filter));
+        Predicates { access: Some(access), filter }
+    }
+}
+
+fn predicates(step: &Step) -> Predicates {
+    let all = |labels: &[&str]| {
+        let found = step.details.iter().filter(|(label, _)| labels.contains(label));
+        let found: Vec<&str> = found.map(|(_, text)| &**text).collect();
+        (!found.is_empty()).then(|| found.join(" AND "))
+    };
+    Predicates {
+        access: all(&["Index Cond", "Hash Cond", "Merge Cond"]),
+        filter: all(&["Filter", "Join Filter"]),
     }
 }
 
@@ -380,8 +457,14 @@ pub(crate) fn plan_rows_of(plan: &Plan, physical: Option<&Arc<dyn ExecutionPlan>
     let cost = top.as_ref().map(|step| step.estimate.total_cost.max(0.0));
     let expected = Expected { cost, ..Expected::default() };
     let mut at = rows.statement(verb, expected);
+    let asked = match &plan.kind {
+        Kind::Direct(direct) => Predicates::of(direct),
+        _ => Predicates::default(),
+    };
+    let changes = matches!(verb, "UPDATE" | "DELETE");
     if let Some(words) = change {
-        at = rows.add(&words, "", at, Expected::default());
+        let of_change = if changes { &Predicates::default() } else { &asked };
+        at = rows.add(&words, of_change, at, Expected::default());
     }
     if let Some(step) = &top {
         rows.add_step(step, at);
@@ -391,7 +474,7 @@ pub(crate) fn plan_rows_of(plan: &Plan, physical: Option<&Arc<dyn ExecutionPlan>
         && let Direct::Update { row, .. } | Direct::Delete { row, .. } = &**direct
     {
         let words = format!("INDEX UNIQUE SCAN {}", upper(&row.index.name));
-        rows.add(&words, "", at, Expected::default());
+        rows.add(&words, &asked, at, Expected::default());
     }
     rows.rows
 }
@@ -405,12 +488,16 @@ mod tests {
         Step {
             name: name.to_owned(),
             text: text.to_owned(),
+            details: Vec::new(),
             estimate: query::explain::Estimate::default(),
             columns: Vec::new(),
             actual: None,
             index: None,
-            names: (!table.is_empty())
-                .then(|| Names { table: table.to_owned(), index: index.map(str::to_owned) }),
+            names: (!table.is_empty()).then(|| Names {
+                table: table.to_owned(),
+                index: index.map(str::to_owned),
+                ..Names::default()
+            }),
             inputs: Vec::new(),
         }
     }
@@ -418,27 +505,57 @@ mod tests {
     #[test]
     fn steps_have_the_fields_names() {
         let named = |name, text, table, index| operation(&step(name, text, table, index)).0;
-        let text = "Seq Scan on my table, filter: v = 1";
+        let text = "Seq Scan on my table";
         assert_eq!(named("ScanExec", text, "my table", None), "TABLE ACCESS FULL MY TABLE");
-        let text = "Bitmap Count using i on t (1 equal, 0 bounds)";
-        let count = "BITMAP CONVERSION COUNT (BITMAP INDEX SINGLE VALUE I)";
-        assert_eq!(named("ScanExec", text, "t", Some("i")), count);
+        let mut count = step("ScanExec", "Bitmap Count using i on t", "t", Some("i"));
+        count.names.as_mut().unwrap().single = true;
+        let words = "BITMAP CONVERSION COUNT (BITMAP INDEX SINGLE VALUE I)";
+        assert_eq!(operation(&count).0, words);
         let sets = "((i AND j) MINUS (k))";
-        let text = "Bitmap Index Scan using ((i AND j) MINUS (k)) on t, filters=3";
+        let text = "Bitmap Index Scan using ((i AND j) MINUS (k)) on t";
         let rows = "TABLE ACCESS BY INDEX ROWID T (BITMAP CONVERSION TO ROWIDS (BITMAP \
                     ((I AND J) MINUS (K))))";
         assert_eq!(named("ScanExec", text, "t", Some(sets)), rows);
-        let text = "Bitmap Index Only Scan using i on t (0 equal, 2 bounds)";
+        let text = "Bitmap Index Only Scan using i on t";
         assert_eq!(named("ScanExec", text, "t", Some("i")), "BITMAP INDEX RANGE SCAN I");
-        let text = "Index Range Scan Backward using i on t (1 equal, 0 bounds)";
+        let text = "Index Range Scan Backward using i on t";
         let shown = "TABLE ACCESS BY INDEX ROWID T (INDEX RANGE SCAN DESCENDING I)";
         assert_eq!(named("ScanExec", text, "t", Some("i")), shown);
         let parts = ("TABLE ACCESS BY INDEX ROWID T", "INDEX RANGE SCAN DESCENDING I");
         assert_eq!(index_below(shown), Some(parts));
         assert_eq!(index_below("INDEX RANGE SCAN I"), None);
-        let text = "AggregateExec: mode=Single, gby=[]";
-        assert_eq!(named("AggregateExec", text, "", None), "SORT AGGREGATE");
-        assert_eq!(named("CoalesceBatchesExec", "x", "", None), "COALESCE BATCHES");
+        assert_eq!(named("AggregateExec", "Aggregate", "", None), "SORT AGGREGATE");
+        assert_eq!(named("HashJoinExec", "Hash Right Semi Join", "", None), "HASH JOIN SEMI");
+        assert_eq!(named("HashJoinExec", "Hash Left Join", "", None), "HASH JOIN OUTER");
+        assert_eq!(named("SharedExec", "Shared Rows", "", None), "SHARED ROWS");
+        let mut first = step("SortExec(TopK)", "Sort", "", None);
+        assert_eq!(operation(&first).0, "SORT ORDER BY");
+        first.details.push(("Limit", "3".to_owned()));
+        assert_eq!(operation(&first).0, "SORT ORDER BY STOPKEY");
+        let mut view = step("DataSourceExec", "Fixed Table Scan on v$lock", "v$lock", None);
+        view.names.as_mut().unwrap().fixed = true;
+        assert_eq!(operation(&view).0, "FIXED TABLE FULL V$LOCK");
+    }
+
+    #[test]
+    fn predicates_are_told_as_access_and_filter() {
+        let mut scan = step("ScanExec", "Index Range Scan using i on t", "t", Some("i"));
+        assert_eq!(predicates(&scan), Predicates::default());
+        scan.details = vec![
+            ("Index Cond", "(a = 1)".to_owned()),
+            ("Filter", "(b = 2)".to_owned()),
+            ("Limit", "3".to_owned()),
+        ];
+        let asked = predicates(&scan);
+        assert_eq!(asked.access.as_deref(), Some("(a = 1)"));
+        assert_eq!(asked.filter.as_deref(), Some("(b = 2)"));
+        let mut rows = Rows::default();
+        let top = rows.statement("SELECT", Expected::default());
+        rows.add_step(&scan, top);
+        let told: Vec<_> =
+            rows.rows.iter().map(|r| (r.access.as_deref(), r.filter.as_deref())).collect();
+        let none = (None, None);
+        assert_eq!(told, [none, (None, Some("(b = 2)")), (Some("(a = 1)"), None)]);
     }
 
     fn shown(rows: &[PlanRow]) -> Vec<String> {
@@ -457,8 +574,9 @@ mod tests {
         let top = rows.statement("UPDATE", Expected::default());
         let words = "TABLE ACCESS BY INDEX ROWID T (BITMAP CONVERSION TO ROWIDS (BITMAP INDEX \
                      SINGLE VALUE I))";
-        let read = rows.add(words, "Bitmap Index Scan", top, Expected::default());
-        rows.add("HASH GROUP BY", "", top, Expected::default());
+        let asked = Predicates { access: Some("(a = 1)".to_owned()), filter: None };
+        rows.add(words, &asked, top, Expected::default());
+        rows.add("HASH GROUP BY", &Predicates::default(), top, Expected::default());
         assert_eq!(
             shown(&rows.rows),
             [
@@ -469,7 +587,8 @@ mod tests {
                 "1 2 Some(0) HASH|GROUP BY|",
             ]
         );
-        assert_eq!(rows.rows[read].told.as_deref(), Some("Bitmap Index Scan"));
+        assert_eq!(rows.rows[1].access, None);
+        assert_eq!(rows.rows[3].access.as_deref(), Some("(a = 1)"));
         assert_eq!(words_below("BITMAP ((I AND J) MINUS (K))"), None);
     }
 
@@ -495,14 +614,15 @@ mod tests {
 
     #[test]
     fn a_plan_keeps_no_more_than_there_is_room_for() {
-        let mut wide = step("SortExec", &"x".repeat(5000), "", None);
+        let mut wide = step("SortExec", "Sort", "", None);
+        wide.details = vec![("Filter", "x".repeat(5000))];
         wide.inputs = vec![wide.clone(); 300];
         let mut rows = Rows::default();
         let top = rows.statement("SELECT", Expected::default());
         rows.add_step(&wide, top);
         assert_eq!(rows.rows.len(), ROWS_MAX);
         let told: usize =
-            rows.rows.iter().filter_map(|row| row.told.as_ref()).map(String::len).sum();
+            rows.rows.iter().filter_map(|row| row.filter.as_ref()).map(String::len).sum();
         assert_eq!(told, TOLD_BYTES_MAX + " ..".len());
     }
 }

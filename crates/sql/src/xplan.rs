@@ -136,11 +136,35 @@ struct Column {
     cells: Vec<String>,
 }
 
+/// Without the brackets round all of it.
+fn bare(text: &str) -> &str {
+    let Some(inner) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) else {
+        return text;
+    };
+    let (mut depth, mut quoted) = (0i32, false);
+    for c in inner.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return text;
+        }
+    }
+    inner
+}
+
 /// The steps as a table, and behind it what is known of each.
 fn printed(hash: u32, rows: &[PlanRow], format: Format) -> Vec<String> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let number = |value: Option<f64>| value.map(short).unwrap_or_default();
-    let told = |row: &PlanRow| row.told.clone().filter(|_| format.predicate);
+    let told = |row: &PlanRow| -> Vec<String> {
+        let all = [("access", &row.access), ("filter", &row.filter)];
+        let all = all.into_iter().filter(|_| format.predicate);
+        all.filter_map(|(word, text)| Some(format!("{word}({})", bare(text.as_ref()?)))).collect()
+    };
     let operation = |row: &PlanRow| {
         let words = format!("{} {}", row.operation, text(&row.option));
         format!("{}{}", " ".repeat(row.depth), words.trim_end())
@@ -182,16 +206,21 @@ fn printed(hash: u32, rows: &[PlanRow], format: Format) -> Vec<String> {
     let mut out = vec![format!("Plan hash value: {hash}"), String::new()];
     out.extend([rule.clone(), head, rule.clone()]);
     for (id, row) in rows.iter().enumerate() {
-        let star = if told(row).is_some() { '*' } else { ' ' };
+        let star = if told(row).is_empty() { ' ' } else { '*' };
         out.push(line(format!("|{star}{id:>3} |"), Some(id)));
     }
     out.push(rule);
-    let known: Vec<(usize, String)> =
-        rows.iter().enumerate().filter_map(|(id, row)| Some((id, told(row)?))).collect();
-    if !known.is_empty() {
+    let known: Vec<(usize, Vec<String>)> =
+        rows.iter().enumerate().map(|(id, row)| (id, told(row))).collect();
+    if known.iter().any(|(_, told)| !told.is_empty()) {
         let head = "Predicate Information (identified by operation id):";
         out.extend([String::new(), head.to_owned(), "-".repeat(head.len()), String::new()]);
-        out.extend(known.iter().map(|(id, told)| format!("{id:>4} - {told}")));
+        for (id, told) in &known {
+            for (at, one) in told.iter().enumerate() {
+                let number = if at == 0 { format!("{id:>4} -") } else { " ".repeat(6) };
+                out.push(format!("{number} {one}"));
+            }
+        }
     }
     if format.measured {
         out.extend(["", "Note", "-----"].map(str::to_owned));
@@ -324,7 +353,7 @@ impl Session {
 mod tests {
     use super::*;
 
-    fn row(depth: usize, operation: &str, object: Option<&str>, told: Option<&str>) -> PlanRow {
+    fn row(depth: usize, operation: &str, object: Option<&str>, filter: Option<&str>) -> PlanRow {
         PlanRow {
             parent: depth.checked_sub(1),
             depth,
@@ -335,7 +364,8 @@ mod tests {
             cost: Some(12.4),
             rows: object.map(|_| 123_456.0),
             bytes: None,
-            told: told.map(str::to_owned),
+            access: filter.map(|_| "(b = 2)".to_owned()),
+            filter: filter.map(str::to_owned),
         }
     }
 
@@ -343,7 +373,7 @@ mod tests {
     fn a_plan_is_printed_as_a_table() {
         let rows = [
             row(0, "SELECT STATEMENT", None, None),
-            row(1, "TABLE ACCESS", Some("EMP"), Some("Seq Scan on emp, filter: a = 1")),
+            row(1, "TABLE ACCESS", Some("EMP"), Some("((a = 1) OR (c = ')'))")),
         ];
         let format = Format::of(Some("typical -bytes")).unwrap();
         assert_eq!(
@@ -361,12 +391,14 @@ mod tests {
                 "Predicate Information (identified by operation id):",
                 "---------------------------------------------------",
                 "",
-                "   1 - Seq Scan on emp, filter: a = 1",
+                "   1 - access(b = 2)",
+                "       filter((a = 1) OR (c = ')'))",
             ]
         );
         let basic = printed(7, &rows, Format::of(Some("BASIC")).unwrap());
         assert_eq!(basic[3], "| Id  | Operation          | Name |");
         assert_eq!(basic.len(), 8);
+        assert_eq!(bare("(a) AND (b)"), "(a) AND (b)");
         assert_eq!(Format::of(Some("nonsense")).unwrap_err().code, "22023");
     }
 

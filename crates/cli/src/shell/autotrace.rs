@@ -41,6 +41,8 @@ const FIGURES: [&str; 11] = [
 
 /// The savepoint before a plan is asked for.
 const MARK: &str = "skein_sql_autotrace";
+/// What it is explained as.
+const PLAN: &str = "skein sql autotrace";
 
 pub(super) type Figures = BTreeMap<String, u64>;
 
@@ -182,14 +184,21 @@ impl Shell {
 }
 
 impl Shell {
-    /// The plan of a statement. A transaction that is open is left as it was.
+    /// The plan of a statement, as `dbms_xplan.display` shows it. An open transaction is left as it
+    /// was.
     async fn explained(&self, text: &str) -> Result<super::format::Table> {
-        let text = format!("explain {}", text.trim().trim_end_matches(';'));
+        let text = text.trim().trim_end_matches(';');
+        let explain = format!("explain plan set statement_id = '{PLAN}' for {text}");
+        let show = format!("select * from table(dbms_xplan.display('PLAN_TABLE', '{PLAN}'))");
+        let plan = async || {
+            query::rows(self, &explain).await?;
+            query::rows(self, &show).await
+        };
         if !self.transaction.open {
-            return query::rows(self, &text).await;
+            return plan().await;
         }
         query::rows(self, &format!("savepoint {MARK}")).await?;
-        let plan = query::rows(self, &text).await;
+        let plan = plan().await;
         let back = format!("rollback to savepoint {MARK}; release savepoint {MARK}");
         query::rows(self, &back).await?;
         plan

@@ -325,7 +325,7 @@ fn autotrace_tells_the_plan_and_what_a_statement_has_cost() {
     let parts: Vec<&str> = said.split("\nStatistics\n").collect();
     let [first, second, third, last] = parts[..] else { panic!("{said}") };
     assert!(first.contains(" 7\n") && first.contains("\nExecution Plan\n"), "{first}");
-    assert!(first.contains("t_pkey"), "{first}");
+    assert!(first.contains("INDEX UNIQUE SCAN") && first.contains("T_PKEY"), "{first}");
     // Three for the row; the others are of the dictionary, when it was planned.
     assert!((3..1000).contains(&figure(second, "consistent gets")), "{second}");
     assert_eq!(figure(second, "redo size"), 0);

@@ -38,6 +38,11 @@ fn sizes_and_durations_are_read_with_units_and_shown_back() {
     p.set("DB_CACHE_SIZE", "64MB").unwrap();
     assert_eq!(p.db_cache_size(), 64 << 20);
     assert_eq!(p.show("db_cache_size").unwrap(), "64M");
+    assert_eq!(p.show("max_dump_file_size").unwrap(), "unlimited");
+    p.set("max_dump_file_size", "10M").unwrap();
+    p.set("max_dump_file_size", "UNLIMITED").unwrap();
+    assert_eq!(p.max_dump_file_size(), 0);
+    assert!(p.set("db_cache_size", "unlimited").is_err());
     p.set("undo_retention", "2h").unwrap();
     assert_eq!(p.undo_retention(), 7200);
     p.set("statement_timeout", "3s").unwrap();

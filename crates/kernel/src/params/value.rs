@@ -125,12 +125,16 @@ const BYTE_UNITS: &[(&str, i64)] = &[
 const SECOND_UNITS: &[(&str, i64)] = &[("min", 60), ("d", 86_400), ("h", 3_600), ("s", 1)];
 const MILLI_UNITS: &[(&str, i64)] = &[("ms", 1), ("min", 60_000), ("h", 3_600_000), ("s", 1_000)];
 
+/// A size that bounds nothing, which is 0.
+const UNLIMITED: &str = "unlimited";
+
 impl Kind {
     /// The value's number: for text kinds there is none.
     pub(super) fn parse(self, text: &str) -> Option<i64> {
         let text = text.trim();
         match self {
             Kind::Int { min, max } => in_range(text.parse().ok()?, min, max),
+            Kind::Bytes { min: 0, .. } if text.eq_ignore_ascii_case(UNLIMITED) => Some(0),
             Kind::Bytes { min, max } => in_range(with_unit(text, BYTE_UNITS)?, min, max),
             Kind::Seconds { min, max } => in_range(with_unit(text, SECOND_UNITS)?, min, max),
             Kind::Millis { min, max } => in_range(with_unit(text, MILLI_UNITS)?, min, max),
@@ -153,7 +157,8 @@ impl Kind {
         match self {
             Kind::Int { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Bytes { min, max } => {
-                format!("a size from {} to {}, such as 64M", bytes_text(min), bytes_text(max))
+                let none = if min == 0 { ", or unlimited" } else { "" };
+                format!("a size from {} to {}, such as 64M{none}", bytes_text(min), bytes_text(max))
             }
             Kind::Seconds { min, max } => format!("seconds from {min} to {max}"),
             Kind::Millis { min, max } => format!("milliseconds from {min} to {max}"),
@@ -182,6 +187,7 @@ impl Kind {
     /// The number as a user would write it.
     pub(super) fn display_text(self, number: i64) -> String {
         match self {
+            Kind::Bytes { .. } if number == 0 => UNLIMITED.to_owned(),
             Kind::Bytes { .. } => bytes_text(number),
             _ => self.value_text(number),
         }

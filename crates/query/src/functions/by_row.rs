@@ -60,6 +60,10 @@ pub fn called(name: &str, given: &[Option<TypeKind>]) -> Option<Called> {
 }
 
 impl Called {
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     #[must_use]
     pub fn returns(&self) -> ColType {
         self.form.kind_of_result()

@@ -15,6 +15,7 @@ mod run;
 mod several;
 
 pub(crate) use access::{Access, column_seen};
+pub(crate) use bits::Bits;
 pub(crate) use filter::Filter;
 pub(crate) use run::{ScanRun, Taker, accept, append_key};
 
@@ -166,7 +167,7 @@ impl ScanWork {
     }
 
     /// Whether only the number of rows is asked for, and the keys say which they are.
-    fn counts_rows(&self) -> bool {
+    pub(crate) fn counts_rows(&self) -> bool {
         let found = match &self.access {
             Access::Range { index, equal, .. } => {
                 let one = index.unique && equal.len() == index.columns.len();
@@ -411,60 +412,17 @@ impl ScanExec {
             }
             Access::Bits(found) => Some(found.bits.to_string()),
         };
-        Names { table: self.work.table.name.clone(), index }
+        let single = matches!(
+            &self.work.access,
+            Access::Range { equal, lower: None, upper: None, .. } if !equal.is_empty()
+        );
+        Names { table: self.work.table.name.clone(), index, single, fixed: false }
     }
 }
 
 impl DisplayAs for ScanExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let work = &self.work;
-        match &work.access {
-            Access::Full => write!(f, "Seq Scan on {}", work.table.name)?,
-            Access::Range { index, equal, lower, upper, backward } => {
-                let one = index.unique && equal.len() == index.columns.len();
-                let bitmap = index.kind == IndexKind::Bitmap;
-                let word = match (one, work.only_index().is_some()) {
-                    _ if bitmap && work.counts_rows() => "Bitmap Count",
-                    (true, _) => "Index Unique Scan",
-                    (false, true) if bitmap => "Bitmap Index Only Scan",
-                    (false, true) => "Index Only Scan",
-                    (false, false) if bitmap => "Bitmap Index Scan",
-                    (false, false) => "Index Range Scan",
-                };
-                let word = if *backward { format!("{word} Backward") } else { word.to_owned() };
-                write!(f, "{word} using {} on {}", index.name, work.table.name)?;
-                if !one {
-                    let bounded = usize::from(lower.is_some()) + usize::from(upper.is_some());
-                    write!(f, " ({} equal, {bounded} bounds)", equal.len())?;
-                }
-            }
-            Access::Keys { index, keys } => {
-                let table = &work.table.name;
-                write!(f, "Index Scan using {} on {table} ", index.name)?;
-                match item_count(keys, 0) {
-                    0 => write!(f, "(keys of an array)")?,
-                    count => write!(f, "({count} keys)")?,
-                }
-            }
-            Access::Any { .. } => {
-                let index = self.names().index.unwrap_or_default();
-                write!(f, "Index Scan using {index} on {}", work.table.name)?;
-            }
-            Access::Bits(found) => {
-                let word = if work.counts_rows() { "Bitmap Count" } else { "Bitmap Index Scan" };
-                write!(f, "{word} using {} on {}", found.bits, work.table.name)?;
-            }
-        }
-        if !work.filters.is_empty() {
-            write!(f, ", filters={}", work.filters.len())?;
-        }
-        if !work.probes.is_empty() {
-            write!(f, ", join keys={}", work.probes.len())?;
-        }
-        if let Some(limit) = work.limit {
-            write!(f, ", limit={limit}")?;
-        }
-        Ok(())
+        write!(f, "ScanExec: {}", self.work.table.name)
     }
 }
 

@@ -31,7 +31,6 @@ use crate::sequence::split_name;
 use crate::session::Session;
 use crate::{PgError, Result};
 use block::ObjId;
-use datafusion::datasource::MemTable;
 use kernel::dict::{
     self, ColumnDef, CommentDef, Generated, Privileges, Roles, Routines, Schemas, SequenceDef,
     TableDef, TableStats, TypeDef, Types, UserDef,
@@ -381,19 +380,19 @@ impl Session {
         {
             // Apart, so that sessions which never ask for it do not hold room for it.
             if let Some(rows) = Box::pin(self.catalog_view(schema, name)).await? {
-                return provider(&rows);
+                return provider(name, &rows);
             }
         } else if let Some(view) = of_session {
-            return provider(&Box::pin(self.dictionary_view(view)).await?);
+            return provider(name, &Box::pin(self.dictionary_view(view)).await?);
         } else if in_sys && (name.starts_with("v$") || name.starts_with("gv$")) {
             if let Some(rows) = self.instance_view(name).await? {
-                return provider(&rows);
+                return provider(name, &rows);
             }
         } else if schema.is_none() && name == "dual" && self.find_table(None, name).await?.is_none()
         {
             let mut rows = Rows::new(&[("dummy", Shape::Text)]);
             rows.push(vec![Value::Text("X".into())]);
-            return provider(&rows);
+            return provider(name, &rows);
         }
         if let Some(found) = self.find_table(schema, name).await? {
             return Ok(match found.view {
@@ -421,7 +420,7 @@ impl Session {
             let read = kernel::seq::last_value(&self.ctx, &txn, &sequence);
             let (last, called) = Box::pin(read).await?;
             rows.push(vec![Value::Int8(last), Value::Int8(0), Value::Bool(called)]);
-            return provider(&rows);
+            return provider(name, &rows);
         }
         Err(match schema {
             Some(schema) => PgError::undefined_table(format!("{schema}.{name}")),
@@ -551,7 +550,7 @@ impl Session {
             "v$session" => (&["sql_text"], "username"),
             "v$sql" | "v$sqlarea" | "v$sqlstats" => (&["sql_text", "sql_fulltext"], "parsing_user"),
             "v$sqltext" => (&["sql_text"], "parsing_user"),
-            "v$sql_plan" => (&["other"], "parsing_user"),
+            "v$sql_plan" => (&["access_predicates", "filter_predicates"], "parsing_user"),
             _ => return Ok(()),
         };
         if self.is_superuser().await? {
@@ -576,8 +575,6 @@ impl Session {
     }
 }
 
-fn provider(rows: &Rows) -> Result<Relation> {
-    let batch = rows.batch()?;
-    let table = MemTable::try_new(batch.schema(), vec![vec![batch]])?;
-    Ok(Relation::Rows(Arc::new(table)))
+fn provider(name: &str, rows: &Rows) -> Result<Relation> {
+    Ok(Relation::Rows(Arc::new(query::FixedTable::new(name, rows.batch()?))))
 }

@@ -14,7 +14,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use kernel::row::Value;
 use query::brief::{Brief, Cells, Receiver};
-use query::{ExecState, JoinKeys, SharedRows};
+use query::{ExecState, JoinKeys, PgColumn, SharedRows};
 use std::sync::Arc;
 
 /// One run of a plan: its values, and who gets the rows.
@@ -57,7 +57,12 @@ impl Session {
     }
 
     fn encoder_of(&self, plan: &Plan, portal: &Portal) -> RowEncoder {
-        let encoder = self.encoder(&plan.columns, &portal.formats);
+        self.encoder_into(&plan.columns, portal)
+    }
+
+    /// What sends rows to the portal's client, or keeps them for the code that asked.
+    pub(crate) fn encoder_into(&self, columns: &[PgColumn], portal: &Portal) -> RowEncoder {
+        let encoder = self.encoder(columns, &portal.formats);
         match &portal.taken {
             Some(taken) => encoder.taken_by(taken.clone()),
             None => encoder,
@@ -146,7 +151,7 @@ impl Session {
             portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
             return Box::pin(self.pump(portal, max_rows, sink)).await;
         }
-        if at_once && let Some(brief) = self.brief(query).await? {
+        if at_once && let Some(brief) = self.brief(query, &state.params).await? {
             let mut receiver = Sending { encoder, sink: &mut *sink };
             let rows_max = if max_rows == 0 { usize::MAX } else { max_rows };
             if let Some(rows) = brief.run(&state, &mut receiver, rows_max).await? {
@@ -170,7 +175,7 @@ impl Session {
     ) -> Result<SendableRecordBatchStream> {
         let planner = &self.database.planner;
         let physical = if plan.query.reusable {
-            let make = || planner.physical(&plan.query.plan);
+            let make = || planner.physical_peeking(&plan.query.plan, &state.params);
             plan.physical.get_or_try_init(make).await?.clone()
         } else {
             let bound = planner.with_values(&plan.query, &state.params)?;
@@ -185,7 +190,7 @@ impl Session {
     }
 
     /// The query to run without Arrow, if it is one of those.
-    async fn brief<'q>(&self, plan: &'q QueryPlan) -> Result<Option<&'q Brief>> {
+    async fn brief<'q>(&self, plan: &'q QueryPlan, params: &[Value]) -> Result<Option<&'q Brief>> {
         if !plan.query.reusable {
             return Ok(None);
         }
@@ -193,7 +198,7 @@ impl Session {
         let physical = match plan.physical.get() {
             Some(physical) => physical,
             None => {
-                let make = || planner.physical(&plan.query.plan);
+                let make = || planner.physical_peeking(&plan.query.plan, params);
                 Box::pin(plan.physical.get_or_try_init(make)).await?
             }
         };

@@ -14,7 +14,7 @@ use crate::{PgError, Result};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value as AstValue};
 use kernel::row::Value;
-use query::explain::Visits;
+use query::explain::{Detail, Visits, key_condition, row_condition};
 use std::sync::Arc;
 
 /// What EXPLAIN is to show.
@@ -166,6 +166,7 @@ impl Session {
         let mut explained = Explained::default();
         if let Kind::Direct(direct) = &plan.kind {
             explained.above = Some(direct_text(direct));
+            explained.details = direct_details(direct);
             explained.planning_us = self.ctx.env.now().since(begin);
             if options.analyze {
                 self.analyze(&plan, None, &mut explained).await?;
@@ -285,6 +286,16 @@ impl RowSink for CountingSink {
     fn copy_out(&mut self, _: bool, _: usize) {}
 
     fn flush_if_large(&mut self) {}
+}
+
+/// What leads to the row, and what it must meet beside that.
+fn direct_details(direct: &Direct) -> Vec<Detail> {
+    let Some(row) = direct.row() else { return Vec::new() };
+    let mut details = vec![("Index Cond", key_condition(&row.table, &row.index, &row.key))];
+    if !row.key_is_all {
+        details.push(("Filter", row_condition(&row.table, &row.filter)));
+    }
+    details
 }
 
 pub(crate) fn direct_text(direct: &Direct) -> String {

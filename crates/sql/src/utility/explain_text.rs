@@ -4,13 +4,15 @@
 //! that was asked for, zero or not. What it must never do: show what was not measured.
 
 use super::explain::ExplainOptions;
-use query::explain::{Actual, Estimate, Step, Visits};
+use query::explain::{Actual, Detail, Estimate, Step, Visits};
 
 /// A statement explained.
 #[derive(Default)]
 pub(super) struct Explained {
     /// What is done with the rows of the steps; all there is, without steps.
     pub(super) above: Option<String>,
+    /// Of that, what leads to its row.
+    pub(super) details: Vec<Detail>,
     pub(super) step: Option<Step>,
     pub(super) planning_us: u64,
     /// Under ANALYZE.
@@ -66,9 +68,19 @@ fn actual_text(actual: &Actual, timing: bool) -> String {
     format!(" (actual {time}rows={rows} loops={})", actual.loops)
 }
 
+/// Where the details of a step stand, and its inputs' words: as PostgreSQL has them, which
+/// programs read.
+const DEEPER: usize = 6;
+
 fn step_lines(step: &Step, depth: usize, options: &ExplainOptions, out: &mut Vec<String>) {
-    let indent = "  ".repeat(depth);
-    let mut line = format!("{indent}{}", step.text);
+    let (arrow, inner) = match depth {
+        0 => (String::new(), "  ".to_owned()),
+        depth => {
+            let before = " ".repeat(2 + DEEPER * (depth - 1));
+            (format!("{before}->  "), format!("{before}{}", " ".repeat(DEEPER)))
+        }
+    };
+    let mut line = format!("{arrow}{}", step.text);
     if options.costs {
         let Estimate { startup_cost, total_cost, rows, width } = step.estimate;
         let (rows, width) = (whole(rows), whole(width));
@@ -80,13 +92,14 @@ fn step_lines(step: &Step, depth: usize, options: &ExplainOptions, out: &mut Vec
     }
     out.push(line);
     if options.verbose && !step.columns.is_empty() {
-        out.push(format!("{indent}  Output: {}", step.columns.join(", ")));
+        out.push(format!("{inner}Output: {}", step.columns.join(", ")));
     }
+    out.extend(step.details.iter().map(|(label, text)| format!("{inner}{label}: {text}")));
     if options.buffers
         && let Some(actual) = &step.actual
         && let Some(visits) = visits_line(&actual.visits)
     {
-        out.push(format!("{indent}  Buffers: {visits}"));
+        out.push(format!("{inner}Buffers: {visits}"));
     }
     for input in &step.inputs {
         step_lines(input, depth + 1, options, out);
@@ -96,8 +109,10 @@ fn step_lines(step: &Step, depth: usize, options: &ExplainOptions, out: &mut Vec
 /// As lines of text.
 pub(super) fn lines(explained: &Explained, options: &ExplainOptions) -> Vec<String> {
     let mut out: Vec<String> = explained.above.iter().cloned().collect();
+    let depth = out.len();
+    out.extend(explained.details.iter().map(|(label, text)| format!("  {label}: {text}")));
     if let Some(step) = &explained.step {
-        step_lines(step, out.len(), options, &mut out);
+        step_lines(step, depth, options, &mut out);
     }
     if options.buffers && explained.execution_us.is_some() {
         let visits = visits_line(&explained.visits);
@@ -150,11 +165,22 @@ fn visit_members(visits: &Visits) -> Members {
     named(visits).into_iter().map(|(name, count)| (title(name), count.to_string())).collect()
 }
 
+/// The words of a step without what it reads.
+fn node_type(words: &str) -> &str {
+    let end = [" on ", " using ", ": "].iter().filter_map(|word| words.find(word)).min();
+    &words[..end.unwrap_or(words.len())]
+}
+
 fn step_json(step: &Step, depth: usize, options: &ExplainOptions) -> String {
     let mut members: Members = vec![
-        ("Node Type".to_owned(), quoted(&step.name)),
+        ("Node Type".to_owned(), quoted(node_type(&step.text))),
         ("Detail".to_owned(), quoted(&step.text)),
     ];
+    if let Some(names) = &step.names {
+        members.push(("Relation Name".to_owned(), quoted(&names.table)));
+        members.extend(names.index.iter().map(|name| ("Index Name".to_owned(), quoted(name))));
+    }
+    members.extend(step.details.iter().map(|(label, text)| ((*label).to_owned(), quoted(text))));
     if options.costs {
         let Estimate { startup_cost, total_cost, rows, width } = step.estimate;
         members.push(("Startup Cost".to_owned(), format!("{startup_cost:.2}")));
@@ -196,10 +222,11 @@ pub(super) fn json(explained: &Explained, options: &ExplainOptions) -> String {
         (None, Some(step)) => members.push(("Plan".to_owned(), step_json(step, 2, options))),
         (above, step) => {
             let above = above.as_deref().unwrap_or("Result");
-            let end = [" on ", " using "].iter().filter_map(|word| above.find(word)).min();
-            let name = &above[..end.unwrap_or(above.len())];
+            let name = quoted(node_type(above));
             let mut plan: Members =
-                vec![("Node Type".to_owned(), quoted(name)), ("Detail".to_owned(), quoted(above))];
+                vec![("Node Type".to_owned(), name), ("Detail".to_owned(), quoted(above))];
+            let details = explained.details.iter();
+            plan.extend(details.map(|(label, text)| ((*label).to_owned(), quoted(text))));
             if let Some(step) = step {
                 let list = format!("[\n        {}\n      ]", step_json(step, 4, options));
                 plan.push(("Plans".to_owned(), list));

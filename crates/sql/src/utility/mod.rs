@@ -103,7 +103,7 @@ impl Session {
         portal: &Portal,
         sink: &mut dyn RowSink,
     ) -> Result<()> {
-        let mut encoder = self.encoder(&portal.prepared.columns, &portal.formats);
+        let mut encoder = self.encoder_into(&portal.prepared.columns, portal);
         for row in rows {
             encoder.encode(|i| Ok(ValueRef::Ref(Datum::Text(&row[i]))), sink.row())?;
             sink.flush_if_large();

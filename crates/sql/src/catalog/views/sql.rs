@@ -108,7 +108,8 @@ views! {
         cost: Int8, "What it costs with all below it, in units of reading a block after another.";
         cardinality: Int8, "Rows that it gives.";
         bytes: Int8, "Bytes of these.";
-        other: Text, "The step as EXPLAIN tells it.";
+        access_predicates: Text, "What leads to its rows.";
+        filter_predicates: Text, "What they must meet beside that.";
         parsing_user: Text, "Who parsed the statement first.";
     }
     "v$sqltext", Make::Local(sqltext), "Texts of statements, cut into pieces." {
@@ -326,7 +327,8 @@ fn sql_plan(instance: &Arc<Instance>, rows: &mut Rows) {
                 number(step.cost),
                 number(step.rows),
                 number(step.bytes),
-                opt_text(step.told.as_deref()),
+                opt_text(step.access.as_deref()),
+                opt_text(step.filter.as_deref()),
                 opt(&row.parsed_by.user),
             ]);
         }
