@@ -11,7 +11,7 @@ use super::words::{absent, command, first_word, joined, quoted_words};
 use super::{Flow, Format, Shell, Variable, query};
 use crate::error::{CliError, Doing, Result};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const HELP: &str = "\
 Statements end with a semicolon, blocks and routines in the field's language with a line that
@@ -48,14 +48,33 @@ pub(super) fn unquoted(text: &str) -> &str {
     inner.unwrap_or(text)
 }
 
+/// Where a script that another one names is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Beside {
+    /// Where the shell was called, then beside the script that names it.
+    Caller,
+    Script,
+}
+
+/// The file of a name in a folder, with the usual ending if there is none without.
+fn file_in(folder: &Path, name: &str) -> Option<PathBuf> {
+    let path = folder.join(name);
+    let usual = path.extension().is_none().then(|| path.with_extension("sql"));
+    let is_file = |path: &PathBuf| path.exists() && !path.is_dir();
+    [Some(path), usual].into_iter().flatten().find(is_file)
+}
+
 impl Shell {
     pub(super) async fn command(&mut self, line: &str, place: &Place) -> Result<Flow> {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix('\\') {
             return self.backslash(rest.trim_end_matches(';').trim_end()).await;
         }
-        if let Some(rest) = line.strip_prefix("@@").or_else(|| line.strip_prefix('@')) {
-            return self.script(rest).await;
+        if let Some(rest) = line.strip_prefix("@@") {
+            return self.script(rest, Beside::Script).await;
+        }
+        if let Some(rest) = line.strip_prefix('@') {
+            return self.script(rest, Beside::Caller).await;
         }
         if let Some(rest) = line.strip_prefix('!') {
             return self.host(rest);
@@ -70,10 +89,10 @@ impl Shell {
         match command(word).unwrap_or("") {
             "accept" => self.accept(plain).await?,
             "column" => self.column(plain),
-            "connect" => self.reconnect(plain).await?,
+            "connect" => return self.reconnect(plain).await,
             "define" => self.define(plain)?,
             "describe" => self.describe_columns(plain).await?,
-            "disconnect" => self.disconnect().await?,
+            "disconnect" => return self.disconnect().await,
             "execute" => return self.exec(plain, place).await,
             "exit" | "quit" => return self.exit(plain).await,
             "get" => self.get(plain)?,
@@ -88,7 +107,7 @@ impl Shell {
             "set" => self.set(plain)?,
             "show" => self.tell_of(plain).await?,
             "spool" => self.spool_to(plain)?,
-            "start" => return self.script(plain).await,
+            "start" => return self.script(plain, Beside::Caller).await,
             "timing" => self.timing(plain)?,
             "undefine" => plain.split_whitespace().for_each(|name| {
                 self.defines.remove(&name.to_lowercase());
@@ -132,11 +151,12 @@ impl Shell {
                 }
             }
             "a" | "t" | "H" => return Err(usage(format!("\\{word}: use \\pset format"))),
-            "i" | "ir" => return self.script(rest).await,
+            "i" => return self.script(rest, Beside::Caller).await,
+            "ir" => return self.script(rest, Beside::Script).await,
             "o" => self.spool_to(if rest.is_empty() { "off" } else { rest })?,
             "echo" => self.print(&format!("{}\n", unquoted(rest))),
             "!" => return self.host(rest),
-            "c" | "connect" => self.reconnect(rest).await?,
+            "c" | "connect" => return self.reconnect(rest).await,
             "conninfo" => {
                 let text = "select 'instance ' || instance_number || ', user ' || current_user as \
                             connected from v$instance";
@@ -196,15 +216,17 @@ impl Shell {
         Ok(())
     }
 
-    async fn script(&mut self, text: &str) -> Result<Flow> {
+    async fn script(&mut self, text: &str, beside: Beside) -> Result<Flow> {
         let words = quoted_words(text.trim_end_matches(';'));
         let mut words = words.iter();
         let name = words.next().ok_or_else(|| usage("which file?"))?;
         let folder = self.folders.last().cloned().unwrap_or_default();
-        let mut path = folder.join(name);
-        if !path.exists() && path.extension().is_none() {
-            path.set_extension("sql");
-        }
+        let path = match beside {
+            Beside::Caller => file_in(Path::new(""), name).or_else(|| file_in(&folder, name)),
+            Beside::Script => file_in(&folder, name),
+        };
+        // One that is not there is named in the error.
+        let path = path.unwrap_or_else(|| folder.join(name));
         let before = self.defines.clone();
         for (i, value) in words.enumerate() {
             self.defines.insert((i + 1).to_string(), value.clone());
@@ -275,8 +297,11 @@ impl Shell {
         let usual = if self.settings.exit_commits { End::Commit } else { End::Rollback };
         if end == Some(End::Rollback) {
             // Here, as nobody who asks for it need be warned of it.
-            let done = self.end(End::Rollback).await;
-            done.map_err(|e| usage(query::error_text(&e)))?;
+            match self.end(End::Rollback).await {
+                // So it is where the session is lost.
+                Err(error) if error.is_closed() => drop(self.loss()),
+                done => done.map_err(|e| usage(query::error_text(&e)))?,
+            }
         }
         Ok(Flow::Exit(code, end.unwrap_or(usual)))
     }
@@ -318,7 +343,7 @@ impl Shell {
     }
 
     /// Goes on with another instance, in a session of its own; what is open is committed first.
-    async fn reconnect(&mut self, text: &str) -> Result<()> {
+    async fn reconnect(&mut self, text: &str) -> Result<Flow> {
         // `connect / as sysdba`: the same instance once more, as the one user that there is here.
         let number = match text {
             _ if text.is_empty() || text.starts_with('/') => self.instance,
@@ -328,7 +353,10 @@ impl Shell {
             }
         };
         let port = super::find_port(&self.layout, number)?;
-        self.commit_open().await?;
+        let flow = self.commit_open().await?;
+        if flow != Flow::Next {
+            return Ok(flow);
+        }
         let (client, notices, task) = super::session(&self.layout, port).await?;
         self.task.abort();
         self.watcher = None;
@@ -339,16 +367,16 @@ impl Shell {
             None => "connected\n".to_owned(),
         };
         self.print(&text);
-        Ok(())
+        Ok(Flow::Next)
     }
 
     /// Ends the session; what is open is committed first.
-    async fn disconnect(&mut self) -> Result<()> {
-        self.commit_open().await?;
+    async fn disconnect(&mut self) -> Result<Flow> {
+        let flow = self.commit_open().await?;
         self.task.abort();
         self.is_connected = false;
         self.print("disconnected\n");
-        Ok(())
+        Ok(flow)
     }
 
     /// How names without a value are taken in a command.

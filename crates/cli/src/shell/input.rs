@@ -1,17 +1,25 @@
 //! Texts that are being run, and lines that the shell asks for while it runs them.
 //!
 //! What it promises: what is asked for comes from the terminal if somebody sits before it, else
-//! from the next line of standard input, also where that is what is being run.
+//! from the next line of standard input, also where that is what is being run; of that, each piece
+//! is taken as soon as its end is there. What it must never do: take half a piece for a whole one
+//! before the input has ended.
 
 use super::complete::Line;
 use super::pieces::{Piece, next};
 use super::place::Place;
 use super::query::takes_rows;
+use super::words::{command, first_word};
 use super::{Owned, Shell, copied_rows};
-use crate::error::{CliError, Result};
+use crate::error::{CliError, Doing, Exit, Result};
 use bytes::Bytes;
 use std::io::{BufRead, IsTerminal, Write};
 use std::rc::Rc;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TryRecvError;
+
+/// Lines of standard input that are read before they are wanted.
+const LINES_AHEAD: usize = 1024;
 
 /// A text that is being run.
 pub(super) struct Source {
@@ -21,8 +29,36 @@ pub(super) struct Source {
     lines: usize,
     line_at: usize,
     file: Option<Rc<str>>,
-    /// It is what standard input had.
+    /// It is what standard input has, and what brings the lines that have not been read.
     is_input: bool,
+    lines_left: Option<mpsc::Receiver<std::io::Result<String>>>,
+    /// Why no more could be read.
+    broken: Option<CliError>,
+}
+
+/// What a text needs before its next piece can be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wants {
+    Nothing,
+    Line,
+    /// A line that may end a statement.
+    End,
+    /// The line that ends the rows of a COPY.
+    EndOfRows,
+}
+
+impl Wants {
+    fn is_met(self, line: &str) -> bool {
+        match self {
+            Wants::Nothing | Wants::Line => true,
+            Wants::End => line.contains(';') || matches!(line.trim(), "/" | "."),
+            Wants::EndOfRows => ends_rows(line),
+        }
+    }
+}
+
+fn ends_rows(line: &str) -> bool {
+    line.trim_end() == "\\."
 }
 
 /// What a text has next.
@@ -35,7 +71,130 @@ pub(super) struct Taken {
 
 impl Source {
     pub(super) fn new(text: String, file: Option<&str>, is_input: bool) -> Source {
-        Source { text, at: 0, lines: 0, line_at: 0, file: file.map(Rc::from), is_input }
+        Source {
+            text,
+            at: 0,
+            lines: 0,
+            line_at: 0,
+            file: file.map(Rc::from),
+            is_input,
+            lines_left: None,
+            broken: None,
+        }
+    }
+
+    /// Standard input, of which nothing has been read.
+    pub(super) fn input() -> Source {
+        let (sender, lines) = mpsc::channel(LINES_AHEAD);
+        // It may wait for ever: nothing waits for the thread.
+        std::thread::spawn(move || {
+            loop {
+                let mut line = String::new();
+                let read = match std::io::stdin().lock().read_line(&mut line) {
+                    Ok(0) => return,
+                    read => read.map(|_| line),
+                };
+                let is_last = read.is_err();
+                if sender.blocking_send(read).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        Source { lines_left: Some(lines), ..Source::new(String::new(), None, true) }
+    }
+
+    /// Reads a line; `false`: there is none.
+    async fn read_line(&mut self) -> Result<bool> {
+        let Some(lines) = &mut self.lines_left else { return Ok(false) };
+        let line = match lines.try_recv() {
+            Ok(line) => Some(line),
+            Err(TryRecvError::Disconnected) => None,
+            Err(TryRecvError::Empty) => tokio::select! {
+                line = lines.recv() => line,
+                _ = tokio::signal::ctrl_c() => {
+                    return Err(CliError::new(Exit::Interrupted, "interrupted"));
+                }
+            },
+        };
+        match line.transpose().doing("read standard input") {
+            Ok(Some(line)) => {
+                self.text.push_str(&line);
+                return Ok(true);
+            }
+            Ok(None) => {}
+            // What was read before is run first.
+            Err(error) => self.broken = Some(error),
+        }
+        self.lines_left = None;
+        Ok(false)
+    }
+
+    /// What must be read before the next piece is whole.
+    fn wants(&self) -> Wants {
+        let Some(next) = next(&self.text[self.at..]) else { return Wants::Line };
+        let behind = &self.text[self.at + next.end..];
+        match next.piece {
+            Piece::Statement(_) if !next.complete => Wants::End,
+            Piece::Statement(text) if takes_rows(text) && !behind.lines().any(ends_rows) => {
+                Wants::EndOfRows
+            }
+            Piece::Command(_) if !next.complete => Wants::Line,
+            // The next line says whether it is the server's: `set x` may go on with `to 1`.
+            Piece::Command(line)
+                if command(first_word(line)) == Some("set")
+                    && line.split_whitespace().count() <= 2
+                    && behind.trim().is_empty() =>
+            {
+                Wants::Line
+            }
+            _ => Wants::Nothing,
+        }
+    }
+
+    /// Reads on until the next piece is whole, or there is no more.
+    async fn fill(&mut self) -> Result<()> {
+        while self.lines_left.is_some() || self.broken.is_some() {
+            let wants = self.wants();
+            if wants == Wants::Nothing {
+                break;
+            }
+            if let Some(error) = self.broken.take() {
+                return Err(error);
+            }
+            let mut read = self.text.len();
+            while self.read_line().await? {
+                let is_met = wants.is_met(&self.text[read..]);
+                read = self.text.len();
+                if is_met {
+                    break;
+                }
+            }
+            // What is there already is read with it, so that long statements are not looked
+            // through once for each of their lines.
+            let there = self.lines_left.as_ref().map_or(0, mpsc::Receiver::len);
+            for _ in 0..there {
+                self.read_line().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next piece, once it is there; `None`: there is none.
+    pub(super) async fn take_read(&mut self) -> Result<Option<Taken>> {
+        self.fill().await?;
+        Ok(self.take())
+    }
+
+    /// Takes the line behind the one that is being run, once it is there.
+    async fn take_answer(&mut self) -> Result<Option<String>> {
+        loop {
+            if let Some(line) = self.take_line() {
+                return Ok(Some(line));
+            }
+            if !self.read_line().await? {
+                return Ok(None);
+            }
+        }
     }
 
     fn advance(&mut self, to: usize) {
@@ -48,7 +207,7 @@ impl Source {
     }
 
     /// The next piece; `None`: there is none.
-    pub(super) fn take(&mut self) -> Option<Taken> {
+    fn take(&mut self) -> Option<Taken> {
         let from = self.at;
         let next = next(&self.text[from..])?;
         let (begins, ends) = (from + next.at, from + next.end);
@@ -129,7 +288,7 @@ impl Shell {
             };
         }
         if let Some(source) = self.sources.first_mut().filter(|source| source.is_input) {
-            return Ok(source.take_line());
+            return source.take_answer().await;
         }
         let sees = std::io::stdin().is_terminal();
         if sees {
@@ -164,6 +323,28 @@ mod tests {
         }
         let rows = Some(Bytes::from("1\n"));
         assert_eq!(places, [(0, 0, None), (3, 2, None), (3, 12, None), (5, 0, rows), (8, 0, None)]);
+    }
+
+    #[test]
+    fn pieces_are_whole_as_soon_as_their_end_is_there() {
+        let wants = |text: &str| Source::new(text.to_owned(), None, true).wants();
+        for whole in [
+            "select 1;\n",
+            "prompt x\n",
+            "begin null; end;\n/\n",
+            "set timing on\n",
+            "set timing\nselect",
+            "show search_path\n",
+            "copy t from stdin;\n1\n\\.\n",
+        ] {
+            assert_eq!(wants(whole), Wants::Nothing, "{whole}");
+        }
+        assert_eq!(wants(" -- x\n/* y"), Wants::Line);
+        assert_eq!(wants("exec p(1, -\n"), Wants::Line);
+        assert_eq!(wants("set search_path\n"), Wants::Line);
+        assert_eq!(wants("set search_path\n to public\n"), Wants::End);
+        assert_eq!(wants("begin\n null;\n"), Wants::End);
+        assert_eq!(wants("copy t from stdin;\n1\n"), Wants::EndOfRows);
     }
 
     #[test]

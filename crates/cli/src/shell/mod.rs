@@ -38,7 +38,7 @@ use place::Place;
 use settings::{OnError, Settings};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -97,6 +97,8 @@ struct Shell {
     task: JoinHandle<()>,
     is_connected: bool,
     transaction: Transaction,
+    /// What was sent last commits, and there is no answer yet.
+    may_commit: bool,
     settings: Settings,
     variables: BTreeMap<String, Variable>,
     defines: BTreeMap<String, String>,
@@ -152,6 +154,7 @@ pub fn run(request: &Request<'_>) -> Result<()> {
             task,
             is_connected: true,
             transaction: Transaction::default(),
+            may_commit: false,
             settings: Settings {
                 format: request.format,
                 ..Settings::new(interactive, !request.commands.is_empty())
@@ -263,9 +266,7 @@ impl Shell {
             return self.converse().await;
         }
         if request.commands.is_empty() {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).doing("read standard input")?;
-            return self.run_source(Source::new(text, None, true)).await;
+            return self.run_source(Source::input()).await;
         }
         for text in request.commands {
             let source = Source::new(text.clone(), None, false);
@@ -349,7 +350,15 @@ impl Shell {
         let own = self.sources.len();
         self.sources.push(source);
         let mut done = Ok(Flow::Next);
-        while let Some(taken) = self.sources.get_mut(own).and_then(Source::take) {
+        while let Some(source) = self.sources.get_mut(own) {
+            let taken = match source.take_read().await {
+                Ok(Some(taken)) => taken,
+                Ok(None) => break,
+                Err(error) => {
+                    done = Err(error);
+                    break;
+                }
+            };
             done = match (taken.piece, &taken.rows) {
                 (Owned::Statement(text), Some(rows)) => {
                     let sent = place::Edited::whole(&text);
@@ -381,7 +390,8 @@ impl Shell {
                 match done {
                     Ok(flow) => Ok(flow),
                     Err(error) if self.interactive => {
-                        eprintln!("{error}");
+                        let text = self.with_loss(&error.message);
+                        eprintln!("{text}");
                         Ok(Flow::Next)
                     }
                     Err(error) => self.failed(&error.message),
@@ -404,13 +414,13 @@ impl Shell {
 
     /// Says what failed, and goes on or not.
     fn failed(&mut self, text: &str) -> Result<Flow> {
-        self.refuse(text);
+        let text = self.with_loss(text);
+        self.refuse(&text);
         Ok(match self.settings.on_error {
             OnError::Continue(_) => Flow::Next,
-            // Somebody has ended what ran, or nothing can run any more.
-            OnError::GoOn if self.is_interrupted || self.client.is_closed() => {
-                Flow::Exit(1, End::Rollback)
-            }
+            // Somebody has ended what ran.
+            OnError::GoOn if self.is_interrupted => Flow::Exit(1, End::Rollback),
+            // Also without a session, as `connect` may follow.
             OnError::GoOn => {
                 self.went_on = true;
                 Flow::Next

@@ -22,6 +22,20 @@ const BOUND: char = '\u{1}';
 /// NULL in such a line.
 const NOTHING: &str = "\u{2}";
 
+/// What a statement without a session fails with.
+const UNCONNECTED: &str = "not connected: connect [K] begins a session";
+
+/// The procedure that a block with bind variables becomes.
+const BLOCK: &str = "skein_sql_block";
+
+/// The value of a bind variable in a line that a block puts out.
+struct Told {
+    /// What the block has left of a line without its end.
+    before: String,
+    name: String,
+    value: Option<String>,
+}
+
 /// Severity, SQLSTATE and message, then what else the server says.
 pub(crate) fn error_text(e: &tokio_postgres::Error) -> String {
     let Some(db) = e.as_db_error() else {
@@ -104,10 +118,11 @@ impl Shell {
         way: Way<'_>,
         place: &Place,
     ) -> Result<Flow> {
-        if !self.is_connected {
-            return self.failed("not connected: connect INSTANCE begins a session");
-        }
         self.is_interrupted = false;
+        if !self.is_connected {
+            self.has_failed = true;
+            return self.failed(UNCONNECTED);
+        }
         let text = substituted.text.as_str();
         let bound = self.bound(text);
         let whole = bound.as_ref().map(Bound::text);
@@ -128,6 +143,7 @@ impl Shell {
         let begun = Instant::now();
         let done = self.deliver(sent, way).await;
         self.has_failed = done.is_err();
+        self.may_commit &= self.has_failed;
         self.say_notices();
         let made = blocks::stored(text);
         let flow = match done {
@@ -288,23 +304,43 @@ impl Shell {
             self.kept.push(notice);
         }
         for notice in std::mem::take(&mut self.kept) {
-            let Notice { severity, text } = notice;
-            if let Some((name, value)) = text.strip_prefix(BOUND).and_then(|t| t.split_once('=')) {
-                if let Some(variable) = self.variables.get_mut(name) {
-                    variable.value = (value != NOTHING).then(|| value.to_owned());
-                }
+            let Some(told) = self.told_value(&notice.text) else {
+                self.say_notice(&notice);
                 continue;
+            };
+            if let Some(variable) = self.variables.get_mut(&told.name) {
+                variable.value = told.value;
             }
-            match self.settings.serveroutput {
-                // The field's: lines as they are, or none.
-                Some(true) if severity == "NOTICE" => self.print(&format!("{text}\n")),
-                Some(false) if severity == "NOTICE" => {}
-                _ => eprintln!("{severity}:  {text}"),
+            // Half a line that the block has left; without the value it would have been said so.
+            if !told.before.is_empty() {
+                self.say_notice(&Notice { severity: notice.severity, text: told.before });
             }
         }
         for text in std::mem::take(&mut self.tell) {
             self.print(&text);
         }
+    }
+
+    fn say_notice(&mut self, notice: &Notice) {
+        let Notice { severity, text } = notice;
+        match self.settings.serveroutput {
+            // The field's: lines as they are, or none.
+            Some(true) if severity == "NOTICE" => self.print(&format!("{text}\n")),
+            Some(false) if severity == "NOTICE" => {}
+            _ => eprintln!("{severity}:  {text}"),
+        }
+    }
+
+    /// The value of a bind variable that a line of a block tells, if it does.
+    fn told_value(&self, line: &str) -> Option<Told> {
+        line.match_indices(BOUND).find_map(|(at, mark)| {
+            let (name, value) = line[at + mark.len()..].split_once('=')?;
+            self.variables.contains_key(name).then(|| Told {
+                before: line[..at].to_owned(),
+                name: name.to_owned(),
+                value: (value != NOTHING).then(|| value.to_owned()),
+            })
+        })
     }
 
     /// Shows a result, by a pager if it is longer than the screen.
@@ -381,8 +417,10 @@ impl Shell {
                 "dbms_output.put_line('{BOUND}{name}=' || coalesce(b_{name}::text, '{NOTHING}'));\n"
             ));
         }
-        let before = format!("declare\n{declared}begin\n");
-        Some(Bound { edited: out, before, behind: format!(";\n{told}end;") })
+        // A procedure: RETURN leaves that, and not what reads the values back.
+        let before = format!("declare\n{declared}procedure {BLOCK} is\nbegin\n");
+        let behind = format!(";\nend;\nbegin\n{BLOCK};\n{told}end;");
+        Some(Bound { edited: out, before, behind })
     }
 }
 
@@ -413,6 +451,9 @@ fn paged(text: &str) -> bool {
 
 /// A statement's rows, for the shell's own use.
 pub(super) async fn rows(shell: &Shell, text: &str) -> Result<Table> {
+    if !shell.is_connected {
+        return Err(CliError::failed(UNCONNECTED));
+    }
     let answer = shell.client.simple_query(text).await;
     let messages = answer.map_err(|e| CliError::failed(error_text(&e)))?;
     let mut table = Table::default();

@@ -8,6 +8,7 @@ use super::blocks::{is_block, tokens};
 use super::query::{Way, error_text};
 use super::{Flow, Shell};
 use crate::error::{CliError, Result};
+use std::time::Duration;
 use tokio_postgres::error::SqlState;
 
 /// The savepoint before each statement.
@@ -98,6 +99,15 @@ impl Shell {
     ) -> std::result::Result<Option<super::format::Table>, tokio_postgres::Error> {
         let role = role(text);
         let manual = !self.settings.autocommit;
+        self.may_commit = match role {
+            Role::Ends { commits, .. } => commits,
+            Role::Changes => !manual && (self.transaction.own || !self.transaction.open),
+            // What stands apart is a transaction by itself.
+            Role::Apart => true,
+            _ => false,
+        };
+        // Where the end is known, nothing is sent.
+        self.may_commit &= !self.client.is_closed();
         if manual && !self.transaction.open && matches!(role, Role::Ends { .. }) {
             // There is nothing to end, which is no reason for a warning.
             self.tell_done(0);
@@ -150,6 +160,7 @@ impl Shell {
             // own was: what it did so far is taken back, and it runs anew.
             self.end(End::Rollback).await?;
             self.forget_notices();
+            self.may_commit = true;
             return self.way(text, way).await;
         }
         let back = format!("rollback to savepoint {MARK}");
@@ -165,9 +176,12 @@ impl Shell {
 
     /// What a statement has made of the transaction.
     fn note<T>(&mut self, role: Role, done: &std::result::Result<T, tokio_postgres::Error>) {
+        if matches!(done, Err(error) if error.is_closed()) {
+            // What the session has lost is let go when that is said.
+            return;
+        }
         let open = self.transaction.open;
         match (role, done) {
-            (_, Err(error)) if error.is_closed() => self.transaction = Transaction::default(),
             (Role::Begins, Ok(_)) if !open => {
                 self.transaction = Transaction { open: true, own: false, failed: false };
             }
@@ -207,15 +221,72 @@ impl Shell {
                 "a statement of the transaction had failed: it is rolled back",
             ));
         }
-        self.transaction = Transaction::default();
-        self.client.simple_query(text).await.map(|_| ())
+        self.may_commit = end == End::Commit;
+        let done = self.client.simple_query(text).await.map(|_| ());
+        self.may_commit &= done.is_err();
+        if !matches!(&done, Err(error) if error.is_closed()) {
+            self.transaction = Transaction::default();
+        }
+        done
     }
 
-    /// Commits what is open before the session is left for another one.
-    pub(super) async fn commit_open(&mut self) -> Result<()> {
-        let done = self.end(End::Commit).await;
+    /// Commits what is open before the session is left for another one. A session that is lost has
+    /// nothing to commit, which is an error only if something was open.
+    pub(super) async fn commit_open(&mut self) -> Result<Flow> {
+        let open = self.transaction.open;
+        if open {
+            // What carries the session's messages runs only while the shell waits: now it sees
+            // whether the connection has ended.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let done = match self.client.is_closed() {
+            true => Ok(()),
+            false => self.end(End::Commit).await,
+        };
         self.say_notices();
-        done.map_err(|e| CliError::failed(error_text(&e)))
+        match done {
+            Err(error) if !error.is_closed() => Err(CliError::failed(error_text(&error))),
+            _ => match self.loss().filter(|_| open) {
+                Some(text) => {
+                    self.has_failed = true;
+                    self.failed(&text)
+                }
+                None => Ok(Flow::Next),
+            },
+        }
+    }
+
+    /// Lets go of a session whose connection has ended, and of what was open in it; what is to be
+    /// said of it. `None`: the session is there, or this has been said.
+    pub(super) fn loss(&mut self) -> Option<String> {
+        if !self.is_connected || !self.client.is_closed() {
+            return None;
+        }
+        self.task.abort();
+        self.watcher = None;
+        self.is_connected = false;
+        self.transaction = Transaction::default();
+        let what = match std::mem::take(&mut self.may_commit) {
+            false => ", and an open transaction is rolled back",
+            // The answer is lost, and not only what was asked for.
+            true => {
+                "; whether what was sent last was committed is not known, and if it was not, it is \
+                 rolled back"
+            }
+        };
+        Some(format!(
+            "the connection to the instance is lost{what}\nHINT: connect [K] begins a session with \
+             an instance that is open"
+        ))
+    }
+
+    /// What failed, and that the session is lost if it is so.
+    pub(super) fn with_loss(&mut self, text: &str) -> String {
+        match (self.loss(), text.strip_prefix("connection closed")) {
+            (None, _) => text.to_owned(),
+            (Some(loss), Some(place)) => format!("{loss}{place}"),
+            (Some(loss), None) => format!("{text}\n{loss}"),
+        }
     }
 
     /// Ends the transaction as the way out asks for; the exit code.
@@ -230,7 +301,8 @@ impl Shell {
         let done = self.end(end).await;
         self.say_notices();
         if let Err(error) = done {
-            eprintln!("{}", error_text(&error));
+            let text = self.with_loss(&error_text(&error));
+            self.refuse(&text);
             return code.max(1);
         }
         if open && end != End::Commit {

@@ -18,7 +18,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 /// What is the same on all instances of one build, what only peers can see, while an instance
 /// closes (the tests of `sql` do), what there is one of, who all clients here are, what scripts ask
 /// for and is not here (terminals, archived redo), and undo of instances that have failed.
-const CONSTANT: [&str; 28] = [
+const CONSTANT: [&str; 30] = [
     "v$librarycache.namespace",
     "v$sql.service",
     "v$sqlarea.service",
@@ -30,6 +30,8 @@ const CONSTANT: [&str; 28] = [
     "v$database.name",
     "v$database.open_mode",
     "v$database.log_mode",
+    "v$database.database_role",
+    "v$instance.parallel",
     "v$services.service_id",
     "v$services.name",
     "v$services.network_name",

@@ -1,7 +1,7 @@
 //! `skein sql` as people and scripts use it: words of psql and of the field, formats, errors.
 
 use crate::db::{Db, all_text, fail, succeed};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 /// A text on standard input.
@@ -484,4 +484,138 @@ select 'a&b' as v;
                 dbms_output.put_line('sum ' || (a + b));\nend;\n/\nset serveroutput on\n\
                 exec p(1, -\n  2)\n";
     assert!(script(&db, text).contains("sum 3\n"));
+}
+
+#[test]
+fn blocks_give_their_values_however_they_end() {
+    let db = Db::open(1);
+    let said = script(
+        &db,
+        "set serveroutput on
+variable n number
+variable v varchar2(20)
+begin
+  :n := 12;
+  return;
+  :n := 13;
+end;
+/
+print n
+begin
+  dbms_output.put_line('whole');
+  dbms_output.put('half');
+  :n := 6;
+  :v := 'a=b';
+end;
+/
+print
+declare
+  procedure twice(x in out number) is begin x := x * 2; end;
+begin
+  twice(:n);
+  commit;
+  if :n = 12 then return; end if;
+end;
+/
+print n
+begin
+  :n := 1;
+  raise_application_error(-20001, 'no');
+end;
+/
+print n
+",
+    );
+    assert_eq!(said.matches(" n\n----\n 12\n").count(), 3, "{said}");
+    assert!(said.contains("whole\nhalf\n"), "{said}");
+    assert!(said.contains(" n | v\n---+-----\n 6 | a=b\n"), "{said}");
+    assert!(!said.contains('\u{1}'), "{said}");
+}
+
+#[test]
+fn a_session_whose_instance_is_lost_ends_no_script() {
+    let db = Db::open(2);
+    db.sql(2, "create table t (id int)");
+    let abort = format!("!{} >/dev/null", stop_abort(&db));
+    let file = db.dir().join("script.sql");
+    let text = format!(
+        "set autocommit off\ninsert into t values (1);\n{abort}\nselect count(*) from t;\n\
+         select 2;\nprompt goes on\nconnect 2\nselect 'rows ' || count(*) as r from t;\n\
+         insert into t values (2);\n"
+    );
+    std::fs::write(&file, &text).unwrap();
+    let said = fail(1, db.skein("sql").args(["--instance", "1"]).arg(&file));
+    assert_eq!(said.matches("connection to the instance is lost").count(), 1, "{said}");
+    assert!(said.contains("an open transaction is rolled back"), "{said}");
+    assert_eq!(said.matches("not connected: connect [K]").count(), 1, "{said}");
+    assert!(said.contains("goes on\nconnected to instance 2\n"), "{said}");
+    assert!(said.contains(" rows 0\n"), "{said}");
+    // Another one at once: what was open is gone, and that is said.
+    succeed(db.skein("start").arg("--all"));
+    let text = format!(
+        "set autocommit off\ninsert into t values (3);\n{abort}\nconnect 2\n\
+         select 'rows ' || count(*) as r from t where id = 3;\n"
+    );
+    std::fs::write(&file, &text).unwrap();
+    let said = fail(1, db.skein("sql").args(["--instance", "1"]).arg(&file));
+    assert_eq!(said.matches("connection to the instance is lost").count(), 1, "{said}");
+    assert!(said.contains("connected to instance 2\n") && said.contains(" rows 0\n"), "{said}");
+}
+
+/// The words of a shell that end instance 1 as a power cut would.
+fn stop_abort(db: &Db) -> String {
+    let stop = db.skein("stop");
+    let mut words = vec![stop.get_program()];
+    words.extend(stop.get_args());
+    let words: Vec<String> =
+        words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
+    format!("{} --instance 1 --abort", words.join(" "))
+}
+
+#[test]
+fn scripts_are_looked_for_where_the_shell_was_called_and_beside_the_script() {
+    let db = Db::open(1);
+    let [here, there] = ["here", "there"].map(|name| db.dir().join(name));
+    for folder in [&here, &there] {
+        std::fs::create_dir(folder).unwrap();
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        std::fs::write(folder.join("both.sql"), format!("prompt both of {name}\n")).unwrap();
+    }
+    std::fs::write(there.join("one.sql"), "prompt one of there\n").unwrap();
+    let outer = there.join("outer.sql");
+    std::fs::write(&outer, "@both\n@@both\nstart both.sql\n@one\n\\i both\n\\ir both\n").unwrap();
+    let said = succeed(db.skein("sql").arg(&outer).current_dir(&here));
+    assert_eq!(
+        said,
+        "both of here\nboth of there\nboth of here\none of there\nboth of here\nboth of there\n"
+    );
+}
+
+#[test]
+fn what_comes_through_a_pipe_runs_as_it_comes() {
+    let db = Db::open(1);
+    let mut sql = db.skein("sql");
+    let mut child = sql.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut input = child.stdin.take().expect("its input");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut wait_for = |wanted: &str| {
+        assert!(lines.any(|line| line.expect("text") == wanted), "{wanted}");
+    };
+    // Each is answered before the next is written.
+    for (text, wanted) in [
+        ("prompt first\n", "first"),
+        ("select 'sec'\n  || 'ond' as x;\n", " second"),
+        ("create table t (id int);\ncopy t from stdin;\n5\n6\n\\.\n", "done, 2 rows"),
+        ("set serveroutput on\nbegin\n  dbms_output.put_line('third');\nend;\n/\n", "third"),
+        ("select '&asked' as x;\nanswer\n", " answer"),
+        ("select 1/0;\nprompt goes on\n", "goes on"),
+    ] {
+        input.write_all(text.as_bytes()).expect("written");
+        wait_for(wanted);
+    }
+    // The end of the input ends the last statement.
+    input.write_all(b"select 'la' ||\n 'st' as x").expect("written");
+    drop(input);
+    wait_for(" last");
+    assert_eq!(child.wait().expect("it ends").code(), Some(1));
 }

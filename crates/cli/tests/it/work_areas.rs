@@ -120,7 +120,7 @@ fn what_does_not_fit_into_memory_goes_through_temporary_files() {
     let before = written();
     let join = "select a.id from big a join other b on a.v = b.v and length(b.v || a.v) > 0";
     let plan = db.sql(1, &format!("explain (analyze) {join}"));
-    assert!(plan.contains("merged from temporary files"), "{plan}");
+    assert!(plan.contains("Merged: from temporary files"), "{plan}");
     assert!(written() > before);
     // The order that a step above relies on.
     let ids = db.sql(1, &format!("{join} order by a.id"));
