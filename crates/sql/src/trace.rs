@@ -444,12 +444,14 @@ impl Session {
         if let Err(error) = done {
             self.ctx.trace_error(*cursor, error.code);
         }
-        if matches!(done, Ok(Fetched::Complete(_))) && self.ctx.trace_wants_plan(text) {
+        // The run may have made the plan: before it there was no number for it.
+        let plan = plan_hash(&prepared.plan);
+        if matches!(done, Ok(Fetched::Complete(_))) && self.ctx.trace_wants_plan(text, plan) {
             let (elapsed_us, consistent, reads) = begun.used_until(&end);
             let figures = format!("(cr={consistent} pr={reads} pw=0 time={elapsed_us} us)");
             let lines = plan_lines(&prepared.plan, watched.as_ref(), rows, &figures);
             if !lines.is_empty() {
-                self.ctx.trace_plan(text, &lines);
+                self.ctx.trace_plan(text, plan, &lines);
             }
         }
     }
@@ -469,10 +471,11 @@ impl Session {
         }
     }
 
-    /// Whether the steps of the query that runs now are to be watched.
+    /// Whether the steps of the query that runs now are to be watched. A plan that is still to be
+    /// made may be another than the last.
     pub(crate) fn wants_watched(&self) -> bool {
         self.tracing.as_ref().is_some_and(|running| {
-            running.watched.is_none() && self.ctx.trace_wants_plan(&running.text)
+            running.watched.is_none() && self.ctx.trace_wants_plan(&running.text, running.plan)
         })
     }
 }

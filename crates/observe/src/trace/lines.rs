@@ -118,7 +118,7 @@ impl Trace {
         }
         self.cursors_made += 1;
         let number = self.cursors_made;
-        self.cursors.insert(Arc::clone(text), Cursor { number, depth, has_plan: false });
+        self.cursors.insert(Arc::clone(text), Cursor { number, depth, told_plan: None });
         let ((id, hash), length, oct) = (sql_id(text), text.len(), command(text));
         self.line(
             now,
@@ -243,14 +243,15 @@ impl Trace {
         }
     }
 
-    /// Whether the plan of a cursor is still to be told. `every`: each time.
-    pub(super) fn wants_plan(&self, text: &str, every: bool) -> bool {
-        self.cursors.get(text).is_some_and(|cursor| every || !cursor.has_plan)
+    /// Whether this plan of a cursor is still to be told: another one was the last, or none.
+    /// `every`: each time.
+    pub(super) fn wants_plan(&self, text: &str, plan: u32, every: bool) -> bool {
+        self.cursors.get(text).is_some_and(|cursor| every || cursor.told_plan != Some(plan))
     }
 
-    pub(super) fn plan(&mut self, text: &str, lines: &[PlanLine], now: Micros) {
+    pub(super) fn plan(&mut self, text: &str, plan: u32, lines: &[PlanLine], now: Micros) {
         let Some(cursor) = self.cursors.get_mut(text) else { return };
-        cursor.has_plan = true;
+        cursor.told_plan = Some(plan);
         let number = cursor.number;
         for (i, line) in lines.iter().enumerate() {
             let PlanLine { rows, parent, position, obj, operation } = line;

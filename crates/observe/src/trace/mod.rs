@@ -85,7 +85,8 @@ pub(crate) struct Traced<'a> {
 struct Cursor {
     number: u32,
     depth: u32,
-    has_plan: bool,
+    /// Hash value of the plan that has been told last.
+    told_plan: Option<u32>,
 }
 
 /// The trace of one session.

@@ -317,19 +317,20 @@ impl Ctx {
         }
     }
 
-    /// Whether the plan of this text is still to be told, or told again.
+    /// Whether the plan of this text is still to be told, or told again. `plan`: its hash value, 0
+    /// where it has none.
     #[must_use]
-    pub fn trace_wants_plan(&self, text: &str) -> bool {
+    pub fn trace_wants_plan(&self, text: &str, plan: u32) -> bool {
         let level = self.session.trace_level();
         let every = level & TRACE_PLANS_ALL != 0;
         level & TRACE_PLANS_NEVER == 0
-            && self.with_trace(|trace| trace.wants_plan(text, every)).unwrap_or(false)
+            && self.with_trace(|trace| trace.wants_plan(text, plan, every)).unwrap_or(false)
     }
 
     /// The plan as it has run.
-    pub fn trace_plan(&self, text: &str, lines: &[PlanLine]) {
+    pub fn trace_plan(&self, text: &str, plan: u32, lines: &[PlanLine]) {
         let now = self.env.now();
-        self.with_trace(|trace| trace.plan(text, lines, now));
+        self.with_trace(|trace| trace.plan(text, plan, lines, now));
     }
 
     /// A transaction has ended.

@@ -76,9 +76,31 @@ fn plans_are_told_once_each_time_or_never() {
         let cursor = ctx.trace_enter(&text, 10).expect("it is traced");
         let mut asked = [false; 2];
         for wants in &mut asked {
-            *wants = ctx.trace_wants_plan(&text);
-            ctx.trace_plan(&text, &[]);
+            *wants = ctx.trace_wants_plan(&text, 811);
+            ctx.trace_plan(&text, 811, &[]);
         }
+        ctx.trace_leave(cursor);
+        assert_eq!(asked, wanted, "{more}");
+    }
+}
+
+#[test]
+fn another_plan_of_a_text_is_told_too() {
+    for (more, wanted) in [
+        (0, [true, false, true, false, true]),
+        (TRACE_PLANS_ALL, [true; 5]),
+        (TRACE_PLANS_NEVER, [false; 5]),
+    ] {
+        let (_, _observer, _kept, ctx) = traced(TRACE_CALLS | more);
+        let text: Arc<str> = Arc::from("select * from dual");
+        let cursor = ctx.trace_enter(&text, 10).expect("it is traced");
+        let asked = [811, 811, 812, 812, 811].map(|plan| {
+            let wants = ctx.trace_wants_plan(&text, plan);
+            if wants {
+                ctx.trace_plan(&text, plan, &[]);
+            }
+            wants
+        });
         ctx.trace_leave(cursor);
         assert_eq!(asked, wanted, "{more}");
     }
@@ -114,11 +136,11 @@ fn a_call_its_waits_and_what_runs_inside_it() {
     ctx.bump(Stat::PhysicalReads, 2);
     clock.advance(50);
     ctx.trace_call(Call::Fetch, cursor, &mark, 7, 811);
-    assert!(ctx.trace_wants_plan(&text));
+    assert!(ctx.trace_wants_plan(&text, 811));
     let operation = "TABLE ACCESS FULL DUAL (cr=31 pr=2 pw=0 time=50 us)".to_owned();
     let line = PlanLine { rows: 7, parent: 0, position: 1, obj: 116, operation };
-    ctx.trace_plan(&text, &[line]);
-    assert!(!ctx.trace_wants_plan(&text));
+    ctx.trace_plan(&text, 811, &[line]);
+    assert!(!ctx.trace_wants_plan(&text, 811));
     ctx.trace_leave(cursor);
     ctx.trace_transaction_end(false, true);
     ctx.trace_parse_error("selec 1", 10, "42601");
