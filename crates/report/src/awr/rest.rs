@@ -20,6 +20,18 @@ const SEGMENTS: [(&str, &[&str]); 9] = [
     ("Segments by Current Blocks Received", &["gc current blocks received"]),
 ];
 
+/// Owner, name and type of a segment, and what the field writes of one that is no more.
+fn segment(row: &super::numbers::Row) -> Vec<String> {
+    match &row.keys[..4] {
+        [owner, name, _, obj] if owner.is_empty() && name.is_empty() => vec![
+            "** MISSING **".to_owned(),
+            format!("** MISSING: {obj} **"),
+            "UNDEFINED".to_owned(),
+        ],
+        keys => keys[..3].to_vec(),
+    }
+}
+
 pub(crate) fn segments(work: &Work) -> Vec<Section> {
     let Some(table) = work.table("wrh$_seg_stat") else { return Vec::new() };
     let list = |(title, statistics): &(&str, &[&str])| {
@@ -30,15 +42,15 @@ pub(crate) fn segments(work: &Work) -> Vec<Section> {
         let rows = table.top(value);
         let total: f64 = rows.iter().map(|row| value(row)).sum();
         let mut grid = Grid::new(&[
-            words("Owner", 12),
-            words("Object Name", 30),
+            words("Owner", 13),
+            words("Object Name", 29),
             words("Obj. Type", 10),
             figures("Value", 14),
             figures("Pct\nTotal", 6),
         ]);
         for row in rows.into_iter().take(SEGMENTS_MAX) {
             let value = value(row);
-            let mut cells: Vec<String> = row.keys[..3].to_vec();
+            let mut cells = segment(row);
             cells.extend([count(value), percent(value, total)]);
             grid.row(cells);
         }
