@@ -34,7 +34,7 @@ mod typed;
 
 pub use alike::alike;
 pub use coalesce::coalesce;
-pub use field::{FIELD_SUBSTR, FROM_HEX, PART, TO_HEX};
+pub use field::{FIELD_SUBSTR, FROM_HEX, PART, TO_HEX, number_text};
 pub use field_dates::MINUS as FIELD_MINUS;
 pub(crate) use field_dates::moved_by_days;
 pub use json_sets::{gives_json_set, json_set};
@@ -174,6 +174,16 @@ impl RowFunction {
     pub(crate) fn type_of(call: &ScalarFunction) -> Option<DataType> {
         let function = call.func.inner().downcast_ref::<RowFunction>()?;
         function.returns_by.is_none().then(|| function.arrow.clone())
+    }
+}
+
+/// Whether the type of what a function gives depends on values of its arguments, not only on their
+/// types.
+pub(crate) fn takes_type_from_values(function: &ScalarUDF) -> bool {
+    let inner = function.inner();
+    match inner.downcast_ref::<RowFunction>() {
+        Some(function) => function.returns_by.is_some(),
+        None => inner.downcast_ref::<Typed>().is_some_and(Typed::takes_digits),
     }
 }
 

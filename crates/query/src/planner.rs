@@ -327,6 +327,7 @@ impl Planner {
         }
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
+        let raw = crate::values::with_queries(raw)?;
         let raw = crate::set_types::with_set_types(raw, tables.env)?;
         crate::type_rules::check_sets(&raw)?;
         let raw = crate::set_all::with_numbers(raw)?;

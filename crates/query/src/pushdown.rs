@@ -9,7 +9,7 @@ use crate::arith::Op;
 use crate::arrow_rows::{ColumnReader, arrow_interval, interval_of, single_column};
 use crate::cast::CastMode;
 use crate::datetime::{day_of_plan, plan_day, plan_us, us_of_plan};
-use crate::functions::by_row::called;
+use crate::functions::by_row::planned;
 use crate::functions::{RowCall, arithmetic_of, is_negation, numeric_of};
 use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar, common_number};
@@ -155,6 +155,26 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
     }
 }
 
+/// The type of a NULL, also with signs before it.
+fn kind_of_null(expr: &Expr) -> Option<TypeKind> {
+    match expr {
+        Expr::Literal(value, _) => col_type_of(&value.data_type()).map(|ty| ty.kind),
+        Expr::Alias(alias) => kind_of_null(&alias.expr),
+        Expr::Negative(inner) => kind_of_null(inner),
+        Expr::ScalarFunction(call) if is_negation(call.name()) => {
+            call.args.first().and_then(kind_of_null)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a comparison with the value of a call is the planner's: blanks at the end of a `char`
+/// count beside texts there.
+fn is_call_beside_char(call: &Typed, other: &Typed) -> bool {
+    other.kind == Some(TypeKind::Char)
+        && matches!(call.scalar, Scalar::Planned(..) | Scalar::Call(..))
+}
+
 /// A function of what is the same for all rows, such as `now() - interval '1 hour'`: what a column
 /// is compared with. Not where the digits of a number depend on how a plan works it out.
 fn known_call(call: &ScalarFunction, columns: &Columns<'_>) -> Option<Typed> {
@@ -167,18 +187,21 @@ fn known_call(call: &ScalarFunction, columns: &Columns<'_>) -> Option<Typed> {
         return None;
     }
     // What a parameter is for a run can be a NULL, which is to be taken as the parameter was.
-    let kind_of = |(typed, expr): (&Typed, &Expr)| match expr {
-        Expr::Literal(value, _) if value.is_null() => {
-            col_type_of(&value.data_type()).map(|ty| ty.kind)
-        }
-        _ => typed.kind,
-    };
+    let kind_of = |(typed, expr): (&Typed, &Expr)| typed.kind.or_else(|| kind_of_null(expr));
     let kinds: Vec<Option<TypeKind>> = args.iter().zip(&call.args).map(kind_of).collect();
-    let scalars = args.into_iter().map(|arg| arg.scalar).collect();
+    let scalars: Vec<Scalar> = args.into_iter().map(|arg| arg.scalar).collect();
     let (scalar, kind) = match RowCall::of(call, &kinds) {
         Some((planned, returns)) => (Scalar::Planned(planned, scalars), returns.kind),
         None => {
-            let called = called(call.name(), &kinds)?;
+            let called = planned(call.name(), &kinds)?;
+            let as_taken = |(at, scalar): (usize, Scalar)| match called.arg(at) {
+                Some(kind) if kinds[at] != Some(kind) => {
+                    let ty = ColType::new(kind);
+                    Scalar::Cast(Box::new(scalar), ty, CastMode::Explicit)
+                }
+                _ => scalar,
+            };
+            let scalars = scalars.into_iter().enumerate().map(as_taken).collect();
             (Scalar::Call(called, scalars), called.returns().kind)
         }
     };
@@ -287,6 +310,9 @@ fn either((left, right): (Scalar, Scalar)) -> Scalar {
 fn compare(op: CmpOp, left: &Expr, right: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
     let (left, right) = (unwidened(left, columns), unwidened(right, columns));
     let (left, right) = (convert(left, columns)?, convert(right, columns)?);
+    if is_call_beside_char(&left, &right) || is_call_beside_char(&right, &left) {
+        return None;
+    }
     comparable(left.kind, right.kind).then(|| {
         let (left, right) = (trimmed(&left, &right), trimmed(&right, &left));
         let by_day = by_day(op, &left, &right, columns)

@@ -16,7 +16,7 @@ use kernel::table::LockWait;
 use observe::SharedCursor;
 use query::brief::Brief;
 use query::planner::PlannedQuery;
-use query::{PgColumn, Scalar};
+use query::{Calculation, PgColumn, Scalar};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::OnceCell;
 
@@ -244,13 +244,21 @@ pub(crate) struct QueryPlan {
     pub(crate) physical: OnceCell<Arc<dyn ExecutionPlan>>,
     /// The same without Arrow, if it is of such a shape.
     pub(crate) brief: OnceLock<Option<Brief>>,
+    /// What it works out, if it reads nothing.
+    pub(crate) calculation: OnceLock<Option<Calculation>>,
     /// Rows are locked before they are returned.
     pub(crate) lock: Option<LockRows>,
 }
 
 impl QueryPlan {
     pub(crate) fn new(query: PlannedQuery) -> QueryPlan {
-        QueryPlan { query, physical: OnceCell::new(), brief: OnceLock::new(), lock: None }
+        QueryPlan {
+            query,
+            physical: OnceCell::new(),
+            brief: OnceLock::new(),
+            calculation: OnceLock::new(),
+            lock: None,
+        }
     }
 }
 

@@ -50,6 +50,29 @@ static FORMS: LazyLock<HashMap<&'static str, Forms>> = LazyLock::new(|| {
     all
 });
 
+/// All other names that plans know, such as the field's operators on dates.
+static OTHERS: LazyLock<HashMap<&'static str, Forms>> = LazyLock::new(|| {
+    let mut all: HashMap<&str, Forms> = HashMap::new();
+    for (name, form) in super::OTHER_LINES.iter().flat_map(|lines| forms_of(lines)) {
+        match name.strip_prefix('+') {
+            Some(name) => all.entry(name).or_default().others.push(form),
+            None => all.entry(name).or_default().own.push(form),
+        }
+    }
+    all
+});
+
+/// The form that a call of a plan means, as far as its values can be worked out one by one.
+#[must_use]
+pub(crate) fn planned(name: &str, given: &[Option<TypeKind>]) -> Option<Called> {
+    if FORMS.contains_key(name) {
+        return called(name, given);
+    }
+    let (name, forms) = OTHERS.get_key_value(name)?;
+    let form = Form::chosen(&forms.own, &forms.others, given)?;
+    form.is_by_row().then_some(Called { name, form })
+}
+
 /// The form that a call with arguments of these types means (`None`: without a type); `None` if
 /// there is not one, or it is better planned.
 #[must_use]

@@ -11,6 +11,7 @@ use crate::arith::rescale;
 use crate::cast::parse_numeric;
 use crate::error::{PgError, Result};
 use crate::types::FREE_NUMERIC_SCALE;
+use crate::wire::FormatEnv;
 use kernel::row::{Datum, Value};
 
 /// Where a text stands in another one, from 1 on, the nth time; a negative place to begin at counts
@@ -150,8 +151,21 @@ pub const PART: &str = "$part";
 fn part(a: &[Datum<'_>]) -> Result<Value> {
     Ok(match &a[0] {
         Datum::Null => Value::Text("".into()),
+        Datum::Numeric(v, scale) => Value::Text(number_text(*v, *scale).into()),
         other => other.to_value(),
     })
+}
+
+/// A number as the field writes it where nothing says how: without zeros at the end of its
+/// fraction, and without one before the point.
+#[must_use]
+pub fn number_text(value: i128, scale: u8) -> String {
+    let (value, scale) = crate::cast::trim_zeros(value, scale);
+    let text = crate::wire::to_text(&Datum::Numeric(value, scale), &FormatEnv::plain());
+    match text.strip_prefix("-0.") {
+        Some(fraction) => format!("-.{fraction}"),
+        None => text.strip_prefix('0').filter(|rest| rest.starts_with('.')).unwrap_or(&text).into(),
+    }
 }
 
 /// The field's `substr`: a start below zero counts from the end.
@@ -284,6 +298,20 @@ mod tests {
         assert!(place(1, 0).is_err());
         let overlapping = [Datum::Text("aaa"), Datum::Text("aa"), Datum::Int4(1), Datum::Int4(2)];
         assert_eq!(instr(&overlapping), Ok(Value::Int4(2)));
+    }
+
+    #[test]
+    fn numbers_are_written_as_short_as_they_are() {
+        for (value, scale, wanted) in [
+            (25_000, 5, ".25"),
+            (-25, 2, "-.25"),
+            (245_000, 2, "2450"),
+            (0, 3, "0"),
+            (-1_050, 2, "-10.5"),
+            (100, 0, "100"),
+        ] {
+            assert_eq!(number_text(value, scale), wanted);
+        }
     }
 
     #[test]

@@ -377,6 +377,12 @@ impl Typed {
         Arc::new(ScalarUDF::new_from_impl(self))
     }
 
+    /// Whether a form of it gives as many digits as an argument says.
+    pub(super) fn takes_digits(&self) -> bool {
+        let digits = Returns::Numeric(Scale::Digits);
+        self.forms.iter().chain(&self.others).any(|form| form.returns == digits)
+    }
+
     /// Its name in SQL.
     #[must_use]
     pub fn sql_name(&self) -> &str {

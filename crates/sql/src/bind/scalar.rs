@@ -393,6 +393,11 @@ impl<'a> ScalarBinder<'a> {
         let (Some(a), Some(b)) = bound else { return Ok(None) };
         let text = ColType::new(TypeKind::Text);
         let is_text = |t: &Typed| t.ty.is_none_or(|ty| ty.kind.is_text());
+        // A number beside the field's is written as the field does it, which is the planner's.
+        let is_number = |t: &Typed| t.ty.is_some_and(|ty| ty.kind == TypeKind::Numeric);
+        if (left.1 && is_number(&a)) || (right.1 && is_number(&b)) {
+            return Ok(None);
+        }
         if (!is_text(&a) && !is_text(&b) && !left.1 && !right.1)
             || [&a, &b].iter().any(|t| {
                 t.ty.is_some_and(|ty| {

@@ -13,6 +13,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use kernel::row::Value;
+use kernel::txn::{Isolation, Transaction};
 use query::brief::{Brief, Cells, Receiver};
 use query::{ExecState, JoinKeys, PgColumn, SharedRows};
 use std::sync::Arc;
@@ -142,11 +143,30 @@ impl Session {
             let tag = Box::pin(self.run_locking(query, params, encoder, sink)).await?;
             return Ok(Fetched::Complete(tag));
         }
+        let watched = self.tracing.is_some() && self.wants_watched();
+        // A client that asks for one row is told that there may be another.
+        if !watched && max_rows != 1 {
+            let keeps = |handle: &Transaction| handle.isolation() == Isolation::RepeatableRead;
+            if self.txn.as_ref().is_some_and(|txn| keeps(&txn.handle)) {
+                // What the transaction sees is settled by its first query, whatever that is.
+                self.snapshot().await?;
+            }
+            let planner = &self.database.planner;
+            let calculation = query.calculation.get_or_init(|| planner.calculation(&query.query));
+            if let Some(calculation) = calculation
+                && let Some(row) = planner.calculate(calculation, &params, &self.ctx)?
+            {
+                let (mut encoder, readers) = (encoder, query::planner::readers(&row)?);
+                let value = |i: usize| Ok(query::scalar::Val::Ref(readers[i].get(0)));
+                encoder.encode(value, sink.row())?;
+                return Ok(Fetched::Complete("SELECT 1".to_owned()));
+            }
+        }
         // Of a portal that stops in between the session may do something else.
         let at_once = max_rows == 0 || portal.first_only;
         let state = self.exec_state_with(params, max_rows == 0).await?;
         let mut encoder = encoder;
-        if self.tracing.is_some() && self.wants_watched() {
+        if watched {
             let stream = Box::pin(self.open_watched(query, state)).await?;
             portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
             return Box::pin(self.pump(portal, max_rows, sink)).await;
