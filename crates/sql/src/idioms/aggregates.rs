@@ -72,9 +72,14 @@ pub(super) fn standing_for(
                 None if order.is_empty() => {
                     format!("string_agg({distinct}({value})::text, {separator}){filter}")
                 }
-                None => format!(
-                    "string_agg({distinct}({value})::text, {separator} order by {order}){filter}"
+                // Sorted as values, not as texts; NULLs are left out.
+                None if !distinct.is_empty() => format!(
+                    "nullif(array_to_string(array_agg(distinct {value} order by {order}){filter}, \
+                     {separator}), '')"
                 ),
+                None => {
+                    format!("string_agg(({value})::text, {separator} order by {order}){filter}")
+                }
                 Some(over) => {
                     let partition = partition_of(over, &name)?;
                     let order = match order.as_str() {

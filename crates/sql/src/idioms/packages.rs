@@ -29,10 +29,14 @@ pub(super) fn is_called(function: &Function) -> bool {
 pub(super) fn shown_name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::CompoundIdentifier(parts) => match &parts[..] {
-            [package, name] if is(package, RANDOM) => Some(ident_name(name)),
+            [package, name] if is(package, RANDOM) || is(package, UTILITY) => {
+                Some(ident_name(name))
+            }
             _ => None,
         },
-        Expr::Function(function) => of_package(function, RANDOM).map(ident_name),
+        Expr::Function(function) => {
+            [RANDOM, UTILITY].iter().find_map(|own| of_package(function, own)).map(ident_name)
+        }
         _ => None,
     }
 }
@@ -40,8 +44,10 @@ pub(super) fn shown_name(expr: &Expr) -> Option<String> {
 /// What a function of `dbms_utility` stands for.
 fn of_utility(name: &Ident) -> Result<Expr> {
     match ident_name(name).as_str() {
+        // As much of it as fits a BINARY_INTEGER, as in blocks.
         "get_time" => crate::direct::parse_expr(
-            "(floor(extract(epoch from clock_timestamp()) * 100)::bigint)",
+            "((floor(extract(epoch from clock_timestamp()) * 100)::bigint + 2147483648) \
+             % 4294967296 - 2147483648)",
         ),
         name => {
             let text = format!("{UTILITY}.{name} in a statement of SQL");

@@ -48,8 +48,14 @@ fn is_number(kind: TypeKind) -> bool {
     matches!(kind, Int2 | Int4 | Int8 | Numeric | Float4 | Float8)
 }
 
+/// A statement without the end that clients send: with and without it, it is one text.
+pub(crate) fn without_end(text: &str) -> &str {
+    text.trim_end_matches(|c: char| c == ';' || is_blank(c))
+}
+
 /// `INSERT INTO … VALUES (…) …` with at least one plain value; `None`: anything else.
 pub(crate) fn lift(text: &str) -> Option<Lifted> {
+    let text = without_end(text);
     let mut scan = Scan { text, at: 0 };
     scan.blanks();
     if !scan.word().eq_ignore_ascii_case("insert") {
@@ -95,12 +101,16 @@ pub(crate) fn lift(text: &str) -> Option<Lifted> {
         return None;
     }
     while scan.peek().is_some() {
-        // One statement; an empty one behind it would be answered.
+        // One statement.
         scan.plain()?;
     }
     out.push_str(&text[rest..]);
     let few = !values.is_empty() && values.len() <= usize::from(u16::MAX);
     (few && out.len() <= REST_BYTES_MAX).then_some(Lifted { text: out, values })
+}
+
+const fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
 struct Scan<'a> {
@@ -133,7 +143,7 @@ impl<'a> Scan<'a> {
     }
 
     fn blanks(&mut self) {
-        self.while_is(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r'));
+        self.while_is(|b| is_blank(char::from(b)));
     }
 
     /// Letters, digits and what else names are made of; empty if the next character is none.
@@ -252,7 +262,7 @@ mod tests {
         );
         assert_eq!(
             lifted(" insert into \"S\".\"T\" values(NULL , default, now( ), ''  ) returning a, b "),
-            some(" insert into \"S\".\"T\" values(NULL,default,now( ),$1) returning a, b ", &[""])
+            some(" insert into \"S\".\"T\" values(NULL,default,now( ),$1) returning a, b", &[""])
         );
         assert_eq!(
             lifted("insert into t values (7) on conflict (a) do update set b = excluded.b"),
@@ -262,6 +272,19 @@ mod tests {
             lifted("insert into größe values ('ü')"),
             some("insert into größe values ($1)", &["ü"])
         );
+    }
+
+    #[test]
+    fn the_end_of_a_statement_is_no_part_of_it() {
+        for end in ["", ";", " ; ", ";\r\n", " ;;\n\t;", " "] {
+            let text = format!("insert into t values (7, 'x;'){end}");
+            let (made, values) = lifted(&text).expect("values");
+            assert_eq!(made, "insert into t values ($1,$2)", "{text:?}");
+            assert_eq!(values, ["7", "x;"]);
+            let text = format!("insert into t values (7) returning id{end}");
+            let (made, _) = lifted(&text).expect("values");
+            assert_eq!(made, "insert into t values ($1) returning id", "{text:?}");
+        }
     }
 
     #[test]
@@ -278,7 +301,11 @@ mod tests {
             "insert into t values (default)",
             "insert into t values (1), (2)",
             "insert into t values (1); select 1",
-            "insert into t values (1);",
+            "insert into t values (1);; select 1;",
+            "insert into t values (1) returning \"a;",
+            "insert into t values ('a;",
+            "insert into t values (1 ;)",
+            "insert into t values (1) -- what;",
             "insert into t values (1 + 1)",
             "insert into t values (1e3)",
             "insert into t values (1.)",

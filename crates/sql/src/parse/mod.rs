@@ -23,7 +23,7 @@ mod unsupported;
 
 pub(crate) use field::WAIT;
 pub use lift::Lifted;
-pub(crate) use lift::lift;
+pub(crate) use lift::{lift, without_end};
 pub(crate) use located::located;
 use own::parse_own;
 pub(crate) use reading::Words;

@@ -5,7 +5,7 @@
 //! the work areas have no room for.
 
 use super::collections::{Collection, Item, Key};
-use super::conditions::number_of;
+use super::conditions::{number_in_change, number_of};
 use super::exec::{Cursor, Source};
 use super::lex::Tok;
 use super::parse::{Name, Parser};
@@ -346,7 +346,8 @@ impl Machine<'_> {
                     if let Some(mark) = mark {
                         self.session.rollback_within(mark).await?;
                     }
-                    let number = self.number.take().unwrap_or_else(|| number_of(error.code));
+                    let given = self.number.take().or_else(|| number_in_change(&error));
+                    let number = given.unwrap_or_else(|| number_of(&error));
                     self.own = None;
                     self.bulk_errors.push((turn, number));
                     self.bulk_rows.insert(at, 0);

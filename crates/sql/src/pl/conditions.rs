@@ -1,6 +1,9 @@
 //! Names of exceptions and their SQLSTATEs, PostgreSQL's and the field's.
 
-/// Name and what its SQLSTATEs begin with; for a name of both several.
+use crate::PgError;
+
+/// Name and what its SQLSTATEs begin with; for a name of both several. What nothing of ours raises
+/// has a SQLSTATE of its own, made of class 22 and the field's number.
 const CONDITIONS: &[(&str, &[&str])] = &[
     ("active_sql_transaction", &["25001"]),
     ("ambiguous_column", &["42702"]),
@@ -27,11 +30,13 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("too_many_columns", &["54011"]),
     ("undefined_parameter", &["42P02"]),
     ("wrong_object_type", &["42809"]),
+    ("access_into_null", &["22530"]),
     ("assert_failure", &["P0004"]),
     ("cannot_coerce", &["42846"]),
     ("cardinality_violation", &["21000"]),
     ("check_violation", &["23514"]),
     ("collection_is_null", &["22531"]),
+    ("cursor_already_open", &["42P03"]),
     ("data_exception", &["22"]),
     ("datatype_mismatch", &["42804"]),
     ("deadlock_detected", &["40P01"]),
@@ -54,7 +59,10 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("invalid_text_representation", &["22P02"]),
     ("invalid_transaction_termination", &["2D000"]),
     ("lock_not_available", &["55P03"]),
+    ("login_denied", &["28P01", "28000"]),
     ("no_data_found", &["P0002"]),
+    ("no_data_needed", &["02000"]),
+    ("not_logged_on", &["08003"]),
     ("not_null_violation", &["23502"]),
     ("null_value_not_allowed", &["22004"]),
     ("numeric_value_out_of_range", &["22003"]),
@@ -65,6 +73,8 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("raise_exception", &["P0001"]),
     ("read_only_sql_transaction", &["25006"]),
     ("restrict_violation", &["23001"]),
+    ("rowtype_mismatch", &["22504", "42804"]),
+    ("self_is_null", &["39004"]),
     ("program_error", &["XX000"]),
     ("serialization_failure", &["40001"]),
     ("storage_error", &["53200"]),
@@ -72,6 +82,7 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("subscript_beyond_count", &["22533"]),
     ("subscript_outside_limit", &["22532"]),
     ("syntax_error", &["42601"]),
+    ("sys_invalid_rowid", &["22410"]),
     ("syntax_error_or_access_rule_violation", &["42"]),
     ("timeout_on_resource", &["55P03"]),
     ("too_many_rows", &["P0003"]),
@@ -81,6 +92,7 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("undefined_object", &["42704"]),
     ("undefined_table", &["42P01"]),
     ("unique_violation", &["23505"]),
+    ("userenv_commitscn_error", &["22725"]),
     ("value_error", &["22001", "22003", "22P02", "22004"]),
     ("zero_divide", &["22012"]),
 ];
@@ -95,9 +107,24 @@ pub(super) fn code_of(name: &str) -> Option<&'static str> {
     states_of(name).first().copied().filter(|code| code.len() == 5)
 }
 
-/// What the field's SQLCODE says for a SQLSTATE.
-pub(super) fn number_of(code: &str) -> i32 {
-    match code {
+/// What the field's SQLCODE says for an error: by its SQLSTATE, and by its message where one
+/// SQLSTATE stands for several of the field's.
+pub(super) fn number_of(error: &PgError) -> i32 {
+    let begins = |words: &str| error.message.starts_with(words);
+    match error.code {
+        "02000" => -6548,
+        "08003" => -1012,
+        "22410" => -1410,
+        "22504" => -6504,
+        "22530" => -6530,
+        "22725" => -1725,
+        "39004" => -30_625,
+        "42P03" => -6511,
+        "23001" => -2292,
+        "23503" if begins("update or delete on") => -2292,
+        "42701" if error.message.ends_with(" already exists") => -1430,
+        "42701" => -957,
+        "55P03" if begins("canceling statement due to lock timeout") => -30_006,
         "P0002" => 100,
         "P0003" => -1422,
         "23505" => -1,
@@ -141,6 +168,16 @@ pub(super) fn number_of(code: &str) -> i32 {
     }
 }
 
+/// The same where the field has another number for a statement that changes rows than for an
+/// assignment.
+pub(super) fn number_in_change(error: &PgError) -> Option<i32> {
+    match error.code {
+        "22001" if error.message.starts_with("value too long for type") => Some(-12_899),
+        "22003" if error.message == "numeric field overflow" => Some(-1438),
+        _ => None,
+    }
+}
+
 /// What the field's SQLERRM says of a number.
 pub(super) fn message_of(number: i32) -> String {
     let text = match number {
@@ -156,17 +193,23 @@ pub(super) fn message_of(number: i32) -> String {
         -918 => "column ambiguously defined",
         -932 => "inconsistent datatypes",
         -942 => "table or view does not exist",
+        -957 => "duplicate column name",
         -955 => "name is already used by an existing object",
         -979 => "not a GROUP BY expression",
         -1001 => "invalid cursor",
+        -1012 => "not logged on",
         -1013 => "user requested cancel of current operation",
         -1017 => "invalid username/password; logon denied",
         -1031 => "insufficient privileges",
         -1400 => "cannot insert NULL",
+        -1410 => "invalid ROWID",
         -1427 => "single-row subquery returns more than one row",
+        -1430 => "column being added already exists in table",
+        -1438 => "value larger than specified precision allowed for this column",
         -1456 => "may not perform insert/delete/update operation inside a READ ONLY transaction",
         -1555 => "snapshot too old",
         -1653 => "unable to extend table",
+        -1725 => "USERENV('COMMITSCN') not allowed here",
         -1847 => "day of month must be between 1 and last day of month",
         -1861 => "literal does not match format string",
         -3001 => "unimplemented feature",
@@ -179,11 +222,19 @@ pub(super) fn message_of(number: i32) -> String {
         -1722 => "invalid number",
         -2290 => "check constraint violated",
         -2291 => "integrity constraint violated - parent key not found",
+        -2292 => "integrity constraint violated - child record found",
         -6500 => "storage error",
         -6502 => "numeric or value error",
+        -6504 => "Return types of Result Set variables or query do not match",
+        -6511 => "cursor already open",
+        -6530 => "Reference to uninitialized composite",
         -6531 => "Reference to uninitialized collection",
         -6532 => "Subscript outside of limit",
         -6533 => "Subscript beyond count",
+        -6548 => "no more rows needed",
+        -12_899 => "value too large for column",
+        -30_006 => "resource busy; acquire with WAIT timeout expired",
+        -30_625 => "method dispatch on NULL SELF argument is disallowed",
         -24_381 => "error(s) in array DML",
         number if number > 0 => return format!("-{number}: non-ORACLE exception"),
         _ => "",

@@ -613,8 +613,16 @@ impl Machine<'_> {
     pub(super) async fn put(&mut self, text: Option<&Sql>, ends: bool) -> Result<()> {
         if let Some(text) = text {
             let (value, _) = self.eval(text).await?;
-            if let Value::Text(text) = self.converted(&value, ColType::new(TypeKind::Text))? {
-                self.line.push_str(&text);
+            match value {
+                Value::Numeric(v, scale) if self.dialect == Dialect::Field => {
+                    self.line.push_str(&query::functions::number_text(v, scale));
+                }
+                value => {
+                    let text = self.converted(&value, ColType::new(TypeKind::Text))?;
+                    if let Value::Text(text) = text {
+                        self.line.push_str(&text);
+                    }
+                }
             }
         }
         if ends {

@@ -151,9 +151,17 @@ fn next_of(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// What of a number fits a BINARY_INTEGER, as the field's clocks count: on from the highest follows
+/// the lowest.
+fn wrapped(number: i64) -> i64 {
+    const HALF: i64 = 1 << 31;
+    number.wrapping_add(HALF).rem_euclid(2 * HALF) - HALF
+}
+
 impl Machine<'_> {
     pub(super) fn measure(&self, what: Measure) -> (Value, Option<ColType>) {
-        let hundredths = |us: i64| (Value::Int8(us / 10_000), Some(ColType::new(TypeKind::Int8)));
+        let hundredths =
+            |us: i64| (Value::Int8(wrapped(us / 10_000)), Some(ColType::new(TypeKind::Int8)));
         let ctx = &self.session.ctx;
         match what {
             Measure::Time => hundredths(ctx.env.wall_us()),

@@ -1,7 +1,7 @@
 //! Runs procedural code.
 
 use super::collections::Item;
-use super::conditions::number_of;
+use super::conditions::{number_in_change, number_of};
 use super::exec::{Cursor, Ready, Source};
 use super::parse::parse;
 use super::places::{Place, Record, null_not_allowed};
@@ -246,7 +246,7 @@ impl<'s> Machine<'s> {
             return None;
         }
         let numbered = |id: &usize| {
-            let number = self.number.or_else(|| Some(number_of(error.code)));
+            let number = self.number.or_else(|| Some(number_of(error)));
             self.numbers.iter().any(|(known, n)| known == id && Some(*n) == number)
         };
         let meets = |condition: &Condition| match condition {
@@ -261,7 +261,7 @@ impl<'s> Machine<'s> {
         const SLOTS: [Slot; 3] = [STATE, MESSAGE, NUMBER];
         let before = SLOTS.map(|slot| self.places[slot].value.clone());
         let (own, given) = (self.own.take(), self.number.take());
-        let number = given.unwrap_or_else(|| number_of(error.code));
+        let number = given.unwrap_or_else(|| number_of(&error));
         self.places[STATE].value = Value::Text(error.code.into());
         self.places[MESSAGE].value = Value::Text(error.message.as_str().into());
         self.places[NUMBER].value = Value::Int4(number);
@@ -617,6 +617,10 @@ impl<'s> Machine<'s> {
         error.position = None;
         if std::mem::replace(&mut self.located, true) {
             return error;
+        }
+        let inside = error.about.as_deref().is_some_and(|about| about.context.is_some());
+        if !inside && self.number.is_none() && statement.kind.changes_rows() {
+            self.number = number_in_change(&error);
         }
         let (line, what) = (statement.line, statement.kind.name());
         let place = match self.is_sql {

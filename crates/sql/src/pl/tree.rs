@@ -538,6 +538,16 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Whether it is a statement of SQL that gives variables nothing but what it returns of rows
+    /// that it changes.
+    pub(super) const fn changes_rows(&self) -> bool {
+        match self {
+            Kind::ForAll { .. } | Kind::Sql { is_query: false, .. } => true,
+            Kind::Execute(execute) => execute.into.is_none() || execute.returns,
+            _ => false,
+        }
+    }
+
     /// As PostgreSQL names it where an error happened.
     pub(super) const fn name(&self) -> &'static str {
         match self {

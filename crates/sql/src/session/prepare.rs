@@ -6,7 +6,7 @@
 use super::transaction::{ends_transaction, in_failed_transaction};
 use super::{Portal, PortalState, Session};
 use crate::cache::{PlanKey, TEXT_BYTES_MAX};
-use crate::parse::{Lifted, Parsed, Statement, lift, located, parse_single, split};
+use crate::parse::{Lifted, Parsed, Statement, lift, located, parse_single, split, without_end};
 use crate::plan::{Plan, Prepared};
 use crate::planning::Counted;
 use crate::{PgError, Result, Severity};
@@ -29,7 +29,8 @@ impl Session {
         }
         if let Some(lifted) = lift(text) {
             let parsed = Parsed::Lifted(Box::new(lifted));
-            return Ok(vec![Statement { text: Arc::from(text), parsed, ..Statement::empty() }]);
+            let text = Arc::from(without_end(text));
+            return Ok(vec![Statement { text, parsed, ..Statement::empty() }]);
         }
         // What is known is one statement: nothing but its end can have been cut off here.
         if let Some(key) = self.known_text(one) {
@@ -69,10 +70,11 @@ impl Session {
             if let Some(plan) = self.known_plan(&key) {
                 return Ok(self.prepared(Statement::unparsed(key.text), param_oids, plan));
             }
-            if let Some(lifted) = lift(text)
-                && let Some(prepared) = Box::pin(self.prepare_lifted(key.text, &lifted)).await
-            {
-                return Ok(prepared);
+            if let Some(lifted) = lift(text) {
+                let whole = Arc::from(without_end(text));
+                if let Some(prepared) = Box::pin(self.prepare_lifted(whole, &lifted)).await {
+                    return Ok(prepared);
+                }
             }
         }
         let statement = match parse_single(text) {

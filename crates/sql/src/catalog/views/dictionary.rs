@@ -12,6 +12,7 @@ use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::Text;
 use crate::catalog::rows::{Rows, opt_text, text};
 use crate::session::Session;
+use crate::workload::SCHEMA;
 use kernel::dict::TableDef;
 
 views! {
@@ -55,7 +56,7 @@ pub(super) fn kind(table: &TableDef) -> &'static str {
     }
 }
 
-fn dictionary(rows: &mut Rows) {
+fn dictionary(catalog: &Catalog, rows: &mut Rows) {
     for view in all() {
         rows.push(vec![shown("", view.name), text(view.doc)]);
         if view.is_local() {
@@ -66,6 +67,11 @@ fn dictionary(rows: &mut Rows) {
             rows.push(vec![shown("user_", rest), text(own)]);
             rows.push(vec![shown("all_", rest), text(view.doc)]);
         }
+    }
+    // They are there from the first snapshot on.
+    for view in catalog.relations().filter(|def| def.schema == SCHEMA && def.view.is_some()) {
+        let doc = view.comment.as_deref().unwrap_or("Kept by the workload repository.");
+        rows.push(vec![shown_name(&view.name), text(doc)]);
     }
 }
 
@@ -98,7 +104,7 @@ impl Session {
     pub(super) async fn words_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
         let catalog = self.shown_catalog().await?;
         match which {
-            SessionView::Dictionary => dictionary(rows),
+            SessionView::Dictionary => dictionary(&catalog, rows),
             SessionView::TabComments => tab_comments(&catalog, rows),
             SessionView::ColComments => col_comments(&catalog, rows),
             _ => {

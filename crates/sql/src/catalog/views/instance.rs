@@ -4,6 +4,7 @@ use super::registry::{Column, Make, columns, views};
 use super::{int4, wall};
 use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
+use block::BLOCK_BYTES;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ views! {
         version: Text, "Version of the program.";
         startup_time: Timestamptz, "When it was started.";
         status: Text, "`OPEN`, or `CLOSING` while it is shut down.";
+        parallel: Text, "`YES`: other instances may open the database too.";
         shutdown_pending: Text, "`YES` while it is shut down, else `NO`.";
         sessions: Int8, "Sessions of clients that are open.";
         current_scn: Int8, "Its clock: the newest system change number it knows.";
@@ -43,6 +45,7 @@ views! {
         name: Text, "Its name.";
         open_mode: Text, "`READ WRITE`.";
         log_mode: Text, "`NOARCHIVELOG`: redo is not archived.";
+        database_role: Text, "`PRIMARY`.";
         current_scn: Int8, "The clock of this instance: the newest system change number it knows.";
         "checkpoint_change#": Int8, "Where recovery of this instance's redo thread would begin, in \
             bytes from the thread's first.";
@@ -66,6 +69,9 @@ views! {
     }
 }
 
+/// The database's name.
+const DATABASE: &str = "SKEIN";
+
 fn instance_row(instance: &Arc<Instance>, rows: &mut Rows) {
     // A port takes clients, and the cluster questions, only of an open instance.
     let (status, pending) = if instance.is_closing() { ("CLOSING", "YES") } else { ("OPEN", "NO") };
@@ -78,6 +84,7 @@ fn instance_row(instance: &Arc<Instance>, rows: &mut Rows) {
         text(env!("CARGO_PKG_VERSION")),
         wall(instance.observer.started_wall_us()),
         text(status),
+        text("YES"),
         text(pending),
         int(instance.observer.user_session_count()),
         int(instance.core.current_scn().0),
@@ -90,9 +97,10 @@ fn version(_: &Arc<Instance>, rows: &mut Rows) {
 
 fn database(instance: &Arc<Instance>, rows: &mut Rows) {
     rows.push(vec![
-        text("SKEIN"),
+        text(DATABASE),
         text("READ WRITE"),
         text("NOARCHIVELOG"),
+        text("PRIMARY"),
         int(instance.core.current_scn().0),
         int(instance.core.log.checkpoint().0),
     ]);
@@ -144,6 +152,41 @@ fn parameters(instance: &Arc<Instance>, rows: &mut Rows) {
             text(p.system_modifiable),
             truth(p.session_modifiable),
             text(p.description),
+        ]);
+    }
+    fixed_parameters(instance, rows);
+}
+
+/// What is one of the field's parameters and follows from the database and the machine here.
+fn fixed_parameters(instance: &Arc<Instance>, rows: &mut Rows) {
+    let figures = instance.observer.env().machine_figures();
+    let cpus = figures.iter().find(|figure| figure.name == "NUM_CPUS");
+    let cpus = cpus.map_or_else(String::new, |figure| figure.value.to_string());
+    let most = instance.params.max_connections().to_string();
+    let first = instance.params.rows().len();
+    let all = [
+        ("cluster_database", "boolean", "TRUE".to_owned(), "Several instances may open it."),
+        ("cpu_count", "integer", cpus, "Processors of the machine."),
+        ("db_block_size", "integer", BLOCK_BYTES.to_string(), "Bytes of a block."),
+        ("db_name", "string", DATABASE.to_owned(), "The database's name."),
+        ("instance_name", "string", format!("skein{}", instance.me), "This instance's name."),
+        ("instance_number", "integer", instance.me.to_string(), "Its number, from 1."),
+        ("sessions", "integer", most, "Sessions of clients at most (`max_connections`)."),
+        ("thread", "integer", instance.core.log.thread().0.to_string(), "Its redo thread."),
+    ];
+    for (at, (name, kind, value, description)) in all.into_iter().enumerate() {
+        rows.push(vec![
+            int4(first + at),
+            text(name),
+            text(kind),
+            text(&*value),
+            text(&*value),
+            text(value),
+            truth(true),
+            text("FALSE"),
+            text("FALSE"),
+            truth(false),
+            text(description),
         ]);
     }
 }

@@ -20,7 +20,7 @@ views! {
         pname: Text, "Name of one of the instance's own; NULL for a client's.";
         "serial#": Int4, "Tells those apart that had the same `pid`.";
         program: Text, "What the client calls itself; name of a process.";
-        tracefile: Text, "Where its calls are traced, if they are.";
+        tracefile: Text, "Where its calls are traced, or would be.";
         background: Text, "`1`: one of the instance's own.";
         latchwait: Text, "Address of the latch that it sleeps for.";
         cpu_used: Int8, "Microseconds of processor time of its thread; NULL for what shares some.";
@@ -64,7 +64,12 @@ fn processes(instance: &Arc<Instance>, rows: &mut Rows) {
         let background = state.kind() == SessionKind::Background;
         let wait = state.wait_view(now);
         let latch = wait.event.filter(|event| wait.waiting && event.name().starts_with("latch"));
-        let trace = files.zip(state.trace_name()).map(|(files, name)| files.path(&name));
+        // Where that of a session would be, if it is not traced.
+        let name = state.trace_name().or_else(|| {
+            let files = files.filter(|_| !background)?;
+            Some(format!("{}_ora_{}.trc", files.prefix(), state.sid()))
+        });
+        let trace = files.zip(name).map(|(files, name)| files.path(&name));
         rows.push(vec![
             process_address(state.sid()),
             int4(state.sid()),
