@@ -38,6 +38,7 @@ pub use field::{FIELD_SUBSTR, FROM_HEX, PART, TO_HEX, number_text};
 pub use field_dates::MINUS as FIELD_MINUS;
 pub(crate) use field_dates::moved_by_days;
 pub use json_sets::{gives_json_set, json_set};
+pub(crate) use operators::symbol;
 pub use series::set_function;
 pub use strings::RANDOM_STRING;
 pub use typed::{Typed, missing};

@@ -8,7 +8,6 @@ use super::blocks::{is_block, tokens};
 use super::query::{Way, error_text};
 use super::{Flow, Shell};
 use crate::error::{CliError, Result};
-use std::time::Duration;
 use tokio_postgres::error::SqlState;
 
 /// The savepoint before each statement.
@@ -235,9 +234,9 @@ impl Shell {
     pub(super) async fn commit_open(&mut self) -> Result<Flow> {
         let open = self.transaction.open;
         if open {
-            // What carries the session's messages runs only while the shell waits: now it sees
-            // whether the connection has ended.
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            // Whether the session is there is known by its answer, and nothing is committed by
+            // what asks for it.
+            let _answer = self.client.simple_query("").await;
         }
         let done = match self.client.is_closed() {
             true => Ok(()),

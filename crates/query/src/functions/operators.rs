@@ -14,7 +14,7 @@ pub(super) const NO_OPERATOR: &str = "No operator matches the given name and arg
                                       might need to add explicit type casts.";
 
 /// How the operator behind a function is written.
-pub(super) fn symbol(name: &str) -> Option<&'static str> {
+pub(crate) fn symbol(name: &str) -> Option<&'static str> {
     Some(match name {
         "bit_and" => "&",
         "bit_or" => "|",

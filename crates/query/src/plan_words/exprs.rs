@@ -4,10 +4,11 @@
 //! must never do: show the name that a function has only among ourselves.
 
 use crate::arith::Op;
-use crate::functions::{arithmetic_of, is_negation, numeric_of};
+use crate::functions::{arithmetic_of, is_negation, numeric_of, symbol};
 use crate::interruptible::Looking;
 use crate::pushdown::value_of;
 use crate::scalar::{CmpOp, Scalar};
+use crate::scan::alternatives;
 use crate::types::col_type_of;
 use crate::wire::{FormatEnv, to_text};
 use datafusion::arrow::datatypes::DataType;
@@ -80,23 +81,12 @@ fn comparison(op: CmpOp) -> &'static str {
     }
 }
 
-/// The operator that a function of ours stands for.
-const OPERATORS: [(&str, &str); 29] = [
+/// The operator that a function of ours stands for, beside those that errors name
+/// ([`symbol`]): words where there are some.
+const OPERATORS: [(&str, &str); 17] = [
     ("$like", "LIKE"),
     ("$ilike", "ILIKE"),
     ("$similar", "SIMILAR TO"),
-    ("$regex", "~"),
-    ("$iregex", "~*"),
-    ("$not_regex", "!~"),
-    ("$not_iregex", "!~*"),
-    ("$starts_with", "^@"),
-    ("$shift_left", "<<"),
-    ("$shift_right", ">>"),
-    ("$bit_and", "&"),
-    ("$bit_or", "|"),
-    ("$bit_xor", "#"),
-    ("$power", "^"),
-    ("$concat_bytes", "||"),
     ("$array_concat", "||"),
     ("$jsonb_concat", "||"),
     ("$jsonb_contains", "@>"),
@@ -124,10 +114,8 @@ fn operator(function: &str) -> Option<&'static str> {
     if let Some(rest) = function.strip_prefix("$times_") {
         return times.iter().find(|(word, _)| rest.starts_with(word)).map(|found| found.1);
     }
-    if function == "$field_sub" {
-        return Some("-");
-    }
-    OPERATORS.iter().find(|(name, _)| *name == function).map(|found| found.1)
+    let own = OPERATORS.iter().find(|(name, _)| *name == function).map(|found| found.1);
+    own.or_else(|| symbol(function.strip_prefix('$')?))
 }
 
 /// The type that a cast's name says.
@@ -336,15 +324,6 @@ pub(super) fn words(expr: &Arc<dyn PhysicalExpr>, names: Names<'_>) -> Option<St
 /// The same of what stands inside another.
 pub(super) fn told(expr: &Arc<dyn PhysicalExpr>, names: Names<'_>) -> String {
     words(expr, names).unwrap_or_else(|| "true".to_owned())
-}
-
-fn alternatives<'a>(scalar: &'a Scalar, out: &mut Vec<&'a Scalar>) {
-    if let Scalar::Or(sides) = scalar {
-        alternatives(&sides.0, out);
-        alternatives(&sides.1, out);
-    } else {
-        out.push(scalar);
-    }
 }
 
 /// A comparison with its sides.

@@ -18,6 +18,7 @@ pub(crate) use access::{Access, column_seen};
 pub(crate) use bits::Bits;
 pub(crate) use filter::Filter;
 pub(crate) use run::{ScanRun, Taker, accept, append_key};
+pub(crate) use several::alternatives;
 
 use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;

@@ -18,7 +18,8 @@ pub struct Branch {
 /// Alternatives that are tried.
 const ALTERNATIVES_MAX: usize = 16;
 
-fn alternatives<'a>(condition: &'a Scalar, out: &mut Vec<&'a Scalar>) {
+/// The parts of an OR.
+pub(crate) fn alternatives<'a>(condition: &'a Scalar, out: &mut Vec<&'a Scalar>) {
     if let Scalar::Or(sides) = condition {
         alternatives(&sides.0, out);
         alternatives(&sides.1, out);
