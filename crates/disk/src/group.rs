@@ -283,6 +283,12 @@ impl Group {
         &self.dir
     }
 
+    /// The group's number, drawn when it was made.
+    #[must_use]
+    pub fn id(&self) -> [u8; 16] {
+        self.layout().meta.id
+    }
+
     /// For experiments: from now on each read and write of a file takes `delay_us` longer, and what
     /// touches `failing` ends in an I/O error. Other instances, and the layout, see nothing of it.
     pub fn set_trouble(&self, delay_us: u64, failing: Option<u16>) {

@@ -40,6 +40,8 @@ pub fn attribute(waits: Option<Arc<dyn LatchWaits>>) {
 pub struct Contended {
     /// Without a sleep.
     pub by_spinning: bool,
+    /// A session has counted the sleep as a wait of its own.
+    pub told: bool,
     /// How long the sleep was.
     pub wait_us: u64,
 }
@@ -58,14 +60,16 @@ pub fn contend<G>(
             std::hint::spin_loop();
         }
         if let Some(got) = try_take() {
-            return (got, Contended { by_spinning: true, wait_us: 0 });
+            return (got, Contended { by_spinning: true, told: false, wait_us: 0 });
         }
     }
     let began_us = machine_us();
     let mut got = None;
     let mut sleep = || got = Some(take());
     // Whoever is told may itself meet a latch: it is not told of that one.
-    match WAITS.with(|cell| cell.try_borrow_mut().ok().and_then(|mut waits| waits.take())) {
+    let waits = WAITS.with(|cell| cell.try_borrow_mut().ok().and_then(|mut waits| waits.take()));
+    let told = waits.is_some();
+    match waits {
         Some(waits) => {
             waits.wait(name, p, &mut sleep);
             attribute(Some(waits));
@@ -73,7 +77,8 @@ pub fn contend<G>(
         None => sleep(),
     }
     let got = got.unwrap_or_else(take);
-    (got, Contended { by_spinning: false, wait_us: machine_us().saturating_sub(began_us) })
+    let wait_us = machine_us().saturating_sub(began_us);
+    (got, Contended { by_spinning: false, told, wait_us })
 }
 
 /// What has become of the requests for latches.

@@ -16,6 +16,8 @@ pub enum Error {
     NullValue { table: String, column: String },
     #[error("the row is locked by another transaction")]
     RowLocked,
+    #[error("table {table} is locked by another transaction")]
+    TableLocked { table: String },
     #[error("the lock was not granted in time")]
     LockTimeout,
     #[error("deadlock detected")]

@@ -234,6 +234,10 @@ impl From<kernel::Error> for PgError {
                 format!("column \"{column}\" of relation \"{table}\" contains null values"),
             ),
             E::RowLocked => PgError::new("55P03", "could not obtain lock on row"),
+            E::TableLocked { table } => {
+                let message = format!("could not obtain lock on relation \"{table}\"");
+                PgError::new("55P03", message)
+            }
             E::LockTimeout => PgError::new("55P03", "canceling statement due to lock timeout"),
             E::Deadlock => PgError::new("40P01", "deadlock detected"),
             E::Serialization(_) => {

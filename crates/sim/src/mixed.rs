@@ -325,7 +325,7 @@ impl Mixed {
                 own.take_back(before.1);
                 txn.rollback_to(ctx, before.0).await?;
                 match e {
-                    Error::RowLocked | Error::LockTimeout => {
+                    Error::RowLocked | Error::TableLocked { .. } | Error::LockTimeout => {
                         self.known.lock().counts.locked += 1;
                         Ok(())
                     }

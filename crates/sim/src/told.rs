@@ -79,7 +79,7 @@ impl<'a> Open<'a> {
                     Error::Serialization(_) | Error::UniqueViolation { .. } => {
                         counts.conflicts += 1;
                     }
-                    Error::RowLocked => counts.locked += 1,
+                    Error::RowLocked | Error::TableLocked { .. } => counts.locked += 1,
                     e => return Err(e),
                 }
                 return Ok(());

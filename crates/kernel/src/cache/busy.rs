@@ -69,8 +69,9 @@ impl Common {
         // What the block is can be seen only later: what most are stands for it.
         let likely = Kind::Heap;
         let p = [u64::from(dba.file), u64::from(dba.block), likely.class()];
-        let (guard, Contended { by_spinning, wait_us }) = contend(NAME, p, try_take, take);
-        if !by_spinning {
+        let (guard, Contended { told, wait_us, .. }) = contend(NAME, p, try_take, take);
+        // The instance's own threads wait for nobody's time: views of waits are of sessions.
+        if told {
             let image = guard.image.as_ref();
             let kind = image.map_or(likely, |image| layout::kind(image));
             let count = &self.busy[kind as usize];

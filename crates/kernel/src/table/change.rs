@@ -276,8 +276,9 @@ pub async fn lock(
     heap::lock(ctx, txn, &heap_seg(def), rowid, snap, wait).await
 }
 
-/// NOWAIT and SKIP LOCKED are about rows: the table's lock is waited for. Under the lock the
-/// definition must still be the newest: DDL may have committed while we waited (hazard H19).
+/// SKIP LOCKED is about rows: the table's lock is waited for. NOWAIT waits for neither. Under the
+/// lock the definition must still be the newest: DDL may have committed while we waited (hazard
+/// H19).
 pub(super) async fn lock_table(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
@@ -286,10 +287,13 @@ pub(super) async fn lock_table(
     wait: LockWait,
 ) -> Result<()> {
     let wait = match wait {
-        LockWait::NoWait | LockWait::SkipLocked => LockWait::Wait,
+        LockWait::SkipLocked => LockWait::Wait,
         wait => wait,
     };
-    txn.core().lock_table(ctx, txn, def.obj, mode, wait).await?;
+    txn.core().lock_table(ctx, txn, def.obj, mode, wait).await.map_err(|error| match error {
+        Error::RowLocked => Error::TableLocked { table: def.name.clone() },
+        other => other,
+    })?;
     dict::confirm(ctx, txn, def).await
 }
 

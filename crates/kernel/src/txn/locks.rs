@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
+use std::time::Duration;
 
 use block::ObjId;
-use env::BoxFuture;
 use env::latch::{Latch, LatchList};
+use env::{BoxFuture, Micros};
 use global::msg::{GesMode, Resource};
 use observe::{Ctx, Stat, WaitEvent};
 use parking_lot::Mutex;
@@ -24,6 +25,9 @@ use super::core::Core;
 use super::transaction::Transaction;
 use super::wait::{LockWait, Patience, Shown, Targets};
 use crate::error::{Error, Result};
+
+/// How long who does not want to wait lets another transaction of his instance ask the cluster.
+const ANSWER_TIME_US: u64 = 100_000;
 
 /// Mode of a table lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -594,6 +598,7 @@ impl Core {
         // It also leaves what the first try has entered.
         let _guard = QueueGuard { locks, id: who.id, obj };
         let mut patience = self.patience(ctx, wait);
+        let mut answered_by = None;
         loop {
             // Listening before looking: nothing that changes in between is missed.
             let notify = locks.changed(obj);
@@ -604,8 +609,18 @@ impl Core {
                 Try::Granted => return Ok(()),
                 Try::Cover(all) => self.cover_table(ctx, txn, obj, all, &mut patience).await?,
                 Try::Wait(other) | Try::Behind(other) if !Arc::ptr_eq(&other, &notify) => {}
-                Try::Wait(_) | Try::Behind(_) if patience.refuses() => {
-                    return Err(Error::RowLocked);
+                Try::Wait(_) if patience.refuses() => return Err(Error::RowLocked),
+                // What the cluster says to another transaction of this instance is no lock in the
+                // way: but that one may wait for it for as long as it likes.
+                Try::Behind(_) if patience.refuses() => {
+                    let now = self.env.now();
+                    let until = *answered_by.get_or_insert(Micros(now.0 + ANSWER_TIME_US));
+                    if now >= until {
+                        return Err(Error::RowLocked);
+                    }
+                    let (event, p) = waited_for(obj, mode as u8);
+                    let limit = Duration::from_micros(until.since(now));
+                    let _ends = ctx.wait_for_or_cancel(event, p, limit, changed).await?;
                 }
                 Try::Wait(_) => {
                     locks.pay(obj);
