@@ -6,20 +6,25 @@ use crate::hba::Hba;
 use crate::key_exprs::KeyMaker;
 use crate::log_on::Seats;
 use crate::notify::Listeners;
+use crate::sharing::Sharing;
 use crate::{PgError, Result};
 use kernel::instance::Instance;
 use parking_lot::Mutex;
 use query::Planner;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 /// Shared by the sessions of one instance.
 pub(crate) struct Database {
     pub(crate) planner: Planner,
     pub(crate) cache: PlanCache,
+    pub(crate) sharing: Sharing,
     pub(crate) listeners: Listeners,
     pub(crate) hba: Hba,
     pub(crate) trail: Trail,
     pub(crate) seats: Arc<Seats>,
+    /// Views of the history that stay as an older release made them, of which the alert log knows.
+    pub(crate) old_views: Mutex<BTreeSet<String>>,
     keys: Arc<KeyMaker>,
 }
 
@@ -41,10 +46,12 @@ impl Database {
         let database = Arc::new_cyclic(|own| Database {
             planner,
             cache: PlanCache::default(),
+            sharing: Sharing::default(),
             listeners: Listeners::default(),
             hba: Hba::default(),
             trail: Trail::default(),
             seats: Arc::default(),
+            old_views: Mutex::default(),
             keys: Arc::new(KeyMaker(own.clone())),
         });
         kernel::dict::set_key_expressions(&instance.core, database.keys.clone())?;

@@ -8,23 +8,25 @@
 use kernel::row::{ColType, TypeKind};
 
 /// Longest part of the text that is not a value.
-const REST_BYTES_MAX: usize = 8 << 10;
+pub(super) const REST_BYTES_MAX: usize = 8 << 10;
 /// Digits that fit any type of numbers that can hold them at all.
 const DIGITS_MAX: usize = 18;
 
 /// What a value was written as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Written {
+pub(super) enum Written {
     Quoted,
     Integer,
     Decimal,
 }
 
-/// An INSERT with parameters in place of the values it was written with.
+/// A statement with parameters in place of values it was written with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lifted {
     pub(crate) text: String,
-    values: Vec<(Written, String)>,
+    pub(super) values: Vec<(Written, String)>,
+    /// Of [`super::keyed`]: the values stand beside operators.
+    pub(super) keyed: bool,
 }
 
 impl Lifted {
@@ -32,8 +34,11 @@ impl Lifted {
     /// its type.
     pub(crate) fn suits(&self, params: &[ColType]) -> Option<impl Iterator<Item = &str>> {
         let fits = self.values.len() == params.len()
-            && self.values.iter().zip(params).all(|((written, _), ty)| match written {
-                Written::Quoted => true,
+            && self.values.iter().zip(params).all(|((written, text), ty)| match written {
+                _ if is_negative_zero(*written, text) && is_float(ty.kind) => false,
+                _ if self.keyed => means_the_same(*written, text, *ty),
+                // The fields of the column's type say what a number in an interval counts.
+                Written::Quoted => ty.kind != TypeKind::Interval,
                 Written::Integer => is_number(ty.kind),
                 Written::Decimal => {
                     matches!(ty.kind, TypeKind::Numeric | TypeKind::Float4 | TypeKind::Float8)
@@ -41,6 +46,42 @@ impl Lifted {
             });
         fits.then(|| self.values.iter().map(|(_, text)| &**text))
     }
+
+    /// Whether it is one that one plan serves only if that finds one row by its key.
+    pub(crate) const fn is_keyed(&self) -> bool {
+        self.keyed
+    }
+}
+
+/// Whether a constant beside an operator means the same as a parameter of this type, which the
+/// other side has given it. A number has a type of its own, and one that is shorter than the other
+/// side's loses nothing; a text takes the other side's, without its limits.
+fn means_the_same(written: Written, text: &str, ty: ColType) -> bool {
+    use TypeKind::{Float8, Int4, Int8, Numeric};
+    match written {
+        // The fields of a column's type say what a number in an interval counts.
+        Written::Quoted if ty.kind == TypeKind::Interval => false,
+        Written::Integer => matches!(ty.kind, Int4 | Int8 | Numeric | Float8),
+        Written::Decimal => {
+            let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+            let kept = ty.precision_scale().is_none_or(|(_, scale)| digits <= usize::from(scale));
+            ty.kind == Float8 || ty.kind == Numeric && kept
+        }
+        Written::Quoted => {
+            ty == ty.without_limit() || ty.length().is_some_and(|most| text.chars().count() <= most)
+        }
+    }
+}
+
+/// A number has no zero below zero, but a float that is read from the same text has.
+fn is_negative_zero(written: Written, text: &str) -> bool {
+    written != Written::Quoted
+        && text.starts_with('-')
+        && !text.contains(|c| matches!(c, '1'..='9'))
+}
+
+fn is_float(kind: TypeKind) -> bool {
+    matches!(kind, TypeKind::Float4 | TypeKind::Float8)
 }
 
 fn is_number(kind: TypeKind) -> bool {
@@ -56,7 +97,7 @@ pub(crate) fn without_end(text: &str) -> &str {
 /// `INSERT INTO … VALUES (…) …` with at least one plain value; `None`: anything else.
 pub(crate) fn lift(text: &str) -> Option<Lifted> {
     let text = without_end(text);
-    let mut scan = Scan { text, at: 0 };
+    let mut scan = Scan::new(text);
     scan.blanks();
     if !scan.word().eq_ignore_ascii_case("insert") {
         return None;
@@ -106,16 +147,17 @@ pub(crate) fn lift(text: &str) -> Option<Lifted> {
     }
     out.push_str(&text[rest..]);
     let few = !values.is_empty() && values.len() <= usize::from(u16::MAX);
-    (few && out.len() <= REST_BYTES_MAX).then_some(Lifted { text: out, values })
+    (few && out.len() <= REST_BYTES_MAX).then_some(Lifted { text: out, values, keyed: false })
 }
 
-const fn is_blank(c: char) -> bool {
+pub(super) const fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-struct Scan<'a> {
-    text: &'a str,
-    at: usize,
+/// A place in a text.
+pub(super) struct Scan<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
 }
 
 enum Plain<'a> {
@@ -124,17 +166,21 @@ enum Plain<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn peek(&self) -> Option<u8> {
+    pub(super) const fn new(text: &'a str) -> Scan<'a> {
+        Scan { text, at: 0 }
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    fn take(&mut self, wanted: u8) -> bool {
+    pub(super) fn take(&mut self, wanted: u8) -> bool {
         let found = self.peek() == Some(wanted);
         self.at += usize::from(found);
         found
     }
 
-    fn while_is(&mut self, is: impl Fn(u8) -> bool) -> &'a str {
+    pub(super) fn while_is(&mut self, is: impl Fn(u8) -> bool) -> &'a str {
         let from = self.at;
         while self.peek().is_some_and(&is) {
             self.at += 1;
@@ -142,12 +188,12 @@ impl<'a> Scan<'a> {
         &self.text[from..self.at]
     }
 
-    fn blanks(&mut self) {
+    pub(super) fn blanks(&mut self) {
         self.while_is(|b| is_blank(char::from(b)));
     }
 
     /// Letters, digits and what else names are made of; empty if the next character is none.
-    fn word(&mut self) -> &'a str {
+    pub(super) fn word(&mut self) -> &'a str {
         if self.peek().is_some_and(|b| b.is_ascii_digit()) {
             return "";
         }
@@ -194,7 +240,8 @@ impl<'a> Scan<'a> {
         found
     }
 
-    fn quoted(&mut self) -> Option<(Written, String)> {
+    /// A text in quotes, which the next character begins.
+    pub(super) fn quoted(&mut self) -> Option<(Written, String)> {
         let mut value = String::new();
         self.at += 1;
         loop {
@@ -208,7 +255,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn number(&mut self) -> Option<(Written, String)> {
+    /// A whole number or one with a fraction.
+    pub(super) fn number(&mut self) -> Option<(Written, String)> {
         let from = self.at;
         self.take(b'-');
         let whole = self.while_is(|b| b.is_ascii_digit()).len();

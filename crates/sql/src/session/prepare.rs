@@ -9,6 +9,7 @@ use crate::cache::{PlanKey, TEXT_BYTES_MAX};
 use crate::parse::{Lifted, Parsed, Statement, lift, located, parse_single, split, without_end};
 use crate::plan::{Plan, Prepared};
 use crate::planning::Counted;
+use crate::sharing::finds_one_row;
 use crate::{PgError, Result, Severity};
 use bytes::Bytes;
 use kernel::row::Value;
@@ -35,6 +36,10 @@ impl Session {
         // What is known is one statement: nothing but its end can have been cut off here.
         if let Some(key) = self.known_text(one) {
             return Ok(vec![Statement::unparsed(key.text)]);
+        }
+        if let Some(lifted) = self.shared_text(one) {
+            let parsed = Parsed::Lifted(Box::new(lifted));
+            return Ok(vec![Statement { text: Arc::from(one), parsed, ..Statement::empty() }]);
         }
         let all = split(text).inspect_err(|_| self.ctx.bump(Stat::ParseCountFailures, 1));
         all.iter().flatten().for_each(|statement| self.tell(statement));
@@ -70,7 +75,10 @@ impl Session {
             if let Some(plan) = self.known_plan(&key) {
                 return Ok(self.prepared(Statement::unparsed(key.text), param_oids, plan));
             }
-            if let Some(lifted) = lift(text) {
+            // Who declares parameters means to give values.
+            if param_oids.is_empty()
+                && let Some(lifted) = lift(text).or_else(|| self.shared_text(text))
+            {
                 let whole = Arc::from(without_end(text));
                 if let Some(prepared) = Box::pin(self.prepare_lifted(whole, &lifted)).await {
                     return Ok(prepared);
@@ -86,7 +94,11 @@ impl Session {
             }
         };
         self.tell(&statement);
-        self.prepare_with(statement, param_oids).await
+        let prepared = self.prepare_with(statement, param_oids).await?;
+        if param_oids.is_empty() {
+            Box::pin(self.share(&prepared)).await;
+        }
+        Ok(prepared)
     }
 
     /// Tells how the statement was understood.
@@ -128,7 +140,11 @@ impl Session {
                     return Ok(self.prepared(statement, &[], plan));
                 }
             }
-            _ => return self.prepare_with(statement, &[]).await,
+            _ => {
+                let prepared = self.prepare_with(statement, &[]).await?;
+                Box::pin(self.share(&prepared)).await;
+                return Ok(prepared);
+            }
         }
         match parse_single(&statement.text) {
             Ok(statement) => self.prepare_with(statement, &[]).await,
@@ -164,7 +180,11 @@ impl Session {
 
     /// Prepares the text whose values have been taken out. `None`: it does not work, or does not
     /// mean the same; the text itself says then what is wrong with it.
-    async fn prepare_lifted(&mut self, text: Arc<str>, lifted: &Lifted) -> Option<Arc<Prepared>> {
+    pub(crate) async fn prepare_lifted(
+        &mut self,
+        text: Arc<str>,
+        lifted: &Lifted,
+    ) -> Option<Arc<Prepared>> {
         if self.txn.as_ref().is_some_and(|txn| txn.failed) {
             return None;
         }
@@ -173,13 +193,17 @@ impl Session {
             Some(plan) => (Statement::unparsed(text), plan),
             None => {
                 let statement = parse_single(&lifted.text).ok()?;
+                // What is told of a text is told each time.
+                if lifted.is_keyed() && !statement.notices.is_empty() {
+                    return None;
+                }
                 self.tell(&statement);
                 self.begin_if_needed();
                 let plan = Box::pin(self.plan_for(&statement, &[])).await.ok()?;
                 (Statement::unparsed(text), plan)
             }
         };
-        if plan.once {
+        if plan.once || lifted.is_keyed() && !finds_one_row(&plan) {
             return None;
         }
         let env = self.format_env();
