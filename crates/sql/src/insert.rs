@@ -178,12 +178,20 @@ impl Session {
         let mut output = Output::new(plan.returning.as_ref(), params.clone(), encoder);
         let state = self.exec_state(params).await?;
         let snapshot = state.snapshot.clone();
-        let mut stream = self.open_query(&plan.query, state.clone()).await?;
+        let mut calculated = self.calculated(&plan.query, &state.params)?;
+        let mut stream = match calculated {
+            Some(_) => None,
+            None => Some(self.open_query(&plan.query, state.clone()).await?),
+        };
         let (mut count, mut written) = (0usize, Written::default());
         let mut values: Vec<Value> = vec![Value::Null; table.columns.len()];
         let (mut batch, mut row) = (RowBatch::default(), Vec::new());
-        while let Some(found) = self.next_batch(&mut stream).await {
-            let found = found?;
+        loop {
+            let found = match &mut stream {
+                Some(stream) => self.next_batch(stream).await.transpose()?,
+                None => calculated.take(),
+            };
+            let Some(found) = found else { break };
             let readers = query::planner::readers(&found)?;
             for i in 0..found.num_rows() {
                 let made = self.select_row(plan, &readers, i, &mut values, &mut row).await;

@@ -151,11 +151,7 @@ impl Session {
                 // What the transaction sees is settled by its first query, whatever that is.
                 self.snapshot().await?;
             }
-            let planner = &self.database.planner;
-            let calculation = query.calculation.get_or_init(|| planner.calculation(&query.query));
-            if let Some(calculation) = calculation
-                && let Some(row) = planner.calculate(calculation, &params, &self.ctx)?
-            {
+            if let Some(row) = self.calculated(query, &params)? {
                 let (mut encoder, readers) = (encoder, query::planner::readers(&row)?);
                 let value = |i: usize| Ok(query::scalar::Val::Ref(readers[i].get(0)));
                 encoder.encode(value, sink.row())?;
@@ -185,6 +181,19 @@ impl Session {
         let stream = Box::pin(self.open_query(query, state)).await?;
         portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
         Box::pin(self.pump(portal, max_rows, sink)).await
+    }
+
+    /// The one row of a query that reads nothing, as far as that can be worked out without a plan.
+    pub(crate) fn calculated(
+        &self,
+        query: &QueryPlan,
+        params: &[Value],
+    ) -> Result<Option<RecordBatch>> {
+        let planner = &self.database.planner;
+        match query.calculation.get_or_init(|| planner.calculation(&query.query)) {
+            Some(calculation) => Ok(planner.calculate(calculation, params, &self.ctx)?),
+            None => Ok(None),
+        }
     }
 
     /// Runs a query whose steps are watched, for the trace.
