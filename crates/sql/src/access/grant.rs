@@ -6,7 +6,7 @@
 
 use super::statement::{GrantSpec, Item, ObjectClass};
 use super::{denied, held};
-use crate::pl::RoutineKind;
+use crate::pl::{RoutineKind, RoutineName};
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use block::ObjId;
@@ -25,6 +25,33 @@ fn class_of(kind: AclKind) -> &'static str {
         AclKind::Function => "function",
         AclKind::Type => "type",
     }
+}
+
+const EVERYBODY_CALLS: &str = "everybody may call it";
+
+const REPOSITORY: &str = "dbms_workload_repository";
+
+/// Packages of the field that there are here, and who may call them: rights on them are none of
+/// the database's objects.
+const PACKAGES: [(&str, &str); 10] = [
+    ("dbms_application_info", EVERYBODY_CALLS),
+    ("dbms_lock", EVERYBODY_CALLS),
+    ("dbms_monitor", "everybody may call it for the own session, superusers for those of others"),
+    ("dbms_output", EVERYBODY_CALLS),
+    ("dbms_random", EVERYBODY_CALLS),
+    ("dbms_session", EVERYBODY_CALLS),
+    ("dbms_stats", EVERYBODY_CALLS),
+    ("dbms_utility", EVERYBODY_CALLS),
+    (REPOSITORY, "superusers alone may call it"),
+    ("dbms_xplan", EVERYBODY_CALLS),
+];
+
+/// What a name stands for behind ON without a word for what it is.
+enum ByName {
+    Routine(On),
+    /// A package of the field: what there is to be said of it has been said.
+    Package,
+    Relation,
 }
 
 /// One object, or a column, that privileges are granted on.
@@ -141,7 +168,14 @@ impl Session {
             ObjectClass::Relation | ObjectClass::Sequence => {
                 let sequences = spec.target.class == ObjectClass::Sequence;
                 for (schema, name) in &spec.target.names {
-                    found.push(self.granted_relation(schema.as_deref(), name, sequences).await?);
+                    let schema = schema.as_deref();
+                    match self.granted_by_name(spec, schema, name).await? {
+                        ByName::Routine(routine) => found.push(routine),
+                        ByName::Package => {}
+                        ByName::Relation => {
+                            found.push(self.granted_relation(schema, name, sequences).await?);
+                        }
+                    }
                 }
                 for schema in &spec.target.in_schemas {
                     found.extend(self.granted_in(schema, sequences).await?);
@@ -226,6 +260,64 @@ impl Session {
             }
         }
         Ok(found)
+    }
+
+    /// What may be executed, if nothing else is asked for and no relation has the name: the field
+    /// names functions, procedures and packages without saying what they are.
+    async fn granted_by_name(
+        &mut self,
+        spec: &GrantSpec,
+        schema: Option<&str>,
+        name: &str,
+    ) -> Result<ByName> {
+        let executes = |item: &Item| item.name == "execute" && item.columns.is_empty();
+        if spec.target.class != ObjectClass::Relation || !spec.items.iter().all(executes) {
+            return Ok(ByName::Relation);
+        }
+        let in_sys = schema.is_none_or(|schema| schema == dict::SYS);
+        let package = PACKAGES.iter().find(|(known, _)| in_sys && *known == name);
+        if let Some((name, who)) = package.filter(|_| schema.is_some()) {
+            self.tell_of_package(spec.grant, name, who);
+            return Ok(ByName::Package);
+        }
+        if self.find_table(schema, name).await?.is_some()
+            || self.find_sequence(schema, name).await?.is_some()
+        {
+            return Ok(ByName::Relation);
+        }
+        let (schema, name) = (schema.map(str::to_owned), name.to_owned());
+        let name = RoutineName { schema, name, args: None };
+        match (self.routine_named(RoutineKind::Either, &name).await, package) {
+            (Ok(one), _) => Ok(ByName::Routine(on_routine(&one))),
+            (Err(error), Some((name, who))) if error.code == "42883" => {
+                self.tell_of_package(spec.grant, name, who);
+                Ok(ByName::Package)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Scripts give and take rights on packages, which steers nothing here.
+    fn tell_of_package(&mut self, grant: bool, name: &str, who: &str) {
+        let warning = |code, text| {
+            let mut warning = PgError::notice(Severity::Warning, text);
+            warning.code = code;
+            warning
+        };
+        let told = match grant {
+            true if name == REPOSITORY => {
+                warning("01007", format!("no privileges were granted for \"{name}\": {who}"))
+            }
+            true => {
+                let text = format!("package {name} needs no grant: {who}");
+                PgError::notice(Severity::Notice, text)
+            }
+            false => {
+                let text = format!("no privileges could be revoked for \"{name}\": {who}");
+                warning("01006", text)
+            }
+        };
+        self.notices.push(told);
     }
 
     async fn granted_relation(

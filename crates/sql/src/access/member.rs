@@ -1,9 +1,10 @@
-//! GRANT role TO role and REVOKE role FROM role.
+//! GRANT role TO role and REVOKE role FROM role; system privileges stand where roles do.
 //!
 //! What it promises: no role is a member of itself, however far round. What it must never do: let
 //! somebody without ADMIN OPTION decide who belongs to a role.
 
 use super::statement::RoleName;
+use super::system;
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
 use kernel::dict::{self, MemberDef, UserDef};
@@ -21,6 +22,21 @@ impl Session {
             None => self.identity.role,
         };
         for role in roles {
+            if let RoleName::Named(name) = role
+                && self.roles().await?.find(name).is_none()
+            {
+                let Some(meaning) = system::meaning(name) else {
+                    return Err(match name.contains(' ') {
+                        true => system::unknown(name),
+                        false => super::no_role(name),
+                    });
+                };
+                for member in members {
+                    let what = (name.as_str(), meaning);
+                    self.change_system_privilege(grant, what, member, admin, by).await?;
+                }
+                continue;
+            }
             let role = self.role_named(role).await?;
             self.check_admin(&role).await?;
             for member in members {

@@ -16,6 +16,7 @@ mod owner;
 mod read;
 mod role;
 mod statement;
+mod system;
 pub(crate) mod view;
 mod words;
 
@@ -43,14 +44,7 @@ pub(crate) fn must_own(kind: &str, name: &str) -> PgError {
 
 /// 42704.
 pub(crate) fn no_role(name: &str) -> PgError {
-    let error = PgError::new("42704", format!("role \"{name}\" does not exist"));
-    match name {
-        // The field's, which every database there has.
-        "connect" | "resource" | "dba" => error.with_hint(
-            "Here LOGIN lets a role connect, GRANT CREATE ON SCHEMA make things, SUPERUSER do all.",
-        ),
-        _ => error,
-    }
+    PgError::new("42704", format!("role \"{name}\" does not exist"))
 }
 
 pub(crate) fn relation_word(def: &TableDef) -> &'static str {
@@ -299,7 +293,9 @@ impl Session {
             Access::RoleSetting { role, setting } => {
                 self.set_for_role(role.as_ref(), setting).await
             }
-            Access::DropRoles { names, if_exists } => self.drop_roles(names, *if_exists).await,
+            Access::DropRoles { names, if_exists, users, cascade } => {
+                self.drop_roles(names, *if_exists, *users, *cascade).await
+            }
             Access::Reassign { from, to } => self.reassign_owned(from, to).await,
             Access::DropOwned { roles, cascade } => self.drop_owned(roles, *cascade).await,
             Access::Owner { class, if_exists, name, to } => {

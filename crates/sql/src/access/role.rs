@@ -9,7 +9,9 @@ use crate::session::Session;
 use crate::settings::Settings;
 use crate::{PgError, Result, Severity};
 use block::ObjId;
-use kernel::dict::{self, ObjectKind, RoleUse, Roles, UserDef};
+use kernel::dict::{
+    self, Acl, AclKind, AclTarget, ObjectKind, Privileges, RoleUse, Roles, UserDef,
+};
 use kernel::row::{ColType, TypeKind, Value};
 use std::sync::OnceLock;
 
@@ -90,7 +92,10 @@ impl Session {
                     }
                 };
             }
-            RoleOption::InRole(_) | RoleOption::Members(_) | RoleOption::Admin(_) => {}
+            RoleOption::InRole(_)
+            | RoleOption::Members(_)
+            | RoleOption::Admin(_)
+            | RoleOption::OwnSchema => {}
         }
         Ok(())
     }
@@ -150,7 +155,35 @@ impl Session {
                 self.change_one_member(true, role, member, admin, own).await?;
             }
         }
+        if asks(|o| matches!(o, RoleOption::OwnSchema)) {
+            self.make_own_schema(&made).await?;
+        }
         Ok("CREATE ROLE".to_owned())
+    }
+
+    /// The schema that the names of a new role are looked up in first. One that is there already
+    /// stays who it belongs to.
+    async fn make_own_schema(&mut self, user: &UserDef) -> Result<()> {
+        self.check_database(Privileges::CREATE).await.map_err(|error| {
+            error.with_hint("IDENTIFIED BY makes a schema for the user; LOGIN PASSWORD does not.")
+        })?;
+        let (txn, name) = (self.transaction()?, &user.name);
+        match dict::create_schema(&self.ctx, &txn, name, user.obj).await {
+            Ok(()) => {
+                // In the field rights on what is in it are all that is asked for.
+                let mut acl = Acl::default_of(AclKind::Schema, user.obj);
+                acl.grant(dict::EVERYBODY, user.obj, Privileges::USAGE, Privileges::NONE);
+                let target = AclTarget::Schema(name);
+                dict::change_acl(&self.ctx, &txn, target, |_| Some(acl.clone())).await?;
+                Ok(())
+            }
+            Err(kernel::Error::DuplicateObject(_)) => {
+                let text = format!("schema \"{name}\" already exists, and stays as it is");
+                self.notice(Severity::Notice, text);
+                Ok(())
+            }
+            Err(other) => Err(other.into()),
+        }
     }
 
     pub(super) async fn alter_role(
@@ -290,6 +323,8 @@ impl Session {
         &mut self,
         names: &[RoleName],
         if_exists: bool,
+        users: bool,
+        cascade: bool,
     ) -> Result<String> {
         let (own, roles) = (self.identity.role, self.roles().await?);
         if !roles.is_superuser(own) && !roles.of(own).is_some_and(|user| user.create_role) {
@@ -324,14 +359,29 @@ impl Session {
                 );
                 return Err(PgError::new("2BP01", text));
             }
+            if cascade {
+                self.drop_owned(&[RoleName::Named(name.clone())], true).await?;
+            }
             let txn = self.transaction()?;
-            let uses = dict::role_uses(&self.ctx, &txn, user.obj).await?;
+            let mut uses = dict::role_uses(&self.ctx, &txn, user.obj).await?;
+            if users && matches!(&uses[..], [RoleUse::OwnsSchema(own)] if own == name) {
+                // As it has come with the user: nothing of the user's is in it.
+                let schemas = dict::schemas(&self.ctx, &txn).await?;
+                if let Some(schema) = schemas.find(name) {
+                    self.drop_known_schema(schema, false).await?;
+                }
+                let text = format!("the empty schema \"{name}\" goes with its user");
+                self.notice(Severity::Notice, text);
+                uses.clear();
+            }
             if !uses.is_empty() {
                 let lines: Vec<String> =
                     uses.iter().map(|one| use_line(one, &roles, user.obj)).collect();
                 let text =
                     format!("role \"{name}\" cannot be dropped because some objects depend on it");
-                return Err(PgError::new("2BP01", text).with_detail(lines.join("\n")));
+                return Err(PgError::new("2BP01", text)
+                    .with_detail(lines.join("\n"))
+                    .with_hint("DROP USER .. CASCADE drops what a role owns, too."));
             }
             dict::drop_user(&self.ctx, &txn, name).await?;
         }

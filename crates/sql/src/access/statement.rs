@@ -85,6 +85,8 @@ pub enum RoleOption {
     InRole(Vec<RoleName>),
     Members(Vec<RoleName>),
     Admin(Vec<RoleName>),
+    /// A schema of the role's name for what it makes, as every user of the field has.
+    OwnSchema,
 }
 
 /// ALTER ROLE .. SET.
@@ -136,6 +138,10 @@ pub enum Access {
     DropRoles {
         names: Vec<RoleName>,
         if_exists: bool,
+        /// DROP USER.
+        users: bool,
+        /// With all that they own.
+        cascade: bool,
     },
     Reassign {
         from: Vec<RoleName>,

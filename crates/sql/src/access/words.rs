@@ -93,6 +93,14 @@ fn grant(
             let _ = words.take("privileges");
             name.clear();
         }
+        // The field's system privileges are of several words.
+        let to = if grant { "to" } else { "from" };
+        while !words.at_name_end() && !words.is(to) && !words.is("on") {
+            name = format!("{name} {}", words.name()?);
+            if words.is("on") {
+                return Err(words.near());
+            }
+        }
         let mut columns = Vec::new();
         if words.open() {
             loop {
@@ -236,14 +244,16 @@ fn drop(words: &mut Words<'_>) -> Result<Option<Access>> {
         let roles = role_names(words)?;
         return Ok(Some(Access::DropOwned { roles, cascade: behavior(words) }));
     }
-    if role_kind(words).is_none() {
-        return Ok(None);
-    }
+    let Some(kind) = role_kind(words) else { return Ok(None) };
     let if_exists = words.take("if");
     if if_exists {
         words.expect(&["exists"])?;
     }
-    Ok(Some(Access::DropRoles { names: role_names(words)?, if_exists }))
+    let names = role_names(words)?;
+    let users = kind == "USER";
+    // The field's: with all that they own.
+    let cascade = users && words.take("cascade");
+    Ok(Some(Access::DropRoles { names, if_exists, users, cascade }))
 }
 
 fn create(words: &mut Words<'_>) -> Result<Option<Access>> {
@@ -254,14 +264,17 @@ fn create(words: &mut Words<'_>) -> Result<Option<Access>> {
     }
     let name = role_name(words)?;
     let _ = words.take("with");
-    let options = options(words, true)?;
+    let mut options = options(words, true)?;
+    if kind != "USER" {
+        options.retain(|option| *option != RoleOption::OwnSchema);
+    }
     Ok(Some(Access::CreateRole { login: kind == "USER", name, if_not_exists, options }))
 }
 
 fn options(words: &mut Words<'_>, new: bool) -> Result<Vec<RoleOption>> {
     use RoleOption::{
         Admin, BypassRls, Connections, CreateDb, CreateRole, InRole, Inherit, Login, Members,
-        Password, Replication, Superuser, ValidUntil,
+        OwnSchema, Password, Replication, Superuser, ValidUntil,
     };
     type Flag = (&'static str, fn(bool) -> RoleOption);
     let flags: [Flag; 7] = [
@@ -290,6 +303,9 @@ fn options(words: &mut Words<'_>, new: bool) -> Result<Vec<RoleOption>> {
             }
             words.expect(&["by"])?;
             out.push(Password(Some(words.as_written()?)));
+            if new {
+                out.push(OwnSchema);
+            }
         } else if words.follows("default", "tablespace") || words.follows("temporary", "tablespace")
         {
             // Where things lie is the database's own affair.
@@ -378,14 +394,34 @@ fn alter(words: &mut Words<'_>) -> Result<Option<Access>> {
     if class == "materialized view" && !words.take("view") {
         return Ok(None);
     }
+    if class == "database" && is_state(words) {
+        return Err(state_of_database(words));
+    }
     let if_exists = words.take("if") && words.take("exists");
     let _ = class == "table" && words.take("only");
     let Ok(name) = words.qualified() else { return Ok(None) };
+    if class == "database" && is_state(words) {
+        return Err(state_of_database(words));
+    }
     if !words.take("owner") {
         return Ok(None);
     }
     words.expect(&["to"])?;
     Ok(Some(Access::Owner { class, if_exists, name, to: role_name(words)? }))
+}
+
+/// Whether a state comes next that the field brings its database into by a statement.
+fn is_state(words: &Words<'_>) -> bool {
+    let is = |state: &&str| words.is(state) && !words.follows(state, "owner");
+    ["open", "mount", "close", "dismount"].iter().any(is)
+}
+
+fn state_of_database(words: &mut Words<'_>) -> PgError {
+    let state = words.rest().to_uppercase();
+    PgError::unsupported(format!("ALTER DATABASE {state}")).with_hint(
+        "An instance opens the database as it starts: \"skein start\" starts instances and \
+         \"skein stop\" stops them, outside of SQL.",
+    )
 }
 
 fn alter_role(words: &mut Words<'_>, kind: &str) -> Result<Access> {

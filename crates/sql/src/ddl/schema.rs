@@ -95,14 +95,24 @@ impl Session {
         let found = dict::schemas(&self.ctx, &txn).await?.find(name).cloned();
         let Some(schema) = found else { return Ok(false) };
         self.check_owner("schema", name, schema.owner).await?;
+        self.drop_known_schema(&schema, cascade).await?;
+        Ok(true)
+    }
+
+    /// Drops a schema; that one may has been asked before.
+    pub(crate) async fn drop_known_schema(
+        &mut self,
+        schema: &SchemaDef,
+        cascade: bool,
+    ) -> Result<()> {
+        let txn = self.transaction()?;
         // Nobody makes anything in it from here on.
         let (obj, wait) = (schema.obj, kernel::txn::LockWait::Wait);
         let core = &self.instance.core;
         core.lock_table(&self.ctx, &txn, obj, kernel::txn::TmMode::X, wait).await?;
-        self.empty_schema(&schema, cascade).await?;
-        dict::drop_schema(&self.ctx, &txn, &schema).await?;
-        self.forget_defaults(schema.obj).await?;
-        Ok(true)
+        self.empty_schema(schema, cascade).await?;
+        dict::drop_schema(&self.ctx, &txn, schema).await?;
+        self.forget_defaults(schema.obj).await
     }
 
     /// ALTER SCHEMA .. RENAME TO: what is in it moves along.
