@@ -30,7 +30,8 @@ pub use events::{DRIVER_TCP, EVENT_COUNT, WaitClass, WaitEvent, enq_p1};
 pub use history::{Blocking, History, Sample, SampledState, Sampler};
 pub use latches::attribute_latches;
 pub use observer::{
-    HistogramRow, Observer, SIDS_PER_INSTANCE, SessionEventRow, SystemEventRow, instance_of_sid,
+    HistogramRow, Observer, SIDS_PER_INSTANCE, SessionCounts, SessionEventRow, SystemEventRow,
+    instance_of_sid,
 };
 pub use past::{PAST_WAITS, PastWait};
 pub use running::{RunningView, WaitedFor};

@@ -25,6 +25,7 @@ use crate::trace::{TraceFiles, TraceRules};
 #[derive(Default)]
 struct Registry {
     sessions: BTreeMap<u32, Arc<SessionState>>,
+    counts: SessionCounts,
     next_serial: u32,
     closed_user: Totals,
     closed_background: Totals,
@@ -49,6 +50,33 @@ pub struct Observer {
     /// The dictionary may have others.
     pub(crate) old_trace_rules: AtomicBool,
     trace_lost: AtomicBool,
+}
+
+/// How many sessions are open, and were at most at once since the instance's start.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct SessionCounts {
+    /// Of clients.
+    pub users: usize,
+    pub users_most: usize,
+    /// The instance's own with them.
+    pub all: usize,
+    pub all_most: usize,
+}
+
+impl SessionCounts {
+    fn opened(&mut self, kind: SessionKind) {
+        self.all += 1;
+        self.all_most = self.all_most.max(self.all);
+        if kind == SessionKind::User {
+            self.users += 1;
+            self.users_most = self.users_most.max(self.users);
+        }
+    }
+
+    fn closed(&mut self, kind: SessionKind) {
+        self.all -= 1;
+        self.users -= usize::from(kind == SessionKind::User);
+    }
 }
 
 /// Totals of one event over the instance: `v$system_event`.
@@ -160,6 +188,7 @@ impl Observer {
         let serial = registry.next_serial;
         let state = Arc::new(SessionState::new(sid, serial, kind, name, &self.env));
         registry.sessions.insert(sid, Arc::clone(&state));
+        registry.counts.opened(kind);
         drop(registry);
         if kind == SessionKind::User {
             state.totals.add_stat(Stat::LogonsCumulative, 1);
@@ -180,7 +209,9 @@ impl Observer {
     pub(crate) fn close_session(&self, state: &SessionState) {
         let mut registry = self.registry.lock();
         let registry = &mut *registry;
-        registry.sessions.remove(&state.sid());
+        if registry.sessions.remove(&state.sid()).is_some() {
+            registry.counts.closed(state.kind());
+        }
         state.settle(&self.env);
         let closed = match state.kind() {
             SessionKind::User => &mut registry.closed_user,
@@ -217,6 +248,12 @@ impl Observer {
     pub fn user_session_count(&self) -> usize {
         let registry = self.registry.lock();
         registry.sessions.values().filter(|s| s.kind() == SessionKind::User).count()
+    }
+
+    /// Open sessions now, and the most there were.
+    #[must_use]
+    pub fn session_counts(&self) -> SessionCounts {
+        self.registry.lock().counts
     }
 
     /// `v$session` and `v$session_wait`.

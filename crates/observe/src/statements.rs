@@ -244,7 +244,9 @@ impl SharedCursor {
         self.long.load(Relaxed)
     }
 
-    pub(crate) fn plan_hash(&self) -> u32 {
+    /// Hash value of the plan that it has run with last; 0: none, or one for each execution.
+    #[must_use]
+    pub fn plan_hash(&self) -> u32 {
         self.plan_hash.load(Relaxed)
     }
 

@@ -524,6 +524,18 @@ fn totals_of_a_session_outlive_it() {
 }
 
 #[test]
+fn the_most_sessions_that_were_open_at_once_are_remembered() {
+    let (_, observer) = world();
+    let own = observer.open_session(SessionKind::Background, "mmon");
+    let one = observer.open_session(SessionKind::User, "psql");
+    drop(observer.open_session(SessionKind::User, "psql"));
+    let counts = SessionCounts { users: 1, users_most: 2, all: 2, all_most: 3 };
+    assert_eq!(observer.session_counts(), counts);
+    drop((own, one));
+    assert_eq!(observer.session_counts(), SessionCounts { users: 0, all: 0, ..counts });
+}
+
+#[test]
 fn the_histogram_counts_each_wait_in_its_power_of_two() {
     assert_eq!([0, 1, 2, 3, 4, 1023, 1024].map(bucket), [0, 1, 2, 2, 3, 10, 11]);
     assert_eq!(bucket(u64::MAX), HISTOGRAM_BUCKETS - 1);

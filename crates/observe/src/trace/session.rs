@@ -285,7 +285,11 @@ impl Ctx {
         plan: u32,
     ) -> CallMark {
         let end = self.trace_mark();
-        let used = mark.until(&end);
+        let mut used = mark.until(&end);
+        if call == Call::Parse {
+            // A plan for all texts of the kind may have been made on the way: no miss of this one.
+            used.misses = used.misses.min(1);
+        }
         self.with_trace(|trace| {
             if !trace.runs(cursor) {
                 return;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The tables of a snapshot that reports read, and the columns which say what a row is about; all
-/// others are counters.
+/// others are counters, but for a few.
 pub const TABLES: &[(&str, &[&str])] = &[
     ("wrh$_sysstat", &["name", "class", "unit"]),
     ("wrh$_sys_time_model", &["stat_name"]),
@@ -19,7 +19,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("wrh$_cr_block_server", &[]),
     ("wrh$_current_block_server", &[]),
     ("wrh$_ges_statistics", &["name"]),
-    ("wrh$_sqlstat", &["sql_id", "plan_hash_value"]),
+    ("wrh$_sqlstat", &["sql_id"]),
     ("wrh$_seg_stat", &["owner", "object_name", "object_type", "obj", "statistic_name"]),
     ("wrh$_rowcache_summary", &["parameter"]),
     ("wrh$_sequences", &["sequence_owner", "sequence_name"]),
@@ -29,6 +29,10 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("wrh$_latch", &["name"]),
     ("wrh$_waitstat", &["class"]),
 ];
+
+/// The few. What a statement has cost stands under the plan that it has at the
+/// moment, and goes with it to the next: only the sum over its plans can be subtracted.
+const ASIDE: [&str; 3] = ["snap_id", "instance_number", "plan_hash_value"];
 
 /// Rows as they are fetched: the names of the columns, and the values as texts.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -234,9 +238,8 @@ impl Table {
         begin: i64,
         end: i64,
     ) -> Option<Table> {
-        let is_key = |name: &&String| {
-            keys.contains(&name.as_str()) || *name == "snap_id" || *name == "instance_number"
-        };
+        let is_counter =
+            |name: &&String| !keys.contains(&name.as_str()) && !ASIDE.contains(&name.as_str());
         let own = |row: &&Vec<Option<String>>| {
             fetched.number(row, "snap_id") == Some(end)
                 && fetched.number(row, "instance_number") == Some(instance)
@@ -246,19 +249,19 @@ impl Table {
             fetched.rows.iter().filter(own).any(|r| fetched.value(r, name).is_some())
         };
         let columns: Vec<String> =
-            fetched.columns.iter().filter(|name| !is_key(name)).filter(counted).cloned().collect();
+            fetched.columns.iter().filter(is_counter).filter(counted).cloned().collect();
         let rows_of = |snap_id: i64| {
             let rows = fetched.rows.iter().filter(move |row| {
                 fetched.number(row, "snap_id") == Some(snap_id)
                     && fetched.number(row, "instance_number") == Some(instance)
             });
-            rows.map(|row| {
+            summed(rows.map(|row| {
                 let key = keys.iter().map(|k| fetched.value(row, k).unwrap_or("").to_owned());
                 let values = columns.iter().map(|name| fetched.number(row, name).unwrap_or(0));
                 (key.collect::<Vec<String>>(), values.collect::<Vec<i64>>())
-            })
+            }))
         };
-        let before: BTreeMap<Vec<String>, Vec<i64>> = rows_of(begin).collect();
+        let before: BTreeMap<Vec<String>, Vec<i64>> = rows_of(begin).into_iter().collect();
         let subtract = |(keys, at_end): (Vec<String>, Vec<i64>)| {
             let zero = vec![0; columns.len()];
             let from = before.get(&keys).unwrap_or(&zero);
@@ -268,9 +271,30 @@ impl Table {
             let added = at_end.iter().zip(from).map(|(now, then)| (now - then).max(0)).collect();
             Row { keys, added, at_end }
         };
-        let rows: Vec<Row> = rows_of(end).map(subtract).collect();
+        let rows: Vec<Row> = rows_of(end).into_iter().map(subtract).collect();
         (!rows.is_empty()).then_some(Table { columns, rows })
     }
+}
+
+/// What a row is about, and its counters.
+type Counted = (Vec<String>, Vec<i64>);
+
+/// The sums of rows that are about the same, in the order of the first of them.
+fn summed(rows: impl Iterator<Item = Counted>) -> Vec<Counted> {
+    let mut sums: Vec<Counted> = Vec::new();
+    let mut places: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    for (key, values) in rows {
+        match places.get(&key) {
+            Some(at) => {
+                sums[*at].1.iter_mut().zip(values).for_each(|(sum, more)| *sum += more);
+            }
+            None => {
+                places.insert(key.clone(), sums.len());
+                sums.push((key, values));
+            }
+        }
+    }
+    sums
 }
 
 /// What one instance, or all together, did between two snapshots.

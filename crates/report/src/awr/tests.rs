@@ -208,6 +208,21 @@ fn times_are_taken_in_full_where_they_are_kept() {
 }
 
 #[test]
+fn a_statement_does_not_begin_anew_with_another_plan() {
+    let mut input = input();
+    let rows = "snap_id | instance_number | sql_id | plan_hash_value | executions | elapsed_time
+        1 | 1 | one | 7 | 100 | 1000
+        1 | 1 | one | 9 | 10 | 100
+        2 | 1 | one | 8 | 130 | 1300
+        2 | 1 | one | 9 | 11 | 110";
+    input.tables.insert("wrh$_sqlstat".to_owned(), fetched(rows));
+    let interval = Interval::new(&input, 1, 2, Some(1)).expect("a report");
+    let all = sql::statements(&interval.works[0]);
+    let [one] = &all[..] else { panic!("one statement, not {all:?}") };
+    assert_eq!((one.executions, one.elapsed_us), (31.0, 310.0));
+}
+
+#[test]
 fn what_is_not_counted_is_not_shown() {
     let mut input = input();
     for table in ["wrh$_seg_stat", "wrh$_sqlstat", "wrh$_gc_wait_split", "wrh$_sys_time_model"] {

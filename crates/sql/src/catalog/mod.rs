@@ -23,7 +23,7 @@ mod views;
 
 pub use peers::connect_instances;
 pub(crate) use pg::sees_statements_of;
-pub(crate) use views::shown_text;
+pub(crate) use views::{DATABASE, database_id, shown_text};
 
 use crate::cursor::CursorRow;
 use crate::ddl::is_temporary;
@@ -366,11 +366,8 @@ impl Session {
         name: &str,
     ) -> Result<Relation> {
         let in_sys = schema.is_none_or(|s| s == "sys");
-        // Names that users too may have given.
-        let theirs = schema.is_none()
-            && (["user_", "all_", "dba_"].iter().any(|prefix| name.starts_with(prefix))
-                || matches!(name, "dictionary" | "dict" | "tab" | "cat")
-                || matches!(name, "session_privs" | "session_roles"));
+        // All but these are names that users too may have given.
+        let theirs = schema.is_none() && !name.starts_with("v$");
         let of_session = match in_sys.then(|| views::of_session(name)).flatten() {
             Some(_) if theirs && self.find_table(None, name).await?.is_some() => None,
             view => view,
@@ -400,7 +397,7 @@ impl Session {
                 None => Relation::Table(found),
             });
         }
-        if schema.is_none()
+        if in_sys
             && crate::workload::is_own_name(name)
             && let Some(found) = self.find_table(Some(crate::workload::SCHEMA), name).await?
         {

@@ -1,16 +1,32 @@
 //! The repository's tables and views are made when the first snapshot is taken.
 //!
 //! What it promises: two instances that begin at once make them once; a table of an older release
-//! gets the columns it lacks. What it must never do: take away a column.
+//! gets the columns it lacks, and a view is made anew, with what has been granted on it. What it
+//! must never do: take away a column of a table; fail because a view cannot be made anew.
 
 use super::SCHEMA;
+use super::shown::{self, HistView};
 use super::statements::Statements;
-use super::tables::{Column, OTHERS, SNAPSHOT, SOURCES, SYSSTAT, all_columns, create, hist_name};
+use super::tables::{Column, SNAPSHOT, SQL_PLAN, all_tables, create};
 use crate::Result;
-use kernel::dict::{self, SUPERUSER_OBJ, TableDef};
+use crate::catalog::{DATABASE, database_id};
+use kernel::dict::{self, AclTarget, SUPERUSER_OBJ, TableDef};
+use observe::AlertLevel;
 
 /// How often it is tried anew because another instance makes the same.
 const TRIES: usize = 5;
+
+/// Whether an error may mean that another instance was faster: with an object or a column of this
+/// name, or with an object that was there a moment ago.
+fn is_of_others(code: &str) -> bool {
+    matches!(code, "42P06" | "42P07" | "42710" | "42701" | "42P01" | "42704" | "40001" | "40P01")
+}
+
+/// Whether an error means that a view must stay as it is for now: others need it so, what has its
+/// name is no view, or it is in use.
+fn is_in_the_way(code: &str) -> bool {
+    matches!(code, "2BP01" | "42P16" | "42809" | "55P03")
+}
 
 impl Statements {
     /// Makes what is missing.
@@ -21,9 +37,7 @@ impl Statements {
             self.begin();
             let made = self.make_missing().await;
             match self.end(made).await {
-                // Another instance was faster with an object of this name.
-                Err(error)
-                    if matches!(error.code, "42P06" | "42P07" | "42710") && tries < TRIES => {}
+                Err(error) if is_of_others(error.code) && tries < TRIES => {}
                 done => return done,
             }
         }
@@ -37,13 +51,21 @@ impl Statements {
             dict::create_schema(&ctx, &txn, SCHEMA, SUPERUSER_OBJ).await?;
             new = true;
         }
-        let sources = SOURCES.iter().map(|source| (source.table, all_columns(source)));
-        let others = OTHERS.iter().map(|(table, columns)| (*table, columns.to_vec()));
-        for (table, columns) in others.chain(sources) {
-            new |= match self.table(table).await? {
+        for (table, columns) in all_tables() {
+            match self.table(table).await? {
                 Some(found) => self.complete(&found, table, &columns).await?,
                 None => {
                     self.make(table, &columns).await?;
+                    new = true;
+                }
+            }
+        }
+        for view in shown::all(database_id(&self.session.instance), DATABASE) {
+            new |= match self.table(&view.name).await? {
+                Some(found) if !view.is_old(&found) => false,
+                Some(found) => self.renew(&view, &found).await?,
+                None => {
+                    self.run(&view.create()).await?;
                     true
                 }
             };
@@ -60,44 +82,90 @@ impl Statements {
         self.run(&create(table, columns)).await?;
         let key = match (table, columns[0].0) {
             (SNAPSHOT, _) => "snap_id, instance_number",
+            (SQL_PLAN, _) => "sql_id, plan_hash_value, id",
             (_, first) => first,
         };
         let unique = if columns[0].0 == "snap_id" && table != SNAPSHOT { "" } else { "unique " };
         let bare = table.replace('$', "");
         self.run(&format!("create {unique}index {bare}_id on pg_awr.{table} ({key})")).await?;
-        self.show(table).await
+        Ok(())
     }
 
-    async fn show(&mut self, table: &str) -> Result<()> {
-        let shown = match table {
-            // The field's name for it, which it has in this view only.
-            SYSSTAT => "*, name as stat_name",
-            _ => "*",
-        };
-        let text = format!(
-            "create view pg_awr.{} as select {shown} from pg_awr.{table}",
-            hist_name(table)
-        );
-        self.run(&text).await.map(|_| ())
-    }
-
-    /// Adds what an older release did not have; whether there was something.
-    async fn complete(
-        &mut self,
-        found: &TableDef,
-        table: &str,
-        columns: &[Column],
-    ) -> Result<bool> {
+    /// Adds what an older release did not have.
+    async fn complete(&mut self, found: &TableDef, table: &str, columns: &[Column]) -> Result<()> {
         let missing = columns.iter().filter(|(name, _)| found.column(name).is_none());
-        let missing: Vec<&Column> = missing.collect();
-        if missing.is_empty() {
-            return Ok(false);
-        }
-        self.run(&format!("drop view if exists pg_awr.{}", hist_name(table))).await?;
         for (name, ty) in missing {
-            self.run(&format!("alter table pg_awr.{table} add column {name} {ty}")).await?;
+            let add = format!("add column if not exists {name} {ty}");
+            self.run(&format!("alter table pg_awr.{table} {add}")).await?;
         }
-        self.show(table).await?;
-        Ok(true)
+        Ok(())
+    }
+
+    /// Makes a view of an older release anew: in its place if its columns can stay, so that it
+    /// keeps its grants and what reads it. `false`: it must stay as it is.
+    async fn renew(&mut self, view: &HistView, found: &TableDef) -> Result<bool> {
+        let old: Vec<&str> = found.columns.iter().map(|column| column.name.as_str()).collect();
+        let replace = view.replace(&old).map(|statement| vec![statement]);
+        let anew = vec![format!("drop view if exists pg_awr.{}", view.name), view.create()];
+        let mut why = None;
+        for way in replace.into_iter().chain([anew]) {
+            self.run("savepoint old_view").await?;
+            match self.run_all(&way).await {
+                Ok(()) => {
+                    self.run("release savepoint old_view").await?;
+                    self.give_back(found).await?;
+                    return Ok(true);
+                }
+                Err(error) if is_in_the_way(error.code) => {
+                    self.run("rollback to savepoint old_view").await?;
+                    self.run("release savepoint old_view").await?;
+                    let is_in_use = error.code == "55P03";
+                    why = Some(error);
+                    if is_in_use {
+                        break;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // It is tried again with each snapshot: once is often enough to be told.
+        let told = !self.session.database.old_views.lock().insert(view.name.clone());
+        if let Some(error) = why.filter(|_| !told) {
+            let text = format!("view pg_awr.{} stays as an older release made it", view.name);
+            self.session.ctx.alert(AlertLevel::Warning, format!("{text}: {error}"));
+        }
+        Ok(false)
+    }
+
+    async fn run_all(&mut self, statements: &[String]) -> Result<()> {
+        for statement in statements {
+            self.run(statement).await?;
+        }
+        Ok(())
+    }
+
+    /// What a view that is gone had of owner and grants, for the one that has its name now.
+    async fn give_back(&mut self, old: &TableDef) -> Result<()> {
+        let Some(new) = self.table(&old.name).await? else { return Ok(()) };
+        // What was replaced has kept them.
+        if new.obj == old.obj {
+            return Ok(());
+        }
+        let (txn, ctx) = (self.session.transaction()?, self.session.ctx.clone());
+        if new.owner != old.owner {
+            dict::change_owner(&ctx, &txn, new.obj, &[], old.owner).await?;
+        }
+        if old.acl.is_some() {
+            let target = AclTarget::Relation(new.obj);
+            dict::change_acl(&ctx, &txn, target, |_| old.acl.clone()).await?;
+        }
+        for (at, column) in new.columns.iter().enumerate() {
+            let before = old.columns.iter().find(|before| before.name == column.name);
+            if let Some(acl) = before.and_then(|before| before.acl.as_ref()) {
+                let target = AclTarget::Column(new.obj, at);
+                dict::change_acl(&ctx, &txn, target, |_| Some(acl.clone())).await?;
+            }
+        }
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@
 //! What it must never do: read a counter past the views, or be part of the caller's transaction.
 
 mod install;
+mod shown;
 mod statements;
 mod tables;
 mod take;
@@ -34,7 +35,7 @@ pub(crate) fn is_own_name(name: &str) -> bool {
 
 /// Whether a name is of a view of the history, there or not yet.
 pub(crate) fn is_history(name: &str) -> bool {
-    tables::views().any(|view| view == name)
+    shown::names().any(|view| view == name)
 }
 
 impl Session {

@@ -92,12 +92,22 @@ pub(super) const ACTIVE_SESSIONS: &str = "wrh$_active_session_history";
 /// The table of statistics.
 pub(super) const SYSSTAT: &str = "wrh$_sysstat";
 
+/// The table of how long waits were.
+pub(super) const EVENT_HISTOGRAM: &str = "wrh$_event_histogram";
+
+/// The table of what statements have cost.
+pub(super) const SQL_STAT: &str = "wrh$_sqlstat";
+
+/// The table of what has been done with segments.
+pub(super) const SEG_STAT: &str = "wrh$_seg_stat";
+
 /// The table that knows the snapshots: one row for each instance in one.
 pub(super) const SNAPSHOT: &str = "wrm$_snapshot";
 pub(super) const SNAPSHOT_COLUMNS: &[Column] = &[
     ("snap_id", "bigint"),
     ("instance_number", "integer"),
     ("instance_name", "text"),
+    ("host_name", "text"),
     ("version", "text"),
     ("startup_time", "timestamptz"),
     ("begin_interval_time", "timestamptz"),
@@ -112,15 +122,42 @@ pub(super) const SNAP_ERROR: &str = "wrm$_snap_error";
 pub(super) const SNAP_ERROR_COLUMNS: &[Column] =
     &[("snap_id", "bigint"), ("instance_number", "integer"), ("error_text", "text")];
 
-/// Texts of statements, once for all snapshots.
+/// Texts of statements, and who parsed them first, once for all snapshots.
 pub(super) const SQL_TEXT: &str = "wrh$_sqltext";
-pub(super) const SQL_TEXT_COLUMNS: &[Column] = &[("sql_id", "text"), ("sql_text", "text")];
+pub(super) const SQL_TEXT_COLUMNS: &[Column] = &[
+    ("sql_id", "text"),
+    ("sql_text", "text"),
+    ("command_type", "integer"),
+    ("parsing_schema_name", "text"),
+    ("module", "text"),
+    ("action", "text"),
+];
+
+/// Plans of statements, one row a step, once for all snapshots.
+pub(super) const SQL_PLAN: &str = "wrh$_sql_plan";
+pub(super) const SQL_PLAN_COLUMNS: &[Column] = &[
+    ("sql_id", "text"),
+    ("plan_hash_value", "bigint"),
+    ("id", "integer"),
+    ("parent_id", "integer"),
+    ("depth", "integer"),
+    ("position", "integer"),
+    ("operation", "text"),
+    ("options", "text"),
+    ("object_name", "text"),
+    ("cost", "bigint"),
+    ("cardinality", "bigint"),
+    ("bytes", "bigint"),
+    ("access_predicates", "text"),
+    ("filter_predicates", "text"),
+];
 
 /// A table that is filled in a way of its own.
-pub(super) const OTHERS: [(&str, &[Column]); 4] = [
+pub(super) const OTHERS: [(&str, &[Column]); 5] = [
     (SNAPSHOT, SNAPSHOT_COLUMNS),
     (SNAP_ERROR, SNAP_ERROR_COLUMNS),
     (SQL_TEXT, SQL_TEXT_COLUMNS),
+    (SQL_PLAN, SQL_PLAN_COLUMNS),
     (TRACING, TRACING_COLUMNS),
 ];
 
@@ -170,15 +207,21 @@ pub(super) const SOURCES: &[Source] = &[
             ("class", "bigint"),
             ("unit", "text"),
             ("value_us", "bigint"),
+            ("stat_id", "bigint"),
         ],
     ),
     source(
         "wrh$_sys_time_model",
         &["v$sys_time_model"],
         2,
-        &[("stat_name", "text"), ("value", "bigint")],
+        &[("stat_name", "text"), ("value", "bigint"), ("stat_id", "bigint")],
     ),
-    source("wrh$_osstat", &["v$osstat"], 2, &[("stat_name", "text"), ("value", "bigint")]),
+    source(
+        "wrh$_osstat",
+        &["v$osstat"],
+        2,
+        &[("stat_name", "text"), ("value", "bigint"), ("osstat_id", "bigint")],
+    ),
     source(
         "wrh$_system_event",
         &["v$system_event"],
@@ -192,11 +235,13 @@ pub(super) const SOURCES: &[Source] = &[
             ("total_waits_fg", "bigint"),
             ("total_timeouts_fg", "bigint"),
             ("time_waited_micro_fg", "bigint"),
+            ("event_id", "bigint"),
+            ("wait_class_id", "bigint"),
         ],
     )
     .only("total_waits > 0"),
     source(
-        "wrh$_event_histogram",
+        EVENT_HISTOGRAM,
         &["v$event_histogram_micro"],
         3,
         &[("event", "text"), ("wait_time_micro", "bigint"), ("wait_count", "bigint")],
@@ -233,9 +278,9 @@ pub(super) const SOURCES: &[Source] = &[
         2,
         &[("name", "text"), ("value", "bigint")],
     ),
-    source("wrh$_sqlstat", &["v$sqlstats"], 3, SQL).only("executions > 0 or elapsed_time > 0"),
+    source(SQL_STAT, &["v$sqlstats"], 3, SQL).only("executions > 0 or elapsed_time > 0"),
     source(
-        "wrh$_seg_stat",
+        SEG_STAT,
         &["v$segment_statistics"],
         4,
         &[
@@ -292,7 +337,13 @@ pub(super) const SOURCES: &[Source] = &[
         "wrh$_parameter",
         &["v$parameter"],
         2,
-        &[("name", "text"), ("display_value", "text"), ("isdefault", "text")],
+        &[
+            ("name", "text"),
+            ("display_value", "text"),
+            ("isdefault", "text"),
+            ("value", "text"),
+            ("ismodified", "text"),
+        ],
     ),
     source(
         "wrh$_enqueue_stat",
@@ -343,6 +394,7 @@ const SAMPLE: &[Column] = &[
     ("session_id", "integer"),
     ("session_serial", "integer"),
     ("session_type", "text"),
+    ("user_id", "bigint"),
     ("username", "text"),
     ("sql_id", "text"),
     ("top_level_sql_id", "text"),
@@ -350,6 +402,8 @@ const SAMPLE: &[Column] = &[
     ("sql_exec_start", "timestamptz"),
     ("session_state", "text"),
     ("event", "text"),
+    ("event_id", "bigint"),
+    ("wait_class_id", "bigint"),
     ("wait_class", "text"),
     ("seq", "bigint"),
     ("p1text", "text"),
@@ -367,8 +421,10 @@ const SAMPLE: &[Column] = &[
     ("current_file_no", "integer"),
     ("current_block_no", "bigint"),
     ("current_row_no", "integer"),
+    ("remote_instance_no", "integer"),
     ("xid", "text"),
     ("in_hard_parse", "text"),
+    ("in_sql_execution", "text"),
     ("service_name", "text"),
     ("program", "text"),
     ("module", "text"),
@@ -459,6 +515,9 @@ const SQL: &[Column] = &[
     ("rows_processed", "bigint"),
     ("parse_calls", "bigint"),
     ("fetches", "bigint"),
+    ("end_of_fetch_count", "bigint"),
+    ("loads", "bigint"),
+    ("invalidations", "bigint"),
     ("cluster_wait_time", "bigint"),
     ("concurrency_wait_time", "bigint"),
     ("application_wait_time", "bigint"),
@@ -472,15 +531,15 @@ pub(super) fn create(table: &str, columns: &[Column]) -> String {
 }
 
 /// Columns of a source's table, the common ones first.
-pub(super) fn all_columns(source: &Source) -> Vec<Column> {
+fn all_columns(source: &Source) -> Vec<Column> {
     let common = [("snap_id", "bigint"), ("instance_number", "integer")];
     common.into_iter().chain(source.columns.iter().copied()).collect()
 }
 
-/// Names of the views of the history.
-pub(super) fn views() -> impl Iterator<Item = String> {
-    let sources = SOURCES.iter().map(|source| source.table);
-    sources.chain(OTHERS.iter().map(|(table, _)| *table)).map(hist_name)
+/// All tables with their columns.
+pub(super) fn all_tables() -> impl Iterator<Item = (&'static str, Vec<Column>)> {
+    let sources = SOURCES.iter().map(|source| (source.table, all_columns(source)));
+    OTHERS.iter().map(|(table, columns)| (*table, columns.to_vec())).chain(sources)
 }
 
 /// Checks what a caller gives as a range of snapshots.
@@ -519,9 +578,8 @@ mod tests {
 
     #[test]
     fn tables_and_their_views_have_names_of_their_own() {
-        let mut all: Vec<&str> = SOURCES.iter().map(|source| source.table).collect();
-        all.extend(OTHERS.iter().map(|(table, _)| *table));
-        let mut hist: Vec<String> = views().collect();
+        let mut all: Vec<&str> = all_tables().map(|(table, _)| table).collect();
+        let mut hist: Vec<String> = all.iter().map(|table| hist_name(table)).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();

@@ -1,7 +1,9 @@
 //! Taking a snapshot, and dropping old ones.
 
 use super::statements::{Statements, number};
-use super::tables::{ACTIVE_SESSIONS, SOURCES, Whose, check_range};
+use super::tables::{
+    ACTIVE_SESSIONS, SOURCES, SQL_PLAN, SQL_PLAN_COLUMNS, SQL_TEXT, Whose, check_range,
+};
 use crate::Result;
 use futures::future::LocalBoxFuture;
 use kernel::instance::Instance;
@@ -149,7 +151,8 @@ impl Statements {
             let statement = SOURCES[*at].fill(view, columns, id, Whose::All);
             self.run(&statement.expect("it was one before")).await?;
         }
-        self.keep_texts(fills).await?;
+        self.keep_texts().await?;
+        self.keep_plans().await?;
         let left_out = self.leave_out(id, &before).await?;
         let took_us = self.session.ctx.env.wall_us() - began_us;
         self.run(&format!(
@@ -183,9 +186,9 @@ impl Statements {
         let flag = i32::from(!automatic);
         let now_us = self.session.ctx.env.wall_us() - EPOCH_US;
         self.run(&format!(
-            "insert into pg_awr.wrm$_snapshot (snap_id, instance_number, instance_name, version, \
-             startup_time, begin_interval_time, end_interval_time, sessions, snap_flag) \
-             select {id}, i.inst_id, i.instance_name, i.version, i.startup_time, \
+            "insert into pg_awr.wrm$_snapshot (snap_id, instance_number, instance_name, host_name, \
+             version, startup_time, begin_interval_time, end_interval_time, sessions, snap_flag) \
+             select {id}, i.inst_id, i.instance_name, i.host_name, i.version, i.startup_time, \
              coalesce((select max(s.end_interval_time) from pg_awr.wrm$_snapshot s \
              where s.instance_number = i.inst_id and s.startup_time = i.startup_time), \
              i.startup_time), \
@@ -197,18 +200,32 @@ impl Statements {
         .map(|_| ())
     }
 
-    /// Texts of statements that no snapshot has met before.
-    async fn keep_texts(&mut self, fills: &[Fill]) -> Result<()> {
-        let sql = fills.iter().find(|fill| SOURCES[fill.at].table == "wrh$_sqlstat");
-        let Some(sql) = sql else { return Ok(()) };
-        let wanted = ["sql_fulltext", "sql_text"];
-        let text = wanted.iter().find(|name| sql.columns.iter().any(|column| column == *name));
-        let Some(text) = text else { return Ok(()) };
+    /// Texts of statements that no snapshot has met before, and who parsed them first.
+    async fn keep_texts(&mut self) -> Result<()> {
+        self.run(
+            "insert into pg_awr.wrh$_sqltext (sql_id, sql_text, command_type, \
+             parsing_schema_name, module, action) \
+             select a.sql_id, max(a.sql_fulltext), max(a.command_type), \
+             max(a.parsing_schema_name), max(a.module), max(a.action) from gv$sqlarea a \
+             where not exists \
+             (select 1 from pg_awr.wrh$_sqltext t where t.sql_id = a.sql_id) group by a.sql_id",
+        )
+        .await
+        .map(|_| ())
+    }
+
+    /// Plans that no snapshot has met before: of several sessions' or instances' one, as they have
+    /// the same steps.
+    async fn keep_plans(&mut self) -> Result<()> {
+        let columns: Vec<&str> = SQL_PLAN_COLUMNS.iter().map(|(name, _)| *name).collect();
+        let columns = columns.join(", ");
         self.run(&format!(
-            "insert into pg_awr.wrh$_sqltext (sql_id, sql_text) \
-             select sql_id, max({text}) from g{} where sql_id is not null and not exists \
-             (select 1 from pg_awr.wrh$_sqltext t where t.sql_id = g{}.sql_id) group by sql_id",
-            sql.view, sql.view
+            "insert into pg_awr.{SQL_PLAN} ({columns}) select {columns} from \
+             (select g.*, dense_rank() over (partition by g.sql_id, g.plan_hash_value \
+             order by g.inst_id, g.child_number) as place from gv$sql_plan g \
+             where g.plan_hash_value > 0) p where p.place = 1 and not exists \
+             (select 1 from pg_awr.{SQL_PLAN} t where t.sql_id = p.sql_id \
+             and t.plan_hash_value = p.plan_hash_value)"
         ))
         .await
         .map(|_| ())
@@ -282,11 +299,13 @@ impl Statements {
         for table in tables.chain(["wrm$_snap_error", "wrm$_snapshot"]) {
             self.run(&format!("delete from pg_awr.{table} where {condition}")).await?;
         }
-        self.run(
-            "delete from pg_awr.wrh$_sqltext where sql_id not in \
-             (select sql_id from pg_awr.wrh$_sqlstat where sql_id is not null)",
-        )
-        .await?;
+        for table in [SQL_TEXT, SQL_PLAN] {
+            self.run(&format!(
+                "delete from pg_awr.{table} where sql_id not in \
+                 (select sql_id from pg_awr.wrh$_sqlstat where sql_id is not null)"
+            ))
+            .await?;
+        }
         Ok(count)
     }
 }

@@ -30,6 +30,7 @@ views! {
     "v$sgainfo", Make::Local(sgainfo), "The same, by the field's newer names." {
         name: Text, "What for.";
         bytes: Int8, "Bytes.";
+        resizeable: Text, "`No`: it cannot be changed while the instance runs.";
     }
     "v$sgastat", Make::Local(sgastat), "The same in more detail, as far as it is known." {
         pool: Text, "`shared pool`; NULL for what is allotted as a whole.";
@@ -81,11 +82,15 @@ fn sga(instance: &Arc<Instance>, rows: &mut Rows) {
 }
 
 fn sgainfo(instance: &Arc<Instance>, rows: &mut Rows) {
-    let buffers = instance.core.cache.capacity_blocks() * BLOCK_BYTES;
-    rows.push(vec![text("Buffer Cache Size"), int(buffers)]);
-    rows.push(vec![text("Redo Buffers"), int(instance.params.log_buffer())]);
+    let buffers = instance.core.cache.capacity_blocks() as u64 * BLOCK_BYTES as u64;
     let pool: u64 = shared_pool(instance).iter().map(|(_, bytes)| bytes).sum();
-    rows.push(vec![text("Shared Pool Size"), int(pool)]);
+    for (name, bytes) in [
+        ("Buffer Cache Size", buffers),
+        ("Redo Buffers", instance.params.log_buffer()),
+        ("Shared Pool Size", pool),
+    ] {
+        rows.push(vec![text(name), int(bytes), text("No")]);
+    }
 }
 
 /// What is known of the memory for statements and the like, in bytes.

@@ -1,4 +1,4 @@
-//! Stored code: what routines are written as; and two lists of the field that are empty here, since
+//! Stored code: what routines are written as; and lists of the field that are empty here, since
 //! there is nothing to put into them.
 //!
 //! What it promises: the lines of a routine, behind `create or replace`, make the same routine
@@ -23,7 +23,7 @@ views! {
         text: Text, "The line, without its end. The head is made from the dictionary and stands in \
             front of the body as it was written.";
     }
-    "dba_errors", Make::Session(SessionView::Errors), "Errors of stored code: always without rows. \
+    "dba_errors", Make::Session(SessionView::Nothing), "Errors of stored code: always without rows. \
         A routine that cannot be read is refused when it is made, and what else is wrong with it \
         is told to who runs it." {
         owner: Text, "Schema of the code.";
@@ -35,7 +35,7 @@ views! {
         text: Text, "The error.";
         attribute: Text, "`ERROR` or `WARNING`.";
     }
-    "dba_triggers", Make::Session(SessionView::Triggers), "Triggers: always without rows, there \
+    "dba_triggers", Make::Session(SessionView::Nothing), "Triggers: always without rows, there \
         are none here." {
         owner: Text, "Schema of the trigger.";
         trigger_name: Text, "Its name.";
@@ -44,8 +44,21 @@ views! {
         table_owner: Text, "Schema of the table.";
         base_object_type: Text, "`TABLE` or `VIEW`.";
         table_name: Text, "The table.";
+        column_name: Text, "The column.";
+        referencing_names: Text, "What it would call a row, old and new.";
+        when_clause: Text, "On what condition it would run.";
         status: Text, "`ENABLED` or `DISABLED`.";
+        description: Text, "Its head.";
+        action_type: Text, "`PL/SQL` or `CALL`.";
         trigger_body: Text, "What it would do.";
+    }
+    "dba_synonyms", Make::Session(SessionView::Nothing), "Other names of objects: always without \
+        rows, there are none here." {
+        owner: Text, "Schema of the name.";
+        synonym_name: Text, "The name.";
+        table_owner: Text, "Schema of the object.";
+        table_name: Text, "Its own name.";
+        db_link: Text, "The database that it is in.";
     }
 }
 

@@ -16,6 +16,7 @@ views! {
         many as `_ash_size` holds." {
         sample_id: Int8, "Number of the moment on this instance.";
         sample_time: Timestamptz, "The moment.";
+        is_awr_sample: Text, "`Y`: of one in ten moments, whose samples snapshots keep; else `N`.";
         session_id: Int4, "The session.";
         "session_serial#": Int4, "Tells sessions apart that had the same `session_id`.";
         session_type: Text, "`FOREGROUND`: a client's; `BACKGROUND`: a process of the instance.";
@@ -73,7 +74,7 @@ fn name(id: Option<SqlId>) -> Value {
 
 fn active_session_history(instance: &Arc<Instance>, rows: &mut Rows) {
     for sample in instance.observer.history.samples() {
-        let mut row = Vec::with_capacity(43);
+        let mut row = Vec::with_capacity(44);
         row.extend(who(&sample));
         row.extend(waited(&sample));
         let [status, instance_no, sid] = blocking(sample.blocking);
@@ -89,11 +90,12 @@ fn active_session_history(instance: &Arc<Instance>, rows: &mut Rows) {
 }
 
 /// From `sample_id` to `sql_exec_start`.
-fn who(s: &Sample) -> [Value; 11] {
+fn who(s: &Sample) -> [Value; 12] {
     let foreground = s.kind == observe::SessionKind::User;
     [
         int(s.id),
         wall(s.wall_us),
+        text(if s.id.is_multiple_of(10) { "Y" } else { "N" }),
         int4(s.sid),
         int4(s.serial),
         text(if foreground { "FOREGROUND" } else { "BACKGROUND" }),

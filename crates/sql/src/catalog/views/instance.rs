@@ -35,17 +35,30 @@ views! {
         status: Text, "`OPEN`, or `CLOSING` while it is shut down.";
         parallel: Text, "`YES`: other instances may open the database too.";
         shutdown_pending: Text, "`YES` while it is shut down, else `NO`.";
+        archiver: Text, "`STOPPED`: redo is not archived.";
+        logins: Text, "`ALLOWED`.";
+        database_status: Text, "`ACTIVE`.";
+        instance_role: Text, "`PRIMARY_INSTANCE`.";
+        active_state: Text, "`NORMAL`.";
+        blocked: Text, "`NO`.";
         sessions: Int8, "Sessions of clients that are open.";
         current_scn: Int8, "Its clock: the newest system change number it knows.";
     }
     "v$version", Make::Local(version), "What runs here." {
         banner: Text, "Name and version of the program.";
+        banner_full: Text, "The same.";
     }
     "v$database", Make::Local(database), "The database." {
+        dbid: Int8, "Its number, given when it was made: no other database has it, but by chance.";
         name: Text, "Its name.";
+        db_unique_name: Text, "The same.";
+        created: Timestamptz, "Always NULL: nobody has noted when it was made.";
         open_mode: Text, "`READ WRITE`.";
         log_mode: Text, "`NOARCHIVELOG`: redo is not archived.";
         database_role: Text, "`PRIMARY`.";
+        force_logging: Text, "`YES`: there is no change without redo.";
+        flashback_on: Text, "`NO`: the database as a whole goes back to no earlier time.";
+        cdb: Text, "`NO`: it holds no other databases.";
         current_scn: Int8, "The clock of this instance: the newest system change number it knows.";
         "checkpoint_change#": Int8, "Where recovery of this instance's redo thread would begin, in \
             bytes from the thread's first.";
@@ -70,7 +83,13 @@ views! {
 }
 
 /// The database's name.
-const DATABASE: &str = "SKEIN";
+pub(crate) const DATABASE: &str = "SKEIN";
+
+/// The database's number: `dbid`.
+pub(crate) fn database_id(instance: &Instance) -> u32 {
+    let [a, b, c, d, ..] = instance.core.cache.group.id();
+    u32::from_le_bytes([a, b, c, d])
+}
 
 fn instance_row(instance: &Arc<Instance>, rows: &mut Rows) {
     // A port takes clients, and the cluster questions, only of an open instance.
@@ -86,21 +105,34 @@ fn instance_row(instance: &Arc<Instance>, rows: &mut Rows) {
         text(status),
         text("YES"),
         text(pending),
+        text("STOPPED"),
+        text("ALLOWED"),
+        text("ACTIVE"),
+        text("PRIMARY_INSTANCE"),
+        text("NORMAL"),
+        text("NO"),
         int(instance.observer.user_session_count()),
         int(instance.core.current_scn().0),
     ]);
 }
 
 fn version(_: &Arc<Instance>, rows: &mut Rows) {
-    rows.push(vec![text(format!("Skein {}", env!("CARGO_PKG_VERSION")))]);
+    let banner = format!("Skein {}", env!("CARGO_PKG_VERSION"));
+    rows.push(vec![text(&*banner), text(banner)]);
 }
 
 fn database(instance: &Arc<Instance>, rows: &mut Rows) {
     rows.push(vec![
+        int(database_id(instance)),
         text(DATABASE),
+        text(DATABASE),
+        Value::Null,
         text("READ WRITE"),
         text("NOARCHIVELOG"),
         text("PRIMARY"),
+        text("YES"),
+        text("NO"),
+        text("NO"),
         int(instance.core.current_scn().0),
         int(instance.core.log.checkpoint().0),
     ]);

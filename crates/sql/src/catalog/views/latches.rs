@@ -32,7 +32,8 @@ views! {
     } + COUNTS {}
     "v$waitstat", Make::Local(waitstat), "Waits for blocks whose latch another session of this \
         instance had (`buffer busy waits`), by class of the block." {
-        class: Text, "What the block is.";
+        class: Text, "What the block is: `data block`, also of one that has no rows yet; `segment \
+            header`, `1st level bmb`, `file header block`, `undo header` or `undo block`.";
         count: Int8, "Waits.";
         time: Int8, "Microseconds waited (the field counts hundredths of a second).";
     }
@@ -75,24 +76,24 @@ fn children(instance: &Arc<Instance>, rows: &mut Rows) {
 /// The field's names of `class#`.
 fn class_name(class: u64) -> &'static str {
     match class {
-        1 => "data block",
         4 => "segment header",
         8 => "1st level bmb",
         13 => "file header block",
         17 => "undo header",
         18 => "undo block",
-        _ => "unused",
+        // Also of one that is free, which has been latched to be filled.
+        _ => "data block",
     }
 }
 
 fn waitstat(instance: &Arc<Instance>, rows: &mut Rows) {
-    let mut classes: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let mut classes: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for row in instance.core.cache.busy_rows() {
-        let (waits, us) = classes.entry(row.kind.class()).or_default();
+        let (waits, us) = classes.entry(class_name(row.kind.class())).or_default();
         *waits += row.waits;
         *us += row.time_us;
     }
     for (class, (waits, us)) in classes {
-        rows.push(vec![text(class_name(class)), int(waits), int(us)]);
+        rows.push(vec![text(class), int(waits), int(us)]);
     }
 }

@@ -55,6 +55,7 @@ views! {
         ubarec: Int4, "Number of that in its block.";
         sid: Int4, "The session.";
         ses_addr: Text, "The session, as `v$session.saddr` has it.";
+        status: Text, "`ACTIVE`: it has not ended.";
         start_time: Text, "When it began to change something, as `MM/DD/YY HH24:MI:SS` in the time \
             zone of the session that asks.";
         start_date: Timestamptz, "The same.";
@@ -276,6 +277,7 @@ fn transactions(instance: &Arc<Instance>, rows: &mut Rows) {
         values.extend([
             int4(session.sid),
             process_address(session.sid),
+            text("ACTIVE"),
             // In the asker's time zone, who fills it in.
             Value::Null,
             wall(did.since_wall_us),

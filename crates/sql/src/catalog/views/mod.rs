@@ -11,19 +11,25 @@ mod cache;
 mod chains;
 mod cluster;
 mod code;
+mod constraints;
 mod cursors;
+mod dependencies;
 mod dictionary;
 mod events;
 mod fixed;
+mod gathered;
 mod history;
 mod instance;
 mod latches;
 mod locks;
+mod nls;
 mod objects;
 #[cfg(test)]
 mod page;
 mod processes;
+mod product;
 mod registry;
+mod repository;
 mod rights;
 mod sequences;
 mod session;
@@ -43,8 +49,10 @@ use query::datetime::EPOCH_US;
 use registry::{Make, SessionView, View};
 use std::sync::Arc;
 
+pub(crate) use instance::{DATABASE, database_id};
+
 /// All there are, by subject.
-const ALL: [&[View]; 24] = [
+const ALL: [&[View]; 30] = [
     instance::VIEWS,
     session::VIEWS,
     processes::VIEWS,
@@ -63,9 +71,15 @@ const ALL: [&[View]; 24] = [
     storage::VIEWS,
     sequences::VIEWS,
     objects::VIEWS,
+    constraints::VIEWS,
+    gathered::VIEWS,
+    dependencies::VIEWS,
     dictionary::VIEWS,
     rights::VIEWS,
     code::VIEWS,
+    nls::VIEWS,
+    product::VIEWS,
+    repository::VIEWS,
     work_areas::VIEWS,
     audit::VIEWS,
     fixed::VIEWS,
@@ -87,7 +101,7 @@ pub(super) async fn local(instance: &Arc<Instance>, view: &str) -> Option<Rows> 
     match view.make {
         Make::Local(make) => make(instance, &mut rows),
         Make::Blocked(make) => make(instance, &instance.node.blockers().await, &mut rows),
-        Make::Session(_) => return None,
+        Make::Once(_) | Make::Session(_) => return None,
     }
     Some(rows)
 }
@@ -95,7 +109,6 @@ pub(super) async fn local(instance: &Arc<Instance>, view: &str) -> Option<Rows> 
 /// A view that a session makes.
 pub(super) struct OfSession {
     view: &'static View,
-    which: SessionView,
     /// Only what is in the current schema, which is not named.
     own: bool,
 }
@@ -110,35 +123,51 @@ pub(super) fn of_session(name: &str) -> Option<OfSession> {
     let own = own.is_some() && of_all.is_some();
     let view = of_all.or_else(|| find(name))?;
     match view.make {
-        Make::Session(which) => Some(OfSession { view, which, own }),
+        Make::Session(_) | Make::Once(_) => Some(OfSession { view, own }),
         Make::Local(_) | Make::Blocked(_) => None,
     }
 }
 
 impl Session {
     pub(super) async fn dictionary_view(&mut self, view: OfSession) -> Result<Rows> {
-        let OfSession { view, which, own } = view;
+        let OfSession { view, own } = view;
         let mut rows = view.empty();
         self.begin_if_needed();
+        match view.make {
+            Make::Once(make) => make(&self.instance, &mut rows),
+            Make::Session(which) => self.made_view(which, &mut rows).await?,
+            Make::Local(_) | Make::Blocked(_) => {}
+        }
+        if own && let Some(column) = view.owner() {
+            let mut path = self.schemas_for(None).await?.into_iter();
+            let schema = path.find(|schema| !crate::ddl::is_temporary(schema));
+            rows.keep_own(column, &schema.map_or(Value::Null, |schema| shown_name(&schema)));
+        }
+        Ok(rows)
+    }
+
+    async fn made_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
         match which {
-            SessionView::DbaSequences => self.dba_sequences(&mut rows).await?,
-            SessionView::Segments => self.segments(&mut rows).await?,
-            SessionView::Extents => self.extents(&mut rows).await?,
-            SessionView::DataFiles => self.data_files(&mut rows),
-            SessionView::FreeSpace => self.free_space(&mut rows).await?,
-            SessionView::Waiters => self.waiters(&mut rows).await?,
-            SessionView::Blockers => self.blockers(&mut rows).await?,
-            SessionView::MyStatistics => self.my_statistics(&mut rows),
-            SessionView::WaitChains => self.wait_chains(&mut rows).await?,
-            SessionView::OpenCursor => self.open_cursors(&mut rows),
-            SessionView::DataFile => self.data_file(&mut rows),
-            SessionView::Tablespace => storage::tablespaces(&mut rows),
+            SessionView::DbaSequences => self.dba_sequences(rows).await?,
+            SessionView::Segments => self.segments(rows).await?,
+            SessionView::Extents => self.extents(rows).await?,
+            SessionView::DataFiles => self.data_files(rows),
+            SessionView::FreeSpace => self.free_space(rows).await?,
+            SessionView::Waiters => self.waiters(rows).await?,
+            SessionView::Blockers => self.blockers(rows).await?,
+            SessionView::MyStatistics => self.my_statistics(rows),
+            SessionView::WaitChains => self.wait_chains(rows).await?,
+            SessionView::OpenCursor => self.open_cursors(rows),
+            SessionView::DataFile => self.data_file(rows),
+            SessionView::Tablespace => storage::tablespaces(rows),
             SessionView::Dictionary
             | SessionView::TabComments
             | SessionView::ColComments
             | SessionView::Tab
-            | SessionView::Cat => self.words_view(which, &mut rows).await?,
+            | SessionView::Cat => self.words_view(which, rows).await?,
             SessionView::Users
+            | SessionView::AllUsers
+            | SessionView::UserUsers
             | SessionView::Roles
             | SessionView::RolePrivs
             | SessionView::SysPrivs
@@ -148,18 +177,12 @@ impl Session {
             | SessionView::UserRolePrivs
             | SessionView::UserSysPrivs
             | SessionView::SessionPrivs
-            | SessionView::SessionRoles => self.rights_view(which, &mut rows).await?,
-            SessionView::Source => self.source(&mut rows).await?,
-            // There is nothing of the kind here.
-            SessionView::Errors | SessionView::Triggers => {}
-            of_objects => self.objects_view(of_objects, &mut rows).await?,
+            | SessionView::SessionRoles => self.rights_view(which, rows).await?,
+            SessionView::Source => self.source(rows).await?,
+            SessionView::Nothing => {}
+            of_objects => self.objects_view(of_objects, rows).await?,
         }
-        if own && let Some(column) = view.owner() {
-            let mut path = self.schemas_for(None).await?.into_iter();
-            let schema = path.find(|schema| !crate::ddl::is_temporary(schema));
-            rows.keep_own(column, &schema.map_or(Value::Null, |schema| shown_name(&schema)));
-        }
-        Ok(rows)
+        Ok(())
     }
 }
 

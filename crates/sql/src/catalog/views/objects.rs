@@ -4,20 +4,94 @@
 //! What it promises: only objects of users, each with the type that the field has for it. What it
 //! must never do: read a table to tell of it.
 
-use super::registry::{Make, SessionView, views};
-use super::{int4, shown_name, wall};
+use super::registry::{Column, Make, SessionView, columns, views};
+use super::{constraints, dependencies, gathered, int4, shown_name, wall};
 use crate::Result;
 use crate::catalog::Catalog;
-use crate::catalog::functions::{action_words, view_definition};
+use crate::catalog::functions::view_definition;
 use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
 use crate::ddl::is_temporary;
 use crate::session::Session;
 use block::{BLOCK_BYTES, ObjId};
-use kernel::dict::{self, ColumnStats, IndexDef, IndexKind, KEY_EXPR, TableDef, TableStats};
+use kernel::dict::{
+    self, ColumnDef, ColumnStats, Generated, IndexDef, IndexKind, KEY_EXPR, TableDef, TableStats,
+};
 use kernel::row::{ColType, TypeKind, Value};
+use kernel::space::UNIT_BLOCKS;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What the field has of tables, and is the same for all of them here, or not known.
+const TABLE_FORM: &[Column] = columns! {
+    cluster_name: Text, "Always NULL: tables share no blocks.";
+    iot_name: Text, "Always NULL: rows are in a heap.";
+    iot_type: Text, "Always NULL, for the same reason.";
+    pct_free: Int8, "Always NULL: nobody can set it.";
+    empty_blocks: Int8, "Always NULL: it is not gathered.";
+    avg_space: Int8, "Always NULL: it is not gathered.";
+    chain_cnt: Int8, "Always NULL: it is not gathered.";
+    logging: Text, "`YES`: there is no change without redo.";
+    degree: Text, "`1`: how many tasks read it, the session and hints say.";
+    instances: Text, "Always `1`.";
+    cache: Text, "Always `N`.";
+    nested: Text, "`NO`.";
+    monitoring: Text, "`YES`: changed rows are counted.";
+    compression: Text, "`DISABLED`: rows are kept as they are.";
+    dropped: Text, "`NO`: what is dropped is gone.";
+    read_only: Text, "`NO`.";
+    segment_created: Text, "`YES`: it has had its segment from the beginning.";
+    buffer_pool: Text, "`DEFAULT`: there is one.";
+};
+
+/// The same of indexes.
+const INDEX_FORM: &[Column] = columns! {
+    table_type: Text, "`TABLE`.";
+    compression: Text, "`DISABLED`: keys are kept as they are.";
+    prefix_length: Int8, "Always NULL, for the same reason.";
+    pct_free: Int8, "Always NULL: nobody can set it.";
+    blevel: Int8, "Always NULL: it is not gathered.";
+    leaf_blocks: Int8, "Always NULL: it is not gathered.";
+    avg_leaf_blocks_per_key: Int8, "Always NULL: it is not gathered.";
+    avg_data_blocks_per_key: Int8, "Always NULL: it is not gathered.";
+    clustering_factor: Int8, "Always NULL: it is not gathered.";
+    logging: Text, "`YES`: there is no change without redo.";
+    degree: Text, "Always `1`.";
+    instances: Text, "Always `1`.";
+    generated: Text, "`N`: names that are not given follow a rule, and are as good.";
+    visibility: Text, "`VISIBLE`: the planner may use it.";
+    dropped: Text, "`NO`: what is dropped is gone.";
+    join_index: Text, "`NO`: it is over one table.";
+    segment_created: Text, "`YES`: it has had its segment from the beginning.";
+};
+
+/// What is known of a column of a table or view.
+const TAB_COLUMN: &[Column] = columns! {
+    owner: Text, "Schema of the table.";
+    table_name: Text, "The table.";
+    column_name: Text, "Name of the column.";
+    data_type: Text, "Its type, by the field's name.";
+    data_length: Int8, "Characters that it takes at most; NULL: no limit, or no text.";
+    data_precision: Int8, "Digits of a number.";
+    data_scale: Int8, "Of these, behind the point.";
+    nullable: Text, "`N`: it cannot be NULL.";
+    column_id: Int4, "Its place in the table, from 1.";
+    data_default: Text, "The expression of its default.";
+    num_distinct: Int8, "Different values, by the statistics of its table; NULL: they are not \
+        known, as of a view.";
+    num_nulls: Int8, "Rows that have NULL there, by the same.";
+    avg_col_len: Float8, "Mean bytes of a value that is not NULL, by the same.";
+    sample_size: Int8, "Rows that were looked at for it.";
+    last_analyzed: Timestamptz, "When these were gathered.";
+    density: Float8, "The part of the rows that have one value, if all are as frequent.";
+    num_buckets: Int4, "Values and ranges of values that are told apart, by the same; 1: none.";
+    histogram: Text, "How: `FREQUENCY`: the common values; `HEIGHT BALANCED`: ranges with equally \
+        many; `HYBRID`: both; `NONE`.";
+    char_length: Int8, "The same as `data_length`.";
+    char_used: Text, "`C`: that counts characters; NULL: there is no limit.";
+    default_length: Int8, "Characters of the expression of its default.";
+    identity_column: Text, "`YES`: it takes its values from a sequence of its own; else `NO`.";
+};
 
 views! {
     "dba_objects", Make::Session(SessionView::Objects), "Tables, indexes, views, sequences, types and \
@@ -30,6 +104,11 @@ views! {
             `FUNCTION` or `PROCEDURE`.";
         temporary: Text, "`Y`: it is a session's own.";
         status: Text, "`VALID`: what others use cannot be taken from them.";
+        subobject_name: Text, "Always NULL: there are no partitions.";
+        created: Timestamptz, "Always NULL: nobody notes when it is made.";
+        last_ddl_time: Timestamptz, "Always NULL: nor when it is altered.";
+        generated: Text, "`N`: names that are not given follow a rule, and are as good.";
+        secondary: Text, "Always `N`.";
     }
     "dba_tables", Make::Session(SessionView::Tables), "Tables, with what is known of them since \
         statistics were gathered." {
@@ -44,24 +123,15 @@ views! {
         status: Text, "`VALID`: it can be read.";
         partitioned: Text, "`NO`: there are no partitions.";
         temporary: Text, "`Y`: it is a session's own.";
-    }
-    "dba_tab_columns", Make::Session(SessionView::TabColumns), "Columns of tables and views." {
-        owner: Text, "Schema of the table.";
-        table_name: Text, "The table.";
-        column_name: Text, "Name of the column.";
-        data_type: Text, "Its type, by the field's name.";
-        data_length: Int8, "Characters that it takes at most; NULL: no limit, or no text.";
-        data_precision: Int8, "Digits of a number.";
-        data_scale: Int8, "Of these, behind the point.";
-        nullable: Text, "`N`: it cannot be NULL.";
-        column_id: Int4, "Its place in the table, from 1.";
-        data_default: Text, "The expression of its default.";
-        num_distinct: Int8, "Different values, by the statistics of its table; NULL: they are not \
-            known, as of a view.";
-        num_nulls: Int8, "Rows that have NULL there, by the same.";
-        avg_col_len: Float8, "Mean bytes of a value that is not NULL, by the same.";
-        sample_size: Int8, "Rows that were looked at for it.";
-        last_analyzed: Timestamptz, "When these were gathered.";
+    } + TABLE_FORM {}
+    "dba_tab_columns", Make::Session(SessionView::TabColumns), "Columns of tables and views." {}
+    + TAB_COLUMN {}
+    "dba_tab_cols", Make::Session(SessionView::TabCols), "The same: there are no hidden ones." {}
+    + TAB_COLUMN {
+        hidden_column: Text, "`NO`.";
+        virtual_column: Text, "`NO`: what is computed is kept.";
+        segment_column_id: Int4, "The same as `column_id`.";
+        internal_column_id: Int4, "The same.";
     }
     "dba_indexes", Make::Session(SessionView::Indexes), "Indexes." {
         owner: Text, "Its schema.";
@@ -81,7 +151,8 @@ views! {
         last_analyzed: Timestamptz, "When statistics of its table were gathered.";
         partitioned: Text, "`NO`: there are no partitions.";
         temporary: Text, "`Y`: it is a session's own.";
-    }
+        funcidx_status: Text, "`ENABLED`: it is over an expression; NULL: it is not.";
+    } + INDEX_FORM {}
     "dba_ind_columns", Make::Session(SessionView::IndColumns), "What the keys of indexes are made of." {
         index_owner: Text, "Schema of the index.";
         index_name: Text, "The index.";
@@ -90,41 +161,47 @@ views! {
         column_name: Text, "Name of the column, or text of the expression.";
         column_position: Int4, "Its place in the key, from 1.";
         descend: Text, "`DESC`: its values descend; else `ASC`.";
+        column_length: Int8, "Characters that it takes at most; NULL: no limit, or no text.";
+        char_length: Int8, "The same.";
     }
-    "dba_constraints", Make::Session(SessionView::Constraints), "Constraints of tables." {
-        owner: Text, "Its schema.";
-        constraint_name: Text, "Its name.";
-        constraint_type: Text, "`P` primary key, `U` unique, `R` foreign key, `C` check.";
+    "dba_ind_expressions", Make::Session(SessionView::IndExpressions), "Expressions that indexes \
+        are over." {
+        index_owner: Text, "Schema of the index.";
+        index_name: Text, "The index.";
+        table_owner: Text, "Schema of the table.";
         table_name: Text, "The table.";
-        search_condition: Text, "What a check demands.";
-        r_owner: Text, "Schema of the constraint that a foreign key refers to.";
-        r_constraint_name: Text, "That constraint.";
-        delete_rule: Text, "What a foreign key does when its parent is deleted.";
-        status: Text, "`ENABLED`: what is changed is checked; nobody can have it otherwise.";
-        deferrable: Text, "`DEFERRABLE`: a transaction may have it checked at its end; `NOT \
-            DEFERRABLE`.";
-        deferred: Text, "`DEFERRED`: it is, unless it is said otherwise; `IMMEDIATE`: at once.";
-        validated: Text, "`VALIDATED`; `NOT VALIDATED`: rows from before it may not meet it.";
-        index_owner: Text, "Schema of the index that it goes by.";
-        index_name: Text, "That index.";
-    }
-    "dba_cons_columns", Make::Session(SessionView::ConsColumns), "Columns of constraints." {
-        owner: Text, "Schema of the constraint.";
-        constraint_name: Text, "The constraint.";
-        table_name: Text, "The table.";
-        column_name: Text, "Name of the column.";
-        position: Int4, "Its place in the constraint, from 1.";
+        column_expression: Text, "Text of the expression.";
+        column_position: Int4, "Its place in the key, from 1.";
     }
     "dba_views", Make::Session(SessionView::Views), "Views." {
         owner: Text, "Its schema.";
         view_name: Text, "Its name.";
         text_length: Int8, "Characters of its query.";
         text: Text, "Its query.";
+        text_vc: Text, "The same.";
     }
     "dba_tablespaces", Make::Session(SessionView::Tablespaces), "Where blocks are." {
         tablespace_name: Text, "Name.";
         block_size: Int8, "Bytes of a block.";
         contents: Text, "`PERMANENT` or `UNDO`.";
+        initial_extent: Int8, "Bytes of the first extent of a segment, if it begins small.";
+        next_extent: Int8, "Always NULL: the larger the segment, the larger its next extent.";
+        min_extents: Int8, "Always `1`.";
+        max_extents: Int8, "Always NULL: there are as many as the segment needs.";
+        pct_increase: Int8, "Always NULL, as `next_extent`.";
+        min_extlen: Int8, "Bytes of the smallest extent.";
+        status: Text, "`ONLINE`.";
+        logging: Text, "`LOGGING`: there is no change without redo.";
+        force_logging: Text, "`YES`, for the same reason.";
+        extent_management: Text, "`LOCAL`: the files say what is in use.";
+        allocation_type: Text, "`SYSTEM`: nobody says how large extents are.";
+        segment_space_management: Text, "`AUTO`: segments have maps of free blocks; `MANUAL`: of \
+            undo.";
+        def_tab_compression: Text, "`DISABLED`.";
+        retention: Text, "`NOGUARANTEE`: undo is kept for `undo_retention` while there is room; \
+            `NOT APPLY`: it holds none.";
+        bigfile: Text, "`YES`: it has one file.";
+        encrypted: Text, "`NO`.";
     }
 }
 
@@ -135,7 +212,7 @@ fn yes(yes: bool) -> Value {
     text(if yes { "Y" } else { "N" })
 }
 
-fn ordinal(at: usize) -> Value {
+pub(super) fn ordinal(at: usize) -> Value {
     int4(at + 1)
 }
 
@@ -205,6 +282,11 @@ fn objects(catalog: &Catalog, rows: &mut Rows) {
             text(kind),
             yes(is_temporary(schema)),
             text("VALID"),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            yes(false),
+            yes(false),
         ]);
     };
     for table in &catalog.tables {
@@ -229,16 +311,16 @@ fn objects(catalog: &Catalog, rows: &mut Rows) {
 }
 
 /// What is known of tables.
-type Statistics = BTreeMap<ObjId, Arc<TableStats>>;
+pub(super) type Statistics = BTreeMap<ObjId, Arc<TableStats>>;
 
 /// When they were gathered.
-fn analyzed(known: &TableStats) -> Value {
+pub(super) fn analyzed(known: &TableStats) -> Value {
     known.analyzed_us.max(known.autoanalyzed_us).map_or(Value::Null, wall)
 }
 
 // Far below 2^63.
 #[allow(clippy::cast_possible_truncation)]
-fn count(rows: f64) -> Value {
+pub(super) fn count(rows: f64) -> Value {
     Value::Int8(rows.round() as i64)
 }
 
@@ -246,7 +328,7 @@ fn tables(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
     for table in catalog.tables.iter().filter(|table| table.materialized.is_none()) {
         let known = statistics.get(&table.obj).filter(|known| known.rows >= 0.0);
         let of = |value: fn(&TableStats) -> Value| known.map_or(Value::Null, |known| value(known));
-        rows.push(vec![
+        let mut row = vec![
             shown_name(&table.schema),
             shown_name(&table.name),
             text(USERS),
@@ -258,7 +340,12 @@ fn tables(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
             text("VALID"),
             text("NO"),
             yes(is_temporary(&table.schema)),
-        ]);
+        ];
+        // From `cluster_name` to `chain_cnt`.
+        row.extend([const { Value::Null }; 7]);
+        let same = ["YES", "1", "1", "N", "NO", "YES", "DISABLED", "NO", "NO", "YES", "DEFAULT"];
+        row.extend(same.map(text));
+        rows.push(row);
     }
 }
 
@@ -267,7 +354,8 @@ fn distinct(known: &ColumnStats, rows: f64) -> f64 {
     if known.distinct < 0.0 { -known.distinct * rows } else { known.distinct }
 }
 
-fn tab_columns(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
+/// `with_more`: with what `dba_tab_cols` has beside the rest.
+fn tab_columns(catalog: &Catalog, statistics: &Statistics, with_more: bool, rows: &mut Rows) {
     for table in catalog.relations() {
         let known = statistics.get(&table.obj).filter(|known| known.rows >= 0.0);
         for (at, column) in table.columns.iter().enumerate() {
@@ -284,14 +372,20 @@ fn tab_columns(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
                 ordinal(at),
                 opt_text(column.default.as_deref()),
             ];
-            row.extend(told_of_column(known.map(|known| &**known), at));
+            let known = known.map(|known| &**known);
+            row.extend(told_of_column(known, at));
+            row.extend(spread(known, at));
+            row.extend(form_of_column(column));
+            if with_more {
+                row.extend([text("NO"), text("NO"), ordinal(at), ordinal(at)]);
+            }
             rows.push(row);
         }
     }
 }
 
 /// From `num_distinct` to `last_analyzed` of the column at a position.
-fn told_of_column(known: Option<&TableStats>, at: usize) -> [Value; 5] {
+pub(super) fn told_of_column(known: Option<&TableStats>, at: usize) -> [Value; 5] {
     let Some((known, column)) = known.and_then(|known| Some((known, known.column(at)?))) else {
         return std::array::from_fn(|_| Value::Null);
     };
@@ -304,12 +398,42 @@ fn told_of_column(known: Option<&TableStats>, at: usize) -> [Value; 5] {
     ]
 }
 
+/// From `density` to `histogram` of the column at a position.
+pub(super) fn spread(known: Option<&TableStats>, at: usize) -> [Value; 3] {
+    let Some((known, column)) = known.and_then(|known| Some((known, known.column(at)?))) else {
+        return std::array::from_fn(|_| Value::Null);
+    };
+    let distinct = distinct(column, known.rows);
+    let density = if distinct < 1.0 { 0.0 } else { distinct.recip() };
+    let (common, ranges) = (column.common.len(), column.histogram.len().saturating_sub(1));
+    let how = match (common > 0, ranges > 0) {
+        (true, true) => "HYBRID",
+        (true, false) => "FREQUENCY",
+        (false, true) => "HEIGHT BALANCED",
+        (false, false) => "NONE",
+    };
+    [Value::Float8(density), int4((common + ranges).max(1)), text(how)]
+}
+
+/// From `char_length` to `identity_column`.
+fn form_of_column(column: &ColumnDef) -> [Value; 4] {
+    let length = column.ty.length();
+    let own = matches!(column.generated, Some(Generated::Always | Generated::ByDefault));
+    let default = column.default.as_deref();
+    [
+        length.map_or(Value::Null, int4_as_int8),
+        opt_text(length.map(|_| "C")),
+        default.map_or(Value::Null, |default| int(default.chars().count())),
+        text(if own { "YES" } else { "NO" }),
+    ]
+}
+
 fn int4_as_int8(value: impl TryInto<i64>) -> Value {
     value.try_into().map_or(Value::Null, Value::Int8)
 }
 
 /// Different keys of an index over all rows, as far as what is known of columns tells.
-fn distinct_keys(table: &TableDef, index: &IndexDef, known: &TableStats) -> Option<f64> {
+pub(super) fn distinct_keys(table: &TableDef, index: &IndexDef, known: &TableStats) -> Option<f64> {
     let key = index.key_columns();
     let column = |at: u16| table.columns.get(usize::from(at));
     if index.unique && key.iter().all(|at| column(*at).is_some_and(|column| column.not_null)) {
@@ -326,7 +450,7 @@ fn indexes(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
             let whole = known.filter(|_| index.predicate.is_none());
             let of =
                 |value: fn(&TableStats) -> Value| whole.map_or(Value::Null, |known| value(known));
-            rows.push(vec![
+            let mut row = vec![
                 shown_name(&table.schema),
                 shown_name(&index.name),
                 text(index_type(index)),
@@ -343,7 +467,14 @@ fn indexes(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
                 of(analyzed),
                 text("NO"),
                 yes(is_temporary(&table.schema)),
-            ]);
+                opt_text(index_type(index).starts_with("FUNCTION").then_some("ENABLED")),
+                text("TABLE"),
+                text("DISABLED"),
+            ];
+            // From `prefix_length` to `clustering_factor`.
+            row.extend([const { Value::Null }; 7]);
+            row.extend(["YES", "1", "1", "N", "VISIBLE", "NO", "NO", "YES"].map(text));
+            rows.push(row);
         }
     }
 }
@@ -352,6 +483,9 @@ fn ind_columns(catalog: &Catalog, rows: &mut Rows) {
     for table in &catalog.tables {
         for index in table.all_indexes() {
             for (place, at) in index.key_columns().iter().enumerate() {
+                let column = table.columns.get(usize::from(*at));
+                let length = column.and_then(|column| column.ty.length());
+                let length = length.map_or(Value::Null, int4_as_int8);
                 rows.push(vec![
                     shown_name(&table.schema),
                     shown_name(&index.name),
@@ -360,85 +494,28 @@ fn ind_columns(catalog: &Catalog, rows: &mut Rows) {
                     key_part(table, index, *at),
                     ordinal(place),
                     text(if index.order(place).descending { "DESC" } else { "ASC" }),
+                    length.clone(),
+                    length,
                 ]);
             }
         }
     }
 }
 
-/// Of the index with this number: its schema, and the constraint that it enforces.
-fn enforced(catalog: &Catalog, obj: ObjId) -> Option<(&str, &str)> {
-    catalog.tables.iter().find_map(|table| {
-        let index = table.indexes.iter().find(|index| index.obj == obj)?;
-        Some((&*table.schema, index.constraint.as_deref()?))
-    })
-}
-
-fn constraints(catalog: &Catalog, rows: &mut Rows) {
+fn ind_expressions(catalog: &Catalog, rows: &mut Rows) {
     for table in &catalog.tables {
-        let begin = |name: &str, kind: &str| {
-            vec![shown_name(&table.schema), shown_name(name), text(kind), shown_name(&table.name)]
-        };
-        // Only foreign keys can wait for the end of a transaction.
-        let enabled = |deferrable: bool, deferred: bool, valid: bool| {
-            [
-                text("ENABLED"),
-                text(if deferrable { "DEFERRABLE" } else { "NOT DEFERRABLE" }),
-                text(if deferred { "DEFERRED" } else { "IMMEDIATE" }),
-                text(if valid { "VALIDATED" } else { "NOT VALIDATED" }),
-            ]
-        };
-        for index in &table.indexes {
-            let Some(name) = &index.constraint else { continue };
-            let mut row = begin(name, if index.primary { "P" } else { "U" });
-            row.extend([Value::Null, Value::Null, Value::Null, Value::Null]);
-            row.extend(enabled(false, false, true));
-            row.extend([shown_name(&table.schema), shown_name(&index.name)]);
-            rows.push(row);
-        }
-        for check in &table.checks {
-            let mut row = begin(&check.name, "C");
-            row.extend([text(&*check.expr), Value::Null, Value::Null, Value::Null]);
-            row.extend(enabled(false, false, check.valid));
-            row.extend([Value::Null, Value::Null]);
-            rows.push(row);
-        }
-        for key in &table.foreign {
-            let parent = enforced(catalog, key.index);
-            let mut row = begin(&key.name, "R");
-            row.extend([
-                Value::Null,
-                parent.map_or(Value::Null, |(schema, _)| shown_name(schema)),
-                parent.map_or(Value::Null, |(_, name)| shown_name(name)),
-                text(action_words(key.on_delete)),
-            ]);
-            row.extend(enabled(key.deferrable, key.deferred, key.validated));
-            row.extend([Value::Null, Value::Null]);
-            rows.push(row);
-        }
-    }
-}
-
-fn cons_columns(catalog: &Catalog, rows: &mut Rows) {
-    for table in &catalog.tables {
-        let mut add = |name: &str, columns: &[u16]| {
-            for (place, at) in columns.iter().enumerate() {
+        for index in table.all_indexes() {
+            let parts = index.key_columns().iter().enumerate();
+            for (place, at) in parts.filter(|(_, at)| **at >= KEY_EXPR) {
                 rows.push(vec![
                     shown_name(&table.schema),
-                    shown_name(name),
+                    shown_name(&index.name),
+                    shown_name(&table.schema),
                     shown_name(&table.name),
-                    shown_name(&table.columns[usize::from(*at)].name),
+                    key_part(table, index, *at),
                     ordinal(place),
                 ]);
             }
-        };
-        for index in &table.indexes {
-            if let Some(name) = &index.constraint {
-                add(name, index.key_columns());
-            }
-        }
-        for key in &table.foreign {
-            add(&key.name, &key.columns);
         }
     }
 }
@@ -450,7 +527,37 @@ fn views_of(catalog: &Catalog, rows: &mut Rows) {
             shown_name(&view.schema),
             shown_name(&view.name),
             shown.as_ref().map_or(Value::Null, |shown| int(shown.chars().count())),
-            shown.map_or(Value::Null, text),
+            opt_text(shown.as_deref()),
+            opt_text(shown.as_deref()),
+        ]);
+    }
+}
+
+fn tablespaces(rows: &mut Rows) {
+    let unit = u64::from(UNIT_BLOCKS) * BLOCK_BYTES as u64;
+    for (name, contents, maps, retention) in
+        [(USERS, "PERMANENT", "AUTO", "NOT APPLY"), ("UNDO", "UNDO", "MANUAL", "NOGUARANTEE")]
+    {
+        rows.push(vec![
+            text(name),
+            int(BLOCK_BYTES),
+            text(contents),
+            int(unit),
+            Value::Null,
+            int(1),
+            Value::Null,
+            Value::Null,
+            int(unit),
+            text("ONLINE"),
+            text("LOGGING"),
+            text("YES"),
+            text("LOCAL"),
+            text("SYSTEM"),
+            text(maps),
+            text("DISABLED"),
+            text(retention),
+            text("YES"),
+            text("NO"),
         ]);
     }
 }
@@ -478,23 +585,28 @@ impl Session {
                 let all = all.into_iter().map(|one| (one.obj, Arc::new(one))).collect();
                 tables(&catalog, &all, rows);
             }
-            SessionView::TabColumns => {
+            SessionView::TabColumns | SessionView::TabCols => {
                 let all = self.column_statistics(&catalog).await?;
-                tab_columns(&catalog, &all, rows);
+                tab_columns(&catalog, &all, which == SessionView::TabCols, rows);
             }
             SessionView::Indexes => {
                 let all = self.column_statistics(&catalog).await?;
                 indexes(&catalog, &all, rows);
             }
-            SessionView::IndColumns => ind_columns(&catalog, rows),
-            SessionView::Constraints => constraints(&catalog, rows),
-            SessionView::ConsColumns => cons_columns(&catalog, rows),
-            SessionView::Views => views_of(&catalog, rows),
-            _ => {
-                for (name, contents) in [(USERS, "PERMANENT"), ("UNDO", "UNDO")] {
-                    rows.push(vec![text(name), int(BLOCK_BYTES), text(contents)]);
-                }
+            SessionView::TabStatistics
+            | SessionView::TabColStatistics
+            | SessionView::IndStatistics => {
+                let all = self.column_statistics(&catalog).await?;
+                gathered::fill(which, &catalog, &all, rows);
             }
+            SessionView::IndColumns => ind_columns(&catalog, rows),
+            SessionView::IndExpressions => ind_expressions(&catalog, rows),
+            SessionView::Constraints => constraints::constraints(&catalog, rows),
+            SessionView::ConsColumns => constraints::cons_columns(&catalog, rows),
+            SessionView::Views => views_of(&catalog, rows),
+            SessionView::Dependencies => dependencies::dependencies(&catalog, rows),
+            SessionView::Procedures => dependencies::procedures(&catalog, rows),
+            _ => tablespaces(rows),
         }
         Ok(())
     }

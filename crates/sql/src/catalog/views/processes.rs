@@ -24,12 +24,19 @@ views! {
         background: Text, "`1`: one of the instance's own.";
         latchwait: Text, "Address of the latch that it sleeps for.";
         cpu_used: Int8, "Microseconds of processor time of its thread; NULL for what shares some.";
+        pga_used_mem: Int8, "Always NULL: memory is told for all together, by `v$pgastat`.";
+        pga_alloc_mem: Int8, "Always NULL.";
+        pga_freeable_mem: Int8, "Always NULL.";
+        pga_max_mem: Int8, "Always NULL.";
     }
     "v$resource_limit", Make::Local(resource_limit), "What the instance has in use of what may have \
         a limit." {
-        resource_name: Text, "`sessions`: of clients; `transactions`: that have changed something; \
-            `dml_locks`: on tables.";
+        resource_name: Text, "`processes`: of `v$process`; `sessions`: of clients; `transactions`: \
+            that have changed something; `dml_locks`: on tables.";
         current_utilization: Int8, "How many there are now.";
+        max_utilization: Int8, "The most that there were at once since the instance's start; NULL: \
+            that is not counted.";
+        initial_allocation: Text, "The same as `limit_value`.";
         limit_value: Text, "How many there may be; `UNLIMITED`: as many as memory holds.";
     }
     "v$osstat", Make::Local(osstat), "The machine that the instance runs on, all its processes \
@@ -41,7 +48,7 @@ views! {
     }
     "v$sys_time_model", Make::Local(sys_time_model), "Where the time of all clients' sessions since \
         the instance's start has gone." {
-        stat_id: Int4, "Number of the row.";
+        stat_id: Int8, "The field's number of the row.";
         stat_name: Text, "What took the time: each is part of `DB time`, but for those of the \
             background.";
         value: Int8, "Microseconds.";
@@ -49,7 +56,7 @@ views! {
     "v$sess_time_model", Make::Local(sess_time_model), "Where the time of each client's session has \
         gone." {
         sid: Int4, "The session.";
-        stat_id: Int4, "Number of the row.";
+        stat_id: Int8, "The field's number of the row.";
         stat_name: Text, "As in `v$sys_time_model`.";
         value: Int8, "Microseconds.";
     }
@@ -81,6 +88,10 @@ fn processes(instance: &Arc<Instance>, rows: &mut Rows) {
             opt_text(background.then_some("1")),
             latch.map_or(Value::Null, |_| text(format!("{:016X}", wait.p[0]))),
             state.thread_cpu_us(env).map_or(Value::Null, int),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            Value::Null,
         ]);
     }
 }
@@ -92,25 +103,33 @@ fn resource_limit(instance: &Arc<Instance>, rows: &mut Rows) {
         core.all_segments().iter().map(|segment| segment.report(now, kept_us).active).sum();
     let locks = core.table_locks.rows();
     let dml = locks.iter().filter(|row| row.held.is_some() && row.resource.kind == *b"TM");
-    let limit = instance.params.max_connections().to_string();
-    for (name, used, limit) in [
-        ("sessions", instance.observer.user_session_count(), limit.as_str()),
-        ("transactions", transactions, "UNLIMITED"),
-        ("dml_locks", dml.count(), "UNLIMITED"),
+    let counts = instance.observer.session_counts();
+    let most = instance.params.max_connections();
+    // The instance's own do not grow in number with those of clients.
+    let processes = (most + counts.all.saturating_sub(counts.users)).to_string();
+    let sessions = most.to_string();
+    for (name, used, max, limit) in [
+        ("processes", counts.all, Some(counts.all_most), &*processes),
+        ("sessions", counts.users, Some(counts.users_most), &*sessions),
+        ("transactions", transactions, None, "UNLIMITED"),
+        ("dml_locks", dml.count(), None, "UNLIMITED"),
     ] {
-        rows.push(vec![text(name), int(used), text(limit)]);
+        let max = max.map_or(Value::Null, int);
+        rows.push(vec![text(name), int(used), max, text(limit), text(limit)]);
     }
 }
 
-/// The rows of a session, in their order.
-const MODEL: [(Stat, &str); 6] = [
-    (Stat::DbTime, "DB time"),
-    (Stat::CpuUsed, "DB CPU"),
-    (Stat::SqlExecuteTime, "sql execute elapsed time"),
-    (Stat::HardParseTime, "hard parse elapsed time"),
-    (Stat::SequenceLoadTime, "sequence load elapsed time"),
-    (Stat::ConnectionTime, "connection management call elapsed time"),
+/// The rows of a session, in their order, with the field's numbers.
+const MODEL: [(Stat, &str, u32); 6] = [
+    (Stat::DbTime, "DB time", 3_649_082_374),
+    (Stat::CpuUsed, "DB CPU", 2_748_282_437),
+    (Stat::SqlExecuteTime, "sql execute elapsed time", 2_821_698_184),
+    (Stat::HardParseTime, "hard parse elapsed time", 372_226_525),
+    (Stat::SequenceLoadTime, "sequence load elapsed time", 4_127_043_053),
+    (Stat::ConnectionTime, "connection management call elapsed time", 1_990_024_365),
 ];
+/// The number of `background cpu time`.
+const BACKGROUND_CPU: u32 = 2_451_517_896;
 
 /// The field's numbers of what is told of a machine.
 const OSSTAT_IDS: [(&str, i32); 13] = [
@@ -145,12 +164,12 @@ fn osstat(instance: &Arc<Instance>, rows: &mut Rows) {
 fn sys_time_model(instance: &Arc<Instance>, rows: &mut Rows) {
     let all = instance.observer.sysstat();
     let of = |stat: Stat| all[stat.index()].1;
-    let model = MODEL.map(|(stat, name)| (name, of(stat)));
+    let model = MODEL.map(|(stat, name, id)| (id, name, of(stat)));
     let all_cpu_us = instance.observer.env().process_cpu_us();
     let others_us = all_cpu_us.saturating_sub(of(Stat::CpuUsed));
-    let background = ("background cpu time", others_us);
-    for (at, (name, us)) in model.into_iter().chain([background]).enumerate() {
-        rows.push(vec![int4(at), text(name), int(us)]);
+    let background = (BACKGROUND_CPU, "background cpu time", others_us);
+    for (id, name, us) in model.into_iter().chain([background]) {
+        rows.push(vec![int(id), text(name), int(us)]);
     }
 }
 
@@ -160,8 +179,8 @@ fn sess_time_model(instance: &Arc<Instance>, rows: &mut Rows) {
         if state.kind() == SessionKind::Background {
             continue;
         }
-        for (at, (stat, name)) in MODEL.into_iter().enumerate() {
-            rows.push(vec![int4(state.sid()), int4(at), text(name), int(state.stat(stat, env))]);
+        for (stat, name, id) in MODEL {
+            rows.push(vec![int4(state.sid()), int(id), text(name), int(state.stat(stat, env))]);
         }
     }
 }

@@ -22,6 +22,7 @@ impl Column {
     pub fn type_name(&self) -> &'static str {
         match self.shape {
             Shape::Timestamptz => "timestamp with time zone",
+            Shape::Interval => "interval",
             other => other.plain_type(),
         }
     }
@@ -34,6 +35,8 @@ pub(super) enum Make {
     Local(fn(&Arc<Instance>, &mut Rows)),
     /// The same, with who stands in whose way.
     Blocked(fn(&Arc<Instance>, &Blockers, &mut Rows)),
+    /// From what all instances have alike: there is no `gv$` view of it.
+    Once(fn(&Arc<Instance>, &mut Rows)),
     /// By a session, which reads the dictionary for it.
     Session(SessionView),
 }
@@ -55,12 +58,21 @@ pub(super) enum SessionView {
     Objects,
     Tables,
     TabColumns,
+    TabCols,
+    TabStatistics,
+    TabColStatistics,
     Indexes,
     IndColumns,
+    IndExpressions,
+    IndStatistics,
     Constraints,
     ConsColumns,
     Views,
+    Dependencies,
+    Procedures,
     Users,
+    AllUsers,
+    UserUsers,
     Roles,
     SysPrivs,
     TabPrivs,
@@ -71,8 +83,8 @@ pub(super) enum SessionView {
     SessionPrivs,
     SessionRoles,
     Source,
-    Errors,
-    Triggers,
+    /// There is nothing of the kind here.
+    Nothing,
     Tablespaces,
     MyStatistics,
     Dictionary,

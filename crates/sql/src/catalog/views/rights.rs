@@ -41,6 +41,30 @@ views! {
             who is no superuser, who sees no locked users either.";
         expiry_date: Timestamptz, "Until when the password counts; NULL: for ever.";
         default_tablespace: Text, "Where its tables are.";
+        temporary_tablespace: Text, "Always NULL: there is none.";
+        lock_date: Timestamptz, "Always NULL: nobody notes when it is locked.";
+        created: Timestamptz, "Always NULL: nor when it is made.";
+        profile: Text, "`DEFAULT`, as in `dba_profiles`.";
+        authentication_type: Text, "`PASSWORD`: it has one; else `NONE`. NULL for who is no \
+            superuser.";
+        oracle_maintained: Text, "`Y`: there is one in every database; else `N`.";
+        last_login: Timestamptz, "Always NULL: nobody notes when it logs on.";
+    }
+    "all_users", Make::Session(SessionView::AllUsers), "The same users, as everybody may know them." {
+        username: Text, "Name.";
+        user_id: Int8, "Number.";
+        created: Timestamptz, "Always NULL: nobody notes when it is made.";
+        oracle_maintained: Text, "`Y`: there is one in every database; else `N`.";
+    }
+    "user_users", Make::Session(SessionView::UserUsers), "The current user." {
+        username: Text, "Name.";
+        user_id: Int8, "Number.";
+        account_status: Text, "As in `dba_users`.";
+        lock_date: Timestamptz, "Always NULL: nobody notes when it is locked.";
+        expiry_date: Timestamptz, "Until when the password counts; NULL: for ever.";
+        default_tablespace: Text, "Where its tables are.";
+        temporary_tablespace: Text, "Always NULL: there is none.";
+        created: Timestamptz, "Always NULL: nobody notes when it is made.";
     }
     "dba_roles", Make::Session(SessionView::Roles), "Roles that nobody logs on as." {
         role: Text, "Name.";
@@ -119,23 +143,68 @@ fn is_user(user: &UserDef, all: bool) -> bool {
     user.login || (all && user.verifier.is_some())
 }
 
+/// Whether the field would say that it comes with the database.
+fn maintained(user: &UserDef) -> Value {
+    text(if user.obj.0 < USER_OBJ_MIN { "Y" } else { "N" })
+}
+
+/// Until when the password of a user counts, if that ends.
+fn until(user: &UserDef) -> Option<i64> {
+    user.valid_until.filter(|until| *until != i64::MAX)
+}
+
+/// Whether a user may log on now; `all`: the asker may know who has a password.
+fn status(user: &UserDef, now_us: i64, all: bool) -> Value {
+    let expired = user.verifier.is_some() && until(user).is_some_and(|until| until < now_us);
+    let locked = !user.login || user.verifier.is_none();
+    opt_text(all.then_some(match (expired, locked) {
+        (false, false) => "OPEN",
+        (true, false) => "EXPIRED",
+        (false, true) => "LOCKED",
+        (true, true) => "EXPIRED & LOCKED",
+    }))
+}
+
 /// `all`: the asker may know who has a password.
 fn users(catalog: &Catalog, now_us: i64, all: bool, rows: &mut Rows) {
     for user in catalog.users.iter().filter(|user| is_user(user, all)) {
-        let until = user.valid_until.filter(|until| *until != i64::MAX);
-        let expired = user.verifier.is_some() && until.is_some_and(|until| until < now_us);
-        let locked = !user.login || user.verifier.is_none();
+        let password = if user.verifier.is_some() { "PASSWORD" } else { "NONE" };
         rows.push(vec![
             shown_name(&user.name),
             int(user.obj.0),
-            opt_text(all.then_some(match (expired, locked) {
-                (false, false) => "OPEN",
-                (true, false) => "EXPIRED",
-                (false, true) => "LOCKED",
-                (true, true) => "EXPIRED & LOCKED",
-            })),
-            until.map_or(Value::Null, Value::Timestamptz),
+            status(user, now_us, all),
+            until(user).map_or(Value::Null, Value::Timestamptz),
             text(super::objects::USERS),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            text("DEFAULT"),
+            opt_text(all.then_some(password)),
+            maintained(user),
+            Value::Null,
+        ]);
+    }
+}
+
+fn all_users(catalog: &Catalog, all: bool, rows: &mut Rows) {
+    for user in catalog.users.iter().filter(|user| is_user(user, all)) {
+        let (name, number) = (shown_name(&user.name), int(user.obj.0));
+        rows.push(vec![name, number, Value::Null, maintained(user)]);
+    }
+}
+
+/// What a user may know of itself.
+fn user_users(catalog: &Catalog, now_us: i64, rows: &mut Rows) {
+    for user in catalog.users.iter().filter(|user| user.obj == catalog.role) {
+        rows.push(vec![
+            shown_name(&user.name),
+            int(user.obj.0),
+            status(user, now_us, true),
+            Value::Null,
+            until(user).map_or(Value::Null, Value::Timestamptz),
+            text(super::objects::USERS),
+            Value::Null,
+            Value::Null,
         ]);
     }
 }
@@ -147,7 +216,7 @@ fn roles(catalog: &Catalog, all: bool, rows: &mut Rows) {
             int(role.obj.0),
             text("NO"),
             text("NONE"),
-            text(if role.obj.0 < USER_OBJ_MIN { "Y" } else { "N" }),
+            maintained(role),
         ]);
     }
 }
@@ -297,10 +366,11 @@ impl Session {
     pub(super) async fn rights_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
         let catalog = self.shown_catalog().await?;
         let all = self.is_superuser().await?;
+        let now_us = self.ctx.env.wall_us() - EPOCH_US;
         match which {
-            SessionView::Users => {
-                users(&catalog, self.ctx.env.wall_us() - EPOCH_US, all, rows);
-            }
+            SessionView::Users => users(&catalog, now_us, all, rows),
+            SessionView::AllUsers => all_users(&catalog, all, rows),
+            SessionView::UserUsers => user_users(&catalog, now_us, rows),
             SessionView::Roles => roles(&catalog, all, rows),
             SessionView::RolePrivs => role_privs(&catalog, None, rows),
             SessionView::UserRolePrivs => role_privs(&catalog, Some(catalog.role), rows),

@@ -107,6 +107,9 @@ views! {
         sql_trace_binds: Text, "`TRUE` if its binds are traced.";
         sql_trace_plan_stats: Text, "After which executions of a statement its plan is traced: \
             `FIRST EXEC`, `ALL EXEC` or `NEVER`.";
+        failover_type: Text, "`NONE`: its client begins anew on another instance by itself.";
+        failover_method: Text, "`NONE`, for the same reason.";
+        failed_over: Text, "`NO`.";
     }
     "v$session_wait_class", Make::Local(session_wait_class), "What each open session has waited \
         for, by class." {
@@ -307,6 +310,9 @@ fn session(instance: &Arc<Instance>, blockers: &Blockers, rows: &mut Rows) {
                 (true, false) => "ALL EXEC",
                 (false, false) => "FIRST EXEC",
             }),
+            text("NONE"),
+            text("NONE"),
+            text("NO"),
         ]);
         rows.push(row);
     }

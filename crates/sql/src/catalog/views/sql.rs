@@ -104,7 +104,11 @@ views! {
         position: Int4, "Among the inputs of its parent, from 1.";
         operation: Text, "What is done, in the field's words: `TABLE ACCESS`, `INDEX` ..";
         options: Text, "How: `FULL`, `BY INDEX ROWID`, `RANGE SCAN` ..";
+        object_owner: Text, "Always NULL: a plan names it without its schema.";
         object_name: Text, "The table or index.";
+        other_tag: Text, "Always NULL: an operation says by itself whether several tasks do it.";
+        partition_start: Text, "Always NULL: there are no partitions.";
+        partition_stop: Text, "Always NULL, for the same reason.";
         cost: Int8, "What it costs with all below it, in units of reading a block after another.";
         cardinality: Int8, "Rows that it gives.";
         bytes: Int8, "Bytes of these.";
@@ -323,7 +327,11 @@ fn sql_plan(instance: &Arc<Instance>, rows: &mut Rows) {
                 int4(step.position),
                 text(step.operation.as_str()),
                 opt_text(step.option.as_deref()),
+                Value::Null,
                 opt_text(step.object.as_deref()),
+                Value::Null,
+                Value::Null,
+                Value::Null,
                 number(step.cost),
                 number(step.rows),
                 number(step.bytes),

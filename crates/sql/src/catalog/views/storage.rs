@@ -21,7 +21,9 @@ views! {
     "v$segstat", Make::Local(segstat), "Work that this instance has done with each segment. Blocks \
         read from other instances' memory count as logical reads; of gets of one block by several \
         sessions at the same instant one may be missing." {
+        "ts#": Int4, "Number of its tablespace, as `v$tablespace` has it.";
         "obj#": Int8, "The object.";
+        "dataobj#": Int8, "The same.";
         statistic_name: Text, "What is counted.";
         "statistic#": Int4, "Number of the statistic.";
         value: Int8, "How often; blocks for reads and writes.";
@@ -30,8 +32,12 @@ views! {
         segments." {
         owner: Text, "Schema of the object.";
         object_name: Text, "Its name.";
+        subobject_name: Text, "Always NULL: there are no partitions.";
         object_type: Text, "`TABLE`, `INDEX`, or `SEQUENCE`.";
+        tablespace_name: Text, "Where its blocks are.";
+        "ts#": Int4, "Number of that, as `v$tablespace` has it.";
         "obj#": Int8, "Its number.";
+        "dataobj#": Int8, "The same.";
         statistic_name: Text, "What is counted.";
         "statistic#": Int4, "Number of the statistic.";
         value: Int8, "How often; blocks for reads and writes.";
@@ -48,6 +54,8 @@ views! {
     "v$thread", Make::Local(thread), "The redo thread of this instance. Places are bytes from the \
         thread's first." {
         "thread#": Int4, "Number of the thread: the instance's.";
+        status: Text, "`OPEN`: redo goes to it.";
+        enabled: Text, "`PUBLIC`.";
         instance: Text, "Name of the instance.";
         groups: Int4, "Its log files.";
         "current_group#": Int4, "The log file that is written, as in `v$log`.";
@@ -92,6 +100,14 @@ views! {
         initial_extent: Int8, "Bytes of the first of them.";
         hwm_blocks: Int8, "Blocks below the high-water mark, its header and maps among them.";
         "obj#": Int8, "Number of the object.";
+        partition_name: Text, "Always NULL: there are no partitions.";
+        segment_subtype: Text, "`ASSM`: it has maps of its free blocks.";
+        relative_fno: Int4, "The same as `header_file`.";
+        next_extent: Int8, "Always NULL: the larger the segment, the larger its next extent.";
+        min_extents: Int8, "Always `1`.";
+        max_extents: Int8, "Always NULL: there are as many as it needs.";
+        pct_increase: Int8, "Always NULL, as `next_extent`.";
+        buffer_pool: Text, "`DEFAULT`: there is one.";
     }
     "dba_extents", Make::Session(SessionView::Extents), "Extents of the segments of tables and \
         indexes." {
@@ -104,6 +120,8 @@ views! {
         block_id: Int8, "First block of the extent.";
         bytes: Int8, "Its size in bytes.";
         blocks: Int8, "Its size in blocks.";
+        partition_name: Text, "Always NULL: there are no partitions.";
+        relative_fno: Int4, "The same as `file_id`.";
     }
     "dba_data_files", Make::Session(SessionView::DataFiles), "Files of tables, indexes and undo." {
         file_name: Text, "A name made of the database's, the tablespace's and the number: what is in \
@@ -112,6 +130,40 @@ views! {
         tablespace_name: Text, "`USERS`: tables and indexes; `UNDO`.";
         bytes: Int8, "Its size in bytes.";
         blocks: Int8, "Its size in blocks.";
+        status: Text, "`AVAILABLE`: without it the database is not open.";
+        relative_fno: Int4, "The same as `file_id`.";
+        autoextensible: Text, "`YES`: it grows when it is full.";
+        maxbytes: Int8, "Bytes that it can grow to: with all that is free in the disk group, which \
+            the other files may take as well.";
+        maxblocks: Int8, "Blocks of the same.";
+        increment_by: Int8, "Always NULL: it grows by a part of its size.";
+        online_status: Text, "`ONLINE`.";
+    }
+    "dba_temp_files", Make::Session(SessionView::Nothing), "Files of temporary tablespaces: always \
+        without rows. What statements write beside memory is in files of the operating system, \
+        which `v$tempseg_usage` shows while they are there." {
+        file_name: Text, "Its name.";
+        file_id: Int4, "Number of the file.";
+        tablespace_name: Text, "The tablespace.";
+        bytes: Int8, "Its size in bytes.";
+        blocks: Int8, "Its size in blocks.";
+        status: Text, "Whether it can be used.";
+        relative_fno: Int4, "The same as `file_id`.";
+        autoextensible: Text, "Whether it grows.";
+        maxbytes: Int8, "Bytes that it can grow to.";
+        maxblocks: Int8, "Blocks of the same.";
+        increment_by: Int8, "Blocks by which it grows.";
+    }
+    "v$tempfile", Make::Session(SessionView::Nothing), "The same, by number: always without rows." {
+        "file#": Int4, "Number of the file.";
+        "ts#": Int4, "Number of its tablespace.";
+        "rfile#": Int4, "The same as `file#`.";
+        status: Text, "Whether it can be used.";
+        enabled: Text, "Whether it is written.";
+        bytes: Int8, "Its size in bytes.";
+        blocks: Int8, "Its size in blocks.";
+        block_size: Int8, "Bytes of a block.";
+        name: Text, "Its name.";
     }
     "v$datafile", Make::Session(SessionView::DataFile), "The same, by number." {
         "file#": Int4, "Number of the file.";
@@ -120,10 +172,14 @@ views! {
         bytes: Int8, "Its size in bytes.";
         blocks: Int8, "Its size in blocks.";
         block_size: Int8, "Bytes of a block.";
+        "rfile#": Int4, "The same as `file#`.";
+        status: Text, "`ONLINE`.";
+        enabled: Text, "`READ WRITE`.";
     }
     "v$tablespace", Make::Session(SessionView::Tablespace), "Where blocks are." {
         "ts#": Int4, "Its number.";
         name: Text, "Its name.";
+        bigfile: Text, "`YES`: it has one file.";
     }
     "dba_free_space", Make::Session(SessionView::FreeSpace), "Runs of blocks of the files that no \
         segment has. A file grows when none of them is long enough." {
@@ -132,6 +188,7 @@ views! {
         block_id: Int8, "First block of the run.";
         bytes: Int8, "Its size in bytes.";
         blocks: Int8, "Its size in blocks.";
+        relative_fno: Int4, "The same as `file_id`.";
     }
 }
 
@@ -139,7 +196,7 @@ views! {
 const FILES: [(u16, &str); 2] = [(UNDO_FILE, "UNDO"), (DATA_FILE, "USERS")];
 
 pub(super) fn tablespaces(rows: &mut Rows) {
-    FILES.iter().for_each(|(file, space)| rows.push(vec![int4(*file), text(*space)]));
+    FILES.iter().for_each(|(file, space)| rows.push(vec![int4(*file), text(*space), text("YES")]));
 }
 
 fn tablespace(file: u16) -> Value {
@@ -158,15 +215,23 @@ fn by_segment(instance: &Instance, mut row: impl FnMut(ObjId, SegmentStat, u64))
 
 fn segstat(instance: &Arc<Instance>, rows: &mut Rows) {
     by_segment(instance, |obj, stat, n| {
-        rows.push(vec![int(obj.0), text(stat.name()), int4(stat as usize), int(n)]);
+        rows.push(vec![
+            int4(DATA_FILE),
+            int(obj.0),
+            int(obj.0),
+            text(stat.name()),
+            int4(stat as usize),
+            int(n),
+        ]);
     });
 }
 
 /// The names are the asker's to fill in, who can read the dictionary.
 fn segment_statistics(instance: &Arc<Instance>, rows: &mut Rows) {
     by_segment(instance, |obj, stat, n| {
-        let mut values = vec![Value::Null; 3];
-        values.extend([int(obj.0), text(stat.name()), int4(stat as usize), int(n)]);
+        let mut values = vec![Value::Null; 4];
+        values.extend([tablespace(DATA_FILE), int4(DATA_FILE), int(obj.0), int(obj.0)]);
+        values.extend([text(stat.name()), int4(stat as usize), int(n)]);
         rows.push(values);
     });
 }
@@ -191,6 +256,8 @@ fn thread(instance: &Arc<Instance>, rows: &mut Rows) {
     let current = files.iter().find(|file| file.status == LogFileStatus::Current);
     rows.push(vec![
         int4(log.thread().0),
+        text("OPEN"),
+        text("PUBLIC"),
         text(format!("skein{}", instance.me)),
         int4(files.len()),
         current.map_or(Value::Null, |file| int4(u32::from(file.group) + 1)),
@@ -308,6 +375,14 @@ impl Session {
                 first.map_or(Value::Null, |e| int(u64::from(e.blocks) * BLOCK_BYTES as u64)),
                 int(info.hwm),
                 int(obj.0),
+                Value::Null,
+                text("ASSM"),
+                int4(header.file),
+                Value::Null,
+                int(1),
+                Value::Null,
+                Value::Null,
+                text("DEFAULT"),
             ]);
             rows.push(row);
         }
@@ -326,6 +401,8 @@ impl Session {
                     int(extent.first.block),
                     int(u64::from(extent.blocks) * BLOCK_BYTES as u64),
                     int(extent.blocks),
+                    Value::Null,
+                    int4(extent.first.file),
                 ]);
                 rows.push(row);
             }
@@ -351,9 +428,24 @@ impl Session {
     }
 
     pub(super) fn data_files(&self, rows: &mut Rows) {
+        let luns = self.instance.core.cache.group.luns();
+        let free_bytes: u64 = luns.iter().map(|lun| lun.free_bytes).sum();
         for (file, space, name, blocks) in self.files() {
             let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
-            rows.push(vec![text(name), int4(file), text(space), int(bytes), int(blocks)]);
+            rows.push(vec![
+                text(name),
+                int4(file),
+                text(space),
+                int(bytes),
+                int(blocks),
+                text("AVAILABLE"),
+                int4(file),
+                text("YES"),
+                int(bytes + free_bytes),
+                int((bytes + free_bytes) / BLOCK_BYTES as u64),
+                Value::Null,
+                text("ONLINE"),
+            ]);
         }
     }
 
@@ -361,8 +453,17 @@ impl Session {
         for (file, _, name, blocks) in self.files() {
             let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
             // A tablespace has one file, whose number it goes by.
-            let (id, ts) = (int4(file), int4(file));
-            rows.push(vec![id, ts, text(name), int(bytes), int(blocks), int(BLOCK_BYTES)]);
+            rows.push(vec![
+                int4(file),
+                int4(file),
+                text(name),
+                int(bytes),
+                int(blocks),
+                int(BLOCK_BYTES),
+                int4(file),
+                text("ONLINE"),
+                text("READ WRITE"),
+            ]);
         }
     }
 
@@ -378,6 +479,7 @@ impl Session {
                     int(run.first.block),
                     int(u64::from(run.blocks) * BLOCK_BYTES as u64),
                     int(run.blocks),
+                    int4(file),
                 ]);
             }
         }
