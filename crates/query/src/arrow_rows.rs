@@ -7,7 +7,9 @@ use crate::arith::rescale;
 use crate::cast::trim_zeros;
 use crate::datetime::{day_of_plan, plan_day, plan_us, us_of_plan};
 use crate::error::{PgError, Result};
-use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of, enum_of_zone};
+use crate::types::{
+    FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of, enum_of_zone, is_shown_short,
+};
 use block::Rowid;
 use datafusion::arrow::array::*;
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
@@ -574,12 +576,13 @@ fn str_of(bytes: &[u8]) -> &str {
 }
 
 /// Whether zeros at the end of a decimal are of our making: an unconstrained numeric, or computed
-/// from one.
+/// from one. Or of no account, since the statement wants it short.
 fn trims(field: &Field, scale: u8) -> bool {
     let constrained = field.metadata().get("skein.type").is_some_and(|t| !t.ends_with(":-1"));
     // What computes with one has all the digits there are; a literal has those it is written with.
     let full = !matches!(field.data_type(), DataType::Decimal128(p, _) if *p < NUMERIC_PRECISION);
-    full && !constrained && scale >= FREE_NUMERIC_SCALE && scale != 16
+    let free = full && scale >= FREE_NUMERIC_SCALE && scale != 16;
+    !constrained && (free || is_shown_short(field))
 }
 
 /// Lists as arrays of ours: those of enums as arrays of labels.

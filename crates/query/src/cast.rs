@@ -7,7 +7,7 @@
 use crate::arith::{pow10, rescale};
 use crate::datetime;
 use crate::error::{PgError, Result};
-use crate::interval::{self, parse_interval};
+use crate::interval::{self, Fields};
 use crate::json::Json;
 use crate::wire::{FormatEnv, reject_nul, to_text};
 use kernel::row::{ArrayView, ColType, Datum, EnumValue, Interval, PRECISION_MAX, TypeKind, Value};
@@ -49,7 +49,7 @@ pub fn parse_text(text: &str, ty: ColType, env: &FormatEnv) -> Result<Value> {
         }
         TypeKind::Uuid => Value::Uuid(parse_uuid(text)?),
         TypeKind::Time => Value::Time(datetime::parse_time_of_day(text, local_now(env))?),
-        TypeKind::Interval => Value::Interval(parse_interval(text)?),
+        TypeKind::Interval => Value::Interval(interval::parse_in(text, Fields::of(ty))?),
         TypeKind::Json => {
             Json::parse(text)?;
             Value::Json(text.into())
@@ -69,8 +69,15 @@ fn local_now(env: &FormatEnv) -> i64 {
 }
 
 /// A point in time or an interval with as many digits of a second as its type has: halves go away
-/// from zero, which is the year 2000.
+/// from zero, which is the year 2000. And an interval without what is smaller than its type's
+/// fields.
 fn fit_time(value: Value, ty: ColType) -> Value {
+    let value = match value {
+        Value::Interval(v) if ty.kind == TypeKind::Interval => {
+            Value::Interval(Fields::of(ty).cut(v))
+        }
+        other => other,
+    };
     let Some(digits) = ty.precision().filter(|digits| *digits < PRECISION_MAX) else {
         return value;
     };

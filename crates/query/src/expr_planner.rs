@@ -381,8 +381,16 @@ fn as_texts(
     {
         return Err(no_operator(&expr.op, a, b).into());
     }
-    let left = whole(as_text(expr.left, lt.as_ref(), env), parts.0);
-    let right = whole(as_text(expr.right, rt.as_ref(), env), parts.1);
+    let side = |side: Expr, ty: Option<&DataType>, part: Option<Part>| {
+        let is_number = ty.and_then(col_type_of).is_some_and(|ty| ty.kind == TypeKind::Numeric);
+        match part {
+            // It writes numbers as the field does.
+            Some(_) if is_number => whole(side, part),
+            part => whole(as_text(side, ty, env), part),
+        }
+    };
+    let left = side(expr.left, lt.as_ref(), parts.0);
+    let right = side(expr.right, rt.as_ref(), parts.1);
     Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }))
 }
 
@@ -567,15 +575,16 @@ impl ExprPlanner for PgExprPlanner {
         mut expr: RawAggregateExpr,
     ) -> DfResult<PlannerResult<RawAggregateExpr>> {
         let name = expr.func.name().to_owned();
-        check_arguments(&name, &mut expr.args);
+        let kept = crate::keep::function_of(&name);
+        check_arguments(kept.unwrap_or(&name), &mut expr.args);
         if name == "sum" {
             expr.func = crate::real_sum::sum();
         }
-        if name != "avg" {
+        if kept.unwrap_or(&name) != "avg" {
             return Ok(PlannerResult::Original(expr));
         }
-        let RawAggregateExpr { func: _, args, distinct, filter, order_by, null_treatment } = expr;
-        let func = crate::real_sum::avg();
+        let RawAggregateExpr { func, args, distinct, filter, order_by, null_treatment } = expr;
+        let func = if kept.is_some() { func } else { crate::real_sum::avg() };
         let average =
             AggregateFunction::new_udf(func, args, distinct, filter, order_by, null_treatment);
         let average = Expr::AggregateFunction(average);

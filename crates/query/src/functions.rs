@@ -15,6 +15,7 @@ mod categories;
 mod coalesce;
 mod field;
 mod field_dates;
+mod field_intervals;
 mod format;
 mod formatting;
 mod hash;
@@ -28,6 +29,7 @@ mod patterns;
 mod regex;
 mod regex_syntax;
 mod series;
+mod short;
 mod strings;
 mod transcendental;
 mod typed;
@@ -40,6 +42,8 @@ pub(crate) use field_dates::moved_by_days;
 pub use json_sets::{gives_json_set, json_set};
 pub(crate) use operators::symbol;
 pub use series::set_function;
+pub(crate) use short::short;
+pub use short::{SHORT, TRIMMED};
 pub use strings::RANDOM_STRING;
 pub use typed::{Typed, missing};
 
@@ -540,10 +544,11 @@ impl ScalarUDFImpl for RowUuid {
 }
 
 /// Tables of functions but for those of numbers and of texts.
-const OTHER_LINES: [&[typed::Line]; 10] = [
+const OTHER_LINES: [&[typed::Line]; 11] = [
     binary::LINES,
     field::LINES,
     field_dates::LINES,
+    field_intervals::LINES,
     format::LINES,
     formatting::LINES,
     regex::LINES,

@@ -5,10 +5,93 @@
 
 use crate::datetime::{US_PER_DAY, US_PER_SECOND, civil, days_of, push_time};
 use crate::error::{PgError, Result};
-use kernel::row::Interval;
+use datafusion::sql::sqlparser::ast::IntervalFields;
+use kernel::row::{ColType, Interval, TypeKind};
 
+const US_PER_MINUTE: i64 = 60 * US_PER_SECOND;
 const US_PER_HOUR: i64 = 3600 * US_PER_SECOND;
 const MONTHS_PER_YEAR: i32 = 12;
+
+/// The fields that intervals of a type have, as PostgreSQL's modifier of the type marks them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fields(i32);
+
+impl Fields {
+    /// All that there are.
+    pub const ALL: Fields = Fields(0x7fff);
+    const MONTH: i32 = 1 << 1;
+    const YEAR: i32 = 1 << 2;
+    const DAY: i32 = 1 << 3;
+    const HOUR: i32 = 1 << 10;
+    const MINUTE: i32 = 1 << 11;
+    const SECOND: i32 = 1 << 12;
+
+    /// Those of a type.
+    #[must_use]
+    pub const fn of(ty: ColType) -> Fields {
+        if ty.modifier < 0 { Fields::ALL } else { Fields(ty.modifier >> 16) }
+    }
+
+    /// Those that are written behind the name of the type.
+    #[must_use]
+    pub const fn written(fields: IntervalFields) -> Fields {
+        Fields(match fields {
+            IntervalFields::Year => Fields::YEAR,
+            IntervalFields::Month => Fields::MONTH,
+            IntervalFields::Day => Fields::DAY,
+            IntervalFields::Hour => Fields::HOUR,
+            IntervalFields::Minute => Fields::MINUTE,
+            IntervalFields::Second => Fields::SECOND,
+            IntervalFields::YearToMonth => Fields::YEAR | Fields::MONTH,
+            IntervalFields::DayToHour => Fields::DAY | Fields::HOUR,
+            IntervalFields::DayToMinute => Fields::DAY | Fields::HOUR | Fields::MINUTE,
+            IntervalFields::DayToSecond => {
+                Fields::DAY | Fields::HOUR | Fields::MINUTE | Fields::SECOND
+            }
+            IntervalFields::HourToMinute => Fields::HOUR | Fields::MINUTE,
+            IntervalFields::HourToSecond => Fields::HOUR | Fields::MINUTE | Fields::SECOND,
+            IntervalFields::MinuteToSecond => Fields::MINUTE | Fields::SECOND,
+        })
+    }
+
+    /// The type of intervals with these fields; `None`: with all digits of a second's fraction.
+    #[must_use]
+    pub fn typed(self, digits: Option<u8>) -> ColType {
+        let digits = digits.map_or(0xffff, i32::from);
+        ColType { kind: TypeKind::Interval, modifier: self.0 << 16 | digits }
+    }
+
+    /// Whether there are seconds among them.
+    #[must_use]
+    pub const fn have_seconds(self) -> bool {
+        self.0 & Fields::SECOND != 0
+    }
+
+    /// What a number without a unit at the end counts: the last of the fields.
+    const fn last(self) -> Unit {
+        match self.0 {
+            all if all & Fields::SECOND != 0 => Unit::Us(US_PER_SECOND),
+            all if all & Fields::MINUTE != 0 => Unit::Us(US_PER_MINUTE),
+            all if all & Fields::HOUR != 0 => Unit::Us(US_PER_HOUR),
+            all if all & Fields::DAY != 0 => Unit::Days(1),
+            all if all & Fields::MONTH != 0 => Unit::Months(1),
+            _ => Unit::Months(MONTHS_PER_YEAR),
+        }
+    }
+
+    /// The interval without what is smaller than the last of the fields; what is larger than the
+    /// first one stays.
+    #[must_use]
+    pub const fn cut(self, v: Interval) -> Interval {
+        let Interval { months, days, us } = v;
+        match self.last() {
+            Unit::Us(US_PER_SECOND) => v,
+            Unit::Us(unit) => Interval { months, days, us: us / unit * unit },
+            Unit::Days(_) => Interval { months, days, us: 0 },
+            Unit::Months(unit) => Interval { months: months / unit * unit, days: 0, us: 0 },
+        }
+    }
+}
 
 fn out_of_range() -> PgError {
     PgError::new("22008", "interval out of range")
@@ -165,6 +248,15 @@ fn to_i32(v: f64) -> Option<i32> {
 /// # Errors
 /// 22007, 22008 or 22015.
 pub fn parse_interval(text: &str) -> Result<Interval> {
+    parse_in(text, Fields::ALL)
+}
+
+/// Reads an interval of a type with these fields, which say what a number without a unit counts.
+/// Nothing is cut off yet.
+///
+/// # Errors
+/// As [`parse_interval`].
+pub fn parse_in(text: &str, fields: Fields) -> Result<Interval> {
     let invalid =
         || PgError::new("22007", format!("invalid input syntax for type interval: \"{text}\""));
     let trimmed = text.trim();
@@ -174,7 +266,7 @@ pub fn parse_interval(text: &str) -> Result<Interval> {
     }
     let parsed = match tokens[0].strip_prefix(['P', 'p']) {
         Some(body) if tokens.len() == 1 => iso(body),
-        _ => words(&tokens),
+        _ => words(&tokens, fields),
     };
     match parsed {
         Some(Some(v)) => checked(v),
@@ -217,10 +309,12 @@ fn number(text: &str) -> Option<(i64, f64)> {
     Some((sign * whole, to_f64(sign) * fraction))
 }
 
-/// `[+-]hh:mm[:ss[.ffffff]]`; of two fields with a fraction, minutes and seconds.
-fn clock(text: &str) -> Option<i64> {
+/// `[+-]hh:mm[:ss[.ffffff]]`; of two fields with a fraction, or where the type has no others,
+/// minutes and seconds.
+fn clock(text: &str, fields: Fields) -> Option<i64> {
     let unsigned = text.trim_start_matches(['+', '-']);
-    let fields: Vec<&str> = unsigned.split(':').collect();
+    let minutes_first = fields == Fields::written(IntervalFields::MinuteToSecond);
+    let parts: Vec<&str> = unsigned.split(':').collect();
     let whole = |s: &str| s.parse::<i64>().ok().filter(|_| !s.is_empty());
     let seconds = |s: &str| {
         let (whole, fraction) = number(s)?;
@@ -228,8 +322,10 @@ fn clock(text: &str) -> Option<i64> {
         whole.checked_mul(US_PER_SECOND)?.checked_add(to_i64(fraction * 1e6)?)
     };
     let sixty = |v: i64| (v < 60).then_some(v);
-    let us = match &fields[..] {
-        [m, s] if s.contains('.') => whole(m)? * 60 * US_PER_SECOND + seconds(s)?,
+    let us = match &parts[..] {
+        [m, s] if minutes_first || s.contains('.') => {
+            whole(m)?.checked_mul(US_PER_MINUTE)?.checked_add(seconds(s)?)?
+        }
         [h, m] => {
             whole(h)?.checked_mul(US_PER_HOUR)?.checked_add(sixty(whole(m)?)? * 60_000_000)?
         }
@@ -253,7 +349,7 @@ fn years_months(text: &str) -> Option<i64> {
 
 /// The inner `None` says that a number is too large.
 #[allow(clippy::option_option)]
-fn words(tokens: &[&str]) -> Option<Option<Interval>> {
+fn words(tokens: &[&str], fields: Fields) -> Option<Option<Interval>> {
     let mut sum = Sum::default();
     let (tokens, ago) = match tokens.split_last() {
         Some((last, rest)) if last.eq_ignore_ascii_case("ago") && !rest.is_empty() => (rest, true),
@@ -263,7 +359,7 @@ fn words(tokens: &[&str]) -> Option<Option<Interval>> {
     while let Some(token) = tokens.get(at) {
         at += 1;
         let added = if token.contains(':') {
-            sum.add(clock(token)?, 0.0, Unit::Us(1))
+            sum.add(clock(token, fields)?, 0.0, Unit::Us(1))
         } else if let Some((whole, fraction)) = number(token) {
             let (unit, named) = match tokens.get(at) {
                 Some(word) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
@@ -271,8 +367,16 @@ fn words(tokens: &[&str]) -> Option<Option<Interval>> {
                 }
                 // Days before a time, else seconds.
                 Some(next) if next.contains(':') => (Unit::Days(1), 0),
+                // The field's `'1 12' DAY TO HOUR`.
+                Some(next)
+                    if fields == Fields::written(IntervalFields::DayToHour)
+                        && at + 1 == tokens.len()
+                        && number(next).is_some() =>
+                {
+                    (Unit::Days(1), 0)
+                }
                 Some(_) => return None,
-                None => (Unit::Us(US_PER_SECOND), 0),
+                None => (fields.last(), 0),
             };
             at += named;
             sum.add(whole, fraction, unit)
@@ -515,6 +619,36 @@ mod tests {
         }
         assert_eq!(parse_interval("one day").unwrap_err().code, "22007");
         assert_eq!(parse_interval("9999999999 years").unwrap_err().code, "22015");
+    }
+
+    #[test]
+    fn fields_say_what_is_counted_and_what_is_kept() {
+        use IntervalFields::{
+            Day, DayToHour, DayToMinute, DayToSecond, Hour, MinuteToSecond, Month, Year,
+            YearToMonth,
+        };
+        for (text, fields, want) in [
+            ("90", Hour, "90:00:00"),
+            ("1.5", Hour, "01:00:00"),
+            ("90", Month, "7 years 6 mons"),
+            ("18 months", Year, "1 year"),
+            ("1-6", YearToMonth, "1 year 6 mons"),
+            ("7", YearToMonth, "7 mons"),
+            ("3", Day, "3 days"),
+            ("1 12", DayToHour, "1 day 12:00:00"),
+            ("1 02:03:04", DayToMinute, "1 day 02:03:00"),
+            ("1 02:03:04.5", DayToSecond, "1 day 02:03:04.5"),
+            ("4:05", MinuteToSecond, "00:04:05"),
+            ("1 year 2 days 3 hours", Day, "1 year 2 days"),
+        ] {
+            let fields = Fields::written(fields);
+            let mut out = Vec::new();
+            push_interval(fields.cut(parse_in(text, fields).unwrap()), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), want, "{text}");
+            assert_eq!(Fields::of(fields.typed(None)), fields);
+        }
+        assert!(parse_in("1 12", Fields::written(Day)).is_err());
+        assert_eq!(Fields::of(ColType::with_precision(TypeKind::Interval, 3)), Fields::ALL);
     }
 
     #[test]

@@ -225,6 +225,8 @@ impl Planner {
         ours.push(crate::functions::row_uuid_function());
         ours.extend(crate::row_calls::row_functions());
         ours.push(Arc::new(crate::functions::coalesce()));
+        ours.push(crate::functions::short());
+        ours.push(crate::values::untyped());
         ours.extend(crate::functions::alike());
         ours.push(crate::type_names::pg_typeof());
         ours.push(crate::expand::expand_function());
@@ -241,7 +243,8 @@ impl Planner {
             let ours = crate::json_aggregates::aggregates(env)
                 .into_iter()
                 .chain(crate::statistics::aggregates())
-                .chain(crate::ordered_sets::aggregates());
+                .chain(crate::ordered_sets::aggregates())
+                .chain(crate::keep::aggregates());
             for aggregate in ours {
                 state.register_udaf(aggregate)?;
             }
@@ -327,7 +330,7 @@ impl Planner {
         }
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
-        let raw = crate::values::with_queries(raw)?;
+        let raw = crate::values::with_queries(raw, tables.env)?;
         let raw = crate::set_types::with_set_types(raw, tables.env)?;
         crate::type_rules::check_sets(&raw)?;
         let raw = crate::set_all::with_numbers(raw)?;

@@ -1,16 +1,19 @@
 //! Types of the columns of UNION, INTERSECT and EXCEPT: an untyped literal takes that of the other
-//! side.
+//! side. And of VALUES as a union of its rows, where it takes that of all the others.
 //!
 //! What it promises: a literal that is no value of that type is 22P02. What it must never do: make
 //! texts of numbers because one side has a literal in quotes.
 
 use crate::expr_planner::adopt;
+use crate::scalar::common_number;
+use crate::types::col_type_of;
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, NullEquality, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, Projection, Union};
+use kernel::row::TypeKind;
 use std::sync::Arc;
 
 /// The plan with typed literals in its unions.
@@ -19,7 +22,10 @@ pub(crate) fn with_set_types(plan: LogicalPlan, env: FormatEnv) -> DfResult<Logi
     let rewrite = |node: LogicalPlan| -> DfResult<Transformed<LogicalPlan>> {
         match node {
             LogicalPlan::Union(union) => {
-                let inputs = adopted(&union, env)?;
+                let inputs = match is_of_values(&union) {
+                    true => given(&union.inputs, env)?,
+                    false => adopted(&union, env)?,
+                };
                 if inputs.is_none() && !changed {
                     return Ok(Transformed::no(LogicalPlan::Union(union)));
                 }
@@ -113,11 +119,8 @@ fn shown(branch: &LogicalPlan, at: usize) -> Option<&Expr> {
 
 /// Whether a column has the type of nothing yet.
 pub(crate) fn is_untyped(branch: &LogicalPlan, at: usize) -> bool {
-    match shown(branch, at) {
-        Some(Expr::Literal(ScalarValue::Utf8(Some(_)), _)) => true,
-        Some(Expr::Placeholder(parameter)) => parameter.field.is_none(),
-        _ => *branch.schema().field(at).data_type() == DataType::Null,
-    }
+    shown(branch, at).is_some_and(is_open)
+        || *branch.schema().field(at).data_type() == DataType::Null
 }
 
 /// The branches with literals and parameters of the other branch's type; `None`: there are none.
@@ -159,6 +162,86 @@ fn adopted(union: &Union, env: FormatEnv) -> DfResult<Option<Vec<Arc<LogicalPlan
         });
     }
     Ok(Some(out))
+}
+
+/// Whether a union is one of rows of VALUES, by the names of its columns.
+fn is_of_values(union: &Union) -> bool {
+    let mut fields = union.schema.fields().iter().enumerate();
+    fields.all(|(at, field)| *field.name() == format!("column{}", at + 1))
+}
+
+/// Whether a type has room for values of another one, too: numbers, or days and moments.
+fn holds_both(wide: &DataType, other: &DataType) -> bool {
+    let kind = |ty| col_type_of(ty).map(|ty| ty.kind);
+    let (Some(wide), Some(other)) = (kind(wide), kind(other)) else { return false };
+    let moments = [TypeKind::Date, TypeKind::Timestamp, TypeKind::Timestamptz];
+    let rank = |kind: TypeKind| moments.iter().position(|known| *known == kind);
+    if let (Some(wide), Some(other)) = (rank(wide), rank(other)) {
+        return wide > other;
+    }
+    wide != other && common_number(wide, other) == Some(wide)
+}
+
+/// The type that the rows have in a column, but for what is untyped.
+fn typed(rows: &[Arc<LogicalPlan>], at: usize) -> Option<DataType> {
+    let types = rows.iter().filter_map(|row| match &**row {
+        LogicalPlan::Union(union) => typed(&union.inputs, at),
+        row if is_untyped(row, at) => None,
+        row => Some(row.schema().field(at).data_type().clone()),
+    });
+    types.reduce(|known, new| if holds_both(&new, &known) { new } else { known })
+}
+
+/// The rows with literals and parameters of the type that the others have; `None`: there are none.
+fn given(rows: &[Arc<LogicalPlan>], env: FormatEnv) -> DfResult<Option<Vec<Arc<LogicalPlan>>>> {
+    let width = rows.iter().map(|row| row.schema().fields().len()).min().unwrap_or(0);
+    let mut new: Option<Vec<Arc<LogicalPlan>>> = None;
+    for at in 0..width {
+        let old = new.as_deref().unwrap_or(rows);
+        if let Some(ty) = typed(old, at)
+            && let Some(all) = of_type(old, at, &ty, &env)?
+        {
+            new = Some(all);
+        }
+    }
+    Ok(new)
+}
+
+/// The rows with what is untyped in a column of this type; `None`: nothing is.
+fn of_type(
+    rows: &[Arc<LogicalPlan>],
+    at: usize,
+    ty: &DataType,
+    env: &FormatEnv,
+) -> DfResult<Option<Vec<Arc<LogicalPlan>>>> {
+    let mut changed = false;
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
+        let new = match &**row {
+            LogicalPlan::Union(union) => of_type(&union.inputs, at, ty, env)?
+                .map(Union::try_new_with_loose_types)
+                .transpose()?
+                .map(LogicalPlan::Union),
+            LogicalPlan::Projection(old) if shown(row, at).is_some_and(is_open) => {
+                let mut list = old.expr.clone();
+                list[at] = with_type(list[at].clone(), ty, env)?;
+                Some(LogicalPlan::Projection(Projection::try_new(list, old.input.clone())?))
+            }
+            _ => None,
+        };
+        changed |= new.is_some();
+        all.push(new.map_or_else(|| row.clone(), Arc::new));
+    }
+    Ok(changed.then_some(all))
+}
+
+/// A literal that is read as whatever is wanted, or a parameter without a type.
+fn is_open(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(_)), _) => true,
+        Expr::Placeholder(parameter) => parameter.field.is_none(),
+        _ => false,
+    }
 }
 
 fn with_type(expr: Expr, ty: &DataType, env: &FormatEnv) -> DfResult<Expr> {

@@ -1,6 +1,7 @@
 //! Names of types in SQL text.
 
 use crate::error::{PgError, Result};
+use crate::interval::Fields;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
     ObjectNamePart, TimezoneInfo,
@@ -60,6 +61,9 @@ pub fn col_type_of_sql(sql: &DataType) -> Result<Option<ColType>> {
         DataType::Interval { fields: None, precision } => {
             Ok(Some(timed(TypeKind::Interval, *precision)))
         }
+        DataType::Interval { fields: Some(fields), precision } => {
+            interval_type(Fields::written(*fields), *precision).map(Some)
+        }
         DataType::JSON => plain(TypeKind::Json),
         DataType::JSONB => plain(TypeKind::Jsonb),
         DataType::Array(
@@ -110,6 +114,15 @@ fn numeric_type(info: ExactNumberInfo) -> Result<ColType> {
 fn timed(kind: TypeKind, digits: Option<u64>) -> ColType {
     let fit = |digits: u64| u8::try_from(digits).unwrap_or(PRECISION_MAX).min(PRECISION_MAX);
     digits.map_or(ColType::new(kind), |digits| ColType::with_precision(kind, fit(digits)))
+}
+
+/// `interval day to second(3)`.
+fn interval_type(fields: Fields, digits: Option<u64>) -> Result<ColType> {
+    if digits.is_some() && !fields.have_seconds() {
+        return Err(PgError::syntax("syntax error at or near \"(\"")
+            .with_hint("An interval's precision is one of its seconds."));
+    }
+    Ok(fields.typed(timed(TypeKind::Interval, digits).precision()))
 }
 
 fn text_type(kind: TypeKind, length: Option<&CharacterLength>) -> Result<ColType> {

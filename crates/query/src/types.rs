@@ -94,6 +94,7 @@ pub const UTC: &str = "+00:00";
 const ENUM_ZONE: &str = "enum:";
 const META_TYPE: &str = "skein.type";
 const META_SOURCE: &str = "skein.column";
+const META_SHORT: &str = "skein.short";
 const ACLITEM_ARRAY: u32 = 1034;
 
 /// A type as the protocol names it.
@@ -420,6 +421,21 @@ pub fn field_with_meta(name: &str, data_type: DataType, shown: PgType) -> Field 
     let metadata =
         HashMap::from([(META_TYPE.to_owned(), format!("{}:{}", shown.oid, shown.typmod))]);
     Field::new(name, data_type, true).with_metadata(metadata)
+}
+
+/// The field of a value that is shown without zeros at the end of its fraction.
+pub(crate) fn shown_short(value: &Field, name: &str) -> Field {
+    let mut metadata = value.metadata().clone();
+    metadata.remove(META_SOURCE);
+    if matches!(value.data_type(), DataType::Decimal128(..)) {
+        metadata.insert(META_SHORT.to_owned(), String::new());
+    }
+    Field::new(name, value.data_type().clone(), true).with_metadata(metadata)
+}
+
+/// Whether a field is one of [`shown_short`].
+pub(crate) fn is_shown_short(field: &Field) -> bool {
+    field.metadata().contains_key(META_SHORT)
 }
 
 /// The column type of a parameter OID; `None` if unspecified or unknown here.

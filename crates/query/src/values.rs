@@ -1,15 +1,89 @@
-//! VALUES with subqueries in it. The library works its rows out while it plans, when no subquery
-//! has run.
+//! VALUES with subqueries in it, which the library works out while it plans, when no subquery has
+//! run. And with literals that have no type beside values that have one.
 //!
-//! What it promises: the rows in their order, of the types that they have as VALUES. What it must
-//! never do: touch VALUES without subqueries.
+//! What it promises: the rows in their order, of the types that they have as VALUES; a literal
+//! takes the type of its column. What it must never do: touch other VALUES.
 
+use crate::error::PgError;
+use crate::expr_planner::adopt;
+use crate::wire::FormatEnv;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::logical_plan::{Union, Values};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
 use std::sync::Arc;
+
+/// What stands around a literal without a type until that of its column is known. It is in no plan
+/// that is run.
+pub const UNTYPED: &str = "$untyped";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Untyped {
+    signature: Signature,
+}
+
+/// The function.
+pub(crate) fn untyped() -> Arc<ScalarUDF> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(Untyped { signature }))
+}
+
+impl ScalarUDFImpl for Untyped {
+    fn name(&self) -> &'static str {
+        UNTYPED
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> DfResult<DataType> {
+        Ok(DataType::Null)
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        Err(PgError::internal("a literal without a type").into())
+    }
+}
+
+/// Such a literal, and the type that the library has found for its column.
+fn literal_of(expr: &Expr) -> Option<(&Expr, Option<&DataType>)> {
+    match expr {
+        Expr::Cast(cast) => {
+            literal_of(&cast.expr).map(|(literal, _)| (literal, Some(cast.field.data_type())))
+        }
+        Expr::ScalarFunction(call) if call.func.name() == UNTYPED => {
+            call.args.first().map(|literal| (literal, None))
+        }
+        _ => None,
+    }
+}
+
+fn has_untyped(values: &Values) -> bool {
+    values.values.iter().flatten().any(|expr| literal_of(expr).is_some())
+}
+
+/// VALUES with its literals in their types. One with more digits than the others gives its column
+/// as many.
+fn with_literals(values: Values, env: &FormatEnv) -> DfResult<Values> {
+    let mut rows = Vec::with_capacity(values.values.len());
+    for row in values.values {
+        let typed = row.into_iter().map(|expr| match literal_of(&expr) {
+            Some((literal, ty)) => adopt(literal.clone(), None, ty, env),
+            None => Ok(expr),
+        });
+        rows.push(typed.collect::<DfResult<Vec<Expr>>>()?);
+    }
+    match LogicalPlanBuilder::values(rows)?.build()? {
+        LogicalPlan::Values(values) => Ok(values),
+        _ => Err(PgError::internal("VALUES became something else").into()),
+    }
+}
 
 fn has_subquery(values: &Values) -> DfResult<bool> {
     let mut found = false;
@@ -47,12 +121,28 @@ fn rows_of(values: Values) -> DfResult<LogicalPlan> {
     })
 }
 
-/// The plan with such VALUES as queries.
-pub(crate) fn with_queries(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+/// The plan with such VALUES as queries, and with typed literals in them.
+///
+/// # Errors
+/// 22P02 and its like for a literal that its column's type does not have.
+pub(crate) fn with_queries(plan: LogicalPlan, env: FormatEnv) -> DfResult<LogicalPlan> {
+    let mut changed = false;
     let done = plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Values(values) if has_subquery(&values)? => {
-            Ok(Transformed::yes(rows_of(values)?))
+        LogicalPlan::Values(mut values) => {
+            let untyped = has_untyped(&values);
+            if untyped {
+                let schema = values.schema.clone();
+                values = with_literals(values, &env)?;
+                changed |= values.schema != schema;
+            }
+            if has_subquery(&values)? {
+                return rows_of(values).map(Transformed::yes);
+            }
+            let plan = LogicalPlan::Values(values);
+            Ok(if untyped { Transformed::yes(plan) } else { Transformed::no(plan) })
         }
+        // What stands above may show other types now.
+        other if changed => other.recompute_schema().map(Transformed::yes),
         other => Ok(Transformed::no(other)),
     })?;
     Ok(done.data)

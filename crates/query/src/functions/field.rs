@@ -102,6 +102,36 @@ fn hextoraw(a: &[Datum<'_>]) -> Result<Value> {
     Ok(Value::Bytea(all.into()))
 }
 
+/// The type's number, the length and the bytes of a text or of bytes, which are stored as they are.
+fn dump(a: &[Datum<'_>]) -> Result<Value> {
+    let (kind, all) = match &a[0] {
+        Datum::Null => return made("NULL"),
+        Datum::Bytea(bytes) => (23, *bytes),
+        other => (1, text(other)?.as_bytes()),
+    };
+    let format = match a.get(1) {
+        Some(Datum::Null) => return Ok(Value::Null),
+        Some(format) => integer(format)?,
+        None => 10,
+    };
+    let byte = |byte: &u8| match format % 1000 {
+        8 => format!("{byte:o}"),
+        16 => format!("{byte:x}"),
+        _ => byte.to_string(),
+    };
+    let characters = match format {
+        8 | 10 | 16 => "",
+        1008 | 1010 | 1016 if kind == 1 => " CharacterSet=AL32UTF8",
+        1008 | 1010 | 1016 => "",
+        other => {
+            return Err(PgError::new("22023", format!("dump knows no format {other}"))
+                .with_hint("Its formats are 8, 10 and 16, and 1000 more with the character set."));
+        }
+    };
+    let shown: Vec<String> = all.iter().map(byte).collect();
+    made(format!("Typ={kind} Len={}{characters}: {}", all.len(), shown.join(",")))
+}
+
 /// A number from 0 to the highest bucket, the same for the same value.
 fn ora_hash(a: &[Datum<'_>]) -> Result<Value> {
     let highest = a.get(1).map_or(Ok(i64::from(u32::MAX)), integer)?;
@@ -270,6 +300,10 @@ pub(super) const LINES: &[Line] = &[
     ("rawtohex(bytea) text", one(|a| hex(bytes(&a[0])?))),
     ("rawtohex(text) text", one(|a| hex(text(&a[0])?.as_bytes()))),
     ("hextoraw(text) bytea", one(hextoraw)),
+    ("dump(text) ?text", one(dump)),
+    ("dump(text, int4) ?text", one(dump)),
+    ("dump(bytea) ?text", one(dump)),
+    ("dump(bytea, int4) ?text", one(dump)),
     ("ora_hash(any) ?int8", one(ora_hash)),
     ("ora_hash(any, int8) ?int8", one(ora_hash)),
     ("$connect_by_level(bool, int4) ?int4", one(connect_by_level)),
@@ -312,6 +346,21 @@ mod tests {
         ] {
             assert_eq!(number_text(value, scale), wanted);
         }
+    }
+
+    #[test]
+    fn bytes_are_shown_one_by_one() {
+        let of = |args: &[Datum<'_>]| match dump(args) {
+            Ok(Value::Text(shown)) => shown.into_string(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(of(&[Datum::Text("abü")]), "Typ=1 Len=4: 97,98,195,188");
+        let format = Datum::Int4(1016);
+        assert_eq!(of(&[Datum::Text("Az"), format]), "Typ=1 Len=2 CharacterSet=AL32UTF8: 41,7a");
+        assert_eq!(of(&[Datum::Bytea(&[0, 255]), Datum::Int4(16)]), "Typ=23 Len=2: 0,ff");
+        assert_eq!(of(&[Datum::Text("")]), "Typ=1 Len=0: ");
+        assert_eq!(of(&[Datum::Null]), "NULL");
+        assert!(dump(&[Datum::Text("a"), Datum::Int4(17)]).is_err());
     }
 
     #[test]

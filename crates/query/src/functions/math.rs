@@ -8,6 +8,7 @@ use super::typed::{Body, Line, One};
 use crate::arith::{self, Op, pow10, rescale};
 use crate::error::{PgError, Result};
 use kernel::row::{Datum, Value};
+use std::cmp::Ordering;
 
 pub(super) fn float(datum: &Datum<'_>) -> Result<f64> {
     match datum {
@@ -154,6 +155,38 @@ fn modulo(a: &[Datum<'_>]) -> Result<Value> {
         return Ok(number(arith::numeric(Op::Mod, numeric(&a[0])?, numeric(&a[1])?)?));
     }
     as_like(&a[0], i128::from(arith::int8(Op::Mod, integer(&a[0])?, integer(&a[1])?)?))
+}
+
+/// What is left when the nearest multiple of a number is taken away; of two that are as near, the
+/// even one.
+fn nearest_rest(v: i128, by: i128) -> Result<i128> {
+    if by == 0 {
+        return Err(PgError::division_by_zero());
+    }
+    let rest = v.checked_rem(by).unwrap_or(0);
+    let beyond = match (rest.unsigned_abs() * 2).cmp(&by.unsigned_abs()) {
+        Ordering::Less => false,
+        Ordering::Equal => v.checked_div(by).unwrap_or(0) % 2 != 0,
+        Ordering::Greater => true,
+    };
+    Ok(if beyond { rest - rest.signum() * by.abs() } else { rest })
+}
+
+fn remainder(a: &[Datum<'_>]) -> Result<Value> {
+    match (&a[0], &a[1]) {
+        (Datum::Float8(_), Datum::Float8(by)) if *by == 0.0 => Err(PgError::division_by_zero()),
+        (Datum::Float8(v), Datum::Float8(by)) => {
+            let (rest, half) = (v % by, by.abs() / 2.0);
+            let odd = ((v - rest) / by) % 2.0 != 0.0;
+            let beyond = rest.abs() > half || (rest.abs() == half && odd);
+            Ok(Value::Float8(if beyond { rest - by.abs().copysign(rest) } else { rest }))
+        }
+        (Datum::Numeric(..), _) => {
+            let (v, by, scale) = aligned(a)?;
+            Ok(Value::Numeric(nearest_rest(v, by)?, scale))
+        }
+        (v, by) => as_like(v, nearest_rest(integer(v)?.into(), integer(by)?.into())?),
+    }
 }
 
 /// Both at one scale.
@@ -529,6 +562,11 @@ pub(super) const LINES: &[Line] = &[
     ("mod(int4, int4) int4", one(modulo)),
     ("mod(int8, int8) int8", one(modulo)),
     ("mod(numeric, numeric) numeric:max", one(modulo)),
+    ("remainder(int2, int2) int2", one(remainder)),
+    ("remainder(int4, int4) int4", one(remainder)),
+    ("remainder(int8, int8) int8", one(remainder)),
+    ("remainder(numeric, numeric) numeric:max", one(remainder)),
+    ("remainder(float8, float8) float8", one(remainder)),
     ("gcd(int4, int4) int4", one(gcd)),
     ("gcd(int8, int8) int8", one(gcd)),
     ("gcd(numeric, numeric) numeric:max", one(gcd)),
@@ -581,4 +619,36 @@ pub(super) const LINES: &[Line] = &[
     ("scale(numeric) int4", one(scale)),
     ("min_scale(numeric) int4", one(min_scale)),
     ("trim_scale(numeric) numeric", one(trim_scale)),
+    // The same where no plan gives the result a number of digits: see `short`.
+    ("$trimmed(numeric) numeric:first", one(trim_scale)),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remainders_are_of_the_nearest_multiple() {
+        for (v, by, rest) in [
+            (10, 3, 1),
+            (11, 3, -1),
+            (-11, 3, 1),
+            (5, 2, 1),
+            (7, 2, -1),
+            (-5, -2, -1),
+            (6, 4, -2),
+            (2, 4, 2),
+            (9, 9, 0),
+        ] {
+            assert_eq!(nearest_rest(v, by), Ok(rest), "{v} by {by}");
+            let double = |n: i128| Datum::Float8(i32::try_from(n).map_or(0.0, f64::from));
+            let of_doubles = remainder(&[double(v), double(by)]);
+            assert_eq!(of_doubles, Ok(double(rest).to_value()), "{v} by {by}");
+        }
+        assert_eq!(
+            remainder(&[Datum::Numeric(55, 1), Datum::Numeric(2, 0)]),
+            Ok(Value::Numeric(-5, 1))
+        );
+        assert!(remainder(&[Datum::Int4(1), Datum::Int4(0)]).is_err());
+    }
+}
