@@ -61,6 +61,8 @@ impl Texts {
             | Kind::Diagnostics { .. }
             | Kind::Fetch { into: Into { .. }, .. }
             | Kind::Ask(_)
+            | Kind::Output(_)
+            | Kind::TakeLine { .. }
             | Kind::AssignWhole { .. }
             | Kind::CallLocal(_)
             | Kind::Goto(_)

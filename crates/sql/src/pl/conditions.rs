@@ -107,9 +107,37 @@ pub(super) fn code_of(name: &str) -> Option<&'static str> {
     states_of(name).first().copied().filter(|code| code.len() == 5)
 }
 
+/// What the detail of an error begins with that has a number of the user's. It goes with the error
+/// out of a routine, and to the client, whose message is the text alone.
+const NUMBERED: &str = "ORA-";
+/// Numbers that `raise_application_error` may give.
+pub(super) const GIVEN_NUMBERS: std::ops::RangeInclusive<i32> = -20_999..=-20_000;
+
+/// An error with a number of the user's.
+pub(super) fn with_number(number: i32, text: String) -> PgError {
+    let detail = format!("{NUMBERED}{:05}: {text}", number.unsigned_abs());
+    PgError::new("P0001", text).with_detail(detail)
+}
+
+/// The number that `raise_application_error` has given an error, and how the field tells both.
+fn given_number(error: &PgError) -> Option<(i32, &str)> {
+    let told = error.detail.as_deref().filter(|_| error.code == "P0001")?;
+    let (number, _) = told.strip_prefix(NUMBERED)?.split_once(": ")?;
+    let number = -i32::from(number.parse::<u16>().ok()?);
+    GIVEN_NUMBERS.contains(&number).then_some((number, told))
+}
+
+/// What the field's SQLERRM says of an error.
+pub(super) fn told(error: &PgError) -> &str {
+    given_number(error).map_or(error.message.as_str(), |(_, told)| told)
+}
+
 /// What the field's SQLCODE says for an error: by its SQLSTATE, and by its message where one
 /// SQLSTATE stands for several of the field's.
 pub(super) fn number_of(error: &PgError) -> i32 {
+    if let Some((number, _)) = given_number(error) {
+        return number;
+    }
     let begins = |words: &str| error.message.starts_with(words);
     match error.code {
         "02000" => -6548,

@@ -12,7 +12,7 @@ use crate::parse::{Parsed, Statement, parse_single};
 use crate::plan::{Direct, Kind as PlanKind, Prepared};
 use crate::planning::Counted;
 use crate::session::{Fetched, Portal, PortalState};
-use crate::{PgError, Result, Severity};
+use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::row::{ColType, TypeKind, Value};
 use query::scalar::EvalContext;
@@ -606,30 +606,6 @@ impl Machine<'_> {
             cursor.done = !matches!(fetched, Fetched::Suspended);
             cursor.rows = std::mem::take(&mut *cursor.taken.lock()).into_iter();
         }
-    }
-
-    // ---- output -----------------------------------------------------------------------------
-
-    pub(super) async fn put(&mut self, text: Option<&Sql>, ends: bool) -> Result<()> {
-        if let Some(text) = text {
-            let (value, _) = self.eval(text).await?;
-            match value {
-                Value::Numeric(v, scale) if self.dialect == Dialect::Field => {
-                    self.line.push_str(&query::functions::number_text(v, scale));
-                }
-                value => {
-                    let text = self.converted(&value, ColType::new(TypeKind::Text))?;
-                    if let Value::Text(text) = text {
-                        self.line.push_str(&text);
-                    }
-                }
-            }
-        }
-        if ends {
-            let line = std::mem::take(&mut self.line);
-            self.session.notice(Severity::Notice, line);
-        }
-        Ok(())
     }
 }
 

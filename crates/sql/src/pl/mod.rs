@@ -24,9 +24,11 @@ mod lazy;
 mod lex;
 mod local;
 mod names;
+mod output;
 mod packages;
 mod parse;
 mod places;
+mod powers;
 mod raise;
 mod routine;
 mod run;
@@ -43,6 +45,7 @@ pub(crate) use define::{
     RoutineName, RoutineSpec, command, definition, routine_name,
 };
 pub(crate) use exec::portal_of;
+pub(crate) use output::Output;
 pub(crate) use packages::is_package_call;
 pub(crate) use routine::{RoutinePlans, check_body};
 pub(crate) use run::Code;

@@ -7,6 +7,7 @@
 
 use super::lex::Tok;
 use super::parse::{Name, Parser};
+use super::powers::Rewritten;
 use super::tree::{Access, Dialect, Named, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Sql, Use};
 use super::types::Shape;
 use crate::Result;
@@ -199,6 +200,10 @@ impl Parser<'_> {
         let queries = if has_accesses { self.queries_in(part) } else { Vec::new() };
         let has_columns = self.dialect == Dialect::Field
             && (statement || part.clone().any(|at| self.is_word_at(at, "select")));
+        let powers = match self.dialect == Dialect::Field && !statement {
+            true => self.powers(part),
+            false => Rewritten::default(),
+        };
         while at < part.end {
             let mut taken = match self.variable(at, part.end) {
                 Some((found, len)) if self.is_value(at, len, part, statement, place) => {
@@ -223,7 +228,7 @@ impl Parser<'_> {
                 }
                 continue;
             };
-            out.text.push_str(&self.text[copied..self.tokens[at].at]);
+            powers.copy(&mut out.text, self.text, copied..self.tokens[at].at);
             let whole = statement && self.is_row_of_values(at, part, &found);
             if whole {
                 found = found.all_fields();
@@ -250,7 +255,7 @@ impl Parser<'_> {
             at += len;
             copied = self.tokens[at - 1].end;
         }
-        out.text.push_str(&self.text[copied..self.tokens[part.end - 1].end]);
+        powers.copy(&mut out.text, self.text, copied..self.tokens[part.end - 1].end);
     }
 
     /// The variable at a word, and of how many words its name is.
@@ -394,7 +399,7 @@ impl Parser<'_> {
     }
 
     /// Of how many words a name is with what is in parentheses and behind dots.
-    fn access_len(&self, at: usize, end: usize) -> usize {
+    pub(super) fn access_len(&self, at: usize, end: usize) -> usize {
         let mut last = at + 1;
         loop {
             if last < end && self.is_symbol_at(last, "(") {

@@ -44,6 +44,9 @@ impl Parser<'_> {
             true => format!("{package}.{}", self.name()?),
             false => package.to_owned(),
         };
+        if name == "dbms_output.get_line" {
+            return self.get_line();
+        }
         let args = self.call_arguments()?;
         self.expect_symbol(";")?;
         let count = args.len();
@@ -52,11 +55,11 @@ impl Parser<'_> {
             ("dbms_output.put_line", 1) => Ok(Kind::Put { text: args.next(), ends: true }),
             ("dbms_output.put", 1) => Ok(Kind::Put { text: args.next(), ends: false }),
             ("dbms_output.new_line", 0) => Ok(Kind::Put { text: None, ends: true }),
-            ("dbms_output.get_line" | "dbms_output.get_lines", _) => {
-                let hint = "Lines are notices, which reach the client as they are.";
-                Err(self.unsupported(name, hint))
+            ("dbms_output.get_lines", _) => {
+                Err(self.unsupported(name, "dbms_output.get_line takes one line at a time."))
             }
-            ("dbms_output.enable", 0 | 1) | ("dbms_output.disable", 0) => Ok(Kind::Nothing),
+            ("dbms_output.enable", 0 | 1) => Ok(Kind::Output(true)),
+            ("dbms_output.disable", 0) => Ok(Kind::Output(false)),
             ("dbms_lock.sleep" | "dbms_session.sleep", 1) => {
                 let mut sql = args.next().expect("one");
                 sql.text = format!("select pg_sleep({})", sql.text);

@@ -7,13 +7,15 @@ use super::collections::Collection;
 use super::elements::is_constant;
 use super::exec::Planned;
 use super::run::Machine;
-use super::tree::{Access, Into, TypeName, Use};
+use super::tree::{Access, Dialect, Into, TypeName, Use};
 use super::types::RecordSpec;
 use crate::planning::Counted;
 use crate::{PgError, Result};
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kernel::row::{ColType, TypeKind, Value};
+use query::cast::trim_zeros;
+use query::functions::number_text;
 use std::sync::Arc;
 
 /// A row with names.
@@ -128,6 +130,20 @@ impl Machine<'_> {
         .boxed_local()
     }
 
+    /// A number of the field has no zeros at its end, and is written without them.
+    fn as_the_field_keeps(&self, value: Value, to: Option<ColType>) -> Value {
+        let (Value::Numeric(number, scale), Dialect::Field) = (&value, self.dialect) else {
+            return value;
+        };
+        match to {
+            Some(to) if to.kind.is_text() => Value::Text(number_text(*number, *scale).into()),
+            _ => {
+                let (number, scale) = trim_zeros(*number, *scale);
+                Value::Numeric(number, scale)
+            }
+        }
+    }
+
     /// Gives a variable, or a field of one, a value.
     pub(super) fn store(&mut self, target: &Use, value: Value, from: ColType) -> Result<()> {
         if let Some(Access::At { keys, field }) = target.access.as_deref() {
@@ -141,6 +157,7 @@ impl Machine<'_> {
             }
             None => self.places[target.slot].ty,
         };
+        let value = self.as_the_field_keeps(value, to);
         let value = match to {
             Some(to) if to == from && to.modifier == -1 => value,
             Some(to) => self.converted(&value, to)?,

@@ -1,6 +1,6 @@
 //! Errors and messages of procedural code.
 
-use super::conditions::code_of;
+use super::conditions::{GIVEN_NUMBERS, code_of, told, with_number};
 use super::lex::Tok;
 use super::parse::{Name, Parser};
 use super::run::Machine;
@@ -258,13 +258,13 @@ impl Machine<'_> {
         let Value::Int4(number) = self.converted(&number, ColType::new(TypeKind::Int4))? else {
             return Err(PgError::new("22004", "the number of an error cannot be null"));
         };
-        if !(-20_999..=-20_000).contains(&number) {
+        if !GIVEN_NUMBERS.contains(&number) {
             let text = format!("the number of an error is between -20999 and -20000, not {number}");
             return Err(PgError::new("22023", text));
         }
         let text = self.shown(message).await?;
         self.number = Some(number);
-        Err(PgError::new("P0001", text))
+        Err(with_number(number, text))
     }
 
     /// What `dbms_utility` tells of the error at hand, or where it happened; NULL: there is none.
@@ -272,7 +272,7 @@ impl Machine<'_> {
         let Some(handled) = self.handled.last() else { return Value::Null };
         let error = &handled.error;
         let text = match what {
-            true => Some(error.message.as_str()),
+            true => Some(told(error)),
             false => error.about.as_deref().and_then(|about| about.context.as_deref()),
         };
         text.map_or(Value::Null, |text| Value::Text(text.into()))

@@ -294,7 +294,11 @@ impl Machine<'_> {
         if let Some(query) = query
             && !self.session.is_procedure(name).await?
         {
-            return self.run_sql(Source::Static(query), None, true).await;
+            let done = self.run_sql(Source::Static(query), None, true).await;
+            return match self.dialect {
+                Dialect::Field => done.map_err(|error| no_procedure(error, query, name)),
+                Dialect::Pg => done,
+            };
         }
         let (planned, values) = self.bound(Source::Static(sql)).await?;
         let (rows, _) = self.run_whole(&planned.prepared, values).await?;
@@ -315,6 +319,31 @@ impl Machine<'_> {
         }
         Ok(())
     }
+}
+
+/// What a call fails with that is none of a function: there is no such procedure. An error of what
+/// was found and called stays as it is.
+fn no_procedure(error: PgError, query: &Sql, name: &[String]) -> PgError {
+    if error.about.as_deref().is_some_and(|about| about.context.is_some()) {
+        return error;
+    }
+    let name = name.join(".");
+    let is_bare = !query.text.ends_with(')');
+    let called = match error.code {
+        // It was looked for among columns, too.
+        "42703" | "42P01" if is_bare => format!("{name}()"),
+        "42883" => match error.message.strip_prefix("function ") {
+            Some(called) if called.starts_with(&format!("{name}(")) => {
+                called.trim_end_matches(" does not exist").to_owned()
+            }
+            _ => return error,
+        },
+        _ => return error,
+    };
+    PgError::new("42883", format!("procedure {called} does not exist")).with_hint(
+        "No procedure matches the given name and argument types. You might need to add explicit \
+         type casts.",
+    )
 }
 
 /// Places of arguments in the order in which they stand.

@@ -1,7 +1,7 @@
 //! Runs procedural code.
 
 use super::collections::Item;
-use super::conditions::{number_in_change, number_of};
+use super::conditions::{number_in_change, number_of, told};
 use super::exec::{Cursor, Ready, Source};
 use super::parse::parse;
 use super::places::{Place, Record, null_not_allowed};
@@ -169,8 +169,7 @@ impl<'s> Machine<'s> {
     /// Output without its end of line is a line all the same.
     fn finish(&mut self) {
         if !self.line.is_empty() {
-            let line = std::mem::take(&mut self.line);
-            self.session.notice(Severity::Notice, line);
+            self.end_line();
         }
     }
 
@@ -262,8 +261,12 @@ impl<'s> Machine<'s> {
         let before = SLOTS.map(|slot| self.places[slot].value.clone());
         let (own, given) = (self.own.take(), self.number.take());
         let number = given.unwrap_or_else(|| number_of(&error));
+        let message = match self.dialect {
+            Dialect::Field => told(&error),
+            Dialect::Pg => error.message.as_str(),
+        };
         self.places[STATE].value = Value::Text(error.code.into());
-        self.places[MESSAGE].value = Value::Text(error.message.as_str().into());
+        self.places[MESSAGE].value = Value::Text(message.into());
         self.places[NUMBER].value = Value::Int4(number);
         self.handled.push(Handled { error, own, number: given });
         let done = self.run_all(&handler.body).await;
@@ -407,6 +410,8 @@ impl<'s> Machine<'s> {
                     self.close(*cursor)?;
                 }
                 Kind::Put { text, ends } => self.put(text.as_ref(), *ends).await?,
+                Kind::Output(on) => self.switch_output(*on),
+                Kind::TakeLine { line, status } => self.take_line(line, status).await?,
                 Kind::Tell(told) => self.tell(told).await?,
                 Kind::Gather(what) => self.gather(what).await?,
                 Kind::Ask(asked) => self.ask(asked)?,

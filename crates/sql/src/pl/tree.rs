@@ -530,6 +530,13 @@ pub(super) enum Kind {
         text: Option<Sql>,
         ends: bool,
     },
+    /// Whether lines are put out from now on.
+    Output(bool),
+    /// A line that was put out comes back; whether there is none.
+    TakeLine {
+        line: Use,
+        status: Use,
+    },
     /// An error with a number of the user's.
     Fail {
         number: Sql,
@@ -581,6 +588,8 @@ impl Kind {
             | Kind::Seed(_)
             | Kind::Tell(_)
             | Kind::Ask(_)
+            | Kind::Output(_)
+            | Kind::TakeLine { .. }
             | Kind::Gather(_) => "CALL",
             Kind::Sql { perform: true, .. } => "PERFORM",
             Kind::Sql { .. } => "SQL statement",

@@ -108,6 +108,8 @@ pub struct Session {
     pub(crate) blocks_that_hold: usize,
     /// What it has planned of stored functions and procedures.
     pub(crate) routine_plans: crate::pl::RoutinePlans,
+    /// Lines that its code has put out.
+    pub(crate) output: crate::pl::Output,
     /// What the collections of its code hold.
     /// Where its values by chance are; `None`: nobody has asked for one.
     pub(crate) chance: Option<u64>,
@@ -189,6 +191,7 @@ impl Session {
             blocks_that_catch: 0,
             acting_as: None,
             routine_plans: Default::default(),
+            output: Default::default(),
             collected: None,
             chance: None,
             is_first: true,
@@ -288,6 +291,7 @@ impl Session {
     }
 
     pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.end_output();
         let mut notices = std::mem::take(&mut self.notices);
         if !notices.is_empty() {
             notices.retain(|notice| self.settings.shows(notice.severity));

@@ -154,7 +154,10 @@ impl Session {
             self.ctx.trace_transaction_end(true, !changed);
         }
         self.end_settings(false);
-        self.ctx.bump(Stat::UserRollbacks, 1);
+        // The end of what nobody has begun or changed is none that somebody has asked for.
+        if txn.explicit || txn.failed || changed {
+            self.ctx.bump(Stat::UserRollbacks, 1);
+        }
         Ok(done?)
     }
 

@@ -192,6 +192,7 @@ impl Session {
                 self.end_to_listen(None);
                 self.sequences.clear();
                 self.last_sequence = None;
+                self.reset_output();
                 self.settings.reset_all()?;
                 self.note_context();
                 done("DISCARD ALL")
