@@ -199,7 +199,7 @@ fn damaged_lines_are_told_and_left_out() {
 }
 
 #[test]
-fn errors_are_counted_and_texts_that_could_not_be_parsed_are_passed_over() {
+fn errors_are_counted_and_texts_that_could_not_be_parsed_are_no_calls() {
     let text = FILE.replace(
         "XCTEND rlbk=0,",
         "PARSE ERROR #3:len=17 dep=0 uid=1 oct=0 lid=1 tim=8661000 err=42601\nselec\nEXEC #1:c=1\n\
@@ -208,6 +208,66 @@ fn errors_are_counted_and_texts_that_could_not_be_parsed_are_passed_over() {
     let trace = read(&text);
     assert_eq!(trace.notes, []);
     assert_eq!((trace.statements[0].errors, trace.rollbacks), (1, 1));
+}
+
+/// A table that is not there, is made, and is read then through the cursor that had failed; and a
+/// text that is wrong twice.
+const FAILED: &str = "\
+Skein 0.1.0 SQL trace
+*** SESSION ID:(5.7) 2026-11-21T10:00:00.000001Z
+
+=====================
+PARSING IN CURSOR #1 len=23 dep=0 uid=10 oct=3 lid=10 tim=100 hv=7 ad='7' sqlid='abc'
+select *
+  from missing
+END OF STMT
+WAIT #1: nam='row cache lock' ela= 40 cache id=13 mode=0 request=5 obj#=-1 tim=140
+=====================
+PARSE ERROR #2:len=23 dep=0 uid=10 oct=3 lid=10 tim=150 err=42P01
+select *
+  from missing
+WAIT #0: nam='SQL*Net message from client' ela= 900 driver id=0 #bytes=0 p3=0 obj#=-1 tim=1700
+=====================
+PARSE ERROR #3:len=5 dep=0 uid=10 oct=0 lid=10 tim=1750 err=42601
+selec
+=====================
+PARSE ERROR #4:len=5 dep=0 uid=10 oct=0 lid=10 tim=1760 err=42601
+selec
+";
+
+#[test]
+fn a_text_that_could_not_be_parsed_is_told_with_its_error() {
+    let trace = read(FAILED);
+    assert_eq!(trace.notes, []);
+    let shown = report(FAILED, &Options { waits: false, ..Options::default() });
+    let block = "\n\
+        The following statement encountered a error during parse:\n\n\
+        select *\n  from missing\n\n\
+        Error encountered: 42P01\n\
+        ********************************************************************************\n\n\
+        The following statement encountered a error during parse:\n\n\
+        selec\n\n\
+        Error encountered: 42601\n\
+        Calls that failed: 2\n\
+        ********************************************************************************\n";
+    assert!(shown.contains(block), "{shown}");
+    assert!(!shown.contains("SQL ID: "), "{shown}");
+    assert_eq!(trace.statements[0].waits.len(), 1, "{:?}", trace.statements);
+    // The same cursor runs it later: those calls are a statement of their own.
+    let later = format!(
+        "{FAILED}PARSE #1:c=0,e=10,p=0,cr=0,cu=0,mis=1,r=0,dep=0,og=1,plh=0,tim=1800\n\
+         EXEC #1:c=0,e=10,p=0,cr=0,cu=0,mis=0,r=0,dep=0,og=1,plh=11,tim=1810\n"
+    );
+    let trace = read(&later);
+    assert_eq!(trace.notes, []);
+    let plans: Vec<(Option<&str>, u64, u64)> = trace
+        .statements
+        .iter()
+        .map(|s| (s.parse_error.as_deref(), s.plan, s.total().count))
+        .collect();
+    assert_eq!(plans, [(Some("42P01"), 0, 0), (None, 11, 2), (Some("42601"), 0, 0)]);
+    let cut = read(FAILED.trim_end_matches("lec\n"));
+    assert_eq!(cut.notes.len(), 1, "{:?}", cut.notes);
 }
 
 #[test]

@@ -165,6 +165,9 @@ fn shown<'a>(trace: &'a Trace, options: &Options) -> Vec<&'a Statement> {
 }
 
 fn statement_block(out: &mut String, statement: &Statement, options: &Options) {
+    if let Some(code) = &statement.parse_error {
+        return failed_block(out, statement, code, options);
+    }
     let Statement { text, sql_id, plan, uid, depth, calls, waits, sources, errors, .. } = statement;
     let _ = writeln!(out, "SQL ID: {sql_id} Plan Hash: {plan}\n\n{text}\n\n");
     layout::calls(out, calls);
@@ -183,6 +186,20 @@ fn statement_block(out: &mut String, statement: &Statement, options: &Options) {
         layout::sources(out, sources);
     }
     if options.waits {
+        layout::waits(out, waits);
+    }
+}
+
+/// A text that could not be parsed: it has no calls. The words are the field's, as they are.
+fn failed_block(out: &mut String, statement: &Statement, code: &str, options: &Options) {
+    let Statement { text, errors, waits, .. } = statement;
+    out.push_str("The following statement encountered a error during parse:\n\n");
+    let _ = writeln!(out, "{text}\n\nError encountered: {code}");
+    if *errors > 1 {
+        let _ = writeln!(out, "Calls that failed: {errors}");
+    }
+    if options.waits && !waits.is_empty() {
+        out.push('\n');
         layout::waits(out, waits);
     }
 }

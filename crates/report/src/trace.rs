@@ -108,6 +108,8 @@ pub(crate) struct Statement {
     pub waits: Vec<Waited>,
     pub sources: Vec<Source>,
     pub errors: u64,
+    /// SQLSTATE of its parse, which has failed: there are no calls then.
+    pub parse_error: Option<String>,
     /// Which session of which file, counted from 0.
     session: usize,
     /// Which place of all the files' its text stood at first, counted from 0.
@@ -123,7 +125,9 @@ impl Statement {
     /// Whether both are the text of one statement, whatever their plans.
     fn is_like(&self, other: &Statement, aggregate: bool) -> bool {
         let owner = |s: &Statement| (s.uid, s.session);
-        self.text == other.text && (aggregate || owner(self) == owner(other))
+        self.text == other.text
+            && self.parse_error == other.parse_error
+            && (aggregate || owner(self) == owner(other))
     }
 
     /// Takes over all that is counted there.
@@ -152,6 +156,7 @@ impl Statement {
             waits: Vec::new(),
             sources: Vec::new(),
             errors: 0,
+            parse_error: self.parse_error.clone(),
             ..*self
         }
     }
@@ -187,6 +192,8 @@ struct Cursor {
     held: Statement,
     /// Place in `statements` of its text with the plan that it has now.
     at: Option<usize>,
+    /// Its text could not be parsed, and is told of as that.
+    failed: bool,
 }
 
 /// Where the reader is in one file.
@@ -216,6 +223,12 @@ fn number_after(line: &str, key: &str) -> Option<u64> {
         }
         from = at + key.len();
     }
+}
+
+/// What stands behind the key up to a blank.
+fn word_after<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let rest = &line[line.find(key)? + key.len()..];
+    rest.split(' ').next().filter(|word| !word.is_empty())
 }
 
 fn quoted_after<'a>(line: &'a str, key: &str) -> Option<&'a str> {
@@ -390,17 +403,18 @@ impl Reader<'_> {
             waits: Vec::new(),
             sources: Vec::new(),
             errors: 0,
+            parse_error: None,
             session: self.trace.sessions,
             place: self.trace.places,
         };
         self.trace.places += 1;
-        self.cursors.insert(cursor, Cursor { held, at: None });
+        self.cursors.insert(cursor, Cursor { held, at: None, failed: false });
         next
     }
 
     /// What is held of a cursor belongs to this plan.
     fn settle(&mut self, cursor: u64, plan: u64) {
-        let Some(Cursor { held, at }) = self.cursors.get_mut(&cursor) else { return };
+        let Some(Cursor { held, at, .. }) = self.cursors.get_mut(&cursor) else { return };
         let all = &mut self.trace.statements;
         let place = at
             .filter(|at| all[*at].plan == plan)
@@ -417,7 +431,8 @@ impl Reader<'_> {
     fn close(&mut self, number: u64) {
         let Some(cursor) = self.cursors.get(&number) else { return };
         let all = &self.trace.statements;
-        let told = all.iter().any(|s| s.is_like(&cursor.held, self.aggregate));
+        let like = |s: &Statement| s.is_like(&cursor.held, self.aggregate);
+        let told = cursor.failed || all.iter().any(like);
         if !(told && cursor.held.has_nothing()) {
             self.settle(number, cursor.at.map_or(0, |at| all[at].plan));
         }
@@ -441,7 +456,54 @@ impl Reader<'_> {
             read += lines[next].len() as u64 + 1;
             next += 1;
         }
+        if read < length {
+            self.note(next - 1, "the statement's text has no end");
+        }
+        let of = |key| number_after(rest, key);
+        let known = (|| {
+            let code = word_after(rest, " err=")?;
+            Some((of("dep=")?, of("uid=")?, of("oct=")?, code))
+        })();
+        let Some((depth, uid, command, code)) = known else {
+            self.note(at, format!("cannot be read: {}", shortened(lines[at])));
+            return next;
+        };
+        let failed = Statement {
+            text: lines[at + 1..next].join("\n"),
+            sql_id: String::new(),
+            plan: 0,
+            uid,
+            depth,
+            command,
+            calls: Default::default(),
+            waits: Vec::new(),
+            sources: Vec::new(),
+            errors: 1,
+            parse_error: Some(code.to_owned()),
+            session: self.trace.sessions,
+            place: self.trace.places,
+        };
+        self.trace.places += 1;
+        self.add_failed(failed);
         next
+    }
+
+    /// Adds a text that could not be parsed, with what its cursor has waited for in that.
+    fn add_failed(&mut self, mut failed: Statement) {
+        let same = |c: &&mut Cursor| c.held.text == failed.text && c.held.uid == failed.uid;
+        if let Some(cursor) = self.cursors.values_mut().find(same) {
+            cursor.failed = true;
+            failed.place = cursor.held.place;
+            // What it holds of calls has waits of its own.
+            if cursor.held.calls.iter().all(|sums| sums.count == 0) {
+                failed.waits = std::mem::take(&mut cursor.held.waits);
+            }
+        }
+        let all = &mut self.trace.statements;
+        match all.iter_mut().find(|s| s.is_like(&failed, self.aggregate)) {
+            Some(known) => known.take(&mut failed),
+            None => all.push(failed),
+        }
     }
 
     fn call(&mut self, kind: usize, rest: &str) -> Option<()> {

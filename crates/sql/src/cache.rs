@@ -75,13 +75,15 @@ impl PlanCache {
     }
 
     /// Keeps a plan. That of a text without parameters is kept when the text comes for the second
-    /// time: most such texts have values in them and never come again.
-    pub(crate) fn put(&self, key: PlanKey, plan: Arc<Plan>) {
+    /// time: most such texts have values in them and never come again. `at_once`: when it comes for
+    /// the first time, as in a session whose misses are looked at.
+    pub(crate) fn put(&self, key: PlanKey, plan: Arc<Plan>, at_once: bool) {
         if key.text.len() > TEXT_BYTES_MAX {
             return;
         }
         let mut plans = self.0.lock();
-        if plan.params.is_empty() && plan.hidden.is_empty() && plans.is_first_sight(&key) {
+        let bare = plan.params.is_empty() && plan.hidden.is_empty();
+        if bare && !at_once && plans.is_first_sight(&key) {
             return;
         }
         let slot = Slot { plan, used: AtomicBool::new(false) };

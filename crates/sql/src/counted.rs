@@ -140,10 +140,12 @@ impl Session {
     }
 
     /// The plan that runs: its number is known once it has been made.
-    pub(crate) fn note_plan(&self, prepared: &Prepared, plan: &Plan) {
+    pub(crate) fn note_plan(&mut self, prepared: &Prepared, plan: &Plan) {
         if let Some(cursor) = prepared.plan.cursor.get() {
             let steps = || crate::plan_lines::plan_rows(plan);
-            self.ctx.note_plan(cursor, crate::trace::plan_numbers(plan), steps);
+            let numbers = crate::trace::plan_numbers(plan);
+            self.ctx.note_plan(cursor, numbers, steps);
+            self.note_traced_plan(cursor.text(), numbers.0);
         }
     }
 

@@ -87,6 +87,7 @@ pub(crate) struct Running {
     begun: CallMark,
     /// Its execution has been told: what follows is the fetch.
     fetching: bool,
+    /// Hash value of its plan; 0: it is not made yet, or made for each run.
     plan: u32,
     pub(crate) text: Arc<str>,
     pub(crate) watched: Option<Arc<dyn ExecutionPlan>>,
@@ -322,7 +323,7 @@ impl Session {
     /// A text is about to be prepared; `None`: it is not traced.
     pub(crate) fn begin_parse(&self, text: &str) -> Option<Parsing> {
         // The text that it is known by: values that are taken out are no part of it.
-        let lifted = lift(text).map(|lifted| lifted.text);
+        let lifted = lift(text).or_else(|| self.shared_text(text)).map(|lifted| lifted.text);
         let text: Arc<str> = Arc::from(lifted.as_deref().unwrap_or(text).trim());
         let mark = self.ctx.trace_mark();
         let cursor = self.ctx.trace_enter(&text, self.identity.role.0)?;
@@ -366,7 +367,7 @@ impl Session {
             self.ctx.trace_binds(cursor, &binds);
         }
         let mark = self.ctx.trace_mark();
-        let plan = plan_hash(&portal.prepared.plan);
+        let plan = hash_before(&portal.prepared, fetching);
         let begun = mark;
         let running = Running { cursor, mark, begun, fetching, plan, text, watched: None };
         let outer = self.tracing.replace(Box::new(running));
@@ -408,8 +409,8 @@ impl Session {
             self.ctx.trace_binds(cursor, &binds);
         }
         let mark = self.ctx.trace_mark();
-        let plan = plan_hash(&prepared.plan);
         let fetching = params.is_none();
+        let plan = hash_before(prepared, fetching);
         let begun = mark;
         let running = Running { cursor, mark, begun, fetching, plan, text, watched: None };
         Some(TracedPart { cursor, outer: self.tracing.replace(Box::new(running)) })
@@ -440,12 +441,15 @@ impl Session {
         let Running { cursor, mark, begun, fetching, plan, text, watched } = running;
         let rows = done.as_ref().map_or(0, |fetched| rows_of(fetched, max_rows));
         let call = if *fetching { Call::Fetch } else { Call::Exec };
-        let end = self.ctx.trace_call(call, *cursor, mark, rows, *plan);
+        // The run may have made the plan: before it there was no number for it.
+        let plan = match *plan {
+            0 => plan_hash(&prepared.plan),
+            known => known,
+        };
+        let end = self.ctx.trace_call(call, *cursor, mark, rows, plan);
         if let Err(error) = done {
             self.ctx.trace_error(*cursor, error.code);
         }
-        // The run may have made the plan: before it there was no number for it.
-        let plan = plan_hash(&prepared.plan);
         if matches!(done, Ok(Fetched::Complete(_))) && self.ctx.trace_wants_plan(text, plan) {
             let (elapsed_us, consistent, reads) = begun.used_until(&end);
             let figures = format!("(cr={consistent} pr={reads} pw=0 time={elapsed_us} us)");
@@ -456,15 +460,36 @@ impl Session {
         }
     }
 
-    /// A query is about to give its rows: what it has done so far was its execution.
+    /// Makes the plan of a traced query that has none yet, as its run would with these values: the
+    /// line of the execution, which comes before the first row, is to name it.
+    pub(crate) async fn make_traced(&self, plan: &Plan, params: &[Value]) {
+        let Kind::Query(query) = &plan.kind else { return };
+        if !query.query.reusable || query.physical.get().is_some() || plan.runs_whole() {
+            return;
+        }
+        let planner = &self.database.planner;
+        let make = || planner.physical_peeking(&query.query.plan, params);
+        // The run says what is wrong with it.
+        let _ = query.physical.get_or_try_init(make).await;
+    }
+
+    /// The text has run by the plan with this number.
+    pub(crate) fn note_traced_plan(&mut self, text: &Arc<str>, hash: u32) {
+        // Expressions of procedural code run inside, and are not traced.
+        if let Some(running) = &mut self.tracing
+            && running.text == *text
+        {
+            running.plan = hash;
+        }
+    }
+
+    /// A query is about to give its rows by this plan: what it has done so far was its execution.
     pub(crate) fn note_executed(&mut self, plan: &Plan) {
         let gives_rows = plan.returns_rows && !plan.runs_whole();
         let queries = matches!(plan.kind, Kind::Query(_) | Kind::Direct(_) | Kind::With(_));
-        if let Some(running) = &mut self.tracing
-            && gives_rows
-            && queries
-            && !running.fetching
-        {
+        let Some(running) = &mut self.tracing else { return };
+        running.plan = plan_hash(plan);
+        if gives_rows && queries && !running.fetching {
             let Running { cursor, mark, plan, .. } = **running;
             running.mark = self.ctx.trace_call(Call::Exec, cursor, &mark, 0, plan);
             running.fetching = true;
@@ -477,6 +502,15 @@ impl Session {
         self.tracing.as_ref().is_some_and(|running| {
             running.watched.is_none() && self.ctx.trace_wants_plan(&running.text, running.plan)
         })
+    }
+}
+
+/// The number of a statement's plan before a call. Further rows (`fetching`) come from the plan
+/// that has run, which may have been made anew for that.
+fn hash_before(prepared: &Prepared, fetching: bool) -> u32 {
+    match plan_hash(&prepared.plan) {
+        0 if fetching => prepared.plan.cursor.get().map_or(0, |cursor| cursor.plan_hash()),
+        hash => hash,
     }
 }
 

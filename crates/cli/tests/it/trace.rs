@@ -95,6 +95,8 @@ async fn a_session_is_traced_with_its_waits_for_another_instance() {
     );
     assert!(scanned.contains("SORT AGGREGATE") && scanned.contains("  gc c"), "{report}");
     assert!(block(&report, "update seq$ set").contains("(recursive depth: 1)"), "{report}");
+    let failed = "encountered a error during parse:\n\nselec 1\n\nError encountered: 42601\n";
+    assert!(block(&report, "selec 1\n").contains(failed), "{report}");
     let own = succeed(skein().args(["tkprof", &path, "sys=no", "waits=no"]));
     assert!(!own.contains("update seq$ set") && !own.contains("Event waited on"), "{own}");
     // Cut in the middle of its last line: what there is, and where it ends.
@@ -156,7 +158,14 @@ async fn a_session_of_another_instance_is_traced_by_a_call() {
     assert_eq!(db.sql(1, &state), "DISABLED|FALSE|FALSE");
     let report = succeed(skein().args(["tkprof", &path]));
     let told = "Number of plan statistics captured: 2\n";
-    assert!(block(&report, "select max(v) from each_time").contains(told), "{report}");
+    let each = block(&report, "select max(v) from each_time");
+    assert!(each.contains(told), "{report}");
+    // One block for both runs: the first one's lines have the plan's number as well.
+    let hash = "select plan_hash_value from v$sql where sql_text = 'select max(v) from each_time'";
+    let hash = db.sql(2, hash);
+    assert!(hash != "0" && each.contains(&format!("Plan Hash: {hash}\n")), "{hash}: {report}");
+    assert!(each.contains("\nExecute      2 ") && each.contains("\nFetch        2 "), "{report}");
+    assert!(each.contains("Misses in library cache during parse: 1\n"), "{report}");
     client.batch_execute("exec dbms_session.set_sql_trace(true)").await.unwrap();
     assert_eq!(db.sql(1, &state), "ENABLED|FALSE|FALSE");
     client.batch_execute("alter session set events 'sql_trace off'").await.unwrap();

@@ -180,9 +180,6 @@ impl Session {
             txn.queried |= plan.may_see();
         }
         let mut given = std::mem::take(&mut portal.params);
-        if self.tracing.is_some() {
-            self.note_executed(&plan);
-        }
         for _ in 0..STALE_PLANS_MAX {
             given.truncate(plan.params.len());
             // What returns rows is not tried again.
@@ -191,6 +188,10 @@ impl Session {
             for call in &plan.hidden {
                 let value = Box::pin(self.session_call(call, &params)).await?;
                 params.push(value);
+            }
+            if self.tracing.is_some() {
+                Box::pin(self.make_traced(&plan, &params)).await;
+                self.note_executed(&plan);
             }
             let run = Run { plan: &plan, params, portal, max_rows, sink };
             let done = if max_rows > 0 && plan.runs_whole() {

@@ -50,11 +50,8 @@ impl Session {
     ) -> Result<Fetched> {
         let prepared = portal.prepared.clone();
         let traced = self.begin_part(&prepared, Some(&params));
-        if traced.is_some() {
-            self.note_executed(&prepared.plan);
-        }
         let call = self.begin_call(&prepared.plan);
-        let done = self.run_part(portal, params, max_rows, sink).await;
+        let done = self.run_part(portal, params, max_rows, traced.is_some(), sink).await;
         self.end_call(call.as_ref(), &prepared.plan, true, max_rows, &done);
         self.end_part(traced, &prepared, max_rows, &done);
         done
@@ -65,6 +62,7 @@ impl Session {
         portal: &mut Portal,
         mut params: Vec<Value>,
         max_rows: usize,
+        traced: bool,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         self.ctx.bump(Stat::ExecuteCount, 1);
@@ -89,6 +87,10 @@ impl Session {
             for call in &plan.hidden {
                 let value = Box::pin(self.session_call(call, &params)).await?;
                 params.push(value);
+            }
+            if traced {
+                Box::pin(self.make_traced(&plan, &params)).await;
+                self.note_executed(&plan);
             }
             let run = Run { plan: &plan, params, portal: &mut *portal, max_rows, sink: &mut *sink };
             // A part may be a block itself: the future's size must not depend on itself.
