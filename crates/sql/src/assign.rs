@@ -7,9 +7,10 @@ use crate::bind::scalar::assignable;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, UnaryOperator, Value};
 use kernel::dict::ColumnDef;
-use kernel::row::TypeKind;
+use kernel::row::{ColType, TypeKind};
 use query::PgColumn;
 use query::functions::format_type;
+use query::interval::{Fields, parse_in, push_interval};
 use query::types::PgType;
 
 /// Whether an expression takes the type of what it is assigned to.
@@ -88,6 +89,56 @@ pub(crate) fn check_cells(query: &Query, columns: &[&ColumnDef]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes each literal of several rows of VALUES one of its column's type: the rows may become a
+/// union, in which it would take that of its neighbours.
+pub(crate) fn type_literals(query: &mut Query, wanted: &[ColType]) -> Result<()> {
+    let SetExpr::Values(values) = &mut *query.body else { return Ok(()) };
+    if values.rows.len() < 2 {
+        return Ok(());
+    }
+    for row in &mut values.rows {
+        for (cell, ty) in row.content.iter_mut().zip(wanted) {
+            let mut inner = cell;
+            while let Expr::Nested(nested) = inner {
+                inner = nested;
+            }
+            if let Some(typed) = typed_literal(inner, *ty)? {
+                *inner = typed;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A text as a literal of a type, whose limits are the assignment's to say; `None`: it is no text,
+/// or a type that only its column names.
+fn typed_literal(expr: &Expr, ty: ColType) -> Result<Option<Expr>> {
+    let text = match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => text,
+            Value::DollarQuotedString(text) => &text.value,
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let (text, name) = match ty.kind {
+        TypeKind::Array | TypeKind::Enum => return Ok(None),
+        kind if kind.is_text() => (text.clone(), "text".to_owned()),
+        // What a number in it counts is for the column's fields to say.
+        TypeKind::Interval => {
+            let mut bytes = Vec::new();
+            push_interval(parse_in(text, Fields::of(ty))?, &mut bytes);
+            (String::from_utf8_lossy(&bytes).into_owned(), "interval".to_owned())
+        }
+        _ => (text.clone(), ty.without_limit().to_string()),
+    };
+    let mut typed = crate::direct::parse_expr(&format!("null::{name}"))?;
+    if let Expr::Cast { expr, .. } = &mut typed {
+        **expr = Expr::Value(Value::SingleQuotedString(text).into());
+    }
+    Ok(Some(typed))
 }
 
 /// The type that a literal or a cast has by itself.

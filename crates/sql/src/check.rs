@@ -94,7 +94,7 @@ const AGGREGATES: [&str; 14] = [
 
 /// Whether a function of this name is one over many rows.
 pub(crate) fn is_aggregate(name: &str) -> bool {
-    AGGREGATES.contains(&name)
+    AGGREGATES.contains(&name) || query::keep::aggregate_of(name).is_some()
 }
 
 /// Whether a function over many rows is called in an expression.
@@ -102,7 +102,7 @@ pub(crate) fn has_aggregate(expr: &Expr) -> bool {
     visit_expressions(expr, |part| match part {
         Expr::Function(function) => {
             let name = function.name.0.last().and_then(|part| part.as_ident()).map(ident_name);
-            match name.is_some_and(|name| AGGREGATES.contains(&name.as_str())) {
+            match name.is_some_and(|name| is_aggregate(&name)) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
@@ -132,7 +132,7 @@ pub(crate) fn normal(expr: &Expr, place: Place) -> Result<Expr> {
                 if function.over.is_some() {
                     let text = format!("window functions are not allowed in {of}s");
                     PgError::new("42P20", text)
-                } else if AGGREGATES.contains(&name.as_str()) {
+                } else if is_aggregate(&name) {
                     let text = format!("aggregate functions are not allowed in {of}s");
                     PgError::new("42803", text)
                 } else if query::row_calls::FUNCTIONS.iter().any(|(known, _)| *known == name) {

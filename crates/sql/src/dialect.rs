@@ -86,6 +86,14 @@ impl OwnDialect {
     }
 }
 
+/// Words of other databases' clauses, which PostgreSQL has none of: names as others.
+fn is_plain(word: Keyword) -> bool {
+    matches!(
+        word,
+        Keyword::CLUSTER | Keyword::DISTRIBUTE | Keyword::SORT | Keyword::TOP | Keyword::VIEW
+    )
+}
+
 const LIKE: PostgreSqlDialect = PostgreSqlDialect {};
 
 /// Answers as PostgreSQL's dialect does.
@@ -146,7 +154,11 @@ impl Dialect for OwnDialect {
 
     fn is_column_alias(&self, word: &Keyword, parser: &mut Parser<'_>) -> bool {
         // What a row without FROM is followed by in INSERT .. ON CONFLICT.
-        *word != Keyword::ON && LIKE.is_column_alias(word, parser)
+        *word != Keyword::ON && (is_plain(*word) || LIKE.is_column_alias(word, parser))
+    }
+
+    fn is_table_alias(&self, word: &Keyword, parser: &mut Parser<'_>) -> bool {
+        is_plain(*word) || LIKE.is_table_alias(word, parser)
     }
 
     fn is_custom_operator_part(&self, ch: char) -> bool {

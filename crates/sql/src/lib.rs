@@ -58,6 +58,7 @@ mod routines;
 mod sequence;
 mod session;
 mod settings;
+mod sharing;
 mod signed_names;
 mod subscripts;
 mod sys_names;

@@ -75,7 +75,11 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
         Expr::Function(function) => {
             let name = function.name.0.last()?.as_ident().map(ident_name)?;
             // As it was written.
-            good(if name == query::FIELD_SUBSTR { "substr".to_owned() } else { name })
+            match name.as_str() {
+                query::FIELD_SUBSTR => good("substr".to_owned()),
+                query::SHORT => figured(super::plain_args(function).ok()?.first()?),
+                name => good(query::keep::aggregate_of(name).unwrap_or(name).to_owned()),
+            }
         }
         Expr::Nested(inner) => figured(inner),
         Expr::CompoundFieldAccess { root, access_chain } => {

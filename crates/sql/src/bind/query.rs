@@ -29,33 +29,39 @@ fn rows_as_exists(condition: &mut Expr) -> Result<()> {
     }
 }
 
-/// A union of selects, in their order, no deeper nested than it has to be.
-fn all_of(selects: &[String]) -> String {
-    match selects {
-        [] => String::new(),
-        [one] => one.clone(),
-        _ => {
-            let (left, right) = selects.split_at(selects.len() / 2);
-            format!("({}) union all ({})", all_of(left), all_of(right))
-        }
+/// A union of selects, in their order, no deeper nested than it has to be; `None`: there are none.
+fn all_of(mut selects: Vec<SetExpr>) -> Option<SetExpr> {
+    if selects.len() < 2 {
+        return selects.pop();
     }
+    let right = selects.split_off(selects.len() / 2);
+    Some(SetExpr::SetOperation {
+        left: Box::new(all_of(selects)?),
+        op: SetOperator::Union,
+        set_quantifier: SetQuantifier::All,
+        right: Box::new(all_of(right)?),
+    })
 }
 
-/// VALUES as a union of selects, one for each row, with the same names.
+/// VALUES as a union of selects, one for each row, with the same names. What is noted at the
+/// expressions, such as types of users' own, stays with them.
 pub(crate) fn union_of_values(values: &Values) -> Result<SetExpr> {
+    let no_skeleton = || PgError::internal("no skeleton");
+    let Parsed::Sql(ast) = crate::parse::parse_single("select 1")?.parsed else {
+        return Err(no_skeleton());
+    };
+    let Statement::Query(skeleton) = *ast else { return Err(no_skeleton()) };
+    let SetExpr::Select(skeleton) = *skeleton.body else { return Err(no_skeleton()) };
     let select = |row: &Parens<Vec<Expr>>| {
-        let named = |(at, value): (usize, &Expr)| format!("{value} as column{}", at + 1);
-        let all: Vec<String> = row.content.iter().enumerate().map(named).collect();
-        format!("select {}", all.join(", "))
+        let mut select = skeleton.clone();
+        let named = |(at, value): (usize, &Expr)| {
+            let alias = Ident::new(format!("column{}", at + 1));
+            SelectItem::ExprWithAlias { expr: value.clone(), alias }
+        };
+        select.projection = row.content.iter().enumerate().map(named).collect();
+        SetExpr::Select(select)
     };
-    let rows: Vec<String> = values.rows.iter().map(select).collect();
-    let Parsed::Sql(ast) = crate::parse::parse_single(&all_of(&rows))?.parsed else {
-        return Err(PgError::internal("no skeleton"));
-    };
-    match *ast {
-        Statement::Query(query) => Ok(*query.body),
-        _ => Err(PgError::internal("no skeleton")),
-    }
+    all_of(values.rows.iter().map(select).collect()).ok_or_else(no_skeleton)
 }
 
 /// Whether rows of VALUES are columns of something else, as they are in LATERAL: the library takes
@@ -84,6 +90,35 @@ fn mixes_types(values: &Values) -> bool {
             let mut others = types.filter(|ty| *ty != first).peekable();
             others.peek().is_some() && (first.contains('(') || others.any(|ty| ty.contains('(')))
         })
+}
+
+/// A text that has no type yet.
+fn is_open(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(
+        value.value,
+        Value::SingleQuotedString(_)
+            | Value::EscapedStringLiteral(_)
+            | Value::DollarQuotedString(_)
+    ))
+}
+
+/// The columns of VALUES in which such texts stand beside what has a type that is not written
+/// there: the library would take them for texts.
+fn open_columns(values: &Values) -> Vec<usize> {
+    let written =
+        |expr: &Expr| matches!(expr, Expr::Cast { .. } | Expr::TypedString(_) | Expr::Interval(_));
+    let nothing = |expr: &Expr| {
+        matches!(expr, Expr::Value(value)
+            if matches!(value.value, Value::Null | Value::Placeholder(_)))
+    };
+    let columns = values.rows.first().map_or(0, |row| row.content.len());
+    let open = |at: &usize| {
+        let mut all = values.rows.iter().filter_map(|row| row.content.get(*at));
+        let texts = all.clone().any(is_open);
+        // Literals take a type that is written from it as it is.
+        texts && !all.clone().any(written) && all.any(|expr| !is_open(expr) && !nothing(expr))
+    };
+    (0..columns).filter(open).collect()
 }
 
 /// VALUES as a branch of UNION: the library looks for its columns under the first branch's names
@@ -322,10 +357,14 @@ impl Binder<'_> {
             }
             SetExpr::Values(values) => {
                 crate::direct::check_widths(values.rows.iter().map(|row| row.content.len()))?;
+                let open = open_columns(values);
                 super::expr::type_literals(values);
                 for row in &mut values.rows {
-                    for expr in &mut row.content {
+                    for (at, expr) in row.content.iter_mut().enumerate() {
                         self.expr(expr)?;
+                        if is_open(expr) && open.contains(&at) {
+                            *expr = super::expr::call(::query::UNTYPED, vec![expr.clone()]);
+                        }
                     }
                 }
                 Ok(())

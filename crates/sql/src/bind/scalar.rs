@@ -535,6 +535,7 @@ impl<'a> ScalarBinder<'a> {
             "coalesce" | "nvl" => return self.coalesce(&plain_args(function)?),
             NEXT_OF_ROW => return self.next_of_row(&plain_args(function)?),
             EXACT => return self.exact(&plain_args(function)?),
+            query::SHORT => return self.short(&plain_args(function)?),
             // The planner's.
             DAY | query::PART => return Ok(None),
             _ => {}
@@ -629,6 +630,21 @@ impl<'a> ScalarBinder<'a> {
             Some(TypeKind::Numeric | TypeKind::Float4 | TypeKind::Float8) => Ok(Some(inner)),
             _ => Ok(None),
         }
+    }
+
+    /// A numeric without zeros at its end; anything else as it is.
+    fn short(&mut self, args: &[Expr]) -> Result<Option<Typed>> {
+        let [inner] = args else { return Ok(None) };
+        let Some(inner) = self.bind(inner)? else { return Ok(None) };
+        let numeric = TypeKind::Numeric;
+        if inner.ty.map(|ty| ty.kind) != Some(numeric) {
+            return Ok(Some(inner));
+        }
+        let called = query::functions::by_row::called(query::TRIMMED, &[Some(numeric)]);
+        let Some(called) = called else { return Ok(None) };
+        let scalar = Scalar::Call(called, vec![inner.scalar]);
+        let scalar = fold(scalar.clone()).unwrap_or(scalar);
+        Ok(Some(Typed { scalar, ty: Some(ColType::new(numeric)) }))
     }
 
     fn coalesce(&mut self, args: &[Expr]) -> Result<Option<Typed>> {

@@ -129,7 +129,9 @@ pub(super) fn has_aggregate(expr: &Expr) -> bool {
     crate::outside::any(expr, |part| {
         let Expr::Function(function) = part else { return false };
         let name = object_parts(&function.name).ok().and_then(|mut parts| parts.pop());
-        let known = name.is_some_and(|name| AGGREGATES.contains(&name.as_str()));
+        let known = name.is_some_and(|name| {
+            AGGREGATES.contains(&name.as_str()) || query::keep::aggregate_of(&name).is_some()
+        });
         known || function.over.is_some()
     })
 }

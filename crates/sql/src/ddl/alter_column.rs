@@ -19,6 +19,7 @@ use crate::{PgError, Result, Severity, direct};
 use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, Expr, Ident, SelectItem};
 use kernel::dict::{self, AlteredColumn, ColumnDef, Generated, TableDef};
 use kernel::row::{ColType, PRECISION_MAX, TypeKind, stored_value};
+use query::interval::Fields;
 use query::scalar::EvalContext;
 use std::sync::Arc;
 
@@ -456,6 +457,8 @@ fn widens(from: ColType, to: ColType) -> bool {
                 (Some(old), Some(new)) => new.1 == old.1 && new.0 >= old.0,
                 (None, Some(_)) => false,
             },
+            // What a type has no fields for goes.
+            TypeKind::Interval if Fields::of(from) != Fields::of(to) => false,
             TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Time | TypeKind::Interval => {
                 let digits = |ty: ColType| ty.precision().unwrap_or(PRECISION_MAX);
                 digits(to) >= digits(from)

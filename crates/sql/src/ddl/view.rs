@@ -101,7 +101,7 @@ impl Session {
             return refuse("FOR UPDATE in a view");
         }
         // What is kept has the form that all else knows.
-        let own = self.idioms_of(&Ast::Query(Box::new(query.clone()))).await?;
+        let (own, _) = self.idioms_of(&Ast::Query(Box::new(query.clone())), false).await?;
         let query = match &own {
             Some(Ast::Query(own)) => own,
             _ => query,

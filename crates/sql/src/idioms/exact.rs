@@ -10,8 +10,9 @@
 use super::plain_name;
 use crate::bind::{call, table_parts};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Fetch, FunctionArguments, LimitClause, ObjectName,
-    Query, Statement as Ast, Value, Visit, VisitMut, Visitor, VisitorMut,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Fetch, FunctionArg, FunctionArgExpr,
+    FunctionArguments, LimitClause, ObjectName, Query, Statement as Ast, Value, Visit, VisitMut,
+    Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -54,6 +55,47 @@ fn is_joining(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::StringConcat, .. })
 }
 
+/// `round(x, 2)`: the field rounds floats so, too, and views have such columns.
+fn rounds(expr: &Expr) -> bool {
+    let Expr::Function(function) = expr else { return false };
+    if !matches!(plain_name(&function.name).as_deref(), Some("round" | "trunc")) {
+        return false;
+    }
+    let FunctionArguments::List(list) = &function.args else { return false };
+    let is_number = |expr: &Expr| match expr {
+        Expr::Value(value) => matches!(value.value, Value::Number(..)),
+        _ => false,
+    };
+    let is_count = |expr: &Expr| match expr {
+        Expr::UnaryOp { expr, .. } => is_number(expr),
+        expr => is_number(expr),
+    };
+    match &list.args[..] {
+        [
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(of)),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(to)),
+        ] => is_count(to) && !is_exact(of) && !matches!(of, Expr::Cast { .. }),
+        _ => false,
+    }
+}
+
+/// What is rounded, as a numeric.
+fn with_numeric(expr: &mut Expr) {
+    let Expr::Function(function) = expr else { return };
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) = list.args.first_mut() else {
+        return;
+    };
+    let whole = std::mem::replace(of, Expr::Value(Value::Null.into()));
+    *of = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(whole),
+        data_type: DataType::Numeric(ExactNumberInfo::None),
+        array: false,
+        format: None,
+    };
+}
+
 /// Whether there is something that the field means otherwise.
 pub(crate) fn differs(ast: &Ast) -> bool {
     struct Finder;
@@ -61,7 +103,8 @@ pub(crate) fn differs(ast: &Ast) -> bool {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match is_division(expr) || is_joining(expr) || is_substr(expr) || is_user(expr) {
+            let own = is_division(expr) || is_joining(expr) || is_substr(expr);
+            match own || is_user(expr) || rounds(expr) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
@@ -121,7 +164,7 @@ struct Divider {
 }
 
 /// Functions that take any number, and give what it is.
-const OPEN: [&str; 36] = [
+const OPEN: [&str; 39] = [
     "round",
     "trunc",
     "to_char",
@@ -158,6 +201,9 @@ const OPEN: [&str; 36] = [
     "lnnvl",
     "put_line",
     "put",
+    "numtodsinterval",
+    "numtoyminterval",
+    "remainder",
 ];
 
 /// Whether an expression takes whole numbers, or a user's routine's arguments, for all one sees.
@@ -165,7 +211,11 @@ fn closes(expr: &Expr) -> bool {
     match expr {
         Expr::Function(function) => {
             let name = function.name.0.last().and_then(|part| part.as_ident());
-            name.is_none_or(|name| !OPEN.contains(&name.value.to_lowercase().as_str()))
+            name.is_none_or(|name| {
+                let name = name.value.to_lowercase();
+                let kept = query::keep::aggregate_of(&name);
+                !OPEN.contains(&kept.unwrap_or(&name))
+            })
         }
         Expr::Substring { .. } | Expr::Overlay { .. } | Expr::CompoundFieldAccess { .. } => true,
         _ => false,
@@ -243,6 +293,11 @@ impl VisitorMut for Divider {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         self.closed -= usize::from(closes(expr));
+        if rounds(expr) {
+            with_numeric(expr);
+            self.changed = true;
+            return ControlFlow::Continue(());
+        }
         if let Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } = expr {
             self.changed |= self.join(left) | self.join(right);
             return ControlFlow::Continue(());
@@ -310,6 +365,13 @@ mod tests {
             ("select $1 / $2", true, "SELECT \"$exact\"($1) / $2"),
             ("select a * 2", true, "SELECT a * 2"),
             ("select round(a / 2, 1)", true, "SELECT round(\"$exact\"(a) / 2, 1)"),
+            (
+                "select round(a, 1), trunc(b, -2)",
+                true,
+                "SELECT round(CAST(a AS NUMERIC), 1), \
+             trunc(CAST(b AS NUMERIC), -2)",
+            ),
+            ("select round(d, 'mm'), round(a)", true, "SELECT round(d, 'mm'), round(a)"),
             ("select half(a / 2), b / 2", true, "SELECT half(a / 2), \"$exact\"(b) / 2"),
             ("select a || 'x' || null", true, "SELECT \"$part\"(a) || 'x' || ''"),
             ("select upper(1 || (b))", true, "SELECT upper(\"$part\"(1) || \"$part\"((b)))"),

@@ -12,8 +12,10 @@ mod hierarchy;
 mod outer;
 mod packages;
 pub(crate) mod past;
+mod recursion;
 mod rows;
 pub(crate) mod sequences;
+pub(crate) mod short;
 
 pub(crate) use hierarchy::{LEVEL_FUNCTION, OWN, with_marked_words};
 

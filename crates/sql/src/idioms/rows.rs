@@ -278,7 +278,7 @@ pub(super) fn first_rows(query: &mut Query) -> Result<()> {
         Some(OrderByKind::Expressions(keys)) => keys.iter().map(|key| key.expr.clone()).collect(),
         _ => Vec::new(),
     };
-    let SetExpr::Select(select) = &mut *query.body else { return Ok(()) };
+    let SetExpr::Select(select) = &mut *query.body else { return branches_apart(&mut query.body) };
     let (_, limit) = taken(&mut select.selection)?;
     let grouped = is_grouped(select, &keys);
     let numbers = shows_rownum(select) || keys.iter().any(has_rownum);
@@ -319,6 +319,28 @@ pub(super) fn first_rows(query: &mut Query) -> Result<()> {
         }
         None => apart(query, limit),
     }
+}
+
+/// The branches of UNION and its like that speak of `rownum`, each as a query of its own: the rows
+/// of each are numbered by themselves.
+fn branches_apart(body: &mut SetExpr) -> Result<()> {
+    match body {
+        SetExpr::SetOperation { left, right, .. } => {
+            branches_apart(left)?;
+            branches_apart(right)
+        }
+        SetExpr::Select(select) if speaks_of_rownum(select) => {
+            let mut query = parsed("select 1")?;
+            std::mem::swap(&mut *query.body, body);
+            *body = SetExpr::Query(Box::new(query));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn speaks_of_rownum(select: &Select) -> bool {
+    select.selection.as_ref().is_some_and(has_rownum) || shows_rownum(select)
 }
 
 /// Whether rows of FROM do not come out as they are, but for their order.

@@ -84,6 +84,21 @@ impl<'a> Edit<'a> {
         None
     }
 
+    /// The bracket that the one at a place closes.
+    pub(super) fn opening(&self, close: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        for n in (0..=close).rev() {
+            depth += usize::from(self.sign(n, &Token::RParen));
+            if self.open(n) {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(n);
+                }
+            }
+        }
+        None
+    }
+
     /// The parts of a range that commas outside of brackets part.
     pub(super) fn parts(&self, range: Range<usize>) -> Vec<Range<usize>> {
         let (mut depth, mut from, mut out) = (0usize, range.start, Vec::new());

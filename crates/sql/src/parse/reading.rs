@@ -191,6 +191,11 @@ impl Words<'_> {
         self.at >= self.tokens.len()
     }
 
+    /// Whether no further word of a name comes next: a sign or the end.
+    pub(crate) fn at_name_end(&self) -> bool {
+        !matches!(self.tokens.get(self.at), Some(Token::Word(_)))
+    }
+
     pub(crate) fn near(&self) -> PgError {
         match self.tokens.get(self.at) {
             Some(token) => PgError::syntax(format!("syntax error at or near \"{token}\"")),

@@ -3,16 +3,18 @@
 //! What it promises: such a statement is told 0A000 with its name, and not that its syntax is
 //! wrong. What it must never do: hide an error in a statement that is supported.
 
+use super::{is_space, is_word};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 /// Kinds of objects that are made, altered, dropped and commented on.
-const KINDS: [&str; 31] = [
+const KINDS: [&str; 32] = [
     "access",
     "aggregate",
     "cast",
     "collation",
     "constraint",
     "conversion",
+    "database",
     "domain",
     "directory",
     "event",
@@ -40,11 +42,37 @@ const KINDS: [&str; 31] = [
     "trigger",
 ];
 
-const STATEMENTS: [&str; 6] = ["cluster", "do", "import", "load", "reindex", "security"];
+const STATEMENTS: [&str; 7] =
+    ["cluster", "do", "flashback", "import", "load", "reindex", "security"];
 
 /// What follows the name in ALTER TABLE.
 const ALTERATIONS: [&str; 10] =
     ["attach", "cluster", "detach", "disable", "enable", "force", "inherit", "no", "of", "replica"];
+
+/// How a new table was to be cut into partitions. Those of a window stand in brackets, or in the
+/// query of a table that is made of one.
+fn partitions(tokens: &[TokenWithSpan]) -> Option<String> {
+    let used: Vec<&Token> = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t)).collect();
+    let is = |at: usize, word: &str| used.get(at).is_some_and(|token| is_word(token, word));
+    if !is(0, "create") || !(1..5).any(|at| is(at, "table")) {
+        return None;
+    }
+    let mut depth = 0_usize;
+    for (at, token) in used.iter().enumerate() {
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            _ if is(at, "as") => return None,
+            _ if is(at, "partition") && is(at + 1, "by") => {
+                let how = used.get(at + 2).map_or(String::new(), |how| format!(" {how}"));
+                return Some(format!("CREATE TABLE .. PARTITION BY{}", how.to_uppercase()));
+            }
+            _ => {}
+        }
+    }
+    None
+}
 
 /// The name of what a statement whose parsing failed at `location` wants; `None` if it is an error.
 pub(super) fn wanted(tokens: &[TokenWithSpan], location: Location) -> Option<String> {
@@ -61,13 +89,18 @@ pub(super) fn wanted(tokens: &[TokenWithSpan], location: Location) -> Option<Str
     if STATEMENTS.contains(&first) {
         return Some(first.to_uppercase());
     }
+    if let Some(partitions) = partitions(tokens) {
+        return Some(partitions);
+    }
     let verb = match first {
         "create" if word(1) == "or" && word(2) == "replace" => 3,
         "comment" if word(1) == "on" && word(2) != "constraint" => 2,
         "create" | "alter" | "drop" => 1,
         _ => 0,
     };
-    if verb > 0 && KINDS.contains(&word(verb)) {
+    // A comment on the database can be read whole.
+    let is_known = first == "comment" && word(verb) == "database";
+    if verb > 0 && !is_known && KINDS.contains(&word(verb)) {
         let shown: Vec<&str> = (0..=verb).map(word).collect();
         return Some(shown.join(" ").to_uppercase());
     }
@@ -80,7 +113,14 @@ pub(super) fn wanted(tokens: &[TokenWithSpan], location: Location) -> Option<Str
         (_, "exclude") => Some("EXCLUDE".to_owned()),
         ("current", "of") => Some("WHERE CURRENT OF".to_owned()),
         ("unique", "nulls") => Some("UNIQUE NULLS NOT DISTINCT".to_owned()),
+        ("versions", "between") => Some("VERSIONS BETWEEN".to_owned()),
         ("rows", "from") => Some("ROWS FROM".to_owned()),
+        (_, "search") if matches!(word(at + 1), "depth" | "breadth") && word(at + 2) == "first" => {
+            Some("SEARCH behind a query of WITH".to_owned())
+        }
+        (_, "cycle") if (0..at).any(|i| word(i) == "with") => {
+            Some("CYCLE behind a query of WITH".to_owned())
+        }
         _ => None,
     }
 }

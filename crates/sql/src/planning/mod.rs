@@ -18,7 +18,7 @@ use crate::cache::PlanKey;
 use crate::ddl::is_select_into;
 use crate::encode::column_of;
 use crate::hints::{self, Hints};
-use crate::idioms::{exact, past};
+use crate::idioms::{exact, past, short};
 use crate::parse::{Own, Parsed, Statement};
 use crate::plan::{Direct, Kind, Plan, QueryPlan};
 use crate::session::Session;
@@ -120,7 +120,7 @@ impl Session {
         plan.once |= plan.zone_name().is_some() && names_the_clock(text);
         let plan = Arc::new(plan);
         if !plan.once {
-            self.database.cache.put(key, plan.clone());
+            self.database.cache.put(key, plan.clone(), self.ctx.traced());
         }
         Ok(plan)
     }
@@ -235,12 +235,23 @@ impl Session {
         }
     }
 
-    /// The statement without idioms of the field; `None`: it has none.
-    pub(crate) async fn idioms_of(&mut self, ast: &Ast) -> Result<Option<Ast>> {
+    /// The statement without idioms of the field; `None`: it has none. `shown`: its rows go to who
+    /// asks, and are kept nowhere.
+    /// And whether that is so only as long as nobody makes a relation of some name.
+    pub(crate) async fn idioms_of(
+        &mut self,
+        ast: &Ast,
+        shown: bool,
+    ) -> Result<(Option<Ast>, bool)> {
+        let recursive = Box::pin(self.with_recursion(ast)).await?;
+        let ast = recursive.as_ref().unwrap_or(ast);
         let own = match self.is_the_fields(ast).await? {
             true => {
                 let mut own = ast.clone();
                 exact::as_the_field(&mut own, false);
+                if shown {
+                    short::shorten(&mut own);
+                }
                 Some(own)
             }
             false => None,
@@ -248,7 +259,8 @@ impl Session {
         let ast = own.as_ref().unwrap_or(ast);
         let routines = self.routines().await?;
         let is_routine = |name: &str| routines.all.iter().any(|one| one.name == name);
-        Ok(crate::idioms::rewritten(ast, &is_routine)?.or(own))
+        let once = recursive.is_some();
+        Ok((crate::idioms::rewritten(ast, &is_routine)?.or(own).or(recursive), once))
     }
 
     /// Whether a statement divides or joins, and reads what only the field has.
@@ -293,7 +305,7 @@ impl Session {
     /// Plans a query, INSERT, UPDATE or DELETE.
     async fn plan_work(&mut self, ast: &Ast, count: usize, declared: &[u32]) -> Result<Plan> {
         past::check(ast)?;
-        let own = self.idioms_of(ast).await?;
+        let (own, once) = self.idioms_of(ast, true).await?;
         let ast = own.as_ref().unwrap_or(ast);
         let without = without_dual(ast);
         let ast = without.as_ref().unwrap_or(ast);
@@ -333,17 +345,20 @@ impl Session {
         if let Ast::Call(function) = ast {
             let mut planned = Box::pin(self.plan_call(function, &mut params)).await?;
             planned.tables.extend(named);
+            planned.once |= once;
             let inferred = planned.kind.param_types();
             return Ok(planned.into_plan(params, inferred));
         }
         if let Some(mut planned) = self.plan_direct(ast, &mut params).await? {
             planned.tables.extend(named);
+            planned.once |= once;
             return Ok(planned.into_plan(params, None));
         }
         if let Some(mut planned) =
             Box::pin(self.plan_parts_first(ast, in_from, &mut params)).await?
         {
             planned.tables.extend(named);
+            planned.once |= once;
             let inferred = planned.kind.param_types();
             return Ok(planned.into_plan(params, inferred));
         }
@@ -359,6 +374,7 @@ impl Session {
             _ => return Err(PgError::internal("a statement without a plan")),
         };
         planned.tables.extend(named);
+        planned.once |= once;
         let inferred = planned.kind.param_types();
         Ok(planned.into_plan(params, inferred))
     }

@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions,
 };
 use kernel::dict::{ColumnDef, Generated, Privileges, TableDef};
+use kernel::row::ColType;
 use query::{PgColumn, ROW_COLUMN, ROWID_COLUMN, Relation, TARGET_CATALOG};
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -387,6 +388,8 @@ impl Session {
             let all: Vec<_> = columns.iter().map(|at| &table.columns[*at]).collect();
             assign::check_cells(&query, &all)?;
         }
+        let wanted: Vec<ColType> = columns.iter().map(|at| named.columns[*at].ty).collect();
+        assign::type_literals(&mut query, &wanted)?;
         values_as_selects(&mut query)?;
         let read_by = self.read_by(&query);
         let env = self.format_env();

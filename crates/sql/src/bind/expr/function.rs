@@ -55,6 +55,7 @@ impl Binder<'_> {
             && name != crate::idioms::exact::EXACT
             && name != query::PART
             && name != query::FIELD_SUBSTR
+            && name != query::SHORT
             && name != query::TO_HEX
             && name != query::FROM_HEX
             && name != crate::idioms::context::AS_OF
@@ -63,6 +64,7 @@ impl Binder<'_> {
             && name != query::subscripts::JSONB_ASSIGN
             && name != crate::bind::sample::CHANCE
             && !query::functions::gives_json_set(&name)
+            && query::keep::aggregate_of(&name).is_none()
         {
             return Err(PgError::new("42883", format!("function {name} does not exist")));
         }
@@ -115,6 +117,7 @@ impl Binder<'_> {
             "nvl" => "coalesce",
             "variance" => "var_samp",
             "every" => "bool_and",
+            "grouping_id" => "grouping",
             "array_agg" | "count" => name.as_str(),
             "pg_table_is_visible"
             | "pg_get_indexdef"

@@ -13,11 +13,13 @@ mod field;
 mod forms;
 mod function;
 mod hypothetical;
+mod interval;
 mod literal;
 mod operator;
 mod rows;
 mod session;
 
+pub(crate) use interval::interval_literal;
 pub(crate) use literal::placeholder_index;
 pub(crate) use rows::column_of_query;
 pub(in crate::bind) use rows::row_in_condition;
@@ -35,8 +37,8 @@ use super::{
 use crate::{PgError, Result};
 use build::{string, text_of};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Ident, Interval, Query,
-    Subscript, UnaryOperator, Value,
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Ident, Query, Subscript,
+    UnaryOperator, Value,
 };
 
 impl Binder<'_> {
@@ -366,31 +368,6 @@ impl Binder<'_> {
         }
         Ok(())
     }
-}
-
-/// `interval '1 day'`, `interval '3' hour`: the unit becomes part of the text.
-pub(crate) fn interval_literal(interval: &Interval) -> Result<Expr> {
-    let Some(text) = text_of(&interval.value) else {
-        return refuse("an interval that is not a literal");
-    };
-    let precise = interval.leading_precision.is_some()
-        || interval.fractional_seconds_precision.is_some()
-        || interval.last_field.is_some();
-    if precise {
-        return refuse("an interval with a precision or a range of fields");
-    }
-    let text = match &interval.leading_field {
-        Some(unit) if text.trim().parse::<f64>().is_ok() => format!("{text} {unit}"),
-        Some(_) => return refuse("an interval with a range of fields"),
-        None => text.to_owned(),
-    };
-    Ok(Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(string(text)),
-        data_type: DataType::Interval { fields: None, precision: None },
-        array: false,
-        format: None,
-    })
 }
 
 fn replace(expr: &mut Expr, new: Option<Expr>) {

@@ -1,0 +1,351 @@
+//! What the field writes inside of queries in words that have another place here: functions of
+//! `dbms_lob`, IGNORE NULLS among the arguments, a column that is called `top`.
+//!
+//! What it promises: what has no counterpart is refused by name. What it must never do: touch what
+//! PostgreSQL would understand.
+
+use super::edit::{Edit, words};
+use super::{Token, TokenWithSpan, is_space, is_word};
+use crate::{PgError, Result};
+use datafusion::sql::sqlparser::keywords::Keyword;
+
+/// Without one of these words there is nothing to do.
+const MARKS: [&str; 6] = ["cursor", "multiset", "nulls", "overflow", "top", "xmlelement"];
+
+/// Window functions that pass NULLs by where they are told to.
+const PLACES: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
+
+/// What `dbms_lob.substr` takes where no amount is said.
+const AMOUNT: &str = "32767";
+
+/// The statement in other words; `None`: it is as it is.
+pub(super) fn written(tokens: &[TokenWithSpan]) -> Result<Option<Vec<TokenWithSpan>>> {
+    let named = with_plain_calls(tokens);
+    let tokens = named.as_deref().unwrap_or(tokens);
+    let texts = with_text_functions(tokens)?;
+    let tokens = texts.as_deref().unwrap_or(tokens);
+    if !tokens.iter().any(|token| MARKS.iter().any(|mark| is_word(&token.token, mark))) {
+        return Ok(texts.or(named));
+    }
+    let mut edit = Edit::new(tokens);
+    for n in 0..edit.len() {
+        refuse(&edit, n)?;
+        top(&mut edit, n);
+        null_treatment(&mut edit, n);
+        overflow(&mut edit, n);
+    }
+    Ok(edit.done().or(texts).or(named))
+}
+
+/// The next place with a word or sign.
+fn behind(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
+    (at + 1..tokens.len()).find(|at| !is_space(&tokens[*at].token))
+}
+
+fn before(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
+    (0..at).rev().find(|at| !is_space(&tokens[*at].token))
+}
+
+/// The next place, if this sign is there.
+fn sign_behind(tokens: &[TokenWithSpan], at: usize, sign: &Token) -> Option<usize> {
+    behind(tokens, at).filter(|at| tokens[*at].token == *sign)
+}
+
+/// `s.position(..)` is a call as any other, whatever the word means by itself.
+fn with_plain_calls(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+    let special = |token: &Token| match token {
+        Token::Word(word) => matches!(
+            word.keyword,
+            Keyword::EXTRACT
+                | Keyword::OVERLAY
+                | Keyword::POSITION
+                | Keyword::SUBSTR
+                | Keyword::SUBSTRING
+                | Keyword::TRIM
+        ),
+        _ => false,
+    };
+    let is_part = |at: usize| {
+        let dot = before(tokens, at).filter(|dot| tokens[*dot].token == Token::Period);
+        let schema = dot.and_then(|dot| before(tokens, dot));
+        schema.is_some_and(|schema| matches!(tokens[schema].token, Token::Word(_)))
+            && sign_behind(tokens, at, &Token::LParen).is_some()
+    };
+    let calls: Vec<usize> =
+        (0..tokens.len()).filter(|at| special(&tokens[*at].token) && is_part(*at)).collect();
+    if calls.is_empty() {
+        return None;
+    }
+    let mut out = tokens.to_vec();
+    for at in calls {
+        if let Token::Word(word) = &mut out[at].token {
+            word.keyword = Keyword::NoKeyword;
+        }
+    }
+    Some(out)
+}
+
+/// What stands between the bracket at a place and the one that closes it, parted at its commas, and
+/// the place of the latter.
+fn arguments(tokens: &[TokenWithSpan], open: usize) -> Option<(Vec<Vec<TokenWithSpan>>, usize)> {
+    let (mut depth, mut from, mut out) = (0usize, open + 1, Vec::new());
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 1 => {
+                out.push(tokens[from..at].to_vec());
+                return Some((out, at));
+            }
+            Token::RParen => depth -= 1,
+            Token::Comma if depth == 1 => {
+                out.push(tokens[from..at].to_vec());
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// `name => value`.
+fn is_named(argument: &[TokenWithSpan]) -> bool {
+    let mut used = argument.iter().filter(|token| !is_space(&token.token));
+    used.next().is_some_and(|token| matches!(token.token, Token::Word(_)))
+        && used.next().is_some_and(|token| token.token == Token::RArrow)
+}
+
+/// `dbms_lob.substr`, `getlength` and `instr` as what they are of texts.
+fn with_text_functions(tokens: &[TokenWithSpan]) -> Result<Option<Vec<TokenWithSpan>>> {
+    let package = |token: &Token| is_word(token, "dbms_lob");
+    if !tokens.iter().any(|token| package(&token.token)) {
+        return Ok(None);
+    }
+    let mut out = tokens.to_vec();
+    let mut changed = false;
+    // From the end, so that what stands among arguments is known when these change their places.
+    for at in (0..tokens.len()).rev() {
+        // What has come in place of a call may be shorter.
+        if !out.get(at).is_some_and(|token| package(&token.token)) {
+            continue;
+        }
+        let called = sign_behind(&out, at, &Token::Period)
+            .and_then(|dot| behind(&out, dot))
+            .and_then(|name| Some((name, sign_behind(&out, name, &Token::LParen)?)));
+        let Some((name, open)) = called else { continue };
+        let mut from = at;
+        if let Some(dot) = before(&out, at).filter(|dot| out[*dot].token == Token::Period) {
+            let owner = before(&out, dot).filter(|owner| is_word(&out[*owner].token, "sys"));
+            let Some(owner) = owner else { continue };
+            from = owner;
+        }
+        let Some((mut parts, close)) = arguments(&out, open) else { continue };
+        let is = |word: &str| is_word(&out[name].token, word);
+        let function = match parts.len() {
+            1..=3 if is("substr") => "substr",
+            1 if is("getlength") => "length",
+            2..=4 if is("instr") => "instr",
+            _ => continue,
+        };
+        if parts.iter().any(|part| is_named(part)) {
+            let call = format!("dbms_lob.{}", out[name].token.to_string().to_lowercase());
+            return Err(PgError::unsupported(format!("named arguments of {call}")));
+        }
+        let span = out[at].span;
+        let spanned = |token: Token| TokenWithSpan { token, span };
+        if function == "substr" {
+            for default in [AMOUNT, "1"].into_iter().skip(parts.len() - 1) {
+                parts.push(vec![spanned(Token::Number(default.to_owned(), false))]);
+            }
+            // The amount stands before the offset.
+            parts.swap(1, 2);
+        }
+        let mut call = vec![spanned(Token::make_keyword(function)), spanned(Token::LParen)];
+        for (n, part) in parts.into_iter().enumerate() {
+            if n > 0 {
+                call.push(spanned(Token::Comma));
+            }
+            call.extend(part);
+        }
+        out.splice(from..close, call);
+        changed = true;
+    }
+    Ok(changed.then_some(out))
+}
+
+/// What has no counterpart here.
+fn refuse(edit: &Edit<'_>, n: usize) -> Result<()> {
+    if !edit.open(n + 1) || n == 0 {
+        return Ok(());
+    }
+    // A table may be called so: `INSERT INTO cursor (SELECT ..)`.
+    let table = edit.is(n - 1, "into") || edit.sign(n - 1, &Token::Period);
+    if edit.any(n + 2, &["select", "with"]) && !table {
+        if edit.is(n, "cursor") {
+            return Err(PgError::unsupported("CURSOR(SELECT ..)")
+                .with_hint("array_agg and json_agg make one value of many rows."));
+        }
+        if edit.is(n, "multiset") {
+            return Err(PgError::unsupported("MULTISET(SELECT ..)")
+                .with_hint("ARRAY(SELECT ..) makes one value of many rows."));
+        }
+    }
+    let operand = edit.any(n - 1, &["select", "distinct", "all"])
+        || [Token::Comma, Token::LParen, Token::Eq, Token::StringConcat]
+            .iter()
+            .any(|sign| edit.sign(n - 1, sign));
+    if edit.is(n, "xmlelement") && operand {
+        // The columns of a query of WITH.
+        let listed =
+            edit.closing(n + 1).is_some_and(|end| edit.is(end + 1, "as") && edit.open(end + 2));
+        if !listed {
+            return Err(PgError::unsupported("XMLELEMENT"));
+        }
+    }
+    Ok(())
+}
+
+/// `SELECT top FROM t`: a name, unless it says how many rows are wanted.
+fn top(edit: &mut Edit<'_>, n: usize) {
+    if n == 0 || !edit.is(n, "top") {
+        return;
+    }
+    let mut first = n - 1;
+    // `DISTINCT ON (..)`.
+    if edit.sign(first, &Token::RParen)
+        && let Some(open) = edit.opening(first)
+        && open >= 2
+        && edit.all(open - 2, &["distinct", "on"])
+    {
+        first = open - 2;
+    }
+    let begins = edit.any(first, &["select", "distinct", "all", "unique"]);
+    let counts = edit.number(n + 1) || (edit.open(n + 1) && edit.number(n + 2));
+    if begins && !counts {
+        edit.replace(n, [Token::make_word("top", Some('"'))]);
+    }
+}
+
+/// The bracket around a place.
+fn around(edit: &Edit<'_>, n: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    for at in (0..n).rev() {
+        if edit.sign(at, &Token::RParen) {
+            depth += 1;
+        } else if edit.open(at) {
+            if depth == 0 {
+                return Some(at);
+            }
+            depth -= 1;
+        }
+    }
+    None
+}
+
+/// `lag(x IGNORE NULLS)` as `lag(x) IGNORE NULLS`.
+fn null_treatment(edit: &mut Edit<'_>, n: usize) {
+    let treated = edit.any(n, &["ignore", "respect"])
+        && edit.is(n + 1, "nulls")
+        && (edit.sign(n + 2, &Token::RParen) || edit.sign(n + 2, &Token::Comma));
+    if !treated {
+        return;
+    }
+    let Some(open) = around(edit, n).filter(|open| *open > 0 && open + 1 < n) else { return };
+    let Some(close) = edit.closing(open) else { return };
+    if edit.any(open - 1, &PLACES) {
+        let treatment = edit.cut(n..n + 2);
+        edit.remove(n..n + 2);
+        edit.insert(close + 1, treatment);
+    }
+}
+
+/// `ON OVERFLOW TRUNCATE` with the filler and the count that it has by itself.
+fn overflow(edit: &mut Edit<'_>, n: usize) {
+    if !edit.all(n, &["on", "overflow", "truncate"]) {
+        return;
+    }
+    let filler = matches!(edit.token(n + 3), Some(Token::SingleQuotedString(_)));
+    let end = n + 3 + usize::from(filler);
+    if edit.sign(end, &Token::RParen) {
+        if !filler {
+            edit.insert(end, [Token::SingleQuotedString("...".to_owned())]);
+        }
+        edit.insert(end, words("WITH COUNT"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{Parsed, parse_single};
+
+    fn shown(text: &str) -> String {
+        match parse_single(text) {
+            Ok(statement) => match statement.parsed {
+                Parsed::Sql(ast) => ast.to_string(),
+                other => format!("{other:?}"),
+            },
+            Err(error) => error.code.to_owned(),
+        }
+    }
+
+    fn same(field: &str, postgresql: &str) {
+        assert_eq!(shown(field), shown(postgresql), "{field}");
+        assert!(shown(field).len() > 5, "{field}: {}", shown(field));
+    }
+
+    #[test]
+    fn texts_of_any_length_are_texts() {
+        same("select dbms_lob.substr(a, 5, 2) from t", "select substr(a, 2, 5) from t");
+        same("select DBMS_LOB.SUBSTR(a) from t", "select substr(a, 1, 32767) from t");
+        same("select sys.dbms_lob . substr (a, 9) from t", "select substr(a, 1, 9) from t");
+        same("select sys    .    dbms_lob.getlength(a)", "select length(a)");
+        same(
+            "select dbms_lob.substr(dbms_lob.substr(f(a, 1), 5, 2), dbms_lob.getlength(b), 3)",
+            "select substr(substr(f(a, 1), 2, 5), 3, length(b))",
+        );
+        same("select dbms_lob.instr(a, 'x', 1, 2) from t", "select instr(a, 'x', 1, 2) from t");
+        assert_eq!(shown("select dbms_lob.substr(lob_loc => a, amount => 2) from t"), "0A000");
+        assert_eq!(shown("select dbms_lob.a from dbms_lob"), "SELECT dbms_lob.a FROM dbms_lob");
+    }
+
+    #[test]
+    fn words_are_names_where_postgresql_has_no_other_meaning_for_them() {
+        same("select top from t", "select \"top\" from t");
+        same("select distinct top, sort from t", "select distinct \"top\", sort from t");
+        same("select distinct on (a) top from t", "select distinct on (a) \"top\" from t");
+        for word in ["top", "sort", "view", "cluster", "distribute"] {
+            same(&format!("select a {word} from t"), &format!("select a as {word} from t"));
+            let table = format!("select 1 from t {word}");
+            assert_eq!(shown(&table).to_lowercase(), table);
+        }
+        let called = "select s.position(a, b), s.trim(a) from t";
+        assert_eq!(shown(called).to_lowercase(), called);
+    }
+
+    #[test]
+    fn nulls_are_passed_by() {
+        let shown_so = "select lag(a, 2) ignore nulls over (order by b) from t";
+        same("select lag(a ignore nulls, 2) over (order by b) from t", shown_so);
+        same("select lag(a, 2 ignore nulls) over (order by b) from t", shown_so);
+        same(
+            "select last_value(f(a) respect nulls) over (order by b), ignore nulls from t",
+            "select last_value(f(a)) respect nulls over (order by b), ignore as nulls from t",
+        );
+    }
+
+    #[test]
+    fn what_has_no_counterpart_is_refused_by_name() {
+        for text in [
+            "select a, cursor(select 1 from u) from t",
+            "select cast(multiset(select a from u) as list) from t",
+            "select xmlagg(xmlelement(name x, a)) from t",
+            "insert all into t values (1) into u values (2) select 1 from dual",
+            "insert first when a > 1 then into t values (a) select a from u",
+            "flashback table t to before drop",
+            "select a from t versions between scn minvalue and maxvalue",
+        ] {
+            assert_eq!(shown(text), "0A000", "{text}");
+        }
+        let table = "insert into cursor (select 1)";
+        assert_eq!(shown(table).to_lowercase(), table);
+    }
+}
