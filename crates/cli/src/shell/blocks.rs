@@ -183,6 +183,15 @@ fn is_own_type(mut rest: Tokens<'_>) -> bool {
     false
 }
 
+/// Whether a statement gives what it returns of the rows that it changes to variables.
+pub(super) fn returns_into(text: &str) -> bool {
+    let mut rest = tokens(text);
+    let changes = ["insert", "update", "delete", "merge"];
+    rest.next().is_some_and(|first| first.is_any(&changes))
+        && rest.by_ref().any(|token| token.is("returning"))
+        && rest.any(|token| token.is("into"))
+}
+
 /// Where the code begins whose lines an error counts: a block's, or a routine's body.
 pub(super) fn code_at(text: &str) -> Option<usize> {
     let mut rest = tokens(text);
@@ -286,6 +295,14 @@ mod tests {
         ] {
             assert!(!is_block(text), "{text}");
         }
+    }
+
+    #[test]
+    fn changes_give_what_they_return_to_variables() {
+        let returning = "insert into t values (';') returning id into :v";
+        assert!(returns_into(returning) && returns_into("UPDATE t SET a = 1 RETURNING a INTO :v"));
+        assert!(!returns_into("insert into t select 1 returning id"));
+        assert!(!returns_into("select 1 as returning into x"));
     }
 
     #[test]

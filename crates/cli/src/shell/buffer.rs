@@ -6,6 +6,7 @@ use super::{Flow, Shell};
 use crate::error::{CliError, Doing, Result};
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
@@ -15,6 +16,15 @@ use std::time::Instant;
 pub(super) struct Buffer {
     pub(super) text: String,
     pub(super) place: Place,
+    /// The line that changes are made to, from 1.
+    pub(super) current: usize,
+}
+
+impl Buffer {
+    pub(super) fn new(text: String, place: Place) -> Buffer {
+        let current = text.lines().count();
+        Buffer { text, place, current }
+    }
 }
 
 /// Why stored code could not be made.
@@ -33,12 +43,11 @@ pub(super) struct Timer {
     begun: Instant,
 }
 
-/// Lines of a text with their numbers, the last with a star.
-fn numbered(text: &str, wanted: std::ops::RangeInclusive<usize>) -> String {
-    let last = text.lines().count();
+/// Lines of a text with their numbers, the current one with a star.
+pub(super) fn numbered(text: &str, wanted: RangeInclusive<usize>, current: usize) -> String {
     let mut out = String::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(number, _)| wanted.contains(number)) {
-        let star = if number == last { '*' } else { ' ' };
+        let star = if number == current { '*' } else { ' ' };
         let _ = writeln!(out, "{number:>3}{star} {line}");
     }
     out
@@ -62,16 +71,17 @@ fn elapsed(timer: &Timer) -> String {
 }
 
 impl Shell {
-    fn buffered(&self) -> Result<Buffer> {
+    pub(super) fn buffered(&self) -> Result<Buffer> {
         self.buffer.clone().ok_or_else(|| CliError::failed("there is no statement before"))
     }
 
-    /// `list`, `list N`, `list N M`; `*` and `last` are the last line.
+    /// `list`, `list N`, `list N M`; `*` is the current line, which the last that is shown becomes.
     pub(super) fn list_buffer(&mut self, text: &str) -> Result<()> {
-        let buffer = self.buffered()?;
+        let mut buffer = self.buffered()?;
         let last = buffer.text.lines().count();
         let number = |word: &str| match word.to_ascii_lowercase().as_str() {
-            "*" | "last" => Ok(last),
+            "*" => Ok(buffer.current),
+            "last" => Ok(last),
             other => {
                 let number = other.parse::<usize>().ok().filter(|n| (1..=last).contains(n));
                 number.ok_or_else(|| CliError::failed(format!("list {word}: no such line")))
@@ -83,17 +93,20 @@ impl Shell {
             [one] => number(one)?..=number(one)?,
             [from, to, ..] => number(from)?..=number(to)?,
         };
-        self.print(&numbered(&buffer.text, wanted));
+        let current = *wanted.end();
+        self.print(&numbered(&buffer.text, wanted, current));
+        buffer.current = current;
+        self.buffer = Some(buffer);
         Ok(())
     }
 
     /// `run`: shows the statement before, and runs it.
     pub(super) async fn run_again(&mut self, shows: bool) -> Result<Flow> {
-        let Some(Buffer { text, place }) = self.buffer.clone() else {
+        let Some(Buffer { text, place, .. }) = self.buffer.clone() else {
             return self.failed("nothing to run again");
         };
         if shows {
-            self.print(&numbered(&text, 1..=usize::MAX));
+            self.print(&numbered(&text, 1..=usize::MAX, text.lines().count()));
         }
         self.run_typed(&text, &place).await
     }
@@ -138,7 +151,7 @@ impl Shell {
         }
         let file = Some(Rc::from(path.display().to_string()));
         let place = Place { file, lines: 0, columns: 0 };
-        self.buffer = Some(Buffer { text: text.to_owned(), place });
+        self.buffer = Some(Buffer::new(text.to_owned(), place));
         if words.get(1).is_none_or(|word| !word.to_ascii_lowercase().starts_with("nol")) {
             self.list_buffer("")?;
         }
@@ -198,7 +211,7 @@ mod tests {
 
     #[test]
     fn lines_are_listed_with_their_numbers() {
-        assert_eq!(numbered("select *\nfrom t", 1..=9), "  1  select *\n  2* from t\n");
-        assert_eq!(numbered("select *\nfrom t", 1..=1), "  1  select *\n");
+        assert_eq!(numbered("select *\nfrom t", 1..=9, 2), "  1  select *\n  2* from t\n");
+        assert_eq!(numbered("select *\nfrom t", 1..=1, 1), "  1* select *\n");
     }
 }

@@ -7,8 +7,8 @@ use super::defines::Unknown;
 use super::place::{Edited, Place};
 use super::settings::{OnError, format_of, switched};
 use super::transaction::End;
-use super::words::{absent, command, first_word, joined, quoted_words};
-use super::{Flow, Format, Shell, Variable, query};
+use super::words::{absent, command, first_word, is_line_number, joined, quoted_words};
+use super::{Flow, Format, Shell, query};
 use crate::error::{CliError, Doing, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,14 @@ what runs.
   set timing|serveroutput|feedback|heading|echo|termout|define on|off    set format, null, colsep X
   set autotrace on|off|traceonly [explain] [statistics]
   set autocommit on|off   show NAME   show errors   show parameter NAME
-  exec STATEMENT;   variable NAME TYPE   print [NAME]   :NAME in statements and blocks
+  set sqlprompt TEXT   set verify on   set numformat 999,990.99   set numwidth N
+  exec STATEMENT;   variable NAME TYPE [= VALUE]   print [NAME]   :NAME in statements and blocks
   @FILE [VALUES] with &1 ..   define NAME = TEXT   accept NAME prompt TEXT   prompt TEXT   rem TEXT
-  describe NAME   column NAME new_value VARIABLE   timing start|show|stop   spool FILE|off
-  list   run   save FILE   get FILE   connect INSTANCE   disconnect   host COMMAND
+  describe NAME   timing start|show|stop   spool FILE|off
+  column NAME format a20|999,990.99 heading 'A|B' null TEXT new_value VARIABLE noprint clear
+  break on COLUMN [skip N]   compute sum of COLUMN on COLUMN   clear breaks|computes
+  list   N   append TEXT   change/OLD/NEW/   input TEXT   del [N [M]]   run   save FILE   get FILE
+  connect [USER/PASSWORD][@K]   disconnect   host COMMAND
   whenever sqlerror exit [N] [commit|rollback]|continue   exit [N] [commit|rollback]
 ";
 
@@ -86,11 +90,23 @@ impl Shell {
             self.refuse(&text);
             return Ok(Flow::Next);
         }
+        // As it was written, with its blanks.
+        let raw = &line[word.len()..];
+        let raw = raw.strip_suffix(';').unwrap_or(raw);
+        if is_line_number(word) {
+            self.go_to_line(word, plain)?;
+            return Ok(Flow::Next);
+        }
         match command(word).unwrap_or("") {
             "accept" => self.accept(plain).await?,
+            "append" => self.append(raw)?,
+            "break" => self.set_breaks(plain)?,
+            "change" => self.change(raw)?,
             "column" => self.column(plain),
+            "compute" => self.compute(plain)?,
             "connect" => return self.reconnect(plain).await,
             "define" => self.define(plain)?,
+            "del" => self.delete_lines(plain)?,
             "describe" => self.describe_columns(plain).await?,
             "disconnect" => return self.disconnect().await,
             "execute" => return self.exec(plain, place).await,
@@ -98,6 +114,7 @@ impl Shell {
             "get" => self.get(plain)?,
             "help" => self.print(HELP),
             "host" => return self.host(plain),
+            "input" => self.input(raw).await?,
             "list" => self.list_buffer(plain)?,
             "pause" => self.pause(plain).await?,
             "print" => self.print_variables(plain)?,
@@ -115,14 +132,16 @@ impl Shell {
             "variable" => self.declare(plain)?,
             "whenever" => self.whenever(plain)?,
             "clear" => match plain.to_ascii_lowercase() {
+                what if what.starts_with("bre") => self.clear_breaks(),
                 what if what.starts_with("col") => self.columns.clear(),
+                what if what.starts_with("comp") => self.clear_computes(),
                 what if what.starts_with("timi") => self.timers.clear(),
                 what if what.starts_with("buff") || what == "sql" => self.buffer = None,
                 _ => {}
             },
             "remark" => {}
             // They only say how a report looks on paper.
-            "break" | "btitle" | "compute" | "repfooter" | "repheader" | "ttitle" => {}
+            "btitle" | "repfooter" | "repheader" | "ttitle" => {}
             _ => return Err(usage(format!("{word}: no command"))),
         }
         Ok(Flow::Next)
@@ -180,40 +199,8 @@ impl Shell {
             true => format!("call {statement}"),
             false => format!("begin {statement}; end;"),
         };
-        self.buffer = Some(super::buffer::Buffer { text: text.clone(), place: place.clone() });
+        self.buffer = Some(super::buffer::Buffer::new(text.clone(), place.clone()));
         self.run_statement(&text, &Edited::whole(&text), place).await
-    }
-
-    /// `variable x number`, or what there is.
-    fn declare(&mut self, text: &str) -> Result<()> {
-        let (name, ty) = split_word(text);
-        if name.is_empty() {
-            let all = self.variables.iter().map(|(name, v)| format!("{name} {}\n", v.ty));
-            let all: String = all.collect();
-            self.print(&all);
-            return Ok(());
-        }
-        if ty.is_empty() {
-            return Err(usage("variable NAME TYPE"));
-        }
-        let variable = Variable { ty: ty.to_owned(), value: None };
-        self.variables.insert(name.trim_start_matches(':').to_lowercase(), variable);
-        Ok(())
-    }
-
-    fn print_variables(&mut self, text: &str) -> Result<()> {
-        let wanted: Vec<String> =
-            text.split_whitespace().map(|n| n.trim_start_matches(':').to_lowercase()).collect();
-        if let Some(name) = wanted.iter().find(|name| !self.variables.contains_key(*name)) {
-            return Err(usage(format!("bind variable \"{name}\" is not declared")));
-        }
-        let shown = self.variables.iter().filter(|(n, _)| wanted.is_empty() || wanted.contains(n));
-        let (header, row) = shown.map(|(name, v)| (name.clone(), v.value.clone())).unzip();
-        let table = super::format::Table { header, rows: vec![row], kinds: Vec::new() };
-        if !table.header.is_empty() {
-            self.show(&table);
-        }
-        Ok(())
     }
 
     async fn script(&mut self, text: &str, beside: Beside) -> Result<Flow> {
@@ -340,34 +327,6 @@ impl Shell {
             true => Ok(Flow::Next),
             false => Err(CliError::failed(format!("{text}: {status}"))),
         }
-    }
-
-    /// Goes on with another instance, in a session of its own; what is open is committed first.
-    async fn reconnect(&mut self, text: &str) -> Result<Flow> {
-        // `connect / as sysdba`: the same instance once more, as the one user that there is here.
-        let number = match text {
-            _ if text.is_empty() || text.starts_with('/') => self.instance,
-            _ => {
-                let number = text.parse::<u16>();
-                Some(number.map_err(|_| usage("connect INSTANCE, by its number"))?)
-            }
-        };
-        let port = super::find_port(&self.layout, number)?;
-        let flow = self.commit_open().await?;
-        if flow != Flow::Next {
-            return Ok(flow);
-        }
-        let (client, notices, task) = super::session(&self.layout, port).await?;
-        self.task.abort();
-        self.watcher = None;
-        (self.client, self.notices, self.task) = (client, notices, task);
-        (self.instance, self.is_connected) = (number, true);
-        let text = match number {
-            Some(number) => format!("connected to instance {number}\n"),
-            None => "connected\n".to_owned(),
-        };
-        self.print(&text);
-        Ok(Flow::Next)
     }
 
     /// Ends the session; what is open is committed first.

@@ -1,12 +1,12 @@
-//! Variables of the shell's own: `&name`, `define`, `accept`, and columns whose values become one.
+//! Variables of the shell's own: `&name`, `define`, `accept`.
 //!
 //! What it promises: a name without a value is asked for, and where nobody answers it is an error
-//! that names it. What it must never do: ask for what stands in a comment.
+//! that names it. What it must never do: ask for what stands in a comment; show what was read with
+//! `accept .. hide`.
 
 use super::Shell;
-use super::format::Table;
 use super::pieces::{comment_len, quoted_len};
-use super::place::Edited;
+use super::place::{Edited, HIDDEN};
 use super::words::quoted_words;
 use crate::error::{CliError, Result};
 
@@ -18,13 +18,6 @@ pub(super) enum Unknown {
     AskInCommand,
     /// `a && b` of another program's words is left alone.
     Stays,
-}
-
-/// What `column` says of one.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Column {
-    new_value: Option<String>,
-    hidden: bool,
 }
 
 /// A place of a text where a variable's value is to stand.
@@ -126,17 +119,27 @@ impl Shell {
                 }
                 Found::Named(named) => named,
             };
-            let value = match self.defines.get(&named.name.to_lowercase()) {
-                Some(value) => value.clone(),
+            let name = named.name.to_lowercase();
+            let value = match self.defined(&name) {
+                Some(value) => value,
                 None if named.in_comment || unknown == Unknown::Stays => continue,
                 None => self.value_asked_for(&named).await?,
             };
             out.copy(copied, &text[copied..named.at]);
-            out.put(named.at, &value);
+            match self.is_hidden(&name) {
+                true => out.put_hidden(named.at, &value),
+                false => out.put(named.at, &value),
+            }
             copied = named.end;
         }
         out.copy(copied, &text[copied..]);
         Ok(out)
+    }
+
+    /// Whether a name has the value that was read for it with `accept .. hide`.
+    fn is_hidden(&self, name: &str) -> bool {
+        let hidden = self.hidden.get(name);
+        hidden.is_some() && hidden == self.defines.get(name)
     }
 
     async fn value_asked_for(&mut self, named: &Named<'_>) -> Result<String> {
@@ -161,15 +164,17 @@ impl Shell {
             return Ok(());
         }
         let name = text.to_lowercase();
-        let shown: String = self
-            .defines
-            .iter()
-            .filter(|(known, _)| name.is_empty() || **known == name)
-            .map(|(name, value)| format!("DEFINE {name} = \"{value}\"\n"))
-            .collect();
-        if shown.is_empty() && !name.is_empty() {
-            return Err(CliError::failed(format!("\"{text}\" is not defined")));
-        }
+        let line = |(name, value): (&String, &String)| {
+            let value = if self.is_hidden(name) { HIDDEN } else { value.as_str() };
+            format!("DEFINE {name} = \"{value}\"\n")
+        };
+        let shown: String = match name.is_empty() {
+            true => self.defines.iter().map(line).collect(),
+            false => {
+                let missing = || CliError::failed(format!("\"{text}\" is not defined"));
+                line((&name, &self.defined(&name).ok_or_else(missing)?))
+            }
+        };
         self.print(&shown);
         Ok(())
     }
@@ -214,6 +219,11 @@ impl Shell {
                 _ => usual.clone(),
             };
             if !number || value.trim().parse::<f64>().is_ok() {
+                if hidden {
+                    self.hidden.insert(name.clone(), value.clone());
+                } else {
+                    self.hidden.remove(&name);
+                }
                 self.defines.insert(name, value);
                 return Ok(());
             }
@@ -223,55 +233,6 @@ impl Shell {
             }
             eprintln!("{text}");
         }
-    }
-
-    /// `column NAME [new_value VARIABLE] [noprint|print] [clear]`; how it looks is passed over.
-    pub(super) fn column(&mut self, text: &str) {
-        let words = quoted_words(text);
-        let mut words = words.iter().map(String::as_str);
-        let Some(name) = words.next().map(str::to_lowercase) else { return };
-        let mut column = self.columns.remove(&name).unwrap_or_default();
-        while let Some(word) = words.next() {
-            let word = word.to_ascii_lowercase();
-            let is = |short: &str, full: &str| word.starts_with(short) && full.starts_with(&word);
-            if is("new_v", "new_value") {
-                column.new_value = words.next().map(str::to_lowercase);
-            } else if is("nopri", "noprint") {
-                column.hidden = true;
-            } else if is("pri", "print") {
-                column.hidden = false;
-            } else if is("cle", "clear") || word == "off" {
-                column = Column::default();
-            }
-        }
-        self.columns.insert(name, column);
-    }
-
-    /// Keeps the values that columns give to variables; the result without what is not printed.
-    pub(super) fn columns_applied(&mut self, mut table: Table) -> Table {
-        if self.columns.is_empty() {
-            return table;
-        }
-        for at in (0..table.header.len()).rev() {
-            let Some(column) = self.columns.get(&table.header[at].to_lowercase()) else { continue };
-            if let Some(name) = &column.new_value {
-                match table.rows.last() {
-                    Some(row) => {
-                        self.defines.insert(name.clone(), row[at].clone().unwrap_or_default());
-                    }
-                    // Who asks whether it is defined gets an empty text.
-                    None => drop(self.defines.entry(name.clone()).or_default()),
-                }
-            }
-            if column.hidden {
-                table.header.remove(at);
-                table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
-                if at < table.kinds.len() {
-                    table.kinds.remove(at);
-                }
-            }
-        }
-        table
     }
 }
 

@@ -57,7 +57,7 @@ fn shown_views(pattern: &str, columns: &Table, look: &Look<'_>) -> String {
         let _ = writeln!(text, "View \"{}\"", view[0][0].as_deref().unwrap_or(pattern));
         let header = ["Column", "Type", "Meaning"].map(str::to_owned).to_vec();
         let rows = view.iter().map(|row| row[1..].to_vec()).collect();
-        let table = Table { header, rows, kinds: Vec::new() };
+        let table = Table { header, rows, ..Table::default() };
         text.push_str(&table.text(Format::Aligned, look));
     }
     text
@@ -77,7 +77,7 @@ fn described(columns: Table, look: &Look<'_>) -> String {
     let rows = own.collect();
     let header = ["Name", "Null?", "Type", "Meaning"];
     let header = header[..width].iter().map(|name| (*name).to_owned()).collect();
-    Table { header, rows, kinds: Vec::new() }.text(Format::Aligned, look)
+    Table { header, rows, ..Table::default() }.text(Format::Aligned, look)
 }
 
 impl Shell {
@@ -226,7 +226,7 @@ impl Shell {
             .iter()
             .zip(types)
             .map(|(column, ty)| vec![None, Some(column.name().to_owned()), ty, None]);
-        Ok(Table { header: Vec::new(), rows: cells.collect(), kinds: Vec::new() })
+        Ok(Table { header: Vec::new(), rows: cells.collect(), ..Table::default() })
     }
 
     /// What of a name only the server knows: columns of one or several views.
@@ -365,7 +365,7 @@ impl Shell {
             vec![name.flatten(), null, ty.flatten()]
         });
         let header = ["Name", "Null?", "Type"].map(str::to_owned).to_vec();
-        let table = Table { header, rows: rows.collect(), kinds: Vec::new() };
+        let table = Table { header, rows: rows.collect(), ..Table::default() };
         let text = table.text(Format::Aligned, &look);
         self.print(&text);
         Ok(())

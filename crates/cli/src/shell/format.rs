@@ -1,6 +1,8 @@
 //! Results as text: aligned, one column a line, CSV, JSON.
 
+use super::shapes::{PLAIN, Shape};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// How results are shown.
@@ -21,6 +23,26 @@ pub enum Kind {
     Json,
 }
 
+/// What a line of a report has in a column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cell {
+    Value(Option<String>),
+    /// It stands to the left, also among numbers.
+    Label(String),
+    /// As many as the column is wide.
+    Fill(char),
+    Empty,
+}
+
+/// A line of a report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Line {
+    Cells(Vec<Cell>),
+    Blank,
+    /// The names of the columns once more.
+    Heading,
+}
+
 /// A result.
 #[derive(Default)]
 pub struct Table {
@@ -28,6 +50,49 @@ pub struct Table {
     pub rows: Vec<Vec<Option<String>>>,
     /// Of each column, as far as it is known.
     pub kinds: Vec<Kind>,
+    /// What is shown instead of the rows where they are aligned.
+    pub lines: Option<Vec<Line>>,
+    /// How columns look there; of those behind the last nothing is said.
+    pub shapes: Vec<Shape>,
+}
+
+/// A line as it is drawn.
+enum Drawn<'a> {
+    Parts(Vec<Part<'a>>),
+    Blank,
+    Heading,
+}
+
+enum Part<'a> {
+    Lines(Vec<Cow<'a, str>>),
+    Left(&'a str),
+    Fill(char),
+}
+
+impl Part<'_> {
+    fn width(&self) -> usize {
+        let width = |text: &str| text.chars().count();
+        match self {
+            Part::Lines(lines) => lines.iter().map(|line| width(line)).max().unwrap_or(0),
+            Part::Left(text) => width(text),
+            Part::Fill(_) => 0,
+        }
+    }
+
+    fn height(&self) -> usize {
+        if let Part::Lines(lines) = self { lines.len() } else { 1 }
+    }
+
+    /// One of its lines, filled up.
+    fn shown(&self, line: usize, width: usize, right: bool) -> String {
+        let (text, right) = match self {
+            Part::Lines(lines) => (lines.get(line).map_or("", |line| &**line), right),
+            Part::Left(text) if line == 0 => (*text, false),
+            Part::Fill(c) if line == 0 => return format!(" {} ", c.to_string().repeat(width)),
+            Part::Left(_) | Part::Fill(_) => ("", false),
+        };
+        if right { format!(" {text:>width$} ") } else { format!(" {text:<width$} ") }
+    }
 }
 
 /// What is shown besides values.
@@ -54,8 +119,12 @@ impl Table {
         cell.as_deref().unwrap_or(look.null)
     }
 
-    /// Numbers stand to the right.
-    fn is_number(&self, column: usize) -> bool {
+    fn shape(&self, column: usize) -> &Shape {
+        self.shapes.get(column).unwrap_or(&PLAIN)
+    }
+
+    /// Whether all that a column has are numbers, which stand to the right.
+    pub(super) fn is_number(&self, column: usize) -> bool {
         let number = |text: &str| {
             let text = text.strip_prefix('-').unwrap_or(text);
             text.starts_with(|c: char| c.is_ascii_digit())
@@ -68,40 +137,111 @@ impl Table {
         values.peek().is_some() && values.all(number)
     }
 
-    fn aligned(&self, look: &Look<'_>) -> String {
-        let count = self.header.len();
-        let lines_of = |text: &str| text.split('\n').map(str::to_owned).collect::<Vec<_>>();
-        let cells: Vec<Vec<Vec<String>>> = self
-            .rows
-            .iter()
-            .map(|row| row.iter().map(|cell| lines_of(self.shown(cell, look))).collect())
-            .collect();
-        let width = |text: &String| text.chars().count();
-        let widths: Vec<usize> = (0..count)
-            .map(|i| {
-                let own = cells.iter().flat_map(|row| row[i].iter().map(width));
-                let head = if look.heading { width(&self.header[i]) } else { 0 };
-                own.chain([head]).max().unwrap_or(0)
+    fn drawn<'a>(&'a self, look: &Look<'a>) -> Vec<Drawn<'a>> {
+        let value = |(column, cell): (usize, &'a Option<String>)| {
+            let shape = self.shape(column);
+            Part::Lines(match cell {
+                Some(text) => shape.lines(text),
+                None => shape.null_lines(look.null),
             })
-            .collect();
-        let right: Vec<bool> = (0..count).map(|i| self.is_number(i)).collect();
+        };
+        let part = |(column, cell): (usize, &'a Cell)| match cell {
+            Cell::Value(cell) => value((column, cell)),
+            Cell::Label(text) => Part::Left(self.shape(column).label(text)),
+            Cell::Fill(c) => Part::Fill(*c),
+            Cell::Empty => Part::Left(""),
+        };
+        match &self.lines {
+            None => {
+                let rows = self.rows.iter();
+                rows.map(|row| Drawn::Parts(row.iter().enumerate().map(value).collect())).collect()
+            }
+            Some(lines) => {
+                let drawn = lines.iter().map(|line| match line {
+                    Line::Cells(cells) => {
+                        Drawn::Parts(cells.iter().enumerate().map(part).collect())
+                    }
+                    Line::Blank => Drawn::Blank,
+                    Line::Heading => Drawn::Heading,
+                });
+                drawn.collect()
+            }
+        }
+    }
+
+    /// The lines of a column's heading.
+    fn heading(&self, column: usize) -> Vec<&str> {
+        match &self.shape(column).heading {
+            Some(lines) => lines.iter().map(String::as_str).collect(),
+            None => vec![self.header[column].as_str()],
+        }
+    }
+
+    fn widths(&self, drawn: &[Drawn<'_>], look: &Look<'_>) -> Vec<usize> {
+        let width = |column: usize| {
+            let own = drawn.iter().filter_map(|line| match line {
+                Drawn::Parts(parts) => Some(parts[column].width()),
+                Drawn::Blank | Drawn::Heading => None,
+            });
+            let lines = if look.heading { self.heading(column) } else { Vec::new() };
+            let head = lines.iter().map(|line| line.chars().count());
+            own.chain(head).max().unwrap_or(0).max(self.shape(column).width_min())
+        };
+        let all = 0..self.header.len();
+        all.map(|column| self.shape(column).width().unwrap_or_else(|| width(column))).collect()
+    }
+
+    /// The names of the columns, and the line below them.
+    fn headings(&self, widths: &[usize], look: &Look<'_>) -> String {
         let mut text = String::new();
-        if look.heading && count > 0 {
-            let names = self.header.iter().zip(&widths).map(|(name, w)| format!(" {name:<w$} "));
+        if !look.heading || widths.is_empty() {
+            return text;
+        }
+        let all: Vec<Vec<&str>> = (0..widths.len()).map(|column| self.heading(column)).collect();
+        let height = all.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..height {
+            let names = all.iter().zip(widths).enumerate().map(|(column, (lines, width))| {
+                // Those of fewer lines stand at the bottom.
+                let at = (line + lines.len()).checked_sub(height);
+                self.shape(column).heading_line(at.map_or("", |at| lines[at]), *width)
+            });
             text.push_str(names.collect::<Vec<_>>().join(look.separator).trim_end());
             text.push('\n');
-            let rule: Vec<String> = widths.iter().map(|w| "-".repeat(w + 2)).collect();
-            text.push_str(&rule.join("+"));
-            text.push('\n');
         }
-        for row in &cells {
-            let height = row.iter().map(Vec::len).max().unwrap_or(1);
+        let rule: Vec<String> = widths.iter().map(|w| "-".repeat(w + 2)).collect();
+        let usual = look.separator == super::settings::SEPARATOR;
+        text.push_str(&rule.join(if usual { "+" } else { look.separator }));
+        text.push('\n');
+        text
+    }
+
+    fn aligned(&self, look: &Look<'_>) -> String {
+        let drawn = self.drawn(look);
+        let widths = self.widths(&drawn, look);
+        let is_right = |column| self.shape(column).is_right();
+        let right: Vec<bool> = (0..widths.len())
+            .map(|column| is_right(column).unwrap_or_else(|| self.is_number(column)))
+            .collect();
+        let heading = self.headings(&widths, look);
+        let mut text = heading.clone();
+        for line in &drawn {
+            let parts = match line {
+                Drawn::Parts(parts) => parts,
+                Drawn::Blank => {
+                    text.push('\n');
+                    continue;
+                }
+                Drawn::Heading => {
+                    text.push('\n');
+                    text.push_str(&heading);
+                    continue;
+                }
+            };
+            let height = parts.iter().map(Part::height).max().unwrap_or(1);
             for line in 0..height {
-                let parts = row.iter().enumerate().map(|(i, cell)| {
-                    let (w, part) = (widths[i], cell.get(line).map_or("", String::as_str));
-                    if right[i] { format!(" {part:>w$} ") } else { format!(" {part:<w$} ") }
-                });
-                text.push_str(parts.collect::<Vec<_>>().join(look.separator).trim_end());
+                let shown = parts.iter().zip(widths.iter().zip(&right));
+                let shown = shown.map(|(part, (w, right))| part.shown(line, *w, *right));
+                text.push_str(shown.collect::<Vec<_>>().join(look.separator).trim_end());
                 text.push('\n');
             }
         }
@@ -176,6 +316,7 @@ fn count_of(rows: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shapes::{Form, Side, Template, Wrap};
     use super::*;
 
     fn table() -> Table {
@@ -186,6 +327,7 @@ mod tests {
                 vec![Some("100".into()), None],
             ],
             kinds: vec![Kind::Number, Kind::Text],
+            ..Table::default()
         }
     }
 
@@ -197,6 +339,80 @@ mod tests {
         assert_eq!(shown, " id  | name\n-----+----------\n   1 | Zoë, \"z\"\n 100 |\n(2 rows)\n");
         let plain = Look { heading: false, count: false, null: "-", separator: " " };
         assert_eq!(table().text(Format::Aligned, &plain), "   1   Zoë, \"z\"\n 100   -\n");
+        let own = Look { separator: ";", count: false, ..LOOK };
+        let shown = table().text(Format::Aligned, &own);
+        assert!(shown.starts_with(" id  ; name\n-----;----------\n   1 ; Zoë"), "{shown}");
+    }
+
+    #[test]
+    fn columns_have_a_shape_of_their_own() {
+        let template = |text| Template::read(text).map_or(Form::Plain, Form::Number);
+        let text = |width| Form::Text { width, wrap: Wrap::Lines };
+        let heading = |text: &str| Some(text.split('|').map(str::to_owned).collect());
+        let number = Shape { form: template("990.00"), ..Shape::default() };
+        let name = Shape {
+            form: text(4),
+            heading: heading("Full|Name"),
+            null: Some("none".into()),
+            ..Shape::default()
+        };
+        let shaped = Table { shapes: vec![number, name], ..table() };
+        let wanted = [
+            "         | Full",
+            "      id | Name",
+            "---------+------",
+            "    1.00 | Zoë,",
+            "         |  \"z\"",
+            "  100.00 | none",
+            "(2 rows)",
+        ];
+        let shown = shaped.text(Format::Aligned, &LOOK);
+        assert_eq!(shown.lines().collect::<Vec<_>>(), wanted);
+        assert!(shaped.text(Format::Csv, &LOOK).starts_with("id,name\n1,"));
+        // A width of its own cuts the name of the column, and a side moves it.
+        let name = Shape { form: text(3), side: Some(Side::Right), ..Shape::default() };
+        let number = Shape { form: Form::Within(2), side: Some(Side::Left), ..Shape::default() };
+        let shaped = Table { shapes: vec![number, name], ..table() };
+        let shown = shaped.text(Format::Aligned, &LOOK);
+        let wanted = [
+            " id | nam",
+            "----+-----",
+            "  1 | Zoë",
+            "    | , \"",
+            "    | z\"",
+            " ## |",
+            "(2 rows)",
+        ];
+        assert_eq!(shown.lines().collect::<Vec<_>>(), wanted);
+    }
+
+    #[test]
+    fn lines_of_a_report_stand_in_the_columns() {
+        let value = |text: &str| Cell::Value(Some(text.to_owned()));
+        let lines = vec![
+            Line::Cells(vec![value("1"), value("a")]),
+            Line::Cells(vec![Cell::Fill('*'), Cell::Fill('-')]),
+            Line::Cells(vec![Cell::Label("x".into()), Cell::Empty]),
+            Line::Blank,
+            Line::Heading,
+            Line::Cells(vec![value("100"), Cell::Value(None)]),
+        ];
+        let report = Table { lines: Some(lines), ..table() };
+        let wanted = [
+            " id  | name",
+            "-----+------",
+            "   1 | a",
+            " *** | ----",
+            " x   |",
+            "",
+            "",
+            " id  | name",
+            "-----+------",
+            " 100 |",
+            "(2 rows)",
+        ];
+        let shown = report.text(Format::Aligned, &LOOK);
+        assert_eq!(shown.lines().collect::<Vec<_>>(), wanted);
     }
 
     #[test]

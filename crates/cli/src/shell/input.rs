@@ -5,7 +5,7 @@
 //! is taken as soon as its end is there. What it must never do: take half a piece for a whole one
 //! before the input has ended.
 
-use super::complete::Line;
+use super::complete::{Editor, Line};
 use super::pieces::{Piece, next};
 use super::place::Place;
 use super::query::takes_rows;
@@ -15,8 +15,9 @@ use crate::error::{CliError, Doing, Exit, Result};
 use bytes::Bytes;
 use std::io::{BufRead, IsTerminal, Write};
 use std::rc::Rc;
-use tokio::sync::mpsc;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{mpsc, oneshot};
 
 /// Lines of standard input that are read before they are wanted.
 const LINES_AHEAD: usize = 1024;
@@ -247,22 +248,19 @@ impl Source {
     }
 }
 
-/// A line of standard input; `None`: there is none. Ctrl-C does not wait for it.
-async fn input_line() -> Result<Option<String>> {
-    let (sender, line) = tokio::sync::oneshot::channel();
+/// A line of standard input that is on its way; `None`: there is none.
+pub(super) type Asked = oneshot::Receiver<Option<String>>;
+
+/// Reads a line of standard input beside what else is done.
+fn next_line() -> Asked {
+    let (sender, line) = oneshot::channel();
     // It may wait for ever: nothing waits for the thread.
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().lock().read_line(&mut line);
         let _ = sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line));
     });
-    tokio::select! {
-        line = line => {
-            let line = line.ok().flatten();
-            Ok(line.map(|line| line.trim_end_matches(['\n', '\r']).to_owned()))
-        }
-        _ = tokio::signal::ctrl_c() => Err(interrupted()),
-    }
+    line
 }
 
 fn interrupted() -> CliError {
@@ -280,8 +278,8 @@ fn echo(on: bool) {
 impl Shell {
     /// Asks for a line; `None`: the input has ended.
     pub(super) async fn ask_for(&mut self, prompt: &str, hidden: bool) -> Result<Option<String>> {
-        if let Some(editor) = self.editor.as_mut().filter(|_| !hidden) {
-            return match editor.answer(prompt)? {
+        if let Some(editor) = &mut self.editor {
+            return match edited(editor, prompt, hidden)? {
                 Line::Text(text) => Ok(Some(text)),
                 Line::Interrupted => Err(interrupted()),
                 Line::End => Ok(None),
@@ -299,13 +297,43 @@ impl Shell {
         if hides {
             echo(false);
         }
-        let line = input_line().await;
+        let line = self.input_line().await;
         if hides {
             echo(true);
             let _ = writeln!(std::io::stdout());
         }
         line
     }
+
+    /// A line of standard input; `None`: there is none. Ctrl-C does not wait for it, and the next
+    /// question gets the line that then comes: whoever waited for it would take it from that one.
+    async fn input_line(&mut self) -> Result<Option<String>> {
+        let mut asked = self.asked.take().unwrap_or_else(next_line);
+        tokio::select! {
+            line = &mut asked => {
+                let line = line.ok().flatten();
+                Ok(line.map(|line| line.trim_end_matches(['\n', '\r']).to_owned()))
+            }
+            _ = tokio::signal::ctrl_c() => {
+                self.asked = Some(asked);
+                Err(interrupted())
+            }
+        }
+    }
+}
+
+/// A line of the terminal, edited, by whoever reads the others: none of what is typed is lost.
+fn edited(editor: &mut Editor, prompt: &str, hidden: bool) -> Result<Line> {
+    if !hidden {
+        return editor.answer(prompt);
+    }
+    // Where lines cannot be edited the terminal itself shows them, and Ctrl-C must not leave it as
+    // it is meanwhile.
+    let _listens = signal(SignalKind::interrupt());
+    echo(false);
+    let line = editor.hidden_answer(prompt);
+    echo(true);
+    line
 }
 
 #[cfg(test)]

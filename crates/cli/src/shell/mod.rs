@@ -9,32 +9,40 @@
 mod autotrace;
 mod blocks;
 mod buffer;
+mod columns;
 mod commands;
 mod complete;
 mod defines;
 mod describe;
+mod edit;
+mod figures;
 mod format;
 mod input;
+mod login;
 mod pieces;
 mod place;
+mod prompt;
 mod query;
+mod report;
 mod settings;
+mod shapes;
 mod transaction;
+mod variables;
 mod words;
 
 pub use format::Format;
+pub(crate) use login::{connect, find_port};
 pub(crate) use query::error_text;
 
-use crate::config::Config;
 use crate::error::{CliError, Doing, Result, say};
 use crate::layout::Layout;
-use crate::runtime::{State, probe};
 use buffer::{Buffer, CompileError, Timer};
-use defines::Column;
-use futures::{StreamExt, stream};
-use input::Source;
+use columns::Column;
+use input::{Asked, Source};
+use login::Login;
 use pieces::{Piece, next};
 use place::Place;
+use report::Report;
 use settings::{OnError, Settings};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -42,8 +50,9 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_postgres::{AsyncMessage, Client, NoTls};
+use tokio_postgres::Client;
 use transaction::{End, Transaction};
+use variables::Variable;
 
 /// Files in one another.
 const FILES_MAX: usize = 50;
@@ -80,14 +89,6 @@ impl Notice {
     }
 }
 
-/// A bind variable of the shell.
-#[derive(Clone, Debug)]
-struct Variable {
-    /// As it is declared in a block.
-    ty: String,
-    value: Option<String>,
-}
-
 struct Shell {
     layout: Layout,
     instance: Option<u16>,
@@ -95,6 +96,7 @@ struct Shell {
     notices: mpsc::UnboundedReceiver<Notice>,
     /// What carries the session's messages; with it ends the session.
     task: JoinHandle<()>,
+    login: Login,
     is_connected: bool,
     transaction: Transaction,
     /// What was sent last commits, and there is no answer yet.
@@ -102,8 +104,11 @@ struct Shell {
     settings: Settings,
     variables: BTreeMap<String, Variable>,
     defines: BTreeMap<String, String>,
+    /// Names and values that were read with `accept .. hide`.
+    hidden: BTreeMap<String, String>,
     /// What `column` says of columns, by their names.
     columns: BTreeMap<String, Column>,
+    report: Report,
     /// The statement before, whether it failed, and why stored code could not be made.
     buffer: Option<Buffer>,
     has_failed: bool,
@@ -121,6 +126,8 @@ struct Shell {
     /// Somebody sits before it, and types.
     interactive: bool,
     editor: Option<complete::Editor>,
+    /// A line of standard input that was asked for and has not come.
+    asked: Option<Asked>,
     /// Rows that the last statement has given or changed.
     done_rows: u64,
     /// Reads the figures of this session for `set autotrace`.
@@ -136,13 +143,13 @@ struct Shell {
 /// What a script failed with; no instance is open.
 pub fn run(request: &Request<'_>) -> Result<()> {
     let layout = Layout::new(request.dir);
-    let port = find_port(&layout, request.instance)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .doing("start the client")?;
     let code = runtime.block_on(async {
-        let (client, notices, task) = session(&layout, port).await?;
+        let login = Login::default();
+        let (client, notices, task) = login::begin(&layout, request.instance, &login).await?;
         let typed = request.commands.is_empty() && request.file.is_none();
         let interactive = typed && std::io::stdin().is_terminal();
         let numbered = request.arguments.iter().enumerate();
@@ -152,6 +159,7 @@ pub fn run(request: &Request<'_>) -> Result<()> {
             client,
             notices,
             task,
+            login,
             is_connected: true,
             transaction: Transaction::default(),
             may_commit: false,
@@ -161,7 +169,9 @@ pub fn run(request: &Request<'_>) -> Result<()> {
             },
             variables: BTreeMap::new(),
             defines: numbered.map(|(i, text)| ((i + 1).to_string(), text.clone())).collect(),
+            hidden: BTreeMap::new(),
             columns: BTreeMap::new(),
+            report: Report::default(),
             buffer: None,
             has_failed: false,
             went_on: false,
@@ -173,6 +183,7 @@ pub fn run(request: &Request<'_>) -> Result<()> {
             folders: Vec::new(),
             interactive,
             editor: None,
+            asked: None,
             done_rows: 0,
             watcher: None,
             kept: Vec::new(),
@@ -190,71 +201,6 @@ pub fn run(request: &Request<'_>) -> Result<()> {
         // What failed has been said.
         code => std::process::exit(i32::from(code)),
     }
-}
-
-pub(crate) fn find_port(layout: &Layout, instance: Option<u16>) -> Result<u16> {
-    let config = Config::load(layout)?;
-    let candidates: Vec<u16> = match instance {
-        Some(k) => {
-            config.check_instance(k)?;
-            vec![k]
-        }
-        None => (1..=config.instances).collect(),
-    };
-    for k in candidates {
-        if let Some(runtime) = probe(layout, k)?.filter(|r| r.state == State::Open) {
-            let port = runtime.listen.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-            return port.ok_or_else(|| {
-                CliError::failed(format!("instance {k} has no usable address {}", runtime.listen))
-            });
-        }
-    }
-    Err(CliError::state(match instance {
-        Some(k) => format!("instance {k} is not open"),
-        None => "no instance is open".to_owned(),
-    }))
-}
-
-pub(crate) async fn connect(
-    layout: &Layout,
-    port: u16,
-) -> Result<(Client, mpsc::UnboundedReceiver<Notice>)> {
-    let (client, notices, _) = session(layout, port).await?;
-    Ok((client, notices))
-}
-
-/// A session, and the task that carries its messages.
-async fn session(
-    layout: &Layout,
-    port: u16,
-) -> Result<(Client, mpsc::UnboundedReceiver<Notice>, JoinHandle<()>)> {
-    let mut config = tokio_postgres::Config::new();
-    config.host_path(layout.dir()).port(port).user("skein").dbname("skein");
-    config.application_name("skein sql");
-    let connected = config.connect(NoTls).await;
-    let (client, mut connection) =
-        connected.map_err(|e| CliError::failed(query::error_text(&e)))?;
-    let (sender, notices) = mpsc::unbounded_channel();
-    let task = tokio::spawn(async move {
-        let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
-        while let Some(Ok(message)) = messages.next().await {
-            let notice = match message {
-                AsyncMessage::Notice(notice) => Notice {
-                    severity: notice.severity().to_owned(),
-                    text: notice.message().to_owned(),
-                },
-                AsyncMessage::Notification(told) => Notice {
-                    severity: "NOTIFY".to_owned(),
-                    text: format!("{} \"{}\"", told.channel(), told.payload()),
-                },
-                _ => continue,
-            };
-            if sender.send(notice).is_err() {
-                return;
-            }
-        }
-    });
-    Ok((client, notices, task))
 }
 
 impl Shell {
@@ -284,12 +230,9 @@ impl Shell {
         self.editor = Some(complete::Editor::new(words)?);
         let mut pending = String::new();
         loop {
-            let number = self.instance.map_or(String::new(), |k| k.to_string());
-            let first = pending.trim().is_empty();
-            let open = if self.transaction.open { "*" } else { "" };
-            let prompt = format!("skein{number}{}{open}# ", if first { "=" } else { "-" });
+            let prompt = self.prompt(pending.trim_start().lines().count());
             let Some(editor) = &mut self.editor else { return Ok(Flow::Next) };
-            match editor.line(&prompt)? {
+            match editor.line(&prompt, &pending)? {
                 complete::Line::Text(line) => {
                     pending.push_str(&line);
                     pending.push('\n');
@@ -378,7 +321,8 @@ impl Shell {
         match piece {
             Owned::Command(line) => {
                 if self.settings.echo {
-                    self.print(&format!("{line}\n"));
+                    let masked = login::masked(&line);
+                    self.print(&format!("{}\n", masked.as_deref().unwrap_or(&line)));
                 }
                 let done = match self.substituted(&line, Shell::unknown_in(&line)).await {
                     Ok(line) => {
@@ -399,14 +343,14 @@ impl Shell {
             }
             Owned::Again => self.run_again(false).await,
             Owned::Kept(text) => {
-                self.buffer = Some(Buffer { text, place });
+                self.buffer = Some(Buffer::new(text, place));
                 Ok(Flow::Next)
             }
             Owned::Statement(text) => {
                 if self.settings.echo {
                     self.print(&format!("{text}\n"));
                 }
-                let place = self.buffer.insert(Buffer { text: text.clone(), place }).place.clone();
+                let place = self.buffer.insert(Buffer::new(text.clone(), place)).place.clone();
                 self.run_typed(&text, &place).await
             }
         }

@@ -7,6 +7,9 @@ use super::blocks;
 use std::rc::Rc;
 use tokio_postgres::error::{DbError, ErrorPosition};
 
+/// What is shown instead of what may not be seen.
+pub(super) const HIDDEN: &str = "***";
+
 /// Where a text begins.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Place {
@@ -25,6 +28,8 @@ struct Part {
     from: usize,
     /// Whether it is as it was.
     copied: bool,
+    /// Whether it may not be seen.
+    hidden: bool,
 }
 
 /// A text in which some of another has been replaced.
@@ -44,19 +49,44 @@ impl Edited {
 
     /// Goes on with what stands at `from` in the other text.
     pub(super) fn copy(&mut self, from: usize, text: &str) {
-        self.part(from, text, true);
+        self.part(text, Part { at: self.text.len(), from, copied: true, hidden: false });
     }
 
     /// Goes on with something instead of what stands there.
     pub(super) fn put(&mut self, from: usize, text: &str) {
-        self.part(from, text, false);
+        self.part(text, Part { at: self.text.len(), from, copied: false, hidden: false });
     }
 
-    fn part(&mut self, from: usize, text: &str, copied: bool) {
+    /// The same with what may not be seen.
+    pub(super) fn put_hidden(&mut self, from: usize, text: &str) {
+        self.part(text, Part { at: self.text.len(), from, copied: false, hidden: true });
+    }
+
+    fn part(&mut self, text: &str, part: Part) {
         if !text.is_empty() {
-            self.parts.push(Part { at: self.text.len(), from, copied });
+            self.parts.push(part);
             self.text.push_str(text);
         }
+    }
+
+    /// The text as it may be seen, and where in it what stands at `place` is.
+    fn seen(&self, place: usize) -> (String, usize) {
+        let (mut out, mut seen) = (String::new(), None);
+        let ends = self.parts.iter().skip(1).map(|part| part.at).chain([self.text.len()]);
+        for (part, end) in self.parts.iter().zip(ends) {
+            if (part.at..end).contains(&place) {
+                let inside = if part.hidden { 0 } else { place - part.at };
+                seen = Some(out.len() + inside);
+            }
+            out.push_str(if part.hidden { HIDDEN } else { &self.text[part.at..end] });
+        }
+        let seen = seen.unwrap_or(out.len());
+        (out, seen)
+    }
+
+    /// The text as it may be seen.
+    pub(super) fn shown(&self) -> String {
+        self.seen(0).0
     }
 
     /// Where what stands at `at` came from.
@@ -185,7 +215,8 @@ impl Sent<'_> {
         let spot = error.and_then(|error| self.spot(error));
         let mut out = String::new();
         if let Some(spot) = &spot {
-            let (line, column, shown) = line_of(&self.substituted.text, spot.at);
+            let (text, at) = self.substituted.seen(spot.at);
+            let (line, column, shown) = line_of(&text, at);
             let begin = format!("LINE {line}: ");
             out.push_str(&format!("\n{begin}{}", shown.trim_end()));
             if spot.exact {
@@ -226,6 +257,18 @@ mod tests {
         assert_eq!(edited.text, "select a_long_name, x from t");
         assert_eq!([0, 7, 12, 18, 20].map(|at| edited.origin(at)), [0, 7, 7, 9, 11]);
         assert_eq!(Edited::whole("abc").origin(2), 2);
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_seen() {
+        let mut edited = Edited::default();
+        edited.copy(0, "identified by ");
+        edited.put_hidden(14, "secret");
+        edited.copy(17, " account lock");
+        assert_eq!(edited.text, "identified by secret account lock");
+        assert_eq!(edited.shown(), "identified by *** account lock");
+        assert_eq!([0, 14, 17, 20, 33].map(|at| edited.seen(at).1), [0, 14, 14, 17, 30]);
+        assert_eq!(Edited::whole("abc").seen(3), ("abc".to_owned(), 3));
     }
 
     #[test]

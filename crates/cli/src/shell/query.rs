@@ -28,6 +28,9 @@ const UNCONNECTED: &str = "not connected: connect [K] begins a session";
 /// The procedure that a block with bind variables becomes.
 const BLOCK: &str = "skein_sql_block";
 
+/// The savepoint before a statement is asked what its columns are.
+const KINDS_MARK: &str = "skein_sql_kinds";
+
 /// The value of a bind variable in a line that a block puts out.
 struct Told {
     /// What the block has left of a line without its end.
@@ -53,6 +56,13 @@ pub(crate) fn error_text(e: &tokio_postgres::Error) -> String {
 
 fn words(statement: &str) -> Vec<String> {
     statement.split_ascii_whitespace().map(str::to_ascii_lowercase).collect()
+}
+
+/// Whether how many rows there were says something of a statement without a result.
+fn changes_rows(statement: &str) -> bool {
+    const WORDS: [&str; 8] =
+        ["insert", "update", "delete", "merge", "with", "execute", "copy", "move"];
+    words(statement).first().is_some_and(|word| WORDS.contains(&word.as_str()))
 }
 
 fn copies(statement: &str, one: &str, two: &str) -> bool {
@@ -89,6 +99,10 @@ impl Shell {
             Ok(text) => text,
             Err(error) => return self.failed(&error.message),
         };
+        if self.settings.verify {
+            let shown = replaced_lines(typed, &text.shown());
+            self.print(&shown);
+        }
         if !takes_rows(&text.text) {
             return self.run_statement(typed, &text, place).await;
         }
@@ -127,7 +141,8 @@ impl Shell {
         let bound = self.bound(text);
         let whole = bound.as_ref().map(Bound::text);
         let sent = whole.as_deref().unwrap_or(text);
-        let traced = self.told_of(text);
+        // What gives values to variables is a block by now, which has no plan.
+        let traced = self.told_of(text).filter(|_| !blocks::returns_into(text));
         if let Some(told) = traced.filter(|_| self.only_explains(text)) {
             let failed = self.tell_trace(told, sent, None).await;
             self.has_failed = failed.is_some();
@@ -152,10 +167,8 @@ impl Shell {
                     self.compile_error = None;
                 }
                 if let Some(table) = table {
-                    let table = self.columns_applied(table);
-                    if !table.header.is_empty() && traced.is_none_or(|told| told.rows) {
-                        self.show(&table);
-                    }
+                    let shows = traced.is_none_or(|told| told.rows);
+                    self.take_result(table, sent, shows).await;
                 }
                 Flow::Next
             }
@@ -182,6 +195,19 @@ impl Shell {
         Ok(flow)
     }
 
+    /// Takes what a statement has given: shows it, and keeps what columns give to variables.
+    async fn take_result(&mut self, mut table: Table, sent: &str, shows: bool) {
+        if shows && self.writes_numbers(&table) {
+            table.kinds = self.kinds_of_shown(sent).await;
+        }
+        self.lay_out(&mut table);
+        let mut table = self.columns_applied(table);
+        self.shape(&mut table);
+        if !table.header.is_empty() && shows {
+            self.show(&table);
+        }
+    }
+
     /// Says what failed, and ends the transaction if that is to follow.
     async fn statement_failed(&mut self, text: &str) -> Result<Flow> {
         let flow = self.failed(text)?;
@@ -201,10 +227,13 @@ impl Shell {
         }
     }
 
-    /// Says that a statement without a result is done.
-    pub(super) fn tell_done(&mut self, rows: u64) {
+    /// Says that a statement without a result is done. `None`: it is none of rows.
+    pub(super) fn tell_done(&mut self, rows: Option<u64>) {
         if self.settings.feedback {
-            self.tell.push(format!("done, {rows} rows\n"));
+            self.tell.push(match rows {
+                Some(rows) => format!("done, {rows} rows\n"),
+                None => "done\n".to_owned(),
+            });
         }
     }
 
@@ -235,7 +264,7 @@ impl Shell {
                 SimpleQueryMessage::RowDescription(columns) => {
                     let header = columns.iter().map(|c| c.name().to_owned()).collect();
                     let kinds = kinds.clone();
-                    table = Some(Table { header, rows: Vec::new(), kinds });
+                    table = Some(Table { header, kinds, ..Table::default() });
                 }
                 SimpleQueryMessage::Row(row) => {
                     let cells = (0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect();
@@ -251,9 +280,26 @@ impl Shell {
         if table.is_none()
             && let Some(rows) = done
         {
-            self.tell_done(rows);
+            self.tell_done(changes_rows(text).then_some(rows));
         }
         Ok(table)
+    }
+
+    /// What the columns of a result are, of a statement that has given one; an open transaction is
+    /// left as it was.
+    async fn kinds_of_shown(&self, text: &str) -> Vec<Kind> {
+        if !self.transaction.open {
+            return self.kinds(text).await;
+        }
+        let mark = format!("savepoint {KINDS_MARK}");
+        if self.client.simple_query(&mark).await.is_err() {
+            return Vec::new();
+        }
+        let kinds = self.kinds(text).await;
+        let back = format!("rollback to savepoint {KINDS_MARK}; release savepoint {KINDS_MARK}");
+        // If that cannot be done, the next statement tells why.
+        let _ = self.client.simple_query(&back).await;
+        kinds
     }
 
     /// What becomes of a result's columns in JSON.
@@ -287,7 +333,7 @@ impl Shell {
         let mut sink = std::pin::pin!(sink);
         sink.send(rows.clone()).await?;
         let count = sink.finish().await?;
-        self.tell_done(count);
+        self.tell_done(Some(count));
         Ok(None)
     }
 
@@ -308,6 +354,13 @@ impl Shell {
                 self.say_notice(&notice);
                 continue;
             };
+            if told.name.is_empty() {
+                let rows = told.value.and_then(|rows| rows.parse().ok()).unwrap_or(0);
+                self.done_rows = rows;
+                self.tell.clear();
+                self.tell_done(Some(rows));
+                continue;
+            }
             if let Some(variable) = self.variables.get_mut(&told.name) {
                 variable.value = told.value;
             }
@@ -331,11 +384,12 @@ impl Shell {
         }
     }
 
-    /// The value of a bind variable that a line of a block tells, if it does.
+    /// The value of a bind variable that a line of a block tells, if it does; without a name it is
+    /// the number of rows that were changed.
     fn told_value(&self, line: &str) -> Option<Told> {
         line.match_indices(BOUND).find_map(|(at, mark)| {
             let (name, value) = line[at + mark.len()..].split_once('=')?;
-            self.variables.contains_key(name).then(|| Told {
+            (name.is_empty() || self.variables.contains_key(name)).then(|| Told {
                 before: line[..at].to_owned(),
                 name: name.to_owned(),
                 value: (value != NOTHING).then(|| value.to_owned()),
@@ -364,7 +418,8 @@ impl Shell {
 
     /// The statement with the values of bind variables; `None`: it has none.
     fn bound(&self, text: &str) -> Option<Bound> {
-        let block = blocks::is_block(text);
+        let changes = blocks::returns_into(text);
+        let block = changes || blocks::is_block(text);
         // Stored code has no variables of the shell.
         if self.variables.is_empty() || block && blocks::stored(text).is_some() {
             return None;
@@ -409,26 +464,37 @@ impl Shell {
         used.sort();
         used.dedup();
         let (mut declared, mut told) = (String::new(), String::new());
+        if changes {
+            told.push_str(&format!("raise notice '%', '{BOUND}=' || sql%rowcount;\n"));
+        }
         for name in &used {
             let variable = &self.variables[name];
             let value = value_of(variable);
             declared.push_str(&format!("b_{name} {} := {value};\n", variable.ty));
+            // No line of `dbms_output`, which may be switched off.
             told.push_str(&format!(
-                "dbms_output.put_line('{BOUND}{name}=' || coalesce(b_{name}::text, '{NOTHING}'));\n"
+                "raise notice '%', '{BOUND}{name}=' || coalesce(b_{name}::text, '{NOTHING}');\n"
             ));
         }
         // A procedure: RETURN leaves that, and not what reads the values back.
         let before = format!("declare\n{declared}procedure {BLOCK} is\nbegin\n");
-        let behind = format!(";\nend;\nbegin\n{BLOCK};\n{told}end;");
+        let behind = format!("\n;\nend;\nbegin\n{BLOCK};\n{told}end;");
         Some(Bound { edited: out, before, behind })
     }
 }
 
 fn value_of(variable: &Variable) -> String {
     match &variable.value {
-        None => format!("cast(null as {})", variable.ty),
-        Some(text) => format!("cast({} as {})", literal(text), variable.ty),
+        None => format!("cast(null as {})", variable.cast),
+        Some(text) => format!("cast({} as {})", literal(text), variable.cast),
     }
+}
+
+/// Lines in which names were replaced, as they were and as they are.
+fn replaced_lines(typed: &str, text: &str) -> String {
+    let lines = (1..).zip(typed.lines().zip(text.lines()));
+    let replaced = lines.filter(|(_, (old, new))| old != new);
+    replaced.map(|(n, (old, new))| format!("old{n:>4}: {old}\nnew{n:>4}: {new}\n")).collect()
 }
 
 /// Lines of the terminal.
@@ -479,5 +545,11 @@ mod tests {
     #[test]
     fn rows_follow_a_copy_from_the_client() {
         assert!(takes_rows("COPY t (a)\nFROM  stdin csv") && !takes_rows("copy t to stdout"));
+    }
+
+    #[test]
+    fn lines_with_names_are_shown_as_they_were_and_are() {
+        let shown = replaced_lines("select\n  &a\nfrom t", "select\n  1\nfrom t");
+        assert_eq!(shown, "old   2:   &a\nnew   2:   1\n");
     }
 }

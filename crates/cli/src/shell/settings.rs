@@ -4,7 +4,9 @@
 //! and stops nothing.
 
 use super::autotrace::Told;
+use super::columns::TEMPLATES;
 use super::format::Format;
+use super::shapes::Template;
 use super::transaction::End;
 use super::words::{quoted_words, setting};
 use super::{Shell, query};
@@ -19,6 +21,12 @@ pub(super) enum OnError {
     Exit(u8, End),
 }
 
+/// What stands between columns.
+pub(super) const SEPARATOR: &str = "|";
+
+/// Characters that numbers may be kept within.
+const NUMBER_WIDTHS: std::ops::RangeInclusive<usize> = 2..=50;
+
 /// What `set` and `\pset` have set.
 pub(super) struct Settings {
     pub(super) format: Format,
@@ -29,12 +37,23 @@ pub(super) struct Settings {
     pub(super) heading: bool,
     pub(super) echo: bool,
     pub(super) termout: bool,
+    /// Whether lines are shown with the values of `&name`.
+    pub(super) verify: bool,
+    /// What stands before a line that is typed, if it is not the usual one.
+    pub(super) sqlprompt: Option<String>,
     /// What `&name` begins with; `None`: names are not replaced.
     pub(super) define: Option<char>,
     /// What takes that from it.
     pub(super) escape: Option<char>,
     pub(super) null: String,
     pub(super) separator: String,
+    /// How numbers are written, or within how many characters, of which `column` says nothing.
+    pub(super) numformat: Option<Template>,
+    pub(super) numwidth: Option<usize>,
+    /// Whether texts that are wider than their columns go on in the next line.
+    pub(super) wraps: bool,
+    /// What stands between the lines of a heading.
+    pub(super) headsep: Option<char>,
     pub(super) on_error: OnError,
     pub(super) autocommit: bool,
     /// What is told behind each statement that has a plan.
@@ -54,10 +73,16 @@ impl Settings {
             heading: true,
             echo: false,
             termout: true,
+            verify: false,
+            sqlprompt: None,
             define: Some('&'),
             escape: None,
             null: String::new(),
-            separator: "|".to_owned(),
+            separator: SEPARATOR.to_owned(),
+            numformat: None,
+            numwidth: None,
+            wraps: true,
+            headsep: Some('|'),
             on_error: match (interactive, commands) {
                 (true, _) => OnError::Continue(End::Nothing),
                 (false, false) => OnError::GoOn,
@@ -143,6 +168,13 @@ impl Shell {
                     return Ok(());
                 }
                 "describe" => return Ok(()),
+                "numformat" => match Template::read(value) {
+                    None if !value.is_empty() => {
+                        self.refuse(&format!("set numformat {value}: {TEMPLATES}"));
+                        return Ok(());
+                    }
+                    template => self.settings.numformat = template,
+                },
                 "autotrace" => {
                     let parts: Vec<&str> = std::iter::once(value).chain(words).collect();
                     return self.set_autotrace(&parts);
@@ -170,6 +202,19 @@ impl Shell {
             "escape" => settings.escape = character(value, '\\')?,
             "format" => settings.format = format_of(&value.to_ascii_lowercase())?,
             "null" => value.clone_into(&mut settings.null),
+            "sqlprompt" => settings.sqlprompt = Some(value.to_owned()),
+            "verify" => settings.verify = switched(value, settings.verify)?,
+            "numwidth" => {
+                // Zero: numbers are as wide as they are.
+                let width = match value.parse::<usize>() {
+                    Ok(0) => None,
+                    Ok(width) if NUMBER_WIDTHS.contains(&width) => Some(width),
+                    _ => return Err(CliError::failed("set numwidth N: 2 to 50, or 0 for any")),
+                };
+                settings.numwidth = width;
+            }
+            "wrap" => settings.wraps = switched(value, settings.wraps)?,
+            "headsep" => settings.headsep = character(value, '|')?,
             "colsep" => value.clone_into(&mut settings.separator),
             "exitcommit" => settings.exit_commits = switched(value, settings.exit_commits)?,
             // What is open stays so: the next change commits it with itself.
@@ -190,7 +235,7 @@ impl Shell {
         let words = quoted_words(what);
         let word = words.first().map_or(String::new(), |word| word.to_ascii_lowercase());
         let text = match word.as_str() {
-            "user" => "USER is \"skein\"\n".to_owned(),
+            "user" => format!("USER is \"{}\"\n", self.login.user()),
             "release" => format!("release {}\n", env!("CARGO_PKG_VERSION")),
             "err" | "error" | "errors" => self.compile_errors(words.get(1..).unwrap_or_default()),
             "spool" if self.spool.is_some() => "currently spooling\n".to_owned(),
@@ -242,6 +287,18 @@ impl Shell {
             "define" | "scan" => format!("define {}\n", marked(settings.define)),
             "escape" => format!("escape {}\n", marked(settings.escape)),
             "null" => format!("null \"{}\"\n", settings.null),
+            "sqlprompt" => {
+                let text = settings.sqlprompt.as_deref().unwrap_or("skein=# ");
+                format!("sqlprompt \"{text}\"\n")
+            }
+            "verify" => format!("verify {}\n", on_off(settings.verify)),
+            "headsep" => format!("headsep {}\n", marked(settings.headsep)),
+            "numformat" => {
+                let text = settings.numformat.as_ref().map_or("", Template::written);
+                format!("numformat \"{text}\"\n")
+            }
+            "numwidth" => format!("numwidth {}\n", settings.numwidth.unwrap_or(0)),
+            "wrap" => format!("wrap {}\n", on_off(settings.wraps)),
             "colsep" => format!("colsep \"{}\"\n", settings.separator),
             "format" => format!("format {}\n", format!("{:?}", settings.format).to_lowercase()),
             _ => return None,

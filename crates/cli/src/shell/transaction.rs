@@ -109,7 +109,7 @@ impl Shell {
         self.may_commit &= !self.client.is_closed();
         if manual && !self.transaction.open && matches!(role, Role::Ends { .. }) {
             // There is nothing to end, which is no reason for a warning.
-            self.tell_done(0);
+            self.tell_done(None);
             return Ok(None);
         }
         let wants = matches!(role, Role::Query | Role::Changes | Role::Settles);

@@ -5,15 +5,18 @@
 //! take a statement of SQL for a command.
 
 /// Commands, each by the shortest form that is taken and in full.
-const COMMANDS: [(&str, &str); 37] = [
+const COMMANDS: [(&str, &str); 41] = [
     ("acc", "accept"),
+    ("a", "append"),
     ("bre", "break"),
     ("bti", "btitle"),
+    ("c", "change"),
     ("cl", "clear"),
     ("col", "column"),
     ("comp", "compute"),
     ("conn", "connect"),
     ("def", "define"),
+    ("del", "del"),
     ("desc", "describe"),
     ("disc", "disconnect"),
     ("exec", "execute"),
@@ -21,6 +24,7 @@ const COMMANDS: [(&str, &str); 37] = [
     ("get", "get"),
     ("help", "help"),
     ("ho", "host"),
+    ("i", "input"),
     ("l", "list"),
     ("pau", "pause"),
     ("pri", "print"),
@@ -47,16 +51,12 @@ const COMMANDS: [(&str, &str); 37] = [
 ];
 
 /// Commands of the field's shell that this one does not have, and what does their work.
-const ABSENT: [(&str, &str, &str); 16] = [
-    ("a", "append", ""),
+const ABSENT: [(&str, &str, &str); 12] = [
     ("archive", "archive", ""),
     ("attr", "attribute", ""),
-    ("c", "change", ""),
     ("copy", "copy", "INSERT .. SELECT, or \"copy t to stdout\" and \"copy t from stdin\", do"),
-    ("del", "del", ""),
     ("ed", "edit", "\"save FILE\" and \"get FILE\" do, with an editor between them"),
     ("hist", "history", "the terminal's history is in ~/.skein_history"),
-    ("i", "input", ""),
     ("oradebug", "oradebug", ""),
     ("passw", "password", "ALTER USER does"),
     ("recover", "recover", "an instance recovers when it is started"),
@@ -156,7 +156,8 @@ pub(super) fn first_word(text: &str) -> &str {
     &text[..end]
 }
 
-fn full(list: &[(&'static str, &'static str)], word: &str) -> Option<&'static str> {
+/// The word of a list that a word means, in full.
+pub(super) fn full(list: &[(&'static str, &'static str)], word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase();
     let means = |(short, full): &&(&str, &str)| word.starts_with(short) && full.starts_with(&word);
     // A word that is one in full is that one.
@@ -179,6 +180,11 @@ pub(super) fn absent(word: &str) -> Option<String> {
         true => format!("{full}: this shell has no such command"),
         false => format!("{full}: this shell has no such command; {instead}"),
     })
+}
+
+/// Whether a word is the number of a line of the statement before.
+pub(super) fn is_line_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// The setting of the shell that a word means, in full.
@@ -207,8 +213,11 @@ pub(super) fn begins(text: &str) -> Begins {
         }
         // The field's has a database first.
         "copy" => matches!(next.as_str(), "from" | "to"),
+        "" if is_line_number(word) => alone(rest) && !rest.starts_with('/'),
         "" => absent(word).is_some() && (word.len() > 1 || alone(rest)),
-        "list" | "run" => word.len() > 1 || alone(rest),
+        // Any sign may stand around what is changed.
+        "change" => word.len() > 1 || !rest.is_empty(),
+        "append" | "input" | "list" | "run" => word.len() > 1 || alone(rest),
         _ => true,
     };
     if is_command { Begins::Command } else { Begins::Statement }
@@ -324,6 +333,13 @@ mod tests {
             "disc",
             "edit",
             "c/old/new/",
+            "c|old|new",
+            "a  , b",
+            "append x",
+            "i order by 1",
+            "del 2 last",
+            "2",
+            "3  from t",
             "accept x prompt 'X'",
             "copy from a@b -",
             "start file",
@@ -355,6 +371,13 @@ mod tests {
             "lock table t",
             "reset all",
             "call p()",
+            "abort",
+            "alter table t add a int",
+            "analyze t",
+            "checkpoint",
+            "commit",
+            "comment on table t is 'x'",
+            "import foreign schema s from server t into u",
             "cluster",
             "insert into t values (1);",
             "savepoint a",

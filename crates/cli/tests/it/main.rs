@@ -32,6 +32,8 @@ mod security;
 mod sequences;
 mod settings;
 mod shell;
+mod shell_columns;
+mod shell_sessions;
 mod signals;
 mod sysbench;
 mod tpcc;

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 /// A text on standard input.
-fn typed(command: &mut Command, text: &str) -> (bool, String, String) {
+pub fn typed(command: &mut Command, text: &str) -> (bool, String, String) {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().expect("it runs");
     child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("written");
@@ -618,4 +618,146 @@ fn what_comes_through_a_pipe_runs_as_it_comes() {
     drop(input);
     wait_for(" last");
     assert_eq!(child.wait().expect("it ends").code(), Some(1));
+}
+
+#[test]
+fn reports_have_breaks_and_figures() {
+    let db = Db::open(1);
+    let text = "create table e (dept int, name varchar2(10), sal number(8, 2));
+insert into e values (10, 'a', 1.5), (10, 'b', 2), (20, 'c', 4);
+set feedback off
+break on dept skip 1 on report
+compute sum label Total of sal on dept report
+select dept, name, sal from e order by dept, name;
+break
+compute
+clear computes
+clear breaks
+select dept from e where dept = 10;
+set colsep ';'
+select dept, name from e where name = 'c';
+";
+    let (good, out, err) = typed(&mut db.skein("sql"), text);
+    assert!(good, "{out}{err}");
+    for part in [
+        " dept  | name | sal\n-------+------+------\n    10 | a    | 1.50\n       | b    | 2.00\n \
+         ***** |      | ----\n Total |      | 3.50\n\n    20 | c    | 4.00\n ***** |      | \
+         ----\n Total |      | 4.00\n\n       |      | ----\n Total |      | 7.50\n",
+        "break on report on dept skip 1 nodup\n",
+        "compute sum label 'Total' of sal on dept\ncompute sum label 'Total' of sal on report\n",
+        " dept\n------\n   10\n   10\n",
+        " dept ; name\n------;------\n   20 ; c\n",
+    ] {
+        assert!(out.contains(part), "{part:?}: {out}");
+    }
+}
+
+#[test]
+fn the_statement_before_is_changed_by_its_lines() {
+    let db = Db::open(1);
+    let said = script(
+        &db,
+        "select 1 as a
+  from nosuch;
+c/NOSUCH/dual/
+1
+a , 2 as b
+/
+list
+i where 1 = 0
+/
+del
+l 2
+2 from dual x where x.dummy = 'Y'
+list
+del 9
+del 1 last
+list
+",
+    );
+    for part in [
+        "  2*   from dual\n",
+        "  1* select 1 as a\n  1* select 1 as a, 2 as b\n",
+        " a | b\n---+---\n 1 | 2\n(1 row)\n",
+        "  1  select 1 as a, 2 as b\n  2*   from dual\n",
+        " a | b\n---+---\n(0 rows)\n",
+        "(0 rows)\n  2*   from dual\n",
+        "  1  select 1 as a, 2 as b\n  2* from dual x where x.dummy = 'Y'\n",
+    ] {
+        assert!(said.contains(part), "{part:?}: {said}");
+    }
+    assert!(said.contains("9: no such line\n"), "{said}");
+    assert!(said.contains("there is no statement before\n"), "{said}");
+}
+
+#[test]
+fn variables_take_what_changes_return() {
+    let db = Db::open(1);
+    let said = script(
+        &db,
+        "create table v (id int generated always as identity, x number);
+variable id number
+variable s varchar2(10) = 'start'
+variable d date = '2026-01-02 03:04:05'
+variable c refcursor
+variable q varchar2(9) = 'it''s'
+print q
+variable q varchar2(9) = 'open
+print s
+insert into v (x) values (2.5) returning id into :id;
+print id
+update v set x = x + 1 where id = :id returning 'n' || x into :s;
+print s
+begin :d := :d + 1; end;
+/
+print d
+exec dbms_output.disable
+exec :id := 7
+print id
+",
+    );
+    for part in [
+        " q\n------\n it's\n",
+        "variable q: 'open does not end with its own quote\n",
+        " s\n-------\n start\n",
+        "done, 1 rows\n id\n----\n  1\n",
+        "done, 1 rows\n s\n------\n n3.5\n",
+        " 2026-01-03 03:04:05\n",
+        " id\n----\n  7\n",
+        "no variables for cursors",
+    ] {
+        assert!(said.contains(part), "{part:?}: {said}");
+    }
+    assert_eq!(db.sql(1, "select x::text like '3.5%' from v"), "t");
+}
+
+#[test]
+fn what_the_field_would_say_is_said() {
+    let db = Db::open(1);
+    let said = script(
+        &db,
+        "set verify on
+define n = 5
+select &n as v
+  from dual;
+set verify off
+show verify
+prompt &_user at &_connect_identifier
+exec raise_application_error(-20001, 'no')
+exec nosuch
+alter database open;
+startup
+",
+    );
+    for part in [
+        "old   1: select &n as v\nnew   1: select 5 as v\n v\n",
+        "verify OFF\n",
+        "SKEIN at skein\n",
+        "ERROR P0001: no\nDETAIL: ORA-20001: no\n",
+        "ERROR 42883: procedure nosuch() does not exist\n",
+        "ERROR 0A000: ALTER DATABASE OPEN is not supported\nHINT: ",
+        "startup: this shell has no such command; \"skein start\" does",
+    ] {
+        assert!(said.contains(part), "{part:?}: {said}");
+    }
 }

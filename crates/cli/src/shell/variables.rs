@@ -1,0 +1,202 @@
+//! Bind variables: `variable`, `print`.
+
+use super::Shell;
+use super::commands::split_word;
+use super::format::{Kind, Table};
+use crate::error::{CliError, Result};
+
+const USAGE: &str = "variable NAME TYPE [= VALUE]";
+
+/// A bind variable of the shell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Variable {
+    /// As it is declared in a block, and as SQL has the type.
+    pub(super) ty: String,
+    pub(super) cast: String,
+    pub(super) value: Option<String>,
+}
+
+impl Variable {
+    /// One without a value.
+    ///
+    /// # Errors
+    /// The shell has no variables of this type.
+    fn new(text: &str) -> Result<Variable> {
+        let lower = text.to_lowercase();
+        // Lengths are characters in any case.
+        let ty = lower.replace(" char)", ")").replace(" byte)", ")");
+        let name = ty.split('(').next().unwrap_or("").trim();
+        let same = |ty: &str| (ty.to_owned(), ty.to_owned());
+        let (ty, cast) = match name {
+            "refcursor" | "sys_refcursor" => {
+                return Err(CliError::failed(format!(
+                    "variable .. {name}: the shell has no variables for cursors; a query shows \
+                     its rows by itself"
+                )));
+            }
+            "clob" | "nclob" | "long" => same("text"),
+            "nchar" => same(&ty.replacen("nchar", "char", 1)),
+            "nvarchar2" => same(&ty.replacen("nvarchar2", "varchar2", 1)),
+            // With a time of day, which a block's date has and SQL's has not.
+            "date" => ("date".to_owned(), "timestamp(0)".to_owned()),
+            _ => same(&ty),
+        };
+        Ok(Variable { ty, cast, value: None })
+    }
+
+    /// Gives it a constant, which may stand in quotes.
+    fn assign(&mut self, name: &str, text: &str) -> Result<()> {
+        let text = text.trim();
+        if text.eq_ignore_ascii_case("null") {
+            self.value = None;
+            return Ok(());
+        }
+        let Some(value) = constant(text) else {
+            let text = format!("variable {name}: {text} does not end with its own quote");
+            return Err(CliError::failed(text));
+        };
+        if self.ty.starts_with("number") && value.parse::<f64>().is_err() {
+            let text = format!("variable {name}: \"{value}\" is not a number");
+            return Err(CliError::failed(text));
+        }
+        self.value = Some(value);
+        Ok(())
+    }
+
+    /// What its value is to whoever shows it.
+    fn kind(&self) -> Kind {
+        let name = self.ty.split(['(', ' ']).next().unwrap_or("");
+        let is_number = matches!(
+            name,
+            "number"
+                | "numeric"
+                | "decimal"
+                | "int"
+                | "integer"
+                | "pls_integer"
+                | "smallint"
+                | "bigint"
+                | "float"
+                | "real"
+                | "double"
+                | "binary_float"
+                | "binary_double"
+        );
+        if is_number { Kind::Number } else { Kind::Text }
+    }
+}
+
+/// A constant without its quotes, of which one inside is doubled; `None`: they are not closed.
+fn constant(text: &str) -> Option<String> {
+    let Some(quote) = text.chars().next().filter(|c| matches!(c, '\'' | '"')) else {
+        return Some(text.to_owned());
+    };
+    let inner = text[1..].strip_suffix(quote)?;
+    let doubled = [quote, quote].iter().collect::<String>();
+    let parts: Vec<&str> = inner.split(doubled.as_str()).collect();
+    let is_closed = parts.iter().all(|part| !part.contains(quote));
+    is_closed.then(|| parts.join(&doubled[1..]))
+}
+
+/// Name, type and value of a declaration; the last two may not be there.
+fn parts(text: &str) -> (&str, &str, Option<&str>) {
+    let (head, value) = match text.split_once('=') {
+        Some((head, value)) => (head.trim_end().trim_end_matches(':'), Some(value)),
+        None => (text, None),
+    };
+    let (name, ty) = split_word(head);
+    (name.trim_start_matches(':'), ty, value)
+}
+
+impl Shell {
+    /// `variable x number = 5`, or what there is.
+    pub(super) fn declare(&mut self, text: &str) -> Result<()> {
+        let (name, ty, value) = parts(text);
+        let own = name.to_lowercase();
+        if ty.is_empty() && value.is_none() {
+            let all = self.variables.iter().filter(|(known, _)| name.is_empty() || **known == own);
+            let shown: String = all.map(|(name, v)| format!("{name} {}\n", v.ty)).collect();
+            if shown.is_empty() && !name.is_empty() {
+                return Err(CliError::failed(format!("\"{name}\" is not declared: {USAGE}")));
+            }
+            self.print(&shown);
+            return Ok(());
+        }
+        let mut variable = match ty.is_empty() {
+            false => Variable::new(ty)?,
+            true => {
+                let missing = || CliError::failed(format!("\"{name}\" is not declared: {USAGE}"));
+                self.variables.get(&own).cloned().ok_or_else(missing)?
+            }
+        };
+        if let Some(value) = value {
+            variable.assign(name, value)?;
+        }
+        self.variables.insert(own, variable);
+        Ok(())
+    }
+
+    pub(super) fn print_variables(&mut self, text: &str) -> Result<()> {
+        let wanted: Vec<String> =
+            text.split_whitespace().map(|n| n.trim_start_matches(':').to_lowercase()).collect();
+        if let Some(name) = wanted.iter().find(|name| !self.variables.contains_key(*name)) {
+            return Err(CliError::failed(format!("bind variable \"{name}\" is not declared")));
+        }
+        let shown = self.variables.iter().filter(|(n, _)| wanted.is_empty() || wanted.contains(n));
+        let mut table = Table { rows: vec![Vec::new()], ..Table::default() };
+        for (name, variable) in shown {
+            table.header.push(name.clone());
+            table.rows[0].push(variable.value.clone());
+            table.kinds.push(variable.kind());
+        }
+        self.shape(&mut table);
+        if !table.header.is_empty() {
+            self.show(&table);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_have_a_name_a_type_and_a_value() {
+        assert_eq!(parts("x number"), ("x", "number", None));
+        assert_eq!(parts(":x varchar2(20) = 'a=b'"), ("x", "varchar2(20)", Some(" 'a=b'")));
+        assert_eq!(parts("x := 5"), ("x", "", Some(" 5")));
+        let new = |text: &str| Variable::new(text).map(|v| format!("{} {}", v.ty, v.cast)).ok();
+        assert_eq!(new("VARCHAR2(20 CHAR)").as_deref(), Some("varchar2(20) varchar2(20)"));
+        assert_eq!(new("date").as_deref(), Some("date timestamp(0)"));
+        assert_eq!(new("nvarchar2(5)").as_deref(), Some("varchar2(5) varchar2(5)"));
+        assert_eq!((new("clob").as_deref(), new("refcursor")), (Some("text text"), None));
+        let mut number = Variable::new("number").expect("a type");
+        assert!(number.assign("x", "five").is_err() && number.assign("x", "-5.5").is_ok());
+        assert_eq!(number.value.as_deref(), Some("-5.5"));
+        assert!(number.assign("x", "NULL").is_ok() && number.value.is_none());
+        assert!(number.assign("x", "'6'").is_ok() && number.kind() == Kind::Number);
+    }
+
+    #[test]
+    fn constants_end_with_the_quote_they_begin_with() {
+        for (text, wanted) in [
+            ("'it''s'", Some("it's")),
+            ("\"it's\"", Some("it's")),
+            ("'say \"x\"'", Some("say \"x\"")),
+            ("''''", Some("'")),
+            ("''", Some("")),
+            ("it's", Some("it's")),
+            ("'it's'", None),
+            ("'x\"", None),
+            ("'x", None),
+            ("'", None),
+            ("'''", None),
+        ] {
+            assert_eq!(constant(text).as_deref(), wanted, "{text}");
+        }
+        let mut text = Variable::new("varchar2(9)").expect("a type");
+        assert!(text.assign("x", "'a").is_err() && text.assign("x", "'it''s'").is_ok());
+        assert_eq!((text.value.as_deref(), text.kind()), (Some("it's"), Kind::Text));
+    }
+}

@@ -1,0 +1,46 @@
+//! `skein sql`: who somebody is, and what may not be seen of it.
+
+use crate::db::Db;
+use crate::shell::typed;
+
+#[test]
+fn passwords_are_not_shown_and_a_wrong_one_ends_nothing() {
+    let db = Db::open(1);
+    let text = "create user scott identified by tiger;
+create table t (id int);
+set echo on
+connect scott/tiger@1
+connect / as sysdba
+accept pw prompt 'Password: ' hide
+tiger
+set verify on
+select length('&pw') as l from dual;
+select '&pw' as x from nosuch;
+define pw
+set autocommit off
+insert into t values (1);
+connect scott/wrong@1
+rollback;
+select count(*) as c from t;
+insert into t values (2);
+connect scott/&pw@1
+connect / as sysdba
+select count(*) as c from t;
+";
+    let (good, out, err) = typed(&mut db.skein("sql"), text);
+    assert!(!good && err.contains("28P01"), "{out}{err}");
+    for part in [
+        "connect scott/***@1\nconnected to instance 1 as scott\n",
+        "new   1: select length('***') as l from dual\n l\n---\n 5\n",
+        "DEFINE pw = \"***\"\n",
+        " c\n---\n 0\n",
+        "connected to instance 1 as scott\nconnect / as sysdba\nconnected to instance 1\n",
+        " c\n---\n 1\n",
+    ] {
+        assert!(out.contains(part), "{part:?}: {out}{err}");
+    }
+    let place = format!("LINE 1: select '***' as x from nosuch\n{:31}^", "");
+    assert!(err.contains(&place), "{err}");
+    assert!(!out.contains("tiger") && !err.contains("tiger"), "{out}{err}");
+    assert!(!out.contains("wrong") && !err.contains("wrong"), "{out}{err}");
+}
