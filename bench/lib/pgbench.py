@@ -15,10 +15,10 @@ def load(server, scale):
     server.settle([f"pgbench_{t}" for t in ("accounts", "branches", "tellers")])
 
 
-def run(server, script, clients, seconds):
+def run(server, script, clients, seconds, protocol="prepared"):
     """CPU for each transaction in us, and transactions a second."""
     command = [
-        "pgbench", "-n", *script, "-M", "prepared", "-c", str(clients), "-j", "2",
+        "pgbench", "-n", *script, "-M", protocol, "-c", str(clients), "-j", "2",
         "-T", str(seconds),
     ]
     with Meter(server) as m:
