@@ -11,6 +11,7 @@ mod observer;
 mod past;
 pub mod reference;
 mod running;
+mod secrets;
 mod session;
 mod split;
 mod statements;
@@ -35,6 +36,7 @@ pub use observer::{
 };
 pub use past::{PAST_WAITS, PastWait};
 pub use running::{RunningView, WaitedFor};
+pub use secrets::without_passwords;
 pub use session::{
     About, BACKGROUND_SERVICE, Session, SessionKind, SessionRow, SessionState, USER_SERVICE,
     WaitView, Work, Working,

@@ -87,46 +87,6 @@ fn older(path: &Path, number: usize) -> PathBuf {
     PathBuf::from(format!("{}.{number}", path.display()))
 }
 
-/// A statement without the passwords in it.
-pub(crate) fn without_passwords(text: &str) -> String {
-    let lower = text.to_ascii_lowercase();
-    let (mut out, mut from) = (String::new(), 0);
-    while let Some(at) = lower[from..].find("password").map(|at| from + at + "password".len()) {
-        out.push_str(&text[from..at]);
-        from = at;
-        let rest = &text[at..];
-        let blanks = rest.len() - rest.trim_start().len();
-        let rest = rest.trim_start();
-        let begins = rest.starts_with('\'') || rest.to_ascii_lowercase().starts_with("e'");
-        if !begins {
-            continue;
-        }
-        out.push_str(" '********'");
-        let open = rest.find('\'').unwrap_or(0);
-        let escapes = open > 0;
-        let mut end = rest.len();
-        let mut chars = rest[open + 1..].char_indices().peekable();
-        while let Some((i, c)) = chars.next() {
-            match c {
-                '\\' if escapes => {
-                    chars.next();
-                }
-                '\'' if chars.peek().is_some_and(|(_, next)| *next == '\'') => {
-                    chars.next();
-                }
-                '\'' => {
-                    end = open + 1 + i + 1;
-                    break;
-                }
-                _ => {}
-            }
-        }
-        from = at + blanks + end;
-    }
-    out.push_str(&text[from..]);
-    out
-}
-
 impl Trail {
     /// Writes to this file from now on.
     ///
@@ -243,20 +203,6 @@ pub fn note(instance: &std::sync::Arc<Instance>, event: &Event<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn passwords_are_not_kept() {
-        let text = "ALTER ROLE a PASSWORD 'it''s' VALID UNTIL 'x'; create user b password E'a\\'b'";
-        assert_eq!(
-            without_passwords(text),
-            "ALTER ROLE a PASSWORD '********' VALID UNTIL 'x'; create user b password '********'"
-        );
-        assert_eq!(without_passwords("alter role a password null"), "alter role a password null");
-        assert_eq!(
-            without_passwords("create role a password 'open"),
-            "create role a password '********'"
-        );
-    }
 
     #[test]
     fn a_line_is_read_back() {

@@ -4,7 +4,7 @@
 //! must never do: prove who somebody is; whoever calls has done so.
 
 use crate::access::{Access, no_role};
-use crate::audit::{Event, note, without_passwords};
+use crate::audit::{Event, note};
 use crate::database::Database;
 use crate::hba::{Knock, Method, method_of};
 use crate::parse::Own;
@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::dict::{self, AclKind, Privileges};
 use kernel::instance::Instance;
 use kernel::txn::Isolation;
-use observe::{AlertLevel, Ctx};
+use observe::{AlertLevel, Ctx, without_passwords};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;

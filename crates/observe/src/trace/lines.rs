@@ -7,6 +7,7 @@ use env::Micros;
 use super::session::Used;
 use super::{CURSORS_MAX, Cursor, Trace};
 use crate::events::WaitEvent;
+use crate::secrets::without_passwords;
 use crate::statements::SqlId;
 
 /// What kind of call a line tells of.
@@ -119,7 +120,9 @@ impl Trace {
         self.cursors_made += 1;
         let number = self.cursors_made;
         self.cursors.insert(Arc::clone(text), Cursor { number, depth, told_plan: None });
-        let ((id, hash), length, oct) = (sql_id(text), text.len(), command(text));
+        let ((id, hash), oct) = (sql_id(text), command(text));
+        let text = without_passwords(text);
+        let length = text.len();
         self.line(
             now,
             wall,
@@ -291,7 +294,9 @@ impl Trace {
         now: Micros,
         wall: impl Fn() -> String,
     ) {
-        let (length, oct) = (text.len(), command(text));
+        let oct = command(text);
+        let text = without_passwords(text);
+        let length = text.len();
         self.cursors_made += 1;
         let number = self.cursors_made;
         self.line(
