@@ -453,7 +453,13 @@ impl Reader<'_> {
         };
         let (mut next, mut read) = (at + 1, 0);
         while next < lines.len() && read < length {
-            read += lines[next].len() as u64 + 1;
+            // As long as it is in the file, where its end may be of two characters.
+            let begin = lines[next].as_ptr() as usize;
+            let bytes = match lines.get(next + 1) {
+                Some(after) => (after.as_ptr() as usize).saturating_sub(begin),
+                None => lines[next].len() + 1,
+            };
+            read += bytes as u64;
             next += 1;
         }
         if read < length {

@@ -462,15 +462,18 @@ impl Session {
 
     /// Makes the plan of a traced query that has none yet, as its run would with these values: the
     /// line of the execution, which comes before the first row, is to name it.
-    pub(crate) async fn make_traced(&self, plan: &Plan, params: &[Value]) {
-        let Kind::Query(query) = &plan.kind else { return };
+    ///
+    /// # Errors
+    /// Those of planning, which are the execution's.
+    pub(crate) async fn make_traced(&self, plan: &Plan, params: &[Value]) -> Result<()> {
+        let Kind::Query(query) = &plan.kind else { return Ok(()) };
         if !query.query.reusable || query.physical.get().is_some() || plan.runs_whole() {
-            return;
+            return Ok(());
         }
         let planner = &self.database.planner;
         let make = || planner.physical_peeking(&query.query.plan, params);
-        // The run says what is wrong with it.
-        let _ = query.physical.get_or_try_init(make).await;
+        query.physical.get_or_try_init(make).await?;
+        Ok(())
     }
 
     /// The text has run by the plan with this number.

@@ -190,7 +190,7 @@ impl Session {
                 params.push(value);
             }
             if self.tracing.is_some() {
-                Box::pin(self.make_traced(&plan, &params)).await;
+                Box::pin(self.make_traced(&plan, &params)).await?;
                 self.note_executed(&plan);
             }
             let run = Run { plan: &plan, params, portal, max_rows, sink };

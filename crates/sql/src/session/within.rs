@@ -89,7 +89,7 @@ impl Session {
                 params.push(value);
             }
             if traced {
-                Box::pin(self.make_traced(&plan, &params)).await;
+                Box::pin(self.make_traced(&plan, &params)).await?;
                 self.note_executed(&plan);
             }
             let run = Run { plan: &plan, params, portal: &mut *portal, max_rows, sink: &mut *sink };
