@@ -5,7 +5,9 @@
 
 use crate::bind::scalar::assignable;
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Parens, Query, SelectItem, SetExpr, UnaryOperator, Value,
+};
 use kernel::dict::ColumnDef;
 use kernel::row::{ColType, TypeKind};
 use query::PgColumn;
@@ -91,31 +93,57 @@ pub(crate) fn check_cells(query: &Query, columns: &[&ColumnDef]) -> Result<()> {
     Ok(())
 }
 
-/// Makes each literal of several rows of VALUES one of its column's type: the rows may become a
-/// union, in which it would take that of its neighbours.
+/// Makes each literal of several rows of VALUES one of its column's type where something else
+/// stands in the column, too: the rows become a union, in which it would take that one's. Where
+/// there are literals only, each is read as its column's when it is written.
 pub(crate) fn type_literals(query: &mut Query, wanted: &[ColType]) -> Result<()> {
     let SetExpr::Values(values) = &mut *query.body else { return Ok(()) };
-    if values.rows.len() < 2 {
-        return Ok(());
-    }
-    for row in &mut values.rows {
-        for (cell, ty) in row.content.iter_mut().zip(wanted) {
-            let mut inner = cell;
-            while let Expr::Nested(nested) = inner {
-                inner = nested;
-            }
-            if let Some(typed) = typed_literal(inner, *ty)? {
-                *inner = typed;
+    let rows = &mut values.rows;
+    for (at, ty) in wanted.iter().enumerate() {
+        let typed = |row: &Parens<Vec<Expr>>| row.content.get(at).is_some_and(|c| !is_untyped(c));
+        let open = |row: &Parens<Vec<Expr>>| row.content.get(at).is_some_and(is_text);
+        if !rows.iter().any(typed) || !rows.iter().any(open) {
+            continue;
+        }
+        for cell in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
+            if let Some(text) = typed_literal(cell, *ty)? {
+                *cell = text;
+            } else if ty.kind.is_text() && !is_untyped(cell) {
+                // Whatever it is, it is stored as a text.
+                let value = std::mem::replace(cell, Expr::Value(Value::Null.into()));
+                *cell = cast_to(value, "text")?;
             }
         }
     }
     Ok(())
 }
 
+fn is_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_text(inner),
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::SingleQuotedString(_)
+                | Value::EscapedStringLiteral(_)
+                | Value::DollarQuotedString(_)
+        ),
+        _ => false,
+    }
+}
+
+fn cast_to(value: Expr, name: &str) -> Result<Expr> {
+    let mut typed = crate::direct::parse_expr(&format!("null::{name}"))?;
+    if let Expr::Cast { expr, .. } = &mut typed {
+        **expr = value;
+    }
+    Ok(typed)
+}
+
 /// A text as a literal of a type, whose limits are the assignment's to say; `None`: it is no text,
 /// or a type that only its column names.
 fn typed_literal(expr: &Expr, ty: ColType) -> Result<Option<Expr>> {
     let text = match expr {
+        Expr::Nested(inner) => return typed_literal(inner, ty),
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => text,
             Value::DollarQuotedString(text) => &text.value,
@@ -134,11 +162,7 @@ fn typed_literal(expr: &Expr, ty: ColType) -> Result<Option<Expr>> {
         }
         _ => (text.clone(), ty.without_limit().to_string()),
     };
-    let mut typed = crate::direct::parse_expr(&format!("null::{name}"))?;
-    if let Expr::Cast { expr, .. } = &mut typed {
-        **expr = Expr::Value(Value::SingleQuotedString(text).into());
-    }
-    Ok(Some(typed))
+    cast_to(Expr::Value(Value::SingleQuotedString(text).into()), &name).map(Some)
 }
 
 /// The type that a literal or a cast has by itself.

@@ -293,7 +293,7 @@ impl VisitorMut for Divider {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         self.closed -= usize::from(closes(expr));
-        if rounds(expr) {
+        if !self.typed && rounds(expr) {
             with_numeric(expr);
             self.changed = true;
             return ControlFlow::Continue(());
@@ -367,11 +367,11 @@ mod tests {
             ("select round(a / 2, 1)", true, "SELECT round(\"$exact\"(a) / 2, 1)"),
             (
                 "select round(a, 1), trunc(b, -2)",
-                true,
+                false,
                 "SELECT round(CAST(a AS NUMERIC), 1), \
              trunc(CAST(b AS NUMERIC), -2)",
             ),
-            ("select round(d, 'mm'), round(a)", true, "SELECT round(d, 'mm'), round(a)"),
+            ("select round(d, 'mm'), round(a)", false, "SELECT round(d, 'mm'), round(a)"),
             ("select half(a / 2), b / 2", true, "SELECT half(a / 2), \"$exact\"(b) / 2"),
             ("select a || 'x' || null", true, "SELECT \"$part\"(a) || 'x' || ''"),
             ("select upper(1 || (b))", true, "SELECT upper(\"$part\"(1) || \"$part\"((b)))"),

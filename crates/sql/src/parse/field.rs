@@ -170,7 +170,8 @@ fn rename(edit: &mut Edit<'_>) {
 fn drop_table(edit: &mut Edit<'_>) {
     let mut end = edit.len();
     let listed = |n: usize| edit.sign(n, &Token::Comma) || edit.sign(n, &Token::Period);
-    if end > 3 && edit.is(end - 1, "purge") && !listed(end - 2) {
+    let names = listed(end.saturating_sub(2)) || edit.is(end.saturating_sub(2), "exists");
+    if end > 3 && edit.is(end - 1, "purge") && !names {
         edit.remove(end - 1..end);
         end -= 1;
     }

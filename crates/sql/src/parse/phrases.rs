@@ -114,10 +114,21 @@ fn is_named(argument: &[TokenWithSpan]) -> bool {
         && used.next().is_some_and(|token| token.token == Token::RArrow)
 }
 
+/// Whether a statement is about routines, whose own names stand in it.
+fn names_routines(tokens: &[TokenWithSpan]) -> bool {
+    const FIRST: [&str; 5] = ["alter", "comment", "drop", "grant", "revoke"];
+    let mut words = tokens.iter().map(|token| &token.token).filter(|token| !is_space(token));
+    let Some(first) = words.next() else { return false };
+    let is = |token: &Token, among: &[&str]| among.iter().any(|word| is_word(token, word));
+    is(first, &FIRST)
+        || is_word(first, "create")
+            && words.take(3).any(|token| is(token, &["function", "procedure"]))
+}
+
 /// `dbms_lob.substr`, `getlength` and `instr` as what they are of texts.
 fn with_text_functions(tokens: &[TokenWithSpan]) -> Result<Option<Vec<TokenWithSpan>>> {
     let package = |token: &Token| is_word(token, "dbms_lob");
-    if !tokens.iter().any(|token| package(&token.token)) {
+    if !tokens.iter().any(|token| package(&token.token)) || names_routines(tokens) {
         return Ok(None);
     }
     let mut out = tokens.to_vec();
@@ -219,8 +230,7 @@ fn top(edit: &mut Edit<'_>, n: usize) {
         first = open - 2;
     }
     let begins = edit.any(first, &["select", "distinct", "all", "unique"]);
-    let counts = edit.number(n + 1) || (edit.open(n + 1) && edit.number(n + 2));
-    if begins && !counts {
+    if begins && !edit.number(n + 1) {
         edit.replace(n, [Token::make_word("top", Some('"'))]);
     }
 }
