@@ -289,7 +289,7 @@ impl Locks {
 async fn talk(client: &Client) {
     let rows = client.simple_query("select repeat('x', 1000) from generate_series(1, 2000)").await;
     assert!(rows.expect("a large result").len() > 2000);
-    client.batch_execute("select pg_sleep(0.001)").await.expect("a sleep");
+    client.batch_execute("select pg_sleep(0.02)").await.expect("a sleep");
     client.batch_execute("select count(*) from gv$instance").await.expect("a global view");
     let sink = client.copy_in("copy held from stdin").await.expect("a copy");
     let mut sink = std::pin::pin!(sink);

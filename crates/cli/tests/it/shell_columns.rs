@@ -32,7 +32,7 @@ select sal from e where id = 1;
 ";
     let (good, out, err) = typed(&mut db.skein("sql"), text);
     assert!(good, "{out}{err}");
-    let said: Vec<&str> = out.lines().filter(|line| !line.starts_with("done, ")).collect();
+    let said: Vec<&str> = out.lines().filter(|line| !line.starts_with("done")).collect();
     let wanted = [
         "        | Full       |",
         " Number | Name       |      Salary",
