@@ -322,22 +322,8 @@ fn explain_plan(edit: &mut Edit<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use crate::parse::testing::{same, shown};
     use crate::parse::{Own, Parsed, parse_single};
-
-    fn shown(text: &str) -> String {
-        match parse_single(text) {
-            Ok(statement) => match statement.parsed {
-                Parsed::Sql(ast) => ast.to_string(),
-                other => format!("{other:?}"),
-            },
-            Err(error) => error.code.to_owned(),
-        }
-    }
-
-    fn same(field: &str, postgresql: &str) {
-        assert_eq!(shown(field), shown(postgresql), "{field}");
-        assert!(shown(field).len() > 5, "{field}: {}", shown(field));
-    }
 
     #[test]
     fn statements_are_put_in_other_words() {

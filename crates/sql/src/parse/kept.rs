@@ -90,17 +90,8 @@ fn interval(edit: &mut Edit<'_>, n: usize) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::{Parsed, parse_single};
-
-    fn shown(text: &str) -> String {
-        match parse_single(text) {
-            Ok(statement) => match statement.parsed {
-                Parsed::Sql(ast) => ast.to_string(),
-                other => format!("{other:?}"),
-            },
-            Err(error) => error.code.to_owned(),
-        }
-    }
+    use crate::parse::parse_single;
+    use crate::parse::testing::shown;
 
     #[test]
     fn aggregates_with_keep_are_ordered() {

@@ -22,6 +22,8 @@ mod storage;
 mod syntax;
 mod system;
 mod tables;
+#[cfg(test)]
+mod testing;
 mod unsupported;
 
 pub(crate) use field::WAIT;

@@ -285,22 +285,7 @@ fn overflow(edit: &mut Edit<'_>, n: usize) {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::{Parsed, parse_single};
-
-    fn shown(text: &str) -> String {
-        match parse_single(text) {
-            Ok(statement) => match statement.parsed {
-                Parsed::Sql(ast) => ast.to_string(),
-                other => format!("{other:?}"),
-            },
-            Err(error) => error.code.to_owned(),
-        }
-    }
-
-    fn same(field: &str, postgresql: &str) {
-        assert_eq!(shown(field), shown(postgresql), "{field}");
-        assert!(shown(field).len() > 5, "{field}: {}", shown(field));
-    }
+    use crate::parse::testing::{same, shown};
 
     #[test]
     fn texts_of_any_length_are_texts() {
