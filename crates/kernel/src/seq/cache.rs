@@ -11,6 +11,7 @@ use env::latch::{Latch, LatchList};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
+use super::turn::Turns;
 use crate::dict::SequenceDef;
 
 /// Consecutive values of one sequence.
@@ -59,7 +60,7 @@ pub(super) struct Slot {
     refilled: Mutex<Refilled>,
     loads: Mutex<Loads>,
     /// Held while values are taken from the dictionary.
-    pub refill: tokio::sync::Mutex<()>,
+    pub refill: tokio::sync::Mutex<Turns>,
 }
 
 impl Default for Slot {

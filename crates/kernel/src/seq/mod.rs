@@ -2,6 +2,7 @@
 
 mod cache;
 mod next;
+mod turn;
 
 #[cfg(test)]
 mod tests;

@@ -104,10 +104,7 @@ pub async fn nextval(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef) -> Re
     let slot = dict.sequences.slot(def.obj);
     // Cached ranges would break the order over several instances.
     if def.cache == 1 || def.order {
-        let turn = slot.refill.lock();
-        let p = [CACHE_ID, 0, ROW_CACHE_X];
-        let _turn = ctx.wait_or_cancel(WaitEvent::RowCacheLock, p, turn).await?;
-        return Box::pin(refill(ctx, core, def, &slot, 1)).await.map(|range| range.first);
+        return Box::pin(take_one(ctx, txn, def, &slot)).await;
     }
     loop {
         if let Some(value) = slot.take(def.generation) {
@@ -115,6 +112,22 @@ pub async fn nextval(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef) -> Re
         }
         Box::pin(fill(ctx, core, def, &slot)).await?;
     }
+}
+
+/// One value that is in no cache: each instance takes some in its turn.
+async fn take_one(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &SequenceDef,
+    slot: &Arc<Slot>,
+) -> Result<i64> {
+    let (core, wait) = (txn.core(), (WaitEvent::RowCacheLock, [CACHE_ID, 0, ROW_CACHE_X]));
+    let asked = core.env.now();
+    let mut turns = ctx.wait_or_cancel(wait.0, wait.1, slot.refill.lock()).await?;
+    let turn = turns.begin(ctx, txn, def, wait).await?;
+    let taken = refill(ctx, core, def, slot, 1).await?;
+    turns.end(turn, asked, slot);
+    Ok(taken.first)
 }
 
 /// Takes new values unless another session did meanwhile.

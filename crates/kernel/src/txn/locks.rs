@@ -115,10 +115,22 @@ pub fn analyze_resource(obj: ObjId) -> Resource {
     Resource::new(*b"AN", obj.0, 0)
 }
 
+/// The turn of the instance that takes values of a sequence.
+#[must_use]
+pub fn sequence_resource(obj: ObjId) -> Resource {
+    Resource::new(*b"SQ", obj.0, 0)
+}
+
+/// Whether an enqueue is kept by an instance that does not use it, until another asks: so are those
+/// of the dictionary's objects, not those of names that come and go.
+fn is_kept(resource: Resource) -> bool {
+    matches!(&resource.kind, b"TM" | b"SQ")
+}
+
 /// Whether an enqueue is one of those that an instance holds for its transactions and sessions.
 #[must_use]
 pub fn is_shared_by_instance(resource: Resource) -> bool {
-    matches!(&resource.kind, b"TM" | b"UL" | b"UP" | b"UN" | b"AN")
+    matches!(&resource.kind, b"TM" | b"UL" | b"UP" | b"UN" | b"AN" | b"SQ")
 }
 
 /// Who asks for a lock: a transaction, or a session under a number of its own.
@@ -145,7 +157,11 @@ impl Holder {
 
 /// Event and parameters of a wait for a lock.
 fn waited_for(resource: Resource, mode: u8) -> (WaitEvent, [u64; 3]) {
-    let event = if resource.kind == *b"TM" { WaitEvent::EnqTm } else { WaitEvent::EnqUl };
+    let event = match &resource.kind {
+        b"TM" => WaitEvent::EnqTm,
+        b"SQ" => WaitEvent::EnqSq,
+        _ => WaitEvent::EnqUl,
+    };
     let p1 = observe::enq_p1(resource.kind, mode);
     (event, [p1, u64::from(resource.id1), u64::from(resource.id2)])
 }
@@ -189,7 +205,7 @@ impl Table {
     /// their names are without number. It goes as if another instance had asked for it.
     fn give_back(&mut self, resource: Resource) {
         let idle = self.holders.is_empty() && self.queue.is_empty() && self.asker.is_none();
-        if idle && resource.kind != *b"TM" && self.cover != GesMode::Null {
+        if idle && !is_kept(resource) && self.cover != GesMode::Null {
             self.revoking.get_or_insert(GesMode::X);
         }
     }

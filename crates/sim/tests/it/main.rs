@@ -13,6 +13,7 @@ mod hazards_read;
 mod keys;
 mod rows;
 mod scenarios;
+mod sequences;
 mod sharing;
 
 use sim::{LoadKind, Mix, Scenario, Sizes, run};

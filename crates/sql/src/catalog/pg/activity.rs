@@ -206,7 +206,7 @@ pub(super) fn locks(catalog: &Catalog, instance: &Arc<Instance>) -> Rows {
         let resource = lock.resource;
         let analyze = resource.kind == *b"AN";
         let table = analyze || resource.kind == *b"TM";
-        if resource == notification_resource() {
+        if resource == notification_resource() || resource.kind == *b"SQ" {
             continue;
         }
         let of = |wanted: bool, value: Value| if wanted { value } else { Value::Null };

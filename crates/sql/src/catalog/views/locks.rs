@@ -24,8 +24,8 @@ views! {
         sid: Int4, "The session; NULL: of a session outside of transactions, or of none.";
         type: Text, "`TM`: a table; `TX`: a transaction, and with it the rows it has changed; \
             `UL`, `UP`: a lock that users name; `UN`, `AN`: the turns of those who notify or \
-            analyze.";
-        id1: Int8, "The table; of a transaction its undo segment and slot, `usn<<16 | slot`.";
+            analyze; `SQ`: an instance's turn at a sequence without a cache.";
+        id1: Int8, "The table or sequence; of a transaction its undo segment and slot, `usn<<16 | slot`.";
         id2: Int8, "Of a transaction its sequence number.";
         lmode: Int4, "How the session holds the lock.";
         request: Int4, "How it wants the lock; 0: it waits for nothing.";

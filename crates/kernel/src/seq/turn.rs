@@ -1,0 +1,98 @@
+//! Whose turn it is, over all instances, to take values of a sequence without a cache.
+//!
+//! Each such value is a change of `seq$`, durable before it is handed out; if two instances take
+//! them in turn, the entry's block travels for each value. So an instance that has the turn (the
+//! enqueue SQ of the sequence, in X) and whose sessions come back for more keeps it for a few
+//! values, which the others wait a little longer for once instead of each time. Promises that the
+//! turn ends after [`LENT_VALUES`] values, and [`IDLE`] after the last one. It is for speed only: that
+//! no value is given twice is what the row in `seq$` is for, whoever has the turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use env::{Lane, Micros};
+use global::msg::Resource;
+use observe::{Ctx, WaitEvent};
+
+use super::cache::Slot;
+use crate::dict::SequenceDef;
+use crate::error::Result;
+use crate::txn::{Core, Holder, LockWait, TmMode, Transaction, sequence_resource};
+
+/// Values that an instance takes in one turn while others wait for theirs.
+const LENT_VALUES: u32 = 8;
+/// The turn is kept if the last request came within this time after the value before.
+const SOON_US: u64 = 250;
+/// How long a kept turn waits for the next request.
+const IDLE: Duration = Duration::from_micros(500);
+
+/// What an instance knows of its turns at a sequence; guarded by the right to take values here.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// The turn it has kept.
+    kept: Option<Turn>,
+    /// When it took a value last.
+    taken_at: Option<Micros>,
+}
+
+/// The instance's turn; dropped, it is over.
+pub(super) struct Turn {
+    core: Arc<Core>,
+    resource: Resource,
+    number: u64,
+    /// Values it may still be kept for.
+    left: u32,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.core.table_locks.release_holder(self.number);
+    }
+}
+
+impl Turns {
+    /// The turn that was kept, or a new one, waited for as `event`; to take one value.
+    ///
+    /// # Errors
+    /// Interrupted, or what asking the cluster can fail with.
+    pub async fn begin(
+        &mut self,
+        ctx: &Ctx,
+        txn: &Transaction,
+        def: &SequenceDef,
+        (event, p): (WaitEvent, [u64; 3]),
+    ) -> Result<Turn> {
+        if let Some(turn) = self.kept.take() {
+            return Ok(turn);
+        }
+        let core = txn.core();
+        let (resource, number) = (sequence_resource(def.obj), core.session_number());
+        let who = Holder { id: number, same: None };
+        let turn = Turn { core: core.clone(), resource, number, left: LENT_VALUES };
+        let locked = core.lock_resource(ctx, txn, who, resource, TmMode::X, LockWait::Wait);
+        ctx.wait_over(event, p, locked).await?;
+        Ok(turn)
+    }
+
+    /// A value has been taken, which was asked for at `asked`.
+    pub fn end(&mut self, mut turn: Turn, asked: Micros, slot: &Arc<Slot>) {
+        let (core, now) = (turn.core.clone(), turn.core.env.now());
+        let soon = self.taken_at.is_some_and(|last| asked.since(last) <= SOON_US);
+        self.taken_at = Some(now);
+        turn.left -= 1;
+        let wanted = core.table_locks.revoking(turn.resource).is_some();
+        if !wanted || !soon || turn.left == 0 {
+            return; // Nobody else asks for it, or it goes to who does.
+        }
+        let (number, left) = (turn.number, turn.left);
+        self.kept = Some(turn);
+        let (env, slot) = (core.env.clone(), slot.clone());
+        core.env.spawn_task("sequence turn", Lane::Serve, async move {
+            env.sleep(IDLE).await;
+            // Whoever has the right to take values here is using the turn, and ends it.
+            if let Ok(mut turns) = slot.refill.try_lock() {
+                turns.kept.take_if(|turn| (turn.number, turn.left) == (number, left));
+            }
+        });
+    }
+}
