@@ -128,7 +128,8 @@ impl Registry for FileRegistry {
     fn leave<'a>(&'a self, slot: &'a Slot) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let written = self.file.write_slot(self.me.instance, slot).await;
-            *self.reconfiguration.lock() = None;
+            // A decision that is under way is written down under its lock; whoever decides lets
+            // it go when it learns that this instance has left.
             *self.lock.lock() = None;
             written
         })

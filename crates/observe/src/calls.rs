@@ -144,6 +144,7 @@ impl Ctx {
         running.set_previous(previous);
         let (cost, now) = self.cost_since(&planning.mark);
         self.bump(Stat::HardParseTime, cost.elapsed_us);
+        self.bump(Stat::ParseTimeCpu, cost.cpu_us);
         if let Some(cursor) = cursor {
             self.observer.statements.loaded(cursor, &cost, planning.alone, now);
         }

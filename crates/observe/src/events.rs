@@ -238,6 +238,8 @@ wait_events! {
         "Another session is raising the high-water mark of the segment.";
     EnqSq: "enq: SQ - contention", Configuration, ["name|mode", "object #", "0"],
         "Another session is refilling the cache of the sequence.";
+    DfsLockHandle: "DFS lock handle", Other, ["type|mode", "id1", "id2"],
+        "Another instance, or another session of this one, is taking a value of an ordered sequence.";
     EnqTs: "enq: TS - contention", Other, ["name|mode", "table space #", "dba"],
         "Extents of the tablespace are being allotted or given back by another session.";
     RowCacheLock: "row cache lock", Concurrency, ["cache id", "mode", "request"],

@@ -4,9 +4,11 @@ mod alert;
 mod calls;
 mod cancel;
 mod ctx;
+mod enqueues;
 mod events;
 mod history;
 mod latches;
+mod long_operations;
 mod observer;
 mod past;
 pub mod reference;
@@ -27,9 +29,13 @@ pub use alert::{AlertLevel, AlertLine, AlertLog, AlertSink, format_wall};
 pub use calls::{Planning, SqlCall};
 pub use cancel::{CancelFlag, CancelWait, Interrupt, Shield};
 pub use ctx::Ctx;
+pub use enqueues::{AskedEnqueue, EnqueueKind, EnqueueTotals, Enqueues, LiveEnqueues};
 pub use events::{DRIVER_TCP, EVENT_COUNT, WaitClass, WaitEvent, enq_p1};
 pub use history::{Blocking, History, Sample, SampledState, Sampler};
 pub use latches::attribute_latches;
+pub use long_operations::{
+    LONG_OPERATIONS_MAX, LongOperations, LongRow, Operation, Progress, SHOWN_AFTER_US, Target,
+};
 pub use observer::{
     HistogramRow, Observer, SIDS_PER_INSTANCE, SessionCounts, SessionEventRow, SystemEventRow,
     instance_of_sid,

@@ -1,7 +1,8 @@
 //! All that is observed in one instance: its sessions, their totals, block transfers, alert log.
 //!
-//! What it promises: instance totals never go back; a session that ends moves its totals from the
-//! live ones to the closed ones in one step. What it must never do: be asked on the path of a wait.
+//! What it promises: instance totals never go back, but those that say what is now; a session that
+//! ends moves its totals from the live ones to the closed ones in one step. What it must never do:
+//! be asked on the path of a wait.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +14,10 @@ use parking_lot::Mutex;
 
 use crate::alert::{AlertLevel, AlertLog};
 use crate::ctx::Ctx;
+use crate::enqueues::Enqueues;
 use crate::events::WaitEvent;
 use crate::history::History;
+use crate::long_operations::LongOperations;
 use crate::session::{Session, SessionKind, SessionRow, SessionState};
 use crate::split::BlockWaitSplit;
 use crate::statements::Statements;
@@ -44,6 +47,8 @@ pub struct Observer {
     pub statements: Statements,
     /// What sessions did, second by second.
     pub history: History,
+    /// What takes them long.
+    pub long_operations: LongOperations,
     trace_files: OnceLock<Box<dyn TraceFiles>>,
     pub(crate) trace_rules: Mutex<TraceRules>,
     pub(crate) has_trace_rules: AtomicBool,
@@ -129,6 +134,7 @@ impl Observer {
             alert_log: AlertLog::default(),
             statements: Statements::default(),
             history: History::default(),
+            long_operations: LongOperations::default(),
             trace_files: OnceLock::new(),
             trace_rules: Mutex::default(),
             has_trace_rules: AtomicBool::new(false),
@@ -192,6 +198,7 @@ impl Observer {
         drop(registry);
         if kind == SessionKind::User {
             state.totals.add_stat(Stat::LogonsCumulative, 1);
+            state.totals.set_gauge(Stat::LogonsCurrent, 1);
         }
         Arc::new(Session { state, observer: Arc::clone(self) })
     }
@@ -217,7 +224,7 @@ impl Observer {
             SessionKind::User => &mut registry.closed_user,
             SessionKind::Background => &mut registry.closed_background,
         };
-        closed.add_live(&state.totals);
+        closed.add_ended(&state.totals);
     }
 
     /// Writes to the alert log, stamped with the wall clock.
@@ -333,6 +340,14 @@ impl Observer {
         let (user, background) = self.totals();
         let sum = |s: Stat| user.stats[s.index()] + background.stats[s.index()];
         Stat::ALL.iter().map(|&s| (s, sum(s))).collect()
+    }
+
+    /// Requests for enqueues: what `v$enqueue_statistics` has beside the waits.
+    #[must_use]
+    pub fn enqueues(&self) -> Enqueues {
+        let (mut all, background) = self.totals();
+        all.enqueues.add(&background.enqueues);
+        all.enqueues
     }
 
     /// One statistic over the instance.

@@ -11,6 +11,7 @@ use env::{Env, Micros};
 use parking_lot::Mutex;
 
 use crate::cancel::CancelFlag;
+use crate::enqueues::EnqueueKind;
 use crate::events::WaitEvent;
 use crate::observer::Observer;
 use crate::past::{Ended, PastWait, PastWaits};
@@ -325,6 +326,7 @@ impl SessionState {
         self.last_undo.store(0, Ordering::Relaxed);
         self.xid_since_wall_us.store(wall_us, Ordering::Relaxed);
         self.xid.store(xid, Ordering::Release);
+        self.totals.enqueues.count(EnqueueKind::Transaction);
     }
 
     /// Its transaction has written an undo record to this file and block, at this place in it. Only

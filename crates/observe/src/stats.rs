@@ -82,6 +82,19 @@ macro_rules! statistics {
 statistics! {
     // ---- sessions and statements
     LogonsCumulative: "logons cumulative", User, Count, "Sessions that clients have opened.";
+    LogonsCurrent: "logons current", User, Count, "Of these, sessions that are open now.";
+    UserCalls: "user calls", User, Count, "Calls of clients: texts parsed by themselves, \
+        statements executed, and further fetches from them.";
+    RecursiveCalls: "recursive calls", User, Count, "Calls inside these: statements of code, and \
+        looks into tables of the dictionary and changes of them.";
+    OpenedCursorsCumulative: "opened cursors cumulative", User, Count,
+        "Cursors opened by DECLARE and in code, those of loops over rows with them.";
+    OpenedCursorsCurrent: "opened cursors current", User, Count, "Cursors open now between two \
+        statements of a client: those of type `OPEN` in `v$open_cursor`.";
+    CursorCacheHits: "session cursor cache hits", Sql, Count,
+        "EXECUTE of statements that the session had named by PREPARE.";
+    CursorCacheCount: "session cursor cache count", Sql, Count,
+        "Statements that sessions have named by PREPARE and hold now.";
     UserCommits: "user commits", User, Count,
         "Transactions of clients with changes that were committed.";
     RecursiveCommits: "recursive commits", User, Count, "Commits of the database itself, beside \
@@ -94,9 +107,20 @@ statistics! {
         "Processor time of clients' sessions, their parallel workers' with it.";
     ConnectionTime: "connection management call elapsed time", User, Micros,
         "Time of log-ons, from the proof of who it is until the session stands.";
+    ApplicationWaitTime: "application wait time", User, Centis,
+        "Time of waits of class Application, those inside others left out.";
+    ConcurrencyWaitTime: "concurrency wait time", User, Centis,
+        "Time of waits of class Concurrency, those inside others left out.";
+    ClusterWaitTime: "cluster wait time", User, Centis,
+        "Time of waits of class Cluster, those inside others left out.";
+    UserIoWaitTime: "user I/O wait time", User, Centis,
+        "Time of waits of class User I/O, those inside others left out.";
     SqlExecuteTime: "sql execute elapsed time", Sql, Micros,
         "Time of clients' statements, with all that they call.";
     HardParseTime: "hard parse elapsed time", Sql, Micros, "Time of planning, failed or not.";
+    ParseTimeElapsed: "parse time elapsed", Sql, Centis,
+        "The same as `hard parse elapsed time`: the look for a plan that is there is not in it.";
+    ParseTimeCpu: "parse time cpu", Sql, Centis, "Processor time of planning.";
     SequenceLoadTime: "sequence load elapsed time", Sql, Micros,
         "Time of taking new values of sequences from the dictionary.";
     ExecuteCount: "execute count", Sql, Count, "Statements run.";
@@ -115,7 +139,13 @@ statistics! {
     NotificationsReceived: "notifications received", User, Count,
         "Notifications that listening clients have been told.";
 
+    SortsMemory: "sorts (memory)", Sql, Count, "Steps of statements that sorted in memory.";
+    SortsDisk: "sorts (disk)", Sql, Count,
+        "Steps of statements that could not, and wrote to temporary files.";
+
     // ---- buffer cache
+    SessionLogicalReads: "session logical reads", User, Count,
+        "Blocks visited: `consistent gets` and `db block gets` together.";
     ConsistentGets: "consistent gets", Cache, Count, "Blocks visited as of a snapshot.";
     DbBlockGets: "db block gets", Cache, Count, "Blocks visited in their newest version.";
     DbBlockChanges: "db block changes", Cache, Count, "Change vectors applied to cached blocks.";
@@ -294,6 +324,13 @@ impl Stat {
             Unit::Centis => value / 10_000,
             _ => value,
         }
+    }
+
+    /// Whether it says what is and not what was done: it goes down again, and the difference of two
+    /// values is no work.
+    #[must_use]
+    pub const fn is_gauge(self) -> bool {
+        matches!(self, Stat::LogonsCurrent | Stat::OpenedCursorsCurrent | Stat::CursorCacheCount)
     }
 
     /// Whether it is counted in microseconds.

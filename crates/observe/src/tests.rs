@@ -154,7 +154,8 @@ fn every_statistic_has_a_unique_name_and_a_sentence() {
         assert!(names.insert(stat.name()), "{stat} is registered twice");
         assert!(ids.insert(stat.id()), "{stat}: another has its number");
         assert!(stat.doc().ends_with('.'), "{stat}: no sentence");
-        let time = stat.name().ends_with(" time") || stat == Stat::CpuUsed;
+        let parse = matches!(stat, Stat::ParseTimeElapsed | Stat::ParseTimeCpu);
+        let time = stat.name().ends_with(" time") || stat == Stat::CpuUsed || parse;
         assert_eq!(time, stat.is_time(), "{stat}: times are counted in microseconds");
         // The field's are shown in its unit; those of its time model, which this table has too, in
         // the model's.
@@ -521,6 +522,44 @@ fn totals_of_a_session_outlive_it() {
     check("both are gone");
     let again = observer.open_session(SessionKind::User, "psql");
     assert_eq!((again.sid(), again.serial()), (1, 3), "the sid is used again, the serial is not");
+}
+
+#[test]
+fn what_follows_from_counters_is_the_same_for_a_session_and_for_all() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    ctx.bump(Stat::ConsistentGets, 5);
+    ctx.bump(Stat::DbBlockGets, 2);
+    ctx.record_wait(WaitEvent::DbFileSequentialRead, 30_000);
+    ctx.record_wait(WaitEvent::LogFileSync, 1_000);
+    let planning = ctx.begin_planning("select 1");
+    clock.advance(40);
+    ctx.end_planning(&planning, None);
+    ctx.session.totals().set_gauge(Stat::OpenedCursorsCurrent, 3);
+    let expected = [
+        (Stat::SessionLogicalReads, 7),
+        (Stat::UserIoWaitTime, 30_000),
+        (Stat::ClusterWaitTime, 0),
+        (Stat::ParseTimeElapsed, 40),
+    ];
+    let (sid, sesstat) = (ctx.session.sid(), observer.sesstat());
+    for (stat, value) in expected {
+        assert!(sesstat.contains(&(sid, stat, value)), "{stat}");
+    }
+    let check = |cursors: u64, logons: u64| {
+        let gauges = [(Stat::OpenedCursorsCurrent, cursors), (Stat::LogonsCurrent, logons)];
+        for (stat, value) in expected.into_iter().chain(gauges) {
+            assert!(observer.sysstat().contains(&(stat, value)), "{stat}");
+            assert_eq!(observer.stat(stat), value, "{stat}");
+        }
+    };
+    check(3, 1);
+    let other = observer.ctx(SessionKind::User, "psql");
+    check(3, 2);
+    drop(ctx);
+    check(0, 1);
+    drop(other);
+    check(0, 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::enqueues::{Enqueues, LiveEnqueues};
 use crate::events::{EVENT_COUNT, WaitClass, WaitEvent};
 use crate::stats::{STAT_COUNT, Stat};
 
@@ -60,6 +61,7 @@ pub struct LiveTotals {
     /// of all classes. Waits inside others, and those of workers beside the session, are in what
     /// was shown.
     pub(crate) waited: [AtomicU64; WAITED_ALL + 1],
+    pub enqueues: LiveEnqueues,
 }
 
 impl Default for LiveTotals {
@@ -68,6 +70,7 @@ impl Default for LiveTotals {
             events: OnceLock::new(),
             stats: (0..STAT_COUNT).map(|_| AtomicU64::new(0)).collect(),
             waited: Default::default(),
+            enqueues: LiveEnqueues::default(),
         }
     }
 }
@@ -100,9 +103,27 @@ impl LiveTotals {
         self.stats[stat.index()].fetch_add(n, Relaxed);
     }
 
+    /// Says how much there is now of what [`Stat::is_gauge`] says.
+    pub fn set_gauge(&self, stat: Stat, n: u64) {
+        debug_assert!(stat.is_gauge(), "{stat} is a counter");
+        self.stats[stat.index()].store(n, Relaxed);
+    }
+
+    /// A statistic. What follows from others is not counted a second time.
+    #[inline]
     #[must_use]
     pub fn stat(&self, stat: Stat) -> u64 {
-        self.stats[stat.index()].load(Relaxed)
+        let counted = |stat: Stat| self.stats[stat.index()].load(Relaxed);
+        let waited = |class| waited_class(class).map_or(0, |at| self.waited[at].load(Relaxed));
+        match stat {
+            Stat::SessionLogicalReads => counted(Stat::ConsistentGets) + counted(Stat::DbBlockGets),
+            Stat::ParseTimeElapsed => counted(Stat::HardParseTime),
+            Stat::ApplicationWaitTime => waited(WaitClass::Application),
+            Stat::ConcurrencyWaitTime => waited(WaitClass::Concurrency),
+            Stat::ClusterWaitTime => waited(WaitClass::Cluster),
+            Stat::UserIoWaitTime => waited(WaitClass::UserIo),
+            stat => counted(stat),
+        }
     }
 
     /// Totals of one event; all 0 if it never happened.
@@ -159,11 +180,16 @@ impl EventTotals {
 pub struct Totals {
     pub events: Vec<EventTotals>,
     pub stats: Vec<u64>,
+    pub enqueues: Enqueues,
 }
 
 impl Default for Totals {
     fn default() -> Self {
-        Totals { events: vec![EventTotals::default(); EVENT_COUNT], stats: vec![0; STAT_COUNT] }
+        Totals {
+            events: vec![EventTotals::default(); EVENT_COUNT],
+            stats: vec![0; STAT_COUNT],
+            enqueues: Enqueues::default(),
+        }
     }
 }
 
@@ -175,8 +201,20 @@ impl Totals {
                 self.events[event.index()].add_live(part);
             }
         }
-        for (sum, part) in self.stats.iter_mut().zip(&live.stats) {
-            *sum += part.load(Relaxed);
+        for (sum, &stat) in self.stats.iter_mut().zip(Stat::ALL) {
+            *sum += live.stat(stat);
+        }
+        self.enqueues.add_live(&live.enqueues);
+    }
+
+    /// Adds the counters of a session that has ended: of what says how much there is now it has
+    /// none any more.
+    pub fn add_ended(&mut self, live: &LiveTotals) {
+        self.add_live(live);
+        for (sum, stat) in self.stats.iter_mut().zip(Stat::ALL) {
+            if stat.is_gauge() {
+                *sum = 0;
+            }
         }
     }
 }

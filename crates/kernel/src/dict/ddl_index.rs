@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::bytes::ByteList;
-use observe::Ctx;
+use observe::{Ctx, Operation, Target};
 
 use super::ddl::{add_object, delete_all, drop_object, lock_for_ddl, new_version, write_not_null};
 use super::def::{ColumnDef, Derived, NewIndex, ObjectDef, ObjectKind, TableDef};
@@ -158,7 +158,12 @@ async fn fill(
 ) -> Result<()> {
     let snap = newest(txn)?;
     let mut builder = Builder::new(txn, seg);
-    let mut scan = table::scan(ctx, def, &snap).await?;
+    let scan = table::scan(ctx, def, &snap).await?;
+    // The root is written when all else is.
+    let work = (scan.blocks() + 1, "Blocks");
+    let target = Target::object(&def.schema, &index.name);
+    let operation = Arc::new(Operation::begin(ctx, "Index Build", target, work));
+    let mut scan = scan.telling(Some(operation.clone()));
     let (mut rows, mut rowids, mut entries) = (ByteList::new(), Vec::new(), Vec::new());
     let named = |e| match e {
         Error::UniqueViolation { key, .. } => {
@@ -181,7 +186,9 @@ async fn fill(
             builder.add(ctx, &key, rowid).await.map_err(named)?;
         }
         if !more {
-            return builder.finish(ctx).await.map_err(named);
+            builder.finish(ctx).await.map_err(named)?;
+            operation.end(ctx);
+            return Ok(());
         }
     }
 }

@@ -420,6 +420,15 @@ pub struct SequenceDef {
     pub version: u64,
 }
 
+impl SequenceDef {
+    /// Whether what it holds ahead belongs to all instances: ranges of their own would break the
+    /// order.
+    #[must_use]
+    pub fn has_common_cache(&self) -> bool {
+        self.order && self.cache > 1
+    }
+}
+
 /// A role: a user if it may log on, a group if it has members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserDef {

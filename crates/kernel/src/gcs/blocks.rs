@@ -450,7 +450,7 @@ impl Node {
             let result = if asked.is_some() {
                 let wait = async {
                     let told = match self.env.timeout(REPEAT_AFTER, changed).await {
-                        Ok(()) => self.ended(buffer, want, began),
+                        Ok(()) => self.ended(ctx, buffer, want, began),
                         Err(_) => {
                             self.repeat(buffer);
                             shown.into()
@@ -504,7 +504,7 @@ impl Node {
     }
 
     /// The name of the wait that has just ended, and its place in the statistics.
-    pub(super) fn ended(&self, buffer: &Buffer, want: Want, began: env::Micros) -> Told {
+    pub(super) fn ended(&self, ctx: &Ctx, buffer: &Buffer, want: Want, began: Micros) -> Told {
         let (arrival, until) = {
             let st = buffer.latch().read();
             (st.arrival, st.read_before_told())
@@ -527,7 +527,7 @@ impl Node {
             Ended::Nothing => WaitEvent::GcCrFailure,
             Ended::Grant(timings) => {
                 let local = self.master_of(buffer.dba) == self.me;
-                self.ctx.bump(if local { Stat::GcLocalGrants } else { Stat::GcRemoteGrants }, 1);
+                ctx.bump(if local { Stat::GcLocalGrants } else { Stat::GcRemoteGrants }, 1);
                 match (current, u64::from(timings.master_lms_us) > CONGESTED_US) {
                     (true, true) => WaitEvent::GcCurrentGrantCongested,
                     (true, false) => WaitEvent::GcCurrentGrant2Way,
@@ -536,8 +536,8 @@ impl Node {
                 }
             }
             Ended::Block { from, timings, own_lms_us } => {
-                self.ctx.bump(Stat::GcCurrentBlocksReceived, 1);
-                self.ctx.bump(Stat::GcCurrentReceiveTime, total_us);
+                ctx.bump(Stat::GcCurrentBlocksReceived, 1);
+                ctx.bump(Stat::GcCurrentReceiveTime, total_us);
                 self.count_segment(buffer, SegmentStat::GcCurrentBlocksReceived);
                 let hops = self.hops(buffer.dba, from, None);
                 let times = transfer_times(total_us, &timings, own_lms_us);
@@ -600,6 +600,10 @@ impl Node {
             let _turn = self.own_turn(Class::Blocks);
             let _gate = self.cache.enter_protocol();
             for buffer in &buffers {
+                // What can be seen in another instance's memory is not asked for.
+                if self.may_look(buffer.dba) {
+                    continue;
+                }
                 let mut st = buffer.latch().write();
                 if st.holder.pending().is_some() || st.holder.readable() {
                     continue;

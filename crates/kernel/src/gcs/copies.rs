@@ -105,11 +105,11 @@ impl Node {
                 match self.env.timeout(REPEAT_AFTER, either).await {
                     Ok(futures::future::Either::Left((Ok(answer), _))) => {
                         let us = self.env.now().since(began);
-                        let told = self.copy_received(dba, &answer, asked, us);
+                        let told = self.copy_received(ctx, dba, &answer, asked, us);
                         ((Some(answer.copy), None), told)
                     }
                     Ok(_) => {
-                        let told = self.ended(&buffer, Want::S, began);
+                        let told = self.ended(ctx, &buffer, Want::S, began);
                         ((None, told.until), told)
                     }
                     Err(_) => {
@@ -153,7 +153,7 @@ impl Node {
         }
         let buffers: Vec<_> = asked.iter().filter_map(|a| self.cache.lookup(a.dba)).collect();
         let began = self.env.now();
-        let all = join_all(asked.into_iter().map(|asked| self.copy_asked(asked, began)));
+        let all = join_all(asked.into_iter().map(|asked| self.copy_asked(ctx, asked, began)));
         let wait = self.env.timeout(REPEAT_AFTER, all);
         let wait = ctx.wait_or_cancel(WaitEvent::GcCrMultiBlockRequest, p, wait);
         let came = self.env.eager(wait).await?.unwrap_or_default();
@@ -185,13 +185,14 @@ impl Node {
     /// Accounts a copy; the event by which the field names it, and whose it was.
     fn copy_received(
         &self,
+        ctx: &Ctx,
         dba: Dba,
         answer: &CrAnswer,
         asked: Option<block::InstanceNo>,
         total_us: u64,
     ) -> Told {
-        self.ctx.bump(Stat::GcCrBlocksReceived, 1);
-        self.ctx.bump(Stat::GcCrReceiveTime, total_us);
+        ctx.bump(Stat::GcCrBlocksReceived, 1);
+        ctx.bump(Stat::GcCrReceiveTime, total_us);
         let obj = layout::obj(&answer.copy.image);
         self.cache.common.segments.add(obj, SegmentStat::GcCrBlocksReceived, 1);
         let hops = self.hops(dba, answer.from, asked);
@@ -201,7 +202,12 @@ impl Node {
     }
 
     /// The copy, or `None` if the question ends in another way.
-    async fn copy_asked(&self, asked: Asked<'_>, began: env::Micros) -> Option<(Dba, CrCopy)> {
+    async fn copy_asked(
+        &self,
+        ctx: &Ctx,
+        asked: Asked<'_>,
+        began: env::Micros,
+    ) -> Option<(Dba, CrCopy)> {
         let Asked { dba, answer, direct, guard } = asked;
         let buffer = self.cache.lookup(dba)?;
         let ended = async {
@@ -217,7 +223,8 @@ impl Node {
         };
         match select(answer, pin!(ended)).await {
             Either::Left((Ok(answer), _)) => {
-                self.copy_received(dba, &answer, direct, self.env.now().since(began));
+                let us = self.env.now().since(began);
+                self.copy_received(ctx, dba, &answer, direct, us);
                 Some((dba, answer.copy))
             }
             _ => None,

@@ -3,16 +3,17 @@
 //! What a statement reads here is exactly what its snapshot shows: deleted rows and pieces are left
 //! out, heads are followed to their pieces at the same snapshot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use block::layout;
 use block::{Dba, MASTER_GROUP_BLOCKS, Rowid, rows};
-use observe::Ctx;
+use observe::{Ctx, Operation};
 
 use super::HeapSeg;
 use super::chain::{self, Stub};
 use crate::error::{Error, Result};
-use crate::read::{self, Expect, YOUNGER};
+use crate::read::{self, Brought, Expect, YOUNGER};
 use crate::txn::Snapshot;
 
 /// Blocks of one granule, at the most.
@@ -154,9 +155,15 @@ pub struct Scan {
     at: (usize, u32),
     /// Blocks of that granule that have been asked for ahead.
     ahead: u32,
+    /// Copies of those of them that other instances change, in their order.
+    brought: VecDeque<Brought>,
     /// Heads met in the block at hand; their pieces are read once its latch is released.
     heads: Vec<(Rowid, Stub)>,
     row: Vec<u8>,
+    /// Told how far the scan is, if it may take long.
+    operation: Option<Arc<Operation>>,
+    /// Blocks that have been begun with and that it has not been told of.
+    untold: u32,
 }
 
 impl Scan {
@@ -167,8 +174,32 @@ impl Scan {
             granules,
             at: (0, 0),
             ahead: 0,
+            brought: VecDeque::new(),
             heads: Vec::new(),
             row: Vec::new(),
+            operation: None,
+            untold: 0,
+        }
+    }
+
+    /// The same scan, which tells this operation how far it is.
+    #[must_use]
+    pub fn telling(mut self, operation: Option<Arc<Operation>>) -> Scan {
+        self.operation = operation;
+        self
+    }
+
+    /// Blocks that all of it reads.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.granules.iter().map(|granule| u64::from(granule.blocks)).sum()
+    }
+
+    /// What was begun with is done, and so many blocks come next.
+    fn tell(&mut self, ctx: &Ctx, next: u32) {
+        let done = std::mem::replace(&mut self.untold, next);
+        if let Some(operation) = self.operation.as_ref().filter(|_| done > 0) {
+            operation.advance(ctx, u64::from(done));
         }
     }
 
@@ -208,15 +239,24 @@ impl Scan {
 
     /// Address of the next block, read ahead with its neighbours.
     async fn advance(&mut self, ctx: &Ctx) -> Result<Option<Dba>> {
-        let Some(granule) = self.granules.get(self.at.0).copied() else { return Ok(None) };
+        let Some(granule) = self.granules.get(self.at.0).copied() else {
+            self.tell(ctx, 0);
+            return Ok(None);
+        };
         let (_, within) = self.at;
         let dba = Dba::new(granule.first.file, granule.first.block + within);
         if within >= self.ahead {
             let to_border = MASTER_GROUP_BLOCKS - dba.block % MASTER_GROUP_BLOCKS;
             let count = to_border.min(granule.blocks - within);
             self.ahead = within + count;
+            self.tell(ctx, count);
             if count > 1 {
-                Box::pin(self.snap.core().cache.prefetch(ctx, dba, count)).await?;
+                Box::pin(self.look_ahead(ctx, dba, count)).await?;
+            }
+        }
+        while let Some(copy) = self.brought.pop_front_if(|copy| copy.dba <= dba) {
+            if copy.dba == dba {
+                copy.keep(&self.snap);
             }
         }
         self.at.1 += 1;
@@ -226,6 +266,17 @@ impl Scan {
         }
         ctx.check_interrupt()?;
         Ok(Some(dba))
+    }
+
+    /// Reads blocks together. What another instance changes is not this one's to read: copies of it
+    /// are asked for together.
+    async fn look_ahead(&mut self, ctx: &Ctx, first: Dba, count: u32) -> Result<()> {
+        let cache = &self.snap.core().cache;
+        if cache.is_alone() {
+            return cache.prefetch(ctx, first, count).await;
+        }
+        self.brought = read::bring_run(ctx, &self.snap, first, count).await?.into();
+        Ok(())
     }
 }
 

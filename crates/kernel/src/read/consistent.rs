@@ -302,10 +302,45 @@ async fn remote_copy(ctx: &Ctx, snap: &Snapshot, dba: Dba) -> Result<Option<CrCo
 /// # Errors
 /// Interrupted.
 pub async fn bring(ctx: &Ctx, snap: &Snapshot, dbas: &[Dba]) -> Result<()> {
+    let brought = bring_to(ctx, snap, dbas.iter().copied(), COPIES_MAX).await?;
+    brought.into_iter().for_each(|copy| copy.keep(snap));
+    Ok(())
+}
+
+/// A finished copy of a block that another instance changes, as of one snapshot.
+pub struct Brought {
+    pub dba: Dba,
+    epoch: Option<u64>,
+    image: Vec<u8>,
+}
+
+impl Brought {
+    /// The next reader of the block at this snapshot finds it.
+    pub fn keep(self, snap: &Snapshot) {
+        snap.memory().keep_copy(self.epoch, self.dba, Arc::new(self.image));
+    }
+}
+
+/// As [`bring`], for neighbouring blocks that are read one after the other, in their order: those
+/// that no instance has are read from disk together, and of the others finished copies come back.
+///
+/// # Errors
+/// Interrupted; what reading blocks can fail with.
+pub async fn bring_run(ctx: &Ctx, snap: &Snapshot, first: Dba, count: u32) -> Result<Vec<Brought>> {
+    let dbas = (0..count).map(|i| Dba::new(first.file, first.block + i));
+    bring_to(ctx, snap, dbas, usize::MAX).await
+}
+
+async fn bring_to(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    dbas: impl Iterator<Item = Dba>,
+    max: usize,
+) -> Result<Vec<Brought>> {
     let core = snap.core();
-    let Some(peers) = core.peers() else { return Ok(()) };
+    let Some(peers) = core.peers() else { return Ok(Vec::new()) };
     if core.cache.is_alone() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let epoch = Some(peers.epoch());
     let away = |dba: &Dba| {
@@ -313,17 +348,14 @@ pub async fn bring(ctx: &Ctx, snap: &Snapshot, dbas: &[Dba]) -> Result<()> {
             && snap.memory().copy(epoch, *dba).is_none()
             && !peers.may_see(*dba)
     };
-    let away: Vec<Dba> = dbas.iter().copied().filter(away).take(COPIES_MAX).collect();
+    let away: Vec<Dba> = dbas.filter(away).take(max).collect();
     // One is brought when it is read.
     if away.len() < 2 {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    for (dba, copy) in peers.consistent_copies(ctx, &away, snap.scn()).await? {
-        if copy.complete {
-            snap.memory().keep_copy(epoch, dba, Arc::new(copy.image));
-        }
-    }
-    Ok(())
+    let copies = peers.consistent_copies(ctx, &away, snap.scn()).await?.into_iter();
+    let complete = copies.filter(|(_, copy)| copy.complete);
+    Ok(complete.map(|(dba, copy)| Brought { dba, epoch, image: copy.image }).collect())
 }
 
 /// Takes back, on a clone, everything the snapshot does not see; `None` if undo it needs is gone.

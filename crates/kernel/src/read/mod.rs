@@ -4,5 +4,5 @@ mod consistent;
 mod serve;
 mod sight;
 
-pub use consistent::{Expect, YOUNGER, bring, changed_since, consistent};
+pub use consistent::{Brought, Expect, YOUNGER, bring, bring_run, changed_since, consistent};
 pub use serve::{Draft, UNDO_RECORDS_MAX};

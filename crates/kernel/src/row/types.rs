@@ -130,6 +130,16 @@ impl TypeKind {
 
 /// In the modifier of an interval: that it may have all fields.
 const INTERVAL_FIELDS: i32 = 0x7fff << 16;
+/// The fields that a type of intervals may be written with, the longest first, and their bits above
+/// the digits in its modifier, which are PostgreSQL's.
+const INTERVAL_FIELD_NAMES: [(i32, &str); 6] = [
+    (1 << 2, "year"),
+    (1 << 1, "month"),
+    (1 << 3, "day"),
+    (1 << 10, "hour"),
+    (1 << 11, "minute"),
+    (1 << 12, "second"),
+];
 /// Digits of a second's fraction, at most.
 pub const PRECISION_MAX: u8 = 6;
 
@@ -241,6 +251,19 @@ impl ColType {
         }
         u8::try_from(self.modifier & 0xffff).ok().filter(|digits| *digits <= PRECISION_MAX)
     }
+
+    /// The first and the last of the fields that intervals of the type have; `None`: all there are.
+    #[must_use]
+    pub fn interval_fields(self) -> Option<(&'static str, &'static str)> {
+        let all = self.modifier & INTERVAL_FIELDS == INTERVAL_FIELDS;
+        if self.kind != TypeKind::Interval || self.modifier < 0 || all {
+            return None;
+        }
+        let has = |field: &&(i32, &'static str)| (self.modifier >> 16) & field.0 != 0;
+        let first = INTERVAL_FIELD_NAMES.iter().find(has)?;
+        let last = INTERVAL_FIELD_NAMES.iter().rfind(has)?;
+        Some((first.1, last.1))
+    }
 }
 
 /// As PostgreSQL's `format_type` writes it.
@@ -277,6 +300,12 @@ impl fmt::Display for ColType {
         }
         if let Some((precision, scale)) = self.precision_scale() {
             write!(f, "({precision},{scale})")?;
+        }
+        if let Some((first, last)) = self.interval_fields() {
+            write!(f, " {first}")?;
+            if last != first {
+                write!(f, " to {last}")?;
+            }
         }
         if let Some(digits) = self.precision() {
             write!(f, "({digits})")?;

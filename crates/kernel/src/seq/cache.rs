@@ -23,6 +23,18 @@ pub(super) struct Range {
     pub count: u64,
 }
 
+impl Range {
+    /// The next value, if one is left.
+    pub fn take(&mut self) -> Option<i64> {
+        let value = self.first;
+        self.count = self.count.checked_sub(1)?;
+        if self.count > 0 {
+            self.first += self.increment;
+        }
+        Some(value)
+    }
+}
+
 /// Values taken at once where a table's own sequence is used much, unless its cache is larger.
 const GROWN_MAX: u64 = 1_000;
 /// Ranges used up within this time make the next one twice as large.
@@ -82,13 +94,7 @@ impl Slot {
         if held.generation != generation {
             *held = Held { range: Range::default(), generation };
         }
-        let range = &mut held.range;
-        let value = range.first;
-        range.count = range.count.checked_sub(1)?;
-        if range.count > 0 {
-            range.first += range.increment;
-        }
-        Some(value)
+        held.range.take()
     }
 
     /// How many values to take now of a table's own sequence with this cache: each time costs the

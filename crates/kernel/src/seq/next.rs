@@ -9,6 +9,7 @@ use std::sync::Arc;
 use observe::{Ctx, Stat, WaitEvent, enq_p1};
 
 use super::cache::{CachedSequence, Range, Slot};
+use super::turn::COMMON_MAX;
 use crate::dict::{
     Fixed, Record, SequenceDef, autonomous, change, finish, newest, obj_key, of, one,
 };
@@ -102,9 +103,12 @@ pub async fn nextval(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef) -> Re
         return Box::pin(take(ctx, txn, def, 1)).await.map(|range| range.first);
     }
     let slot = dict.sequences.slot(def.obj);
-    // Cached ranges would break the order over several instances.
-    if def.cache == 1 || def.order {
+    if def.cache == 1 {
         return Box::pin(take_one(ctx, txn, def, &slot)).await;
+    }
+    // Ranges of their own would break the order over several instances.
+    if def.has_common_cache() && core.table_locks.values().is_some() {
+        return Box::pin(take_common(ctx, txn, def, &slot)).await;
     }
     loop {
         if let Some(value) = slot.take(def.generation) {
@@ -128,6 +132,34 @@ async fn take_one(
     let taken = refill(ctx, core, def, slot, 1).await?;
     turns.end(turn, asked, slot);
     Ok(taken.first)
+}
+
+/// The next value of a sequence whose cache all instances have in common.
+async fn take_common(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &SequenceDef,
+    slot: &Arc<Slot>,
+) -> Result<i64> {
+    let (core, wait) = (txn.core(), common_wait(def));
+    let asked = core.env.now();
+    let mut turns = ctx.wait_or_cancel(wait.0, wait.1, slot.refill.lock()).await?;
+    let turn = turns.begin(ctx, txn, def, wait).await?;
+    let mut range = match turn.common(def) {
+        Some(range) => range,
+        None => refill(ctx, core, def, slot, def.cache.unsigned_abs().min(COMMON_MAX)).await?,
+    };
+    let value = range.take().ok_or_else(|| Error::SequenceExhausted(def.name.clone()))?;
+    // Before it is handed out: whoever comes next goes on behind it.
+    turn.set_common(def, range)?;
+    turns.end(turn, asked, slot);
+    // The others may have put this instance out, and gone on.
+    core.check_deadline();
+    Ok(value)
+}
+
+fn common_wait(def: &SequenceDef) -> (WaitEvent, [u64; 3]) {
+    (WaitEvent::DfsLockHandle, [enq_p1(*b"SV", ENQUEUE_X), u64::from(def.obj.0), 0])
 }
 
 /// Takes new values unless another session did meanwhile.
@@ -192,7 +224,8 @@ fn undefined(def: &SequenceDef) -> Error {
 }
 
 /// Sets the sequence: the next value is `value`, or the one after it if `used`. At once and for
-/// everybody, whatever becomes of the transaction; other instances first hand out what they hold.
+/// everybody, whatever becomes of the transaction; other instances first hand out what they hold,
+/// unless the sequence is ordered.
 ///
 /// # Errors
 /// [`Error::Invalid`] outside the sequence's limits; [`Error::UndefinedObject`].
@@ -216,11 +249,18 @@ pub async fn setval(
     }
     let slot = dict.sequences.slot(def.obj);
     let p = [enq_p1(*b"SQ", ENQUEUE_X), u64::from(def.obj.0), 0];
-    let _turn = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
+    let mut turns = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
+    let common = match def.has_common_cache() && core.table_locks.values().is_some() {
+        true => Some(turns.begin(ctx, txn, def, common_wait(def)).await?),
+        false => None,
+    };
     let own = autonomous(core);
     let done = set(ctx, &own, def, value, used).await;
     let value = finish(ctx, &own, done).await?;
     slot.put(Range::default(), def.generation);
+    if let Some(turn) = common {
+        turn.set_common(def, Range::default())?;
+    }
     Ok(value)
 }
 

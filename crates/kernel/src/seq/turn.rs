@@ -1,11 +1,16 @@
-//! Whose turn it is, over all instances, to take values of a sequence without a cache.
+//! Whose turn it is, over all instances, to take values of a sequence without a cache, or of an
+//! ordered one.
 //!
-//! Each such value is a change of `seq$`, durable before it is handed out; if two instances take
-//! them in turn, the entry's block travels for each value. So an instance that has the turn (the
-//! enqueue SQ of the sequence, in X) and whose sessions come back for more keeps it for a few
-//! values, which the others wait a little longer for once instead of each time. Promises that the
-//! turn ends after [`LENT_VALUES`] values, and [`IDLE`] after the last one. It is for speed only: that
-//! no value is given twice is what the row in `seq$` is for, whoever has the turn.
+//! Each value that is in no cache is a change of `seq$`, durable before it is handed out; if two
+//! instances take them in turn, the entry's block travels for each value. So an instance that has
+//! the turn (the enqueue SQ of the sequence, in X) and whose sessions come back for more keeps it
+//! for a few values, which the others wait a little longer for once instead of each time. Promises
+//! that the turn ends after [`LENT_VALUES`] values, and [`IDLE`] after the last one. SQ is for
+//! speed only: that no value is given twice is what the row in `seq$` is for, whoever has the turn.
+//!
+//! The cache of an ordered sequence belongs to all instances: what is left of it travels as the
+//! value of the enqueue SV. Where that is in doubt, its holder having died, it is given up and new
+//! values are taken from `seq$`, which is ahead of all that were handed out (H21).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +19,17 @@ use env::{Lane, Micros};
 use global::msg::Resource;
 use observe::{Ctx, WaitEvent};
 
-use super::cache::Slot;
+use super::cache::{Range, Slot};
 use crate::dict::SequenceDef;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::txn::{Core, Holder, LockWait, TmMode, Transaction, sequence_resource};
 
 /// Values that an instance takes in one turn while others wait for theirs.
 const LENT_VALUES: u32 = 8;
 /// The turn is kept if the last request came within this time after the value before.
 const SOON_US: u64 = 250;
+/// Values that all instances can have in common: their number has 32 bits.
+pub(super) const COMMON_MAX: u64 = u32::MAX as u64;
 /// How long a kept turn waits for the next request.
 const IDLE: Duration = Duration::from_micros(500);
 
@@ -50,6 +57,33 @@ impl Drop for Turn {
     }
 }
 
+impl Turn {
+    /// What is left of the values that all instances have in common, taken by these rules.
+    pub fn common(&self, def: &SequenceDef) -> Option<Range> {
+        let block = self.core.table_locks.values()?.value(self.resource)?;
+        let (count, version) = (block.limit >> 32, block.limit & COMMON_MAX);
+        let usable = !block.dubious && count > 0 && version == version_of(def);
+        let first = i64::from_ne_bytes(block.value.to_ne_bytes());
+        usable.then_some(Range { first, increment: def.increment, count })
+    }
+
+    /// Leaves these values to whoever comes next.
+    ///
+    /// # Errors
+    /// [`Error::Invariant`] if the turn is over.
+    pub fn set_common(&self, def: &SequenceDef, left: Range) -> Result<()> {
+        let Some(values) = self.core.table_locks.values() else { return Err(Error::Closing) };
+        assert!(left.count <= COMMON_MAX, "more values than are taken at once");
+        let value = u64::from_ne_bytes(left.first.to_ne_bytes());
+        values.set_value(self.resource, value, left.count << 32 | version_of(def))
+    }
+}
+
+/// What tells the definition by which values were taken from others of the sequence.
+fn version_of(def: &SequenceDef) -> u64 {
+    def.version & COMMON_MAX
+}
+
 impl Turns {
     /// The turn that was kept, or a new one, waited for as `event`; to take one value.
     ///
@@ -66,7 +100,8 @@ impl Turns {
             return Ok(turn);
         }
         let core = txn.core();
-        let (resource, number) = (sequence_resource(def.obj), core.session_number());
+        let common = def.has_common_cache();
+        let (resource, number) = (sequence_resource(def.obj, common), core.session_number());
         let who = Holder { id: number, same: None };
         let turn = Turn { core: core.clone(), resource, number, left: LENT_VALUES };
         let locked = core.lock_resource(ctx, txn, who, resource, TmMode::X, LockWait::Wait);

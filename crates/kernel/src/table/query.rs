@@ -1,9 +1,10 @@
 //! Rows as of a snapshot: by address, by key, by key range, all.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
-use block::{Dba, Rowid};
-use observe::{Ctx, Stat};
+use block::{Dba, MASTER_GROUP_BLOCKS, Rowid};
+use observe::{Ctx, Operation, Stat, Target};
 
 use crate::btree::{self, IndexSeg, RangeScan};
 use crate::dict::{IndexDef, IndexKind, TableDef};
@@ -86,12 +87,27 @@ pub async fn blocks(ctx: &Ctx, core: &Core, def: &TableDef) -> Result<(u32, Vec<
     Ok((table, indexes))
 }
 
+/// A scan of no more blocks is not looked upon as one that may take long.
+const SHORT_SCAN_BLOCKS: u64 = 4 * MASTER_GROUP_BLOCKS as u64;
+
 /// A scan over all rows.
 ///
 /// # Errors
 /// What reading the segment header can fail with.
 pub async fn scan(ctx: &Ctx, def: &TableDef, snap: &Snapshot) -> Result<Scan> {
-    heap::scan(ctx, &heap_seg(def), snap).await
+    let scan = heap::scan(ctx, &heap_seg(def), snap).await?;
+    let operation = long_scan(ctx, def, scan.blocks());
+    Ok(scan.telling(operation))
+}
+
+/// A scan of so many blocks of the table that begins now, as an operation that may take long;
+/// `None`: it does not.
+#[must_use]
+pub fn long_scan(ctx: &Ctx, def: &TableDef, blocks: u64) -> Option<Arc<Operation>> {
+    (blocks > SHORT_SCAN_BLOCKS).then(|| {
+        let target = Target::object(&def.schema, &def.name);
+        Arc::new(Operation::begin(ctx, "Table Scan", target, (blocks, "Blocks")))
+    })
 }
 
 /// Parts of a full scan that can be read independently; together they are the whole table.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use block::ObjId;
 use env::latch::{Latch, LatchList};
 use env::{BoxFuture, Micros};
-use global::msg::{GesMode, Resource};
+use global::msg::{GesMode, Resource, ValueBlock};
 use observe::{Ctx, Stat, WaitEvent};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -89,6 +89,10 @@ pub trait TableEnqueues: Send + Sync {
     ) -> BoxFuture<'a, Result<()>>;
     /// Locks that stood in another instance's way may have gone: [`TableLocks::give_way`] again.
     fn released(&self, resource: Resource);
+    /// The value that travels with an enqueue that this instance has.
+    fn value(&self, resource: Resource) -> Option<ValueBlock>;
+    /// Sets it: value and limit. The instance has the enqueue in SSX or X.
+    fn set_value(&self, resource: Resource, value: u64, limit: u64) -> Result<()>;
 }
 
 /// The enqueue of a table.
@@ -115,22 +119,29 @@ pub fn analyze_resource(obj: ObjId) -> Resource {
     Resource::new(*b"AN", obj.0, 0)
 }
 
-/// The turn of the instance that takes values of a sequence.
+/// The turn of the instance that takes values of a sequence: from the dictionary (`SQ`), or those
+/// that all instances have in common (`SV`).
 #[must_use]
-pub fn sequence_resource(obj: ObjId) -> Resource {
-    Resource::new(*b"SQ", obj.0, 0)
+pub fn sequence_resource(obj: ObjId, common: bool) -> Resource {
+    Resource::new(if common { *b"SV" } else { *b"SQ" }, obj.0, 0)
+}
+
+/// Whether an enqueue is the turn at a sequence.
+#[must_use]
+pub fn is_of_sequence(resource: Resource) -> bool {
+    matches!(&resource.kind, b"SQ" | b"SV")
 }
 
 /// Whether an enqueue is kept by an instance that does not use it, until another asks: so are those
 /// of the dictionary's objects, not those of names that come and go.
 fn is_kept(resource: Resource) -> bool {
-    matches!(&resource.kind, b"TM" | b"SQ")
+    resource.kind == *b"TM" || is_of_sequence(resource)
 }
 
 /// Whether an enqueue is one of those that an instance holds for its transactions and sessions.
 #[must_use]
 pub fn is_shared_by_instance(resource: Resource) -> bool {
-    matches!(&resource.kind, b"TM" | b"UL" | b"UP" | b"UN" | b"AN" | b"SQ")
+    matches!(&resource.kind, b"TM" | b"UL" | b"UP" | b"UN" | b"AN" | b"SQ" | b"SV")
 }
 
 /// Who asks for a lock: a transaction, or a session under a number of its own.
@@ -160,6 +171,7 @@ fn waited_for(resource: Resource, mode: u8) -> (WaitEvent, [u64; 3]) {
     let event = match &resource.kind {
         b"TM" => WaitEvent::EnqTm,
         b"SQ" => WaitEvent::EnqSq,
+        b"SV" => WaitEvent::DfsLockHandle,
         _ => WaitEvent::EnqUl,
     };
     let p1 = observe::enq_p1(resource.kind, mode);
@@ -280,6 +292,11 @@ impl TableLocks {
     /// The cluster's, if the instance's locks stand under them.
     fn enqueues(&self) -> Option<Arc<dyn TableEnqueues>> {
         self.enqueues.get()?.upgrade()
+    }
+
+    /// The cluster's part, for the values that travel with enqueues; `None`: there is no cluster.
+    pub(crate) fn values(&self) -> Option<Arc<dyn TableEnqueues>> {
+        self.enqueues()
     }
 
     /// From now on the instance's locks stand under the cluster's.
@@ -604,9 +621,11 @@ impl Core {
             txn.has_table_locks.store(true, Ordering::SeqCst);
         }
         ctx.bump(Stat::EnqueueRequests, 1);
+        let asked = ctx.session.totals().enqueues.ask(waited_for(obj, mode as u8).0);
         let locks = &self.table_locks;
         let first = locks.try_lock(who, obj, mode);
         if matches!(first, Try::Granted) {
+            asked.granted();
             return Ok(());
         }
         let table = if obj.kind == *b"TM" { obj.id1 } else { 0 };
@@ -622,7 +641,10 @@ impl Core {
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             match locks.try_lock(who, obj, mode) {
-                Try::Granted => return Ok(()),
+                Try::Granted => {
+                    asked.granted();
+                    return Ok(());
+                }
                 Try::Cover(all) => self.cover_table(ctx, txn, obj, all, &mut patience).await?,
                 Try::Wait(other) | Try::Behind(other) if !Arc::ptr_eq(&other, &notify) => {}
                 Try::Wait(_) if patience.refuses() => return Err(Error::RowLocked),

@@ -23,8 +23,8 @@ pub use self::core::{Core, CoreConfig, CrCopy, INDEX_GATES, LeafFinder, Peers};
 pub use current::CurrentView;
 pub use kept::{COPIES_MAX, Memory};
 pub use locks::{
-    Holder, TableEnqueues, TableLocks, TmMode, analyze_resource, is_shared_by_instance,
-    notification_resource, sequence_resource, table_resource, user_resource,
+    Holder, TableEnqueues, TableLocks, TmMode, analyze_resource, is_of_sequence,
+    is_shared_by_instance, notification_resource, sequence_resource, table_resource, user_resource,
 };
 pub use modify::{Crowd, LockState, Outcome, Step, Target, View};
 pub use pending::{Moment, PutOff};

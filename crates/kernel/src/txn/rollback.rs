@@ -10,7 +10,7 @@ use block::op::{Inverse, Op};
 use block::redo::RecordKind;
 use block::undo::{TxSlot, TxState, UndoRecord};
 use block::{Dba, Mode, ObjId, Scn, Uba, UndoNo, Xid, itl, rows, undo};
-use observe::{Ctx, Stat};
+use observe::{Ctx, Operation, Stat, Target};
 
 use super::core::Core;
 use super::end::run;
@@ -19,6 +19,18 @@ use super::transaction::{Savepoint, Transaction};
 use crate::change::Change;
 use crate::error::{Error, Result};
 use crate::undo::{Segment, TxMem};
+
+/// Records after which it is told how far a long rollback is.
+const RECORDS_PER_STEP: u64 = 1024;
+
+/// Taking so many changes back, as an operation that may take long; `None`: it does not.
+fn long_rollback(ctx: &Ctx, xid: Xid, records: u32) -> Option<Operation> {
+    let records = u64::from(records);
+    (records > RECORDS_PER_STEP).then(|| {
+        let target = Target::Other(format!("xid:{xid}"));
+        Operation::begin(ctx, "Transaction Rollback", target, (records, "Records"))
+    })
+}
 
 /// What became of one undo record.
 enum Undone {
@@ -296,11 +308,20 @@ impl Transaction {
             inner.cursor.as_ref().map(|c| (c.tail, c.xid, c.segment.clone(), c.block.dba()))
         };
         let Some((mut at, xid, segment, block)) = position else { return Ok(()) };
+        let (mut operation, mut done) = (None, 0u64);
         while !at.is_none() {
             let record = core.own_undo(ctx, at, xid).await?;
             if record.undo_no <= to {
                 break;
             }
+            if done == 0 {
+                operation = long_rollback(ctx, xid, record.undo_no.0 - to.0);
+            } else if done.is_multiple_of(RECORDS_PER_STEP)
+                && let Some(operation) = &operation
+            {
+                operation.advance(ctx, RECORDS_PER_STEP);
+            }
+            done += 1;
             let progress = whole.then_some(TxSlot {
                 seq: xid.seq,
                 state: TxState::Active,
@@ -314,6 +335,9 @@ impl Transaction {
             if let Some(cursor) = &mut self.inner.lock().cursor {
                 cursor.tail = at;
             }
+        }
+        if let Some(operation) = operation {
+            operation.end(ctx);
         }
         Ok(())
     }

@@ -408,13 +408,16 @@ impl Core {
         p: [u64; 3],
         wait: LockWait,
     ) -> Result<()> {
+        let asked = ctx.session.totals().enqueues.ask(event);
         let mut patience = self.patience(ctx, wait);
         if patience.refuses() {
             return Err(Error::RowLocked);
         }
         let targets = Targets { xids, ..Targets::default() };
         let ends = self.any_ended(ctx, xids);
-        self.wait_any(ctx, txn, targets, ends, event, p, &mut patience).await
+        self.wait_any(ctx, txn, targets, ends, event, p, &mut patience).await?;
+        asked.granted();
+        Ok(())
     }
 
     /// Waits for an enqueue that `asked` asks from the cluster, on behalf of a transaction: the

@@ -364,6 +364,7 @@ impl Ctx {
     /// A statement of ours inside a call begins: it ends when what this gives is dropped. `text`
     /// is asked only if it is traced.
     pub fn recursive(&self, call: Call, text: impl FnOnce() -> String) -> Recursive<'_> {
+        self.bump(Stat::RecursiveCalls, 1);
         let open = match self.traced() {
             false => None,
             true => {

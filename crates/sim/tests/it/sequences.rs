@@ -1,4 +1,5 @@
-//! The turn of an instance at a sequence without a cache.
+//! The turn of an instance at a sequence without a cache, and the cache that all instances have in
+//! common of an ordered one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +28,8 @@ fn begin(instance: &Arc<Instance>, ctx: &Ctx) -> Arc<Transaction> {
     instance.begin(ctx, Isolation::ReadCommitted)
 }
 
-/// Two instances and a sequence without a cache.
-fn cluster(seed: u64) -> Cluster {
+/// Two instances and a sequence; ordered if it has a cache.
+fn cluster(seed: u64, cache: i64) -> Cluster {
     let mut cluster = Cluster::create(seed, SimConfig::default(), 3, &Sizes::default());
     (1..=2).for_each(|k| cluster.start(k));
     let (one, ctx) = session(&cluster, 1);
@@ -43,9 +44,9 @@ fn cluster(seed: u64) -> Cluster {
             increment: 1,
             min: 1,
             max: i64::MAX,
-            cache: 1,
+            cache,
             cycle: false,
-            order: false,
+            order: cache > 1,
             table: None,
         };
         dict::create_sequence(&ctx, &txn, new).await?;
@@ -74,25 +75,27 @@ fn take(cluster: &Cluster, k: u8, count: u64, pause: Duration, taken: &Taken) {
     });
 }
 
-/// Blocks that came from the other instance while both took their values, and the values in order.
-fn taken_by_two(pause: Duration) -> (u64, Vec<(u8, i64)>) {
-    let cluster = cluster(77);
+/// Blocks that came from the other instance while both took their values, and the values in the
+/// order in which they came.
+fn taken_by_two(cache: i64, pause: Duration) -> (u64, Vec<(u8, i64)>) {
+    let cluster = cluster(77, cache);
     let received = |k| cluster.open[&k].observer.stat(Stat::GcCurrentBlocksReceived);
     let before = received(1) + received(2);
     let taken = Taken::default();
     (1..=2).for_each(|k| take(&cluster, k, VALUES, pause, &taken));
     let done = || taken.lock().len() as u64 == 2 * VALUES;
     assert!(cluster.world.run_until(STUCK, done), "they take their values");
-    let mut values = taken.lock().clone();
-    values.sort_unstable_by_key(|taken| taken.1);
+    let values = taken.lock().clone();
+    let mut sorted: Vec<i64> = values.iter().map(|taken| taken.1).collect();
+    sorted.sort_unstable();
     let expected = (1..=2 * VALUES).map(|v| i64::try_from(v).expect("small"));
-    assert!(values.iter().map(|taken| taken.1).eq(expected), "each value once: {values:?}");
+    assert!(sorted.into_iter().eq(expected), "each value once: {values:?}");
     (received(1) + received(2) - before, values)
 }
 
 #[test]
 fn an_instance_takes_some_values_in_its_turn() {
-    let (received, values) = taken_by_two(Duration::from_micros(40));
+    let (received, values) = taken_by_two(1, Duration::from_micros(40));
     let runs: Vec<usize> = values.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).collect();
     assert!(received < VALUES, "{received} blocks for {} values, runs {runs:?}", 2 * VALUES);
     // Who waits gets its turn in the end: only at the beginning and the end one is alone.
@@ -101,14 +104,14 @@ fn an_instance_takes_some_values_in_its_turn() {
 
 #[test]
 fn a_turn_is_not_kept_for_who_does_not_come_back_soon() {
-    let (_, values) = taken_by_two(Duration::from_millis(5));
+    let (_, values) = taken_by_two(1, Duration::from_millis(5));
     let runs: Vec<usize> = values.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).collect();
     assert!(runs.iter().all(|run| *run <= 2), "{runs:?}");
 }
 
 #[test]
 fn a_turn_kept_in_vain_ends_soon() {
-    let cluster = cluster(78);
+    let cluster = cluster(78, 1);
     let taken = Taken::default();
     take(&cluster, 1, 3, Duration::ZERO, &taken);
     take(&cluster, 2, 1, Duration::ZERO, &taken);
@@ -119,8 +122,47 @@ fn a_turn_kept_in_vain_ends_soon() {
 }
 
 #[test]
+fn an_ordered_sequences_cache_goes_from_one_instance_to_the_other() {
+    for pause in [0, 40, 5_000].map(Duration::from_micros) {
+        let (received, values) = taken_by_two(20, pause);
+        assert!(values.is_sorted_by_key(|taken| taken.1), "{values:?}");
+        assert!(received <= 4 * VALUES / 20, "{received} blocks: more than for each 20 values");
+    }
+}
+
+#[test]
+fn an_ordered_sequence_goes_on_where_it_was_set() {
+    let cluster = cluster(80, 20);
+    let taken = Taken::default();
+    let count = |n: usize| {
+        assert!(cluster.world.run_until(STUCK, || taken.lock().len() == n), "{n} values");
+    };
+    take(&cluster, 1, 3, Duration::ZERO, &taken);
+    count(3);
+    let (two, ctx) = session(&cluster, 2);
+    let set = cluster.world.block_on_for(STUCK, async {
+        let txn = begin(&two, &ctx);
+        let def = dict::sequence(&ctx, &txn, "public", "s").await?.expect("the sequence is there");
+        seq::setval(&ctx, &txn, &def, 500, true).await?;
+        txn.rollback(&ctx).await
+    });
+    set.expect("no hang").expect("set");
+    // What the first instance had taken before is given no more.
+    take(&cluster, 1, 1, Duration::ZERO, &taken);
+    count(4);
+    take(&cluster, 2, 1, Duration::ZERO, &taken);
+    count(5);
+    let values: Vec<i64> = taken.lock().iter().map(|taken| taken.1).collect();
+    assert_eq!(values, [1, 2, 3, 501, 502]);
+}
+
+#[test]
 fn the_turn_of_who_dies_goes_to_the_other() {
-    let mut cluster = cluster(79);
+    [1, 20].into_iter().for_each(one_dies);
+}
+
+fn one_dies(cache: i64) {
+    let mut cluster = cluster(79, cache);
     let taken = Taken::default();
     take(&cluster, 1, VALUES, Duration::ZERO, &taken);
     take(&cluster, 2, VALUES, Duration::ZERO, &taken);

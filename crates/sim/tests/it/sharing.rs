@@ -273,3 +273,48 @@ fn the_outcome_of_another_instances_transaction_is_asked_for_once() {
     }
     assert_eq!(asked(), before + 1, "it was asked again");
 }
+
+/// A full scan on instance 1 of a table whose blocks instance 2 has changed: copies that 2 has
+/// served, that 1 has received, and blocks that 1 has seen in 2's memory.
+fn scan_elsewhere(direct: &str) -> (u64, u64, u64) {
+    let mut cluster = Cluster::create(31, SimConfig::default(), 3, &Sizes::default());
+    cluster.settings.push(("_gc_direct_reads", direct.to_owned()));
+    (1..=2).for_each(|k| cluster.start(k));
+    let ((one, ctx1), (two, ctx2)) = (session(&cluster, 1), session(&cluster, 2));
+    run(&cluster, make(&two, &ctx2));
+    let (served, received, seen) =
+        (Stat::GcCrBlocksServed, Stat::GcCrBlocksReceived, Stat::GcCrBlocksSeen);
+    let count = || {
+        let (one, two) = (&one.observer, &two.observer);
+        [two.stat(served), one.stat(received), one.stat(seen)]
+    };
+    let scan = || async {
+        let txn = begin_at(&one, &ctx1);
+        let def = find(&ctx1, &txn).await?;
+        let snap = txn.snapshot(&ctx1).await?;
+        let (mut rows, mut scan) = (0, table::scan(&ctx1, &def, &snap).await?);
+        while scan.next_block(&ctx1, |_, _| rows += 1).await? {}
+        txn.rollback(&ctx1).await?;
+        Ok(rows)
+    };
+    // The definition and the extents are known after the first one.
+    assert_eq!(run(&cluster, scan()), 67);
+    let before = count();
+    assert_eq!(run(&cluster, scan()), 67);
+    let after = count();
+    (after[0] - before[0], after[1] - before[1], after[2] - before[2])
+}
+
+fn begin_at(instance: &Arc<Instance>, ctx: &Ctx) -> Arc<Transaction> {
+    instance.begin(ctx, Isolation::ReadCommitted)
+}
+
+#[test]
+fn a_scan_gets_each_copy_once() {
+    let (served, received, seen) = scan_elsewhere("off");
+    assert!(served > 1 && seen == 0, "{served} served, {seen} seen");
+    assert_eq!(served, received, "what is served is used");
+    let (served, received, seen) = scan_elsewhere("on");
+    assert!(seen > 1, "{seen} seen");
+    assert_eq!((served, received), (0, 0), "what can be seen is not asked for");
+}

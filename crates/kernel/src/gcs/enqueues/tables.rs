@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use env::BoxFuture;
 use global::ges::{ShadowEffect, ShadowEvent};
-use global::msg::{GesMode, Resource};
+use global::msg::{GesMode, Resource, ValueBlock};
 use observe::Ctx;
 
 use super::super::node::Node;
@@ -32,6 +32,14 @@ impl TableEnqueues for Node {
             }
             self.ask(ctx, resource, mode, INSTANCE, no_wait).answer().await
         })
+    }
+
+    fn value(&self, resource: Resource) -> Option<ValueBlock> {
+        self.enqueue_value(resource)
+    }
+
+    fn set_value(&self, resource: Resource, value: u64, limit: u64) -> Result<()> {
+        self.enqueue_set_value(resource, INSTANCE, value, limit)
     }
 
     fn released(&self, resource: Resource) {
